@@ -1,0 +1,36 @@
+# Needs Python 3.12, make and git; everything else is brought into the checkout (.venv, and .uv when there is no uv).
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format soak bench clean
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 15
+
+setup: ## bring the environment in step with uv.lock (every target does this first)
+	@scripts/setup
+
+demo: setup ## watch a real agent run against a scripted model: no key, no network
+	@.venv/bin/python demo/run.py
+
+test: setup ## the tests, with a sixth of each long loop (ARGS="-k gate" narrows)
+	@.venv/bin/pytest -n 2 $(ARGS)
+
+soak: setup ## the long loops, whole
+	@ADDERCLAW_SOAK=1 .venv/bin/pytest tests -m soak $(ARGS)
+
+check: setup ## formatting, lint, types, import direction
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/pyright
+	.venv/bin/lint-imports
+
+format: setup ## rewrite the files as `make check` wants them
+	.venv/bin/ruff format .
+	.venv/bin/ruff check --fix .
+
+bench: setup ## measure against a standard-library loop and rewrite the table in docs/performance.md
+	@.venv/bin/python bench/run.py $(ARGS)
+
+clean: ## remove what the targets made
+	rm -rf .venv .uv .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist build
+	find src tests demo bench -name __pycache__ -type d -prune -exec rm -rf {} +

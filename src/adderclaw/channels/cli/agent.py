@@ -1,0 +1,165 @@
+"""`adderclaw agent`: a REPL, or one turn with -m."""
+
+import asyncio
+import signal
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from adderclaw.channels.cli.common import (
+    ConfigFile,
+    ModelName,
+    Profile,
+    ProviderName,
+    StreamFormat,
+    StreamOutput,
+    WorkspaceDir,
+    print_json,
+)
+from adderclaw.channels.terminal import Terminal
+from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.events import EventRecord
+from adderclaw.kernel.loop import run_turn, silent
+from adderclaw.kernel.session import TurnResult
+from adderclaw.runtime import Options, Resume, Run, Runtime, opened, start
+from adderclaw.types import Delta
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command()
+def agent(
+    message: Annotated[str | None, typer.Option("--message", "-m", help="Run one turn with this and exit.")] = None,
+    go_on: Annotated[bool, typer.Option("--continue", "-c", help="Go on with the last conversation here.")] = False,
+    resume: Annotated[
+        str | None, typer.Option("--resume", "-r", metavar="ID", help="Go on with this conversation.")
+    ] = None,
+    profile: Profile = None,
+    provider: ProviderName = None,
+    model: ModelName = None,
+    workspace: WorkspaceDir = None,
+    config: ConfigFile = None,
+    output_format: StreamOutput = "text",
+) -> None:
+    """Talk to the agent: a REPL, or one turn with -m.
+
+    The answer is on stdout, everything else on stderr. Approvals are asked on stderr and read from stdin.
+
+    Example: adderclaw agent -m "what is in this project?"
+    """
+    if message is not None and not message.strip():
+        raise UsageError("-m: the message is empty; say what the agent should do")
+    again = Resume(resume, message is None) if go_on or resume else None
+    options = Options(config_file=config, workspace=workspace, provider=provider, model=model, profile=profile)
+    if message is None and again is None:
+        from adderclaw.channels.repl import repl
+
+        raise typer.Exit(repl(options))
+    runtime = start(options)
+    if output_format == "stream-json":
+        runtime.bus.listen("stream", _stream)
+    with opened(runtime, Terminal(), kind="agent", again=again) as run:
+        raise typer.Exit(asyncio.run(one_shot(run, message, output_format)))
+
+
+async def one_shot(run: Run, message: str | None, output_format: StreamFormat) -> int:
+    """One turn from start to exit code. A signal ends it cleanly: children killed, everything written."""
+    shown = Shown() if output_format == "text" and sys.stdout.isatty() else None
+    result, by_signal = await interruptible(run.runtime, run_turn(run.session, message, shown or silent))
+    await run.session.provider.close()
+    result = _complaint(run, result)
+    code = run.finish(result, exit_code=128 + by_signal if by_signal else None)
+    if output_format == "text":
+        _print_text(result, shown)
+    else:
+        kind = {"type": "result"} if output_format == "stream-json" else {}
+        print_json({**kind, **report(run, result)})
+    return code
+
+
+async def interruptible(runtime: Runtime, turn: Any) -> tuple[TurnResult, int]:
+    """Run a turn until it ends or a signal comes; says which signal, or 0."""
+    loop = asyncio.get_running_loop()
+    task: asyncio.Task[TurnResult] = asyncio.ensure_future(turn)
+    got: list[int] = []
+
+    def stop(number: int) -> None:
+        name = signal.Signals(number).name
+        if not got:
+            runtime.bus.tell({"event_type": "signal_received", "signal": name})
+            grace = runtime.config.runtime.signal_grace_seconds
+            runtime.bus.tell({"event_type": "graceful_shutdown_started", "reason": name, "grace_seconds": grace})
+        got.append(number)
+        task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop, number)
+    try:
+        return await task, 0
+    except asyncio.CancelledError:
+        if not got:
+            raise
+        return TurnResult("stopped", "", f"{signal.Signals(got[0]).name} received"), got[0]
+    except AdderClawError as error:
+        if error.exit_code != 1:
+            raise
+        return TurnResult("error", "", str(error)), 0
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+def _complaint(run: Run, result: TurnResult) -> TurnResult:
+    """A scripted model with steps left over is an error: the script and the run did not agree."""
+    left = getattr(run.session.provider, "finished", None)
+    played = run.session.budget.steps > 0 and result.outcome == "completed"
+    complaint: str | None = left() if left is not None and played else None
+    return TurnResult("error", result.answer, complaint) if complaint else result
+
+
+def report(run: Run, result: TurnResult) -> dict[str, Any]:
+    session = run.session
+    return {
+        "outcome": result.outcome,
+        "answer": result.answer,
+        "reason": result.reason,
+        "run_id": run.run_id,
+        "conversation_id": session.conversation_id,
+        "session_id": session.session_id,
+        "provider": session.provider.name,
+        "model": session.model,
+        "steps": session.budget.steps,
+        "tool_calls": session.budget.tool_calls,
+        "usage": session.budget.usage.as_json(),
+        "cost": None,
+    }
+
+
+class Shown:
+    """Prints the answer while it arrives, and remembers that it did."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def __call__(self, delta: Delta) -> None:
+        if delta.kind == "text":
+            from adderclaw.credentials.redaction import visible
+
+            self.text += delta.text
+            print(visible(delta.text), end="", flush=True)
+
+
+def _print_text(result: TurnResult, shown: "Shown | None") -> None:
+    from adderclaw.credentials.redaction import visible
+
+    if shown is not None and shown.text.endswith(result.answer) and result.answer:
+        print()
+    elif result.answer:
+        print(visible(result.answer))
+    if result.outcome != "completed":
+        print(f"adderclaw: {result.outcome}: {visible(result.reason)}", file=sys.stderr)
+
+
+def _stream(record: EventRecord) -> None:
+    print_json({"type": "event", **record._asdict()})

@@ -1,0 +1,147 @@
+"""`adderclaw config`: validate, show and create configuration."""
+
+import json
+import os
+from typing import Annotated, Any
+
+import typer
+
+from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir, group, print_json
+from adderclaw.config import Loaded, load, places, snapshot
+from adderclaw.errors import ConfigError, Problem, StoreError, UsageError
+
+app = group("Validate, show and create configuration.")
+
+
+@app.command()
+def validate(
+    file: Annotated[
+        str | None, typer.Option("--file", metavar="FILE", help="This file alone, over the built-in defaults.")
+    ] = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Check the configuration; every error is reported at once.
+
+    Example: adderclaw config validate --file agent.yaml
+    """
+    try:
+        loaded = load(config_file=file)
+        _require_workspace(loaded)
+    except ConfigError as error:
+        if output_format == "json":
+            print_json({"valid": False, "problems": [problem._asdict() for problem in error.problems]})
+            raise typer.Exit(error.exit_code) from None
+        raise
+    if output_format == "json":
+        print_json({"valid": True, "files": loaded.files, "warnings": loaded.warnings})
+        return
+    for warning in loaded.warnings:
+        print(f"warning: {warning}")
+    print(f"valid: {', '.join(loaded.files) or 'no file, so that the built-in defaults count'}")
+
+
+def _require_workspace(loaded: Loaded) -> None:
+    if not os.path.isdir(loaded.workspace):
+        where = loaded.origins["workspace_dir"]
+        message = f"{loaded.workspace} does not exist; `adderclaw init` or mkdir makes it"
+        raise ConfigError([Problem(where, "workspace_dir", message)])
+
+
+@app.command()
+def show(
+    origin: Annotated[bool, typer.Option("--origin", help="Say where each value is from.")] = False,
+    config: ConfigFile = None,
+    workspace: WorkspaceDir = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Print the settings that count here. Secrets are never shown.
+
+    Example: adderclaw config show --origin
+    """
+    from adderclaw.config.public import public
+
+    loaded = load(config_file=config, workspace=workspace)
+    shown = public(loaded.config)
+    if output_format == "json":
+        about = loaded._asdict() | {"config": shown}
+        print_json(about if origin else {key: value for key, value in about.items() if key != "origins"})
+        return
+    _print_text(loaded, shown, origin=origin)
+
+
+def _print_text(loaded: Loaded, shown: dict[str, Any], *, origin: bool) -> None:
+    from adderclaw.config.layers import leaves
+
+    print(f"# workspace: {loaded.workspace} ({loaded.workspace_reason})")
+    print(f"# files: {', '.join(loaded.files) or 'none'}{'' if loaded.trusted else ' (the project is not trusted)'}")
+    for warning in loaded.warnings:
+        print(f"# warning: {warning}")
+    for leaf in leaves(shown):
+        key = ".".join(part if part.replace("-", "_").isidentifier() else json.dumps(part) for part in leaf.path)
+        source = f"  # {loaded.origins.get(leaf.key, 'default')}" if origin else ""
+        if leaf.value is None:
+            print(f"# {key} is not set{source}")
+        else:
+            print(f"{key} = {json.dumps(leaf.value, ensure_ascii=False)}{source}")
+
+
+@app.command()
+def init(
+    path: Annotated[str, typer.Argument(metavar="[PATH]", help="The file to write.")] = "agent.yaml",
+) -> None:
+    """Write a commented configuration for the project in this directory.
+
+    Example: adderclaw config init
+    """
+    from adderclaw.config.example import of_project
+
+    text = of_project(path)
+    try:
+        with open(path, "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise UsageError(f"{path} is there already and stays as it is; give another path") from None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
+    print(f"wrote {path}; what it loosens counts after `adderclaw trust`")
+
+
+@app.command()
+def reload(config: ConfigFile = None) -> None:
+    """Import the files again, in place of settings that somebody wrote into the database by hand.
+
+    Example: adderclaw config reload
+    """
+    from adderclaw.store import Store, settings
+
+    loaded = load(config_file=config)
+    path = loaded.config.memory.path
+    if not os.path.exists(path):
+        raise StoreError(f"{path} does not exist, so that there is nothing to reload; `adderclaw init` makes it")
+    store = Store.open(path)
+    try:
+        with store.write() as cursor:
+            settings.import_effective(cursor, snapshot(loaded), replace_operators_own=True)
+    finally:
+        store.close()
+    print(f"the settings in {path} are those of {', '.join(loaded.files) or 'the built-in defaults'} again")
+
+
+@app.command()
+def reference() -> None:
+    """Print every key with its type, default and meaning, as Markdown.
+
+    Example: adderclaw config reference | less
+    """
+    from adderclaw.config.reference import reference as page
+
+    print(page(), end="")
+
+
+@app.command()
+def path() -> None:
+    """Print where your own configuration is.
+
+    Example: $EDITOR "$(adderclaw config path)"
+    """
+    print(os.path.join(places.home(), "config.toml"))

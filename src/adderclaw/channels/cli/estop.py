@@ -1,0 +1,56 @@
+"""`adderclaw estop`: the stop that stops."""
+
+import os
+import time
+from typing import Annotated
+
+import typer
+
+from adderclaw import config
+from adderclaw.channels.cli.common import OutputFormat, print_json
+from adderclaw.errors import AdderClawError
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command()
+def estop(
+    clear: Annotated[bool, typer.Option("--clear", help="Lift the stop.")] = False,
+    status: Annotated[bool, typer.Option("--status", help="Say whether it is set, and change nothing.")] = False,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Stop every tool, now and until it is cleared.
+
+    Running tools are killed within a second, runs in flight end as stopped, and the stop survives restarts.
+
+    Example: adderclaw estop
+    """
+    path = os.path.join(config.home(), "ESTOP")
+    try:
+        if clear:
+            _clear(path)
+        elif not status:
+            _set(path)
+    except OSError as error:
+        raise AdderClawError(f"{path}: {error.strerror}; create or remove this file by hand") from error
+    stopped = os.path.lexists(path)
+    if output_format == "json":
+        print_json({"stopped": stopped, "path": path})
+    elif stopped:
+        print(f"stopped: {path} is there, no tool runs. `adderclaw estop --clear` lifts it.")
+    else:
+        print("not stopped: tools may run.")
+
+
+def _set(path: str) -> None:
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(f"stopped at {stamp} by pid {os.getpid()}\n")
+
+
+def _clear(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass

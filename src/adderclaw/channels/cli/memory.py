@@ -1,0 +1,118 @@
+"""`adderclaw memory`: look through what was said, and forget it."""
+
+from typing import Annotated
+
+import typer
+
+from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group, print_json
+from adderclaw.config import load
+from adderclaw.credentials.redaction import Secrets
+from adderclaw.errors import UsageError
+from adderclaw.store import Store, transcript
+from adderclaw.store.transcript import Entry
+from adderclaw.types import Json
+
+app = group("List, search, show and clear conversations.")
+
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="At most so many.")]
+clean = Secrets().clean
+
+
+@app.command("list")
+def list_conversations(limit: Limit = 20, config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
+    """List conversations, the most recent first.
+
+    Example: adderclaw memory list
+    """
+    store = Store.open(load(config_file=config).config.memory.path, read_only=True)
+    found = transcript.conversations(store, limit)
+    if output_format == "json":
+        print_json([clean(conversation._asdict()) for conversation in found])
+        return
+    for talk in found:
+        print(clean(f"{talk.id}  {talk.last_active}Z  {talk.entries:>4} entries  {talk.title}"))
+    if not found:
+        print("no conversations yet")
+
+
+@app.command()
+def search(
+    query: Annotated[str, typer.Argument(help="Words, or a piece of text.")],
+    limit: Limit = 10,
+    config: ConfigFile = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Search everything that was said, best and most recent first.
+
+    Example: adderclaw memory search "aardvark"
+    """
+    store = Store.open(load(config_file=config).config.memory.path, read_only=True)
+    hits = transcript.search(store, query, limit)
+    if output_format == "json":
+        print_json([clean(hit._asdict()) for hit in hits])
+        return
+    for hit in hits:
+        print(clean(f"{hit.conversation_id}  {hit.created_at}Z  {hit.role}: {hit.snippet}"))
+    if not hits:
+        print(clean(f"nothing found for {query!r}"))
+
+
+@app.command()
+def show(
+    conversation: Annotated[str, typer.Argument(metavar="CONVERSATION_ID", help="Its id, or the beginning of it.")],
+    config: ConfigFile = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Show one conversation, entry by entry.
+
+    Example: adderclaw memory show conversation-1f2e
+    """
+    store = Store.open(load(config_file=config).config.memory.path, read_only=True)
+    found = transcript.conversation_of(store, conversation)
+    if found is None:
+        raise UsageError(f"there is no conversation {conversation!r} in {store.path}: see `adderclaw memory list`")
+    sessions = {session: transcript.entries(store, session) for session in transcript.sessions_of(store, found)}
+    if output_format == "json":
+        listed: list[Json] = [
+            {"session_id": session, **entry._asdict()} for session, entries in sessions.items() for entry in entries
+        ]
+        print_json(clean({"conversation_id": found, "entries": listed}))
+        return
+    print(f"conversation {clean(found)}")
+    for session, entries in sessions.items():
+        print(f"session {clean(session)}")
+        for entry in entries:
+            print(clean(f"[{entry.sequence}] {entry.created_at}Z {_said(entry)}"))
+
+
+@app.command()
+def clear(
+    yes: Annotated[bool, typer.Option("--yes", help="Really: there is no way back.")] = False,
+    config: ConfigFile = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Delete all transcripts and memories. Receipts, permission and hook rows stay.
+
+    Example: adderclaw memory clear --yes
+    """
+    path = load(config_file=config).config.memory.path
+    if not yes:
+        raise UsageError(f"this deletes every conversation and memory in {path}: say so with `memory clear --yes`")
+    Store.open(path, read_only=True).close()  # nothing is created only to be cleared
+    store = Store.open(path)
+    count = transcript.clear(store)
+    store.close()
+    if output_format == "json":
+        print_json({"cleared": count})
+    else:
+        print(f"cleared {count} conversation{'' if count == 1 else 's'}; the receipts stay")
+
+
+def _said(entry: Entry) -> str:
+    payload = entry.payload
+    if entry.entry_type == "tool_use":
+        from adderclaw.store.text import compact
+
+        return f"tool_use {payload.get('name')} {compact(payload.get('input'))}"
+    failed = " (error)" if payload.get("is_error") else ""
+    return f"{entry.entry_type}{failed}: {transcript.text_of(payload)}"

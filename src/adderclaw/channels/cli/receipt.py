@@ -1,0 +1,147 @@
+"""`adderclaw receipt`: list, verify and archive the tamper-evident receipts."""
+
+import os
+import time
+from collections import deque
+from typing import Annotated
+
+import typer
+
+from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group, print_json
+from adderclaw.config import home, load
+from adderclaw.credentials.redaction import Secrets
+from adderclaw.errors import UsageError
+from adderclaw.store import Store, ledger, verify
+from adderclaw.store.verify import Verification
+from adderclaw.types import Json
+
+app = group("List and verify the tamper-evident receipts.")
+
+clean = Secrets().clean
+
+
+@app.command("list")
+def list_receipts(
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="The last so many.")] = 20,
+    config: ConfigFile = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """List the receipts of the log, the newest last.
+
+    Example: adderclaw receipt list -n 50
+    """
+    found = deque(verify.receipts(load(config_file=config).config.receipts.path), maxlen=limit)
+    if output_format == "json":
+        print_json([clean(receipt) for receipt in found])
+        return
+    for receipt in found:
+        print(clean(_line(receipt)))
+    if not found:
+        print("no receipts yet")
+
+
+@app.command("verify")
+def verify_log(
+    against: Annotated[
+        str | None, typer.Option("--against", metavar="HEAD", help="A head that `receipt head` printed earlier.")
+    ] = None,
+    archive: Annotated[str, typer.Option("--archive", metavar="NAME", help="An archived log, by its file name.")] = "",
+    config: ConfigFile = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Replay the log: is every receipt true (integrity), and is one there for every call (completeness)?
+
+    Changes nothing. Exit code 1 when the chain is invalid.
+
+    Example: adderclaw receipt verify --against 42:9f0c…
+    """
+    log, store, key = _places(config)
+    if archive != os.path.basename(archive):
+        raise UsageError(f"--archive {archive!r}: give the name of a file beside {log}, without its folder")
+    found = verify.verify(log, store, key, against, archive=archive)
+    if output_format == "json":
+        print_json(clean(found.as_json()))
+    else:
+        print(clean(_report(found)))
+    raise typer.Exit(0 if found.valid else 1)
+
+
+@app.command()
+def head(config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
+    """Print the head of the chain, to be kept elsewhere: `receipt verify --against` then finds a rollback.
+
+    Example: adderclaw receipt head
+    """
+    found = verify.head(*_places(config))
+    if output_format == "json":
+        print_json({"head": found})
+    else:
+        print(found)
+
+
+@app.command()
+def archive(
+    yes: Annotated[bool, typer.Option("--yes", help="Really: the next receipt begins a new chain.")] = False,
+    config: ConfigFile = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Put the log away under a dated name and begin a new chain. The old one can still be verified by that name.
+
+    Example: adderclaw receipt archive --yes
+    """
+    settings = load(config_file=config).config
+    if not yes:
+        raise UsageError(f"this puts {settings.receipts.path} away and begins a new chain: say so with --yes")
+    store = Store.open(settings.memory.path)
+    name = ledger.archive(settings.receipts.path, store, now=time.time())
+    store.close()
+    if output_format == "json":
+        print_json({"archive": name})
+    else:
+        print(f"archived as {name}: check it with `adderclaw receipt verify --archive {name}`")
+
+
+def _places(config: str | None) -> tuple[str, Store | None, str]:
+    """Log, store (if there is one) and key."""
+    settings = load(config_file=config).config
+    path = settings.memory.path
+    store = Store.open(path, read_only=True) if os.path.exists(path) else None
+    return settings.receipts.path, store, os.path.join(home(), "receipt.key")
+
+
+def _line(receipt: Json) -> str:
+    if "broken" in receipt:
+        return f"{receipt['seq']:>5}  BROKEN: {receipt['broken']}"
+    decision = receipt["decision"]
+    why = decision.get("reason") or decision.get("by") or ""
+    return (
+        f"{receipt['seq']:>5}  {receipt['timestamp']}  {receipt['status']:<7}  {receipt['risk']:<6}"
+        f"  {receipt['tool']}  {receipt['id']}  {why}"
+    ).rstrip()
+
+
+def _report(found: Verification) -> str:
+    lines = [
+        f"valid: {found.receipts} receipt{'' if found.receipts == 1 else 's'}"
+        if found.valid
+        else f"invalid chain at receipt {found.first_broken}: {found.reason}"
+    ]
+    lines += [f"note: {note}" for note in found.notes]
+    lines.append(_complete(found.completeness))
+    return "\n".join(lines)
+
+
+def _complete(figures: Json) -> str:
+    if not figures["store"]:
+        return "completeness: unknown, there is no store to compare with: only the log was looked at"
+    calls, missing = figures["tool_calls"], figures["without_receipt"]
+    said = [f"{calls} tool calls in the transcript, {missing or 'none'} of them answered without a receipt"]
+    if figures["interrupted"]:
+        said.append(f"{figures['interrupted']} interrupted or still running")
+    if figures["unmirrored"]:
+        said.append(f"{figures['unmirrored']} receipts not yet mirrored (a crash, or another store was in use)")
+    if figures["without_call"]:
+        said.append(f"{figures['without_call']} receipts of calls that the transcript no longer holds")
+    if figures["archives"]:
+        said.append(f"archived: {', '.join(figures['archives'])}")
+    return f"{'complete' if figures['complete'] else 'incomplete'}: {'; '.join(said)}"

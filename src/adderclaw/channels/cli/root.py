@@ -1,0 +1,55 @@
+"""The program without a command: help, completion, and `--eval`."""
+
+import importlib
+from typing import Annotated
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from adderclaw import __version__
+from adderclaw.channels.cli import COMMANDS
+
+HELP = """A local-first agent runtime: every action passes one gate and is appended to one ledger.
+
+Begin with `adderclaw init`, then `adderclaw agent -m "what is in this project?"`.
+"""
+
+
+def run_root(arguments: list[str]) -> None:
+    """Help names every command, so here, and only here, all of them are imported."""
+    command = get_command(_app())
+    assert isinstance(command, TyperGroup)
+    for name, entry in COMMANDS.items():
+        module = importlib.import_module(f"adderclaw.channels.cli.{entry.module}")
+        found = get_command(module.app)
+        if isinstance(found, TyperGroup) and name in found.commands:
+            found = found.commands[name]
+        found.name, found.short_help = name, entry.help
+        command.commands[name] = found
+    command.main(arguments, prog_name="adderclaw")
+
+
+def _app() -> typer.Typer:
+    app = typer.Typer(help=HELP, rich_markup_mode=None, invoke_without_command=True, no_args_is_help=True)
+    app.callback(invoke_without_command=True)(_root)
+    return app
+
+
+def _root(
+    context: typer.Context,
+    evaluate: Annotated[
+        str | None,
+        typer.Option("--eval", metavar="JSON", help='Run one tool: {"tool": "Read", "input": {"file_path": "a.txt"}}.'),
+    ] = None,
+    version: Annotated[bool, typer.Option("--version", "-V", help="Print the version.")] = False,
+) -> None:
+    if version:
+        print(f"adderclaw {__version__}")
+        raise typer.Exit
+    if evaluate is not None:
+        from adderclaw.channels.cli.tool import evaluate_one
+
+        raise typer.Exit(evaluate_one(evaluate))
+    if context.invoked_subcommand is None:
+        print(context.get_help())

@@ -1,0 +1,235 @@
+"""`adderclaw init` and `adderclaw onboard`: make the home, the configuration, the database and the workspace."""
+
+import os
+import stat
+import sys
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from adderclaw.channels.cli.common import OutputFormat, group, print_json
+from adderclaw.config import Config, home, load, places
+from adderclaw.config.dialects import KEY_VARIABLES, KINDS
+from adderclaw.errors import AdderClawError, NeedsInput, UsageError
+
+app = group("Set AdderClaw up.")
+
+
+class Done(NamedTuple):
+    """What `init` found and made."""
+
+    config_file: str
+    created: list[str]
+    kept: list[str]
+
+    def note(self, path: str, *, new: bool) -> None:
+        (self.created if new else self.kept).append(path)
+
+
+@app.command()
+def init(output_format: OutputFormat = "text") -> None:
+    """Create the home, the configuration, the database, the receipt key and the workspace. Nothing is overwritten.
+
+    Example: adderclaw init
+    """
+    done = _initialise()
+    if output_format == "json":
+        print_json(done._asdict())
+    else:
+        _print(done)
+        print('ready: adderclaw agent -m "hello"')
+
+
+def _print(done: Done) -> None:
+    for path in done.created:
+        print(f"created {path}")
+    for path in done.kept:
+        print(f"was there: {path}")
+
+
+def _initialise() -> Done:
+    own = home()
+    try:
+        done = Done(_user_file(own), [], [])
+        _private_folder(own, done)
+        new = not os.path.lexists(done.config_file)
+        if new:
+            from adderclaw.config.example import own as example
+
+            places.replace(done.config_file, example())
+        done.note(done.config_file, new=new)
+        config = load(config_file=done.config_file).config
+        _database_and_receipts(config, own, done)
+        new = not os.path.isdir(config.workspace_dir)
+        os.makedirs(config.workspace_dir, exist_ok=True)
+        done.note(config.workspace_dir, new=new)
+    except OSError as error:
+        where = error.filename or own
+        raise AdderClawError(
+            f"{where} cannot be made: {error.strerror}; make its folder writable, or set ADDERCLAW_HOME to another"
+        ) from None
+    return done
+
+
+def _user_file(own: str) -> str:
+    """The user's configuration: the file that is there, else the one to be written."""
+    first, second = os.path.join(own, "config.toml"), os.path.expanduser("~/.config/adderclaw/agent.yaml")
+    return second if not os.path.lexists(first) and os.path.lexists(second) else first
+
+
+def _private_folder(own: str, done: Done) -> None:
+    new = not os.path.isdir(own)
+    os.makedirs(own, mode=0o700, exist_ok=True)
+    if stat.S_IMODE(os.stat(own).st_mode) & 0o077:
+        os.chmod(own, 0o700)
+    done.note(own, new=new)
+
+
+def _database_and_receipts(config: Config, own: str, done: Done) -> None:
+    from adderclaw.kernel.clock import SystemClock, random_ids
+    from adderclaw.store import Store
+    from adderclaw.store.ledger import Ledger
+
+    key = os.path.join(own, "receipt.key")
+    made = [config.memory.path, *([key, config.receipts.path] if config.receipts.enabled else [])]
+    there = {path: os.path.lexists(path) for path in made}
+    store = Store.open(config.memory.path)
+    try:
+        if config.receipts.enabled:
+            Ledger.open(config.receipts.path, store, key, clock=SystemClock(), ids=random_ids).close()
+    finally:
+        store.close()
+    for path in made:
+        done.note(path, new=not there[path])
+
+
+# ------------------------------------------------------------------ questions
+
+OFFERED = tuple(kind for kind in KINDS if kind not in ("reliable", "router"))
+ENTRY_NAMES = {"mock": "local"}
+MODELS = {
+    "mock": "mock",
+    "anthropic": "claude-sonnet-4-5",
+    "openai": "gpt-4o",
+    "gemini": "gemini-2.5-flash",
+    "openai-compatible": "local-model",
+    "lm-studio": "local-model",
+}
+"""Kind → the model that is suggested."""
+BASE_URLS = {"openai-compatible": "http://localhost:1234/v1"}
+AUTONOMY = ("readonly", "supervised", "full")
+
+
+class Answers(NamedTuple):
+    kind: str
+    model: str
+    base_url: str | None
+    api_key_env: str | None
+    autonomy: str
+
+
+class Asker(NamedTuple):
+    """Puts a question to a flag, then to --yes, then to the terminal."""
+
+    yes: bool
+
+    def ask(self, flag: str, question: str, given: str | None, suggestion: str | None, allowed: tuple[str, ...]) -> str:
+        answer = given
+        if answer is None and self.yes:
+            answer = suggestion
+        elif answer is None and sys.stdin.isatty():
+            answer = str(typer.prompt(question, default=suggestion, err=True)).strip()
+        if answer is None:
+            choice = f" ({', '.join(allowed)})" if allowed else ""
+            raise NeedsInput(f"{question}? There is no terminal to ask on: give {flag}{choice}, or --yes")
+        if allowed and answer not in allowed:
+            raise UsageError(f"{flag} {answer!r} is not allowed; allowed: {', '.join(allowed)}")
+        return answer
+
+
+@app.command()
+def onboard(
+    provider: Annotated[str | None, typer.Option("--provider", metavar="KIND", help=", ".join(OFFERED))] = None,
+    model: Annotated[str | None, typer.Option("--model", metavar="MODEL", help="As the provider spells it.")] = None,
+    base_url: Annotated[str | None, typer.Option("--base-url", metavar="URL", help="Where the API is.")] = None,
+    api_key_env: Annotated[
+        str | None, typer.Option("--api-key-env", metavar="NAME", help="The variable that holds the key.")
+    ] = None,
+    autonomy: Annotated[str | None, typer.Option("--autonomy", metavar="LEVEL", help=", ".join(AUTONOMY))] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Take the suggestions; ask nothing.")] = False,
+) -> None:
+    """Set up with questions; flags answer them where there is no terminal.
+
+    Example: adderclaw onboard --provider anthropic --api-key-env ANTHROPIC_API_KEY --yes
+    """
+    found = [name for name in dict.fromkeys(KEY_VARIABLES.values()) if os.environ.get(name)]
+    print(f"keys in the environment: {', '.join(found) or 'none'}")
+    answers = _answers(Asker(yes), found, provider, model, base_url, api_key_env, autonomy)
+    done = _initialise()
+    _print(done)
+    _edit(done.config_file, answers)
+    print(f"{done.config_file}: {answers.kind} with the model {answers.model}, autonomy {answers.autonomy}")
+    if answers.api_key_env and not os.environ.get(answers.api_key_env):
+        print(f"the variable {answers.api_key_env} is not set yet: export it before you start")
+
+
+def _answers(
+    asker: Asker,
+    found: list[str],
+    provider: str | None,
+    model: str | None,
+    base_url: str | None,
+    api_key_env: str | None,
+    autonomy: str | None,
+) -> Answers:
+    ready = next((kind for kind, variable in KEY_VARIABLES.items() if variable in found), "mock")
+    kind = asker.ask("--provider", "Which provider", provider, ready, OFFERED)
+    model = asker.ask("--model", "Which model", model, MODELS.get(kind), ())
+    if base_url is None and kind in BASE_URLS:
+        base_url = asker.ask("--base-url", "Where is the API", None, BASE_URLS[kind], ())
+    if api_key_env is None and kind in KEY_VARIABLES:
+        api_key_env = asker.ask("--api-key-env", "Which variable holds the key", None, KEY_VARIABLES[kind], ())
+    autonomy = asker.ask("--autonomy", "How much may it do without asking", autonomy, "supervised", AUTONOMY)
+    return Answers(kind, model, base_url, api_key_env, autonomy)
+
+
+def _edit(path: str, answers: Answers) -> None:
+    """Put the answers into the user's file; its comments and everything else stay."""
+    import tomlkit
+
+    from adderclaw.config import layers
+
+    if not path.endswith(".toml"):
+        raise UsageError(f"{path} is your configuration and only TOML can be edited here: change it by hand")
+    with open(path, encoding="utf-8") as file:
+        document: Any = tomlkit.parse(file.read())
+    name = ENTRY_NAMES.get(answers.kind, answers.kind.replace("-", "_"))
+    document["default_provider"] = name
+    _table(document, ("security",))["autonomy"] = answers.autonomy
+    wanted = {"kind": answers.kind, "model": answers.model}
+    wanted |= {"base_url": answers.base_url} if answers.base_url else {}
+    wanted |= {"api_key_env": answers.api_key_env} if answers.api_key_env else {}
+    models = _table(document, ("providers", "models"))
+    if name in models:
+        models[name].update(wanted)
+    else:
+        models[name] = wanted
+        models[name].add(tomlkit.nl())
+    # checked before it takes the old one's place
+    trial = os.path.join(os.path.dirname(path), f".onboard-{os.getpid()}.toml")
+    places.replace(trial, tomlkit.dumps(document))
+    try:
+        layers.compose(places.request(trial, None, "/", None))
+        os.replace(trial, path)
+    finally:
+        if os.path.lexists(trial):
+            os.unlink(trial)
+
+
+def _table(document: Any, keys: tuple[str, ...]) -> Any:
+    """The table of that name, made where it is missing."""
+    for key in keys:
+        if key not in document:
+            document[key] = {}
+        document = document[key]
+    return document

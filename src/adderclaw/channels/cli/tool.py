@@ -1,0 +1,191 @@
+"""`adderclaw tool`: list, run and explain tools; and `--eval`, one tool by hand."""
+
+import asyncio
+import json
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from adderclaw.channels.cli.agent import interruptible
+from adderclaw.channels.cli.common import (
+    ConfigFile,
+    OutputFormat,
+    Profile,
+    WorkspaceDir,
+    group,
+    json_object,
+    print_json,
+)
+from adderclaw.channels.terminal import OwnHand
+from adderclaw.credentials.redaction import visible
+from adderclaw.errors import EXIT_CODES, UsageError
+from adderclaw.gate.case import Decision
+from adderclaw.kernel.call import Done, consider, run_call
+from adderclaw.kernel.session import Scene, TurnResult
+from adderclaw.runtime import Options, Run, opened, scene, start
+from adderclaw.store import transcript
+from adderclaw.types import ToolCall
+
+app = group("List, run and explain tools.")
+
+Arguments = Annotated[str, typer.Option("--json", metavar="ARGS", help="The tool's input, a JSON object.")]
+
+
+@app.command("list")
+def list_tools(
+    config: ConfigFile = None,
+    workspace: WorkspaceDir = None,
+    schema: Annotated[bool, typer.Option("--schema", help="With each tool's JSON Schema.")] = False,
+    output_format: OutputFormat = "text",
+) -> None:
+    """List the tools that the model may call.
+
+    Example: adderclaw tool list
+    """
+    here = _scene(config, workspace, None)
+    if output_format == "json":
+        print_json([_described(tool, schema=True) for tool in here.tools.values()])
+        return
+    for tool in here.tools.values():
+        names = ", ".join(alias.name for alias in tool.aliases)
+        print(f"{tool.name:<14} {tool.description.splitlines()[0]}" + (f"  (also: {names})" if names else ""))
+        if schema:
+            print(json.dumps(tool.parameters, indent=2))
+
+
+@app.command("run")
+def run_tool(
+    name: Annotated[str, typer.Argument(help="A tool's name or alias.")],
+    arguments: Arguments = "{}",
+    config: ConfigFile = None,
+    workspace: WorkspaceDir = None,
+    profile: Profile = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Run one tool by your own hand: what the gate would ask about counts as approved, what it denies stays denied.
+
+    Example: adderclaw tool run file_list --json '{"path": "."}'
+    """
+    options = Options(config_file=config, workspace=workspace, profile=profile, log_level="warning")
+    raise typer.Exit(_by_hand(options, name, json_object(arguments, "--json"), output_format))
+
+
+@app.command()
+def explain(
+    name: Annotated[str | None, typer.Argument(help="A tool's name or alias.")] = None,
+    arguments: Arguments = "{}",
+    batch: Annotated[
+        bool, typer.Option("--batch", help='Read {"tool", "input"} lines from stdin, write one object a line.')
+    ] = False,
+    config: ConfigFile = None,
+    workspace: WorkspaceDir = None,
+    profile: Profile = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Say what the gate would decide on a call, and why; nothing runs.
+
+    Example: adderclaw tool explain Bash --json '{"command": "rm -rf /"}'
+    """
+    here = _scene(config, workspace, profile)
+    if batch:
+        _explain_batch(here)
+        return
+    if name is None:
+        raise UsageError("tool explain: name a tool, or give --batch and lines on stdin")
+    verdict = _explained(here, name, json_object(arguments, "--json"))
+    if output_format == "json":
+        print_json(verdict)
+    else:
+        _print_verdict(verdict)
+
+
+def evaluate_one(text: str) -> int:
+    """`--eval`: one tool, named by the operator, who may also read outside the workspace."""
+    name, arguments = _tool_and_input(json_object(text, "--eval"), "--eval")
+    return _by_hand(Options(log_level="warning", free_reads=True), name, arguments, "text")
+
+
+# ------------------------------------------------------------------ by hand
+
+
+def _by_hand(options: Options, name: str, arguments: dict[str, Any], output_format: str) -> int:
+    with opened(start(options), OwnHand(), kind="tool") as run:
+        return asyncio.run(_one_call(run, name, arguments, output_format))
+
+
+async def _one_call(run: Run, name: str, arguments: dict[str, Any], output_format: str) -> int:
+    session = run.session
+    call = ToolCall(session.ids("call"), name, arguments)
+    done: list[Done] = []
+
+    async def live() -> TurnResult:
+        with session.store.write() as cursor:
+            content = [{"type": "text", "text": f"by hand: {name}"}]
+            transcript.append(cursor, session.session_id, "user", {"uuid": session.ids("entry"), "content": content})
+        done.append(await run_call(session, call))
+        outcome = "denied" if done[0].denied else "error" if done[0].result.is_error else "completed"
+        return TurnResult(outcome, done[0].result.content, done[0].result.content if outcome != "completed" else "")
+
+    result, by_signal = await interruptible(run.runtime, live())
+    code = run.finish(result, exit_code=128 + by_signal if by_signal else EXIT_CODES[result.outcome])
+    _print_done(done, result, output_format)
+    return code
+
+
+def _print_done(done: list[Done], result: TurnResult, output_format: str) -> None:
+    if output_format == "json":
+        receipt = done[0].result.receipt_id if done else None
+        body = {"outcome": result.outcome, "content": result.answer, "is_error": result.outcome != "completed"}
+        print_json({**body, "receipt_id": receipt})
+    elif result.outcome == "completed":
+        print(visible(result.answer))
+    else:
+        print(f"adderclaw: {result.outcome}: {visible(result.reason)}", file=sys.stderr)
+
+
+# ------------------------------------------------------------------ explaining
+
+
+def _scene(config: str | None, workspace: str | None, profile: str | None) -> Scene:
+    options = Options(config_file=config, workspace=workspace, profile=profile, log_level="warning")
+    return scene(start(options), None)
+
+
+def _described(tool: Any, *, schema: bool) -> dict[str, Any]:
+    described = {"name": tool.name, "description": tool.description, "aliases": [alias.name for alias in tool.aliases]}
+    return described | ({"parameters": tool.parameters} if schema else {})
+
+
+def _explained(here: Scene, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    considered = consider(here, ToolCall("explain", name, arguments))
+    return {"tool": name, **considered.decision.as_json()}
+
+
+def _explain_batch(here: Scene) -> None:
+    """One verdict a line; a line that cannot be read is a verdict too, so that lines in and out agree."""
+    for number, line in enumerate(sys.stdin, 1):
+        if not line.strip():
+            continue
+        try:
+            name, arguments = _tool_and_input(json_object(line, f"line {number}"), f"line {number}")
+            verdict = _explained(here, name, arguments)
+        except UsageError as error:
+            verdict = {"tool": "", **Decision("deny", "high", str(error), "input", ()).as_json()}
+        print_json(verdict)
+        sys.stdout.flush()
+
+
+def _tool_and_input(given: dict[str, Any], where: str) -> tuple[str, dict[str, Any]]:
+    name, arguments = given.get("tool"), given.get("input", {})
+    if not isinstance(name, str) or not isinstance(arguments, dict) or given.keys() - {"tool", "input"}:
+        raise UsageError(f'{where}: it takes {{"tool": NAME, "input": {{…}}}} and nothing else')
+    return name, arguments  # pyright: ignore[reportUnknownVariableType]
+
+
+def _print_verdict(verdict: dict[str, Any]) -> None:
+    print(f"{verdict['verdict']}  (risk {verdict['risk']}, by {verdict['by']})")
+    print(f"  {visible(verdict['reason'])}")
+    for opinion in verdict["opinions"]:
+        said = opinion["verdict"] or "no opinion"
+        print(f"  {opinion['by']:<20} {said:<10} {visible(opinion['reason'])}")

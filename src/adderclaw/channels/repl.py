@@ -1,0 +1,159 @@
+"""The REPL: a conversation in a terminal, with its slash commands."""
+
+import asyncio
+import sys
+from collections.abc import Callable
+from typing import NamedTuple
+
+from adderclaw.channels.cli.agent import Shown, interruptible
+from adderclaw.channels.terminal import STDIN, Terminal
+from adderclaw.credentials.redaction import visible
+from adderclaw.kernel.loop import run_turn
+from adderclaw.kernel.session import TurnResult
+from adderclaw.runtime import Options, Run, opened, start
+from adderclaw.store import memory, transcript
+
+
+class Slash(NamedTuple):
+    help: str
+    run: Callable[[Run, str], bool]
+    """Takes what follows the name; False ends the conversation."""
+
+
+def repl(options: Options) -> int:
+    """Read, answer, until /exit or the end of the input."""
+    from dataclasses import replace
+
+    if sys.stdin.isatty() and options.log_level is None:
+        options = replace(options, log_level="warning")
+    with opened(start(options), Terminal(), kind="repl") as run:
+        return asyncio.run(_converse(run))
+
+
+async def _converse(run: Run) -> int:
+    print("AdderClaw. /help lists the commands, /exit leaves.", file=sys.stderr)
+    ask = _asker()
+    last = TurnResult("completed", "")
+    while (line := await ask()) is not None:
+        text = line.strip()
+        if text.startswith("/"):
+            if not _slash(run, text):
+                break
+        elif text:
+            last = await _turn(run, text)
+    await run.session.provider.close()
+    return run.finish(last, exit_code=0)
+
+
+async def _turn(run: Run, message: str | None) -> TurnResult:
+    """One turn; at the limit of tool rounds the person decides whether it goes on."""
+    while True:
+        shown = Shown()
+        result, _ = await interruptible(run.runtime, run_turn(run.session, message, shown))
+        if not (result.answer and shown.text.endswith(result.answer)):
+            print(visible(result.answer), end="")
+        print()
+        if result.outcome == "completed":
+            return result
+        print(f"[{result.outcome}] {visible(result.reason)}", file=sys.stderr)
+        if result.outcome != "limit" or "max_tool_rounds" not in result.reason:
+            return result
+        print("Go on? [y/N] ", end="", file=sys.stderr, flush=True)
+        if (await STDIN.read() or "").strip().lower() not in ("y", "yes"):
+            return result
+        message = "Go on."
+
+
+# ------------------------------------------------------------------ slash commands
+
+
+def _slash(run: Run, text: str) -> bool:
+    name, _, rest = text[1:].partition(" ")
+    command = SLASH.get(name)
+    if command is None:
+        near = [known for known in SLASH if known.startswith(name[:1])]
+        hint = f"; did you mean /{near[0]}?" if near else ""
+        print(f"there is no command /{visible(name)}{hint} /help lists them.", file=sys.stderr)
+        return True
+    return command.run(run, rest.strip())
+
+
+def _exit(_run: Run, _rest: str) -> bool:
+    return False
+
+
+def _help(_run: Run, rest: str) -> bool:
+    for name, command in SLASH.items():
+        if rest in name or rest in command.help:
+            print(f"/{name:<10} {command.help}")
+    return True
+
+
+def _tools(run: Run, _rest: str) -> bool:
+    for tool in run.session.scene.tools.values():
+        print(f"{tool.name:<14} {tool.description.splitlines()[0]}")
+    return True
+
+
+def _memory(run: Run, rest: str) -> bool:
+    if not rest:
+        print(visible(memory.context(run.session.store)) or "no memories yet")
+        return True
+    hits = transcript.search(run.session.store, rest, 10)
+    for hit in hits:
+        print(f"{hit.conversation_id}  {hit.created_at}  {hit.role}: {visible(hit.snippet, keep_newlines=False)}")
+    if not hits:
+        print(f"nothing found for {visible(rest)!r}")
+    return True
+
+
+def _policy(run: Run, _rest: str) -> bool:
+    security, here = run.runtime.config.security, run.session.scene.context.workspace
+    print(f"autonomy: {run.session.scene.policy.autonomy}")
+    print(f"workspace: {here.root} (only there: {'yes' if security.workspace_only else 'no'})")
+    for extra in here.extra:
+        print(f"also: {extra}")
+    print(f"forbidden paths: {', '.join(security.forbidden_paths)}")
+    print(f"forbidden commands: {', '.join(security.forbidden_commands)}")
+    print(f"sandbox: {run.session.scene.confinement}")
+    return True
+
+
+def _new(run: Run, _rest: str) -> bool:
+    print(f"conversation {run.session.conversation_id}, session {run.session.session_id}, run {run.run_id}")
+    return True
+
+
+SLASH: dict[str, Slash] = {
+    "help": Slash("list the commands, or those that contain a word", _help),
+    "tools": Slash("list the active tools", _tools),
+    "memory": Slash("search memory: /memory QUERY; alone, show what is kept", _memory),
+    "policy": Slash("show the autonomy and the workspace boundary", _policy),
+    "session": Slash("show the ids of this conversation", _new),
+    "exit": Slash("leave", _exit),
+    "quit": Slash("leave", _exit),
+}
+
+
+# ------------------------------------------------------------------ input
+
+
+def _asker() -> Callable[[], "asyncio.Future[str | None]"]:
+    """How a line is asked for: with editing and a menu in a terminal, plainly elsewhere."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return lambda: asyncio.ensure_future(STDIN.read())
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.completion import WordCompleter
+
+    words = WordCompleter(
+        [f"/{name}" for name in SLASH], meta_dict={f"/{n}": c.help for n, c in SLASH.items()}, WORD=True
+    )
+    session: PromptSession[str] = PromptSession("> ", completer=words, complete_while_typing=True)
+
+    async def ask() -> str | None:
+        try:
+            return await session.prompt_async()
+        except (EOFError, KeyboardInterrupt):
+            return None
+
+    return lambda: asyncio.ensure_future(ask())

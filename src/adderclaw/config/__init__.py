@@ -1,0 +1,79 @@
+"""The effective settings: one schema, three syntaxes, layers with the origin of every value."""
+
+from typing import NamedTuple
+
+from adderclaw.config import cache, places
+from adderclaw.config.places import home
+from adderclaw.config.schema import Config
+from adderclaw.decode import freeze, thaw
+from adderclaw.errors import ConfigError, Problem
+from adderclaw.types import Json
+
+__all__ = ["Config", "Loaded", "expand", "home", "load", "snapshot", "with_snapshot"]
+
+
+class Loaded(NamedTuple):
+    config: Config
+    workspace: str
+    workspace_reason: str
+    files: tuple[str, ...]
+    """The files that were read, lowest layer first."""
+    origins: dict[str, str]
+    """Key → the file, flag or variable that its value is from, or "default"."""
+    warnings: tuple[str, ...]
+    trusted: bool
+    """Whether the project's own files count in full; a project without any has nothing to trust."""
+
+
+def load(
+    *,
+    config_file: str | None = None,
+    workspace: str | None = None,
+    cwd: str | None = None,
+    overrides: Json | None = None,
+) -> Loaded:
+    """The effective configuration; raises ConfigError with every problem."""
+    request = places.request(config_file, workspace, cwd, overrides)
+    kept = cache.recall(request)
+    if kept is not None:
+        return Loaded(**_restored(kept))
+    from adderclaw.config import layers
+
+    composed = layers.compose(request)
+    loaded = Loaded(*composed[:7])
+    as_json = loaded._asdict() | {"config": freeze(loaded.config)}
+    cache.keep(request, as_json, composed.looked_at, composed.variables, [loaded.workspace])
+    return loaded
+
+
+def _restored(kept: Json) -> Json:
+    config = thaw(Config, kept["config"])
+    return kept | {"config": config, "files": tuple(kept["files"]), "warnings": tuple(kept["warnings"])}
+
+
+def expand(path: str) -> str:
+    """A path with `~` and environment variables filled in, absolute."""
+    import os
+
+    try:
+        return places.expand_path(path, os.getcwd())
+    except places.Unexpandable as error:
+        raise ConfigError([Problem(path, "", str(error))]) from None
+
+
+def snapshot(loaded: Loaded) -> Json:
+    """What is kept of the settings as a row: permissions, hooks and model, and no secret."""
+    now = loaded.config
+    entry = now.providers.models[now.default_provider]
+    return {
+        "permissions": freeze(now.permissions),
+        "hooks": now.hooks,
+        "model_config": {"provider": now.default_provider, "model_id": entry.model or now.default_model},
+    }
+
+
+def with_snapshot(loaded: Loaded, row: Json) -> Loaded:
+    """The settings with the operator's own row in place of permissions, hooks and model; raises ConfigError."""
+    from adderclaw.config import layers
+
+    return loaded._replace(config=layers.with_row(loaded.config, row))

@@ -1,0 +1,137 @@
+"""What a project's file may change: until it is trusted it can only tighten, and it never weakens the baseline."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+
+class Ruled(NamedTuple):
+    value: Any
+    whole: bool
+    """Whether all that was wanted counts."""
+
+
+type Rule = Callable[[Any, Any], Ruled]
+"""(what counts so far, what the file wants) → what counts then."""
+
+
+def _stricter(*order: str | None) -> Rule:
+    def rule(current: Any, wanted: Any) -> Ruled:
+        strict = order.index(wanted) <= order.index(current)
+        return Ruled(wanted if strict else current, strict)
+
+    return rule
+
+
+def _only(value: Any) -> Rule:
+    return lambda current, wanted: Ruled(wanted if wanted == value else current, wanted in (value, current))
+
+
+def _lower(current: Any, wanted: Any) -> Ruled:
+    return Ruled(min(current, wanted), wanted <= current)
+
+
+def _united(current: list[Any], wanted: list[Any]) -> Ruled:
+    """Both lists; a list that only leaves something out is an attempt to shrink."""
+    new = [item for item in wanted if item not in current]
+    return Ruled([*current, *new], bool(new) or len(wanted) >= len(current))
+
+
+def _common(current: list[Any], wanted: list[Any]) -> Ruled:
+    """What stands in both lists; `*` stands for everything."""
+    if "*" in current:
+        return Ruled(wanted, True)
+    both = [item for item in current if item in wanted or "*" in wanted]
+    return Ruled(both, all(item in current for item in wanted))
+
+
+def _kept(current: Any, wanted: Any) -> Ruled:
+    return Ruled(current, wanted == current)
+
+
+_TRUE, _FALSE, _DENY = _only(True), _only(False), _only("deny")
+
+EVERYWHERE: dict[str, Rule] = {
+    "logging.sanitize_control_chars": _TRUE,
+    "logging.redact_secrets": _TRUE,
+}
+"""Holds for every file, the user's own too."""
+
+BASELINE: dict[str, Rule] = {
+    "security.forbidden_paths": _united,
+    "security.forbidden_commands": _united,
+    "security.audit_log": _TRUE,
+    "receipts.enabled": _TRUE,
+    "receipts.path": _kept,
+    "memory.path": _kept,
+    "memory.backend": _kept,
+}
+"""Holds for a project's files, trusted or not. `permissive`, which has no sandbox, is kept out by `of_project`."""
+
+TIGHTEN: dict[str, Rule] = {
+    "security.autonomy": _stricter("readonly", "supervised", "full"),
+    "security.workspace_only": _TRUE,
+    "security.allowed_commands": _common,
+    "security.allowed_domains": _common,
+    "security.additional_directories": _common,
+    "security.raw_bash": _DENY,
+    "security.network": _DENY,
+    "runtime.profile": _stricter("readonly", "supervised", "sandboxed", "permissive"),
+    "runtime.max_tool_rounds": _lower,
+    "runtime.max_turns": _lower,
+    "runtime.max_response_bytes": _lower,
+    "runtime.tool_timeout_seconds": _lower,
+    "runtime.shell_timeout_seconds": _lower,
+    "runtime.http_timeout_seconds": _lower,
+    "runtime.timeout_seconds": _lower,
+    "runtime.max_llm_retries": _lower,
+    "runtime.loop_warn_at": _lower,
+    "runtime.loop_stop_at": _lower,
+    "limits.cost_usd": _lower,
+    "limits.tokens": _lower,
+    "limits.tool_calls": _lower,
+    "limits.seconds": _lower,
+    "channels.cli.tools_allow": _common,
+    "skills.disclosure_max_reference_bytes": _lower,
+    "skills.disclosure_max_reference_tokens": _lower,
+    "logging.debug_llm_bodies": _FALSE,
+    "telemetry.enabled": _FALSE,
+    "telemetry.include_content": _FALSE,
+    "permissions.deny": _united,
+    "permissions.ask": _united,
+    "permissions.defaultMode": _stricter("plan", "dontAsk", "default", None, "acceptEdits", "bypassPermissions"),
+    "permissions.additionalDirectories": _common,
+    "permissions.disableBypassPermissionsMode": _only("disable"),
+    "permissions.allowManagedPermissionRulesOnly": _TRUE,
+}
+"""Key → how an untrusted project's file may set it. A key that is not here does not count."""
+
+
+class Judged(NamedTuple):
+    value: Any
+    why_not: str = ""
+    """Why what was wanted does not count, or not all of it."""
+
+
+UNTRUSTED = "not trusted"
+WEAKENS = "a project's file cannot weaken the baseline; only your own configuration can do that"
+NO_SANDBOX = "a project's file cannot turn the sandbox off; use --profile permissive"
+
+
+def everywhere(key: str, current: Any, wanted: Any) -> Judged:
+    """What counts of one value, whoever wants it."""
+    rule = EVERYWHERE.get(key)
+    value, whole = rule(current, wanted) if rule else (wanted, True)
+    return Judged(value, "" if whole else "it cannot be turned off")
+
+
+def of_project(key: str, current: Any, wanted: Any, *, trusted: bool) -> Judged:
+    """What counts of one value in a project's file."""
+    if key in BASELINE:
+        value, whole = BASELINE[key](current, wanted)
+        return Judged(value, "" if whole else WEAKENS)
+    if key == "runtime.profile" and wanted == "permissive" != current:
+        return Judged(current, NO_SANDBOX)
+    if trusted:
+        return Judged(wanted)
+    value, whole = TIGHTEN.get(key, _kept)(current, wanted)
+    return Judged(value, "" if whole else UNTRUSTED)

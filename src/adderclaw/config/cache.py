@@ -1,0 +1,84 @@
+"""Keeps a checked configuration, so that a start with unchanged files needs no parser and no validator."""
+
+import hashlib
+import json
+import os
+from typing import Any
+
+from adderclaw import __version__
+from adderclaw.config.places import Request, read, replace
+from adderclaw.errors import ConfigError
+from adderclaw.types import Json, digest
+
+KEPT = 64
+"""Most results that are kept; each pair of directory and flags is one."""
+
+
+def _folder(home: str) -> str:
+    return os.path.join(home, "cache")
+
+
+def _program() -> list[Any]:
+    """What the code that made a result looked like."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    try:
+        with os.scandir(here) as entries:
+            stamps = sorted((e.name, e.stat().st_mtime_ns, e.stat().st_size) for e in entries if e.name.endswith(".py"))
+    except OSError:
+        stamps = []
+    return [__version__, stamps]
+
+
+def _place(request: Request) -> str:
+    key = digest([_program(), request, os.path.expanduser("~")])
+    return os.path.join(_folder(request.home), f"config-{key[:32]}.json")
+
+
+def _hashed(data: bytes | None) -> str | None:
+    return None if data is None else hashlib.sha256(data).hexdigest()
+
+
+def _variable(name: str) -> str | None:
+    value = os.environ.get(name)
+    return None if value is None else _hashed(os.fsencode(value))
+
+
+def recall(request: Request) -> Json | None:
+    """What was kept for the same request, if all that it depended on is unchanged."""
+    try:
+        with open(_place(request), "rb") as file:
+            kept: Json = json.loads(file.read())
+        fresh = (
+            all(_variable(name) == value for name, value in kept["variables"].items())
+            and all(_hashed(read(path)) == value for path, value in kept["files"].items())
+            and all(os.path.isdir(path) == there for path, there in kept["directories"].items())
+        )
+        return kept["loaded"] if fresh else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ConfigError):
+        return None  # not there, or not ours: read everything anew
+
+
+def keep(
+    request: Request, loaded: Json, files: dict[str, bytes | None], variables: tuple[str, ...], directories: list[str]
+) -> None:
+    """Keep a result. A home that does not exist or cannot be written only means that the next start is slower."""
+    if not os.path.isdir(request.home):
+        return
+    kept = {
+        "files": {path: _hashed(data) for path, data in files.items()},
+        "variables": {name: _variable(name) for name in variables},
+        "directories": {path: os.path.isdir(path) for path in directories},
+        "loaded": loaded,
+    }
+    try:
+        os.makedirs(_folder(request.home), mode=0o700, exist_ok=True)
+        _make_room(_folder(request.home))
+        replace(_place(request), json.dumps(kept, separators=(",", ":")))
+    except OSError:
+        return
+
+
+def _make_room(folder: str) -> None:
+    entries = sorted((entry for entry in os.scandir(folder)), key=lambda entry: entry.stat().st_mtime_ns)
+    for entry in entries[: max(0, len(entries) - KEPT + 1)]:
+        os.unlink(entry.path)

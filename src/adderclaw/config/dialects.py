@@ -1,0 +1,335 @@
+"""The seeds' other spellings of the configuration, mapped into the one schema."""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any, NamedTuple, cast
+
+from adderclaw.config.schema import Config, Kind, ProviderEntry
+from adderclaw.decode import bare, literals, nearest, shown
+from adderclaw.errors import Problem
+from adderclaw.types import Json
+
+type Path = tuple[str, ...]
+
+SETTINGS_KEYS = ("permissions", "hooks", "mcpServers", "model_config")
+"""All that `.adderclaw/agent.json` and `settings.json` may hold."""
+
+KINDS = literals(Kind)
+KEY_VARIABLES = {
+    "anthropic": "ANTHROPIC_API_KEY",
+    "openai": "OPENAI_API_KEY",
+    "gemini": "GEMINI_API_KEY",
+    "openrouter": "OPENROUTER_API_KEY",
+}
+"""Kind that cannot do without a key → where it is unless the entry says otherwise."""
+
+RENAMED: dict[Path, Path] = {
+    ("agent", "id"): ("agent_id",),
+    ("agent", "workspace"): ("workspace_dir",),
+    ("session", "store"): ("memory", "backend"),
+    ("session", "path"): ("memory", "path"),
+    ("mcpServers",): ("mcp_servers",),
+    ("model", "max_context_tokens"): ("runtime", "max_context_tokens"),
+    ("model", "response_headroom_tokens"): ("runtime", "response_headroom_tokens"),
+    ("model", "structured_output_mode"): ("runtime", "structured_output_mode"),
+}
+
+
+class ModelIds(NamedTuple):
+    """One provider of `model_config`: the closed set of its model ids, and how it is called here."""
+
+    kind: str
+    api_key_env: str
+    base_url: str | None
+    models: dict[str, str]
+
+
+MODEL_CONFIG: dict[str, ModelIds] = {
+    "claude_code_subscription": ModelIds(
+        "anthropic",
+        "ANTHROPIC_API_KEY",
+        None,
+        {
+            "claude_opus_4": "claude-opus-4-20250514",
+            "claude_sonnet_4": "claude-sonnet-4-20250514",
+            "claude_3_5_haiku": "claude-3-5-haiku-20241022",
+        },
+    ),
+    "openai_compatible": ModelIds(
+        "openai-compatible",
+        "OPENAI_API_KEY",
+        None,
+        {"gpt_4o": "gpt-4o", "gpt_4o_mini": "gpt-4o-mini", "o3": "o3", "o3_mini": "o3-mini"},
+    ),
+    "lm_studio_local": ModelIds(
+        "lm-studio", "LM_STUDIO_API_KEY", "http://127.0.0.1:1234/v1", {"lm_studio_server_routed": ""}
+    ),
+}
+BASE_URLS = {
+    "claude_code_subscription": "ANTHROPIC_BASE_URL",
+    "openai_compatible": "OPENAI_BASE_URL",
+    "lm_studio_local": "LM_STUDIO_BASE_URL",
+}
+"""Where the environment names the endpoint of a `model_config` provider."""
+
+
+class Mapped:
+    """A file's table while it is brought into the one schema."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.data: Json = {}
+        self.written: dict[str, str] = {}
+        """Key of the schema → the key as it stands in the file."""
+        self.problems: list[Problem] = []
+        self.warnings: list[str] = []
+
+    def put(self, path: Path, value: Any, written: str) -> None:
+        """Set one key; a second spelling must say the same."""
+        here = self.data
+        for part in path[:-1]:
+            inner = here.setdefault(part, {})
+            if not isinstance(inner, dict):
+                return  # the wrong type is reported by validation
+            here = cast(Json, inner)
+        key = ".".join(path)
+        if path[-1] in here and here[path[-1]] != value:
+            other = self.written.get(key, key)
+            self.refuse(
+                written,
+                f"{shown(value)}, but {other!r} says {shown(here[path[-1]])}; they mean the same: keep one of them",
+            )
+            return
+        here[path[-1]] = value
+        self.written.setdefault(key, written)
+
+    def get(self, path: Path) -> Any:
+        return _at(self.data, path)
+
+    def refuse(self, key: str, message: str) -> None:
+        self.problems.append(Problem(self.file, key, message))
+
+
+def _at(table: Json, path: Path) -> Any:
+    here: Any = table
+    for part in path:
+        if not isinstance(here, dict):
+            return None
+        here = cast(Json, here).get(part)
+    return here
+
+
+def map_file(file: str, raw: Json, *, settings_only: bool = False) -> Mapped:
+    """Bring a parsed file into the one schema."""
+    mapped = Mapped(file)
+    rest = dict(raw)
+    if settings_only:
+        _settings_only(rest, mapped)
+    whole = dict(rest)
+    sections = {name: rest.pop(name) for name in _SECTIONS if name in rest}
+    rest.pop("mcpServers", None)
+    mapped.data = _without_empty(rest, Config)
+    for source, target in RENAMED.items():
+        _rename(source, target, whole, mapped)
+    for name, value in sections.items():
+        if value is not None:
+            _SECTIONS[name](value, mapped)
+    if "hooks" in mapped.data:
+        mapped.data["hooks"] = hook_entries(mapped.data["hooks"], mapped)
+    return mapped
+
+
+def _settings_only(rest: Json, mapped: Mapped) -> None:
+    for key in [key for key in rest if key not in SETTINGS_KEYS]:
+        del rest[key]
+        if key == "sandbox":
+            mapped.warnings.append(f"{mapped.file}: sandbox is ignored: a project file cannot change the sandbox")
+        else:
+            mapped.refuse(key, f"unknown key{nearest(key, list(SETTINGS_KEYS))}")
+
+
+def _without_empty(table: Json, kind: Any) -> Json:
+    """The table, copied, without sections that are written but hold nothing (`security:` alone on its line)."""
+    sections = {spec.name: bare(spec.type) for spec in fields(kind)}
+    made: Json = {}
+    for key, value in table.items():
+        section = sections.get(key)
+        if is_dataclass(section):
+            if value is None:
+                continue
+            made[key] = _without_empty(cast(Json, value), section) if isinstance(value, dict) else value
+        else:
+            made[key] = _copied(value)
+    return made
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in cast(Json, value).items()}
+    return value
+
+
+def _rename(source: Path, target: Path, raw: Json, mapped: Mapped) -> None:
+    here = _at(raw, source)
+    if here is None:
+        return
+    if source == ("session", "store") and here == "file":
+        mapped.warnings.append(
+            f'{mapped.file}: session.store = "file": sessions are kept in SQLite; logging.jsonl_dir has their export'
+        )
+        here = "sqlite"
+    mapped.put(target, here, ".".join(source))
+
+
+# ------------------------------------------------------------------ sections of seeds 002, 003 and 004
+
+
+def _checked(name: str, value: Any, known: tuple[str, ...], mapped: Mapped) -> Json:
+    """The section as a table of known keys; what is wrong with it is said."""
+    if not isinstance(value, dict):
+        mapped.refuse(name, f"expected a table of keys and values, not {shown(value)}")
+        return {}
+    table = cast(Json, value)
+    for key in table:
+        if key not in known:
+            mapped.refuse(f"{name}.{key}", f"unknown key{nearest(key, list(known))}")
+    return table
+
+
+def _renamed_keys(section: str) -> tuple[str, ...]:
+    return tuple(source[1] for source in RENAMED if source[0] == section and len(source) == 2)
+
+
+def _agent(value: Any, mapped: Mapped) -> None:
+    _checked("agent", value, _renamed_keys("agent"), mapped)
+
+
+def _session(value: Any, mapped: Mapped) -> None:
+    _checked("session", value, _renamed_keys("session"), mapped)
+
+
+def _model(value: Any, mapped: Mapped) -> None:
+    own = ("provider", "name", "max_tokens", "providers")
+    table = _checked("model", value, (*own, *_renamed_keys("model")), mapped)
+    entries = cast(Any, table.get("providers") or {})
+    names = tuple(cast(Json, entries)) if isinstance(entries, dict) else ()
+    for name, entry in _checked("model.providers", entries, names, mapped).items():
+        known = tuple(spec.name for spec in fields(ProviderEntry))
+        for key, item in _checked(f"model.providers.{name}", entry or {}, known, mapped).items():
+            mapped.put(("providers", "models", name, key), item, f"model.providers.{name}.{key}")
+        _kind_of(name, mapped)
+    if any(key in table for key in ("provider", "name", "max_tokens")):
+        chosen = {"provider": "anthropic", **table}
+        _choose("model", chosen, {"name": "model", "max_tokens": "max_tokens"}, mapped)
+
+
+def _llm(value: Any, mapped: Mapped) -> None:
+    names = {"model": "model", "api_key_env": "api_key_env", "max_tokens": "max_tokens", "base_url": "base_url"}
+    table = _checked("llm", value, ("provider", *names), mapped)
+    if table and "provider" not in table:
+        mapped.refuse("llm.provider", f"is required; allowed: a name in providers.models, or one of {', '.join(KINDS)}")
+    elif table:
+        _choose("llm", table, names, mapped)
+
+
+def _choose(section: str, table: Json, names: dict[str, str], mapped: Mapped) -> None:
+    """Make the section's provider the default one, with the section's settings in its entry."""
+    provider = table["provider"]
+    if not isinstance(provider, str) or not provider:
+        mapped.refuse(f"{section}.provider", f"expected text, not {shown(provider)}")
+        return
+    mapped.put(("default_provider",), provider, f"{section}.provider")
+    _kind_of(provider, mapped)
+    for key, ours in names.items():
+        if key in table:
+            mapped.put(("providers", "models", provider, ours), table[key], f"{section}.{key}")
+
+
+def _kind_of(name: str, mapped: Mapped) -> None:
+    """An entry that is called like a kind is of that kind, unless it says otherwise."""
+    path = ("providers", "models", name, "kind")
+    if name in KINDS and mapped.get(path) is None:
+        mapped.put(path, name, ".".join(path))
+
+
+def _model_config(value: Any, mapped: Mapped) -> None:
+    table = _checked("model_config", value, ("provider", "model_id"), mapped)
+    if not table:
+        return
+    provider, model_id = table.get("provider"), table.get("model_id")
+    known = MODEL_CONFIG.get(provider) if isinstance(provider, str) else None
+    if known is None:
+        mapped.refuse("model_config.provider", f"{shown(provider)} is not allowed; allowed: {', '.join(MODEL_CONFIG)}")
+        return
+    if model_id not in known.models:
+        allowed = ", ".join(known.models)
+        mapped.refuse("model_config.model_id", f"{shown(model_id)} is not allowed for {provider}; allowed: {allowed}")
+        return
+    model = known.models[model_id] or os.environ.get("LM_STUDIO_MODEL", "")
+    if not model:
+        mapped.refuse("model_config.model_id", f"{model_id} needs the environment variable LM_STUDIO_MODEL")
+        return
+    _put_model_config(cast(str, provider), known, model, mapped)
+
+
+def _put_model_config(provider: str, known: ModelIds, model: str, mapped: Mapped) -> None:
+    entry = {"kind": known.kind, "model": model, "api_key_env": known.api_key_env}
+    base_url = os.environ.get(BASE_URLS[provider]) or known.base_url
+    if base_url:
+        entry["base_url"] = base_url
+    mapped.put(("default_provider",), provider, "model_config.provider")
+    for key, item in entry.items():
+        mapped.put(("providers", "models", provider, key), item, "model_config.model_id")
+
+
+_SECTIONS: dict[str, Callable[[Any, Mapped], None]] = {
+    "agent": _agent,
+    "session": _session,
+    "model": _model,
+    "llm": _llm,
+    "model_config": _model_config,
+}
+VARIABLES = ("LM_STUDIO_MODEL", *BASE_URLS.values())
+"""What is looked up in the environment here."""
+
+
+# ------------------------------------------------------------------ hooks
+
+
+def hook_entries(value: Any, mapped: Mapped) -> Any:
+    """All three shapes of hooks as one flat list, in order: named lists, nested groups, flat entries."""
+    value = [] if value is None else value
+    if isinstance(value, dict):
+        found: list[Json] = []
+        for event, groups in cast(Json, value).items():
+            if not isinstance(groups, list):
+                mapped.refuse(f"hooks.{event}", f"expected a list, not {shown(groups)}")
+                continue
+            for index, group in enumerate(cast(list[Any], groups)):
+                found.extend(_group(event, group, f"hooks.{event}[{index}]", mapped))
+        return found
+    if isinstance(value, list):
+        for index, entry in enumerate(cast(list[Any], value)):
+            if not isinstance(_at({"entry": entry}, ("entry", "hook_event_name")), str):
+                mapped.refuse(f"hooks[{index}]", f"expected a table with hook_event_name, not {shown(entry)}")
+        return cast(Any, value)
+    return value
+
+
+def _group(event: str, group: Any, key: str, mapped: Mapped) -> Iterator[Json]:
+    match group:
+        case str():
+            yield {"hook_event_name": event, "name": group}
+        case {"hooks": list()}:
+            table = cast(Json, group)
+            shared = {name: item for name, item in table.items() if name != "hooks"}
+            for index, hook in enumerate(table["hooks"]):
+                if isinstance(hook, dict):
+                    yield {"hook_event_name": event, **shared, **cast(Json, hook)}
+                else:
+                    mapped.refuse(f"{key}.hooks[{index}]", f"expected a table, not {shown(hook)}")
+        case dict():
+            yield {"hook_event_name": event, **cast(Json, group)}
+        case _:
+            mapped.refuse(key, f"expected a name or a table, not {shown(group)}")

@@ -1,0 +1,456 @@
+"""Reads the files, checks each, lays them over one another and remembers where every value came from."""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from types import NoneType, UnionType
+from typing import Any, Literal, NamedTuple, TypeAliasType, Union, cast, get_args, get_origin
+
+from adderclaw.config import baseline, checks, dialects, places, trust
+from adderclaw.config.places import Request
+from adderclaw.config.schema import Config, Meaning
+from adderclaw.credentials.redaction import visible, without_shapes
+from adderclaw.decode import Invalid, bare, decode, freeze, shown
+from adderclaw.errors import ConfigError, Problem
+from adderclaw.types import Json
+
+type Path = tuple[str, ...]
+type Scope = Literal["user", "project", "flags"]
+
+UNITED = frozenset({"permissions.allow", "permissions.deny", "permissions.ask", "hooks"})
+"""Lists that every layer adds to; any other value replaces the one below it."""
+FLAGS = "command line"
+DATABASE = "AGENT_SDLC_DB"
+
+
+class Composed(NamedTuple):
+    """The outcome, and all that it depended on."""
+
+    config: Config
+    workspace: str
+    workspace_reason: str
+    files: tuple[str, ...]
+    origins: dict[str, str]
+    warnings: tuple[str, ...]
+    trusted: bool
+    looked_at: dict[str, bytes | None]
+    variables: tuple[str, ...]
+
+
+class Layer(NamedTuple):
+    origin: str
+    scope: Scope
+    data: Json
+    written: dict[str, str]
+
+
+class Leaf(NamedTuple):
+    path: Path
+    kind: Any
+    value: Any
+
+    @property
+    def key(self) -> str:
+        return ".".join(self.path)
+
+
+def leaves(table: Json, kind: Any = Config, path: Path = ()) -> Iterator[Leaf]:
+    """Every value of a table that the schema does not take apart any further."""
+    kinds = {spec.name: spec.type for spec in fields(kind)}
+    for key, value in table.items():
+        if key not in kinds:
+            continue  # an unknown key is reported by validation
+        here, inner = (*path, key), bare(kinds[key])
+        if is_dataclass(inner) and isinstance(value, dict):
+            yield from leaves(cast(Json, value), inner, here)
+        elif get_origin(inner) is dict and key != "headers" and isinstance(value, dict):
+            entry = bare(get_args(inner)[1])
+            for name, item in cast(Json, value).items():
+                if is_dataclass(entry) and isinstance(item, dict):
+                    yield from leaves(cast(Json, item), entry, (*here, name))
+                else:
+                    yield Leaf((*here, name), entry, item)
+        else:
+            yield Leaf(here, kinds[key], value)
+
+
+def meaning(kind: Any) -> str | None:
+    """What the text, or each text of the list, of this type means."""
+    if isinstance(kind, TypeAliasType):
+        return meaning(kind.__value__)
+    for note in getattr(kind, "__metadata__", ()):
+        if isinstance(note, Meaning):
+            return note.of
+    arms = [arm for arm in get_args(kind) if arm is not NoneType]
+    return meaning(arms[0]) if get_origin(kind) in (list, Union, UnionType) and len(arms) == 1 else None
+
+
+class Composition:
+    """One cold load, step by step."""
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.problems: list[Problem] = []
+        self.warnings: list[str] = []
+        self.looked_at: dict[str, bytes | None] = {}
+        self.variables: set[str] = {DATABASE, *dialects.VARIABLES}
+        self.files: list[str] = []
+        self.tree: Json = _defaults(request.home)
+        self.origins = {leaf.key: "default" for leaf in leaves(self.tree)}
+        self.project = ""
+        self.project_files: set[str] = set()
+        self.trusted = True
+
+    # -------------------------------------------------------------- files
+
+    def look(self, path: str) -> bytes | None:
+        """The bytes of a file, read once: what is hashed for trust is what is parsed."""
+        if path in self.looked_at:
+            return self.looked_at[path]
+        try:
+            data = places.read(path)
+        except ConfigError as error:
+            self.problems += error.problems
+            data = None
+        self.looked_at[path] = data
+        return data
+
+    def file(self, path: str, scope: Scope, base: str, *, settings_only: bool = False) -> Layer | None:
+        """One file as a layer; None when it is not there."""
+        data = self.look(path)
+        if data is None:
+            return None
+        from adderclaw.config import syntax
+
+        self.files.append(path)
+        try:
+            raw = syntax.parse(path, data)
+        except ConfigError as error:
+            self.problems += error.problems
+            return None
+        mapped = dialects.map_file(path, raw, settings_only=settings_only)
+        self.warnings += mapped.warnings
+        return self.checked(mapped, raw, scope, base)
+
+    def checked(self, mapped: dialects.Mapped, raw: Json, scope: Scope, base: str) -> Layer:
+        secret = checks.secrets(raw)
+        self.problems += mapped.problems
+        self.problems += [Problem(mapped.file, key, message) for key, message in secret.items()]
+        for key, message in _invalid(mapped.data):
+            if message == "is required":
+                continue  # a layer need not be complete; the whole is checked at the end
+            written = _as_written(key, mapped.written)
+            if written not in secret:
+                self.problems.append(Problem(mapped.file, written, message))
+            _drop(mapped.data, key)
+        layer = Layer(mapped.file, scope, mapped.data, mapped.written)
+        self._expand(layer, base)
+        self._drop_invalid_rules(layer)
+        return layer
+
+    def _expand(self, layer: Layer, base: str) -> None:
+        """Fill in variables where the schema says that a text is a path or a URL."""
+        for leaf in list(leaves(layer.data)):
+            of = meaning(leaf.kind)
+            if of is None or leaf.value is None:
+                continue
+            many = isinstance(leaf.value, list)
+            texts = cast(list[Any], leaf.value) if many else [leaf.value]
+            made = [self._expanded(layer, leaf, of, text, base) for text in texts if isinstance(text, str)]
+            if len(made) == len(texts):
+                _set(layer.data, leaf.path, made if many else made[0])
+
+    def _expanded(self, layer: Layer, leaf: Leaf, of: str, text: str, base: str) -> str:
+        self.variables |= {found[1] or found[2] for found in places.VARIABLE.finditer(text)}
+        try:
+            match of:
+                case "path":
+                    return places.expand_path(text, base)
+                case "variable":
+                    return checks.variable_name(text)
+                case "workspace path":
+                    # absolute once the workspace is known
+                    return os.path.expanduser(places.expand_variables(text))
+                case _:
+                    return checks.url(places.expand_variables(text))
+        except ValueError as error:
+            self.problems.append(Problem(layer.origin, layer.written.get(leaf.key, leaf.key), str(error)))
+            return text
+
+    def _drop_invalid_rules(self, layer: Layer) -> None:
+        permissions: Any = layer.data.get("permissions")
+        for name in ("allow", "deny", "ask"):
+            rules: Any = cast(Json, permissions).get(name) if isinstance(permissions, dict) else None
+            if not isinstance(rules, list):
+                continue
+            texts = cast(list[Any], rules)
+            bad = [rule for rule in texts if isinstance(rule, str) and not checks.is_rule(rule)]
+            self.warnings += [f"{layer.origin}: permissions.{name}: {rule!r} is no rule and is dropped" for rule in bad]
+            cast(Json, permissions)[name] = [rule for rule in texts if rule not in bad]
+
+    # -------------------------------------------------------------- layers
+
+    def lay(self, layer: Layer | None) -> None:
+        """Put a layer over what counts so far."""
+        if layer is None:
+            return
+        if layer.scope == "project":
+            self.project_files.add(layer.origin)
+        self._other_kinds(layer)
+        untrusted = [said for leaf in leaves(layer.data) if (said := self._lay_leaf(layer, leaf))]
+        if untrusted:
+            self.warnings.append(
+                f"{layer.origin}: this project is not trusted, so that its files can only tighten; "
+                f"ignored: {'; '.join(untrusted)}. To trust it: adderclaw trust {self.project}"
+            )
+
+    def _other_kinds(self, layer: Layer) -> None:
+        """An entry whose kind changes begins anew: the old kind's URL and key are not the new one's."""
+        if layer.scope == "project" and not self.trusted:
+            return
+        models: Json = self.tree["providers"]["models"]
+        wanted = cast(Json, layer.data.get("providers", {})).get("models", {})
+        for name, entry in cast(dict[str, Json], wanted).items():
+            if name in models and entry.get("kind", models[name].get("kind")) != models[name].get("kind"):
+                models[name] = {}
+                prefix = f"providers.models.{name}."
+                self.origins = {key: value for key, value in self.origins.items() if not key.startswith(prefix)}
+
+    def _lay_leaf(self, layer: Layer, leaf: Leaf) -> str:
+        """Lay one value; says what of it does not count because the project is not trusted."""
+        key, current = leaf.key, _get(self.tree, leaf.path)
+        value, why_not = baseline.everywhere(key, current, leaf.value)
+        if not why_not and layer.scope == "project":
+            value, why_not = self._of_project(leaf, current)
+        wanted = f"{layer.written.get(key, key)} = {shown(leaf.value)}"
+        if why_not and why_not != baseline.UNTRUSTED:
+            self.warnings.append(f"{layer.origin}: {wanted} is ignored: {why_not}")
+        if layer.scope != "project" or value != current:
+            self._set_leaf(layer, leaf, current, value)
+        return wanted if why_not == baseline.UNTRUSTED else ""
+
+    def _set_leaf(self, layer: Layer, leaf: Leaf, current: Any, value: Any) -> None:
+        key, origin = leaf.key, layer.origin
+        if key in UNITED and current:
+            value = [*current, *(item for item in value if item not in current)]
+        before = cast(list[Any], current) if isinstance(current, list) else []
+        if before and value[: len(before)] == before and (key in UNITED or layer.scope == "project"):
+            origin = ", ".join(dict.fromkeys((*self.origins[key].split(", "), origin)))
+        _set(self.tree, leaf.path, value)
+        self.origins[key] = origin
+
+    def _of_project(self, leaf: Leaf, current: Any) -> baseline.Judged:
+        if leaf.key == "workspace_dir" and _beneath(leaf.value, self.project):
+            return baseline.Judged(leaf.value)
+        if leaf.key == "permissions.allow" and self.tree["permissions"]["allowManagedPermissionRulesOnly"]:
+            return baseline.Judged(current, "allowManagedPermissionRulesOnly is set" if leaf.value else "")
+        return baseline.of_project(leaf.key, current, leaf.value, trusted=self.trusted)
+
+    # -------------------------------------------------------------- the whole
+
+    def user_layers(self) -> None:
+        own = self.request.home
+        places_of_user = (os.path.join(own, "config.toml"), os.path.expanduser("~/.config/adderclaw/agent.yaml"))
+        for path in places_of_user:
+            layer = self.file(path, "user", os.path.dirname(path))
+            if self.looked_at[path] is not None:
+                self.lay(layer)
+                break
+        self.lay(self.file(os.path.join(own, "settings.json"), "user", own, settings_only=True))
+
+    def project_layers(self) -> None:
+        request = self.request
+        self.project = request.workspace or request.project or self.tree["workspace_dir"]
+        found = {name: self.look(os.path.join(self.project, name)) for name in trust.FILES}
+        present = {name: data for name, data in found.items() if data is not None}
+        # looked at even if there is nothing to trust: the kept result must notice a change
+        table = trust.known(request.home, self.look(trust.place(request.home)) or b"")
+        self.trusted = not present or trust.trusts(table, self.project, trust.fingerprint(present))
+        configuration = next((name for name in places.PROJECT_FILES if name in present), None)
+        if configuration:
+            self.lay(self.file(os.path.join(self.project, configuration), "project", self.project))
+        for name in places.SETTINGS_FILES:
+            if name in present:
+                path = os.path.join(self.project, name)
+                self.lay(self.file(path, "project", self.project, settings_only=True))
+
+    def flags(self) -> None:
+        mapped = dialects.map_file(FLAGS, self.request.overrides)
+        self.lay(self.checked(mapped, self.request.overrides, "flags", self.request.cwd))
+
+    def environment(self) -> None:
+        database = os.environ.get(DATABASE)
+        if not database:
+            return
+        if not os.path.isabs(database):
+            self.problems.append(Problem("environment", DATABASE, f"{database!r} is not an absolute path"))
+        self.tree["memory"]["path"] = os.path.normpath(database)
+        self.origins["memory.path"] = f"environment {DATABASE}"
+
+    def default_keys(self) -> None:
+        for name, entry in cast(dict[str, Json], self.tree["providers"]["models"]).items():
+            variable = dialects.KEY_VARIABLES.get(entry.get("kind", ""))
+            if variable and not entry.get("api_key_env"):
+                entry["api_key_env"] = variable
+                self.origins[f"providers.models.{name}.api_key_env"] = "default"
+
+    def workspace(self) -> tuple[str, str]:
+        request, origin = self.request, self.origins["workspace_dir"]
+        configured: str = self.tree["workspace_dir"]
+        if request.workspace:
+            if not os.path.isdir(request.workspace):
+                self.problems.append(Problem(FLAGS, "--workspace", f"{request.workspace} is not a directory"))
+            return request.workspace, "--workspace"
+        if origin in (FLAGS, request.config_file) or origin in self.project_files:
+            return configured, f"workspace_dir in {origin}"
+        if request.project:
+            return request.project, f"the current directory belongs to a project: {request.marker} is there"
+        return configured, f"workspace_dir in {origin}" if origin != "default" else "the default workspace_dir"
+
+    def finish(self) -> Composed:
+        workspace, reason = self.workspace()
+        self._make_absolute(workspace)
+        self.problems += checks.whole(self.tree, self.origins)
+        try:
+            config = decode(Config, self.tree)
+        except Invalid as error:
+            said = {problem.key for problem in self.problems}
+            for key, message in error.problems:
+                if key not in said:
+                    self.problems.append(Problem(checks.origin_of(key, self.origins), key, message))
+            config = Config()
+        self.raise_problems()
+        if not os.path.isdir(workspace):
+            self.warnings.append(f"the workspace {workspace} does not exist ({reason}); `adderclaw init` makes it")
+        return Composed(
+            config,
+            workspace,
+            reason,
+            tuple(self.files),
+            self.origins,
+            tuple(visible(without_shapes(text), keep_newlines=False) for text in dict.fromkeys(self.warnings)),
+            self.trusted,
+            self.looked_at,
+            tuple(sorted(self.variables)),
+        )
+
+    def _make_absolute(self, workspace: str) -> None:
+        for leaf in list(leaves(self.tree)):
+            if meaning(leaf.kind) == "workspace path" and leaf.value is not None:
+                _set(self.tree, leaf.path, os.path.normpath(os.path.join(workspace, leaf.value)))
+
+    def raise_problems(self) -> None:
+        if self.problems:
+            # what a file says is shown here: it must not steer the terminal
+            raise ConfigError(
+                [
+                    Problem(*(visible(without_shapes(part), keep_newlines=False) for part in problem))
+                    for problem in dict.fromkeys(self.problems)
+                ]
+            )
+
+
+def compose(request: Request) -> Composed:
+    """The configuration, read and checked anew."""
+    composition = Composition(request)
+    if request.config_file:
+        base = os.path.dirname(request.config_file)
+        composition.lay(composition.file(request.config_file, "user", base))
+        if composition.looked_at[request.config_file] is None and not composition.problems:
+            composition.problems.append(Problem(request.config_file, "", "there is no such file"))
+    else:
+        composition.user_layers()
+        composition.project_layers()
+    composition.flags()
+    composition.environment()
+    composition.default_keys()
+    return composition.finish()
+
+
+def _defaults(home: str) -> Json:
+    tree: Json = freeze(Config())
+    tree["memory"]["path"] = os.path.join(home, "memory.sqlite")
+    tree["receipts"]["path"] = os.path.join(home, "tool_receipts.log")
+    tree["workspace_dir"] = os.path.expanduser(tree["workspace_dir"])
+    security: Json = tree["security"]
+    security["forbidden_paths"] = [os.path.expanduser(path) for path in security["forbidden_paths"]]
+    return tree
+
+
+def _invalid(data: Json) -> list[tuple[str, str]]:
+    try:
+        decode(Config, data)
+    except Invalid as error:
+        return error.problems
+    return []
+
+
+def _as_written(key: str, written: dict[str, str]) -> str:
+    """A key of the schema as it stands in the file; `a.b[0]` counts as `a.b`."""
+    found = re.fullmatch(r"(.*?)((?:\[\d+\])*)", key)
+    base, index = found.groups() if found else (key, "")
+    return written.get(base, base) + index
+
+
+def _drop(data: Json, key: str) -> None:
+    """Take out the value that a problem is about, so that the rest can still be checked as a whole."""
+    for leaf in list(leaves(data)):
+        if key == leaf.key or key.startswith((f"{leaf.key}.", f"{leaf.key}[")):
+            del _get(data, leaf.path[:-1])[leaf.path[-1]]
+
+
+def _get(tree: Json, path: Path) -> Any:
+    here: Any = tree
+    for part in path:
+        here = cast(Json, here).get(part) if isinstance(here, dict) else None
+    return here
+
+
+def _set(tree: Json, path: Path, value: Any) -> None:
+    here = tree
+    for part in path[:-1]:
+        here = here.setdefault(part, {})
+    here[path[-1]] = value
+
+
+def _beneath(path: str, root: str) -> bool:
+    return os.path.realpath(path).startswith(os.path.join(os.path.realpath(root), ""))
+
+
+# ------------------------------------------------------------------ the operator's own row
+
+ROW = "settings_snapshot 'effective'"
+
+
+def with_row(config: Config, row: Json) -> Config:
+    """The configuration with permissions, hooks and model as the row has them."""
+    tree: Json = freeze(config)
+    tree["permissions"], tree["hooks"] = freeze(Config().permissions), []
+    row = dict(row)
+    chosen = _own_model(config, row.get("model_config"))
+    if chosen:
+        del row["model_config"]
+        provider, model = chosen
+        tree["default_provider"] = provider
+        tree["providers"]["models"][provider]["model"] = model
+    composition = Composition(places.request(None, None, "/", None))
+    composition.tree = tree
+    mapped = dialects.map_file(ROW, row, settings_only=True)
+    composition.lay(composition.checked(mapped, row, "user", places.home()))
+    composition.problems += checks.whole(tree, {})
+    composition.raise_problems()
+    return decode(Config, tree)
+
+
+def _own_model(config: Config, chosen: Any) -> tuple[str, str] | None:
+    """The model of a row that names one of our own entries instead of a provider of the closed set."""
+    match chosen:
+        case {"provider": str(provider), "model_id": str(model), **rest} if not rest:
+            entry = config.providers.models.get(provider)
+            closed = dialects.MODEL_CONFIG.get(provider)
+            if entry and (closed is None or (model not in closed.models and model == entry.model)):
+                return provider, model
+        case _:
+            pass
+    return None

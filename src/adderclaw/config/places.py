@@ -1,0 +1,132 @@
+"""Where configuration can stand, and which directory is the workspace's project."""
+
+import os
+import re
+import stat
+from typing import NamedTuple
+
+from adderclaw.errors import ConfigError, Problem
+from adderclaw.types import Json
+
+FILE_LIMIT = 1_048_576
+PROJECT_FILES = ("agent.yaml", "agent.toml", "agent.json")
+"""The first that is there is the project's configuration."""
+SETTINGS_FILES = (".adderclaw/agent.json", ".adderclaw/settings.json")
+"""Permissions, hooks, MCP servers and model of a project."""
+MARKERS = (".git", "SPEC.md", "Agentfile", *PROJECT_FILES, ".adderclaw")
+
+VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([^}]*)\})")
+
+
+def home() -> str:
+    """AdderClaw's own folder: $ADDERCLAW_HOME, else ~/.adderclaw."""
+    return os.path.abspath(os.path.expanduser(os.environ.get("ADDERCLAW_HOME") or "~/.adderclaw"))
+
+
+class Request(NamedTuple):
+    """What `load` was asked for, with where that is."""
+
+    home: str
+    config_file: str | None
+    workspace: str | None
+    cwd: str
+    overrides: Json
+    project: str | None
+    """The nearest directory with a marker, upwards from `cwd`."""
+    marker: str
+
+
+def request(config_file: str | None, workspace: str | None, cwd: str | None, overrides: Json | None) -> Request:
+    own = home()
+    try:
+        here = os.path.abspath(cwd or os.getcwd())
+    except FileNotFoundError:
+        raise ConfigError([Problem("current directory", "", "it does not exist any more; change to another")]) from None
+    project, marker = _project(here, own)
+    return Request(
+        own,
+        config_file and os.path.join(here, os.path.expanduser(config_file)),
+        workspace and os.path.normpath(os.path.join(here, os.path.expanduser(workspace))),
+        here,
+        overrides or {},
+        project,
+        marker,
+    )
+
+
+def _project(here: str, own: str) -> tuple[str | None, str]:
+    never = {"/", os.path.abspath(os.path.expanduser("~"))}
+    directory = here
+    while True:
+        if directory not in never:
+            for marker in MARKERS:
+                path = os.path.join(directory, marker)
+                # our own home is no project's folder, wherever it was put
+                if path != own and os.path.lexists(path):
+                    return directory, marker
+        parent = os.path.dirname(directory)
+        if parent == directory:
+            return None, ""
+        directory = parent
+
+
+def read(path: str) -> bytes | None:
+    """The bytes of a configuration file; None when there is none."""
+    try:
+        # a FIFO must not hang us
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise ConfigError([Problem(path, "", f"cannot be read: {error.strerror}")]) from None
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ConfigError([Problem(path, "", "is not a regular file")])
+        data = file.read(FILE_LIMIT + 1)
+    if len(data) > FILE_LIMIT:
+        raise ConfigError([Problem(path, "", f"is larger than {FILE_LIMIT} bytes")])
+    return data
+
+
+class Unexpandable(ValueError):
+    """A text with a variable that cannot be filled in."""
+
+
+def expand_variables(text: str) -> str:
+    """The text with `$NAME` and `${NAME}` filled in."""
+
+    def fill(found: re.Match[str]) -> str:
+        from adderclaw.credentials.redaction import secret_name
+
+        name = found[1] or found[2]
+        if secret_name(name):
+            raise Unexpandable(f"${name} looks like a secret, which belongs neither in a path nor in a URL")
+        if name not in os.environ:
+            raise Unexpandable(f"the environment variable {name!r} is not set")
+        return os.environ[name]
+
+    return VARIABLE.sub(fill, text) if "$" in text else text
+
+
+def expand_path(text: str, base: str) -> str:
+    """The path with `~` and variables filled in, absolute, seen from `base`."""
+    path = os.path.expanduser(expand_variables(text))
+    if path.startswith("~"):
+        raise Unexpandable(f"{path.split('/')[0]} is not the home of any user")
+    return os.path.normpath(os.path.join(base, path))
+
+
+def replace(path: str, text: str, mode: int = 0o600) -> None:
+    """Write a file whole or not at all."""
+    temporary = f"{path}.{os.getpid()}.tmp"
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(descriptor)
+        os.replace(temporary, path)
+    except OSError:
+        if os.path.lexists(temporary):
+            os.unlink(temporary)
+        raise

@@ -1,0 +1,34 @@
+"""The configuration as it may be shown: no secret, whatever somebody put where."""
+
+import os
+import re
+from typing import Any, cast
+
+from adderclaw.config.schema import Config
+from adderclaw.credentials.redaction import MARK, Secrets
+from adderclaw.decode import freeze
+from adderclaw.types import Json
+
+_USER_INFO = re.compile(r"(?i)\b([a-z][a-z0-9+.\-]*://)[^\s/@?#]*@")
+_HIDDEN_TABLES = ("headers", "env")
+
+
+def public(config: Config) -> Json:
+    """The whole configuration, with header and environment values, user names in URLs and secrets masked."""
+    secrets = Secrets()
+    for variable in (*(entry.api_key_env for entry in config.providers.models.values()), config.web.gateway_token_env):
+        secrets.add(os.environ.get(variable or "", ""))
+    return secrets.clean(_masked(freeze(config)))
+
+
+def _masked(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            key: dict.fromkeys(cast(Json, item), MARK)
+            if key in _HIDDEN_TABLES and isinstance(item, dict)
+            else _masked(item)
+            for key, item in cast(Json, value).items()
+        }
+    if isinstance(value, list):
+        return [_masked(item) for item in cast(list[Any], value)]
+    return _USER_INFO.sub(rf"\1{MARK}@", value) if isinstance(value, str) else value

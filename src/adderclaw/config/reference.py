@@ -1,0 +1,158 @@
+"""Generates docs/configuration.md from the schema: `python -m adderclaw.config.reference > docs/configuration.md`."""
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any, TypeAliasType, get_args, get_origin
+
+from adderclaw.config import dialects
+from adderclaw.config.baseline import BASELINE, EVERYWHERE, TIGHTEN
+from adderclaw.config.layers import meaning
+from adderclaw.config.schema import Config
+from adderclaw.decode import Between, bare, field_docs, literals, shown
+
+HEAD = """\
+# Configuration
+
+Generated from the schema by `adderclaw config reference`; do not edit.
+
+One schema, three syntaxes: TOML, YAML and JSON, by the suffix of the file. A file may be 1 MiB long. Every error is
+reported in one pass, with file, key, value and what is allowed: `adderclaw config validate [--file F]`.
+`adderclaw config show --origin` prints what counts, and the file, flag or variable that each value is from.
+
+## Where settings come from
+
+From the lowest to the highest; a higher one replaces a lower one, key by key:
+
+1. the built-in defaults below;
+2. your own file: `~/.adderclaw/config.toml`, else `~/.config/adderclaw/agent.yaml`; then `~/.adderclaw/settings.json`;
+3. the project's file: the first of `agent.yaml`, `agent.toml`, `agent.json` in the project's directory;
+4. `.adderclaw/agent.json` and `.adderclaw/settings.json` of the project: permissions, hooks, mcpServers, model_config;
+5. flags of the command.
+
+`--config F` means F alone over the defaults. Permission rules and hooks of all layers count together.
+`$ADDERCLAW_HOME` moves `~/.adderclaw`; `$AGENT_SDLC_DB`, an absolute path, goes before `memory.path`.
+
+`~`, `$NAME` and `${NAME}` are filled in where the type below is a path or a URL, and nowhere else; a variable that is
+not set is an error. A path is relative to the file that it stands in, a workspace path to the workspace.
+Keys and tokens never stand in a file: `api_key_env` names the environment variable that holds one.
+
+## The workspace
+
+`--workspace`, else `workspace_dir` of the project's file, else the nearest directory upwards from the current one that
+holds `.git`, `SPEC.md`, `Agentfile`, `agent.yaml`, `agent.toml`, `agent.json` or `.adderclaw/` (your home directory and
+`/` never count), else your own `workspace_dir`. Every start says which one and why.
+"""
+
+TRUST = """\
+## Trust
+
+What a repository brings can only tighten until you have read it and said `adderclaw trust`: that records the hash of
+its configuration files in `~/.adderclaw/trust.json`, and one changed byte asks again. Until then these keys count in
+the project's files where they are stricter than what stands below them (lower, fewer, denied or added to a list of
+refusals), and any other key is ignored with a warning:
+
+{tighten}
+
+Even a trusted project's file cannot weaken the baseline: {baseline} and the sandbox (`runtime.profile = "permissive"`)
+are yours alone. {everywhere} cannot be turned off by anybody.
+"""
+
+
+def _type(kind: Any) -> str:
+    means = meaning(kind)
+    kind_bare = bare(kind)
+    if choices := literals(kind):
+        return " \\| ".join(f"`{choice}`" for choice in choices)
+    origin, arguments = get_origin(kind_bare), get_args(kind_bare)
+    if origin is list:
+        return f"list of {_plural(means, arguments[0])}"
+    if origin is dict:
+        return "table"
+    if means:
+        return {"variable": "name of a variable", "url": "URL"}.get(means, means)
+    return _number(kind) or {str: "text", bool: "true or false"}.get(kind_bare, "table")
+
+
+def _plural(means: str | None, item: Any) -> str:
+    return {"path": "paths", "workspace path": "workspace paths"}.get(means or "", "texts" if item is str else "tables")
+
+
+def _number(kind: Any) -> str:
+    base = bare(kind)
+    if base not in (int, float):
+        return ""
+    name = "whole number" if base is int else "number"
+    bounds = _bounds(kind)
+    return f"{name}, {bounds.words}" if bounds else name
+
+
+def _bounds(kind: Any) -> Between | None:
+    if isinstance(kind, TypeAliasType):
+        return _bounds(kind.__value__)
+    for note in getattr(kind, "__metadata__", ()):
+        if isinstance(note, Between):
+            return note
+    return next((found for arm in get_args(kind) if (found := _bounds(arm))), None)
+
+
+def _default(spec: Any) -> str:
+    from dataclasses import MISSING
+
+    value = spec.default_factory() if spec.default_factory is not MISSING else spec.default
+    if value is MISSING:
+        return "required"
+    return "none" if value is None else f"`{shown(value)}`"
+
+
+def _sections(kind: Any, prefix: str) -> Iterator[str]:
+    """A table for the plain keys of a class, then a section for each class inside it."""
+    docs, inner = field_docs(kind), list[tuple[str, Any]]()
+    rows = ["| key | type | default | meaning |", "| --- | --- | --- | --- |"]
+    for spec in fields(kind):
+        base, entry = bare(spec.type), _entry_of(spec.type)
+        if is_dataclass(base):
+            inner.append((f"{prefix}{spec.name}", base))
+        elif entry:
+            inner.append((f"{prefix}{spec.name}.NAME", entry))
+        else:
+            text = docs.get(spec.name, "").replace("|", "\\|")
+            rows.append(f"| `{spec.name}` | {_type(spec.type)} | {_default(spec)} | {text} |")
+    if len(rows) > 2:
+        title = f"`[{prefix[:-1]}]`" if prefix else "Top level"
+        yield f"### {title}\n\n{kind.__doc__}\n\n" + "\n".join(rows) + "\n"
+    for name, entry in inner:
+        yield from _sections(entry, f"{name}.")
+
+
+def _entry_of(kind: Any) -> Any:
+    """The class of the entries of a table of tables."""
+    base = bare(kind)
+    entry = bare(get_args(base)[1]) if get_origin(base) is dict else None
+    return entry if is_dataclass(entry) else None
+
+
+def _spellings() -> str:
+    rows = [f"| `{'.'.join(theirs)}` | `{'.'.join(ours)}` |" for theirs, ours in dialects.RENAMED.items()]
+    rows += [
+        "| `model.provider`, `llm.provider` | `default_provider`, and an entry of that kind |",
+        "| `model.name`, `llm.model` | `providers.models.PROVIDER.model` |",
+        "| `model.max_tokens`, `llm.max_tokens` | `providers.models.PROVIDER.max_tokens` |",
+        "| `model.providers.NAME`, `llm.api_key_env`, `llm.base_url` | keys of `providers.models.NAME` |",
+        "| `model_config.provider`, `model_config.model_id` | `default_provider` and its model |",
+    ]
+    head = "## Other spellings\n\nThese are read too. A key in two spellings with different values is an error.\n"
+    return "\n".join([head, "| spelling | is |", "| --- | --- |", *rows]) + "\n"
+
+
+def _keys(table: dict[str, Any]) -> str:
+    return ", ".join(f"`{key}`" for key in table)
+
+
+def reference() -> str:
+    """The whole page."""
+    trust = TRUST.format(tighten=_keys(TIGHTEN), baseline=_keys(BASELINE), everywhere=_keys(EVERYWHERE))
+    return "\n".join([HEAD, trust, "## Keys\n", *_sections(Config, ""), _spellings()])
+
+
+if __name__ == "__main__":
+    print(reference(), end="")

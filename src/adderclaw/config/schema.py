@@ -1,0 +1,348 @@
+"""The one schema of the configuration; the text under each field becomes docs/configuration.md."""
+
+from dataclasses import field
+from typing import Annotated, Any, Literal, NamedTuple
+
+from adderclaw.decode import Between, record
+from adderclaw.types import Autonomy, Json, PermissionMode
+
+
+class Meaning(NamedTuple):
+    """What a text means, and so whether `~` and `$VARIABLE` are expanded in it and what it is relative to."""
+
+    of: Literal["path", "workspace path", "url", "variable"]
+
+
+type PathText = Annotated[str, Meaning("path")]
+"""A path, relative to the file that it stands in."""
+type WorkspacePath = Annotated[str, Meaning("workspace path")]
+"""A path, relative to the workspace."""
+type Url = Annotated[str, Meaning("url")]
+type Variable = Annotated[str, Meaning("variable")]
+"""The name of an environment variable."""
+type Count = Annotated[int, Between(0)]
+type Positive = Annotated[int, Between(1)]
+type Amount = Annotated[float, Between(0)]
+type Seconds = Annotated[float, Between(0.001)]
+
+type Kind = Literal[
+    "mock",
+    "anthropic",
+    "openai",
+    "openai-compatible",
+    "gemini",
+    "openrouter",
+    "ollama",
+    "lm-studio",
+    "reliable",
+    "router",
+]
+type Profile = Literal["readonly", "supervised", "sandboxed", "permissive"]
+
+
+def _forbidden_paths() -> list[str]:
+    return ["/etc", "/sys", "/boot", "~/.ssh"]
+
+
+def _forbidden_commands() -> list[str]:
+    return ["rm", "shutdown", "reboot", "mkfs", "dd"]
+
+
+@record
+class Security:
+    """What an agent may do. The project's files can tighten this, never loosen its baseline."""
+
+    autonomy: Autonomy = "supervised"
+    """readonly: only reads. supervised: low risk runs, medium asks, high is refused. full: what is not forbidden."""
+    workspace_only: bool = True
+    """File tools stay inside the workspace and the additional directories."""
+    forbidden_paths: list[PathText] = field(default_factory=_forbidden_paths)
+    """Never read or written, whatever the autonomy."""
+    forbidden_commands: list[str] = field(default_factory=_forbidden_commands)
+    """Programs that never run, whatever the autonomy."""
+    allowed_commands: list[str] = field(default_factory=list[str])
+    """Programs that count as medium risk, beside the built-in list."""
+    allowed_domains: list[str] = field(default_factory=list[str])
+    """Hosts whose GET is low risk and that the sandbox lets through; `*.example.org` holds for its subdomains."""
+    raw_bash: Literal["deny", "ask"] = "deny"
+    """Bash that cannot be compiled to a plan: refused when supervised, or asked each time."""
+    network: Literal["deny", "allow"] = "deny"
+    """Network inside the sandbox."""
+    audit_log: bool = True
+    """Keep a row for every permission decision."""
+    additional_directories: list[PathText] = field(default_factory=list[str])
+    """Directories beside the workspace in which file tools may work."""
+
+
+@record
+class ProviderEntry:
+    """One model that can be called."""
+
+    kind: Kind
+    """Which wire protocol, or `reliable` and `router`, which are made of other entries."""
+    model: str | None = None
+    """The model's name as the provider spells it; without one, `default_model` counts."""
+    base_url: Url | None = None
+    """Where the API is, for kinds that have no fixed place."""
+    api_key_env: Variable | None = None
+    """The environment variable that holds the key. Keys themselves never stand in a file."""
+    fixture: PathText | None = None
+    """For `mock`: the file of scripted steps."""
+    providers: list[str] = field(default_factory=list[str])
+    """For `reliable` and `router`: the entries that they are made of, in order."""
+    stream: bool = True
+    """Receive answers as they are written."""
+    timeout_seconds: Seconds = 120.0
+    """How long one request may take."""
+    max_tokens: Positive | None = None
+    """Longest answer."""
+    temperature: Annotated[float, Between(0, 2)] | None = None
+    """Randomness; not sent when absent."""
+    context_tokens: Positive | None = None
+    """Size of the model's window, where it cannot be asked."""
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+    """Further HTTP headers. Not for keys."""
+
+
+def _models() -> dict[str, ProviderEntry]:
+    return {
+        "local": ProviderEntry(kind="mock", model="mock"),
+        "openai_compatible": ProviderEntry(
+            kind="openai-compatible",
+            base_url="http://localhost:1234/v1",
+            model="local-model",
+            api_key_env="OPENAI_API_KEY",
+        ),
+    }
+
+
+@record
+class Providers:
+    """The models that can be called."""
+
+    models: dict[str, ProviderEntry] = field(default_factory=_models)
+    """Name → entry; `default_provider` and `--provider` choose by this name."""
+
+
+@record
+class CliChannel:
+    """The command line as a channel."""
+
+    enabled: bool = True
+    """Whether `adderclaw agent` may be used."""
+    tools_allow: list[str] = field(default_factory=lambda: ["*"])
+    """Tools that the model is offered here, by name or alias; `*` is every tool."""
+
+
+@record
+class Channels:
+    """Where messages come from."""
+
+    cli: CliChannel = field(default_factory=CliChannel)
+    """The command line."""
+
+
+@record
+class Memory:
+    """The one database: conversations, memories, runs, receipts' mirror."""
+
+    backend: Literal["sqlite"] = "sqlite"
+    """The only one."""
+    path: PathText = "~/.adderclaw/memory.sqlite"
+    """The file. The environment variable AGENT_SDLC_DB, an absolute path, goes before it."""
+
+
+@record
+class Receipts:
+    """The tamper-evident log of tool calls."""
+
+    enabled: bool = True
+    """Write a receipt for every call."""
+    path: PathText = "~/.adderclaw/tool_receipts.log"
+    """The log."""
+
+
+@record
+class Runtime:
+    """How turns and runs go."""
+
+    profile: Profile = "sandboxed"
+    """The stance of `run`; `agent` follows security.autonomy unless `--profile` is given. permissive has no sandbox."""
+    max_tool_rounds: Count = 5
+    """Rounds of tool calls in one turn of a chat."""
+    max_turns: Count = 8
+    """Model calls in one task run."""
+    max_response_bytes: Positive = 1_048_576
+    """Longest answer that is read from a provider or a web server."""
+    tool_timeout_seconds: Seconds = 30.0
+    """Time limit of a tool call that names none."""
+    shell_timeout_seconds: Seconds = 15.0
+    """Time limit of a command called by the name `shell`."""
+    http_timeout_seconds: Seconds = 20.0
+    """Time limit of a web request."""
+    timeout_seconds: Seconds = 120.0
+    """Time limit of a step of a task run, and of a Bash command that names none."""
+    max_llm_retries: Count = 3
+    """How often a model call that failed for a passing reason is tried again."""
+    retry_base_delay_seconds: Amount = 1.0
+    """First delay between tries; it doubles."""
+    retry_max_delay_seconds: Amount = 8.0
+    """Longest delay between tries."""
+    on_step_failure: Literal["retry_once_then_fallback_then_abort", "retry_once_then_abort", "abort"] = (
+        "retry_once_then_fallback_then_abort"
+    )
+    """What a task run does when a step fails."""
+    signal_grace_seconds: Amount = 10.0
+    """How long running work may take to end after SIGINT or SIGTERM."""
+    shell_linux: PathText = "/bin/bash"
+    """The shell on Linux."""
+    shell_windows: str = "pwsh"
+    """The shell on Windows."""
+    loop_warn_at: Positive = 5
+    """Identical calls with identical results in a row before the model is warned."""
+    loop_stop_at: Positive = 8
+    """The same before the turn ends."""
+    max_context_tokens: Positive = 32_000
+    """Budget for the composed prompt of a task run."""
+    response_headroom_tokens: Count = 2_000
+    """Kept free of it for the answer."""
+    structured_output_mode: Literal["native_with_json_fallback", "native", "json"] = "native_with_json_fallback"
+    """How a decision is asked of the model in a task run."""
+
+
+@record
+class Limits:
+    """What one run may use up, its children included. 0 means zero."""
+
+    cost_usd: Amount = 5.0
+    """Money, by the known prices."""
+    tokens: Count = 2_000_000
+    """Tokens in and out."""
+    tool_calls: Count = 200
+    """Tool calls."""
+    seconds: Amount = 3600.0
+    """Wall time."""
+
+
+@record
+class Skills:
+    """Where skills are, and how much of them the model is shown."""
+
+    dir: WorkspacePath = "./skills"
+    """Folder of skills."""
+    prefilter_top_k: Positive = 8
+    """Candidates that are offered to the model."""
+    prefilter_min_score: Annotated[float, Between(0, 100)] = 55.0
+    """Least similarity of a candidate."""
+    prefilter_zero_candidate_strategy: Literal["fallback_all_skills", "fail_fast"] = "fallback_all_skills"
+    """When no skill is similar enough."""
+    disclosure_max_reference_bytes: Count = 120_000
+    """Most bytes of references that are disclosed."""
+    disclosure_max_reference_tokens: Count = 4_000
+    """Most tokens of references that are disclosed."""
+
+
+@record
+class Logging:
+    """What is told, and where."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least level of the log on stderr."""
+    jsonl_dir: WorkspacePath = "./runs"
+    """Folder of run folders, each with its events.jsonl."""
+    run_id_pattern: Literal["YYYYMMDD-HHMMSS-<short-uuid>"] = "YYYYMMDD-HHMMSS-<short-uuid>"
+    """Form of a run's id."""
+    debug_llm_bodies: bool = False
+    """Keep whole prompts and answers in the run folder."""
+    sanitize_control_chars: bool = True
+    """Escape control characters in whatever is shown or logged. Cannot be turned off."""
+    redact_secrets: bool = True
+    """Take secrets out of whatever is shown or logged. Cannot be turned off."""
+
+
+@record
+class Web:
+    """The internet gateway of the web tools."""
+
+    gateway_url: Url | None = None
+    """Where requests of the web tools go instead of directly to their host."""
+    gateway_token_env: Variable | None = None
+    """The environment variable that holds the gateway's token."""
+
+
+@record
+class Telemetry:
+    """Records that leave for another service."""
+
+    enabled: bool = False
+    """Send them."""
+    endpoint: Url | None = None
+    """Where to, for `http` and `otlp`."""
+    protocol: Literal["http", "otlp", "file", "noop"] = "noop"
+    """How."""
+    path: WorkspacePath | None = None
+    """The file of JSON lines, for `file`."""
+    include_content: bool = False
+    """With the text of messages, redacted, instead of summaries."""
+
+
+@record
+class Permissions:
+    """Permission rules, in the shape of settings.json. Rules of all files count together: deny > ask > allow."""
+
+    allow: list[str] = field(default_factory=list[str])
+    """Rules such as `Read(./docs/**)` or `Bash(git status)` that allow."""
+    deny: list[str] = field(default_factory=list[str])
+    """Rules that refuse."""
+    ask: list[str] = field(default_factory=list[str])
+    """Rules that ask."""
+    defaultMode: PermissionMode | None = None
+    """What happens where no rule speaks; of this and security.autonomy, the stricter decides."""
+    additionalDirectories: list[PathText] = field(default_factory=list[str])
+    """As security.additional_directories."""
+    disableBypassPermissionsMode: Literal["disable"] | None = None
+    """`disable` takes bypassPermissions away."""
+    allowManagedPermissionRulesOnly: bool = False
+    """The project's allow rules do not count, trusted or not."""
+
+
+@record
+class Config:
+    """The whole configuration."""
+
+    workspace_dir: PathText = "~/adderclaw-workspace"
+    """Where to work when the current directory belongs to no project."""
+    default_provider: str = "local"
+    """The entry of providers.models that is used."""
+    default_model: str = "mock"
+    """The model of an entry that names none."""
+    agent_id: str = "adderclaw"
+    """Name of this agent in telemetry."""
+    security: Security = field(default_factory=Security)
+    """What an agent may do."""
+    providers: Providers = field(default_factory=Providers)
+    """Models."""
+    channels: Channels = field(default_factory=Channels)
+    """Channels."""
+    memory: Memory = field(default_factory=Memory)
+    """The database."""
+    receipts: Receipts = field(default_factory=Receipts)
+    """The receipt log."""
+    runtime: Runtime = field(default_factory=Runtime)
+    """Turns and runs."""
+    limits: Limits = field(default_factory=Limits)
+    """Budgets."""
+    skills: Skills = field(default_factory=Skills)
+    """Skills."""
+    logging: Logging = field(default_factory=Logging)
+    """Logs."""
+    web: Web = field(default_factory=Web)
+    """Web tools."""
+    telemetry: Telemetry = field(default_factory=Telemetry)
+    """Telemetry."""
+    permissions: Permissions = field(default_factory=Permissions)
+    """Permission rules."""
+    hooks: list[Json] = field(default_factory=list[dict[str, Any]])
+    """Hooks, each `{hook_event_name, matcher, command}`; nested groups and lists of names are read too."""
+    mcp_servers: dict[str, Json] = field(default_factory=dict[str, dict[str, Any]])
+    """MCP servers: name → `{command, args, env}` or `{url}`. `mcpServers` is the same."""

@@ -1,0 +1,401 @@
+"""The only door for untrusted data: validation with every problem at once, and JSON Schema, from the same types."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields, is_dataclass
+from functools import cache
+from types import NoneType, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    TypeAliasType,
+    Union,
+    cast,
+    dataclass_transform,
+    get_args,
+    get_origin,
+)
+
+from adderclaw.errors import EXIT_USAGE, AdderClawError
+from adderclaw.types import Json
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+
+class Invalid(AdderClawError):
+    """Data that does not fit its type: `problems` holds (key path, message), all of them."""
+
+    exit_code = EXIT_USAGE
+
+    def __init__(self, problems: list[tuple[str, str]]) -> None:
+        self.problems = problems
+        super().__init__("\n".join(f"{key}: {message}" if key else message for key, message in problems))
+
+
+# ------------------------------------------------------------------ types
+
+
+def _init(self: object, **given: Any) -> None:
+    values = self.__dict__
+    for name, spec in getattr(type(self), "__dataclass_fields__", {}).items():
+        if name in given:
+            values[name] = given.pop(name)
+        elif spec.default_factory is not MISSING:
+            values[name] = spec.default_factory()
+        elif spec.default is not MISSING:
+            values[name] = spec.default
+        else:
+            raise TypeError(f"{type(self).__name__} needs {name!r}")
+    if given:
+        raise TypeError(f"{type(self).__name__} has no {', '.join(map(repr, given))}")
+
+
+def _repr(self: object) -> str:
+    return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.__dict__.items())})"
+
+
+def _eq(self: object, other: object) -> bool:
+    return type(self) is type(other) and self.__dict__ == other.__dict__
+
+
+def _frozen(self: object, name: str, *_value: object) -> None:
+    raise FrozenInstanceError(f"{type(self).__name__}.{name} cannot be changed")
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
+def record[T](kind: type[T]) -> type[T]:
+    """A frozen, keyword-only dataclass whose declaration costs a tenth: nothing is compiled for it."""
+    dataclass(init=False, repr=False, eq=False, kw_only=True)(kind)
+    for name, method in {"__init__": _init, "__repr__": _repr, "__eq__": _eq, "__hash__": None}.items():
+        setattr(kind, name, method)
+    for name in ("__setattr__", "__delattr__"):
+        setattr(kind, name, _frozen)
+    return kind
+
+
+class Between(NamedTuple):
+    """`Annotated[int, Between(1, 10)]`: a number with bounds, both included."""
+
+    low: float
+    high: float | None = None
+
+    @property
+    def words(self) -> str:
+        return f"at least {self.low:g}" if self.high is None else f"from {self.low:g} to {self.high:g}"
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
+        from pydantic_core import PydanticCustomError, core_schema
+
+        def check(value: Any) -> Any:
+            # written so that NaN fails, and infinity too
+            if value is None or (self.low <= value < float("inf") and (self.high is None or value <= self.high)):
+                return value
+            raise PydanticCustomError("between", "must be {words}", {"words": self.words})
+
+        return core_schema.no_info_after_validator_function(check, handler(source))
+
+    def __get_pydantic_json_schema__(self, core: Any, handler: Callable[[Any], Json]) -> Json:
+        bounds = {"minimum": self.low} | ({} if self.high is None else {"maximum": self.high})
+        return handler(core) | bounds
+
+
+# ------------------------------------------------------------------ validation
+
+
+@cache
+def _adapter(kind: Any) -> "TypeAdapter[Any]":
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
+
+
+def decode[T](kind: type[T], data: object) -> T:
+    """`data` (JSON values) as a `kind`, strictly; raises Invalid with every problem."""
+    import json
+
+    from pydantic import ValidationError
+
+    try:
+        # through JSON text, since strict validation of Python objects takes only instances of a dataclass
+        text = json.dumps(data)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Invalid([("", f"is not JSON: {error}")]) from None
+    try:
+        return _adapter(kind).validate_json(text, strict=True, extra="forbid")
+    except ValidationError as error:
+        found = (_problem(kind, data, cast(Json, one)) for one in error.errors(include_url=False))
+        raise Invalid(_joined(found)) from None
+
+
+def _joined(problems: Any) -> list[tuple[str, str]]:
+    """One line for each key: the arms of a union complain one by one."""
+    by_key: dict[str, list[str]] = {}
+    for key, message in problems:
+        messages = by_key.setdefault(key, [])
+        if message not in messages:
+            messages.append(message)
+    return [(key, ", or ".join(messages)) for key, messages in by_key.items()]
+
+
+_EXPECTED = {
+    "string_type": "expected text",
+    "int_type": "expected a whole number",
+    "int_from_float": "expected a whole number",
+    "float_type": "expected a number",
+    "bool_type": "expected true or false",
+    "list_type": "expected a list",
+    "tuple_type": "expected a list",
+    "dict_type": "expected a table of keys and values",
+    "dataclass_type": "expected a table of keys and values",
+    "dataclass_exact_type": "expected a table of keys and values",
+    "none_required": "expected null",
+}
+
+
+def _problem(kind: Any, data: object, error: Json) -> tuple[str, str]:
+    path = _real_path(data, error["loc"])
+    key = dotted(path)
+    what, value = error["type"], error["input"]
+    match what:
+        case "missing" | "missing_keyword_only_argument" | "missing_argument":
+            return dotted((*path, *error["loc"][-1:])) if error["loc"][-1:] != path[-1:] else key, "is required"
+        case "unexpected_keyword_argument" | "extra_forbidden":
+            return key, f"unknown key{nearest(str(error['loc'][-1]), _known(kind, path[:-1]))}"
+        case "literal_error" | "enum":
+            return key, f"{shown(value)} is not allowed; allowed: {_alternatives(error['ctx']['expected'])}"
+        case "between":
+            return key, f"{shown(value)} is not allowed; it {error['msg']}"
+        case _ if what in _EXPECTED:
+            return key, f"{_EXPECTED[what]}, not {shown(value)}"
+        case _:
+            message = str(error["msg"])
+            return key, f"{message[:1].lower()}{message[1:]}, not {shown(value)}"
+
+
+def _alternatives(expected: str) -> str:
+    return expected.replace(" or ", ", ").replace("'", '"')
+
+
+def dotted(path: tuple[Any, ...]) -> str:
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text
+
+
+def shown(value: object) -> str:
+    """A value as an error message shows it: JSON, short."""
+    import json
+
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def nearest(name: str, known: list[str]) -> str:
+    """The end of an "unknown key" message: what was probably meant, and what there is."""
+    if not known:
+        return ""
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, known, n=1, cutoff=0.5)
+    return f'; did you mean "{close[0]}"?' if close else f"; known: {', '.join(known)}"
+
+
+def _real_path(data: object, loc: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Only the parts of an error's location that are keys of the data: a union's arms are named in it too."""
+    path: list[Any] = []
+    here: Any = data
+    for part in loc:
+        if isinstance(here, dict) and part in here:
+            here = cast(Json, here)[part]
+        elif isinstance(here, list | tuple) and isinstance(part, int) and part < len(cast(list[Any], here)):
+            here = cast(list[Any], here)[part]
+        else:
+            continue
+        path.append(part)
+    return tuple(path)
+
+
+# ------------------------------------------------------------------ looking at types
+
+
+def bare(kind: Any) -> Any:
+    """The type without alias, Annotated and `| None`."""
+    while True:
+        if isinstance(kind, TypeAliasType):
+            kind = kind.__value__
+        elif get_origin(kind) is Annotated:
+            kind = get_args(kind)[0]
+        elif get_origin(kind) in (Union, UnionType):
+            arms = [arm for arm in get_args(kind) if arm is not NoneType]
+            if len(arms) != 1:
+                return kind
+            kind = arms[0]
+        else:
+            return kind
+
+
+def _known(kind: Any, path: tuple[Any, ...]) -> list[str]:
+    """The keys that the table at `path` may have."""
+    here = bare(kind)
+    for part in path:
+        if is_dataclass(here):
+            here = bare(next((f.type for f in fields(here) if f.name == part), Any))
+        elif get_origin(here) in (list, tuple, dict, Mapping):
+            here = bare(get_args(here)[1 if get_origin(here) in (dict, Mapping) else 0])
+        else:
+            return []
+    if is_dataclass(here):
+        return [f.name for f in fields(here)]
+    return list(getattr(here, "__annotations__", {})) if isinstance(here, type) else []
+
+
+@cache
+def field_docs(kind: type) -> dict[str, str]:
+    """Field → the docstring under it, or the plain text in its Annotated."""
+    import ast
+    import inspect
+    import textwrap
+    from itertools import pairwise
+
+    docs: dict[str, str] = {}
+    try:
+        body = cast(ast.ClassDef, ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]).body
+    except (OSError, TypeError, SyntaxError):
+        body = []
+    for before, after in pairwise(body):
+        if isinstance(before, ast.AnnAssign) and isinstance(before.target, ast.Name) and isinstance(after, ast.Expr):
+            value = after.value
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                docs[before.target.id] = " ".join(value.value.split())
+    for spec in fields(kind):
+        texts = [part for part in getattr(spec.type, "__metadata__", ()) if isinstance(part, str)]
+        if texts:
+            docs[spec.name] = texts[0]
+    return docs
+
+
+# ------------------------------------------------------------------ JSON Schema
+
+
+def schema(kind: type) -> Json:
+    """Compact JSON Schema of a dataclass: no titles, no references, no unknown keys allowed."""
+    from pydantic.json_schema import GenerateJsonSchema
+
+    class Generate(GenerateJsonSchema):
+        def dataclass_schema(self, schema: Any) -> Any:
+            made: Json = super().dataclass_schema(schema)
+            docs = field_docs(schema["cls"])
+            for name, entry in made.get("properties", {}).items():
+                if name in docs:
+                    entry["description"] = docs[name]
+            return made | {"additionalProperties": False}
+
+    whole = _adapter(kind).json_schema(schema_generator=Generate)
+    made = _compact(whole, whole.get("$defs", {}))
+    made.pop("description", None)
+    return made
+
+
+_DROPPED = ("title", "$defs")
+
+
+def _compact(node: Any, definitions: Json) -> Any:
+    if isinstance(node, list):
+        return [_compact(item, definitions) for item in cast(list[Any], node)]
+    if not isinstance(node, dict):
+        return node
+    table = cast(Json, node)
+    if "$ref" in table:
+        rest = {key: value for key, value in table.items() if key != "$ref"}
+        return _compact(definitions[table["$ref"].rsplit("/", 1)[1]] | rest, definitions)
+    made: Json = {}
+    for key, value in table.items():
+        if key == "properties":
+            made[key] = {name: _compact(entry, definitions) for name, entry in value.items()}
+        elif key in ("default", "enum", "const"):
+            made[key] = value
+        elif key not in _DROPPED:
+            made[key] = _compact(value, definitions)
+    return _without_null(made)
+
+
+def _without_null(node: Json) -> Json:
+    """`X | None = None` is simply an X that may be left out."""
+    if node.get("default", MISSING) is not None:
+        return node
+    del node["default"]
+    arms = [arm for arm in node.get("anyOf", ()) if arm != {"type": "null"}]
+    if "anyOf" not in node:
+        return node
+    rest = {key: value for key, value in node.items() if key != "anyOf"}
+    return (arms[0] | rest) if len(arms) == 1 else rest | {"anyOf": arms}
+
+
+# ------------------------------------------------------------------ our own data
+
+
+type _Build = Callable[[Any], Any]
+
+
+@cache
+def _builder(kind: Any) -> _Build | None:
+    """How to make a `kind` from JSON; None when the JSON value already is one."""
+    kind = bare(kind)
+    origin, arguments = get_origin(kind), get_args(kind)
+    if is_dataclass(kind):
+        return _dataclass_builder(cast(type, kind))
+    if make := getattr(kind, "_make", None):  # a NamedTuple
+        return cast(_Build, make)
+    if origin in (dict, Mapping):
+        inner = _builder(arguments[1])
+        return inner and (lambda data: {key: inner(value) for key, value in data.items()})
+    if origin is list:
+        inner = _builder(arguments[0])
+        return inner and (lambda data: [inner(value) for value in data])
+    if origin in (tuple, frozenset):
+        inner = _builder(arguments[0]) if origin is frozenset or arguments[1:] == (...,) else None
+        collect = cast(_Build, origin)
+        return lambda data: collect(map(inner, data) if inner else data)
+    return None
+
+
+def _dataclass_builder(kind: type) -> _Build:
+    inner = {spec.name: make for spec in fields(kind) if (make := _builder(spec.type))}
+
+    def build(data: Json) -> Any:
+        values = dict(data)
+        for name, make in inner.items():
+            if values.get(name) is not None:
+                values[name] = make(values[name])
+        return kind(**values)
+
+    return build
+
+
+def thaw[T](kind: type[T], data: Json) -> T:
+    """A `kind` from JSON that we froze ourselves: nothing is checked."""
+    build = _builder(kind)
+    return cast(T, build(data) if build else data)
+
+
+def freeze(value: object) -> Any:
+    """A dataclass, with all that is in it, as JSON values."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {spec.name: freeze(getattr(value, spec.name)) for spec in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): freeze(item) for key, item in cast(Mapping[Any, Any], value).items()}
+    if isinstance(value, list | tuple):
+        return [freeze(item) for item in cast(list[Any], value)]
+    if isinstance(value, set | frozenset):
+        return sorted(freeze(item) for item in cast(set[Any], value))
+    return value
+
+
+def literals(kind: Any) -> tuple[Any, ...]:
+    """The values of a Literal; empty for any other type."""
+    kind = bare(kind)
+    return get_args(kind) if get_origin(kind) is Literal else ()

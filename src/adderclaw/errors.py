@@ -1,0 +1,143 @@
+"""The error tree: each error owns its exit code and says value, place and fix in its message.
+
+AdderClawError                 1   anything the operator must read
+├── UsageError                 2   a command line that makes no sense
+├── ConfigError                2   configuration: carries every problem found, not the first
+├── StoreError                 1   the database cannot be used
+├── LedgerError                1   the receipt log cannot be written: no tool may run
+├── ProviderError              1   a model call failed, classified (see ProviderError.kind)
+├── DeniedError                3   a guard, a judge or the operator refused
+├── LimitError                 4   a budget is used up
+├── NeedsInput                 5   nobody is there to answer
+└── Stopped                    6   the emergency stop is set
+
+An outcome of a run has the exit code of the error of its name (`EXIT_CODES`). Signals end with 130 and 143.
+"""
+
+from typing import Literal, NamedTuple
+
+from adderclaw.types import Outcome
+
+EXIT_CODES: dict[Outcome, int] = {
+    "completed": 0,
+    "error": 1,
+    "denied": 3,
+    "limit": 4,
+    "needs_input": 5,
+    "stopped": 6,
+}
+EXIT_USAGE = 2
+EXIT_SIGINT = 130
+EXIT_SIGTERM = 143
+
+
+class AdderClawError(Exception):
+    """Something that the operator must read: one message, with the fix in it."""
+
+    exit_code = 1
+
+
+class UsageError(AdderClawError):
+    exit_code = EXIT_USAGE
+
+
+class Problem(NamedTuple):
+    """One thing wrong in the configuration."""
+
+    file: str
+    key: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.key}: {self.message}" if self.key else f"{self.file}: {self.message}"
+
+
+class ConfigError(AdderClawError):
+    exit_code = EXIT_USAGE
+
+    def __init__(self, problems: list[Problem]) -> None:
+        self.problems = problems
+        super().__init__("\n".join(map(str, problems)))
+
+
+class StoreError(AdderClawError):
+    pass
+
+
+class LedgerError(AdderClawError):
+    pass
+
+
+type ProviderErrorKind = Literal[
+    "authentication_failed",
+    "billing_error",
+    "rate_limit",
+    "invalid_request",
+    "server_error",
+    "max_output_tokens",
+    "unknown",
+    # ours, beside the seven that StopFailure knows (`stop_failure` maps them)
+    "network",
+    "timeout",
+    "context_overflow",
+    "malformed",
+    "missing_key",
+    "script",
+]
+
+
+class ProviderError(AdderClawError):
+    """A model call that failed. `kind` decides on retry and fallback; `retry_after` is the server's own word."""
+
+    RETRYABLE = frozenset({"network", "timeout", "rate_limit", "server_error", "malformed"})
+    FALLBACK = RETRYABLE | {"authentication_failed", "billing_error", "missing_key"}
+
+    def __init__(
+        self,
+        kind: ProviderErrorKind,
+        message: str,
+        *,
+        provider: str = "",
+        status: int | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.kind: ProviderErrorKind = kind
+        self.provider = provider
+        self.status = status
+        self.retry_after = retry_after
+
+    @property
+    def retryable(self) -> bool:
+        return self.kind in self.RETRYABLE
+
+    @property
+    def stop_failure(self) -> str:
+        """The word of the closed set that StopFailure hooks and the `events` table know."""
+        match self.kind:
+            case "network" | "timeout" | "malformed":
+                return "server_error"
+            case "context_overflow":
+                return "invalid_request"
+            case "missing_key":
+                return "authentication_failed"
+            case "script":
+                return "unknown"
+            case kind:
+                return kind
+
+
+class DeniedError(AdderClawError):
+    exit_code = EXIT_CODES["denied"]
+
+
+class LimitError(AdderClawError):
+    exit_code = EXIT_CODES["limit"]
+
+
+class NeedsInput(AdderClawError):
+    exit_code = EXIT_CODES["needs_input"]
+
+
+class Stopped(AdderClawError):
+    exit_code = EXIT_CODES["stopped"]

@@ -1,0 +1,433 @@
+"""The event catalogue, closed, and the bus that tells every sink.
+
+An event is a TypedDict with its `event_type`; its other keys are the payload. Sinks listen; one that fails is
+dropped and said once, never the turn. What resume or audit needs is a row in the store: events are only told.
+"""
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
+
+from adderclaw.types import Clock, Ids, Json
+
+# ------------------------------------------------------------------ life of the program (seed 001)
+
+
+class Startup(TypedDict):
+    event_type: Literal["startup"]
+    version: str
+    pid: int
+    profile: str
+
+
+class ConfigLoaded(TypedDict):
+    event_type: Literal["config_path"]
+    paths: list[str]
+    warnings: list[str]
+
+
+class WorkspaceChosen(TypedDict):
+    event_type: Literal["workspace_path"]
+    path: str
+    reason: str
+
+
+class ProviderSelected(TypedDict):
+    event_type: Literal["provider_selected"]
+    provider: str
+    model: str
+
+
+class ProviderFallback(TypedDict):
+    event_type: Literal["provider_fallback"]
+    provider: str
+    next: str
+    error: str
+    reason: str
+
+
+class ChannelStarted(TypedDict):
+    event_type: Literal["channel_started"]
+    channel: str
+
+
+class ConversationStarted(TypedDict):
+    event_type: Literal["conversation_started"]
+    conversation_id: str
+    session_id: str
+    resumed: bool
+
+
+class ToolRequested(TypedDict):
+    event_type: Literal["tool_requested"]
+    tool: str
+    called_as: str
+    tool_use_id: str
+    summary: str
+
+
+class ToolApproved(TypedDict):
+    event_type: Literal["tool_approved"]
+    tool: str
+    tool_use_id: str
+    risk: str
+    by: str
+    reason: str
+
+
+class ToolDenied(TypedDict):
+    event_type: Literal["tool_denied"]
+    tool: str
+    tool_use_id: str
+    risk: str
+    by: str
+    reason: str
+
+
+class ToolCompleted(TypedDict):
+    event_type: Literal["tool_completed"]
+    tool: str
+    tool_use_id: str
+    duration_ms: float
+    bytes: int
+
+
+class ToolFailed(TypedDict):
+    event_type: Literal["tool_failed"]
+    tool: str
+    tool_use_id: str
+    duration_ms: float
+    error_class: str
+    error: str
+
+
+class ReceiptWritten(TypedDict):
+    event_type: Literal["receipt_written"]
+    receipt_id: str
+    seq: int
+    status: str
+    tool: str
+
+
+class MemoryPersisted(TypedDict):
+    event_type: Literal["memory_persisted"]
+    conversation_id: str
+    entries: int
+
+
+class EstopTriggered(TypedDict):
+    event_type: Literal["estop_triggered"]
+    reason: str
+
+
+class LoopWarning(TypedDict):
+    event_type: Literal["loop_warning"]
+    tool: str
+    repeats: int
+
+
+class LimitReached(TypedDict):
+    event_type: Literal["limit_reached"]
+    reason: str
+
+
+class Warned(TypedDict):
+    event_type: Literal["warning"]
+    message: str
+
+
+# ------------------------------------------------------------------ life of a run (seed 002)
+
+
+class RunStarted(TypedDict):
+    event_type: Literal["run_started"]
+    mode: str
+    task: str
+
+
+class SkillCatalogLoaded(TypedDict):
+    event_type: Literal["skill_catalog_loaded"]
+    skills: int
+    invalid: int
+    directories: list[str]
+
+
+class SkillPrefilterCompleted(TypedDict):
+    event_type: Literal["skill_prefilter_completed"]
+    candidates: list[Json]
+    strategy: str
+
+
+class SkillDisclosureLoaded(TypedDict):
+    event_type: Literal["skill_disclosure_loaded"]
+    skill: str
+    stage: int
+    files: list[Json]
+    bytes: int
+    tokens: int
+
+
+class PromptBudgetComputed(TypedDict):
+    event_type: Literal["prompt_budget_computed"]
+    max_context_tokens: int
+    response_headroom_tokens: int
+    allocated: dict[str, int]
+
+
+class PromptComposed(TypedDict):
+    event_type: Literal["prompt_composed"]
+    bytes: int
+    tokens: int
+
+
+class LlmRequestSent(TypedDict):
+    event_type: Literal["llm_request_sent"]
+    provider: str
+    model: str
+    attempt: int
+    step: int
+    request_hash: str
+    messages: int
+    tools: int
+
+
+class LlmRetryScheduled(TypedDict):
+    event_type: Literal["llm_retry_scheduled"]
+    provider: str
+    attempt: int
+    delay_seconds: float
+    error: str
+    reason: str
+
+
+class LlmResponseReceived(TypedDict):
+    event_type: Literal["llm_response_received"]
+    provider: str
+    model: str
+    attempt: int
+    step: int
+    latency_ms: float
+    input_tokens: int
+    output_tokens: int
+    stop_reason: str
+    tool_calls: int
+    text: str
+
+
+class LlmRequestFailed(TypedDict):
+    event_type: Literal["llm_request_failed"]
+    provider: str
+    model: str
+    attempt: int
+    error: str
+    reason: str
+
+
+class LlmDecisionDecoded(TypedDict):
+    event_type: Literal["llm_decision_decoded"]
+    selected_skill: str
+    how: str
+    summary: str
+
+
+class SkillInvocationStarted(TypedDict):
+    event_type: Literal["skill_invocation_started"]
+    skill: str
+    actions: int
+
+
+class SkillStepExecuted(TypedDict):
+    event_type: Literal["skill_step_executed"]
+    skill: str
+    step_id: str
+    status: str
+    exit_code: int | None
+    stdout_summary: str
+    stderr_summary: str
+
+
+class StepRetryScheduled(TypedDict):
+    event_type: Literal["step_retry_scheduled"]
+    skill: str
+    step_id: str
+    retry: int
+    reason: str
+
+
+class SkillInvocationFinished(TypedDict):
+    event_type: Literal["skill_invocation_finished"]
+    skill: str
+    status: str
+
+
+class SignalReceived(TypedDict):
+    event_type: Literal["signal_received"]
+    signal: str
+
+
+class GracefulShutdownStarted(TypedDict):
+    event_type: Literal["graceful_shutdown_started"]
+    reason: str
+    grace_seconds: float
+
+
+class RunFinished(TypedDict):
+    event_type: Literal["run_finished"]
+    outcome: str
+    mode: str
+    steps: int
+    tool_calls: int
+    usage: Json
+    reason: str
+
+
+class RunFailed(TypedDict):
+    event_type: Literal["run_failed"]
+    outcome: str
+    reason: str
+    message: str
+
+
+# ------------------------------------------------------------------ workflows (seed 004)
+
+
+class GoalStarted(TypedDict):
+    event_type: Literal["goal_started"]
+    workflow: str
+    goal: str
+    agent: NotRequired[str]
+    iteration: NotRequired[int]
+
+
+class ToolCalled(TypedDict):
+    event_type: Literal["tool_call"]
+    workflow: str
+    goal: str
+    tool: str
+    tool_use_id: str
+
+
+class GoalComplete(TypedDict):
+    event_type: Literal["goal_complete"]
+    workflow: str
+    goal: str
+    outcome: str
+
+
+type Body = (
+    Startup
+    | ConfigLoaded
+    | WorkspaceChosen
+    | ProviderSelected
+    | ProviderFallback
+    | ChannelStarted
+    | ConversationStarted
+    | ToolRequested
+    | ToolApproved
+    | ToolDenied
+    | ToolCompleted
+    | ToolFailed
+    | ReceiptWritten
+    | MemoryPersisted
+    | EstopTriggered
+    | LoopWarning
+    | LimitReached
+    | Warned
+    | RunStarted
+    | SkillCatalogLoaded
+    | SkillPrefilterCompleted
+    | SkillDisclosureLoaded
+    | PromptBudgetComputed
+    | PromptComposed
+    | LlmRequestSent
+    | LlmRetryScheduled
+    | LlmResponseReceived
+    | LlmRequestFailed
+    | LlmDecisionDecoded
+    | SkillInvocationStarted
+    | SkillStepExecuted
+    | StepRetryScheduled
+    | SkillInvocationFinished
+    | SignalReceived
+    | GracefulShutdownStarted
+    | RunFinished
+    | RunFailed
+    | GoalStarted
+    | ToolCalled
+    | GoalComplete
+)
+
+type RedactionMode = Literal["summary", "full"]
+
+
+class EventRecord(NamedTuple):
+    """One event with where and when it happened; a JSONL line has exactly these fields."""
+
+    run_id: str
+    trace_id: str
+    span_id: str
+    timestamp: float
+    event_type: str
+    payload: Json
+    redaction_mode: RedactionMode
+    conversation_id: str
+    session_id: str
+
+
+type Sink = Callable[[EventRecord], None]
+type Clean = Callable[[Any], Any]
+"""Takes secrets and control characters out of a payload."""
+
+
+class Bus:
+    """Tells every sink of every event, cleaned once, in order."""
+
+    def __init__(self, clock: Clock, ids: Ids, clean: Clean, *, full_bodies: bool = False) -> None:
+        self._clock, self._clean = clock, clean
+        self._mode: RedactionMode = "full" if full_bodies else "summary"
+        self._sinks: list[tuple[str, Sink]] = []
+        self._early: list[EventRecord] | None = []
+        self._ids = ids
+        self.run_id = ids("run")
+        self.trace_id = ids("trace")
+        self.span_id = ""
+        self.conversation_id = ""
+        self.session_id = ""
+
+    def listen(self, name: str, sink: Sink) -> None:
+        """Add a sink; what was told before the first turn is told to it too."""
+        self._sinks.append((name, sink))
+        for record in self._early or ():
+            self._hand(name, sink, record)
+
+    def settled(self) -> None:
+        """All sinks are there: stop keeping what was told."""
+        self._early = None
+
+    def span(self) -> None:
+        """A new step begins."""
+        self.span_id = self._ids("span")
+
+    def tell(self, body: Body) -> None:
+        payload: Json = self._clean({key: value for key, value in body.items() if key != "event_type"})
+        record = EventRecord(
+            self.run_id,
+            self.trace_id,
+            self.span_id,
+            self._clock.now(),
+            body["event_type"],
+            payload,
+            self._mode,
+            self.conversation_id,
+            self.session_id,
+        )
+        if self._early is not None:
+            self._early.append(record)
+        for name, sink in tuple(self._sinks):
+            self._hand(name, sink, record)
+
+    def _hand(self, name: str, sink: Sink, record: EventRecord) -> None:
+        try:
+            sink(record)
+        except Exception as error:  # noqa: BLE001 - a sink is never worth a turn
+            self._sinks = [entry for entry in self._sinks if entry[0] != name]
+            self.tell({"event_type": "warning", "message": f"the {name} sink failed and was dropped: {error}"})

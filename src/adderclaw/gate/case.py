@@ -1,0 +1,89 @@
+"""What is judged and what comes out: the operator's policy, one call with its facts, and the decision."""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from adderclaw.gate.rules import NO_RULES, Rules
+from adderclaw.types import Autonomy, Json, PermissionMode, Phase, Risk, Touch, Verdict
+
+STRICTNESS: dict[Verdict, int] = {"allow": 0, "ask": 1, "deny": 2}
+
+
+class Opinion(NamedTuple):
+    """What one guard or judge says of a call; `verdict` None means that it has no opinion."""
+
+    by: str
+    verdict: Verdict | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What the operator allows. `gate.policy_of` makes it from the configuration."""
+
+    workspace: str
+    roots: tuple[str, ...]
+    """The workspace and the further directories, each as it is named and as it is with links followed."""
+    autonomy: Autonomy = "supervised"
+    autonomy_set: bool = True
+    """Whether somebody chose the autonomy. If nobody did, `mode` alone decides where it is given."""
+    mode: PermissionMode | None = None
+    workspace_only: bool = True
+    forbidden_paths: tuple[str, ...] = ()
+    forbidden_commands: tuple[str, ...] = ()
+    allowed_commands: tuple[str, ...] = ()
+    allowed_domains: tuple[str, ...] = ()
+    raw_bash: Literal["deny", "ask"] = "deny"
+    rules: Rules = NO_RULES
+    home: str = ""
+    """AdderClaw's own folder: nothing in it is written, and only what is meant for the model is read."""
+    own_files: tuple[str, ...] = ()
+    """The database, the receipt log, the key: wherever they are configured to be."""
+    run_folders: tuple[str, ...] = ()
+    """Where the folders of our runs are kept."""
+    sandboxed: bool = False
+    """Whether commands really run inside an OS sandbox."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One call with every fact that the gate needs; nothing else is looked at."""
+
+    tool: str
+    """Canonical name."""
+    called_as: str
+    arguments: Json
+    touch: Touch
+    policy: Policy
+    estop: bool = False
+    phase: Phase = "idle"
+    plan_approved: bool = False
+    trusted: bool = True
+    """False when the tool itself comes from project content that the operator has not trusted."""
+    interactive: bool = True
+    """Whether somebody can answer; if not, what would be asked is denied."""
+    free_reads: bool = False
+    """The operator named the file by hand: reads may leave the workspace."""
+    protected_ids: frozenset[tuple[int, int]] = frozenset()
+    """(device, inode) of the files that are protected under every name."""
+    hook_opinion: Opinion | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    verdict: Verdict
+    risk: Risk
+    reason: str
+    by: str
+    opinions: tuple[Opinion, ...] = ()
+    tool: str = ""
+
+    def as_json(self) -> Json:
+        return {
+            "tool": self.tool,
+            "verdict": self.verdict,
+            "risk": self.risk,
+            "reason": self.reason,
+            "by": self.by,
+            "opinions": [{"by": o.by, "verdict": o.verdict, "reason": o.reason} for o in self.opinions],
+        }

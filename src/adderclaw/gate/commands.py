@@ -1,0 +1,250 @@
+"""Commands: what is forbidden, what is destructive, what readonly may run, and what the lists say of a plan."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from adderclaw.gate.allowlist import names
+from adderclaw.gate.case import Policy
+from adderclaw.gate.loose import every_word, statements
+from adderclaw.gate.programs import HARMLESS, SHELLS, WRAPPERS, inner, objection
+from adderclaw.gate.shell import Plan, Raw, Simple, simples, steps
+
+type Words = tuple[str, ...]
+
+DOWNLOADERS = names("curl wget fetch aria2c http https httpie xh lynx w3m nc ncat")
+INTERPRETERS = SHELLS | names(
+    """python python2 python3 perl ruby node nodejs php lua deno bun osascript tclsh Rscript awk gawk xargs"""
+)
+
+
+def base(word: str) -> str:
+    return word.rstrip("/").rsplit("/", 1)[-1].casefold()
+
+
+# ------------------------------------------------------------------ forbidden
+
+
+def forbidden(command: Plan | Raw, entries: Iterable[str]) -> str | None:
+    """The forbidden entry that a command runs, through wrappers and shells as far as words are literal."""
+    single = {entry.casefold() for entry in entries if " " not in entry.strip()}
+    phrases = [tuple(entry.split()) for entry in entries if " " in entry.strip()]
+    for words in _commands(command):
+        if words and base(words[0]) in single:
+            return base(words[0])
+        for phrase in phrases:
+            plain = tuple(word for word in phrase if word != "*")
+            if plain and (base(words[0]), *words[1:])[: len(plain)] == plain:
+                return " ".join(phrase)
+    if isinstance(command, Raw):
+        return next((base(word) for word in command.words if base(word) in single), None)
+    return None
+
+
+def _commands(command: Plan | Raw) -> Iterator[Words]:
+    """Every command that could run: those of the plan or text, and those that they hand on."""
+    if isinstance(command, Plan):
+        for simple in simples(command):
+            yield (simple.program or simple.words[0], *simple.words[1:])
+            yield from handed_on(simple.words)
+        return
+    for pipeline in statements(command.text):
+        for words in pipeline:
+            if words:
+                yield tuple(words)
+                yield from handed_on(tuple(words))
+    for name in command.programs:
+        yield (name,)
+
+
+def handed_on(words: Words, depth: int = 0) -> Iterator[Words]:
+    """The commands inside of a command: what a wrapper, a shell's -c or find's -exec would run.
+
+    Where a wrapper's options are not understood, each of its words may be the program.
+    """
+    yield words
+    if depth > 6 or not words:
+        return
+    name, rest = base(words[0]), words[1:]
+    for code in rest if name in INTERPRETERS else ():
+        # A shell's words may all be code; another interpreter's only where they look like it.
+        if name in SHELLS or re.search(r"[\s;&|()'\"]", code):
+            yield from ((word,) for word in every_word(code))
+            for pipeline in statements(code):
+                for part in pipeline:
+                    yield from handed_on(tuple(part), depth + 1)
+    if name in WRAPPERS:
+        within = inner(words)
+        starts = [within] if within else [rest[index:] for index in range(len(rest))]
+        for part in starts:
+            yield from handed_on(part, depth + 1) if within else iter((part,))
+        if not within:
+            yield from (tuple(part) for word in rest for pipeline in statements(word) for part in pipeline if part)
+    for index, word in enumerate(rest):
+        if word in ("-exec", "-execdir", "-ok", "-okdir"):
+            yield from handed_on(rest[index + 1 :], depth + 1)
+
+
+# ------------------------------------------------------------------ destructive
+
+
+def destructive(command: Plan | Raw) -> str | None:
+    """The pattern of destruction that a command contains, quoted or not, as data or as a command."""
+    for text in _texts(command):
+        found = _by_text(text)
+        if found:
+            return found
+        for pipeline in statements(text):
+            found = _by_pipeline(pipeline)
+            if found:
+                return found
+    if isinstance(command, Plan):
+        for step in steps(command):
+            found = _by_pipeline([list(simple.words) for simple in step.commands])
+            if found:
+                return found
+    return None
+
+
+def _texts(command: Plan | Raw) -> Iterator[str]:
+    """The text, and each word in it that is a text of its own."""
+    yield command.text
+    words = command.words if isinstance(command, Raw) else every_word(command.text)
+    yield from (word for word in words if re.search(r"[\s|;&(]", word))
+    yield " ".join(words)
+
+
+_WORD = r"(?<![\w.-]){}(?![\w/-]|\.\w)"
+_SHELL_NAMES = r"(?:\S*/)?(?:sh|bash|dash|zsh|ksh|fish|python[\d.]*|perl|ruby|node|php|eval|source|\.)"
+_TEXT_PATTERNS = (
+    ("mkfs", re.compile(r"(?<![\w.-])mkfs(?![a-z/-])")),
+    ("shutdown", re.compile(_WORD.format("shutdown"))),
+    ("reboot", re.compile(_WORD.format("reboot"))),
+    (
+        "a download that is run by a shell",
+        re.compile(rf"(?:^|[\s;&|(]){_SHELL_NAMES}\s[^;|\n]*?(?:<\(|\$\(|`)\s*(?:\S*/)?(?:curl|wget)\s"),
+    ),
+)
+_FORK_BOMB = re.compile(r"([\w:.]+)\(\)\{[^}]*\1\|\1&")
+
+
+def _by_text(text: str) -> str | None:
+    plain = re.sub(r"\\(.)", r"\1", re.sub(r"['\"]|\\\n", "", text), flags=re.DOTALL)
+    for name, pattern in _TEXT_PATTERNS:
+        if pattern.search(plain):
+            return name
+    # `curl … | sh` also where the text is prose, cut up by quotes or broken.
+    if re.search(rf"(?<![\w.-])(?:curl|wget)\s[^;\n]*\|\s*(?:sudo\s+)?{_SHELL_NAMES}(?=[\s;&|)]|$)", plain):
+        return "a download that is run by a shell"
+    return "a fork bomb" if _FORK_BOMB.search(re.sub(r"\s", "", plain)) else None
+
+
+def _by_pipeline(pipeline: list[list[str]]) -> str | None:
+    for words in pipeline:
+        for index, word in enumerate(words):
+            found = _by_words(base(word), words[index + 1 :])
+            if found:
+                return found
+    downloaded = False
+    for words in pipeline:
+        if downloaded and any(part and _interprets(part[0]) for part in _starts(tuple(words))):
+            return "a download that is run by a shell"
+        downloaded = downloaded or any(base(word) in DOWNLOADERS for word in words)
+    return None
+
+
+def _interprets(word: str) -> bool:
+    return base(word) in INTERPRETERS or bool(re.fullmatch(r"python[\d.]+", base(word)))
+
+
+def _starts(words: Words) -> Iterator[Words]:
+    """A command and what its wrappers may run."""
+    yield words
+    if words and base(words[0]) in WRAPPERS:
+        yield from (words[index:] for index in range(1, len(words)))
+
+
+def _by_words(name: str, rest: list[str]) -> str | None:
+    flags = {letter for word in rest if re.fullmatch(r"-[A-Za-z]+", word) for letter in word[1:]}
+    longs = [word for word in rest if word.startswith("--")]
+    recursive = bool(flags & {"r", "R"}) or any("--recursive".startswith(word) and len(word) > 3 for word in longs)
+    force = "f" in flags or any("--force".startswith(word) and len(word) > 3 for word in longs)
+    targets = [word for word in rest if not word.startswith("-")]
+    match name:
+        case "rm" if recursive and (any(map(_is_everything, targets)) or "--no-preserve-root" in longs):
+            return "rm -rf of everything"
+        case "rm" if recursive and force and any(target.startswith(("/", "*")) for target in targets):
+            return "rm -rf /"
+        case "dd" if any(word.startswith("if=") for word in rest):
+            return "dd if="
+        case "chown" if recursive:
+            return "chown -R"
+        case "chmod" if recursive and _opens_all(targets):
+            return "chmod -R 777 /"
+        case _ if name.startswith("mkfs"):
+            return "mkfs"
+        case _:
+            return None
+
+
+def _is_everything(target: str) -> bool:
+    """`/`, `~`, `.`, `..`, `*` and whatever is one of them with more slashes, dots or stars."""
+    return bool(re.fullmatch(r"(\$\{?HOME\}?|\$\{?PWD\}?|~\w*)?[/.*]*", target)) and target != ""
+
+
+def _opens_all(targets: list[str]) -> bool:
+    mode = next((t for t in targets if re.fullmatch(r"0*777|(a|ugo)?[+=]rwx\w*", t)), None)
+    return mode is not None and any(target.startswith("/") for target in targets)
+
+
+# ------------------------------------------------------------------ lists
+
+
+def is_harmless(command: Plan | Raw) -> bool:
+    """Whether a readonly session may run it: it only looks, and writes nowhere."""
+    if isinstance(command, Raw):
+        return False
+    return all(
+        simple.name in HARMLESS and not any(r.writes and r.target != "/dev/null" for r in simple.redirects)
+        for simple in simples(command)
+    )
+
+
+def unlisted(simple: Simple, policy: Policy) -> str | None:
+    """Why a simple command is high risk, with the setting that would change that; None if the lists take it."""
+
+    def allowed(name: str, words: Words) -> bool:
+        return _is_allowed(name, words, simple.program, policy.allowed_commands)
+
+    if not simple.program:
+        return f"{simple.words[0]!r} was not found on the PATH"
+    if "/" in simple.name and not allowed(simple.name, simple.words):
+        return f"{simple.name!r} is a program named by its path: add {_quoted(simple.name)} to {SETTING}"
+    why = objection(simple.name, simple.words, allowed)
+    if why is None:
+        return None
+    return f"{simple.name!r}: {why}: add {_quoted(_suggestion(simple))} to {SETTING}"
+
+
+SETTING = "[security] allowed_commands"
+
+
+def _quoted(entry: str) -> str:
+    return '"' + entry.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _suggestion(simple: Simple) -> str:
+    if simple.name in ("git", "npm", "go", "uv", "pip") and len(simple.words) > 1 and simple.words[1][:1] != "-":
+        return f"{simple.name} {simple.words[1]}"
+    return simple.name
+
+
+def _is_allowed(name: str, words: Words, program: str, entries: Iterable[str]) -> bool:
+    for entry in entries:
+        wanted = tuple(entry.split())
+        if len(wanted) == 1 and wanted[0] in (name, words[0] if "/" in words[0] else name):
+            return True
+        if len(wanted) == 1 and wanted[0] == program and words[0].rsplit("/", 1)[-1] == program.rsplit("/", 1)[-1]:
+            return True
+        if len(wanted) > 1 and (name, *words[1:])[: len(wanted)] == wanted:
+            return True
+    return False

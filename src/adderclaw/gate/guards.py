@@ -1,0 +1,193 @@
+"""Guards: each may only refuse, gives its reason, and is overruled by nothing."""
+
+from collections.abc import Iterator
+
+from adderclaw.gate import commands, hosts, paths
+from adderclaw.gate.case import Case
+from adderclaw.gate.modes import is_readonly
+from adderclaw.gate.risk import is_inside
+from adderclaw.gate.shell import Plan, Raw, simples
+from adderclaw.types import PathFact
+
+PLANNING_DENIES = frozenset({"Write", "Edit", "Bash", "NotebookEdit"})
+WRITING_TOOLS = frozenset({"Write", "Edit", "NotebookEdit"})
+SEARCHES_CONTENT = frozenset({"Grep"})
+
+
+def estop(case: Case) -> str | None:
+    return "the emergency stop is set; `adderclaw estop --clear` removes it" if case.estop else None
+
+
+def trust(case: Case) -> str | None:
+    if case.trusted:
+        return None
+    return f"{case.tool} comes from project content that is not trusted; look at it, then `adderclaw trust`"
+
+
+def phase(case: Case) -> str | None:
+    if case.phase == "planning" and not case.plan_approved and case.tool in PLANNING_DENIES:
+        return f"{case.tool} is not used while planning: the plan has to be approved first"
+    return None
+
+
+def readonly(case: Case) -> str | None:
+    if not is_readonly(case.policy):
+        return None
+    touch = case.touch
+    if case.tool in WRITING_TOOLS or any(not paths.is_device(fact) for fact in touch.writes):
+        return "nothing is written in readonly"
+    if touch.command is not None and not (
+        isinstance(touch.command, Plan | Raw) and commands.is_harmless(touch.command)
+    ):
+        return f"readonly runs no commands but {', '.join(sorted(commands.HARMLESS - {':', '['}))}"
+    for host in touch.hosts:
+        if host.method.upper() not in hosts.PLAIN_METHODS:
+            return f"readonly sends nothing: {host.method.upper()} to {host.host}"
+    return None
+
+
+# ------------------------------------------------------------------ paths
+
+
+def protected(case: Case) -> str | None:
+    """AdderClaw's own files, the kernel's doors, and the files by which a project makes other programs run."""
+    for fact in _facts(case):
+        reason = _malformed(fact) or _protected_always(case, fact)
+        if reason:
+            return reason
+    for fact in case.touch.writes:
+        for path in () if paths.is_device(fact) else paths.forms(fact):
+            reason = _protected_write(case, path)
+            if reason:
+                return reason
+    for path in _mentioned(case):
+        if _own(case, path) or paths.is_kernel_door(path):
+            return f"the command names {path}, which is protected"
+    return None
+
+
+def _malformed(fact: PathFact) -> str | None:
+    if paths.is_whole(fact.path) and paths.is_whole(fact.real):
+        return None
+    return f"{fact.given!r} did not come to an absolute path"
+
+
+def _protected_always(case: Case, fact: PathFact) -> str | None:
+    if fact.identity is not None and fact.identity in case.protected_ids:
+        return f"{fact.path} is one of AdderClaw's own files under another name"
+    for path in paths.forms(fact):
+        if _own(case, path):
+            return f"{path} belongs to AdderClaw itself"
+        if paths.is_kernel_door(path):
+            return f"{path} is not a file but a door into the system"
+        if case.tool in SEARCHES_CONTENT and paths.holds(path, (case.policy.home,)):
+            return f"{path} holds AdderClaw's own folder: search a folder that does not"
+    return None
+
+
+def _own(case: Case, path: str) -> bool:
+    """Whether a path is the database, the log, a key, or in our home and not meant for the model."""
+    policy = case.policy
+    loose = paths.folded(path)
+    for file in policy.own_files:
+        own = paths.folded(file)
+        if loose == own or loose.startswith((own + "-", own + ".", own + "/")):
+            return True
+    if not policy.home or not paths.among(path, (policy.home,)):
+        return False
+    if _root_at_home(case, path):
+        return False
+    home = paths.folded(policy.home)
+    first = loose[len(home) + 1 :].split("/", 1)[0]
+    return first not in paths.READABLE_AT_HOME
+
+
+def _root_at_home(case: Case, path: str) -> bool:
+    """Whether a path lies in a workspace that somebody keeps inside of AdderClaw's own folder."""
+    home, loose = paths.folded(case.policy.home), paths.folded(path)
+    roots = (root for root in map(paths.folded, case.policy.roots) if root != home and paths.beneath(root, home))
+    return any(paths.beneath(loose, root) for root in roots)
+
+
+def _protected_write(case: Case, path: str) -> str | None:
+    policy = case.policy
+    if paths.is_run(path, policy.run_folders):
+        return f"{path} is the record of a run"
+    if policy.home and paths.among(path, (policy.home,)) and not _root_at_home(case, path):
+        return f"{path} belongs to AdderClaw itself"
+    name = paths.protected_name(path, policy.roots)
+    return f"{path} is protected: {name} decides what other programs run" if name else None
+
+
+def forbidden_paths(case: Case) -> str | None:
+    """What the operator forbids, for reading as for writing."""
+    listed = case.policy.forbidden_paths
+    for fact in _facts(case):
+        for path in paths.forms(fact):
+            folder = paths.among(path, listed)
+            if folder is None and case.tool in SEARCHES_CONTENT:
+                folder = paths.holds(path, listed)
+            if folder:
+                return f"{path} is forbidden: {folder} is in [security] forbidden_paths"
+    for path in _mentioned(case):
+        folder = paths.among(path, listed)
+        if folder:
+            return f"the command names {path}, and {folder} is in [security] forbidden_paths"
+    return None
+
+
+def workspace(case: Case) -> str | None:
+    policy = case.policy
+    if not policy.workspace_only:
+        return None
+    facts = case.touch.writes if case.free_reads else (*case.touch.reads, *case.touch.writes)
+    for fact in facts:
+        if not paths.is_device(fact) and not is_inside(fact, policy.roots):
+            leads = f" (it leads to {fact.real})" if fact.real != fact.path else ""
+            return (
+                f"{fact.path}{leads} is outside the workspace {policy.workspace}:"
+                " [security] additional_directories or workspace_only = false would allow it"
+            )
+    return None
+
+
+def _facts(case: Case) -> Iterator[PathFact]:
+    return (fact for fact in (*case.touch.reads, *case.touch.writes) if not paths.is_device(fact))
+
+
+def _mentioned(case: Case) -> Iterator[str]:
+    """Absolute paths among a command's words, for programs of whose words nothing is known, and for raw bash."""
+    command = case.touch.command
+    if isinstance(command, Raw):
+        yield from (path for path in paths.mentioned(command.words) if path not in paths.DEVICES)
+    elif isinstance(command, Plan):
+        for simple in simples(command):
+            if simple.name not in ("echo", "printf"):
+                yield from (path for path in paths.mentioned(simple.words[1:]) if path not in paths.DEVICES)
+
+
+# ------------------------------------------------------------------ commands and hosts
+
+
+def forbidden_commands(case: Case) -> str | None:
+    command = case.touch.command
+    if not isinstance(command, Plan | Raw):
+        return None
+    name = commands.forbidden(command, case.policy.forbidden_commands)
+    return f"{name!r} is in [security] forbidden_commands" if name else None
+
+
+def destructive(case: Case) -> str | None:
+    command = case.touch.command
+    if not isinstance(command, Plan | Raw):
+        return None
+    pattern = commands.destructive(command)
+    return f"the command contains {pattern}, which is never run" if pattern else None
+
+
+def web_hosts(case: Case) -> str | None:
+    for fact in case.touch.hosts:
+        reason = hosts.refusal(fact, case.policy.allowed_domains)
+        if reason:
+            return reason
+    return None

@@ -1,0 +1,166 @@
+"""Judges: each gives an opinion of a call or none; the strictest given stands."""
+
+from collections.abc import Iterable
+
+from adderclaw.gate import rules
+from adderclaw.gate.case import Case, Opinion
+from adderclaw.gate.paths import is_device
+from adderclaw.gate.programs import inner
+from adderclaw.gate.rules import Rule
+from adderclaw.gate.shell import Plan, Raw, Simple, canonical_text, simples
+from adderclaw.types import PathFact
+
+
+def hook(case: Case) -> Opinion | None:
+    """What PreToolUse hooks said. Raw bash is asked for each time: no hook grants it."""
+    opinion = case.hook_opinion
+    if opinion is not None and opinion.verdict == "allow" and isinstance(case.touch.command, Raw):
+        return None
+    return opinion
+
+
+def permission_rules(case: Case) -> Opinion | None:
+    """The first deny rule that matches, else the first ask rule, else the first allow rule."""
+    policy = case.policy.rules
+    for rule in (*policy.deny, *policy.ask):
+        if forbids(rule, case):
+            return Opinion("permission rules", rule.behaviour, f"{rule.behaviour} rule {rule.text}")
+    granted = _granted(policy.allow, case)
+    return Opinion("permission rules", "allow", f"allow rule {granted}") if granted else None
+
+
+# ------------------------------------------------------------------ deny and ask: anything that matches
+
+
+def forbids(rule: Rule, case: Case) -> bool:
+    touch = case.touch
+    match rule.subject:
+        case "all":
+            return rules.names_tool(rule, case.tool)
+        case "path":
+            return any(rules.matches_path(rule, fact) for fact in _paths(rule, case))
+        case "command":
+            if case.tool != "Bash":
+                return False
+            return _command_matches(rule, case) or rules.matches_field(rule, case.arguments)
+        case "domain":
+            return rules.names_tool(rule, case.tool) and any(
+                rules.matches_host(rule, case.tool, host) for host in touch.hosts
+            )
+        case "name":
+            matched = _name_matches(rule, case) or rules.matches_field(rule, case.arguments)
+            return matched and rules.names_tool(rule, case.tool)
+
+
+def _paths(rule: Rule, case: Case) -> Iterable[PathFact]:
+    """The paths that a rule speaks of. A denied read denies writes, too; commands are held to the same rules."""
+    reads, writes = case.touch.reads, case.touch.writes
+    if rule.tool == "Read":
+        return (*reads, *writes) if rule.behaviour == "deny" else reads
+    if rule.tool == "Edit":
+        return writes
+    return (*reads, *writes) if case.tool == rule.tool else ()
+
+
+def _command_matches(rule: Rule, case: Case) -> bool:
+    command = case.touch.command
+    if isinstance(command, Plan):
+        texts = (text for simple in simples(command) for text in _spellings(simple))
+        return any(rules.matches_text(rule, text) for text in (" ".join(command.text.split()), *texts))
+    if isinstance(command, Raw):
+        return _raw_matches(rule, command)
+    return False
+
+
+def _raw_matches(rule: Rule, command: Raw) -> bool:
+    from adderclaw.gate.loose import statements
+
+    if rules.matches_text(rule, " ".join(command.text.split())):
+        return True
+    parts = (words for pipeline in statements(command.text) for words in pipeline)
+    return any(rules.matches_text(rule, " ".join(words)) for words in parts)
+
+
+def _spellings(simple: Simple) -> Iterable[str]:
+    """Every text that a refusing rule may know a command by: as written, unquoted, by its name, without wrappers."""
+    yield " ".join(simple.text.split())
+    words: tuple[str, ...] | None = simple.words
+    while words:
+        base = words[0].rsplit("/", 1)[-1]
+        yield " ".join(words)
+        yield " ".join((base, *words[1:]))
+        words = inner(words)
+
+
+# ------------------------------------------------------------------ allow: everything must match
+
+
+def _granted(allow: tuple[Rule, ...], case: Case) -> str | None:
+    command = case.touch.command
+    if isinstance(command, Raw):
+        return None
+    if isinstance(command, Plan):
+        return _plan_granted(allow, case, command)
+    return next((rule.text for rule in allow if _grants(rule, case)), None)
+
+
+def _grants(rule: Rule, case: Case) -> bool:
+    if not rules.names_tool(rule, case.tool):
+        return False
+    touch = case.touch
+    match rule.subject:
+        case "all":
+            return rule.tool == case.tool or case.tool not in rules.WEB_FAMILY or not _sends(case)
+        case "path":
+            facts = (*touch.reads, *touch.writes)
+            return bool(facts) and all(rules.matches_path(rule, fact) for fact in facts)
+        case "domain":
+            return bool(touch.hosts) and all(rules.matches_host(rule, case.tool, host) for host in touch.hosts)
+        case "name":
+            return _name_matches(rule, case)
+        case "command":
+            return False
+
+
+def _sends(case: Case) -> bool:
+    return any(host.method.upper() not in rules.PLAIN_METHODS for host in case.touch.hosts)
+
+
+def _name_matches(rule: Rule, case: Case) -> bool:
+    field = rules.PRIMARY.get(case.tool)
+    value = case.arguments.get(field) if field else None
+    return isinstance(value, str) and bool(rule.pattern) and rules.matches_text(rule, value)
+
+
+def _plan_granted(allow: tuple[Rule, ...], case: Case, command: Plan) -> str | None:
+    """Each simple command needs a rule of its own, and each file that a redirect writes an Edit rule."""
+    used: list[str] = []
+    for simple in simples(command):
+        rule = next((rule for rule in allow if rule.tool == "Bash" and _allows_simple(rule, simple)), None)
+        if rule is None:
+            return None
+        used.append(rule.text)
+    targets = {r.target for simple in simples(command) for r in simple.redirects if r.writes}
+    for fact in case.touch.writes:
+        redirected = any(fact.given == target or fact.given.endswith("/" + target) for target in targets)
+        if redirected and not is_device(fact) and not any(_allows_edit(rule, fact) for rule in allow):
+            return None
+    return ", ".join(dict.fromkeys(used))
+
+
+def _allows_simple(rule: Rule, simple: Simple) -> bool:
+    if rule.subject == "all":
+        return True
+    # A program named by a path is not the program of that name: the text must say the path, too.
+    texts = (" ".join(canonical_text(simple).split(" ")), _without_redirects(simple))
+    return rule.subject == "command" and any(rules.matches_text(rule, text) for text in texts)
+
+
+def _without_redirects(simple: Simple) -> str:
+    return simple.text if not simple.redirects else canonical_text(simple)
+
+
+def _allows_edit(rule: Rule, fact: PathFact) -> bool:
+    if rule.tool != "Edit":
+        return False
+    return rule.subject == "all" or (rule.subject == "path" and rules.matches_path(rule, fact))

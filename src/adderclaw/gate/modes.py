@@ -1,0 +1,97 @@
+"""The mode, where no judge speaks: autonomy and permission mode against risk, the stricter of the two."""
+
+from adderclaw.gate.case import STRICTNESS, Case, Opinion, Policy
+from adderclaw.gate.commands import is_harmless
+from adderclaw.gate.shell import Plan, Raw
+from adderclaw.types import Autonomy, PermissionMode, Risk, Verdict
+
+EDITS = frozenset({"Read", "Write", "Edit"})
+PLAN_DENIES = frozenset({"Write", "Edit", "Bash", "NotebookEdit"})
+
+IMPLIED: dict[PermissionMode, Autonomy] = {
+    "default": "supervised",
+    "acceptEdits": "supervised",
+    "dontAsk": "supervised",
+    "plan": "readonly",
+    "bypassPermissions": "full",
+}
+"""The autonomy that a mode stands for where nobody chose one."""
+
+BY_AUTONOMY: dict[Autonomy, dict[Risk, Verdict]] = {
+    "readonly": {"low": "allow", "medium": "deny", "high": "deny"},
+    "supervised": {"low": "allow", "medium": "ask", "high": "deny"},
+    "full": {"low": "allow", "medium": "allow", "high": "allow"},
+}
+
+
+def autonomy_of(policy: Policy) -> Autonomy:
+    return policy.autonomy if policy.autonomy_set or policy.mode is None else IMPLIED[policy.mode]
+
+
+def is_readonly(policy: Policy) -> bool:
+    return policy.mode == "plan" or autonomy_of(policy) == "readonly"
+
+
+def decide(case: Case, risk: Risk, why: str) -> Opinion:
+    policy = case.policy
+    autonomy = autonomy_of(policy)
+    first = _by_autonomy(case, autonomy, risk)
+    if policy.mode is None:
+        return _opinion(case, first, autonomy, risk, why)
+    second = _by_mode(case, policy.mode, risk)
+    accepts = policy.mode == "acceptEdits" and not policy.autonomy_set and second == "allow"
+    verdict = second if accepts or STRICTNESS[second] > STRICTNESS[first] else first
+    return _opinion(case, verdict, policy.mode if verdict != first else autonomy, risk, why)
+
+
+def _by_autonomy(case: Case, autonomy: Autonomy, risk: Risk) -> Verdict:
+    command = case.touch.command
+    if isinstance(command, Raw):
+        return _raw(case, autonomy, command)
+    if autonomy == "readonly" and isinstance(command, Plan) and is_harmless(command) and risk == "medium":
+        return "allow"
+    return BY_AUTONOMY[autonomy][risk]
+
+
+def _raw(case: Case, autonomy: Autonomy, command: Raw) -> Verdict:
+    """Raw bash is never granted: asked for each time at most, or run where a sandbox or `full` carries it."""
+    if autonomy == "full":
+        return "allow" if case.policy.sandboxed or command.literal else "deny"
+    return "ask" if autonomy == "supervised" and case.policy.raw_bash == "ask" else "deny"
+
+
+def _by_mode(case: Case, mode: PermissionMode, risk: Risk) -> Verdict:
+    match mode:
+        case "bypassPermissions":
+            return "allow"
+        case "dontAsk":
+            return "allow" if risk == "low" else "deny"
+        case "acceptEdits" if case.tool in EDITS and risk != "high":
+            return "allow"
+        case "plan" if case.tool in PLAN_DENIES:
+            return "deny"
+        case "default" | "acceptEdits" | "plan":
+            return "allow" if risk == "low" else "ask"
+
+
+def _opinion(case: Case, verdict: Verdict, mode: str, risk: Risk, why: str) -> Opinion:
+    if verdict != "deny":
+        return Opinion("mode", verdict, why)
+    command = case.touch.command
+    fix = _fix(case, mode, command if isinstance(command, Raw) else None, why)
+    return Opinion("mode", "deny", f"{why}: {risk} risk is denied in {mode}{fix}")
+
+
+def _fix(case: Case, mode: str, raw: Raw | None, why: str) -> str:
+    """The setting that would allow what the mode denies."""
+    if mode == "full":
+        return "; its program is not a literal word and no sandbox is active"
+    if mode != "supervised":
+        return ""
+    if raw is not None:
+        return '; set raw_bash = "ask" under [security] to be asked each time, or write it without that construct'
+    if "allowed_commands" in why:
+        return ""
+    if case.touch.hosts:
+        return f'; add "{case.tool}(domain:{case.touch.hosts[0].host})" to [permissions] allow'
+    return f'; add a rule for {case.tool} to [permissions] allow, or set autonomy = "full"'

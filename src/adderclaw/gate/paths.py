@@ -1,0 +1,134 @@
+"""Paths as the gate compares them: folded names, what lies beneath what, and the names that nobody may write."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from adderclaw.gate.allowlist import names
+from adderclaw.types import PathFact
+
+DEVICES = frozenset(
+    ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/stdin", "/dev/stdout", "/dev/stderr")
+)
+"""Free for everybody: they keep nothing and lead nowhere."""
+
+PROTECTED_FOLDERS = names(
+    """.git .adderclaw .claude .vscode .idea .husky .cargo .devcontainer .yarn .mvn .ssh .gnupg git~1"""
+)
+PROTECTED_FILES = names(
+    """.gitconfig .gitmodules .bashrc .bash_profile .bash_login .bash_aliases .bash_logout .zshrc .zprofile .zshenv
+    .zlogin .zlogout .profile .kshrc .cshrc .tcshrc .login .inputrc .envrc .npmrc .yarnrc .yarnrc.yml .pnp.cjs
+    .pnp.loader.mjs .pnpmfile.cjs bunfig.toml .bunfig.toml .bazelrc .bazelversion .bazeliskrc
+    .pre-commit-config.yaml .pre-commit-config.yml lefthook.yml lefthook.yaml lefthook.toml lefthook.json
+    .lefthook.yml .lefthook.yaml .lefthook.toml .lefthook.json lefthook-local.yml .lefthook-local.yml
+    gradle-wrapper.properties maven-wrapper.properties .devcontainer.json .ripgreprc pyrightconfig.json
+    .mcp.json .claude.json .netrc .pypirc"""
+)
+PROTECTED_PAIRS = frozenset({(".config", "git"), (".config", "fish")})
+
+READABLE_AT_HOME = frozenset({"skills", "workspace"})
+"""What of AdderClaw's own folder is meant for the model."""
+
+_IGNORABLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    "\ufe00-\ufe0f\ufeff]"
+)
+"""Characters that some file systems leave out when they compare names."""
+_RUN = re.compile(r"run-|\d{8}-\d{6}-")
+
+
+def is_whole(path: str) -> bool:
+    """Absolute, with nothing left to fold: whatever else arrives here was not gathered as it should be."""
+    return path.startswith("/") and "\0" not in path and not {".", ".."} & set(path.split("/"))
+
+
+def beneath(path: str, folder: str) -> bool:
+    """Whether a path is that folder or lies in it."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def fold(name: str) -> str:
+    """A name as the most forgiving file system compares it: case, trailing dots and blanks, streams, ignorables."""
+    if not name.isascii():
+        import unicodedata
+
+        name = unicodedata.normalize("NFKC", _IGNORABLE.sub("", name))
+    if name.strip(". ") == "":
+        return name
+    return name.split(":", 1)[0].casefold().rstrip(". ") or name.casefold()
+
+
+def folded(path: str) -> str:
+    return "/" + "/".join(fold(part) for part in path.split("/") if part)
+
+
+def forms(fact: PathFact) -> tuple[str, ...]:
+    """The path as named and where it leads, each once."""
+    return (fact.path,) if fact.path == fact.real else (fact.path, fact.real)
+
+
+def is_device(fact: PathFact) -> bool:
+    return fact.path in DEVICES
+
+
+def among(path: str, folders: Iterable[str]) -> str | None:
+    """The first of the folders that a path lies in, names compared as loosely as any file system would."""
+    loose = folded(path)
+    return next((folder for folder in folders if folder and beneath(loose, folded(folder))), None)
+
+
+def holds(path: str, others: Iterable[str]) -> str | None:
+    """The first of the others that lies beneath a path."""
+    loose = folded(path)
+    return next((other for other in others if other and beneath(folded(other), loose)), None)
+
+
+def root_of(path: str, roots: Iterable[str]) -> str | None:
+    """The outermost root that a path lies in."""
+    return min((root for root in roots if beneath(path, root)), key=len, default=None)
+
+
+def protected_name(path: str, roots: Iterable[str]) -> str | None:
+    """The part of a path that makes it one that nobody writes; above a root names do not count."""
+    root = root_of(path, roots)
+    parts = [fold(part) for part in (path[len(root) :] if root else path).split("/") if part]
+    for name, following in zip(parts, [*parts[1:], ""], strict=False):
+        if name in PROTECTED_FOLDERS or name in PROTECTED_FILES or (name, following) in PROTECTED_PAIRS:
+            return name
+    return None
+
+
+def is_run(path: str, folders: Iterable[str]) -> bool:
+    """Whether a path is one of our runs' folders, or lies in one."""
+    for folder in folders:
+        if not beneath(folded(path), folded(folder)):
+            continue
+        rest = path[len(folder.rstrip("/")) + 1 :]
+        if not rest or _RUN.match(rest) or rest.rsplit("/", 1)[-1] == "events.jsonl":
+            return True
+    return False
+
+
+def is_kernel_door(path: str) -> bool:
+    """Paths that are not files: other processes' memory, descriptors and environment, devices, bash's sockets."""
+    return bool(re.match(r"/proc/(\d+|self|thread-self|sys|kcore|sysrq-trigger)(/|$)|/dev(/|$)|/sys(/|$)", path)) and (
+        path not in DEVICES and path != "/dev"
+    )
+
+
+def mentioned(words: Iterable[str]) -> Iterator[str]:
+    """Absolute paths that words name, alone or after an equals sign, a colon or an at sign."""
+    for word in words:
+        for part in re.split(r"[=:@,]", word):
+            if part.startswith("/"):
+                yield normal(part)
+
+
+def normal(path: str) -> str:
+    """Dots folded without looking at the disk."""
+    parts: list[str] = []
+    for part in path.split("/"):
+        if part == "..":
+            del parts[-1:]
+        elif part not in ("", "."):
+            parts.append(part)
+    return "/" + "/".join(parts)

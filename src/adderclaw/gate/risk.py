@@ -1,0 +1,60 @@
+"""Risk of a call from what it touches: low, medium or high, with the clause that the operator reads."""
+
+from collections.abc import Iterator
+
+from adderclaw.gate.case import Case
+from adderclaw.gate.commands import unlisted
+from adderclaw.gate.hosts import PLAIN_METHODS, is_listed
+from adderclaw.gate.paths import beneath, forms, is_device
+from adderclaw.gate.shell import Plan, Raw, simples
+from adderclaw.types import HostFact, PathFact, Risk
+
+ORDER: dict[Risk, int] = {"low": 0, "medium": 1, "high": 2}
+
+
+def risk_of(case: Case) -> tuple[Risk, str]:
+    """The greatest risk among everything that the call touches; the first of that risk gives the reason."""
+    best: tuple[Risk, str] = ("low", case.touch.why or "touches no file, host or program")
+    for risk, reason in _parts(case):
+        if ORDER[risk] > ORDER[best[0]]:
+            best = (risk, reason)
+    return best
+
+
+def _parts(case: Case) -> Iterator[tuple[Risk, str]]:
+    touch, policy = case.touch, case.policy
+    if touch.opaque:
+        yield "medium", touch.why or "what it touches is not known"
+    if isinstance(touch.command, Raw):
+        yield "high", f"raw bash ({touch.command.reason})"
+    elif isinstance(touch.command, Plan):
+        for simple in simples(touch.command):
+            why = unlisted(simple, policy)
+            if why:
+                yield "high", why
+        yield "medium", touch.why or "runs a command"
+    elif touch.command is not None:
+        yield "high", "a command of an unknown kind"
+    for fact in touch.writes:
+        if not is_device(fact):
+            inside = is_inside(fact, policy.roots)
+            yield ("medium", touch.why or "writes to the workspace") if inside else ("high", f"writes {fact.path}")
+    for fact in touch.reads:
+        if not is_device(fact) and not is_inside(fact, policy.roots):
+            yield "medium", f"reads {fact.path}, outside the workspace"
+    for host in touch.hosts:
+        yield _host_risk(host, policy.allowed_domains)
+
+
+def _host_risk(fact: HostFact, allowed: tuple[str, ...]) -> tuple[Risk, str]:
+    method = fact.method.upper()
+    if method not in PLAIN_METHODS:
+        return "high", f"sends {method} to {fact.host}"
+    if is_listed(fact, allowed):
+        return "low", f"asks {fact.host}"
+    return "medium", f"asks {fact.host}, which is not in [security] allowed_domains"
+
+
+def is_inside(fact: PathFact, roots: tuple[str, ...]) -> bool:
+    """Whether a path and where it leads both lie in the workspace or a further directory."""
+    return all(any(beneath(path, root) for root in roots) for path in forms(fact))

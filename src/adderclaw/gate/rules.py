@@ -1,0 +1,274 @@
+"""Permission rules: `Tool` and `Tool(specifier)`, read once and matched against calls."""
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from adderclaw.gate.hosts import PLAIN_METHODS, covers
+from adderclaw.types import HostFact, Json, PathFact, Verdict
+
+type Subject = Literal["all", "command", "path", "domain", "name"]
+
+READ_FAMILY = frozenset({"Read", "Glob", "Grep", "LS"})
+EDIT_FAMILY = frozenset({"Edit", "Write", "NotebookEdit"})
+WEB_FAMILY = frozenset({"WebFetch", "Http"})
+PRIMARY = {"Agent": "subagent_type", "Skill": "skill"}
+"""The field that a plain specifier of these tools names."""
+PRIMARY_FIELDS = frozenset({"command", "file_path", "path", "notebook_path", "url"})
+"""Fields that a specifier of their own kind matches, never `field:value`."""
+
+_RULE = re.compile(r"([A-Za-z*?][\w*?.-]*)(?:\((.*)\))?", re.DOTALL)
+
+
+class Anchors(NamedTuple):
+    """Where the prefixes of path rules lead: `/p`, `p` and `~/p`."""
+
+    project: str
+    cwd: str
+    home: str
+
+
+class Rule(NamedTuple):
+    text: str
+    behaviour: Verdict
+    tool: str
+    """Canonical name, or a glob."""
+    subject: Subject
+    specifier: str
+    pattern: str = ""
+    """What `specifier` came to: a regular expression over command text or absolute paths, or a domain pattern."""
+
+
+class Rules(NamedTuple):
+    deny: tuple[Rule, ...] = ()
+    ask: tuple[Rule, ...] = ()
+    allow: tuple[Rule, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+NO_RULES = Rules()
+
+
+class Invalid(ValueError):
+    """Why a rule string is dropped."""
+
+
+# ------------------------------------------------------------------ reading
+
+
+def parse_all(
+    deny: Iterable[str],
+    ask: Iterable[str],
+    allow: Iterable[str],
+    anchors: Anchors,
+    aliases: Mapping[str, str] | None = None,
+    known: Collection[str] = (),
+) -> Rules:
+    """All rules of a policy; an invalid one is dropped and leaves a warning."""
+    warnings: list[str] = []
+
+    def read(texts: Iterable[str], behaviour: Verdict) -> tuple[Rule, ...]:
+        rules: list[Rule] = []
+        for text in texts:
+            try:
+                rule = parse(text, behaviour, anchors, aliases)
+            except Invalid as error:
+                warnings.append(f"permissions.{behaviour}: {text!r} is dropped: {error}")
+                continue
+            rules.append(rule)
+            if known and rule.tool not in known and not re.search(r"[_*?]", rule.tool):
+                warnings.append(f"permissions.{behaviour}: {text!r} names a tool that does not exist: {rule.tool}")
+        return tuple(rules)
+
+    return Rules(read(deny, "deny"), read(ask, "ask"), read(allow, "allow"), tuple(warnings))
+
+
+def parse(text: str, behaviour: Verdict, anchors: Anchors, aliases: Mapping[str, str] | None = None) -> Rule:
+    """One rule; raises Invalid with the reason."""
+    match = _RULE.fullmatch(text.strip())
+    if match is None:
+        raise Invalid("a rule is Tool or Tool(specifier)")
+    tool = (aliases or {}).get(match[1], match[1])
+    if re.search(r"[*?]", tool) and behaviour == "allow" and not re.fullmatch(r"mcp__[^*?]+?__[^?]*", tool):
+        raise Invalid("an allow rule may use * only after mcp__<server>__")
+    specifier = match[2]
+    if specifier is None or specifier.strip() == "*":
+        return Rule(text, behaviour, tool, "all", "")
+    specifier = specifier.strip()
+    if not specifier:
+        raise Invalid("the parentheses are empty")
+    if "\0" in specifier:
+        raise Invalid("it holds a NUL character")
+    return _with_specifier(text, behaviour, tool, specifier, anchors)
+
+
+def _with_specifier(text: str, behaviour: Verdict, tool: str, specifier: str, anchors: Anchors) -> Rule:
+    if tool == "Bash":
+        return Rule(text, behaviour, tool, "command", specifier, command_pattern(specifier))
+    if tool in READ_FAMILY | EDIT_FAMILY:
+        pattern = path_pattern(specifier, anchors, narrow=behaviour == "allow")
+        return Rule(text, behaviour, tool, "path", specifier, pattern)
+    if tool in WEB_FAMILY:
+        if not specifier.startswith("domain:") or not specifier[7:].strip():
+            raise Invalid(f"{tool} takes domain:<host>")
+        return Rule(text, behaviour, tool, "domain", specifier, specifier[7:].strip())
+    if tool in PRIMARY:
+        return Rule(text, behaviour, tool, "name", specifier, command_pattern(specifier))
+    if behaviour == "allow" or ":" not in specifier:
+        raise Invalid(f"{tool} takes no specifier" + (" in an allow rule" if behaviour == "allow" else ""))
+    if specifier.split(":", 1)[0].strip() in PRIMARY_FIELDS:
+        raise Invalid(f"{specifier.split(':', 1)[0].strip()} cannot be matched by name")
+    return Rule(text, behaviour, tool, "name", specifier)
+
+
+def command_pattern(specifier: str) -> str:
+    """`*` is any text; a closing ` *` or `:*` also matches the bare command, and only at the end of a word."""
+    text = re.sub(r"\s+", " ", specifier)
+    if text.endswith(":*"):
+        text = text[:-2] + " *"
+    open_end = text.endswith(" *") and text != " *"
+    body = "".join(".*" if char == "*" else re.escape(char) for char in (text[:-2] if open_end else text))
+    return body + (r"(?: .*)?" if open_end else "")
+
+
+# ------------------------------------------------------------------ paths
+
+
+def path_pattern(specifier: str, anchors: Anchors, *, narrow: bool) -> str:
+    """A regular expression over absolute paths for a gitignore pattern with our anchors."""
+    if specifier.startswith("!"):
+        raise Invalid("a path pattern cannot be negated")
+    if specifier.startswith("//"):
+        base, rest = "", specifier[1:]
+    elif specifier == "~" or specifier.startswith("~/"):
+        base, rest = anchors.home, "/" + specifier[2:]
+    elif specifier.startswith("/"):
+        base, rest = anchors.project, specifier
+    else:
+        base, rest = anchors.cwd, specifier.removeprefix("./") if specifier != "./" else "**"
+        if specifier.startswith("./"):
+            rest = "/" + rest
+    if ".." in rest.split("/"):
+        raise Invalid("a path pattern cannot climb with ..")
+    # `src/**` in a deny or ask rule means every src, in an allow rule only the one beside us.
+    if not narrow and re.fullmatch(r"[^/*]+/\*\*", rest):
+        rest = "**/" + rest
+    return re.escape(base.rstrip("/")) + "/" + gitignore(rest)
+
+
+def gitignore(pattern: str) -> str:
+    """The regular expression of one gitignore pattern over what stands after the anchor's slash."""
+    if pattern in ("/", "/.", "."):
+        return ".*"
+    folder_only = pattern.endswith("/") and not pattern.endswith("\\/")
+    body = pattern.strip("/") if folder_only else pattern.lstrip("/")
+    anchored = pattern.startswith("/") or "/" in body
+    segments = [segment for segment in body.split("/") if segment]
+    if not segments:
+        return ".*"
+    out = "" if anchored else "(?:[^/]+/)*"
+    for index, segment in enumerate(segments):
+        last = index == len(segments) - 1
+        if segment == "**":
+            out += "(?:.+)" if last else "(?:[^/]+/)*"
+        else:
+            out += _segment(segment) + ("" if last else "/")
+    # What matches a folder covers everything in it; a pattern that ends in `/` matches folders alone.
+    return out + ("/.*" if folder_only else "(?:/.*)?")
+
+
+def _segment(segment: str) -> str:
+    out, index = "", 0
+    while index < len(segment):
+        char = segment[index]
+        if char == "*":
+            out += "[^/]*"
+        elif char == "?":
+            out += "[^/]"
+        elif char == "[":
+            group = _class(segment, index)
+            if group is None:
+                raise Invalid("an unclosed [ in a path pattern")
+            out += group[0]
+            index = group[1]
+        elif char == "\\" and index + 1 < len(segment):
+            index += 1
+            out += re.escape(segment[index])
+        else:
+            out += re.escape(char)
+        index += 1
+    return out
+
+
+def _class(segment: str, start: int) -> tuple[str, int] | None:
+    end = segment.find("]", start + 3 if segment[start + 1 : start + 2] in ("!", "^") else start + 2)
+    if end < 0:
+        return None
+    inside = segment[start + 1 : end]
+    negated = inside[:1] in ("!", "^")
+    members = re.sub(r"[\\\[\]^&~|]", r"\\\g<0>", inside[1:] if negated else inside)
+    try:
+        re.compile(f"[{members}]")
+    except re.error:
+        raise Invalid(f"[{inside}] is no character class") from None
+    return (f"(?!/)[{'^' if negated else ''}{members}]", end)
+
+
+# ------------------------------------------------------------------ matching
+
+
+@lru_cache(maxsize=512)
+def _compiled(pattern: str, loose: bool) -> re.Pattern[str]:
+    return re.compile(pattern, re.DOTALL | (re.IGNORECASE if loose else 0))
+
+
+def matches_text(rule: Rule, text: str) -> bool:
+    return _compiled(rule.pattern, False).fullmatch(text) is not None
+
+
+def matches_path(rule: Rule, fact: PathFact) -> bool:
+    """Allow needs the path and where it leads; deny and ask need either, and do not mind upper and lower case."""
+    pattern = _compiled(rule.pattern, rule.behaviour != "allow")
+    found = [pattern.fullmatch(path) is not None for path in (fact.path, fact.real)]
+    return all(found) if rule.behaviour == "allow" else any(found)
+
+
+def matches_host(rule: Rule, tool: str, fact: HostFact) -> bool:
+    # A rule for WebFetch, which only reads, does not allow Http to send something.
+    if rule.behaviour == "allow" and rule.tool != tool and fact.method.upper() not in PLAIN_METHODS:
+        return False
+    return covers(rule.pattern, fact.host, fact.port)
+
+
+def names_tool(rule: Rule, tool: str) -> bool:
+    """Whether a rule's tool name, or its family, or its glob, is that tool."""
+    if rule.tool == tool:
+        return True
+    if rule.tool == "Read":
+        return tool in READ_FAMILY
+    if rule.tool == "Edit":
+        return tool in EDIT_FAMILY
+    if rule.tool == "WebFetch":
+        return tool in WEB_FAMILY
+    if rule.tool.startswith("mcp__") and rule.tool.count("__") == 1 and not re.search(r"[*?]", rule.tool):
+        return tool.startswith(rule.tool + "__")
+    if re.search(r"[*?]", rule.tool):
+        glob = "".join(".*" if c == "*" else "." if c == "?" else re.escape(c) for c in rule.tool)
+        return re.fullmatch(glob, tool, re.DOTALL) is not None
+    return False
+
+
+def matches_field(rule: Rule, arguments: Json) -> bool:
+    """`field:value` of a deny or ask rule; a field that is left out never matches."""
+    if rule.behaviour == "allow" or ":" not in rule.specifier:
+        return False
+    field, wanted = (part.strip() for part in rule.specifier.split(":", 1))
+    if field in PRIMARY_FIELDS or field not in arguments:
+        return False
+    value = arguments[field]
+    if not isinstance(value, str | int | float | bool):
+        return False
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    glob = "".join(".*" if char == "*" else re.escape(char) for char in wanted)
+    return re.fullmatch(glob, text, re.DOTALL) is not None

@@ -1,0 +1,373 @@
+"""The life of one tool call: found, decoded, judged, asked about, run, recorded.
+
+Whatever becomes of a call, it leaves by one door: one result for the model, one receipt.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from sqlite3 import Cursor
+from typing import Any, NamedTuple
+
+from adderclaw import gate
+from adderclaw.errors import LimitError
+from adderclaw.gate.case import Case, Decision
+from adderclaw.kernel.session import Scene, Session
+from adderclaw.store import permissions, transcript
+from adderclaw.store.chain import ReceiptDraft, Status
+from adderclaw.tools import arguments_of, find, nearest
+from adderclaw.types import (
+    Answer,
+    ApprovalRequest,
+    ErrorClass,
+    Json,
+    Risk,
+    Tool,
+    ToolCall,
+    ToolResult,
+    Touch,
+    canonical,
+    digest,
+    internal_failure,
+    rejected,
+)
+
+STOP_POLL = 0.25
+"""Seconds between looks at the emergency stop while a tool runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Considered:
+    """A call after everything that can be said of it without running it."""
+
+    call: ToolCall
+    tool: Tool[Any] | None
+    arguments: Any
+    touch: Touch
+    decision: Decision
+    error: str | None = None
+    """Why it cannot even be judged: unknown tool, arguments that do not fit."""
+
+
+class Done(NamedTuple):
+    result: ToolResult
+    denied: bool
+
+
+# ------------------------------------------------------------------ before
+
+
+def consider(scene: Scene, call: ToolCall) -> Considered:
+    """Find, decode and judge a call; nothing runs, nothing is written."""
+    found = find(scene.tools, call.name)
+    if found is None:
+        return _unfit(call, None, _unknown(scene, call.name))
+    tool, alias = found
+    if call.arguments is None:
+        return _unfit(call, tool, f"the arguments of {call.name} are not a JSON object: {call.raw[:200]!r}")
+    from adderclaw.decode import Invalid, decode
+
+    try:
+        arguments = decode(tool.arguments, arguments_of(alias, call.arguments))
+    except Invalid as error:
+        return _unfit(call, tool, f"the arguments of {call.name} do not fit: {error}")
+    scene.context.called_as = call.name
+    try:
+        touch = tool.touch(arguments, scene.context)
+    except (ValueError, OSError) as error:
+        refusal = Decision("deny", "high", str(error), "paths", ())
+        return Considered(call, tool, arguments, Touch(opaque=True), refusal)
+    planning = scene.planning()
+    case = Case(
+        tool=tool.name,
+        called_as=call.name,
+        arguments=call.arguments,
+        touch=touch,
+        policy=scene.policy,
+        estop=scene.stopped(),
+        phase=planning.phase,
+        plan_approved=planning.plan_approved,
+        free_reads=scene.context.free_reads,
+        protected_ids=scene.protected_ids() if touch.reads or touch.writes else frozenset(),
+    )
+    return Considered(call, tool, arguments, touch, gate.judge(case))
+
+
+def _unfit(call: ToolCall, tool: Tool[Any] | None, error: str) -> Considered:
+    return Considered(call, tool, None, Touch(opaque=True), Decision("deny", "high", error, "input", ()), error)
+
+
+def _unknown(scene: Scene, name: str) -> str:
+    near = nearest(scene.tools, name)
+    hint = f"; did you mean {near}?" if near else ""
+    return f"there is no tool named {name!r}{hint} (available: {', '.join(scene.tools)})"
+
+
+# ------------------------------------------------------------------ the life
+
+
+async def run_call(session: Session, call: ToolCall, *, refusal: str | None = None) -> Done:
+    """Live a call's whole life. With `refusal` it is refused for that reason, by the same door."""
+    session.bus.tell(
+        {
+            "event_type": "tool_requested",
+            "tool": call.name,
+            "called_as": call.name,
+            "tool_use_id": call.id,
+            "summary": canonical(call.arguments)[:200] if call.arguments is not None else call.raw[:200],
+        }
+    )
+    considered = consider(session.scene, call)
+    if refusal is not None:
+        considered = replace(considered, decision=Decision("deny", considered.decision.risk, refusal, "limit", ()))
+    if considered.error is not None:
+        return _leave(session, considered, rejected(considered.error), "failed", _how(session, considered, None))
+    answer = await _answer(session, considered)
+    how = _how(session, considered, answer)
+    if considered.decision.verdict == "deny" or (answer is not None and not answer.approved):
+        return _leave(session, considered, rejected(_denial(considered, answer)), "denied", how)
+    _approve(session, considered, how)
+    began = session.clock.monotonic()
+    try:
+        result = await _run(session, considered)
+    except asyncio.CancelledError:
+        _leave(session, considered, rejected("interrupted before it ended; the outcome is unknown"), "failed", how)
+        raise
+    session.budget.tool_calls += 1
+    status: Status = "denied" if result.denied else "failed" if result.is_error else "allowed"
+    if result.denied:
+        how = {**how, "verdict": "deny", "by": "open", "reason": result.denied}
+    return _leave(session, considered, result, status, how, (session.clock.monotonic() - began) * 1000)
+
+
+async def _answer(session: Session, considered: Considered) -> Answer | None:
+    """The operator's word where the gate asks for it, else none."""
+    decision = considered.decision
+    if decision.verdict != "ask":
+        return None
+    command = considered.touch.command
+    shown = command.shown if command is not None else canonical(considered.call.arguments)
+    return await session.operator.approve(
+        ApprovalRequest(considered.call.name, decision.risk, decision.reason, shown, considered.call.id)
+    )
+
+
+def _how(session: Session, considered: Considered, answer: Answer | None) -> Json:
+    """Who or what decided, and why: the receipt's `decision`."""
+    decision = considered.decision
+    how: Json = {
+        "verdict": decision.verdict,
+        "by": decision.by,
+        "reason": decision.reason,
+        "sandbox": session.scene.confinement,
+    }
+    if answer is not None:
+        how |= {"verdict": "allow" if answer.approved else "deny", "asked_by": decision.by, "by": answer.by}
+        if answer.comment:
+            how["comment"] = answer.comment
+    return session.secrets.clean(how)
+
+
+def _denial(considered: Considered, answer: Answer | None) -> str:
+    decision = considered.decision
+    if answer is None:
+        return f"Denied by {decision.by}: {decision.reason}"
+    comment = f": {answer.comment}" if answer.comment else ""
+    return f"Denied by {answer.by}{comment} (asked because: {decision.reason})"
+
+
+def _approve(session: Session, considered: Considered, how: Json) -> None:
+    """Commit the intent: from here on, a crash leaves a call whose outcome is unknown."""
+    if session.ledger is not None:
+        session.ledger.ready()
+    with session.store.write() as cursor:
+        _intent(session, cursor, considered, how)
+    session.bus.tell(
+        {
+            "event_type": "tool_approved",
+            "tool": considered.call.name,
+            "tool_use_id": considered.call.id,
+            "risk": considered.decision.risk,
+            "by": how["by"],
+            "reason": how["reason"],
+        }
+    )
+
+
+def _intent(session: Session, cursor: Cursor, considered: Considered, how: Json) -> None:
+    call = considered.call
+    transcript.append(
+        cursor,
+        session.session_id,
+        "tool_use",
+        {"id": call.id, "name": call.name, "input": call.input},
+        call.id,
+    )
+    name = considered.tool.name if considered.tool else call.name
+    permissions.log(
+        cursor,
+        session_id=session.session_id,
+        tool_use_id=call.id,
+        tool_name=name,
+        decision=how["verdict"],
+        reason=how,
+    )
+
+
+async def _run(session: Session, considered: Considered) -> ToolResult:
+    """Run the tool under its time limit, looking out for the emergency stop."""
+    tool = considered.tool
+    assert tool is not None
+    limit = tool.timeout(considered.arguments)
+    left = session.budget.seconds_left
+    running = asyncio.ensure_future(tool.run(considered.arguments, session.scene.context))
+    ends = session.clock.monotonic() + min(limit, left)
+    try:
+        while not running.done():
+            await asyncio.wait({running}, timeout=STOP_POLL)
+            if running.done():
+                break
+            if session.scene.stopped():
+                return rejected("stopped by the emergency stop while it ran; the outcome is unknown")
+            if session.clock.monotonic() >= ends:
+                return internal_failure(f"{tool.name} timed out after {min(limit, left):g} s")
+        return _scrubbed(session, running.result())
+    except Exception as error:  # noqa: BLE001 - a tool that fails is a result for the model, never the end of the turn
+        return internal_failure(f"{tool.name} failed: {type(error).__name__}: {error}")
+    finally:
+        if not running.done():
+            running.cancel()
+            await asyncio.wait({running})
+
+
+def _scrubbed(session: Session, result: ToolResult) -> ToolResult:
+    content = session.secrets.scrub(result.content)
+    return result if content == result.content else replace(result, content=content)
+
+
+# ------------------------------------------------------------------ the one door out
+
+
+def _leave(
+    session: Session,
+    considered: Considered,
+    result: ToolResult,
+    status: Status,
+    how: Json,
+    took_ms: float | None = None,
+) -> Done:
+    """Record the call and its result, with its receipt, in one transaction; then tell."""
+    call = considered.call
+    result = _warned(session, call, result)
+    ran = took_ms is not None or (status == "failed" and considered.error is None)
+
+    def rows(cursor: Cursor) -> None:
+        if not ran:
+            _intent(session, cursor, considered, how)
+        payload: Json = {"tool_use_id": call.id, "content": result.content, "is_error": result.is_error}
+        transcript.append(cursor, session.session_id, "tool_result", payload, call.id)
+
+    receipt_id = receipt(session, call, considered.decision.risk, result, status, how, rows)
+    _tell(session, considered, result, status, how, took_ms or 0.0)
+    return Done(replace(result, receipt_id=receipt_id), status == "denied")
+
+
+def _warned(session: Session, call: ToolCall, result: ToolResult) -> ToolResult:
+    """A model that goes in circles is told so, in the result that it sees and that is recorded."""
+    session.loops.saw(call, result)
+    if not session.loops.warns:
+        return result
+    repeats = session.loops.repeats
+    session.bus.tell({"event_type": "loop_warning", "tool": call.name, "repeats": repeats})
+    note = f"[The same call gave this same result {repeats} times. Do something else.]"
+    return replace(result, content=f"{result.content}\n{note}")
+
+
+def receipt(
+    session: Session,
+    call: ToolCall,
+    risk: Risk,
+    result: ToolResult,
+    status: Status,
+    how: Json,
+    rows: Callable[[Cursor], None],
+    *,
+    after_crash: bool = False,
+) -> str | None:
+    """Append the call's one receipt with the rows of its result; None where receipts are off."""
+    if session.ledger is None:
+        with session.store.write() as cursor:
+            rows(cursor)
+        return None
+    draft = ReceiptDraft(
+        conversation_id=session.conversation_id,
+        session_id=session.session_id,
+        tool_use_id=call.id,
+        tool=call.name,
+        args_hash=digest(call.arguments if call.arguments is not None else call.raw),
+        result_hash=digest(result.content),
+        status=status,
+        risk=risk,
+        decision=how,
+    )
+    written = session.ledger.adopt(draft, rows) if after_crash else None
+    written = written or session.ledger.append(draft, rows)
+    session.bus.tell(
+        {
+            "event_type": "receipt_written",
+            "receipt_id": written.id,
+            "seq": written.seq,
+            "status": written.status,
+            "tool": call.name,
+        }
+    )
+    return written.id
+
+
+def _tell(
+    session: Session, considered: Considered, result: ToolResult, status: Status, how: Json, took_ms: float
+) -> None:
+    name, use = considered.call.name, considered.call.id
+    if status == "denied":
+        risk = considered.decision.risk
+        session.bus.tell(
+            {
+                "event_type": "tool_denied",
+                "tool": name,
+                "tool_use_id": use,
+                "risk": risk,
+                "by": how["by"],
+                "reason": how["reason"],
+            }
+        )
+    elif status == "failed":
+        kind: ErrorClass = result.error_class
+        session.bus.tell(
+            {
+                "event_type": "tool_failed",
+                "tool": name,
+                "tool_use_id": use,
+                "duration_ms": round(took_ms, 2),
+                "error_class": kind,
+                "error": result.content[:200],
+            }
+        )
+    else:
+        session.bus.tell(
+            {
+                "event_type": "tool_completed",
+                "tool": name,
+                "tool_use_id": use,
+                "duration_ms": round(took_ms, 2),
+                "bytes": len(result.content),
+            }
+        )
+
+
+def limit_of(session: Session) -> str | None:
+    """Why no further tool call may run, if so."""
+    try:
+        session.budget.before_tool_call()
+    except LimitError as error:
+        return str(error)
+    return None

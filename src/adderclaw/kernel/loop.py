@@ -1,0 +1,188 @@
+"""The one turn loop: ask the model, live its calls, until it answers."""
+
+from sqlite3 import Cursor
+
+from adderclaw.errors import LimitError, ProviderError, Stopped
+from adderclaw.kernel import model
+from adderclaw.kernel.call import limit_of, run_call
+from adderclaw.kernel.prompt import Prompt
+from adderclaw.kernel.session import Session, TurnResult
+from adderclaw.store import calls, transcript
+from adderclaw.types import (
+    Block,
+    Delta,
+    Json,
+    Message,
+    OnDelta,
+    TextBlock,
+    ToolCall,
+    ToolResultBlock,
+    ToolUseBlock,
+)
+
+STOP_NOTE = (
+    "The emergency stop is set: no tool may run. Answer in text only, and say that `adderclaw estop --clear` lifts it."
+)
+
+
+def silent(_delta: Delta) -> None:
+    """Nobody watches the answer arrive."""
+
+
+class _Turn:
+    """What one turn keeps in mind: its rounds, its last text, whether a denial still stands."""
+
+    def __init__(self) -> None:
+        self.rounds = 0
+        self.text = ""
+        self.denied = ""
+
+
+async def run_turn(session: Session, message: str | None, on_delta: OnDelta = silent) -> TurnResult:
+    """From a user's message to the final answer. Without a message an interrupted turn goes on."""
+    turn = _Turn()
+    prompt = session.prompt.without_tools(STOP_NOTE) if session.scene.stopped() else session.prompt
+    try:
+        if message is not None:
+            _hear(session, message)
+        elif (finished := _already_answered(session)) is not None:
+            return TurnResult("completed", finished)
+        return await _go_on(session, turn, prompt, on_delta)
+    except LimitError as error:
+        session.bus.tell({"event_type": "limit_reached", "reason": str(error)})
+        return TurnResult("limit", turn.text, str(error))
+    except Stopped as error:
+        session.bus.tell({"event_type": "estop_triggered", "reason": str(error)})
+        return TurnResult("stopped", turn.text, str(error))
+    except ProviderError as error:
+        _note_failure(session, error)
+        return TurnResult("error", turn.text, f"{error.kind}: {error}")
+
+
+async def _go_on(session: Session, turn: _Turn, prompt: Prompt, on_delta: OnDelta) -> TurnResult:
+    pending = session.unfinished
+    session.unfinished = ()
+    while True:
+        if not pending:
+            pending = await _step(session, turn, prompt, on_delta)
+        if not pending:
+            outcome = "denied" if turn.denied else "completed"
+            return TurnResult(outcome, turn.text, turn.denied)
+        turn.rounds += 1
+        spent = await _live(session, turn, pending, _rounds_used(session, turn))
+        pending = ()
+        if spent is not None:
+            raise LimitError(spent)
+        if session.scene.stopped():
+            raise Stopped("the emergency stop was set; `adderclaw estop --clear` removes it")
+        if session.loops.stops:
+            raise LimitError(f"the same call gave the same result {session.loops.repeats} times (runtime.loop_stop_at)")
+
+
+def _rounds_used(session: Session, turn: _Turn) -> str | None:
+    allowed = session.config.runtime.max_tool_rounds
+    if turn.rounds <= allowed:
+        return None
+    return f"{allowed} rounds of tool calls are used up (runtime.max_tool_rounds)"
+
+
+# ------------------------------------------------------------------ one step
+
+
+async def _step(session: Session, turn: _Turn, prompt: Prompt, on_delta: OnDelta) -> tuple[ToolCall, ...]:
+    """One model call: its reply is committed before anything of it is done."""
+    reply = await model.ask(session, prompt, on_delta)
+    response = reply.response
+    text = session.secrets.scrub(response.final_text)
+    turn.text = text or turn.text
+    blocks: list[Block] = [*response.opaque]
+    if text:
+        blocks.append(TextBlock(text))
+    blocks += [ToolUseBlock(call) for call in response.tool_calls]
+    message = Message("assistant", tuple(blocks))
+    with session.store.write() as cursor:
+        _keep(session, cursor, message)
+        calls.record(
+            cursor,
+            session_id=session.session_id,
+            step=session.budget.steps,
+            provider=response.provider or session.provider.name,
+            model=response.model or session.model,
+            request_hash=reply.request_hash,
+            response=_response_json(text, response.tool_calls, response.stop_reason),
+            usage=response.usage.as_json(),
+            attempts=reply.attempts,
+            latency_ms=reply.latency_ms,
+            status="ok",
+            error=None,
+        )
+    session.history.append(message)
+    return response.tool_calls
+
+
+def _response_json(text: str, tool_calls: tuple[ToolCall, ...], stop_reason: str) -> Json:
+    made = [{"id": call.id, "name": call.name, "arguments": call.arguments, "raw": call.raw} for call in tool_calls]
+    return {"text": text, "tool_calls": made, "stop_reason": stop_reason}
+
+
+def _keep(session: Session, cursor: Cursor, message: Message) -> None:
+    """The message as rows: content blocks are the seed's closed set, the rest goes to our own table."""
+    blocks: list[Json] = message.as_json()["blocks"]
+    content = [block for block in blocks if block["type"] != "opaque"]
+    payload: Json = {"uuid": session.ids("entry"), "content": content}
+    sequence = transcript.append(cursor, session.session_id, message.role, payload)
+    if len(content) < len(blocks):
+        opaque = [block for block in blocks if block["type"] == "opaque"]
+        transcript.keep_opaque(cursor, session.session_id, sequence, opaque)
+
+
+async def _live(session: Session, turn: _Turn, pending: tuple[ToolCall, ...], refusal: str | None) -> str | None:
+    """Live the calls of one reply, in order; then the model hears all results at once. Says which limit was hit."""
+    results: list[Block] = [*session.answered]
+    session.answered = ()
+    for call in pending:
+        refusal = refusal or limit_of(session)
+        done = await run_call(session, call, refusal=refusal)
+        if done.denied:
+            turn.denied = done.result.content
+        elif not done.result.is_error:
+            turn.denied = ""
+        results.append(ToolResultBlock(call.id, done.result.content, done.result.is_error))
+    session.history.append(Message("user", tuple(results)))
+    return refusal
+
+
+# ------------------------------------------------------------------ what is heard and noted
+
+
+def _hear(session: Session, text: str) -> None:
+    message = Message("user", (TextBlock(session.secrets.scrub(text)),))
+    with session.store.write() as cursor:
+        _keep(session, cursor, message)
+    session.history.append(message)
+
+
+def _already_answered(session: Session) -> str | None:
+    """The answer of a turn that had ended before it was interrupted."""
+    last = session.history.messages[-1] if session.history.messages else None
+    if last is None or session.unfinished or last.role != "assistant":
+        return None
+    return last.text
+
+
+def _note_failure(session: Session, error: ProviderError) -> None:
+    with session.store.write() as cursor:
+        calls.record(
+            cursor,
+            session_id=session.session_id,
+            step=session.budget.steps + 1,
+            provider=error.provider or session.provider.name,
+            model=session.model,
+            request_hash="",
+            response=None,
+            usage={},
+            attempts=0,
+            latency_ms=0.0,
+            status="failed",
+            error=f"{error.kind}: {error}",
+        )

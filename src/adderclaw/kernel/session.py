@@ -1,0 +1,87 @@
+"""A session: everything that one line of work reaches, put together by the composition root."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from adderclaw.config.schema import Config
+from adderclaw.credentials.redaction import Secrets
+from adderclaw.events import Bus
+from adderclaw.gate.case import Policy
+from adderclaw.kernel.limits import Budget, LoopDetector
+from adderclaw.kernel.prompt import Prompt
+from adderclaw.store import Store
+from adderclaw.store.ledger import Ledger
+from adderclaw.types import (
+    Block,
+    Clock,
+    History,
+    Ids,
+    Operator,
+    Outcome,
+    Phase,
+    Provider,
+    Tool,
+    ToolCall,
+    ToolContext,
+)
+
+
+class Planning(NamedTuple):
+    """Where the conversation stands in its workflow."""
+
+    phase: Phase
+    plan_approved: bool
+
+
+@dataclass(slots=True)
+class Scene:
+    """What a call is judged in: enough to explain a verdict without running anything."""
+
+    tools: Mapping[str, Tool[Any]]
+    policy: Policy
+    context: ToolContext
+    stopped: Callable[[], bool]
+    planning: Callable[[], Planning]
+    protected_ids: Callable[[], frozenset[tuple[int, int]]]
+    confinement: str = "none"
+    """What holds a tool's children, as each receipt says."""
+
+
+@dataclass(slots=True)
+class Session:
+    config: Config
+    scene: Scene
+    store: Store
+    ledger: Ledger | None
+    bus: Bus
+    provider: Provider
+    model: str
+    prompt: Prompt
+    operator: Operator
+    budget: Budget
+    loops: LoopDetector
+    clock: Clock
+    ids: Ids
+    secrets: Secrets
+    history: History = field(default_factory=History)
+    unfinished: tuple[ToolCall, ...] = ()
+    """Calls of the last reply that never began: a resumed turn starts with them."""
+    answered: tuple[Block, ...] = ()
+    """Results of the other calls of that reply, which the model hears together with them."""
+    warm: Callable[[], None] = lambda: None
+    """Imports what the next step needs, while the model thinks."""
+
+    @property
+    def conversation_id(self) -> str:
+        return self.scene.context.conversation_id
+
+    @property
+    def session_id(self) -> str:
+        return self.scene.context.session_id
+
+
+class TurnResult(NamedTuple):
+    outcome: Outcome
+    answer: str
+    reason: str = ""

@@ -1,0 +1,86 @@
+"""The providers by kind, and how one is made from its entry in the configuration."""
+
+import json
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NamedTuple, Never, cast
+
+from adderclaw.config.schema import Config, ProviderEntry
+from adderclaw.credentials.redaction import Secrets
+from adderclaw.errors import ConfigError, Problem
+from adderclaw.events import Body
+from adderclaw.types import Clock, Json, Provider
+
+PROVIDERS: dict[str, str] = {
+    "mock": "adderclaw.providers.mock:make",
+    "openai-compatible": "adderclaw.providers.openai:make",
+    "openrouter": "adderclaw.providers.openai:make",
+    "ollama": "adderclaw.providers.openai:make",
+    "lm-studio": "adderclaw.providers.openai:make",
+    "reliable": "adderclaw.providers.combine:reliable",
+}
+"""Kind → "module:function"; the module is imported when a provider of that kind is made."""
+
+
+class Parts(NamedTuple):
+    """What a provider is made of."""
+
+    name: str
+    entry: ProviderEntry
+    config: Config
+    secrets: Secrets
+    tell: Callable[[Body], None]
+    clock: Clock
+    seen: tuple[str, ...]
+    """Names of the providers around this one: a provider made of providers may not contain itself."""
+
+
+def make(
+    name: str,
+    config: Config,
+    *,
+    secrets: Secrets,
+    tell: Callable[[Body], None],
+    clock: Clock,
+    seen: tuple[str, ...] = (),
+) -> Provider:
+    """The provider that the configuration calls `name`. No network I/O happens before its first chat."""
+    entry = config.providers.models.get(name)
+    if entry is None:
+        known = ", ".join(sorted(config.providers.models)) or "none"
+        misconfigured(name, "", f"no provider has the name {name!r}; known: {known}")
+    if name in seen:
+        misconfigured(name, "providers", f"contains itself: {' → '.join((*seen, name))}; remove one of the names")
+    place = PROVIDERS.get(entry.kind)
+    if place is None:
+        misconfigured(name, "kind", f"kind {entry.kind!r} is not available yet; available: {', '.join(PROVIDERS)}")
+    module, _, function = place.partition(":")
+    maker = cast(Callable[[Parts], Provider], getattr(import_module(module), function))
+    return maker(Parts(name, entry, config, secrets, tell, clock, (*seen, name)))
+
+
+def model_of(name: str, config: Config) -> str:
+    """The model that a provider uses when nobody asks for another."""
+    entry = config.providers.models.get(name)
+    return (entry.model if entry else None) or config.default_model
+
+
+def misconfigured(name: str, key: str, message: str) -> Never:
+    path = f"providers.models.{name}.{key}" if key else f"providers.models.{name}"
+    raise ConfigError([Problem("configuration", path, message)])
+
+
+def arguments_of(raw: str) -> Json | None:
+    """A model's tool arguments, or None when they are no JSON object that could be stored and sent back."""
+    if not raw.strip():
+        return {}
+    try:
+        value: Any = json.loads(raw, parse_constant=_no_constant)
+        json.dumps(value, ensure_ascii=False).encode()  # half of a surrogate pair fails here
+    except (ValueError, RecursionError):
+        return None
+    return cast(Json, value) if isinstance(value, dict) else None
+
+
+def _no_constant(name: str) -> Never:
+    raise ValueError(f"{name} is not JSON")

@@ -1,0 +1,433 @@
+"""The one place where a child of a tool starts, and where it certainly ends.
+
+A child leads its own session and process group. What it leaves behind is found by that group, and, for what moved to
+another one, by a mark in its environment. When we are killed ourselves, a watchdog does the same for us.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from adderclaw.sandbox.programs import search_path
+
+MAX_BYTES = 1 << 20
+"""What is kept of each stream; the rest is read and dropped, so that the child does not block."""
+FLOOD_BYTES = 64 << 20
+"""A child that writes more than this to one stream is killed."""
+TERM_GRACE = 0.3
+"""Seconds between asking a group to end and killing it."""
+LINGER_GRACE = 0.2
+"""Seconds that a finished command's background children may go on writing."""
+KILL_WAIT = 2.0
+"""Seconds after which a killed child that does not die (stuck in the kernel) is left to the watchdog."""
+MARK = "ADDERCLAW_CALL"
+
+_PASSED = ("HOME", "LANG", "LANGUAGE", "LOGNAME", "NO_COLOR", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
+_FIXED = {"GIT_TERMINAL_PROMPT": "0", "PAGER": "cat", "GIT_PAGER": "cat", "DEBIAN_FRONTEND": "noninteractive"}
+
+
+class Finished(NamedTuple):
+    """How a child ended; a negative return code is the signal that ended it."""
+
+    returncode: int
+    stdout: bytes
+    stderr: bytes
+    stdout_cut: bool = False
+    stderr_cut: bool = False
+    timed_out: bool = False
+    flooded: bool = False
+
+    @property
+    def truncated(self) -> bool:
+        return self.stdout_cut or self.stderr_cut
+
+
+def environment(extra: Mapping[str, str] | None = None, *, workspace_roots: Sequence[str] = ()) -> dict[str, str]:
+    """What a tool's child sees of our environment: an allowlist, in which nothing is secret and nothing loads code."""
+    host = os.environ
+    env = {name: host[name] for name in _PASSED if name in host}
+    env |= {name: value for name, value in host.items() if name.startswith("LC_")}
+    if not any(name in env for name in ("LANG", "LC_ALL", "LC_CTYPE")):
+        env["LANG"] = "C.UTF-8"
+    env["PATH"] = os.pathsep.join(search_path(workspace_roots))
+    return env | _FIXED | dict(extra or {})
+
+
+async def run(
+    argv: Sequence[str],
+    *,
+    cwd: str,
+    env: Mapping[str, str],
+    timeout: float,
+    max_bytes: int = MAX_BYTES,
+    stdin: bytes = b"",
+    pass_fds: Sequence[int] = (),
+) -> Finished:
+    """Run a program to its end. However this call ends, nothing that it started goes on running."""
+    child = _Child(argv, cwd, env, max_bytes, stdin, pass_fds)
+    timed_out = False
+    try:
+        timed_out = not await _within(child.over, timeout)
+        if timed_out or child.flooded:
+            await child.stop()
+        else:
+            await child.settle()
+    except asyncio.CancelledError:
+        await child.stop()
+        raise
+    finally:
+        # Also the way out of a second cancellation, in the middle of the await above.
+        returncode = child.close()
+    out, err = child.out, child.err
+    return Finished(returncode, bytes(out.kept), bytes(err.kept), out.cut, err.cut, timed_out, child.flooded)
+
+
+def prepare() -> None:
+    """Start the watchdog now, while nobody waits, and not with the first command. Any thread may call it."""
+    _watchdog()
+
+
+async def _within(event: asyncio.Event, seconds: float) -> bool:
+    """Wait for an event, but no longer than that; tells whether it came."""
+    if event.is_set():
+        return True
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    return event.is_set()
+
+
+class _Stream:
+    """One pipe from a child: the first bytes are kept, the others counted."""
+
+    __slots__ = ("cut", "fd", "file", "kept", "limit", "total")
+
+    def __init__(self, file: Any, limit: int) -> None:
+        self.file, self.fd, self.limit = file, file.fileno(), limit
+        self.kept, self.total, self.cut = bytearray(), 0, False
+        os.set_blocking(self.fd, False)
+
+    def read(self) -> bool:
+        """Take what is there; False at the end of the stream."""
+        try:
+            chunk = os.read(self.fd, 65536)
+        except BlockingIOError:
+            return True
+        if not chunk:
+            return False
+        self.total += len(chunk)
+        room = self.limit - len(self.kept)
+        self.kept += chunk[:room]
+        self.cut = self.total > self.limit
+        return True
+
+
+class _Child:
+    """One running command: its group, its two pipes, and its end."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        cwd: str,
+        env: Mapping[str, str],
+        max_bytes: int,
+        stdin: bytes,
+        pass_fds: Sequence[int],
+    ) -> None:
+        from subprocess import DEVNULL, PIPE, Popen
+
+        self._loop = asyncio.get_running_loop()
+        self.ended, self.quiet, self.over = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.flooded = False
+        self._dog = _watchdog()
+        self._mark = self._dog.mark()
+        given = _memory_file(stdin) if stdin else DEVNULL
+        try:
+            # No preexec_fn, so that the child is made by vfork: a tenth of what a fork of us would cost.
+            self._process = Popen(
+                list(argv),
+                cwd=cwd,
+                env={**env, MARK: self._mark},
+                stdin=given,
+                stdout=PIPE,
+                stderr=PIPE,
+                bufsize=0,
+                start_new_session=True,
+                pass_fds=tuple(pass_fds),
+            )
+        except BaseException:
+            self._dog.kill_marked(self._mark)
+            raise
+        finally:
+            if given != DEVNULL:
+                os.close(given)
+        self.pid = self._process.pid
+        # If we die right here, the group is not on the watchdog's list yet: it is then found by its leader's mark.
+        self._slot = self._dog.hold(self.pid)
+        self.out, self.err = (_Stream(self._process.stdout, max_bytes), _Stream(self._process.stderr, max_bytes))
+        self._open = {self.out, self.err}
+        self._poll: asyncio.TimerHandle | None = None
+        self._pidfd = _open_pidfd(self.pid)
+        self._listen()
+
+    def _listen(self) -> None:
+        for stream in self._open:
+            self._loop.add_reader(stream.fd, self._read, stream)
+        if self._pidfd is not None:
+            self._loop.add_reader(self._pidfd, self._end)
+        else:
+            self._look(0.002)
+
+    def _look(self, delay: float) -> None:
+        """Where the system has no pidfd: ask now and then, less and less often."""
+        if self._process.poll() is not None:
+            self._end()
+        else:
+            self._poll = self._loop.call_later(delay, self._look, min(delay * 1.5, 0.05))
+
+    def _end(self) -> None:
+        if self._pidfd is not None:
+            self._loop.remove_reader(self._pidfd)
+        self.ended.set()
+        self.over.set()
+
+    def _read(self, stream: _Stream) -> None:
+        if not stream.read():
+            self._loop.remove_reader(stream.fd)
+            self._open.discard(stream)
+            if not self._open:
+                self.quiet.set()
+        elif stream.total > FLOOD_BYTES:
+            self.flooded = True
+            self.over.set()
+
+    def _drain(self) -> None:
+        """Read what the pipes hold now: a child's last words may arrive in the same moment as its end."""
+        for stream in tuple(self._open):
+            before = -1
+            while stream in self._open and stream.total != before and stream.total <= FLOOD_BYTES:
+                before = stream.total
+                self._read(stream)
+
+    async def settle(self) -> None:
+        """The command has ended: give its background children a moment to finish writing, then end them."""
+        self._drain()
+        if self._open and not await _within(self.quiet, LINGER_GRACE):
+            self._kill()
+            self._drain()
+
+    async def stop(self) -> None:
+        """Ask the whole group to end, then make it end."""
+        self._signal(signal.SIGTERM)
+        deadline = time.monotonic() + TERM_GRACE
+        if await _within(self.ended, TERM_GRACE):
+            await _within(self.quiet, deadline - time.monotonic())
+        self._kill()
+        await _within(self.ended, KILL_WAIT)
+        self._drain()
+
+    def _signal(self, number: int) -> None:
+        # The leader is not reaped yet, so its number cannot belong to anybody else.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+    def _kill(self) -> None:
+        self._signal(signal.SIGKILL)
+        self._dog.kill_marked(self._mark)
+
+    def close(self) -> int:
+        """Kill what is left of the group, reap the child, give back every descriptor."""
+        from subprocess import TimeoutExpired
+
+        self._kill()
+        if self._poll is not None:
+            self._poll.cancel()
+        if self._pidfd is not None:
+            self._loop.remove_reader(self._pidfd)
+            os.close(self._pidfd)
+        for stream in (self.out, self.err):
+            self._loop.remove_reader(stream.fd)
+            stream.file.close()
+        with contextlib.suppress(TimeoutExpired):
+            self._process.wait(KILL_WAIT)
+        self._dog.release(self._slot)
+        code = self._process.returncode
+        return -signal.SIGKILL if code is None else code
+
+
+def _open_pidfd(pid: int) -> int | None:
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):  # not on this system, or forbidden by a container's filter
+        return None
+
+
+def _memory_file(content: bytes) -> int:
+    """A descriptor from which exactly these bytes are read: unlike a pipe, it needs nobody to feed it."""
+    if hasattr(os, "memfd_create"):
+        fd = os.memfd_create("adderclaw")
+    else:
+        import tempfile
+
+        number, path = tempfile.mkstemp()
+        os.unlink(path)
+        fd = number
+    view = memoryview(content)
+    while view:
+        view = view[os.write(fd, view) :]
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+# ------------------------------------------------------------------ what outlives us, for a moment
+
+_WATCH = """
+trap '' HUP INT QUIT TERM
+read -r _
+while read -r group; do
+  [ "$group" -gt 1 ] && kill -9 "-$group"
+done <&1
+for round in 1 2 3 4 5; do
+  found=
+  for file in $(grep -lsaF -- "$1" /proc/[0-9]*/environ); do
+    found=${file#/proc/}
+    found=${found%/environ}
+    kill -9 "-$found"
+    kill -9 "$found"
+  done
+  [ "$found" ] || break
+done
+"""
+"""Waits until nobody holds the other end of its input; kills the groups that descriptor 1 lists, then the marked."""
+
+_SLOT = 11
+
+
+class _Watchdog:
+    """A shell that waits for our death, however we die, and the list of what it is to kill then.
+
+    The list is a file in memory that both hold, so that a call costs two small writes and wakes nobody.
+    """
+
+    def __init__(self) -> None:
+        self._nonce = f"{os.getpid()}-{time.time_ns():x}"
+        self._calls = 0
+        self._groups = _memory_file(b"")
+        self._slots = 0
+        self._free: list[int] = []
+        self._live: set[str] = set()
+        self._foreign: set[str] = set()
+        self._blank: set[str] = set()
+        self._pid = 0
+        self._pipe = -1
+
+    def start(self) -> None:
+        """Start the shell, unless it runs."""
+        if self._pid and _is_running(self._pid):
+            return
+        from subprocess import DEVNULL, Popen
+
+        if self._pipe >= 0:
+            os.close(self._pipe)
+        ours, self._pipe = os.pipe()
+        try:
+            shell = Popen(
+                ["/bin/sh", "-c", _WATCH, "watchdog", f"{MARK}={self._nonce}."],
+                stdin=ours,
+                stdout=self._groups,  # it says nothing; a plain shell can only read from descriptors of one digit
+                stderr=DEVNULL,
+                cwd="/",
+                env={"PATH": "/usr/bin:/bin"},
+                start_new_session=True,
+            )
+        finally:
+            os.close(ours)
+        self._pid = shell.pid
+        shell.returncode = 0  # it outlives us by design: nobody is to wait for it, or to warn that nobody did
+
+    def mark(self) -> str:
+        """A new call's mark; it is alive until `kill_marked`."""
+        self._calls += 1
+        mark = f"{self._nonce}.{self._calls}"
+        self._live.add(mark)
+        return mark
+
+    def hold(self, group: int) -> int:
+        """Put a group on the list; the slot that it stands in is given back with `release`."""
+        if not self._free:
+            self._free.append(self._slots)
+            self._slots += 1
+        slot = self._free.pop()
+        os.pwrite(self._groups, b"%10d\n" % group, slot * _SLOT)
+        return slot
+
+    def release(self, slot: int) -> None:
+        os.pwrite(self._groups, b"%10d\n" % 0, slot * _SLOT)
+        self._free.append(slot)
+
+    def kill_marked(self, mark: str) -> None:
+        """A call is over: kill what it started and what then left its process group (`setsid`, daemons)."""
+        self._live.discard(mark)
+        for _round in range(5):
+            found = self._leftovers()
+            for pid in found:
+                # Its group too, if it leads one: what it started may have cleared its environment.
+                for kill in (os.killpg, os.kill):
+                    with contextlib.suppress(ProcessLookupError, PermissionError):
+                        kill(pid, signal.SIGKILL)
+            if not found:
+                return
+
+    def _leftovers(self) -> list[int]:
+        """Processes that bear the mark of a call that is over."""
+        try:
+            pids = {name for name in os.listdir("/proc") if name.isdigit()}
+        except FileNotFoundError:
+            return []
+        found: list[int] = []
+        blank: set[str] = set()
+        self._foreign &= pids
+        for pid in pids - self._foreign:
+            environ = _environ(pid)
+            mark = environ.partition(f"\0{MARK}={self._nonce}.".encode())[2].partition(b"\0")[0].decode()
+            if mark and f"{self._nonce}.{mark}" not in self._live:
+                found.append(int(pid))
+            elif len(environ) == 1 and pid not in self._blank:
+                blank.add(pid)  # in the middle of its exec, perhaps: look once more
+            elif not mark:
+                self._foreign.add(pid)  # not looked at again, so that a call costs one listing of /proc
+        self._blank = blank
+        return found
+
+
+_dogs: list[_Watchdog] = []
+_starting = threading.Lock()
+
+
+def _watchdog() -> _Watchdog:
+    """The one of this process, running."""
+    with _starting:
+        if not _dogs:
+            _dogs.append(_Watchdog())
+        _dogs[0].start()
+        return _dogs[0]
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        return os.waitpid(pid, os.WNOHANG) == (0, 0)
+    except ChildProcessError:
+        return False
+
+
+def _environ(pid: str) -> bytes:
+    try:
+        with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
+            return b"\0" + file.read()
+    except OSError:
+        return b"\0"

@@ -1,0 +1,53 @@
+"""Which file a program's name stands for: on a PATH that never leads into the workspace."""
+
+import os
+from collections.abc import Sequence
+from functools import lru_cache
+
+DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
+
+_found: dict[tuple[str, tuple[str, ...], str], str] = {}
+
+
+def search_path(workspace_roots: Sequence[str] = ()) -> tuple[str, ...]:
+    """The directories of PATH that are absolute, outside of the workspace, and named once."""
+    return _search_path(os.environ.get("PATH") or DEFAULT_PATH, tuple(workspace_roots))
+
+
+@lru_cache(maxsize=16)
+def _search_path(path: str, roots: tuple[str, ...]) -> tuple[str, ...]:
+    entries = dict.fromkeys(os.path.normpath(entry) for entry in path.split(os.pathsep) if os.path.isabs(entry))
+    return tuple(entry for entry in entries if not inside(entry, roots))
+
+
+def resolve(name: str, workspace_roots: Sequence[str] = ()) -> str | None:
+    """The absolute path of an executable outside of the workspace, or None."""
+    roots = tuple(workspace_roots)
+    key = (name, roots, os.environ.get("PATH", ""))
+    known = _found.get(key)
+    # A program may be installed or removed while a session runs, so only a hit is kept, and it is looked at again.
+    if known is not None and os.access(known, os.X_OK):
+        return known
+    for candidate in _candidates(name, roots):
+        if os.path.isfile(candidate) and os.access(candidate, os.X_OK) and not inside(candidate, roots):
+            _found[key] = candidate
+            return candidate
+    return None
+
+
+def _candidates(name: str, roots: tuple[str, ...]) -> tuple[str, ...]:
+    if not name or "\0" in name or name in (".", ".."):
+        return ()
+    if "/" in name:
+        return (os.path.normpath(name),) if os.path.isabs(name) else ()
+    return tuple(os.path.join(folder, name) for folder in search_path(roots))
+
+
+def inside(path: str, roots: Sequence[str]) -> bool:
+    """Whether a path, as written or with its links followed, is one of the roots or lies beneath one."""
+    names = (os.path.normpath(path), os.path.realpath(path))
+    return any(_beneath(name, top) for root in roots for top in {root, os.path.realpath(root)} for name in names)
+
+
+def _beneath(path: str, root: str) -> bool:
+    return path == root or path.startswith(root.rstrip("/") + "/")

@@ -1,0 +1,1 @@
+"""Where events go: each sink is a function that is handed every event."""

@@ -1,0 +1,107 @@
+"""The log on stderr: one short line an event for people, or one JSON object a line for programs."""
+
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from adderclaw.events import EventRecord, Sink
+from adderclaw.store.text import compact, iso, plain
+from adderclaw.types import Json
+
+LEVELS = ("debug", "info", "warning", "error")
+LONGEST = 300
+"""Characters of one value on a line."""
+
+_LEVEL_OF = {
+    "provider_fallback": "warning",
+    "estop_triggered": "warning",
+    "loop_warning": "warning",
+    "limit_reached": "warning",
+    "warning": "warning",
+    "llm_retry_scheduled": "warning",
+    "llm_request_failed": "warning",
+    "step_retry_scheduled": "warning",
+    "signal_received": "warning",
+    "run_failed": "error",
+    "skill_prefilter_completed": "debug",
+    "skill_disclosure_loaded": "debug",
+    "prompt_budget_computed": "debug",
+    "prompt_composed": "debug",
+    "llm_request_sent": "debug",
+    "llm_response_received": "debug",
+    "llm_decision_decoded": "debug",
+    "tool_call": "debug",
+    "graceful_shutdown_started": "debug",
+}
+
+_SHOWN: dict[str, tuple[str, ...]] = {
+    "startup": ("version", "profile"),
+    "config_path": ("paths", "warnings"),
+    "tool_requested": ("tool", "summary"),
+    "tool_approved": ("tool", "risk", "by", "reason"),
+    "tool_denied": ("tool", "risk", "reason"),
+    "tool_completed": ("tool", "duration_ms", "bytes"),
+    "tool_failed": ("tool", "error_class", "error"),
+    "receipt_written": ("seq", "status", "tool"),
+    "conversation_started": ("conversation_id", "resumed"),
+    "llm_request_sent": ("provider", "model", "step", "attempt"),
+    "llm_response_received": ("provider", "model", "step", "latency_ms", "stop_reason"),
+    "run_finished": ("outcome", "reason"),
+}
+"""What a line says of an event; of one that is not here, all of its payload."""
+
+_UNITS: dict[str, Callable[[Any], str]] = {
+    "duration_ms": lambda value: f"{value:.0f}ms",
+    "latency_ms": lambda value: f"{value:.0f}ms",
+    "bytes": lambda value: f"{value}B",
+    "resumed": lambda value: "resumed" if value else "",
+}
+
+
+class Stream(Protocol):
+    def write(self, text: str, /) -> object: ...
+    def flush(self) -> object: ...
+
+
+def sink(level: str, as_json: bool, stream: Stream) -> Sink:
+    least = LEVELS.index(level) if level in LEVELS else LEVELS.index("info")
+    line = json_line if as_json else text_line
+
+    def tell(record: EventRecord) -> None:
+        if LEVELS.index(level_of(record.event_type)) >= least:
+            stream.write(line(record) + "\n")
+            stream.flush()
+
+    return tell
+
+
+def level_of(event_type: str) -> str:
+    return _LEVEL_OF.get(event_type, "info")
+
+
+def text_line(record: EventRecord) -> str:
+    """`12:00:01 tool_denied Bash high forbidden command rm`, in UTC."""
+    payload = record.payload
+    keys = _SHOWN.get(record.event_type, tuple(payload))
+    words = [time.strftime("%H:%M:%S", time.gmtime(record.timestamp)), record.event_type]
+    words += [word for key in keys if key in payload and (word := _word(key, payload[key]))]
+    return " ".join(words)
+
+
+def json_line(record: EventRecord) -> str:
+    return compact({"level": level_of(record.event_type), **fields(record)})
+
+
+def fields(record: EventRecord) -> Json:
+    """An event as JSON: the fields of the record, its time in UTC."""
+    return {**record._asdict(), "timestamp": iso(record.timestamp)}
+
+
+def _word(key: str, value: Any) -> str:
+    if value is None or value in ("", [], {}):
+        return ""
+    if key in _UNITS:
+        return _UNITS[key](value)
+    text = " ".join(map(str, value)) if isinstance(value, list) else value if isinstance(value, str) else compact(value)  # pyright: ignore[reportUnknownArgumentType]
+    text = plain(" ".join(text.split()))
+    return text if len(text) <= LONGEST else text[:LONGEST] + "…"

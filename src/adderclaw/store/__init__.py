@@ -1,0 +1,240 @@
+"""One SQLite file: one writer connection, short transactions, safe with several processes at once."""
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
+from types import TracebackType
+from typing import Any
+
+from adderclaw.errors import StoreError
+from adderclaw.store import migrations
+
+BUSY_MS = 30_000
+QUEUE_LIMIT = 512
+
+
+class Store:
+    """Open it with `Store.open`. What `write` yields is the only way to change a row."""
+
+    def __init__(self, path: str, connection: sqlite3.Connection, *, read_only: bool) -> None:
+        self.path = path
+        self.read_only = read_only
+        self._connection = connection
+        self._lock = threading.RLock()
+        self._queue: list[tuple[str, tuple[Any, ...]]] = []
+
+    @staticmethod
+    def open(path: str, *, read_only: bool = False) -> "Store":
+        """Creates and migrates the file, unless it is only to be read: then it must be there and be up to date."""
+        path = os.path.abspath(path)
+        if os.path.isdir(path):
+            raise StoreError(f"{path} cannot be opened, it is a folder: set [memory] path to a file")
+        return _open_to_read(path) if read_only else _open_to_write(path)
+
+    def write(self) -> AbstractContextManager[sqlite3.Cursor]:
+        """One transaction, held for as short as possible: never await inside it."""
+        if self.read_only:
+            raise StoreError(f"{self.path} is open for reading only")
+        return _Transaction(self.path, self._connection, self._lock, self._queue)
+
+    def read(self, sql: str, params: Sequence[Any] = ()) -> list[sqlite3.Row]:
+        with self._lock:
+            try:
+                return self._connection.execute(sql, params).fetchall()
+            except sqlite3.Error as error:
+                raise explained(self.path, error) from error
+
+    def later(self, sql: str, params: tuple[Any, ...]) -> None:
+        """A row that is not worth a transaction of its own: it rides along with the next one, or with close()."""
+        self._queue.append((sql, params))
+        if len(self._queue) >= QUEUE_LIMIT and not self._connection.in_transaction:
+            with self.write():
+                pass
+
+    def close(self) -> None:
+        with self._lock:
+            if self._queue and not self.read_only:
+                # Queued rows were only told, and the program is ending: no reason to fail.
+                with suppress(StoreError), self.write():
+                    pass
+            self._connection.close()
+
+
+class _Transaction:
+    """BEGIN IMMEDIATE, the queued rows, the body's rows, COMMIT; ROLLBACK whatever goes wrong."""
+
+    def __init__(
+        self,
+        path: str,
+        connection: sqlite3.Connection,
+        lock: threading.RLock,
+        queue: list[tuple[str, tuple[Any, ...]]],
+    ) -> None:
+        self._path, self._connection, self._lock, self._queue = path, connection, lock, queue
+        self._flushed = 0
+
+    def __enter__(self) -> sqlite3.Cursor:
+        self._lock.acquire()
+        try:
+            cursor = self._connection.cursor()
+            if self._connection.in_transaction:
+                raise _Nested(f"{self._path}: a transaction is open already, and transactions do not nest")
+            cursor.execute("BEGIN IMMEDIATE")
+            self._flush(cursor)
+        except BaseException as error:
+            self._leave(error)
+            raise
+        return cursor
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            try:
+                self._connection.execute("COMMIT")
+            except BaseException as failure:
+                self._leave(failure)
+                raise
+            del self._queue[: self._flushed]
+            self._lock.release()
+        else:
+            self._leave(error)
+
+    def _flush(self, cursor: sqlite3.Cursor) -> None:
+        self._flushed = len(self._queue)
+        for sql, params in self._queue[: self._flushed]:
+            # A row that was only told is never worth the transaction that it rides with.
+            with suppress(sqlite3.IntegrityError, sqlite3.ProgrammingError, UnicodeEncodeError):
+                cursor.execute(sql, params)
+
+    def _leave(self, error: BaseException) -> None:
+        try:
+            if self._connection.in_transaction and not isinstance(error, _Nested):
+                self._connection.execute("ROLLBACK")
+        finally:
+            self._lock.release()
+        if isinstance(error, sqlite3.Error):
+            raise explained(self._path, error) from error
+
+
+class _Nested(StoreError):
+    """The transaction that is open belongs to somebody else."""
+
+
+# ------------------------------------------------------------------ opening
+
+
+def _open_to_write(path: str) -> Store:
+    folder = os.path.dirname(path)
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        _create(path)
+    except OSError as error:
+        raise StoreError(
+            f"cannot create {path}: {error.strerror}: make {folder} writable, or set [memory] path to another file"
+        ) from error
+    if not os.access(path, os.W_OK) or not os.access(folder, os.W_OK):
+        raise StoreError(f"{path} cannot be written: make the file and {folder} writable for this user")
+    return _patiently(path, lambda: _connected(path))
+
+
+def _create(path: str) -> None:
+    """The file with mode 0600; SQLite gives -wal and -shm the mode of their file."""
+    # Never open an existing database file by hand: closing it would drop this process's SQLite locks on it.
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+
+
+def _close_to_others(path: str) -> None:
+    for name in (path, f"{path}-wal", f"{path}-shm"):
+        with suppress(OSError):
+            if os.stat(name).st_mode & 0o077:
+                os.chmod(name, 0o600)
+
+
+def _connected(path: str) -> Store:
+    connection = _connect(path)
+    try:
+        cursor = connection.cursor()
+        missing = migrations.pending(cursor, path)  # first of all: nothing of a file that is not ours is changed
+        _close_to_others(path)
+        cursor.execute("PRAGMA journal_mode = WAL")
+        cursor.execute("PRAGMA synchronous = NORMAL")
+        if missing:
+            cursor.execute("BEGIN IMMEDIATE")
+            migrations.apply(cursor, path)
+            cursor.execute("COMMIT")
+    except BaseException:
+        connection.close()
+        raise
+    return Store(path, connection, read_only=False)
+
+
+def _open_to_read(path: str) -> Store:
+    if not os.path.exists(path):
+        raise StoreError(f"there is no database at {path}: run `adderclaw init`")
+    return _patiently(path, lambda: _connected_to_read(path))
+
+
+def _connected_to_read(path: str) -> Store:
+    from urllib.parse import quote
+
+    connection = _connect(f"file:{quote(path)}?mode=ro", uri=True)
+    try:
+        missing = migrations.pending(connection.cursor(), path)
+    except BaseException:
+        connection.close()
+        raise
+    if missing:
+        connection.close()
+        raise StoreError(f"{path} has not been set up by this version (it lacks {missing[0]}): run `adderclaw init`")
+    return Store(path, connection, read_only=True)
+
+
+def _connect(name: str, *, uri: bool = False) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        name, timeout=BUSY_MS / 1000, isolation_level=None, check_same_thread=False, cached_statements=256, uri=uri
+    )
+    connection.row_factory = sqlite3.Row
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+    return connection
+
+
+def _patiently(path: str, attempt: Callable[[], Store]) -> Store:
+    """SQLite's own busy handler is not asked when two processes turn a new file to WAL at once: try again here."""
+    deadline = time.monotonic() + BUSY_MS / 1000
+    while True:
+        try:
+            return attempt()
+        except sqlite3.Error as error:
+            if _primary(error) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) or time.monotonic() > deadline:
+                raise explained(path, error) from error
+            time.sleep(0.01)
+
+
+# ------------------------------------------------------------------ errors
+
+
+_FIXES = {
+    sqlite3.SQLITE_BUSY: "is locked by another process for more than 30 s: end that process, then try again",
+    sqlite3.SQLITE_LOCKED: "is locked by another process for more than 30 s: end that process, then try again",
+    sqlite3.SQLITE_FULL: "cannot grow, the disk is full: free some space, then try again",
+    sqlite3.SQLITE_READONLY: "cannot be written: make the file and its folder writable for this user",
+    sqlite3.SQLITE_CANTOPEN: "cannot be opened: check that it is a file, and that it and its folder are yours",
+    sqlite3.SQLITE_NOTADB: "is not a database: move it away, or set [memory] path to another file",
+    sqlite3.SQLITE_CORRUPT: "is damaged: move it away and restore a copy, or run `adderclaw init` for a new one",
+    sqlite3.SQLITE_IOERR: "cannot be read or written: check the disk",
+}
+
+
+def explained(path: str, error: sqlite3.Error) -> StoreError:
+    fix = _FIXES.get(_primary(error))
+    return StoreError(f"{path} {fix} ({error})" if fix else f"{path}: {error}")
+
+
+def _primary(error: sqlite3.Error) -> int:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF

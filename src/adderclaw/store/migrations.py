@@ -1,0 +1,150 @@
+"""Brings a database file to the schema of this program: the specified tables, then our own, each step once, by name."""
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+
+from adderclaw.errors import StoreError
+
+SCHEMA_VERSION = "1"
+
+
+def m001_model_calls(cursor: sqlite3.Cursor) -> None:
+    cursor.execute("""
+        CREATE TABLE model_calls (
+            id            INTEGER PRIMARY KEY AUTOINCREMENT,
+            session_id    TEXT NOT NULL,
+            step          INTEGER NOT NULL,
+            provider      TEXT NOT NULL,
+            model         TEXT NOT NULL,
+            request_hash  TEXT NOT NULL,
+            response_json TEXT,
+            usage_json    TEXT NOT NULL,
+            attempts      INTEGER NOT NULL,
+            latency_ms    REAL NOT NULL,
+            status        TEXT NOT NULL,
+            error         TEXT,
+            created_at    TEXT NOT NULL DEFAULT (datetime('now'))
+        )""")
+    cursor.execute("CREATE INDEX idx_model_calls_session ON model_calls(session_id, id)")
+
+
+def m002_runs(cursor: sqlite3.Cursor) -> None:
+    cursor.execute("""
+        CREATE TABLE runs (
+            run_id          TEXT PRIMARY KEY,
+            kind            TEXT NOT NULL,
+            conversation_id TEXT NOT NULL,
+            session_id      TEXT NOT NULL,
+            pid             INTEGER NOT NULL,
+            started_at      TEXT NOT NULL DEFAULT (datetime('now')),
+            finished_at     TEXT,
+            outcome         TEXT,
+            exit_code       INTEGER,
+            answer          TEXT,
+            usage_json      TEXT,
+            reason          TEXT
+        )""")
+
+
+def m003_receipts(cursor: sqlite3.Cursor) -> None:
+    """The mirror of the receipt log. `archive` is '' for the chain in use, else the name of the archived log."""
+    cursor.execute("""
+        CREATE TABLE receipts (
+            archive      TEXT NOT NULL DEFAULT '',
+            seq          INTEGER NOT NULL,
+            receipt_hash TEXT NOT NULL,
+            line         TEXT NOT NULL,
+            end_offset   INTEGER NOT NULL,
+            session_id   TEXT,
+            tool_use_id  TEXT,
+            PRIMARY KEY (archive, seq)
+        ) WITHOUT ROWID""")
+
+
+def m004_opaque_blocks(cursor: sqlite3.Cursor) -> None:
+    """What only its own provider understands, kept beside the assistant entry that it came with."""
+    cursor.execute("""
+        CREATE TABLE opaque_blocks (
+            entry_id    INTEGER PRIMARY KEY REFERENCES transcript_entries(id),
+            blocks_json TEXT NOT NULL
+        )""")
+
+
+def m005_transcript_search(cursor: sqlite3.Cursor) -> None:
+    """Contentless: the text stands once, in payload_json. Entries are never changed, and only deleted all together."""
+    cursor.execute("CREATE VIRTUAL TABLE transcript_fts USING fts5(body, content='', tokenize='unicode61')")
+
+
+def m006_lookups(cursor: sqlite3.Cursor) -> None:
+    cursor.execute("CREATE INDEX idx_sessions_conversation ON sessions(conversation_id)")
+    # Without it, deleting n entries costs n² through the foreign key on parent_entry_id.
+    cursor.execute(
+        "CREATE INDEX idx_transcript_parent ON transcript_entries(parent_entry_id) WHERE parent_entry_id IS NOT NULL"
+    )
+
+
+MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
+    step.__name__: step
+    for step in (
+        m001_model_calls,
+        m002_runs,
+        m003_receipts,
+        m004_opaque_blocks,
+        m005_transcript_search,
+        m006_lookups,
+    )
+}
+
+
+def pending(cursor: sqlite3.Cursor, path: str) -> list[str]:
+    """The steps that the file still lacks; a file that is not ours, or newer than this program, is an error."""
+    tables = {row[0] for row in cursor.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if not tables:
+        return list(MIGRATIONS)
+    if "schema_meta" not in tables:
+        raise StoreError(
+            f"{path} is a database of another program (it has the table {min(tables)} and no schema_meta): "
+            "set [memory] path to another file"
+        )
+    row = cursor.execute("SELECT value FROM schema_meta WHERE key = 'schema_version'").fetchone()
+    if row is not None and row[0] != SCHEMA_VERSION:
+        raise _newer(path, f"schema version {row[0]}, this program knows {SCHEMA_VERSION}")
+    if "schema_migrations" not in tables:
+        return list(MIGRATIONS)
+    done = {row[0] for row in cursor.execute("SELECT name FROM schema_migrations")}
+    if unknown := done - MIGRATIONS.keys():
+        raise _newer(path, f"migration {min(unknown)}")
+    return [name for name in MIGRATIONS if name not in done]
+
+
+def apply(cursor: sqlite3.Cursor, path: str) -> None:
+    """Inside the caller's transaction: whoever comes second finds nothing left to do."""
+    if not (missing := pending(cursor, path)):
+        return
+    with open(os.path.join(os.path.dirname(__file__), "schema.sql"), encoding="utf-8") as file:
+        for statement in _statements(file.read()):
+            cursor.execute(statement)
+    cursor.execute(
+        "CREATE TABLE IF NOT EXISTS schema_migrations"
+        "(name TEXT PRIMARY KEY, applied_at TEXT NOT NULL DEFAULT (datetime('now')))"
+    )
+    for name in missing:
+        MIGRATIONS[name](cursor)
+        cursor.execute("INSERT INTO schema_migrations(name) VALUES (?)", (name,))
+
+
+def _statements(script: str) -> Iterator[str]:
+    # executescript would commit first, and the whole of it has to be one transaction.
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+def _newer(path: str, what: str) -> StoreError:
+    return StoreError(
+        f"{path} was written by a newer adderclaw ({what}): upgrade, or set [memory] path to another file"
+    )

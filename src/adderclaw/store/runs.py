@@ -1,0 +1,96 @@
+"""Headless runs: when each began, and the one outcome that it ended with."""
+
+import json
+import os
+import sqlite3
+from typing import NamedTuple
+
+from adderclaw.errors import UsageError
+from adderclaw.store import Store
+from adderclaw.store.text import compact, plain
+from adderclaw.types import Json, Outcome
+
+
+class Run(NamedTuple):
+    run_id: str
+    kind: str
+    conversation_id: str
+    session_id: str
+    pid: int
+    started_at: str
+    finished_at: str | None
+    outcome: Outcome | None
+    exit_code: int | None
+    answer: str | None
+    usage: Json
+    reason: str | None
+
+    @property
+    def status(self) -> str:
+        """The outcome; of a run without one, whether its process is still there."""
+        return self.outcome or ("running" if _alive(self.pid) else "interrupted")
+
+
+_COLUMNS = (
+    "SELECT run_id, kind, conversation_id, session_id, pid, started_at, finished_at, outcome, exit_code, answer,"
+    " usage_json, reason FROM runs"
+)
+
+
+def begin(cursor: sqlite3.Cursor, *, run_id: str, kind: str, conversation_id: str, session_id: str, pid: int) -> None:
+    """A run that is resumed under its id begins again: its earlier outcome is no longer the last word."""
+    cursor.execute(
+        "INSERT INTO runs(run_id, kind, conversation_id, session_id, pid) VALUES (?, ?, ?, ?, ?)"
+        " ON CONFLICT(run_id) DO UPDATE SET pid = excluded.pid, session_id = excluded.session_id,"
+        " finished_at = NULL, outcome = NULL, exit_code = NULL",
+        (run_id, kind, conversation_id, session_id, pid),
+    )
+
+
+def finish(
+    cursor: sqlite3.Cursor,
+    *,
+    run_id: str,
+    outcome: Outcome,
+    exit_code: int,
+    answer: str | None,
+    usage: Json,
+    reason: str | None,
+) -> None:
+    cursor.execute(
+        "UPDATE runs SET finished_at = datetime('now'), outcome = ?, exit_code = ?, answer = ?, usage_json = ?,"
+        " reason = ? WHERE run_id = ?",
+        (outcome, exit_code, answer and plain(answer), compact(usage), reason and plain(reason), run_id),
+    )
+
+
+def get(store: Store, run_id: str) -> Run | None:
+    """The run with this id, or the only one whose id begins so."""
+    run_id = plain(run_id)
+    rows = store.read(f"{_COLUMNS} WHERE run_id = ?", (run_id,))
+    if not rows and run_id:
+        rows = store.read(f"{_COLUMNS} WHERE instr(run_id, ?) = 1 LIMIT 4", (run_id,))
+    if len(rows) > 1:
+        raise UsageError(f"{run_id!r} begins several runs ({', '.join(row[0] for row in rows)}): give more of the one")
+    return _run(rows[0]) if rows else None
+
+
+def listing(store: Store, limit: int) -> list[Run]:
+    """Most recent first."""
+    return [_run(row) for row in store.read(f"{_COLUMNS} ORDER BY started_at DESC, rowid DESC LIMIT ?", (limit,))]
+
+
+def _run(row: sqlite3.Row) -> Run:
+    fields = list(row)
+    fields[10] = json.loads(fields[10] or "{}")
+    return Run(*fields)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True

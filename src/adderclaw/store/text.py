@@ -1,0 +1,36 @@
+"""Text as the store and the sinks write it: compact JSON, no lone surrogates, times in UTC."""
+
+import json
+import re
+import time
+from typing import Any
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, default=str).encode
+
+
+def plain(text: str) -> str:
+    """The text with what UTF-8 cannot hold replaced by U+FFFD."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return _SURROGATE.sub("\ufffd", text)
+    return text
+
+
+def compact(value: Any) -> str:
+    """JSON with no spaces and raw UTF-8."""
+    return plain(_encode(value))
+
+
+def iso(now: float) -> str:
+    """ISO 8601 with milliseconds: 2026-05-12T14:00:00.000Z."""
+    milliseconds = round(now * 1000)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(milliseconds // 1000))}.{milliseconds % 1000:03d}Z"
+
+
+def sql_time(now: float) -> str:
+    """As SQLite's datetime('now') writes it."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(now))

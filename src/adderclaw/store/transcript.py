@@ -1,0 +1,314 @@
+"""The transcript: conversations, their sessions, the entries of each in order, and the search over them."""
+
+import json
+import re
+import sqlite3
+from typing import Any, NamedTuple, cast
+
+from adderclaw.errors import StoreError, UsageError
+from adderclaw.store import Store
+from adderclaw.store.text import compact, plain
+from adderclaw.types import Json
+
+ENTRY_TYPES = frozenset(
+    {
+        "user",
+        "assistant",
+        "system",
+        "tool_use",
+        "tool_result",
+        "progress",
+        "attachment",
+        "internal_hook",
+        "content_replacement",
+        "collapse_commit",
+        "file_history_snapshot",
+        "attribution_snapshot",
+        "queue_operation",
+        "speculation_accept",
+        "ai_title",
+    }
+)
+INDEXED_CHARS = {"user": 8192, "assistant": 8192, "tool_result": 2048}
+"""Of one entry; what stands further back is found by the slower substring search. Of a tool's result it is little:
+a page of source text costs more to index than all the rest of its row."""
+
+
+class Entry(NamedTuple):
+    id: int
+    sequence: int
+    entry_type: str
+    payload: Json
+    tool_use_id: str | None
+    created_at: str
+
+
+class Conversation(NamedTuple):
+    id: str
+    project_dir: str
+    created_at: str
+    last_active: str
+    phase: str
+    entries: int
+    title: str
+    """The beginning of its first user message."""
+
+
+class Hit(NamedTuple):
+    conversation_id: str
+    session_id: str
+    entry_id: int
+    role: str
+    snippet: str
+    score: float
+    created_at: str
+
+
+# ------------------------------------------------------------------ writing
+
+
+def begin(cursor: sqlite3.Cursor, *, conversation_id: str, session_id: str, project_dir: str) -> None:
+    """The rows that the entries of a session hang on; what is there already stays as it is."""
+    cursor.execute(
+        "INSERT INTO conversations(id, project_dir) VALUES (?, ?)"
+        " ON CONFLICT(id) DO UPDATE SET last_active = datetime('now')",
+        (conversation_id, plain(project_dir)),
+    )
+    cursor.execute(
+        "INSERT OR IGNORE INTO sessions(session_id, conversation_id) VALUES (?, ?)", (session_id, conversation_id)
+    )
+
+
+def append(
+    cursor: sqlite3.Cursor,
+    session_id: str,
+    entry_type: str,
+    payload: Json,
+    tool_use_id: str | None = None,
+    parent: int | None = None,
+) -> int:
+    """Adds the next entry of a session and returns its sequence. What it costs does not grow with the table."""
+    if entry_type not in ENTRY_TYPES:
+        raise StoreError(f"{entry_type!r} is no type of transcript entry: one of {', '.join(sorted(ENTRY_TYPES))}")
+    text_json = compact({"_t": entry_type, **payload})
+    entry_id, sequence = cursor.execute(
+        "INSERT INTO transcript_entries(session_id, sequence, parent_entry_id, entry_type, payload_json, tool_use_id)"
+        " VALUES (?, (SELECT coalesce(max(sequence) + 1, 0) FROM transcript_entries WHERE session_id = ?),"
+        " ?, ?, ?, ?) RETURNING id, sequence",
+        (session_id, session_id, parent, entry_type, text_json, tool_use_id and plain(tool_use_id)),
+    ).fetchone()
+    if (indexed := INDEXED_CHARS.get(entry_type)) and (text := text_of(payload)):
+        cursor.execute("INSERT INTO transcript_fts(rowid, body) VALUES (?, ?)", (entry_id, plain(text[:indexed])))
+    if entry_type == "user":
+        cursor.execute(
+            "UPDATE conversations SET last_active = datetime('now')"
+            " WHERE id = (SELECT conversation_id FROM sessions WHERE session_id = ?)",
+            (session_id,),
+        )
+    return sequence
+
+
+def keep_opaque(cursor: sqlite3.Cursor, session_id: str, sequence: int, blocks: list[Json]) -> None:
+    """Blocks that only their provider understands, beside the entry that they came with."""
+    cursor.execute(
+        "INSERT INTO opaque_blocks(entry_id, blocks_json)"
+        " SELECT id, ? FROM transcript_entries WHERE session_id = ? AND sequence = ?",
+        (compact(blocks), session_id, sequence),
+    )
+
+
+def clear(store: Store) -> int:
+    """Deletes transcripts and memories, bytes included, and returns how many conversations; ledger rows stay."""
+    store.read("PRAGMA secure_delete = ON")
+    with store.write() as cursor:
+        (count,) = cursor.execute("SELECT count(*) FROM conversations").fetchone()
+        cursor.execute("INSERT INTO transcript_fts(transcript_fts) VALUES ('delete-all')")
+        for statement in (
+            "DELETE FROM opaque_blocks",
+            "DELETE FROM transcript_entries",
+            "DELETE FROM model_calls",
+            "DELETE FROM summaries",
+            "DELETE FROM plans",
+            "DELETE FROM state",
+            "DELETE FROM task_ratings",
+            "DELETE FROM events WHERE event_type <> 'receipts_archived'",
+            "DELETE FROM sessions",
+            "DELETE FROM conversations",
+            "DELETE FROM memories",
+            "DELETE FROM memories_fts",
+            "UPDATE runs SET answer = NULL, reason = NULL",
+        ):
+            cursor.execute(statement)
+    store.read("PRAGMA wal_checkpoint(TRUNCATE)")
+    return count
+
+
+# ------------------------------------------------------------------ reading
+
+
+def entries(store: Store, session_id: str) -> list[Entry]:
+    rows = store.read(
+        "SELECT id, sequence, entry_type, payload_json, tool_use_id, created_at FROM transcript_entries"
+        " WHERE session_id = ? ORDER BY sequence",
+        (session_id,),
+    )
+    return [Entry(row[0], row[1], row[2], json.loads(row[3]), row[4], row[5]) for row in rows]
+
+
+def opaque(store: Store, session_id: str) -> dict[int, list[Json]]:
+    """Sequence of an entry → its opaque blocks."""
+    rows = store.read(
+        "SELECT e.sequence, o.blocks_json FROM opaque_blocks o JOIN transcript_entries e ON e.id = o.entry_id"
+        " WHERE e.session_id = ?",
+        (session_id,),
+    )
+    return {row[0]: json.loads(row[1]) for row in rows}
+
+
+def sessions_of(store: Store, conversation_id: str) -> list[str]:
+    """Oldest first."""
+    rows = store.read("SELECT session_id FROM sessions WHERE conversation_id = ? ORDER BY rowid", (conversation_id,))
+    return [row[0] for row in rows]
+
+
+def last_conversation(store: Store, project_dir: str | None) -> str | None:
+    """The one that was last spoken in, of one project or of all."""
+    # last_active has whole seconds: of those that share the last one, the newest entry decides.
+    rows = store.read(
+        "SELECT id FROM conversations c WHERE project_dir = coalesce(?, project_dir) AND last_active ="
+        " (SELECT max(last_active) FROM conversations WHERE project_dir = coalesce(?, project_dir))"
+        " ORDER BY (SELECT max(e.id) FROM sessions s JOIN transcript_entries e USING (session_id)"
+        " WHERE s.conversation_id = c.id) DESC, rowid DESC LIMIT 1",
+        (project_dir, project_dir),
+    )
+    return rows[0][0] if rows else None
+
+
+def conversation_of(store: Store, name: str) -> str | None:
+    """The conversation with this id, or with this session, or the only one whose id (or a session's) begins so."""
+    name = plain(name)
+    exact = store.read(
+        "SELECT id FROM conversations WHERE id = ?"
+        " UNION SELECT conversation_id FROM sessions WHERE session_id = ? LIMIT 1",
+        (name, name),
+    )
+    if exact or not name:
+        return exact[0][0] if exact else None
+    rows = store.read(
+        "SELECT id FROM conversations WHERE instr(id, ?) = 1"
+        " UNION SELECT conversation_id FROM sessions WHERE instr(session_id, ?) = 1 LIMIT 4",
+        (name, name),
+    )
+    if len(rows) > 1:
+        raise UsageError(f"{name!r} begins several ids ({', '.join(row[0] for row in rows)}): give more of the one")
+    return rows[0][0] if rows else None
+
+
+def conversations(store: Store, limit: int) -> list[Conversation]:
+    """Most recent first."""
+    rows = store.read(
+        "SELECT c.id, c.project_dir, c.created_at, c.last_active, c.phase,"
+        " (SELECT count(*) FROM sessions s JOIN transcript_entries USING (session_id) WHERE s.conversation_id = c.id),"
+        " (SELECT e.payload_json FROM sessions s JOIN transcript_entries e USING (session_id)"
+        "  WHERE s.conversation_id = c.id AND e.entry_type = 'user' ORDER BY e.id LIMIT 1)"
+        " FROM conversations c ORDER BY c.last_active DESC, c.rowid DESC LIMIT ?",
+        (limit,),
+    )
+    return [Conversation(*tuple(row)[:6], title=_title(row[6])) for row in rows]
+
+
+def _title(payload_json: str | None) -> str:
+    return " ".join(text_of(json.loads(payload_json)).split())[:80] if payload_json else ""
+
+
+def text_of(payload: Json) -> str:
+    """What a person would read of an entry."""
+    content: Any = payload.get("content")
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    blocks = (cast(Json, block) for block in cast(list[Any], content) if isinstance(block, dict))
+    parts = (block.get("text") or block.get("content") for block in blocks)
+    return "\n".join(part for part in parts if isinstance(part, str))
+
+
+# ------------------------------------------------------------------ search
+
+_WORD = re.compile(r"[^\W_]+")
+_CANDIDATES = 200
+_COLUMNS = (
+    "SELECT s.conversation_id, e.session_id, e.id, e.entry_type, e.payload_json, e.created_at,"
+    " julianday('now') - julianday(c.last_active) AS days"
+)
+_FOUND = (
+    ", bm25(transcript_fts) AS rank FROM transcript_fts JOIN transcript_entries e ON e.id = transcript_fts.rowid"
+    " JOIN sessions s USING (session_id) JOIN conversations c ON c.id = s.conversation_id"
+    " WHERE transcript_fts MATCH ? ORDER BY rank LIMIT ?"
+)
+_SUBSTRING = (
+    ", -1.0 AS rank FROM transcript_entries e JOIN sessions s USING (session_id)"
+    " JOIN conversations c ON c.id = s.conversation_id"
+    " WHERE e.entry_type IN ('user', 'assistant', 'tool_result') AND e.payload_json LIKE ? ESCAPE '!'"
+    " ORDER BY e.id DESC LIMIT ?"
+)
+
+
+def search(store: Store, query: str, limit: int) -> list[Hit]:
+    """Entries that hold every word (or its beginning), else the query as a substring, else any of its words."""
+    query = " ".join(plain(query).split())
+    words = list(dict.fromkeys(_WORD.findall(query.lower())))[:32]
+    return (
+        _by_words(store, words, " AND ", limit)
+        or _by_substring(store, query, limit)
+        or (_by_words(store, words, " OR ", limit) if len(words) > 1 else [])
+    )
+
+
+def _by_words(store: Store, words: list[str], joined: str, limit: int) -> list[Hit]:
+    if not words:
+        return []
+    # Words hold letters and digits only: quoted, none of them can be an operator.
+    match = joined.join(f'"{word}"*' for word in words)
+    hits = [_hit(row, words) for row in store.read(_COLUMNS + _FOUND, (match, max(limit, _CANDIDATES)))]
+    hits.sort(key=lambda hit: (hit.score, hit.entry_id), reverse=True)
+    return hits[:limit]
+
+
+def _by_substring(store: Store, query: str, limit: int) -> list[Hit]:
+    """The rows that LIKE finds hold JSON: which of them really hold the query is decided on their text."""
+    needle = query.casefold()
+    if not needle:
+        return []
+    pattern = "".join(map(_like, query))
+    hits: list[Hit] = []
+    for row in store.read(_COLUMNS + _SUBSTRING, (f"%{pattern}%", 10 * max(limit, _CANDIDATES))):
+        if needle in " ".join(text_of(json.loads(row[4])).split()).casefold():
+            hits.append(_hit(row, [needle]))
+        if len(hits) == limit:
+            break
+    return hits
+
+
+def _like(character: str) -> str:
+    # LIKE folds the case of ASCII only, and JSON escapes some characters: both may be anything.
+    if character in '"\\ ' or character < " ":
+        return "%"
+    if not character.isascii():
+        return "_"
+    return f"!{character}" if character in "%_!" else character
+
+
+def _hit(row: sqlite3.Row, words: list[str]) -> Hit:
+    recency = 1 + 1 / (1 + max(row["days"] or 0.0, 0.0) / 7)
+    snippet = _snippet(text_of(json.loads(row[4])), words)
+    return Hit(row[0], row[1], row[2], row[3], snippet, round(-row["rank"] * recency, 9), row[5])
+
+
+def _snippet(text: str, words: list[str], width: int = 160) -> str:
+    text = " ".join(text.split())
+    folded = text.lower()
+    at = min((place for word in words if (place := folded.find(word)) >= 0), default=0)
+    start = max(0, at - width // 3)
+    piece = text[start : start + width]
+    return ("…" if start else "") + piece + ("…" if start + width < len(text) else "")

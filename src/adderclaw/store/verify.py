@@ -1,0 +1,248 @@
+"""Checks a receipt log without changing anything: integrity (is what is there true) and completeness (is all there)."""
+
+import os
+from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import NamedTuple
+
+from adderclaw.errors import LedgerError, UsageError
+from adderclaw.store import Store
+from adderclaw.store.chain import LINE_LIMIT, ZERO, Broken, Receipt, check
+from adderclaw.store.logfile import Lock, open_log, read_key
+from adderclaw.types import Json
+
+
+class Verification(NamedTuple):
+    valid: bool
+    receipts: int
+    """How many are intact, counted from the first."""
+    first_broken: int | None
+    reason: str
+    notes: tuple[str, ...]
+    """What a crash left behind: no fault, and the next run repairs it."""
+    completeness: Json
+    head: str
+    """"seq:receipt_hash" of the last intact receipt: kept elsewhere, it finds a rollback."""
+
+    def as_json(self) -> Json:
+        return {**self._asdict(), "notes": list(self.notes)}
+
+
+class _Invalid(Exception):
+    def __init__(self, seq: int, reason: str) -> None:
+        super().__init__(reason)
+        self.seq = seq
+
+
+def verify(
+    log_path: str, store: Store | None, key_path: str, against: str | None = None, *, archive: str = ""
+) -> Verification:
+    """Of the chain in use, or of an archived one by its name. `against` is a head that was kept elsewhere."""
+    log_path = os.path.abspath(log_path)
+    expected = _parsed_head(against)
+    with _quiet(log_path):
+        path = os.path.join(os.path.dirname(log_path), archive) if archive else log_path
+        replay = _Replay(path, store, archive, expected)
+        broken: int | None = None
+        reason = ""
+        try:
+            replay.run(read_key(key_path), key_path)
+        except _Invalid as invalid:
+            broken, reason = invalid.seq, str(invalid)
+        completeness = _completeness(store, replay) if store is not None else {"store": False}
+    return Verification(
+        broken is None, replay.seq, broken, reason, tuple(replay.notes), completeness, f"{replay.seq}:{replay.hash}"
+    )
+
+
+def head(log_path: str, store: Store | None, key_path: str) -> str:
+    """ "seq:receipt_hash", of a chain that verifies."""
+    found = verify(log_path, store, key_path)
+    if not found.valid:
+        raise LedgerError(f"invalid chain at receipt {found.first_broken}: {found.reason}: its head proves nothing")
+    return found.head
+
+
+def receipts(log_path: str) -> Iterator[Json]:
+    """What the log says, line by line, unverified; lines that are no receipts are left out."""
+    try:
+        fd = open_log(os.path.abspath(log_path), os.O_RDONLY)
+    except FileNotFoundError:
+        return
+    for seq, line in enumerate(_lines(fd), start=1):
+        try:
+            yield check(line.rstrip(b"\n"), seq=seq, previous_hash=None, key=None)._asdict()
+        except Broken as broken:
+            yield {"seq": seq, "broken": str(broken)}
+
+
+class _Replay:
+    """Walks the log and its mirror side by side."""
+
+    def __init__(self, path: str, store: Store | None, archive: str, expected: tuple[int, str] | None) -> None:
+        self._path = path
+        self._expected = expected
+        self._mirror = _mirror(store, archive)
+        self.seq = 0
+        self.hash = ZERO
+        self.mirrored = 0
+        self.notes: list[str] = []
+
+    def run(self, key: bytes | None, key_path: str) -> None:
+        try:
+            fd = open_log(self._path, os.O_RDONLY)
+        except FileNotFoundError:
+            if next(self._mirror, None) is not None:
+                raise _Invalid(1, f"{self._path} was deleted: the store's mirror knows its receipts") from None
+            self._meets()
+            return
+        if key is None and os.fstat(fd).st_size:
+            os.close(fd)
+            raise _Invalid(1, f"the key {key_path} is gone, so no receipt can be told from a forged one: restore it")
+        for line in _lines(fd):
+            if not self._step(line, key):
+                break
+        self._ends()
+
+    def _step(self, line: bytes, key: bytes | None) -> bool:
+        """False at a last line that a crash has torn."""
+        seq = self.seq + 1
+        mirrored = next(self._mirror, None)
+        if not line.endswith(b"\n") and mirrored is None and self._torn(line, seq):
+            return False
+        receipt = _intact(line, seq, self.hash, key)
+        if mirrored is not None:
+            self._agrees(seq, mirrored, line)
+            self.mirrored = seq
+        if self._expected is not None and self._expected[0] == seq and self._expected[1] != receipt.receipt_hash:
+            raise _Invalid(seq, "its hash is not the one of the head that was kept: the log was rewritten")
+        self.seq, self.hash = seq, receipt.receipt_hash
+        return True
+
+    def _torn(self, line: bytes, seq: int) -> bool:
+        # A torn line is the beginning of a receipt. A whole one with something behind it is no crash.
+        if len(line) > LINE_LIMIT or _whole(line):
+            return False
+        self.notes.append(f"the line of receipt {seq} is torn, as a crash leaves it; the next run repairs it")
+        return True
+
+    def _agrees(self, seq: int, mirrored: tuple[int, str], line: bytes) -> None:
+        number, text = mirrored
+        if number != seq:
+            raise _Invalid(seq, f"the store's mirror lacks it and goes on with {number}: mirror rows were removed")
+        if text.encode() + b"\n" != line:
+            raise _Invalid(seq, "it is not what the store's mirror says: log or mirror was rewritten")
+
+    def _ends(self) -> None:
+        if next(self._mirror, None) is not None:
+            raise _Invalid(
+                self.seq + 1, f"the log ends at receipt {self.seq}, the store's mirror goes on: the log was cut"
+            )
+        self._meets()
+
+    def _meets(self) -> None:
+        if self._expected is not None and self._expected[0] > self.seq:
+            kept = self._expected[0]
+            raise _Invalid(self.seq + 1, f"the head that was kept is receipt {kept}, the log ends earlier: rolled back")
+
+
+def _intact(line: bytes, seq: int, previous_hash: str, key: bytes | None) -> Receipt:
+    if not line.endswith(b"\n"):
+        raise _Invalid(seq, "its line was cut or changed at the end")
+    try:
+        return check(line[:-1], seq=seq, previous_hash=previous_hash, key=key)
+    except Broken as broken:
+        raise _Invalid(seq, str(broken)) from broken
+
+
+def _whole(line: bytes) -> bool:
+    """Whether a complete JSON object stands at the beginning of a line, with more behind it."""
+    import json
+
+    text = line.decode("utf-8", "replace")
+    try:
+        _, end = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        return False
+    return end < len(text)
+
+
+def _lines(fd: int) -> Iterator[bytes]:
+    with os.fdopen(fd, "rb") as file:
+        while line := file.readline(2 * LINE_LIMIT):
+            yield line
+
+
+def _mirror(store: Store | None, archive: str) -> Iterator[tuple[int, str]]:
+    """In pages: a long chain need not fit in memory."""
+    seq = -1
+    while store is not None:
+        rows = store.read(
+            "SELECT seq, line FROM receipts WHERE archive = ? AND seq > ? ORDER BY seq LIMIT 1000", (archive, seq)
+        )
+        if not rows:
+            return
+        for row in rows:
+            yield row[0], row[1]
+        seq = rows[-1][0]
+
+
+def _quiet(log_path: str) -> Lock | nullcontext[None]:
+    """Nobody appends while we look; where no lock can be had (a copy, a read-only disk) nobody appends either."""
+    try:
+        return Lock(log_path, shared=True)
+    except (FileNotFoundError, LedgerError):
+        return nullcontext()
+
+
+def _parsed_head(against: str | None) -> tuple[int, str] | None:
+    if against is None:
+        return None
+    seq, _, digest = against.strip().partition(":")
+    if not seq.isascii() or not seq.isdigit() or len(digest) != 64:
+        raise UsageError(f"{against!r} is no head: give what `adderclaw receipt head` printed, as seq:hash")
+    return int(seq), digest
+
+
+# ------------------------------------------------------------------ completeness
+
+_CALLS = """
+    WITH receipt AS (
+        SELECT session_id, tool_use_id, count(*) AS n FROM receipts
+        WHERE session_id IS NOT NULL GROUP BY session_id, tool_use_id),
+    call AS (
+        SELECT session_id, tool_use_id,
+               sum(entry_type = 'tool_use') AS asked, sum(entry_type = 'tool_result') AS answered
+        FROM transcript_entries
+        WHERE entry_type IN ('tool_use', 'tool_result') AND tool_use_id IS NOT NULL GROUP BY session_id, tool_use_id)
+    SELECT coalesce(sum(max(asked, answered)), 0),
+           coalesce(sum(max(answered - coalesce(n, 0), 0)), 0),
+           coalesce(sum(max(asked - max(answered, coalesce(n, 0)), 0)), 0)
+    FROM call LEFT JOIN receipt USING (session_id, tool_use_id)"""
+
+_ALONE = """
+    WITH call AS MATERIALIZED (
+        SELECT DISTINCT session_id, tool_use_id FROM transcript_entries
+        WHERE entry_type = 'tool_use' AND tool_use_id IS NOT NULL)
+    SELECT count(*), coalesce(sum(r.session_id IS NULL), 0)
+    FROM receipts r LEFT JOIN call c ON c.tool_use_id = r.tool_use_id AND c.session_id = r.session_id
+    WHERE r.archive = '' AND c.tool_use_id IS NULL"""
+
+
+def _completeness(store: Store, replay: _Replay) -> Json:
+    calls, without_receipt, interrupted = store.read(_CALLS)[0]
+    alone, nobodys = store.read(_ALONE)[0]
+    # A receipt whose transaction was lost in a crash belongs to one of these calls; which one, nobody wrote down.
+    without_receipt = max(0, without_receipt - nobodys)
+    archives = store.read("SELECT DISTINCT archive FROM receipts WHERE archive <> ''")
+    unmirrored = replay.seq - replay.mirrored
+    return {
+        "store": True,
+        "complete": without_receipt == 0,
+        "tool_calls": calls,
+        "without_receipt": without_receipt,
+        "interrupted": interrupted,
+        "without_call": alone,
+        "unmirrored": unmirrored,
+        "archives": [row[0] for row in archives],
+    }

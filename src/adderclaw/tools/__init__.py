@@ -1,0 +1,71 @@
+"""The one tool registry: every built-in tool as a value, found by its name or by another seed's name for it."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from adderclaw.types import Alias, Clock, Json, Tool
+
+if TYPE_CHECKING:
+    from adderclaw.config.schema import Config
+    from adderclaw.store import Store
+
+NAMES = (
+    "Bash",
+    "Read",
+    "Write",
+    "Edit",
+    "LS",
+    "Glob",
+    "Grep",
+    "Http",
+    "Time",
+    "MemorySearch",
+    "MemoryRead",
+    "MemoryWrite",
+)
+
+
+def builtin(config: "Config", store: "Store | None", clock: Clock, *, confined: bool = False) -> "dict[str, Tool[Any]]":
+    """Canonical name → tool, always in the order of NAMES, so that the prompt's beginning stays the same."""
+    from adderclaw.tools import clock as clocks
+    from adderclaw.tools import files, memory, search, shell, web
+
+    made = (
+        *shell.tools(config, confined=confined),
+        *files.tools(config),
+        *search.tools(config),
+        *web.tools(config),
+        *clocks.tools(clock),
+        *memory.tools(store, clock),
+    )
+    by_name = {tool.name: tool for tool in made}
+    return {name: by_name[name] for name in NAMES}
+
+
+def find(tools: Mapping[str, Tool[Any]], name: str) -> tuple[Tool[Any], Alias | None] | None:
+    """The tool of that name, with the alias if it is one."""
+    if tool := tools.get(name):
+        return tool, None
+    for tool in tools.values():
+        for alias in tool.aliases:
+            if alias.name == name:
+                return tool, alias
+    return None
+
+
+def nearest(tools: Mapping[str, Tool[Any]], name: str) -> str | None:
+    """The known name that looks most like an unknown one."""
+    from difflib import get_close_matches
+
+    known = {alias.name.lower(): alias.name for tool in tools.values() for alias in tool.aliases}
+    known |= {tool.lower(): tool for tool in tools}
+    found = get_close_matches(name[:100].lower(), known, n=1)
+    return known[found[0]] if found else None
+
+
+def arguments_of(alias: Alias | None, given: Json) -> Json:
+    """A call's arguments under the tool's own names, with the alias's defaults for what was left out."""
+    if alias is None:
+        return given
+    renamed = {alias.arguments.get(name, name): value for name, value in given.items()}
+    return {**alias.defaults, **renamed}

@@ -1,0 +1,141 @@
+"""The network client of the web tools: it resolves once, checks every address, and connects to what it checked."""
+
+import asyncio
+import socket
+import ssl
+import zlib
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
+from typing import Any, cast
+
+import httpcore2
+import httpx2
+
+from adderclaw.tools.web import Answer, Hosts, Undecodable
+from adderclaw.types import HostFact
+
+ADDRESSES = 4
+"""How many of a name's addresses are tried."""
+
+
+class Failed(Exception):
+    """The request did not come through."""
+
+
+class Checked(httpcore2.AsyncNetworkBackend):
+    """Connects by name to an address that may be connected to; TLS still asks for the name."""
+
+    def __init__(self, hosts: Hosts) -> None:
+        self._hosts = hosts
+        self._sockets = cast(httpcore2.AsyncNetworkBackend, httpcore2.AnyIOBackend())
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        addresses = await _resolve(host, port)
+        self._hosts.check(host, port, addresses)
+        failure: Exception = Failed(f"{host} has no address")
+        for address in addresses[:ADDRESSES]:
+            try:
+                return await self._sockets.connect_tcp(address, port, timeout, local_address, socket_options)
+            except httpcore2.ConnectError as error:
+                failure = error
+        raise failure
+
+
+async def _resolve(host: str, port: int) -> list[str]:
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+    except (OSError, UnicodeError) as error:
+        raise Failed(f"the name {host} cannot be resolved ({error})") from None
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+class Transport(httpx2.AsyncBaseTransport):
+    """httpx2's requests over a pool that has our network backend."""
+
+    def __init__(self, backend: httpcore2.AsyncNetworkBackend, trust: ssl.SSLContext | None) -> None:
+        self._pool = httpcore2.AsyncConnectionPool(trust, network_backend=backend, max_connections=1)
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        url = request.url
+        answer = await self._pool.handle_async_request(
+            httpcore2.Request(
+                method=request.method,
+                url=httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
+                headers=request.headers.raw,
+                content=cast(AsyncIterable[bytes], request.stream),
+                extensions=request.extensions,
+            )
+        )
+        return httpx2.Response(
+            status_code=answer.status,
+            headers=answer.headers,
+            stream=Body(answer),
+            extensions=cast(Any, answer).extensions,
+        )
+
+    async def aclose(self) -> None:
+        await self._pool.aclose()
+
+
+class Body(httpx2.AsyncByteStream):
+    def __init__(self, answer: httpcore2.Response) -> None:
+        self._answer = answer
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for part in self._answer.aiter_stream():
+            yield part
+
+    async def aclose(self) -> None:
+        await self._answer.aclose()
+
+
+async def exchange(target: HostFact, headers: Mapping[str, str], content: bytes, hosts: Hosts, limit: int) -> Answer:
+    """One request, one answer: no redirect, no cookie, no proxy. Raises Refused, Failed or Undecodable."""
+    # Each request has its own client, so that nothing is carried from one to the next.
+    trust = await asyncio.to_thread(httpcore2.default_ssl_context) if target.scheme == "https" else None
+    transport = Transport(Checked(hosts), trust)
+    async with httpx2.AsyncClient(transport=transport, trust_env=False, timeout=None) as client:
+        request = client.build_request(target.method, target.url, headers=dict(headers), content=content or None)
+        try:
+            response = await client.send(request, stream=True, follow_redirects=False)
+            try:
+                body, cut = await _read(response, limit)
+            finally:
+                await response.aclose()
+        except (httpx2.HTTPError, httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException) as error:
+            raise Failed(str(error) or type(error).__name__) from None
+    return Answer(response.status_code, response.reason_phrase, dict(response.headers), body, cut)
+
+
+async def _read(response: httpx2.Response, limit: int) -> tuple[bytes, bool]:
+    """The body, decompressed as far as it may be shown, and whether there was more."""
+    unpack = _unpacker(response.headers.get("content-encoding", "identity").strip().lower())
+    body = bytearray()
+    async for part in response.aiter_raw():
+        body += unpack(part, limit + 1 - len(body))
+        if len(body) > limit:
+            return bytes(body[:limit]), True
+    return bytes(body), False
+
+
+def _unpacker(encoding: str) -> Callable[[bytes, int], bytes]:
+    if encoding in ("", "identity"):
+        return lambda part, room: part[:room]
+    if encoding not in ("gzip", "x-gzip", "deflate"):
+        raise Undecodable(f"its body is compressed as {encoding!r}, which was not asked for")
+    stream = zlib.decompressobj(wbits=32 + zlib.MAX_WBITS)
+
+    def unpack(part: bytes, room: int) -> bytes:
+        try:
+            return stream.decompress(part, room)
+        except zlib.error as error:
+            raise Undecodable(f"its body is not valid {encoding}: {error}") from None
+
+    return unpack

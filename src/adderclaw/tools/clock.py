@@ -1,0 +1,44 @@
+"""Time: what the clock says here and in UTC."""
+
+import os
+import time as system
+from typing import Any
+
+from adderclaw.decode import record
+from adderclaw.tools.specs import spec
+from adderclaw.types import Alias, Clock, Tool, ToolContext, ToolResult, Touch
+
+ZONES = "/zoneinfo/"
+
+
+@record
+class TimeArguments:
+    pass
+
+
+def timezone(now: float) -> str:
+    """The zone's name where the system tells it, with its offset: `Europe/Berlin (CET, UTC+01:00)`."""
+    local = system.localtime(now)
+    sign, minutes = "-" if local.tm_gmtoff < 0 else "+", abs(local.tm_gmtoff) // 60
+    about = f"{local.tm_zone}, UTC{sign}{minutes // 60:02}:{minutes % 60:02}"
+    name = os.environ.get("TZ", "").removeprefix(":")
+    if not name:
+        try:
+            name = os.readlink("/etc/localtime").partition(ZONES)[2]
+        except OSError:
+            name = ""
+    return f"{name} ({about})" if name else about
+
+
+def tools(clock: Clock) -> tuple[Tool[Any], ...]:
+    async def run(_arguments: TimeArguments, _ctx: ToolContext) -> ToolResult:
+        now = clock.now()
+        local = system.strftime("%Y-%m-%d %H:%M:%S", system.localtime(now))
+        utc = system.strftime("%Y-%m-%dT%H:%M:%SZ", system.gmtime(now))
+        return ToolResult(f"local time: {local}\nUTC: {utc}\ntimezone: {timezone(now)}", metadata={"epoch": now})
+
+    def touch(_arguments: TimeArguments, _ctx: ToolContext) -> Touch:
+        return Touch(why="reads the clock")
+
+    known = spec("Time")
+    return (Tool("Time", TimeArguments, touch, run, known.description, known.parameters, (Alias("time"),)),)

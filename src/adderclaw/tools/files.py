@@ -1,0 +1,355 @@
+"""Read, Write and Edit: text files of the workspace, opened by descriptor, replaced in one step."""
+
+import asyncio
+import errno
+import hashlib
+import os
+from typing import Any, NamedTuple
+
+from adderclaw.config.schema import Config
+from adderclaw.decode import record
+from adderclaw.tools import paths, text
+from adderclaw.tools.paths import Old, answered
+from adderclaw.tools.specs import spec
+from adderclaw.types import Alias, PathFact, Tool, ToolContext, ToolResult, Touch, rejected
+
+LINES = 2000
+INLINE = 1 << 20
+"""Larger files are read in a thread, so that nothing else waits for the disk."""
+FREE_WRITERS = frozenset({"file_write", "write", "edit"})
+"""Aliases whose seeds know no rule that a file must have been read before it is changed."""
+PART = "part:"
+"""Marks the hash of a file of which the model asked for a range: enough to edit it, not to replace it."""
+
+
+@record
+class ReadArguments:
+    file_path: str
+    offset: int = 1
+    limit: int = LINES
+
+
+@record
+class WriteArguments:
+    file_path: str
+    content: str
+
+
+@record
+class EditArguments:
+    file_path: str
+    old_string: str
+    new_string: str
+    replace_all: bool = False
+
+
+# ------------------------------------------------------------------ Read
+
+
+class Content(NamedTuple):
+    """What was found in a file: its head, the lines asked for, and its hash when it was held whole."""
+
+    head: bytes
+    view: text.View
+    hash: str | None
+    size: int
+
+
+async def read(arguments: ReadArguments, ctx: ToolContext, *, anywhere: bool) -> ToolResult:
+    if arguments.offset < 0 or arguments.limit < 1:
+        return rejected(
+            f"offset {arguments.offset} and limit {arguments.limit}: offset counts lines from 1, limit is at least 1."
+        )
+    place = paths.judged(arguments.file_path, ctx)
+    try:
+        fd = paths.open_file(place, ctx, anywhere=anywhere)
+    except FileNotFoundError:
+        return rejected(missing(place, ctx))
+    try:
+        if os.fstat(fd).st_size <= INLINE:
+            content = _load(fd, place, arguments)
+        else:
+            content = await _in_thread(fd, place, arguments)
+    finally:
+        os.close(fd)
+    return _shown(place, arguments, content, ctx)
+
+
+async def _in_thread(fd: int, place: PathFact, arguments: ReadArguments) -> Content:
+    """The thread has a descriptor of its own: a cancelled call may close ours before it ends."""
+    own = os.dup(fd)
+
+    def load() -> Content:
+        try:
+            return _load(own, place, arguments)
+        finally:
+            os.close(own)
+
+    return await asyncio.to_thread(load)
+
+
+def _load(fd: int, place: PathFact, arguments: ReadArguments) -> Content:
+    size = os.fstat(fd).st_size
+    offset = max(arguments.offset, 1)
+    if size > paths.MAX_BYTES:
+        head = os.pread(fd, text.HEAD, 0)
+        if text.encoding_of(head).name != "utf-8":
+            raise OSError(errno.EFBIG, f"UTF-16 text larger than {paths.MAX_BYTES >> 20} MiB", place.path)
+        if text.binary_kind(head):
+            return Content(head, text.View([], 0, False, False), None, size)
+        with open(os.dup(fd), "rb") as file:
+            return Content(head, text.view(file, offset, arguments.limit), None, size)
+    data = paths.read_all(fd, place.path)
+    head = data[: text.HEAD]
+    if text.binary_kind(head):
+        return Content(head, text.View([], 0, False, False), None, len(data))
+    seen = text.view(text.as_utf8(data), offset, arguments.limit)
+    return Content(head, seen, digest(data), len(data))
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _shown(place: PathFact, arguments: ReadArguments, content: Content, ctx: ToolContext) -> ToolResult:
+    name, seen = paths.relative(place.path, ctx), content.view
+    if kind := text.binary_kind(content.head):
+        return rejected(f"{name} is a binary file ({kind}, {content.size} bytes); Read shows text only.")
+    if content.size == 0 and not seen.total:
+        _remember(place, content, ctx, whole=True)
+        return ToolResult(f"{name} exists but is empty (0 lines)", metadata=_about(place, content))
+    first = max(arguments.offset, 1)
+    total = f"{seen.total} lines" if seen.counted else f"more than {seen.total} lines"
+    if not seen.lines:
+        return ToolResult(f"{name} has {total}: offset {first} is past its end.", metadata=_about(place, content))
+    last = first + len(seen.lines) - 1
+    whole = first == 1 and last == seen.total and seen.counted
+    asked = (first, arguments.limit) != (1, LINES) and (len(seen.lines) == arguments.limit or last == seen.total)
+    if whole or asked:
+        _remember(place, content, ctx, whole=whole)
+    closing = [_closing(first, last, total, whole=whole, asked=asked), *_remarks(content)]
+    return ToolResult(text.numbered(seen.lines, first) + "\n".join(closing), metadata=_about(place, content))
+
+
+def _closing(first: int, last: int, total: str, *, whole: bool, asked: bool) -> str:
+    if whole:
+        return "(1 line)" if total == "1 lines" else f"({total})"
+    if asked:
+        return f"(lines {first}-{last} of {total})"
+    return f"(PARTIAL view: lines {first}-{last} of {total}. Go on with offset={last + 1}; Edit needs such a range.)"
+
+
+def _remarks(content: Content) -> list[str]:
+    encoding = text.encoding_of(content.head)
+    remarks: list[str] = []
+    if encoding.mark:
+        remarks.append(f"(the file is {encoding.name.upper()} with a byte order mark)")
+    if content.view.replaced:
+        remarks.append("(some bytes are not valid UTF-8 and are shown as \ufffd)")
+    return remarks
+
+
+def _about(place: PathFact, content: Content) -> dict[str, Any]:
+    return {"file_path": place.path, "lines": len(content.view.lines), "bytes": content.size}
+
+
+def _remember(place: PathFact, content: Content, ctx: ToolContext, *, whole: bool) -> None:
+    if content.hash is None:
+        return
+    if whole or ctx.files_read.get(place.real) != content.hash:
+        ctx.files_read[place.real] = content.hash if whole else PART + content.hash
+
+
+def missing(place: PathFact, ctx: ToolContext) -> str:
+    near = nearest_names(place.path, ctx)
+    hint = f" Did you mean {' or '.join(near)}?" if near else ""
+    return f"{paths.shown(place.path)} does not exist.{hint}"
+
+
+def nearest_names(path: str, ctx: ToolContext) -> list[str]:
+    """Names in the same directory that look alike."""
+    from difflib import get_close_matches
+
+    folder, name = os.path.split(path)
+    try:
+        fd = paths.open_folder(os.path.realpath(folder), ctx)
+    except (OSError, paths.Refused):
+        return []
+    try:
+        names = os.listdir(fd)[:5000]
+    finally:
+        os.close(fd)
+    return [paths.shown(match) for match in get_close_matches(name, names, n=3)]
+
+
+# ------------------------------------------------------------------ Write
+
+
+async def write(arguments: WriteArguments, ctx: ToolContext) -> ToolResult:
+    place = paths.judged(arguments.file_path, ctx)
+    data = _bytes(arguments.content)
+    if isinstance(data, str):
+        return rejected(f"content {data}")
+    old = paths.current(place, ctx)
+    if old is not None and (reason := _unseen(place, old, ctx, whole=True)):
+        return rejected(reason)
+    return _put(place, data, old, ctx, "Wrote")
+
+
+def _bytes(content: str) -> bytes | str:
+    """The bytes of the text, or why it has none."""
+    try:
+        data = content.encode("utf-8")
+    except UnicodeEncodeError as error:
+        return f"cannot be written as UTF-8: lone surrogate at character {error.start}."
+    if len(data) > paths.MAX_BYTES:
+        return f"has {len(data)} bytes; at most {paths.MAX_BYTES} can be written at once."
+    return data
+
+
+def _unseen(place: PathFact, old: Old, ctx: ToolContext, *, whole: bool) -> str | None:
+    """Why the model may not change this file yet."""
+    seen = ctx.files_read.get(place.real)
+    if seen is not None and seen.removeprefix(PART) != digest(old.data):
+        return "File has been modified since it was read. Read it again before changing it."
+    if ctx.called_as in FREE_WRITERS:
+        return None
+    if seen is None or (whole and seen.startswith(PART)):
+        return "File has not been read yet. Read it first before writing to it."
+    return None
+
+
+def _put(place: PathFact, data: bytes, old: Old | None, ctx: ToolContext, verb: str, more: str = "") -> ToolResult:
+    paths.replace(place, ctx, data, old)
+    ctx.files_read[place.real] = digest(data)
+    lines = text.count_lines(data)
+    summary = f"{verb} {paths.relative(place.path, ctx)} ({lines} line{'' if lines == 1 else 's'})"
+    return ToolResult(
+        f"{summary}\n{more}" if more else summary,
+        metadata={"type": "update" if old else "create", "file_path": place.path, "lines": lines, "bytes": len(data)},
+    )
+
+
+# ------------------------------------------------------------------ Edit
+
+
+async def edit(arguments: EditArguments, ctx: ToolContext) -> ToolResult:
+    if arguments.old_string == arguments.new_string:
+        return rejected("old_string and new_string are the same: there is nothing to change.")
+    data = _bytes(arguments.new_string)
+    if isinstance(data, str):
+        return rejected(f"new_string {data}")
+    place = paths.judged(arguments.file_path, ctx)
+    old = paths.current(place, ctx)
+    if not arguments.old_string and (old is None or not old.data):
+        return _put(place, data, old, ctx, "Wrote")
+    if old is None:
+        return rejected(f"{missing(place, ctx)} An empty old_string would create it.")
+    if not arguments.old_string:
+        return rejected("old_string is empty, but the file exists and is not: name the text to replace.")
+    if reason := _unseen(place, old, ctx, whole=False):
+        return rejected(reason)
+    return _edited(place, arguments, old, ctx)
+
+
+def _edited(place: PathFact, arguments: EditArguments, old: Old, ctx: ToolContext) -> ToolResult:
+    name = paths.relative(place.path, ctx)
+    if kind := text.binary_kind(old.data[: text.HEAD]):
+        return rejected(f"{name} is a binary file ({kind}); Edit changes text only.")
+    try:
+        before, encoding = text.decoded(old.data)
+    except UnicodeDecodeError as error:
+        return rejected(f"{name} is not valid {error.encoding.upper()} (byte {error.start}); Edit changes text only.")
+    find, put = _line_ends(before, arguments.old_string, arguments.new_string)
+    count = before.count(find)
+    if count == 0:
+        return rejected(f"String to replace not found in file {name}. It must match exactly, spaces and all.")
+    if count > 1 and not arguments.replace_all:
+        return rejected(
+            f"old_string occurs {count} times in {name}: add lines around it until it is unique, or set replace_all."
+        )
+    after = before.replace(find, put)
+    data = text.encoded(after, encoding)
+    if len(data) > paths.MAX_BYTES:
+        return rejected(f"{name} would grow to {len(data)} bytes; at most {paths.MAX_BYTES} can be written at once.")
+    start = before.find(find)
+    # with several replacements the excerpt ends at the first: later ones move the text behind it
+    once = after if count == 1 else before[:start] + put + before[start + len(find) :]
+    diff = text.difference(before, once, start, len(find), len(put))
+    shown = diff.encode("utf-8", "replace").decode("utf-8")
+    more = f"\n(and {count - 1} more)" if count > 1 else ""
+    return _put(place, data, old, ctx, "Edited", shown + more)
+
+
+def _line_ends(before: str, find: str, put: str) -> tuple[str, str]:
+    """The model writes \\n; a file whose lines end in \\r\\n keeps them so."""
+    pairs = before.count("\r\n")
+    if pairs and (pairs == before.count("\n") or find not in before):
+        return _crlf(find), _crlf(put)
+    return find, put
+
+
+def _crlf(string: str) -> str:
+    return string.replace("\r\n", "\n").replace("\n", "\r\n")
+
+
+# ------------------------------------------------------------------ the tools
+
+
+def _touch_read(arguments: ReadArguments, ctx: ToolContext) -> Touch:
+    place = paths.judge(arguments.file_path, ctx)
+    return Touch(reads=(place,), why=paths.why("reads", "from", place, ctx))
+
+
+def _touch_write(arguments: WriteArguments | EditArguments, ctx: ToolContext) -> Touch:
+    place = paths.judge(arguments.file_path, ctx)
+    return Touch(writes=(place,), why=paths.why("writes", "to", place, ctx))
+
+
+PATH = {"path": "file_path"}
+EDIT = PATH | {"old": "old_string", "new": "new_string", "find": "old_string", "replace": "new_string"}
+
+
+def tools(config: Config) -> tuple[Tool[Any], ...]:
+    anywhere = not config.security.workspace_only
+    seconds = config.runtime.tool_timeout_seconds
+
+    async def read_there(arguments: ReadArguments, ctx: ToolContext) -> ToolResult:
+        return await read(arguments, ctx, anywhere=anywhere)
+
+    def limit(_: object) -> float:
+        return seconds
+
+    reading, writing, editing = spec("Read"), spec("Write"), spec("Edit")
+    return (
+        Tool(
+            "Read",
+            ReadArguments,
+            _touch_read,
+            answered(read_there),
+            reading.description,
+            reading.parameters,
+            (Alias("file_read", PATH), Alias("read", PATH)),
+            limit,
+        ),
+        Tool(
+            "Write",
+            WriteArguments,
+            _touch_write,
+            answered(write),
+            writing.description,
+            writing.parameters,
+            (Alias("file_write", PATH), Alias("write", PATH)),
+            limit,
+        ),
+        Tool(
+            "Edit",
+            EditArguments,
+            _touch_write,
+            answered(edit),
+            editing.description,
+            editing.parameters,
+            (Alias("edit", EDIT),),
+            limit,
+        ),
+    )

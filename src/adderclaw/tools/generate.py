@@ -1,0 +1,53 @@
+"""Writes `schemas.json`, all that is advertised of the built-in tools: `python -m adderclaw.tools.generate`."""
+
+import json
+import os
+from typing import Any
+
+from adderclaw import decode
+from adderclaw.tools import NAMES, clock, files, memory, search, shell, specs, web
+from adderclaw.types import Json
+
+ARGUMENTS: dict[str, type[Any]] = {
+    "Bash": shell.BashArguments,
+    "Read": files.ReadArguments,
+    "Write": files.WriteArguments,
+    "Edit": files.EditArguments,
+    "LS": search.LSArguments,
+    "Glob": search.GlobArguments,
+    "Grep": search.GrepArguments,
+    "Http": web.HttpArguments,
+    "Time": clock.TimeArguments,
+    "MemorySearch": memory.MemorySearchArguments,
+    "MemoryRead": memory.MemoryReadArguments,
+    "MemoryWrite": memory.MemoryWriteArguments,
+}
+
+
+def description(name: str) -> str:
+    path = os.path.join(os.path.dirname(specs.FILE), "descriptions", f"{name}.md")
+    with open(path, encoding="utf-8") as file:
+        return " ".join(file.read().split())
+
+
+def parameters(kind: type[Any]) -> Json:
+    """The schema as short as it can be said: a default that is nothing needs no saying."""
+    made = decode.schema(kind)
+    for entry in made.get("properties", {}).values():
+        if not entry.get("default", True):
+            del entry["default"]
+    return made
+
+
+def generated() -> str:
+    made = {name: {"description": description(name), "parameters": parameters(ARGUMENTS[name])} for name in NAMES}
+    return json.dumps(made, indent=1, ensure_ascii=False) + "\n"
+
+
+def main() -> None:
+    with open(specs.FILE, "w", encoding="utf-8") as file:
+        file.write(generated())
+
+
+if __name__ == "__main__":
+    main()

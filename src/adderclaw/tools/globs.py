@@ -1,0 +1,96 @@
+"""Glob patterns as small automata over the parts of a path: linear in the path, and blind alleys are not walked."""
+
+import fnmatch
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+MAX_ALTERNATIVES = 256
+MAGIC = frozenset("*?[{")
+
+type States = frozenset[int]
+
+
+class Pattern:
+    """One pattern without braces: each part matches one name, `**` any number of directories."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, pattern: str) -> None:
+        parts = [part for part in pattern.split("/") if part not in ("", ".")]
+        # fnmatch writes atomic groups, so that no name can make the match take long
+        self._parts = [None if part == "**" else re.compile(fnmatch.translate(part)) for part in parts]
+
+    def start(self) -> States:
+        return self._reach({0})
+
+    def _reach(self, states: set[int]) -> States:
+        for state in sorted(states):
+            while state < len(self._parts) and self._parts[state] is None:
+                state += 1
+                states.add(state)
+        return frozenset(states)
+
+    def step(self, states: States, name: str) -> States:
+        """Where the pattern may be after one more name; empty when nothing below can match."""
+        after: set[int] = set()
+        for state in states:
+            if state == len(self._parts):
+                continue
+            part = self._parts[state]
+            if part is None:
+                after.add(state)
+            elif part.match(name):
+                after.add(state + 1)
+        return self._reach(after)
+
+    def matched(self, states: States) -> bool:
+        return len(self._parts) in states
+
+
+def split(pattern: str) -> tuple[str, str]:
+    """The directory that a pattern names outright, and the rest: `src/a/*.py` → `src/a`, `*.py`."""
+    parts = pattern.split("/")
+    plain = 0
+    while plain < len(parts) - 1 and not MAGIC & set(parts[plain]):
+        plain += 1
+    return "/".join(parts[:plain]) or ("/" if pattern.startswith("/") else ""), "/".join(parts[plain:])
+
+
+def alternatives(pattern: str) -> list[str]:
+    """`a.{py,md}` → `a.py`, `a.md`. Raises ValueError beyond MAX_ALTERNATIVES."""
+    found: list[str] = []
+    for one in _expanded(pattern):
+        found.append(one)
+        if len(found) > MAX_ALTERNATIVES:
+            raise ValueError(f"the pattern stands for more than {MAX_ALTERNATIVES} patterns: use fewer braces")
+    return found
+
+
+def _expanded(pattern: str) -> Iterator[str]:
+    braces = _braces(pattern)
+    if braces is None:
+        yield pattern
+        return
+    start, commas, end = braces
+    edges = [start, *commas, end]
+    for left, right in pairwise(edges):
+        yield from _expanded(pattern[:start] + pattern[left + 1 : right] + pattern[end + 1 :])
+
+
+def _braces(pattern: str) -> tuple[int, list[int], int] | None:
+    """The first closed pair of braces with a comma: its start, its own commas, its end."""
+    start = pattern.find("{")
+    while start >= 0:
+        depth, commas = 0, list[int]()
+        for index in range(start, len(pattern)):
+            char = pattern[index]
+            depth += (char == "{") - (char == "}")
+            if char == "," and depth == 1:
+                commas.append(index)
+            if depth == 0:
+                if commas:
+                    return start, commas, index
+                break
+        start = pattern.find("{", start + 1)
+    return None

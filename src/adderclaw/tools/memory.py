@@ -1,0 +1,98 @@
+"""MemorySearch, MemoryRead and MemoryWrite: earlier conversations, and notes kept by key."""
+
+from collections.abc import Callable
+from typing import Any
+
+from adderclaw.decode import record
+from adderclaw.store import Store
+from adderclaw.tools.paths import shown
+from adderclaw.tools.specs import spec
+from adderclaw.types import Alias, Clock, Tool, ToolContext, ToolResult, Touch, rejected
+
+MAX_HITS = 50
+MAX_KEY = 200
+MAX_VALUE = 64 * 1024
+NO_STORE = "there is no memory in this run: it was started without a database."
+
+
+@record
+class MemorySearchArguments:
+    query: str
+    limit: int = 10
+
+
+@record
+class MemoryReadArguments:
+    key: str
+
+
+@record
+class MemoryWriteArguments:
+    key: str
+    value: str
+
+
+def search(store: Store, arguments: MemorySearchArguments) -> ToolResult:
+    from adderclaw.store import transcript
+
+    if not arguments.query.strip():
+        return rejected("query is empty: name what to search for.")
+    if not 1 <= arguments.limit <= MAX_HITS:
+        return rejected(f"limit is {arguments.limit}; it must be from 1 to {MAX_HITS}.")
+    hits = transcript.search(store, arguments.query, arguments.limit)
+    if not hits:
+        return ToolResult("No matches found", metadata={"hits": 0})
+    lines = [f"{hit.conversation_id} {hit.created_at} {hit.role}: {shown(hit.snippet)}" for hit in hits]
+    return ToolResult("\n".join(lines), metadata={"hits": len(hits)})
+
+
+def read(store: Store, arguments: MemoryReadArguments) -> ToolResult:
+    from adderclaw.store import memory
+
+    value = memory.get(store, arguments.key)
+    if value is not None:
+        return ToolResult(value, metadata={"key": arguments.key})
+    near = ", ".join(shown(found.key) for found in memory.find(store, arguments.key, 5))
+    hint = f" Keys that come near: {near}." if near else ""
+    return rejected(f"nothing is kept under the key {shown(arguments.key[:MAX_KEY])!r}.{hint}")
+
+
+def write(store: Store, arguments: MemoryWriteArguments, now: float) -> ToolResult:
+    from adderclaw.store import memory
+
+    key = arguments.key
+    if not key.strip() or not key.isprintable() or len(key) > MAX_KEY:
+        return rejected(f"the key {shown(key[:MAX_KEY])!r} must be 1 to {MAX_KEY} printable characters.")
+    size = len(arguments.value.encode("utf-8", "replace"))
+    if size > MAX_VALUE:
+        return rejected(f"the value has {size} bytes; at most {MAX_VALUE} are kept under one key.")
+    with store.write() as cursor:
+        memory.put(cursor, key, arguments.value, now=now)
+    return ToolResult(f"Kept {key} ({size} bytes)", metadata={"key": key, "bytes": size})
+
+
+# ------------------------------------------------------------------ the tools
+
+
+def _tool[A](
+    name: str, arguments: type[A], alias: str, why: str, store: Store | None, act: Callable[[Store, A], ToolResult]
+) -> Tool[A]:
+    async def run(given: A, _ctx: ToolContext) -> ToolResult:
+        return rejected(NO_STORE) if store is None else act(store, given)
+
+    def touch(_given: A, _ctx: ToolContext) -> Touch:
+        return Touch(why=why)
+
+    known = spec(name)
+    return Tool(name, arguments, touch, run, known.description, known.parameters, (Alias(alias),))
+
+
+def tools(store: Store | None, clock: Clock) -> tuple[Tool[Any], ...]:
+    def keep(opened: Store, given: MemoryWriteArguments) -> ToolResult:
+        return write(opened, given, clock.now())
+
+    return (
+        _tool("MemorySearch", MemorySearchArguments, "memory_search", "searches earlier conversations", store, search),
+        _tool("MemoryRead", MemoryReadArguments, "memory_read", "reads a note", store, read),
+        _tool("MemoryWrite", MemoryWriteArguments, "memory_write", "keeps a note", store, keep),
+    )

@@ -1,0 +1,269 @@
+"""Http: one request to a host whose address was checked, and the answer, capped."""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Any, Literal, NamedTuple
+
+from adderclaw.config.schema import Config
+from adderclaw.decode import record
+from adderclaw.tools.paths import Refused, denied, shown
+from adderclaw.tools.specs import spec
+from adderclaw.types import Alias, HostFact, Tool, ToolContext, ToolResult, Touch, rejected
+
+MAX_REDIRECTS = 5
+MAX_URL = 8192
+TRUNCATED = "[SDLC_TRUNCATED]"
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+PORTS = {"http": 80, "https": 443}
+HOST = r"(?!-)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*\.?"
+OURS = "host|cookie|content-length|transfer-encoding|connection|keep-alive|te|trailer|upgrade|expect|proxy-.*"
+"""Headers that are not the model's to set."""
+HEADER = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+
+
+@record
+class HttpArguments:
+    url: str
+    method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] = "GET"
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+    body: str = ""
+
+
+# ------------------------------------------------------------------ addresses
+
+
+def parse(url: str, method: str = "GET") -> HostFact:
+    """Read an address once, strictly: what two parsers could read differently is refused."""
+    from urllib.parse import quote, urlsplit
+
+    if len(url) > MAX_URL:
+        raise Refused(f"the URL has {len(url)} characters; at most {MAX_URL} are allowed")
+    if not url.isprintable() or " " in url or "\\" in url:
+        raise Refused(f"the URL {shown(url[:200])!r} holds a space, a backslash or a control character")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise Refused(f"the URL {url[:200]!r} cannot be read: {error}") from None
+    if parts.scheme not in PORTS:
+        raise Refused(f"the URL {url[:200]!r} must begin with http:// or https://")
+    if "@" in parts.netloc:
+        raise Refused(f"the URL {url[:200]!r} holds a user name or password: leave it out")
+    host = _host(parts.hostname or "", url)
+    port = PORTS[parts.scheme] if port is None else port
+    written = f"[{host}]" if ":" in host else host
+    suffix = "" if port == PORTS[parts.scheme] else f":{port}"
+    path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=-._~")
+    query = f"?{quote(parts.query, safe="/?%:@!$&'()*+,;=-._~[]")}" if parts.query else ""
+    return HostFact(method, f"{parts.scheme}://{written}{suffix}{path}{query}", host, port, parts.scheme)
+
+
+def _host(host: str, url: str) -> str:
+    from ipaddress import ip_address
+
+    try:
+        address = ip_address(host)
+    except ValueError:
+        address = None
+    if address is not None and "%" not in host:
+        return str(address)
+    if not re.fullmatch(HOST, host):
+        raise Refused(f"the URL {url[:200]!r} has no usable host; write international names as xn--…")
+    host = host.removesuffix(".")
+    if re.fullmatch(r"[0-9]+|0x[0-9a-f]*", host.rpartition(".")[2]):
+        raise Refused(f"the host {host!r} is a number in disguise: write the address as a.b.c.d")
+    return host
+
+
+def is_public(address: str) -> bool:
+    """Whether an address belongs to the internet at large, also when it carries another one in itself."""
+    from ipaddress import IPv4Address, ip_address, ip_network
+
+    ip = ip_address(address.partition("%")[0])
+    if isinstance(ip, IPv4Address):
+        special = ("192.0.0.0/24", "192.88.99.0/24")
+        plain = ip.is_global and not (ip.is_multicast or ip.is_reserved)
+        return plain and not any(ip in ip_network(net) for net in special)
+    number = int(ip)
+    if ip.ipv4_mapped is not None:
+        return is_public(str(ip.ipv4_mapped))
+    if ip in ip_network("64:ff9b::/96"):  # NAT64
+        return is_public(str(IPv4Address(number & 0xFFFFFFFF)))
+    if ip.sixtofour is not None:
+        return is_public(str(ip.sixtofour))
+    isatap = (number >> 32) & 0xFDFFFFFF == 0x5EFE
+    unicast = ip in ip_network("2000::/3") and ip not in ip_network("3fff::/20")
+    return unicast and ip.is_global and not isatap
+
+
+class Hosts(NamedTuple):
+    """Which hosts the operator listed by name: only those may be private, or on an unusual port."""
+
+    allowed: frozenset[str]
+
+    def listed(self, host: str, port: int) -> bool:
+        return not self.allowed.isdisjoint({host, f"{host}:{port}", f"[{host}]:{port}"})
+
+    def check(self, host: str, port: int, addresses: list[str]) -> None:
+        """Raises Refused unless every address that the name stands for may be connected to."""
+        if self.listed(host, port):
+            return
+        fix = f"; add {host!r} to security.allowed_domains if that is wanted"
+        if port < 1024 and port not in PORTS.values():
+            raise Refused(f"port {port} of {host} is not a web port{fix}")
+        for address in addresses:
+            if not is_public(address):
+                raise Refused(f"{host} leads to the private or special address {address}{fix}")
+
+
+# ------------------------------------------------------------------ the request
+
+
+class Answer(NamedTuple):
+    status: int
+    reason: str
+    headers: Mapping[str, str]
+    body: bytes
+    cut: bool
+
+
+class Undecodable(Exception):
+    """A body that is not what its headers say."""
+
+
+def _headers(arguments: HttpArguments) -> dict[str, str] | str:
+    """The request's headers, or why they cannot be sent."""
+    made = {"accept": "*/*", "accept-encoding": "gzip", "user-agent": "adderclaw"}
+    if arguments.body:
+        json_like = arguments.body.lstrip()[:1] in ("{", "[")
+        made["content-type"] = "application/json" if json_like else "text/plain; charset=utf-8"
+    for name, value in arguments.headers.items():
+        if not re.fullmatch(HEADER, name):
+            return f"the header name {shown(name)!r} is not valid."
+        if re.fullmatch(OURS, name.lower()):
+            return f"the header {name!r} is not yours to set."
+        if not (value.isprintable() and value.isascii()):
+            return f"the header {name!r} may hold printable ASCII only."
+        if name.lower() != "accept-encoding":
+            made[name.lower()] = value
+    return made
+
+
+async def http(arguments: HttpArguments, *, hosts: Hosts, seconds: float, limit: int) -> ToolResult:
+    target = parse(arguments.url, arguments.method)
+    headers = _headers(arguments)
+    if isinstance(headers, str):
+        return rejected(headers)
+    if arguments.body and arguments.method in ("GET", "HEAD"):
+        return rejected(f"{arguments.method} has no body: leave it out, or use POST.")
+    try:
+        content = arguments.body.encode("utf-8")
+    except UnicodeEncodeError:
+        return rejected("body cannot be sent as UTF-8: it holds lone surrogates.")
+    from adderclaw.tools.client import Failed, exchange
+
+    try:
+        async with asyncio.timeout(seconds):
+            for _ in range(MAX_REDIRECTS + 1):
+                answer = await exchange(target, headers, content, hosts, limit)
+                following = _redirect(target, answer)
+                if isinstance(following, ToolResult):
+                    return following
+                if following.method == "GET":
+                    content = b""
+                    headers.pop("content-type", None)
+                target = following
+    except TimeoutError:
+        return rejected(f"{target.host} did not answer within {seconds:g} seconds.")
+    except (Failed, Undecodable) as error:
+        return rejected(f"the request to {target.host} failed: {error}")
+    return rejected(f"{arguments.url} redirects more than {MAX_REDIRECTS} times.")
+
+
+def _redirect(target: HostFact, answer: Answer) -> HostFact | ToolResult:
+    """Where to go next, or the result: another host is another decision."""
+    from urllib.parse import urljoin
+
+    location = answer.headers.get("location", "")
+    if answer.status not in REDIRECTS or not location:
+        return _result(target, answer)
+    method = target.method
+    if method != "HEAD" and (answer.status == 303 or (answer.status < 303 and method == "POST")):
+        method = "GET"
+    try:
+        following = parse(urljoin(target.url, location), method)
+    except ValueError as error:
+        return rejected(f"HTTP {answer.status}: the redirect to {shown(location[:200])!r} was not followed: {error}")
+    if _same_place(target, following):
+        return following
+    return ToolResult(
+        f"HTTP {answer.status}: redirects to {following.url}, which is another host and was not followed. "
+        "Request it directly if that is wanted.",
+        metadata={"status": answer.status, "location": following.url},
+    )
+
+
+def _same_place(here: HostFact, there: HostFact) -> bool:
+    if here.host != there.host:
+        return False
+    upgrade = (here.scheme, here.port, there.scheme, there.port) == ("http", 80, "https", 443)
+    return upgrade or (here.scheme, here.port) == (there.scheme, there.port)
+
+
+def _result(target: HostFact, answer: Answer) -> ToolResult:
+    kind = answer.headers.get("content-type", "")
+    lines = [f"HTTP {answer.status} {answer.reason}".rstrip()]
+    lines += [
+        f"{name}: {shown(answer.headers[name])}" for name in ("content-type", "retry-after") if name in answer.headers
+    ]
+    metadata: dict[str, Any] = {"status": answer.status, "url": target.url, "bytes": len(answer.body)}
+    metadata["truncated"] = answer.cut
+    body = _text(answer.body, kind) + (f"\n{TRUNCATED}" if answer.cut else "")
+    content = "\n".join(lines) + f"\n\n{body}"
+    return ToolResult(content, "tool_rejected" if answer.status >= 400 else "success", metadata)
+
+
+def _text(body: bytes, kind: str) -> str:
+    charset = re.search(r"charset=\"?([A-Za-z0-9_.:-]+)", kind)
+    if b"\0" in body[:8192] and not (charset and charset[1].lower().startswith("utf-16")):
+        return f"(binary content, {len(body)} bytes)"
+    try:
+        return body.decode(charset[1] if charset else "utf-8", "replace")
+    except (LookupError, ValueError, AssertionError):  # a charset that does not exist, or is no text encoding
+        return body.decode("utf-8", "replace")
+
+
+# ------------------------------------------------------------------ the tool
+
+
+def _touch(arguments: HttpArguments, _ctx: ToolContext) -> Touch:
+    target = parse(arguments.url, arguments.method)
+    return Touch(hosts=(target,), why=f"sends {target.method} to {target.host}")
+
+
+def tools(config: Config) -> tuple[Tool[Any], ...]:
+    hosts = Hosts(frozenset(name.lower().removesuffix(".") for name in config.security.allowed_domains))
+    seconds = config.runtime.http_timeout_seconds
+    size = config.runtime.max_response_bytes
+
+    async def run(arguments: HttpArguments, _ctx: ToolContext) -> ToolResult:
+        try:
+            return await http(arguments, hosts=hosts, seconds=seconds, limit=size)
+        except Refused as refusal:
+            return denied(refusal)
+
+    known = spec("Http")
+    return (
+        Tool(
+            "Http",
+            HttpArguments,
+            _touch,
+            run,
+            known.description,
+            known.parameters,
+            (Alias("http"),),
+            lambda _: seconds + 5,
+        ),
+    )

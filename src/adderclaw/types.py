@@ -1,0 +1,409 @@
+"""The nouns and the few protocols: read this file first.
+
+conversation ⊃ session ⊃ turn (user submit to final answer) ⊃ step (one model call) ⊃ tool call.
+"""
+
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, Protocol
+
+type Json = dict[str, Any]
+type Risk = Literal["low", "medium", "high"]
+type Verdict = Literal["allow", "ask", "deny"]
+type Outcome = Literal["completed", "denied", "error", "limit", "stopped", "needs_input"]
+type Autonomy = Literal["readonly", "supervised", "full"]
+type PermissionMode = Literal["default", "acceptEdits", "bypassPermissions", "plan", "dontAsk"]
+type Phase = Literal["idle", "planning", "implement", "test", "verify", "done"]
+type ErrorClass = Literal["success", "tool_rejected", "internal_failure"]
+type StopReason = Literal["end", "tool_use", "max_tokens", "refusal", "other"]
+
+
+def canonical(value: object) -> str:
+    """The one JSON text of a value: sorted keys, no spaces, raw UTF-8. Hashes are taken over it."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def digest(value: object) -> str:
+    return hashlib.sha256(canonical(value).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+# ------------------------------------------------------------------ messages
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """What the model asked for. `arguments` is None when its JSON was broken; then `raw` is what it wrote."""
+
+    id: str
+    name: str
+    arguments: Json | None
+    raw: str = ""
+
+    @property
+    def input(self) -> Json:
+        """The arguments as an object, whatever was written."""
+        return self.arguments if self.arguments is not None else {"_raw": self.raw}
+
+
+class TextBlock(NamedTuple):
+    text: str
+
+
+class ToolUseBlock(NamedTuple):
+    call: ToolCall
+
+
+class ToolResultBlock(NamedTuple):
+    tool_use_id: str
+    content: str
+    is_error: bool
+
+
+class OpaqueBlock(NamedTuple):
+    """What only its own provider understands (thinking, signatures, images): kept and sent back as it came."""
+
+    wire: str
+    payload: Json
+
+
+type Block = TextBlock | ToolUseBlock | ToolResultBlock | OpaqueBlock
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    role: Literal["user", "assistant"]
+    blocks: tuple[Block, ...]
+
+    def as_json(self) -> Json:
+        return {"role": self.role, "blocks": [_block_json(block) for block in self.blocks]}
+
+    @property
+    def text(self) -> str:
+        return "".join(block.text for block in self.blocks if isinstance(block, TextBlock))
+
+
+def _block_json(block: Block) -> Json:
+    match block:
+        case TextBlock(text):
+            return {"type": "text", "text": text}
+        case ToolUseBlock(call):
+            return {"type": "tool_use", "id": call.id, "name": call.name, "input": call.input}
+        case ToolResultBlock(tool_use_id, content, is_error):
+            return {"type": "tool_result", "tool_use_id": tool_use_id, "content": content, "is_error": is_error}
+        case OpaqueBlock(wire, payload):
+            return {"type": "opaque", "wire": wire, "payload": payload}
+
+
+class History:
+    """The messages of one session, only ever appended to.
+
+    An adapter's encoding of them is kept as bytes and grows at its end, so that the cost of a request does not
+    grow with the number of messages before it; so is the hash that identifies the request.
+    """
+
+    def __init__(self, messages: Sequence[Message] = ()) -> None:
+        self.messages: list[Message] = []
+        self._encoded: dict[str, tuple[int, bytearray]] = {}
+        self._hash = hashlib.sha256()
+        for message in messages:
+            self.append(message)
+
+    def append(self, message: Message) -> None:
+        self.messages.append(message)
+        self._hash.update(canonical(message.as_json()).encode("utf-8", "surrogatepass") + b"\n")
+
+    def digest(self, head: bytes) -> str:
+        """Identifies a request: what stands before the messages, then every message."""
+        running = self._hash.copy()
+        running.update(head)
+        return running.hexdigest()
+
+    def encoded(self, wire: str, encode: Callable[[Message], Sequence[bytes]]) -> bytearray:
+        """All messages in one wire's form, comma-separated; only new ones are encoded. Do not change the result."""
+        done, buffer = self._encoded.get(wire, (0, bytearray()))
+        for message in self.messages[done:]:
+            for part in encode(message):
+                if buffer:
+                    buffer += b","
+                buffer += part
+        self._encoded[wire] = (len(self.messages), buffer)
+        return buffer
+
+
+# ------------------------------------------------------------------ providers
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """A tool as it is advertised: canonical name, short description, JSON Schema of its input."""
+
+    name: str
+    description: str
+    parameters: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cache_read_tokens + other.cache_read_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
+        )
+
+    @property
+    def total(self) -> int:
+        return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_tokens
+
+    def as_json(self) -> Json:
+        return {
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+            "cache_read_tokens": self.cache_read_tokens,
+            "cache_write_tokens": self.cache_write_tokens,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    system_prompt: str
+    messages: History
+    tools: tuple[ToolSpec, ...]
+    model: str
+    temperature: float | None = None
+    max_tokens: int | None = None
+    tool_choice: str | None = None
+    """Name of the one tool that must be called; None leaves the choice to the model."""
+    metadata: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class ChatResponse:
+    final_text: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    usage: Usage = Usage()
+    stop_reason: StopReason = "end"
+    model: str = ""
+    provider: str = ""
+    opaque: tuple[OpaqueBlock, ...] = ()
+    raw_provider_payload: Json | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderCapabilities:
+    streaming: bool = True
+    tools: bool = True
+    tool_choice: bool = True
+    images: bool = False
+    context_tokens: int | None = None
+
+
+class Delta(NamedTuple):
+    """A piece of an answer while it arrives."""
+
+    kind: Literal["text", "thinking", "tool"]
+    text: str
+
+
+type OnDelta = Callable[[Delta], None]
+
+
+class Provider(Protocol):
+    """The one provider interface. Fallback and routing are providers made of providers."""
+
+    @property
+    def name(self) -> str: ...
+    def capabilities(self) -> ProviderCapabilities: ...
+    async def chat(self, request: ChatRequest, on_delta: OnDelta) -> ChatResponse: ...
+    async def close(self) -> None: ...
+
+
+# ------------------------------------------------------------------ tools
+
+
+@dataclass(frozen=True, slots=True)
+class PathFact:
+    """What is known of one path that a call names, gathered before the gate judges it."""
+
+    given: str
+    """As the model wrote it."""
+    path: str
+    """Absolute, `.` and `..` folded, links not followed."""
+    real: str
+    """Where it leads when links are followed; of what does not exist yet, its nearest parent plus the rest."""
+    identity: tuple[int, int] | None = None
+    """(device, inode) of what is there, so that a second name of a protected file is still that file."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostFact:
+    method: str
+    url: str
+    host: str
+    port: int
+    scheme: str
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """What a call would touch. A tool that cannot say is opaque."""
+
+    reads: tuple[PathFact, ...] = ()
+    writes: tuple[PathFact, ...] = ()
+    hosts: tuple[HostFact, ...] = ()
+    command: "CommandFact | None" = None
+    opaque: bool = False
+    why: str = ""
+    """One short clause for the person who is asked: "writes to workspace"."""
+
+
+class CommandFact(Protocol):
+    """A shell command as the gate sees it: a plan that we compiled, or raw bash. `gate.shell` has both."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def shown(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """One result for the model. `content` is all that it sees."""
+
+    content: str
+    error_class: ErrorClass = "success"
+    metadata: Json = field(default_factory=dict[str, Any])
+    denied: str | None = None
+    """Set when the call was refused while it ran (a path that changed under us): the receipt then says denied."""
+    receipt_id: str | None = None
+
+    @property
+    def is_error(self) -> bool:
+        return self.error_class != "success"
+
+    @property
+    def success(self) -> bool:
+        return not self.is_error
+
+    @property
+    def output(self) -> str:
+        return self.content
+
+    @property
+    def error(self) -> str | None:
+        return self.content if self.is_error else None
+
+
+def rejected(message: str) -> ToolResult:
+    return ToolResult(message, "tool_rejected")
+
+
+def internal_failure(message: str) -> ToolResult:
+    return ToolResult(f"[SDLC_INTERNAL] {message}", "internal_failure")
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """Another seed's name of a tool: its argument names, and its own defaults, which win over the tool's."""
+
+    name: str
+    arguments: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Their name of an argument → ours."""
+    defaults: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Tool[A]:
+    """A tool is a value. Built-ins, MCP tools, plugins and skills all become this one."""
+
+    name: str
+    arguments: type[A]
+    """A frozen dataclass; `decode` turns the model's JSON into it."""
+    touch: "Callable[[A, ToolContext], Touch]"
+    run: "Callable[[A, ToolContext], Awaitable[ToolResult]]"
+    description: str
+    parameters: Json
+    aliases: tuple[Alias, ...] = ()
+    timeout: "Callable[[A], float]" = lambda _arguments: 30.0
+    """Seconds; the kernel ends the call then."""
+
+
+@dataclass(slots=True)
+class Workspace:
+    """Where a session works: its root, further directories, and the directory that the shell is in."""
+
+    root: str
+    extra: tuple[str, ...] = ()
+    cwd: str = ""
+
+    def __post_init__(self) -> None:
+        self.cwd = self.cwd or self.root
+
+
+@dataclass(slots=True)
+class ToolContext:
+    """What a tool is told of the session that calls it. What else it needs is bound when the tool is made."""
+
+    conversation_id: str
+    session_id: str
+    workspace: Workspace
+    files_read: dict[str, str] = field(default_factory=dict[str, str])
+    """Real path → hash of the content that the model has seen: Edit and Write look here."""
+    free_reads: bool = False
+    """The operator named the file by hand (`--eval`): reads outside the workspace are theirs to make."""
+    called_as: str = ""
+    """The name in the call, which may be an alias."""
+    judged: dict[str, PathFact] = field(default_factory=dict[str, PathFact])
+    """Path → what the gate was told of it, so that what runs opens what was judged."""
+
+
+# ------------------------------------------------------------------ operator
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRequest:
+    tool: str
+    risk: Risk
+    reason: str
+    shown: str
+    """What is being approved, whole and escaped: never shortened."""
+    tool_use_id: str
+
+
+class Answer(NamedTuple):
+    approved: bool
+    by: str
+    """Who answered: "operator", "no_operator", "timeout"."""
+    comment: str = ""
+
+
+class Operator(Protocol):
+    """Whoever can answer an approval: a terminal, an HTTP, JSON-RPC or ACP client, or nobody."""
+
+    async def approve(self, request: ApprovalRequest) -> Answer: ...
+
+
+# ------------------------------------------------------------------ time and ids
+
+
+class Clock(Protocol):
+    """Injected, so that a run can be replayed."""
+
+    def now(self) -> float:
+        """Seconds since the epoch, UTC."""
+        ...
+
+    def monotonic(self) -> float: ...
+    async def sleep(self, seconds: float) -> None: ...
+
+
+type Ids = Callable[[str], str]
+"""`ids("receipt")` → "receipt-…": every id of a run comes from here."""

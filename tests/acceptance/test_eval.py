@@ -1,0 +1,90 @@
+"""`--eval`, `tool run` and `tool explain`: one tool by the operator's own hand."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.world import World
+
+
+def test_d92_eval_reads_a_file_and_stores_the_result(world: World, tmp_path: Path) -> None:
+    file = tmp_path / "sdlc_test_read_input.txt"
+    file.write_text("line1\nline2\nline3\n")
+    done = world.cli("--eval", json.dumps({"tool": "Read", "input": {"file_path": str(file)}}))
+    assert done.code == 0, done.err
+    sql = "SELECT payload_json FROM transcript_entries WHERE entry_type='tool_result' ORDER BY sequence DESC LIMIT 1"
+    ((stored,),) = world.rows(sql)
+    for expected in ('"is_error":false', "line1", "3 lines"):
+        assert expected in stored
+
+
+def test_eval_uses_the_database_that_the_environment_names(world: World, tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text("x\n")
+    database = tmp_path / "elsewhere.sqlite"
+    request = json.dumps({"tool": "Read", "input": {"file_path": str(file)}})
+    assert world.cli("--eval", request, env={"AGENT_SDLC_DB": str(database)}).code == 0
+    assert database.exists()
+    assert not world.database.exists()
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        ({"tool": "Bash", "input": {"command": "rm -rf /"}}, 3),
+        ({"tool": "Read", "input": {"file_path": "/etc/shadow"}}, 3),
+        ({"tool": "Write", "input": {"file_path": "/tmp/adderclaw-outside.txt", "content": "x"}}, 3),
+        ({"tool": "Read", "input": {"file_path": "missing.txt"}}, 1),
+        ({"tool": "Nope", "input": {}}, 1),
+        ({"tool": "Read", "input": {"file": "a.txt"}}, 1),
+    ],
+)
+def test_eval_exit_codes(world: World, request_: dict[str, object], code: int) -> None:
+    done = world.cli("--eval", json.dumps(request_))
+    assert done.code == code, done.err
+    assert "Traceback" not in done.err
+    assert len(world.receipts()) == 1
+    assert world.cli("receipt", "verify").code == 0
+
+
+@pytest.mark.parametrize("given", ["", "{", "[]", '"x"', '{"tool": 1}', '{"tool": "Read", "input": 3}', '{"x": 1}'])
+def test_eval_refuses_what_is_no_request(world: World, given: str) -> None:
+    done = world.cli("--eval", given)
+    assert done.code == 2
+    assert "--eval" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_tool_run_is_the_operators_own_hand(world: World) -> None:
+    done = world.cli("tool", "run", "file_write", "--json", '{"path": "a.txt", "content": "hello"}')
+    assert done.code == 0, done.err
+    assert (world.workspace / "a.txt").read_text() == "hello"
+    assert world.cli("tool", "run", "file_read", "--json", '{"path": "/etc/passwd"}').code == 3
+
+
+def test_explain_prints_every_opinion_and_runs_nothing(world: World) -> None:
+    given = json.dumps({"path": "a.txt", "content": "x"})
+    done = world.cli("tool", "explain", "file_write", "--json", given, "--output-format", "json")
+    verdict = json.loads(done.out)
+    assert (verdict["verdict"], verdict["risk"]) == ("ask", "medium")
+    assert verdict["reason"]
+    assert verdict["by"]
+    assert {"estop", "workspace"} <= {opinion["by"] for opinion in verdict["opinions"]}
+    assert not (world.workspace / "a.txt").exists()
+    assert not world.database.exists(), "explaining writes nothing"
+
+
+def test_explain_batch_answers_line_by_line(world: World) -> None:
+    lines: list[dict[str, object]] = [
+        {"tool": "Read", "input": {"file_path": "a.txt"}},
+        {"tool": "Bash", "input": {"command": "rm -rf /"}},
+        {"tool": "Bash", "input": {"command": "git status"}},
+        {"tool": "Bash", "input": {"command": "echo $(id)"}},
+        {"tool": "Read", "input": {"file_path": "/etc/passwd"}},
+        {"tool": "Nope", "input": {}},
+    ]
+    given = "\n".join(map(json.dumps, lines)) + "\nrubbish\n"
+    done = world.cli("tool", "explain", "--batch", stdin=given)
+    verdicts = [json.loads(line)["verdict"] for line in done.out.splitlines()]
+    assert verdicts == ["allow", "deny", "ask", "deny", "deny", "deny", "deny"]

@@ -1,0 +1,93 @@
+"""`adderclaw doctor`: what is broken is named with its fix, and nothing is changed by looking."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from adderclaw.kernel.clock import SystemClock, random_ids
+from adderclaw.store import Store
+from adderclaw.store.ledger import Ledger
+from tests.program import Cli
+
+
+def examined(cli: Cli, *arguments: str) -> tuple[int, dict[str, dict[str, Any]]]:
+    """Exit code, and the worst check of each name."""
+    done = cli("doctor", "--output-format", "json", *arguments)
+    assert done.err == ""
+    found = json.loads(done.out)
+    assert found["ok"] is (done.code == 0)
+    order = ("ok", "warning", "broken")
+    worst = sorted(found["checks"], key=lambda check: order.index(check["state"]))
+    return done.code, {check["name"]: check for check in worst}
+
+
+def begun(cli: Cli) -> None:
+    """A home with a database, a receipt log and its key."""
+    store = Store.open(str(cli.data / "memory.sqlite"))
+    log, key = str(cli.data / "tool_receipts.log"), str(cli.data / "receipt.key")
+    Ledger.open(log, store, key, clock=SystemClock(), ids=random_ids).close()
+    store.close()
+
+
+def test_a_broken_configuration_is_named_with_every_problem(cli: Cli) -> None:
+    cli.configure('default_provider = 1\n[security]\nautonomy = "wild"\n')
+    done = cli("doctor")
+    assert done.code == 1
+    assert "default_provider" in done.out
+    assert "wild" in done.out
+    assert "config validate" in done.out
+    assert "Traceback" not in done.err
+
+
+def test_a_foreign_database_is_broken(cli: Cli) -> None:
+    cli.configure("")
+    (cli.data / "memory.sqlite").write_bytes(b"no database at all" * 100)
+    code, checks = examined(cli)
+    assert code == 1
+    assert checks["store"]["state"] == "broken"
+    assert checks["store"]["fix"]
+
+
+def test_a_receipt_log_that_was_edited_is_broken(cli: Cli) -> None:
+    begun(cli)
+    (cli.data / "tool_receipts.log").write_text('{"id": "forged"}\n')
+    code, checks = examined(cli)
+    assert code == 1
+    assert checks["receipts"]["state"] == "broken"
+    assert "receipt" in checks["receipts"]["fix"]
+
+
+def test_a_home_that_is_a_file_is_broken(cli: Cli) -> None:
+    cli.data.write_text("")
+    done = cli("doctor")
+    assert done.code != 0
+    assert str(cli.data) in done.out + done.err
+    assert "Traceback" not in done.err
+
+
+def test_the_stop_is_a_warning_with_its_fix(cli: Cli) -> None:
+    assert cli("estop").code == 0
+    code, checks = examined(cli)
+    assert (code, checks["estop"]["state"]) == (0, "warning")
+    assert "estop --clear" in checks["estop"]["fix"]
+
+
+def test_without_bubblewrap_it_warns_and_says_how_to_go_on(cli: Cli, tmp_path: Path) -> None:
+    cli.env["PATH"] = str(tmp_path)
+    _, checks = examined(cli)
+    assert checks["sandbox"]["state"] == "warning"
+    assert "--profile supervised" in checks["sandbox"]["fix"]
+
+
+def test_a_new_machine_is_well_and_nothing_is_changed(cli: Cli) -> None:
+    code, checks = examined(cli)
+    assert code == 0
+    assert {"python", "sqlite", "bash", "ripgrep", "sandbox", "home", "workspace", "store", "receipts"} <= checks.keys()
+    assert not cli.data.exists()
+
+
+def test_after_the_first_use_everything_is_well(cli: Cli) -> None:
+    begun(cli)
+    code, checks = examined(cli)
+    assert code == 0
+    assert {checks[name]["state"] for name in ("home", "store", "receipts", "estop")} == {"ok"}

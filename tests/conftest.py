@@ -1,0 +1,79 @@
+"""What every test may ask for: a home of its own, the installed program, real programs, its share of a long loop."""
+
+import os
+import shutil
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import pytest
+
+from tests.program import Cli, Soak, soak_of
+
+REQUIRE_ALL = os.environ.get("ADDERCLAW_REQUIRE_ALL", "") not in ("", "0")
+"""Set in CI: a test that skips because this machine lacks a part is then a failure."""
+
+OPERATORS_OWN = ("ADDERCLAW_", "AGENT_SDLC_", "SDLC_", "OPENAI_", "ANTHROPIC_", "GEMINI_", "XDG_")
+"""Variables of whoever runs the tests that must not reach a test."""
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    missing = "a failure (ADDERCLAW_REQUIRE_ALL)" if REQUIRE_ALL else "a skip"
+    terminalreporter.write_line(f"soak loops: {soak_of(os.environ)}; a part that this machine lacks is {missing}")
+
+
+def unskip[R: pytest.TestReport | pytest.CollectReport](report: R) -> R:
+    if REQUIRE_ALL and report.skipped and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        report.outcome = "failed"
+        report.longrepr = f"{reason} (ADDERCLAW_REQUIRE_ALL allows no skip)"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    return unskip((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    return unskip((yield))
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty HOME; the program's folder in it, `.adderclaw`, does not exist yet."""
+    for name in os.environ:
+        if name.startswith(OPERATORS_OWN):
+            monkeypatch.delenv(name)
+    folder = tmp_path / "home"
+    folder.mkdir(mode=0o700)
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setenv("ADDERCLAW_HOME", str(folder / ".adderclaw"))
+    return folder
+
+
+@pytest.fixture
+def cli(home: Path, tmp_path: Path) -> Cli:
+    """The installed program in that home; its current directory is empty and no project."""
+    cwd = tmp_path / "cwd"
+    cwd.mkdir()
+    return Cli(home, cwd)
+
+
+@pytest.fixture
+def soak() -> Soak:
+    """For tests marked `soak`: `for i in soak.of(200)` runs a sixth, or everything under `make soak`."""
+    return soak_of(os.environ)
+
+
+@pytest.fixture
+def needs() -> Callable[[str], str]:
+    """`needs("bwrap")` is the path of a real program; a machine without it skips the test, or fails in CI."""
+
+    def find(program: str) -> str:
+        found = shutil.which(program)
+        if found is None:
+            pytest.skip(f"{program} is not installed on this machine")
+        return found
+
+    return find

@@ -1,0 +1,212 @@
+"""Autonomy, permission mode and risk: the whole table, and what a refusal tells the operator."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from adderclaw import gate
+from adderclaw.gate.case import Decision, Opinion
+
+SUBJECTS: dict[str, dict[str, Any]] = {
+    "time": {"tool": "Time"},
+    "read": {"tool": "Read", "reads": ("/ws/a",)},
+    "get listed": {"tool": "Http", "url": "https://ok.example/"},
+    "get": {"tool": "Http", "url": "https://example.com/"},
+    "post": {"tool": "Http", "url": "https://example.com/", "method": "POST"},
+    "write": {"tool": "Write", "writes": ("/ws/a",)},
+    "edit": {"tool": "Edit", "reads": ("/ws/a",), "writes": ("/ws/a",)},
+    "opaque": {"tool": "mcp__a__b", "opaque": True},
+    "listed": {"tool": "Bash", "command": "git status"},
+    "harmless": {"tool": "Bash", "command": "pwd"},
+    "operator's": {"tool": "Bash", "command": "docker ps"},
+    "unlisted": {"tool": "Bash", "command": "terraform plan"},
+    "raw": {"tool": "Bash", "command": "echo $HOME"},
+    "raw, no literal": {"tool": "Bash", "command": "$CMD x"},
+}
+RISKS = {
+    "time": "low",
+    "read": "low",
+    "get listed": "low",
+    "get": "medium",
+    "post": "high",
+    "write": "medium",
+    "edit": "medium",
+    "opaque": "medium",
+    "listed": "medium",
+    "harmless": "medium",
+    "operator's": "medium",
+    "unlisted": "high",
+    "raw": "high",
+    "raw, no literal": "high",
+}
+TABLE: dict[str, dict[str, str]] = {
+    # subject: readonly, supervised, full without a sandbox, full in a sandbox
+    "time": {"readonly": "allow", "supervised": "allow", "full": "allow", "sandboxed": "allow"},
+    "read": {"readonly": "allow", "supervised": "allow", "full": "allow", "sandboxed": "allow"},
+    "get listed": {"readonly": "allow", "supervised": "allow", "full": "allow", "sandboxed": "allow"},
+    "get": {"readonly": "deny", "supervised": "ask", "full": "allow", "sandboxed": "allow"},
+    "post": {"readonly": "deny", "supervised": "deny", "full": "allow", "sandboxed": "allow"},
+    "write": {"readonly": "deny", "supervised": "ask", "full": "allow", "sandboxed": "allow"},
+    "edit": {"readonly": "deny", "supervised": "ask", "full": "allow", "sandboxed": "allow"},
+    "opaque": {"readonly": "deny", "supervised": "ask", "full": "allow", "sandboxed": "allow"},
+    "listed": {"readonly": "deny", "supervised": "ask", "full": "allow", "sandboxed": "allow"},
+    "harmless": {"readonly": "allow", "supervised": "ask", "full": "allow", "sandboxed": "allow"},
+    "operator's": {"readonly": "deny", "supervised": "ask", "full": "allow", "sandboxed": "allow"},
+    "unlisted": {"readonly": "deny", "supervised": "deny", "full": "allow", "sandboxed": "allow"},
+    "raw": {"readonly": "deny", "supervised": "deny", "full": "allow", "sandboxed": "allow"},
+    "raw, no literal": {"readonly": "deny", "supervised": "deny", "full": "deny", "sandboxed": "allow"},
+}
+
+
+def settings(autonomy: str, **more: Any) -> dict[str, Any]:
+    chosen = "full" if autonomy == "sandboxed" else autonomy
+    lists = {"allowed_commands": ("docker",), "allowed_domains": ("ok.example",)}
+    return {"autonomy": chosen, "sandboxed": autonomy == "sandboxed", **lists, **more}
+
+
+@pytest.mark.parametrize(
+    ("subject", "autonomy", "verdict"),
+    [(subject, autonomy, verdict) for subject, row in TABLE.items() for autonomy, verdict in row.items()],
+)
+def test_autonomy_against_risk(judge: Any, subject: str, autonomy: str, verdict: str) -> None:
+    decision: Decision = judge(**SUBJECTS[subject], policy=settings(autonomy))
+    assert (decision.verdict, decision.risk) == (verdict, RISKS[subject]), decision.reason
+    assert decision.reason
+
+
+MODES: dict[str, dict[str, str]] = {
+    # nobody chose an autonomy: the mode alone
+    "default": {"time": "allow", "write": "ask", "listed": "ask", "unlisted": "deny", "raw": "deny", "get": "ask"},
+    "acceptEdits": {
+        "read": "allow",
+        "write": "allow",
+        "edit": "allow",
+        "listed": "ask",
+        "opaque": "ask",
+        "raw": "deny",
+    },
+    "plan": {"time": "allow", "read": "allow", "write": "deny", "listed": "deny", "harmless": "deny", "opaque": "deny"},
+    "dontAsk": {"time": "allow", "read": "allow", "write": "deny", "listed": "deny", "get": "deny", "unlisted": "deny"},
+    "bypassPermissions": {"write": "allow", "listed": "allow", "unlisted": "allow", "post": "allow", "opaque": "allow"},
+}
+
+
+@pytest.mark.parametrize(
+    ("mode", "subject", "verdict"),
+    [(mode, subject, verdict) for mode, row in MODES.items() for subject, verdict in row.items()],
+)
+def test_mode_alone(judge: Any, mode: str, subject: str, verdict: str) -> None:
+    policy = settings("supervised", mode=mode, autonomy_set=False)
+    assert judge(**SUBJECTS[subject], policy=policy).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("autonomy", "mode", "subject", "verdict"),
+    [
+        ("supervised", "bypassPermissions", "write", "ask"),
+        ("supervised", "bypassPermissions", "unlisted", "deny"),
+        ("supervised", "acceptEdits", "write", "ask"),
+        ("readonly", "bypassPermissions", "write", "deny"),
+        ("readonly", "acceptEdits", "edit", "deny"),
+        ("full", "default", "time", "allow"),
+        ("full", "default", "write", "ask"),
+        ("full", "default", "unlisted", "ask"),
+        ("full", "acceptEdits", "write", "allow"),
+        ("full", "acceptEdits", "listed", "ask"),
+        ("full", "dontAsk", "write", "deny"),
+        ("full", "plan", "write", "deny"),
+        ("full", "plan", "read", "allow"),
+        ("full", "bypassPermissions", "unlisted", "allow"),
+    ],
+)
+def test_the_stricter_of_both_decides(judge: Any, autonomy: str, mode: str, subject: str, verdict: str) -> None:
+    assert judge(**SUBJECTS[subject], policy=settings(autonomy, mode=mode)).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({"command": "terraform plan"}, ['"terraform"', "[security] allowed_commands"]),
+        ({"command": "git push"}, ['"git push"', "allowed_commands"]),
+        ({"command": "./run.sh"}, ['"./run.sh"', "allowed_commands"]),
+        ({"command": "nosuch x"}, ["nosuch", "not found"]),
+        ({"command": "echo $x"}, ["variable expansion", 'raw_bash = "ask"']),
+        ({"command": "for i in a; do ls; done"}, ["control flow", 'raw_bash = "ask"']),
+        ({"command": "cat <<EOF\nx\nEOF"}, ["here-document"]),
+    ],
+)
+def test_a_denial_names_the_setting(judge: Any, facts: dict[str, Any], words: list[str]) -> None:
+    decision: Decision = judge("Bash", **facts)
+    assert decision.verdict == "deny"
+    for word in words:
+        assert word in decision.reason
+
+
+def test_a_denied_post_names_a_rule(judge: Any) -> None:
+    decision: Decision = judge("Http", url="https://example.com/", method="POST")
+    assert '"Http(domain:example.com)"' in decision.reason
+
+
+def test_raw_bash_can_be_asked_for_and_never_granted(judge: Any) -> None:
+    ask = {"raw_bash": "ask"}
+    hook = Opinion("hook", "allow", "fine")
+    assert judge("Bash", command="echo $x", policy=ask).verdict == "ask"
+    assert judge("Bash", command="echo $x", allow=("Bash", "Bash(*)", "Bash(echo *)"), policy=ask).verdict == "ask"
+    assert judge("Bash", command="echo $x", policy=ask, hook_opinion=hook).verdict == "ask"
+    assert judge("Bash", command="echo $x", ask=("Bash(echo *)",)).verdict == "deny"
+    assert judge("Bash", command="echo $x", hook_opinion=Opinion("hook", "ask", "hm")).verdict == "deny"
+    assert judge("Bash", command="echo $x", deny=("Bash(echo *)",), policy={"autonomy": "full"}).verdict == "deny"
+
+
+def test_nobody_to_ask_is_a_denial(judge: Any) -> None:
+    decision: Decision = judge("Write", writes=("/ws/x",), interactive=False)
+    assert (decision.verdict, decision.by) == ("deny", "no_operator")
+    assert "no_operator" in decision.reason
+    assert judge("Read", reads=("/ws/x",), interactive=False).verdict == "allow"
+
+
+def test_dont_ask_denies_what_a_rule_would_ask(judge: Any) -> None:
+    policy = {"autonomy": "full", "mode": "dontAsk"}
+    assert judge("Read", reads=("/ws/x",), ask=("Read",), policy=policy).verdict == "deny"
+    assert judge("Write", writes=("/ws/x",), allow=("Edit",), policy=policy).verdict == "allow"
+
+
+def test_a_decision_prints_every_opinion(judge: Any) -> None:
+    decision: Decision = judge("Read", reads=("/etc/passwd",), ask=("Read",))
+    shown = decision.as_json()
+    assert list(shown) == ["tool", "verdict", "risk", "reason", "by", "opinions"]
+    assert (shown["tool"], shown["verdict"], shown["by"]) == ("Read", "deny", "forbidden_paths")
+    named = [opinion["by"] for opinion in shown["opinions"]]
+    assert named == [name for name, _ in gate.GUARDS] + [name for name, _ in gate.JUDGES] + ["mode"]
+    assert all(set(opinion) == {"by", "verdict", "reason"} for opinion in shown["opinions"])
+    assert {o["by"]: o["verdict"] for o in shown["opinions"]}["permission rules"] == "ask"
+    assert {o["by"]: o["verdict"] for o in shown["opinions"]}["workspace"] == "deny"
+
+
+@pytest.mark.parametrize(
+    ("hook", "rule", "verdict"),
+    [
+        ("allow", {}, "allow"),
+        ("ask", {}, "ask"),
+        ("deny", {}, "deny"),
+        ("allow", {"deny": ("Write",)}, "deny"),
+        ("allow", {"ask": ("Write",)}, "ask"),
+        ("ask", {"allow": ("Write",)}, "ask"),
+        ("deny", {"allow": ("Write",)}, "deny"),
+        (None, {"allow": ("Write",)}, "allow"),
+        (None, {}, "ask"),
+    ],
+)
+def test_the_strictest_judge_stands(judge: Any, hook: Any, rule: dict[str, Any], verdict: str) -> None:
+    opinion = Opinion("hook", hook, "because")
+    assert judge("Write", writes=("/ws/x",), hook_opinion=opinion, **rule).verdict == verdict
+
+
+def test_a_command_of_an_unknown_kind_is_high(case: Any) -> None:
+    class Strange:
+        text = shown = "rm"
+
+    base = case("Bash")
+    decision = gate.judge(replace(base, touch=replace(base.touch, command=Strange())))
+    assert (decision.verdict, decision.risk) == ("deny", "high")

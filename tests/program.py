@@ -1,0 +1,92 @@
+"""The installed program as a test drives it: its own home, a clean environment, and what came out."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+PROGRAM = Path(sys.executable).with_name("adderclaw")
+
+
+class Done(NamedTuple):
+    """How a run of the program ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Cli:
+    """`cli("tool", "list")` runs the installed program with nothing of the tester's own environment."""
+
+    def __init__(self, home: Path, cwd: Path) -> None:
+        self.home, self.cwd = home, cwd
+        self.env = {
+            "PATH": os.environ.get("PATH", os.defpath),
+            "HOME": str(home),
+            "ADDERCLAW_HOME": str(home / ".adderclaw"),
+            "LANG": "C.UTF-8",
+            "TZ": "UTC",
+        }
+
+    @property
+    def data(self) -> Path:
+        """The program's own folder, `~/.adderclaw`."""
+        return self.home / ".adderclaw"
+
+    def configure(self, toml: str) -> None:
+        """Write the operator's config.toml."""
+        self.data.mkdir(mode=0o700, exist_ok=True)
+        (self.data / "config.toml").write_text(toml, encoding="utf-8")
+
+    def __call__(
+        self,
+        *arguments: str,
+        stdin: str | bytes = b"",
+        timeout: float = 60,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> Done:
+        process = self.start(*arguments, env=env, cwd=cwd)
+        given = stdin.encode() if isinstance(stdin, str) else stdin
+        try:
+            out, err = process.communicate(given, timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, err = process.communicate()
+            raise AssertionError(f"adderclaw {arguments} took over {timeout} s\n{out!r}\n{err!r}") from None
+        return Done(process.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
+
+    def start(
+        self, *arguments: str, env: Mapping[str, str] | None = None, cwd: Path | None = None
+    ) -> "subprocess.Popen[bytes]":
+        """The running program, for a test that talks to it, signals it or kills it; pipes on all three streams."""
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            [str(PROGRAM), *arguments],
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            env={**self.env, **(env or {})},
+            cwd=cwd or self.cwd,
+        )
+
+
+class Soak(NamedTuple):
+    """How much of a long loop runs: all of it under `make soak`, else the sixth that the seed picks."""
+
+    whole: bool
+    seed: int
+
+    def of(self, total: int) -> range:
+        """The rounds to run out of `range(total)`."""
+        return range(total) if self.whole else range(self.seed % 6, total, 6)
+
+    def __str__(self) -> str:
+        return "whole" if self.whole else f"every sixth round from {self.seed % 6} (make soak runs all of them)"
+
+
+def soak_of(env: Mapping[str, str]) -> Soak:
+    return Soak(env.get("ADDERCLAW_SOAK", "") not in ("", "0"), int(env.get("ADDERCLAW_SOAK_SEED") or 0))

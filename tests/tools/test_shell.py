@@ -1,0 +1,307 @@
+"""Bash as a tool: what a call would touch, what is reported, how it is ended, where the shell stands afterwards."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from adderclaw.config.schema import Config, Runtime
+from adderclaw.decode import Invalid, decode
+from adderclaw.gate.shell import Plan, Raw
+from adderclaw.sandbox import confinement
+from adderclaw.tools import arguments_of, find, shell
+from adderclaw.tools.shell import BashArguments
+from adderclaw.types import ToolContext, ToolResult, Workspace
+
+
+@pytest.fixture
+def ctx(tmp_path: Path) -> ToolContext:
+    root = tmp_path / "ws"
+    (root / "sub").mkdir(parents=True)
+    (root / "a.txt").write_text("alpha\nbeta\n")
+    return ToolContext("c", "s", Workspace(str(root)))
+
+
+def bash(command: str, ctx: ToolContext, timeout: int = 20_000) -> ToolResult:
+    return asyncio.run(shell.run(BashArguments(command=command, timeout=timeout), ctx, confined=False, network=False))
+
+
+# ------------------------------------------------------------------ failures
+
+
+@pytest.mark.parametrize(
+    ("command", "content"),
+    [
+        ("false", "Exit code 1\n"),
+        ("exit 42", "Exit code 42\n"),
+        ("echo out; echo err >&2; exit 3", "Exit code 3\nout\n\n--- stderr ---\nerr\n"),
+        ("kill -9 $$", "Exit code 137 (killed by SIGKILL)\n"),
+        ("kill -TERM $$", "Exit code 143 (killed by SIGTERM)\n"),
+        ("! grep alpha a.txt", "Exit code 1\nalpha\n"),
+        ("! grep $(echo alpha) a.txt", "Exit code 1\nalpha\n"),
+        ("grep gamma a.txt || false", "Exit code 1\n"),
+        ("if ! grep gamma $(echo a.txt); then false; fi", "Exit code 1\n"),
+    ],
+)
+def test_what_fails_is_rejected_and_begins_with_its_exit_code(command: str, content: str, ctx: ToolContext) -> None:
+    result = bash(command, ctx)
+    assert (result.content, result.error_class) == (content, "tool_rejected")
+
+
+@pytest.mark.parametrize("command", ["ls nowhere", "grep alpha nowhere", "no-such-program", "cd nowhere", "'a b' c"])
+def test_what_cannot_be_done_says_why(command: str, ctx: ToolContext) -> None:
+    result = bash(command, ctx)
+    assert result.error_class == "tool_rejected"
+    assert result.content.startswith("Exit code ")
+    assert "--- stderr ---" in result.content
+
+
+def test_a_time_limit_is_an_internal_failure_with_what_was_printed(ctx: ToolContext) -> None:
+    began = time.monotonic()
+    result = bash("echo first; sleep 100", ctx, timeout=300)
+    assert result.error_class == "internal_failure"
+    assert result.content == "[SDLC_INTERNAL] Command timed out after 0.3 s and was killed\nfirst\n"
+    assert time.monotonic() - began < 2
+
+
+def test_a_flood_is_rejected(ctx: ToolContext) -> None:
+    result = bash("yes", ctx)
+    assert result.error_class == "tool_rejected"
+    assert result.content.startswith("Killed: it printed more than 64 MiB\ny\n")
+    assert result.content.endswith("[SDLC_TRUNCATED]")
+
+
+@pytest.mark.parametrize("timeout", [0, -1, "10", 1.5, None, True])
+def test_a_time_limit_that_is_none(timeout: object) -> None:
+    with pytest.raises(Invalid, match="timeout"):
+        decode(BashArguments, {"command": "true", "timeout": timeout})
+
+
+@pytest.mark.parametrize("given", [{}, {"command": 1}, {"command": "ls", "run_in_background": True}, {"cmd": "ls"}])
+def test_arguments_that_do_not_fit(given: dict[str, object]) -> None:
+    with pytest.raises(Invalid):
+        decode(BashArguments, given)
+
+
+def test_input_is_empty_and_nothing_waits_for_a_terminal(ctx: ToolContext) -> None:
+    assert bash("cat", ctx).content == ""
+    assert bash("test -t 0", ctx).content == ""
+    assert bash("tty", ctx).is_error
+
+
+def test_start_up_files_are_not_read(ctx: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (".bashrc", ".bash_profile", ".profile", "env.sh"):
+        (tmp_path / name).write_text("echo hijacked\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("BASH_ENV", str(tmp_path / "env.sh"))
+    assert bash("echo clean", ctx).content == "clean\n"
+
+
+def test_a_program_of_the_workspace_never_stands_for_one_of_the_system(
+    ctx: ToolContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = Path(ctx.workspace.root) / "cat"
+    fake.write_text("#!/bin/sh\necho hijacked\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{ctx.workspace.root}:.:/usr/bin:/bin")
+    for command in ("cat a.txt", "cat $(echo a.txt)", "env cat a.txt"):
+        assert bash(command, ctx).content == "alpha\nbeta\n"
+
+
+# ------------------------------------------------------------------ answers
+
+
+@pytest.mark.parametrize(
+    ("command", "content"),
+    [
+        ("echo hello", "hello\n"),
+        ("true", ""),
+        ("cat a.txt | wc -l", "2\n"),
+        ("printf '%s' \"a b\"", "a b"),
+        ("echo warn >&2", "\n--- stderr ---\nwarn\n"),
+        ("echo a; echo b >&2", "a\n\n--- stderr ---\nb\n"),
+        ("printf '\\377x'", "\ufffdx"),
+        ("echo *.txt", "a.txt\n"),
+        ('x=1; echo "$x$x"', "11\n"),
+    ],
+)
+def test_stdout_then_stderr(command: str, content: str, ctx: ToolContext) -> None:
+    assert bash(command, ctx) == ToolResult(content, metadata={"exit_code": 0, "truncated": False})
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "grep gamma a.txt",
+        "cat a.txt | grep gamma",
+        "diff a.txt /dev/null",
+        "test -f nowhere",
+        "[ -f nowhere ]",
+        'grep "$HOSTNAME-x" a.txt',
+        "git diff --no-index --quiet a.txt /dev/null",
+    ],
+)
+def test_one_is_an_answer_of_these(command: str, ctx: ToolContext) -> None:
+    result = bash(command, ctx)
+    assert not result.is_error
+    assert result.metadata["exit_code"] == 1
+
+
+def test_more_than_a_stream_holds_is_marked_and_the_middle_left_out(ctx: ToolContext) -> None:
+    result = bash("head -c 1048577 /dev/zero | tr '\\0' x; echo small >&2", ctx)
+    assert "[SDLC_TRUNCATED]\n--- stderr ---\nsmall\n" in result.content
+    assert len(result.content) < shell.SHOWN + 100
+    assert "characters left out" in result.content
+
+
+def test_exactly_a_stream_is_not_marked(ctx: ToolContext) -> None:
+    assert "[SDLC_TRUNCATED]" not in bash("head -c 1048576 /dev/zero | tr '\\0' x", ctx).content
+
+
+def test_what_fits_is_shown_whole(ctx: ToolContext) -> None:
+    assert bash("head -c 30000 /dev/zero | tr '\\0' x", ctx).content == "x" * 30_000
+
+
+# ------------------------------------------------------------------ the working directory
+
+
+@pytest.mark.parametrize(
+    ("command", "where"),
+    [
+        ("cd sub", "sub"),
+        ("cd sub && pwd", "sub"),
+        ("cd sub; false", "sub"),
+        ("cd sub; exit 3", "sub"),
+        ("cd sub && cd ..", ""),
+        ("cd sub | cat", ""),
+        ("cd nowhere", ""),
+        ("(cd sub)", ""),
+        ("pushd sub", "sub"),
+        ("ls sub", ""),
+    ],
+)
+def test_the_working_directory_carries_over(command: str, where: str, ctx: ToolContext) -> None:
+    bash(command, ctx)
+    assert ctx.workspace.cwd == str(Path(ctx.workspace.root) / where)
+    assert bash("pwd", ctx).content == f"{ctx.workspace.cwd}\n"
+
+
+@pytest.mark.parametrize("command", ["cd /", "cd ..", "cd out", "cd sub && cd ../.."])
+def test_outside_of_the_workspace_it_is_reset_and_said(command: str, ctx: ToolContext) -> None:
+    root = ctx.workspace.root
+    (Path(root) / "out").symlink_to("/usr")
+    ctx.workspace.cwd = str(Path(root) / "sub") if command == "cd sub" else root
+    result = bash(f"{command} && echo done", ctx)
+    assert result.content == f"done\nShell cwd was reset to {root}"
+    assert ctx.workspace.cwd == root
+
+
+def test_a_further_directory_is_part_of_the_workspace(ctx: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "more").mkdir()
+    ctx.workspace.extra = (str(tmp_path / "more"),)
+    assert bash(f"cd {tmp_path}/more", ctx).content == ""
+    assert ctx.workspace.cwd == str(tmp_path / "more")
+
+
+@pytest.mark.parametrize("becomes", ["nothing", "a link out"])
+def test_a_working_directory_that_is_gone_runs_nothing(becomes: str, ctx: ToolContext) -> None:
+    bash("cd sub", ctx)
+    (Path(ctx.workspace.root) / "sub").rmdir()
+    if becomes == "a link out":
+        (Path(ctx.workspace.root) / "sub").symlink_to("/usr")
+    result = bash("touch ran", ctx)
+    assert result.error_class == "tool_rejected"
+    assert f"Shell cwd was reset to {ctx.workspace.root}" in result.content
+    assert not list(Path(ctx.workspace.root).rglob("ran"))
+    assert bash("pwd", ctx).content == f"{ctx.workspace.root}\n"
+
+
+def test_a_directory_with_a_strange_name(ctx: ToolContext) -> None:
+    name = "a 'b\"\n$(c)"
+    (Path(ctx.workspace.root) / name).mkdir()
+    ctx.workspace.cwd = str(Path(ctx.workspace.root) / name)
+    bash("mkdir deeper && cd deeper", ctx)
+    assert ctx.workspace.cwd == str(Path(ctx.workspace.root) / name / "deeper")
+
+
+# ------------------------------------------------------------------ what it would touch
+
+
+def touched(command: str, ctx: ToolContext) -> tuple[object, list[str], list[str]]:
+    touch = shell.touch(BashArguments(command=command), ctx)
+    return touch.command, [fact.real for fact in touch.reads], [fact.real for fact in touch.writes]
+
+
+def test_a_plan_names_what_it_reads_and_writes(ctx: ToolContext) -> None:
+    root = ctx.workspace.root
+    command, reads, writes = touched("cat a.txt > sub/b.txt", ctx)
+    assert isinstance(command, Plan)
+    assert f"{root}/a.txt" in reads
+    assert writes == [f"{root}/sub/b.txt"]
+
+
+def test_paths_are_seen_from_where_the_shell_stands(ctx: ToolContext) -> None:
+    bash("cd sub", ctx)
+    _, _, writes = touched("echo x > b.txt", ctx)
+    assert writes == [f"{ctx.workspace.root}/sub/b.txt"]
+
+
+def test_a_link_is_followed_to_where_it_leads(ctx: ToolContext) -> None:
+    (Path(ctx.workspace.root) / "out").symlink_to("/etc")
+    _, _, writes = touched("echo x > out/passwd", ctx)
+    assert writes == ["/etc/passwd"]
+
+
+@pytest.mark.parametrize(
+    "command", ["cat $(ls)", "echo `id`", "x=1 ls", "for i in a; do ls; done", "cat <(ls)", "ls &"]
+)
+def test_what_is_no_plan_is_raw_and_opaque(command: str, ctx: ToolContext) -> None:
+    touch = shell.touch(BashArguments(command=command), ctx)
+    assert isinstance(touch.command, Raw)
+    assert touch.opaque
+
+
+# ------------------------------------------------------------------ the tool and its other names
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "seconds"),
+    [
+        ("Bash", {}, 120),
+        ("bash", {}, 120),
+        ("shell", {}, 7),
+        ("shell", {"timeout": 2000}, 2),
+        ("Bash", {"timeout": 600_000}, 600),
+        ("Bash", {"timeout": 9_000_000}, 600),
+    ],
+)
+def test_each_name_has_its_own_time_limit(name: str, given: dict[str, int], seconds: float) -> None:
+    config = Config(runtime=Runtime(shell_timeout_seconds=7))
+    found = find({tool.name: tool for tool in shell.tools(config, confined=False)}, name)
+    assert found is not None
+    tool, alias = found
+    arguments = decode(BashArguments, arguments_of(alias, {"command": "ls", **given}))
+    assert tool.timeout(arguments) == seconds + shell.GRACE
+
+
+# ------------------------------------------------------------------ in the sandbox
+
+
+def test_in_the_sandbox_the_directory_carries_over_and_the_system_is_read_only(
+    ctx: ToolContext, home: Path, needs: Callable[[str], str]
+) -> None:
+    needs("bwrap")
+    if why := confinement.trial():
+        pytest.skip(f"bubblewrap does not start on this machine: {why}")
+
+    def confined(command: str) -> ToolResult:
+        return asyncio.run(shell.run(BashArguments(command=command), ctx, confined=True, network=False))
+
+    assert confined("touch /usr/x").error_class == "tool_rejected"
+    assert confined("cd sub && echo x > y").content == ""
+    assert ctx.workspace.cwd == f"{ctx.workspace.root}/sub"
+    assert confined("cat y").content == "x\n"
+    assert confined("cd / && pwd").content == f"/\nShell cwd was reset to {ctx.workspace.root}"
+    assert confined("kill -9 $$").content.startswith("Exit code 137")
