@@ -33,8 +33,6 @@ default_provider = "bench"
 autonomy = "full"
 [runtime]
 max_tool_rounds = 100000
-[limits]
-tool_calls = 100000
 [providers.models.bench]
 kind = "openai-compatible"
 base_url = "http://127.0.0.1:{port}/v1"
@@ -216,7 +214,7 @@ def table(results: dict[str, Any]) -> str:
             f"| {name} | {times} | {it.growth_ms:.2f} | {it.peak_mb:.0f} | {it.first_body:,} | {it.prefix_kept:.1f} |"
         )
         if it != base:
-            growth = f"{it.growth_ms / base.growth_ms:.2f}" if base.growth_ms > 0 else "–"
+            growth = f"{max(0.0, it.growth_ms) / base.growth_ms:.2f}" if base.growth_ms > 0 else "–"
             first, step = it.first_request_ms / base.first_request_ms, it.step_ms / base.step_ms
             lines.append(f"| **× floor** | **{first:.2f}** | **{step:.2f}** | | | **{growth}** | | | |")
     what = results["machine"]

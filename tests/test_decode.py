@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 
 import pytest
 
-from adderclaw.decode import Between, Invalid, decode, field_docs, freeze, record, schema, thaw
+from adderclaw.decode import Between, Invalid, decode, field_docs, freeze, schema, thaw
+from adderclaw.record import record
 from adderclaw.types import Json
 
 
@@ -115,7 +116,7 @@ def test_field_docs_of_a_class_without_source() -> None:
     assert field_docs(made) == {}
 
 
-def test_a_record_is_a_frozen_keyword_only_dataclass() -> None:
+def test_a_record_is_a_frozen_dataclass() -> None:
     made = Outer(name="a")
     with pytest.raises(dataclasses.FrozenInstanceError):
         setattr(made, "name", "b")  # noqa: B010

@@ -1,7 +1,7 @@
 """The only door for untrusted data: validation with every problem at once, and JSON Schema, from the same types."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
 from typing import (
@@ -13,7 +13,6 @@ from typing import (
     TypeAliasType,
     Union,
     cast,
-    dataclass_transform,
     get_args,
     get_origin,
 )
@@ -36,44 +35,6 @@ class Invalid(AdderClawError):
 
 
 # ------------------------------------------------------------------ types
-
-
-def _init(self: object, **given: Any) -> None:
-    values = self.__dict__
-    for name, spec in getattr(type(self), "__dataclass_fields__", {}).items():
-        if name in given:
-            values[name] = given.pop(name)
-        elif spec.default_factory is not MISSING:
-            values[name] = spec.default_factory()
-        elif spec.default is not MISSING:
-            values[name] = spec.default
-        else:
-            raise TypeError(f"{type(self).__name__} needs {name!r}")
-    if given:
-        raise TypeError(f"{type(self).__name__} has no {', '.join(map(repr, given))}")
-
-
-def _repr(self: object) -> str:
-    return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.__dict__.items())})"
-
-
-def _eq(self: object, other: object) -> bool:
-    return type(self) is type(other) and self.__dict__ == other.__dict__
-
-
-def _frozen(self: object, name: str, *_value: object) -> None:
-    raise FrozenInstanceError(f"{type(self).__name__}.{name} cannot be changed")
-
-
-@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
-def record[T](kind: type[T]) -> type[T]:
-    """A frozen, keyword-only dataclass whose declaration costs a tenth: nothing is compiled for it."""
-    dataclass(init=False, repr=False, eq=False, kw_only=True)(kind)
-    for name, method in {"__init__": _init, "__repr__": _repr, "__eq__": _eq, "__hash__": None}.items():
-        setattr(kind, name, method)
-    for name in ("__setattr__", "__delattr__"):
-        setattr(kind, name, _frozen)
-    return kind
 
 
 class Between(NamedTuple):
@@ -114,6 +75,13 @@ def _adapter(kind: Any) -> "TypeAdapter[Any]":
 
 def decode[T](kind: type[T], data: object) -> T:
     """`data` (JSON values) as a `kind`, strictly; raises Invalid with every problem."""
+    try:
+        return _fitter(kind)(data)
+    except _Unsure:
+        return _validated(kind, data)
+
+
+def _validated[T](kind: type[T], data: object) -> T:
     import json
 
     from pydantic import ValidationError
@@ -128,6 +96,145 @@ def decode[T](kind: type[T], data: object) -> T:
     except ValidationError as error:
         found = (_problem(kind, data, cast(Json, one)) for one in error.errors(include_url=False))
         raise Invalid(_joined(found)) from None
+
+
+# ------------------------------------------------------------------ data that plainly fits
+#
+# Importing pydantic costs more than all else before the first request, and nearly all data fits. So a check that
+# knows only the plain types goes first; whatever it is not sure of, pydantic decides. A test holds the two together.
+
+
+class _Unsure(Exception):
+    """Not plainly right: the whole of it is for pydantic to judge."""
+
+
+type _Fit = Callable[[Any], Any]
+
+
+def _plain(kind: type) -> _Fit:
+    def fit(data: Any) -> Any:
+        if type(data) is not kind:
+            raise _Unsure
+        return data
+
+    return fit
+
+
+def _text(data: Any) -> Any:
+    if type(data) is not str or not (data.isascii() or _encodable(data)):
+        raise _Unsure
+    return data
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _number(data: Any) -> Any:
+    if (type(data) is not float and type(data) is not int) or not abs(data) < 1e15:
+        raise _Unsure
+    return float(data)
+
+
+def _whole(data: Any) -> Any:
+    if type(data) is not int or not abs(data) < 2**53:
+        raise _Unsure
+    return data
+
+
+def _unsure(_data: Any) -> Any:
+    raise _Unsure
+
+
+_PLAIN: dict[Any, _Fit] = {str: _text, int: _whole, float: _number, bool: _plain(bool), NoneType: _plain(NoneType)}
+
+
+@cache
+def _fitter(kind: Any) -> _Fit:
+    """How data that plainly is a `kind` becomes one."""
+    if isinstance(kind, TypeAliasType):
+        return _fitter(kind.__value__)
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    origin, arguments = get_origin(kind), get_args(kind)
+    if is_dataclass(kind):
+        return _unsure if hasattr(kind, "__pydantic_config__") else _record_fitter(cast(type, kind))
+    if origin is Annotated:
+        return _bounded(_fitter(arguments[0]), [part for part in arguments[1:] if not isinstance(part, str)])
+    if origin is Literal:
+        return _one_of(arguments)
+    if origin in (Union, UnionType) and len(arguments) == 2 and NoneType in arguments:
+        inner = _fitter(next(arm for arm in arguments if arm is not NoneType))
+        return lambda data: None if data is None else inner(data)
+    if origin is list:
+        return _list_fitter(_fitter(arguments[0]))
+    if origin is dict and arguments[0] is str:
+        return _dict_fitter(_fitter(arguments[1]))
+    return _unsure
+
+
+def _bounded(inner: _Fit, marks: list[Any]) -> _Fit:
+    bounds = [mark for mark in marks if isinstance(mark, Between)]
+    if any(hasattr(mark, "__get_pydantic_core_schema__") for mark in marks if not isinstance(mark, Between)):
+        return _unsure
+
+    def fit(data: Any) -> Any:
+        value = inner(data)
+        for low, high in bounds:
+            if value is not None and not (low <= value and (high is None or value <= high)):
+                raise _Unsure
+        return value
+
+    return fit
+
+
+def _one_of(allowed: tuple[Any, ...]) -> _Fit:
+    def fit(data: Any) -> Any:
+        if type(data) is not str or data not in allowed:
+            raise _Unsure
+        return data
+
+    return fit
+
+
+def _list_fitter(inner: _Fit) -> _Fit:
+    def fit(data: Any) -> Any:
+        if type(data) is not list:
+            raise _Unsure
+        return [inner(item) for item in cast(list[Any], data)]
+
+    return fit
+
+
+def _dict_fitter(inner: _Fit) -> _Fit:
+    def fit(data: Any) -> Any:
+        if type(data) is not dict:
+            raise _Unsure
+        return {_text(key): inner(value) for key, value in cast(Json, data).items()}
+
+    return fit
+
+
+def _record_fitter(kind: type) -> _Fit:
+    inner = {spec.name: _fitter(spec.type) for spec in fields(kind)}
+    needed = {spec.name for spec in fields(kind) if spec.default is MISSING and spec.default_factory is MISSING}
+
+    def fit(data: Any) -> Any:
+        if type(data) is not dict:
+            raise _Unsure
+        given = cast(Json, data)
+        if not inner.keys() >= given.keys() >= needed:
+            raise _Unsure
+        return kind(**{name: inner[name](value) for name, value in given.items()})
+
+    return fit
+
+
+# ------------------------------------------------------------------ problems
 
 
 def _joined(problems: Any) -> list[tuple[str, str]]:

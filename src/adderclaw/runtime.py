@@ -16,13 +16,14 @@ from adderclaw.kernel import prompt, resume
 from adderclaw.kernel.clock import SystemClock, random_ids
 from adderclaw.kernel.limits import Budget, LoopDetector
 from adderclaw.kernel.session import Planning, Scene, Session, TurnResult
+from adderclaw.record import record
 from adderclaw.sinks import database, jsonl, log
 from adderclaw.store import Store, memory, runs, settings, transcript
 from adderclaw.store.ledger import Ledger
 from adderclaw.types import Clock, Ids, Json, Operator, Tool, ToolContext, Workspace
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Options:
     """What the command line may say over the configuration."""
 
@@ -43,7 +44,7 @@ class Resume(NamedTuple):
     """No new message comes: an interrupted turn is finished."""
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False)
 class Runtime:
     options: Options
     loaded: config.Loaded
@@ -196,6 +197,7 @@ class Run(NamedTuple):
 def opened(runtime: Runtime, operator: Operator, *, kind: str, again: Resume | None = None) -> Generator[Run]:
     """Open store, ledger, provider and session; whatever happens, everything is closed."""
     with ExitStack() as stack:
+        _require_workspace(runtime)
         store = Store.open(runtime.config.memory.path)
         stack.callback(store.close)
         runtime.loaded = _with_operators_own(runtime, store)
@@ -207,6 +209,20 @@ def opened(runtime: Runtime, operator: Operator, *, kind: str, again: Resume | N
         if again is not None:
             resume.restore(session, go_on=again.go_on)
         yield Run(runtime, session)
+
+
+def _require_workspace(runtime: Runtime) -> None:
+    """The workspace of the defaults is made when it is first needed; one that somebody named must be there."""
+    workspace = runtime.loaded.workspace
+    if os.path.isdir(workspace):
+        return
+    if runtime.loaded.origins.get("workspace_dir", "default") == "default" and workspace == runtime.config.workspace_dir:
+        try:
+            os.makedirs(workspace, exist_ok=True)
+            return
+        except OSError as error:
+            raise AdderClawError(f"the workspace {workspace} cannot be made: {error.strerror}") from error
+    raise UsageError(f"the workspace {workspace} is not there; make it, run `adderclaw init`, or name another")
 
 
 def _with_operators_own(runtime: Runtime, store: Store) -> config.Loaded:

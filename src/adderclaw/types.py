@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
+from adderclaw.record import record
+
 type Json = dict[str, Any]
 type Risk = Literal["low", "medium", "high"]
 type Verdict = Literal["allow", "ask", "deny"]
@@ -32,7 +34,7 @@ def digest(value: object) -> str:
 # ------------------------------------------------------------------ messages
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolCall:
     """What the model asked for. `arguments` is None when its JSON was broken; then `raw` is what it wrote."""
 
@@ -68,10 +70,19 @@ class OpaqueBlock(NamedTuple):
     payload: Json
 
 
-type Block = TextBlock | ToolUseBlock | ToolResultBlock | OpaqueBlock
+class MediaBlock(NamedTuple):
+    """An image or a document that the user gave."""
+
+    media_type: str
+    data: str
+    """Base64."""
+    name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+type Block = TextBlock | ToolUseBlock | ToolResultBlock | OpaqueBlock | MediaBlock
+
+
+@record
 class Message:
     role: Literal["user", "assistant"]
     blocks: tuple[Block, ...]
@@ -94,6 +105,8 @@ def _block_json(block: Block) -> Json:
             return {"type": "tool_result", "tool_use_id": tool_use_id, "content": content, "is_error": is_error}
         case OpaqueBlock(wire, payload):
             return {"type": "opaque", "wire": wire, "payload": payload}
+        case MediaBlock(media_type, data, name):
+            return {"type": "media", "media_type": media_type, "data": data, "name": name}
 
 
 class History:
@@ -135,7 +148,7 @@ class History:
 # ------------------------------------------------------------------ providers
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolSpec:
     """A tool as it is advertised: canonical name, short description, JSON Schema of its input."""
 
@@ -144,7 +157,7 @@ class ToolSpec:
     parameters: Json
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Usage:
     input_tokens: int = 0
     output_tokens: int = 0
@@ -172,7 +185,7 @@ class Usage:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ChatRequest:
     system_prompt: str
     messages: History
@@ -182,10 +195,14 @@ class ChatRequest:
     max_tokens: int | None = None
     tool_choice: str | None = None
     """Name of the one tool that must be called; None leaves the choice to the model."""
+    response_schema: Json | None = None
+    """The answer must be JSON of this schema, where the provider can promise that."""
+    thinking_tokens: int | None = None
+    """How much the model may think first, where it can."""
     metadata: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ChatResponse:
     final_text: str
     tool_calls: tuple[ToolCall, ...] = ()
@@ -197,7 +214,7 @@ class ChatResponse:
     raw_provider_payload: Json | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ProviderCapabilities:
     streaming: bool = True
     tools: bool = True
@@ -223,13 +240,17 @@ class Provider(Protocol):
     def name(self) -> str: ...
     def capabilities(self) -> ProviderCapabilities: ...
     async def chat(self, request: ChatRequest, on_delta: OnDelta) -> ChatResponse: ...
+    async def count(self, request: ChatRequest) -> int | None:
+        """Tokens of a request by the provider's own counting; None where it offers none."""
+        ...
+
     async def close(self) -> None: ...
 
 
 # ------------------------------------------------------------------ tools
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PathFact:
     """What is known of one path that a call names, gathered before the gate judges it."""
 
@@ -243,7 +264,7 @@ class PathFact:
     """(device, inode) of what is there, so that a second name of a protected file is still that file."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HostFact:
     method: str
     url: str
@@ -252,7 +273,7 @@ class HostFact:
     scheme: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Touch:
     """What a call would touch. A tool that cannot say is opaque."""
 
@@ -274,7 +295,7 @@ class CommandFact(Protocol):
     def shown(self) -> str: ...
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolResult:
     """One result for the model. `content` is all that it sees."""
 
@@ -310,7 +331,7 @@ def internal_failure(message: str) -> ToolResult:
     return ToolResult(f"[SDLC_INTERNAL] {message}", "internal_failure")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Alias:
     """Another seed's name of a tool: its argument names, and its own defaults, which win over the tool's."""
 
@@ -320,7 +341,7 @@ class Alias:
     defaults: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Tool[A]:
     """A tool is a value. Built-ins, MCP tools, plugins and skills all become this one."""
 
@@ -336,7 +357,7 @@ class Tool[A]:
     """Seconds; the kernel ends the call then."""
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False)
 class Workspace:
     """Where a session works: its root, further directories, and the directory that the shell is in."""
 
@@ -348,7 +369,7 @@ class Workspace:
         self.cwd = self.cwd or self.root
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False)
 class ToolContext:
     """What a tool is told of the session that calls it. What else it needs is bound when the tool is made."""
 
@@ -368,7 +389,7 @@ class ToolContext:
 # ------------------------------------------------------------------ operator
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ApprovalRequest:
     tool: str
     risk: Risk

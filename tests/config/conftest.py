@@ -29,7 +29,8 @@ class World:
         return self._write(self.root / ".adderclaw" / "agent.json", json.dumps(table))
 
     def load(self, **options: Any) -> Loaded:
-        return load(**({"cwd": str(self.root)} | options))
+        chosen: dict[str, Any] = {"cwd": str(self.root)} | options
+        return load(**chosen)
 
     def problems(self, **options: Any) -> list[str]:
         with pytest.raises(ConfigError) as caught:

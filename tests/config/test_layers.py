@@ -186,7 +186,10 @@ def test_flags_are_checked_like_a_file(world: World) -> None:
 
 
 def test_entries_are_merged_key_by_key_unless_their_kind_changes(world: World) -> None:
-    world.user('[providers.models.openai_compatible]\nmodel = "m"\n[providers.models.local]\nkind = "ollama"')
+    world.user(
+        'default_provider = "openai_compatible"\n[providers.models.openai_compatible]\nmodel = "m"\n'
+        '[providers.models.local]\nkind = "ollama"'
+    )
     models = world.load().config.providers.models
     assert models["openai_compatible"].base_url == "http://localhost:1234/v1"
     assert models["openai_compatible"].model == "m"
@@ -212,7 +215,8 @@ def test_permission_rules_of_all_layers_count_and_bad_ones_are_dropped(world: Wo
 def test_paths_and_variables(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLACE", "/srv/data")
     world.user(
-        'workspace_dir = "${PLACE}/w"\ndefault_model = "$PLACE"\n[security]\nforbidden_paths = ["~/a", "b", "$PLACE/../c"]'
+        'workspace_dir = "${PLACE}/w"\ndefault_model = "$PLACE"\n'
+        '[security]\nforbidden_paths = ["~/a", "b", "$PLACE/../c"]'
     )
     config = world.load().config
     assert config.workspace_dir == "/srv/data/w"

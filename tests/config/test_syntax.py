@@ -44,7 +44,7 @@ def test_refuses(name: str, data: bytes, message: str) -> None:
     assert message in str(caught.value)
 
 
-ACCEPTED = [
+ACCEPTED: list[tuple[str, bytes, dict[str, object]]] = [
     ("a.toml", b"d = 2020-01-01\n[t]\nx = 1", {"d": "2020-01-01", "t": {"x": 1}}),
     ("a.yaml", b"d: 2020-01-01\nt: {x: 1}", {"d": "2020-01-01", "t": {"x": 1}}),
     ("a.yml", b"a: &a [1]\nb: *a", {"a": [1], "b": [1]}),

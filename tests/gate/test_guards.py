@@ -274,6 +274,13 @@ FORBIDDEN = [
     "r\\m x; echo $x",
     "'r'm x; echo $x",
     "while rm x; do :; done",
+    # deeper than anybody looks
+    "nice " * 40 + "rm x",
+    "timeout 5 " * 900 + "rm x",
+    "sudo " * 100 + "rm x",
+    "env A=1 " * 50 + "rm x",
+    "bash -c " + "".join(f"'bash -c '{chr(92)}'" for _ in range(6)) + "rm x",
+    'bash -c "bash -c \\"bash -c \\\\\\"bash -c \\\\\\\\\\\\\\"rm x\\\\\\\\\\\\\\"\\\\\\"\\""',
 ]
 
 
@@ -293,6 +300,36 @@ def test_forbidden_commands_hold_in_full(judge: Any, command: str, raw_bash: str
 def test_names_that_only_look_forbidden(judge: Any, command: str) -> None:
     decision: Decision = judge("Bash", command=command, policy={"autonomy": "full"})
     assert decision.by != "forbidden_commands"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "rm " * 40_000,
+        "xargs " + "a " * 60_000,
+        "sh " * 40_000,
+        "(" * 60_000,
+        "$((" * 30_000,
+        "bash -c " * 16_000,
+        "a=b " * 30_000,
+        "a" * 500_000,
+        "a|" * 4_900,
+        "a&&" * 3_300,
+        "! " * 4_900,
+        "timeout 5 " * 990,
+        "uv run " * 1_400,
+        "coverage run -m " * 600,
+        "if true;then " * 750,
+        "cd a;" * 1_900,
+        "sed " + "/a" * 3_000 + " x",
+    ],
+)
+def test_hostile_sizes_are_denied_soon(judge: Any, text: str) -> None:
+    import time
+
+    began = time.monotonic()
+    assert judge("Bash", command=text, deny=("Bash(git *)", "Read(x)")).verdict == "deny"
+    assert time.monotonic() - began < 20
 
 
 def test_forbidden_phrases(judge: Any) -> None:

@@ -173,7 +173,7 @@ def test_a_bubblewrap_that_fails_is_none(home: Path, tmp_path: Path, monkeypatch
         "echo x > /dev/null",
         "cat /etc/passwd",
         "head -c 1 /dev/urandom",
-        f"{sys.executable} -c 'import json'",
+        f"{os.path.realpath(sys.executable)} -c 'import json'",
     ],
 )
 def test_what_a_command_can_do(text: str, box: Path) -> None:

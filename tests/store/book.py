@@ -5,6 +5,7 @@ import os
 import sqlite3
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,17 @@ def call(ledger: Ledger, tool_use_id: str, **changes: Any) -> Receipt:
     return ledger.append(draft(tool_use_id, **changes), rows)
 
 
+class Abandoned(Exception):
+    pass
+
+
+def abandoned(store: Store, work: Callable[[sqlite3.Cursor], object]) -> None:
+    """A transaction that fails after `work`."""
+    with suppress(Abandoned), store.write() as cursor:
+        work(cursor)
+        raise Abandoned
+
+
 def child(work: Callable[[], None]) -> int:
     """Runs `work` in a forked process and returns its pid; its exit code is 1 when `work` raises."""
     pid = os.fork()
@@ -102,7 +114,7 @@ def child(work: Callable[[], None]) -> int:
     try:
         work()
         code = 0
-    except BaseException:
+    except BaseException:  # noqa: BLE001 - whatever it is, the parent must see it as an exit code
         traceback.print_exc()
     finally:
         os._exit(code)

@@ -141,7 +141,7 @@ def test_the_log_alone_is_verified_and_that_is_said(cli: Cli, kept: Book) -> Non
     assert not kept.database.exists()
 
 
-def test_looking_works_on_a_copy_that_cannot_be_written(cli: Cli, kept: Book, tmp_path: Path) -> None:
+def test_a_copy_of_the_home_can_be_verified(cli: Cli, kept: Book, tmp_path: Path) -> None:
     done = cli("receipt", "verify", env={"ADDERCLAW_HOME": str(shutil.copytree(cli.data, tmp_path / "copy"))})
     assert done.out.startswith("valid: 3 receipts\n")
 

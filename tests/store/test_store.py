@@ -12,7 +12,7 @@ from adderclaw.errors import StoreError
 from adderclaw.store import Store, transcript
 from adderclaw.store.migrations import MIGRATIONS
 from tests.program import Soak
-from tests.store.book import child, codes, integrity
+from tests.store.book import abandoned, child, codes, integrity
 
 
 def not_a_database(path: Path) -> None:
@@ -112,7 +112,7 @@ def test_refuses_a_folder_that_it_may_not_write(tmp_path: Path, exists: bool) ->
         Store.open(str(path)).close()
         path.chmod(0o444)
     folder.chmod(0o555)
-    for parent in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+    for parent in (tmp_path, *tmp_path.parents[:3]):
         parent.chmod(0o755)
 
     def work() -> None:
@@ -123,7 +123,25 @@ def test_refuses_a_folder_that_it_may_not_write(tmp_path: Path, exists: bool) ->
     folder.chmod(0o755)
 
 
-def test_says_who_holds_it_when_the_wait_is_over(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_may_not_be_written_can_still_be_read(tmp_path: Path) -> None:
+    folder = tmp_path / "backup"
+    folder.mkdir()
+    path = folder / "memory.sqlite"
+    Store.open(str(path)).close()
+    path.chmod(0o444)
+    folder.chmod(0o555)
+    for parent in (tmp_path, *tmp_path.parents[:3]):
+        parent.chmod(0o755)
+
+    def work() -> None:
+        assert transcript.conversations(Store.open(str(path), read_only=True), 5) == []
+
+    as_nobody(work)
+    folder.chmod(0o755)
+    assert [file.name for file in folder.iterdir()] == ["memory.sqlite"]
+
+
+def test_says_who_holds_it_when_the_wait_is_over(store: Store) -> None:
     other = sqlite3.connect(store.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     store.read("PRAGMA busy_timeout = 50")
@@ -138,8 +156,7 @@ def test_a_full_disk_is_said_and_nothing_is_half_written(store: Store) -> None:
     pages = store.read("PRAGMA page_count")[0][0]
     store.read(f"PRAGMA max_page_count = {pages + 4}")
     with pytest.raises(StoreError, match="disk is full"), store.write() as cursor:
-        for _ in range(100):
-            transcript.append(cursor, "session", "user", {"content": "x" * 4000})
+        transcript.append(cursor, "session", "user", {"content": "x" * 400_000})
     assert transcript.entries(store, "session") == []
     store.read("PRAGMA max_page_count = 1000000")
     with store.write() as cursor:
@@ -195,9 +212,7 @@ def test_a_file_that_others_could_read_is_closed_to_them(tmp_path: Path) -> None
 
 
 def test_a_transaction_is_all_or_nothing(store: Store) -> None:
-    with pytest.raises(ZeroDivisionError), store.write() as cursor:
-        transcript.append(cursor, "session", "user", {"content": "gone"})
-        raise ZeroDivisionError
+    abandoned(store, lambda cursor: transcript.append(cursor, "session", "user", {"content": "gone"}))
     with pytest.raises(StoreError, match="FOREIGN KEY"), store.write() as cursor:
         transcript.append(cursor, "no such session", "user", {"content": "gone"})
     assert transcript.entries(store, "session") == []
@@ -228,8 +243,7 @@ def test_later_rows_survive_a_rollback_and_a_bad_one_harms_nobody(store: Store) 
     store.later("INSERT INTO state(conversation_id, key) VALUES (?, ?)", ("c", None))
     store.later(INSERT_STATE, ("c", "b", "\ud800"))
     store.later(INSERT_STATE, ("c", "z", "last"))
-    with pytest.raises(ZeroDivisionError), store.write():
-        raise ZeroDivisionError
+    abandoned(store, lambda _: None)
     assert store.read("SELECT * FROM state") == []
     store.close()
     again = Store.open(store.path)

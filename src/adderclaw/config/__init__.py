@@ -34,9 +34,9 @@ def load(
 ) -> Loaded:
     """The effective configuration; raises ConfigError with every problem."""
     request = places.request(config_file, workspace, cwd, overrides)
-    kept = cache.recall(request)
+    kept = _restored(cache.recall(request))
     if kept is not None:
-        return Loaded(**_restored(kept))
+        return kept
     from adderclaw.config import layers
 
     composed = layers.compose(request)
@@ -46,9 +46,15 @@ def load(
     return loaded
 
 
-def _restored(kept: Json) -> Json:
-    config = thaw(Config, kept["config"])
-    return kept | {"config": config, "files": tuple(kept["files"]), "warnings": tuple(kept["warnings"])}
+def _restored(kept: Json | None) -> Loaded | None:
+    try:
+        if kept is not None:
+            values: Json = kept | {name: tuple(kept[name]) for name in ("files", "warnings")}
+            values["config"] = thaw(Config, kept["config"])
+            return Loaded(**values)
+    except (KeyError, TypeError, AttributeError):
+        pass  # damaged: read everything anew
+    return None
 
 
 def expand(path: str) -> str:

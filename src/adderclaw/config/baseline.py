@@ -44,6 +44,12 @@ def _common(current: list[Any], wanted: list[Any]) -> Ruled:
     return Ruled(both, all(item in current for item in wanted))
 
 
+def _fewer(current: list[Any], wanted: list[Any]) -> Ruled:
+    """A list that leaves something out; one that also adds something was not meant to tighten."""
+    fewer = all(item in current for item in wanted)
+    return Ruled(wanted if fewer else current, fewer)
+
+
 def _kept(current: Any, wanted: Any) -> Ruled:
     return Ruled(current, wanted == current)
 
@@ -70,9 +76,9 @@ BASELINE: dict[str, Rule] = {
 TIGHTEN: dict[str, Rule] = {
     "security.autonomy": _stricter("readonly", "supervised", "full"),
     "security.workspace_only": _TRUE,
-    "security.allowed_commands": _common,
-    "security.allowed_domains": _common,
-    "security.additional_directories": _common,
+    "security.allowed_commands": _fewer,
+    "security.allowed_domains": _fewer,
+    "security.additional_directories": _fewer,
     "security.raw_bash": _DENY,
     "security.network": _DENY,
     "runtime.profile": _stricter("readonly", "supervised", "sandboxed", "permissive"),
@@ -99,7 +105,7 @@ TIGHTEN: dict[str, Rule] = {
     "permissions.deny": _united,
     "permissions.ask": _united,
     "permissions.defaultMode": _stricter("plan", "dontAsk", "default", None, "acceptEdits", "bypassPermissions"),
-    "permissions.additionalDirectories": _common,
+    "permissions.additionalDirectories": _fewer,
     "permissions.disableBypassPermissionsMode": _only("disable"),
     "permissions.allowManagedPermissionRulesOnly": _TRUE,
 }

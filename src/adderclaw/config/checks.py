@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, cast
 
+from adderclaw.config.dialects import KINDS
 from adderclaw.credentials.redaction import looks_secret, secret_name
 from adderclaw.decode import nearest, shown
 from adderclaw.errors import Problem
@@ -55,11 +56,12 @@ def is_rule(text: str) -> bool:
 
 
 def origin_of(key: str, origins: dict[str, str]) -> str:
-    """The file that a key, or the table around it, came from."""
+    """The file that a key is from, or else what is set nearest to it: there the fix belongs."""
+    given = {name: origin for name, origin in origins.items() if origin != "default"}
     while key:
-        if key in origins:
-            return origins[key]
-        inside = [origin for name, origin in origins.items() if name.startswith(f"{key}.")]
+        if key in given:
+            return given[key]
+        inside = [origin for name, origin in given.items() if name.startswith(f"{key}.")]
         if inside:
             return inside[-1]
         key = key.rpartition(".")[0]
@@ -80,7 +82,9 @@ def _providers(tree: Json) -> Iterator[tuple[str, str]]:
         yield "default_provider", f"{shown(chosen)} is not in providers.models{nearest(chosen, names)}"
     for name, entry in models.items():
         key = f"providers.models.{name}"
-        if entry.get("kind") in ("reliable", "router"):
+        if not entry.get("kind"):
+            yield f"{key}.kind", f"is required, and {shown(name)} is no kind itself{nearest(name, list(KINDS))}"
+        elif entry.get("kind") in ("reliable", "router"):
             if not entry.get("providers"):
                 yield f"{key}.providers", f"is required for kind {shown(entry['kind'])}"
             for other in entry.get("providers") or ():

@@ -79,9 +79,10 @@ def read(path: str) -> bytes | None:
         return None
     except OSError as error:
         raise ConfigError([Problem(path, "", f"cannot be read: {error.strerror}")]) from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise ConfigError([Problem(path, "", "is not a regular file")])
     with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise ConfigError([Problem(path, "", "is not a regular file")])
         data = file.read(FILE_LIMIT + 1)
     if len(data) > FILE_LIMIT:
         raise ConfigError([Problem(path, "", f"is larger than {FILE_LIMIT} bytes")])

@@ -3,7 +3,8 @@
 from dataclasses import field
 from typing import Annotated, Any, Literal, NamedTuple
 
-from adderclaw.decode import Between, record
+from adderclaw.decode import Between
+from adderclaw.record import record
 from adderclaw.types import Autonomy, Json, PermissionMode
 
 

@@ -1,9 +1,9 @@
 """What is judged and what comes out: the operator's policy, one call with its facts, and the decision."""
 
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from adderclaw.gate.rules import NO_RULES, Rules
+from adderclaw.record import record
 from adderclaw.types import Autonomy, Json, PermissionMode, Phase, Risk, Touch, Verdict
 
 STRICTNESS: dict[Verdict, int] = {"allow": 0, "ask": 1, "deny": 2}
@@ -17,7 +17,7 @@ class Opinion(NamedTuple):
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Policy:
     """What the operator allows. `gate.policy_of` makes it from the configuration."""
 
@@ -45,7 +45,7 @@ class Policy:
     """Whether commands really run inside an OS sandbox."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Case:
     """One call with every fact that the gate needs; nothing else is looked at."""
 
@@ -69,7 +69,7 @@ class Case:
     hook_opinion: Opinion | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Decision:
     verdict: Verdict
     risk: Risk

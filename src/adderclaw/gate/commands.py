@@ -17,6 +17,10 @@ INTERPRETERS = SHELLS | names(
 )
 
 
+MAX_TEXT = 131_072
+"""No system takes a longer word, and so no shell a longer command."""
+
+
 def base(word: str) -> str:
     return word.rstrip("/").rsplit("/", 1)[-1].casefold()
 
@@ -28,7 +32,7 @@ def forbidden(command: Plan | Raw, entries: Iterable[str]) -> str | None:
     """The forbidden entry that a command runs, through wrappers and shells as far as words are literal."""
     single = {entry.casefold() for entry in entries if " " not in entry.strip()}
     phrases = [tuple(entry.split()) for entry in entries if " " in entry.strip()]
-    for words in _commands(command):
+    for words in reachable(command):
         if words and base(words[0]) in single:
             return base(words[0])
         for phrase in phrases:
@@ -40,7 +44,7 @@ def forbidden(command: Plan | Raw, entries: Iterable[str]) -> str | None:
     return None
 
 
-def _commands(command: Plan | Raw) -> Iterator[Words]:
+def reachable(command: Plan | Raw) -> Iterator[Words]:
     """Every command that could run: those of the plan or text, and those that they hand on."""
     if isinstance(command, Plan):
         for simple in simples(command):
@@ -50,38 +54,68 @@ def _commands(command: Plan | Raw) -> Iterator[Words]:
     for pipeline in statements(command.text):
         for words in pipeline:
             if words:
-                yield tuple(words)
                 yield from handed_on(tuple(words))
     for name in command.programs:
         yield (name,)
 
 
+_MAX_STARTS = 64
+_MAX_DEPTH = 6
+"""Beyond it every word may be a program."""
+
+
 def handed_on(words: Words, depth: int = 0) -> Iterator[Words]:
-    """The commands inside of a command: what a wrapper, a shell's -c or find's -exec would run.
+    """A command, and those inside of it: what a wrapper, a shell's -c or find's -exec would run.
 
     Where a wrapper's options are not understood, each of its words may be the program.
     """
+    while words and re.match(r"[A-Za-z_]\w*\+?=", words[0]):
+        words = words[1:]
+    if not words:
+        return
     yield words
-    if depth > 6 or not words:
+    if depth > _MAX_DEPTH:
+        yield from ((word,) for text in words for word in every_word(text))
         return
     name, rest = base(words[0]), words[1:]
     for code in rest if name in INTERPRETERS else ():
         # A shell's words may all be code; another interpreter's only where they look like it.
         if name in SHELLS or re.search(r"[\s;&|()'\"]", code):
-            yield from ((word,) for word in every_word(code))
-            for pipeline in statements(code):
-                for part in pipeline:
-                    yield from handed_on(tuple(part), depth + 1)
+            yield from _in_code(code, depth)
     if name in WRAPPERS:
-        within = inner(words)
-        starts = [within] if within else [rest[index:] for index in range(len(rest))]
-        for part in starts:
-            yield from handed_on(part, depth + 1) if within else iter((part,))
-        if not within:
-            yield from (tuple(part) for word in rest for pipeline in statements(word) for part in pipeline if part)
-    for index, word in enumerate(rest):
+        yield from _wrapped(words, depth)
+    for index, word in enumerate(rest[:_MAX_STARTS]):
         if word in ("-exec", "-execdir", "-ok", "-okdir"):
             yield from handed_on(rest[index + 1 :], depth + 1)
+
+
+def _in_code(code: str, depth: int) -> Iterator[Words]:
+    yield from ((word,) for word in every_word(code))
+    for pipeline in statements(code):
+        for part in pipeline:
+            yield from handed_on(tuple(part), depth + 1)
+
+
+def _wrapped(words: Words, depth: int) -> Iterator[Words]:
+    within = inner(words)
+    if within:
+        yield from handed_on(within, depth + 1)
+        return
+    rest = words[1:]
+    yield from (rest[index:] for index in range(min(len(rest), _MAX_STARTS)))
+    yield from ((word,) for word in rest[_MAX_STARTS:])
+    for index, word in enumerate(rest[:_MAX_STARTS]):
+        if base(word) in SHELLS:
+            yield from handed_on(rest[index:], depth + 1)
+        elif re.search(r"\s", word):
+            yield from _in_code(word, depth + 1)
+
+
+def code_words(words: Words) -> Words:
+    """The words of a command, those of code that it hands to a shell or another interpreter included."""
+    if base(words[0]) not in INTERPRETERS | WRAPPERS:
+        return words
+    return tuple(inside for word in words for inside in every_word(word))
 
 
 # ------------------------------------------------------------------ destructive
@@ -89,6 +123,8 @@ def handed_on(words: Words, depth: int = 0) -> Iterator[Words]:
 
 def destructive(command: Plan | Raw) -> str | None:
     """The pattern of destruction that a command contains, quoted or not, as data or as a command."""
+    if len(command.text) > MAX_TEXT:
+        return f"more than {MAX_TEXT:,} characters"
     for text in _texts(command):
         found = _by_text(text)
         if found:
@@ -113,41 +149,43 @@ def _texts(command: Plan | Raw) -> Iterator[str]:
     yield " ".join(words)
 
 
+DOWNLOAD = "a download that is run by a shell"
 _WORD = r"(?<![\w.-]){}(?![\w/-]|\.\w)"
-_SHELL_NAMES = r"(?:\S*/)?(?:sh|bash|dash|zsh|ksh|fish|python[\d.]*|perl|ruby|node|php|eval|source|\.)"
+_SHELL_NAMES = r"(?:\S{0,99}/)?(?:sh|bash|dash|zsh|ksh|fish|python[\d.]*|perl|ruby|node|php|eval|source|\.)"
+# Kept as text: nothing is compiled before a command is judged. Repeats are bounded, so that no text takes long.
 _TEXT_PATTERNS = (
-    ("mkfs", re.compile(r"(?<![\w.-])mkfs(?![a-z/-])")),
-    ("shutdown", re.compile(_WORD.format("shutdown"))),
-    ("reboot", re.compile(_WORD.format("reboot"))),
-    (
-        "a download that is run by a shell",
-        re.compile(rf"(?:^|[\s;&|(]){_SHELL_NAMES}\s[^;|\n]*?(?:<\(|\$\(|`)\s*(?:\S*/)?(?:curl|wget)\s"),
-    ),
+    ("mkfs", r"(?<![\w.-])mkfs(?![a-z/-])"),
+    ("shutdown", _WORD.format("shutdown")),
+    ("reboot", _WORD.format("reboot")),
+    (DOWNLOAD, rf"(?:^|[\s;&|(]){_SHELL_NAMES}\s[^;|\n]{{0,500}}?(?:<\(|\$\(|`)\s*(?:\S{{0,99}}/)?(?:curl|wget)\s"),
+    # `curl … | sh` also where the text is prose, cut up by quotes or broken.
+    (DOWNLOAD, rf"(?<![\w.-])(?:curl|wget)\s[^;\n]{{0,500}}\|\s*(?:sudo\s+)?{_SHELL_NAMES}(?=[\s;&|)]|$)"),
 )
-_FORK_BOMB = re.compile(r"([\w:.]+)\(\)\{[^}]*\1\|\1&")
+_FORK_BOMB = r"([\w:.]{1,64})\(\)\{[^}]{0,500}\1\|\1&"
 
 
 def _by_text(text: str) -> str | None:
     plain = re.sub(r"\\(.)", r"\1", re.sub(r"['\"]|\\\n", "", text), flags=re.DOTALL)
     for name, pattern in _TEXT_PATTERNS:
-        if pattern.search(plain):
+        if re.search(pattern, plain):
             return name
-    # `curl … | sh` also where the text is prose, cut up by quotes or broken.
-    if re.search(rf"(?<![\w.-])(?:curl|wget)\s[^;\n]*\|\s*(?:sudo\s+)?{_SHELL_NAMES}(?=[\s;&|)]|$)", plain):
-        return "a download that is run by a shell"
-    return "a fork bomb" if _FORK_BOMB.search(re.sub(r"\s", "", plain)) else None
+    return "a fork bomb" if re.search(_FORK_BOMB, re.sub(r"\s", "", plain)) else None
 
 
 def _by_pipeline(pipeline: list[list[str]]) -> str | None:
     for words in pipeline:
+        first: dict[str, int] = {}
         for index, word in enumerate(words):
-            found = _by_words(base(word), words[index + 1 :])
+            first.setdefault(base(word), index)
+        # What follows the first of a name follows the others, too.
+        for name, index in first.items():
+            found = _by_words(name, words[index + 1 :]) if _may_destroy(name) else None
             if found:
                 return found
     downloaded = False
     for words in pipeline:
         if downloaded and any(part and _interprets(part[0]) for part in _starts(tuple(words))):
-            return "a download that is run by a shell"
+            return DOWNLOAD
         downloaded = downloaded or any(base(word) in DOWNLOADERS for word in words)
     return None
 
@@ -161,6 +199,10 @@ def _starts(words: Words) -> Iterator[Words]:
     yield words
     if words and base(words[0]) in WRAPPERS:
         yield from (words[index:] for index in range(1, len(words)))
+
+
+def _may_destroy(name: str) -> bool:
+    return name in ("rm", "dd", "chown", "chmod") or name.startswith("mkfs")
 
 
 def _by_words(name: str, rest: list[str]) -> str | None:

@@ -162,8 +162,8 @@ def _mentioned(case: Case) -> Iterator[str]:
         yield from (path for path in paths.mentioned(command.words) if path not in paths.DEVICES)
     elif isinstance(command, Plan):
         for simple in simples(command):
-            if simple.name not in ("echo", "printf"):
-                yield from (path for path in paths.mentioned(simple.words[1:]) if path not in paths.DEVICES)
+            words = commands.code_words(simple.words)[1:] if simple.name not in ("echo", "printf") else ()
+            yield from (path for path in paths.mentioned(words) if path not in paths.DEVICES)
 
 
 # ------------------------------------------------------------------ commands and hosts

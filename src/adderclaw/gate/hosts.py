@@ -10,10 +10,9 @@ if TYPE_CHECKING:
     import ipaddress
 
 PLAIN_METHODS = frozenset({"GET", "HEAD"})
-LOCAL_NAMES = re.compile(
-    r"localhost|ip6-localhost|ip6-loopback|(.+\.)?(localhost|local|internal|localdomain|home\.arpa)"
-)
-_NAME = re.compile(r"(?=.{1,253}$)([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*")
+LOCAL_NAMES = r"ip6-(localhost|loopback)|(.+\.)?(localhost|local|internal|localdomain|home\.arpa)"
+_LABEL = r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
+_NAME = rf"(?=.{{1,253}}$){_LABEL}(\.{_LABEL})*"
 
 
 def refusal(fact: HostFact, allowed: Iterable[str]) -> str | None:
@@ -53,7 +52,7 @@ def _private(fact: HostFact, allowed: Iterable[str]) -> str | None:
     if spellings & {entry.lower().rstrip(".") for entry in allowed}:
         return None
     hint = f'add "{host}:{fact.port}" to [security] allowed_domains'
-    if LOCAL_NAMES.fullmatch(host):
+    if re.fullmatch(LOCAL_NAMES, host):
         return f"{host} is a local name: {hint}"
     kind = _address(host)
     if kind == "public":
@@ -62,7 +61,7 @@ def _private(fact: HostFact, allowed: Iterable[str]) -> str | None:
         return f"{host} is a {kind} address: {hint}"
     if _numeric(host):
         return f"{host} is an address in a form that hides what it is"
-    return None if _NAME.fullmatch(host) else f"{host!r} is not a host name"
+    return None if re.fullmatch(_NAME, host) else f"{host!r} is not a host name"
 
 
 def _numeric(host: str) -> bool:

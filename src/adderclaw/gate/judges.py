@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from adderclaw.gate import rules
 from adderclaw.gate.case import Case, Opinion
+from adderclaw.gate.commands import reachable
 from adderclaw.gate.paths import is_device
-from adderclaw.gate.programs import inner
 from adderclaw.gate.rules import Rule
 from adderclaw.gate.shell import Plan, Raw, Simple, canonical_text, simples
 from adderclaw.types import PathFact
@@ -64,32 +64,19 @@ def _paths(rule: Rule, case: Case) -> Iterable[PathFact]:
 
 def _command_matches(rule: Rule, case: Case) -> bool:
     command = case.touch.command
-    if isinstance(command, Plan):
-        texts = (text for simple in simples(command) for text in _spellings(simple))
-        return any(rules.matches_text(rule, text) for text in (" ".join(command.text.split()), *texts))
-    if isinstance(command, Raw):
-        return _raw_matches(rule, command)
-    return False
+    if not isinstance(command, Plan | Raw):
+        return False
+    return any(rules.matches_text(rule, text) for text in _spellings(command))
 
 
-def _raw_matches(rule: Rule, command: Raw) -> bool:
-    from adderclaw.gate.loose import statements
-
-    if rules.matches_text(rule, " ".join(command.text.split())):
-        return True
-    parts = (words for pipeline in statements(command.text) for words in pipeline)
-    return any(rules.matches_text(rule, " ".join(words)) for words in parts)
-
-
-def _spellings(simple: Simple) -> Iterable[str]:
+def _spellings(command: Plan | Raw) -> Iterable[str]:
     """Every text that a refusing rule may know a command by: as written, unquoted, by its name, without wrappers."""
-    yield " ".join(simple.text.split())
-    words: tuple[str, ...] | None = simple.words
-    while words:
-        base = words[0].rsplit("/", 1)[-1]
+    yield " ".join(command.text.split())
+    for simple in simples(command) if isinstance(command, Plan) else ():
+        yield " ".join(simple.text.split())
+    for words in reachable(command):
         yield " ".join(words)
-        yield " ".join((base, *words[1:]))
-        words = inner(words)
+        yield " ".join((words[0].rsplit("/", 1)[-1], *words[1:]))
 
 
 # ------------------------------------------------------------------ allow: everything must match

@@ -10,6 +10,7 @@ RESERVED = names(
 )
 _LEADERS = RESERVED - {"case", "for", "function", "in", "select"}
 _MAX_NESTING = 4
+_SHELL_CHARACTERS = r"[\s;&|()`$'\"<>\\]+"
 
 
 def statements(text: str) -> list[list[list[str]]]:
@@ -36,15 +37,19 @@ def every_word(text: str) -> tuple[str, ...]:
         for kind, value in _tokens(current):
             if kind == "word":
                 found[value] = None
-                if depth < _MAX_NESTING and value != current and re.search(r"[\s;&|()`$'\"<>]", value):
+                if value == current or not re.search(_SHELL_CHARACTERS, value):
+                    continue
+                if depth < _MAX_NESTING:
                     waiting.append((value, depth + 1))
+                else:
+                    found.update(dict.fromkeys(re.split(_SHELL_CHARACTERS, value)))
     return tuple(found)
 
 
 def _tokens(text: str) -> Iterator[tuple[str, str]]:
     """Words without their quotes, pipes, and ends of statements; redirects and substitutions only separate."""
     word: list[str] | None = None
-    for match in _TOKEN.finditer(text):
+    for match in re.finditer(_PIECE, text, re.VERBOSE | re.DOTALL):
         piece = match.group()
         kind = match.lastgroup
         if kind in ("bare", "escape", "single", "double"):
@@ -67,16 +72,13 @@ def _inside(piece: str, mark: str) -> str:
     return inner[:-1] if inner.endswith(mark) else inner
 
 
-_TOKEN = re.compile(
-    r"""(?P<joint>\\\n)
+_PIECE = r"""(?P<joint>\\\n)
       | (?P<escape>\\(?:.|$))
       | (?P<single>\$?'[^']*(?:'|$))
       | (?P<double>\$?"(?:[^"\\]|\\.)*(?:"|\\?$))
       | (?P<end>\|\||&&|\|&|[;&|\n()`])
       | (?P<blank>[^\S\n]+|[<>]+&?|\$(?=\())
-      | (?P<bare>[^\s'"\\;&|()`<>$]+|\$)""",
-    re.VERBOSE | re.DOTALL,
-)
+      | (?P<bare>[^\s'"\\;&|()`<>$]+|\$)"""
 _UNQUOTE: dict[str, Callable[[str], str]] = {
     "bare": lambda piece: piece,
     "escape": lambda piece: piece[1:],

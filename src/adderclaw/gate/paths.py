@@ -28,12 +28,12 @@ PROTECTED_PAIRS = frozenset({(".config", "git"), (".config", "fish")})
 READABLE_AT_HOME = frozenset({"skills", "workspace"})
 """What of AdderClaw's own folder is meant for the model."""
 
-_IGNORABLE = re.compile(
+_IGNORABLE = (
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     "\ufe00-\ufe0f\ufeff]"
 )
 """Characters that some file systems leave out when they compare names."""
-_RUN = re.compile(r"run-|\d{8}-\d{6}-")
+_RUN = r"run-|\d{8}-\d{6}-"
 
 
 def is_whole(path: str) -> bool:
@@ -51,7 +51,7 @@ def fold(name: str) -> str:
     if not name.isascii():
         import unicodedata
 
-        name = unicodedata.normalize("NFKC", _IGNORABLE.sub("", name))
+        name = unicodedata.normalize("NFKC", re.sub(_IGNORABLE, "", name))
     if name.strip(". ") == "":
         return name
     return name.split(":", 1)[0].casefold().rstrip(". ") or name.casefold()
@@ -103,7 +103,7 @@ def is_run(path: str, folders: Iterable[str]) -> bool:
         if not beneath(folded(path), folded(folder)):
             continue
         rest = path[len(folder.rstrip("/")) + 1 :]
-        if not rest or _RUN.match(rest) or rest.rsplit("/", 1)[-1] == "events.jsonl":
+        if not rest or re.match(_RUN, rest) or rest.rsplit("/", 1)[-1] == "events.jsonl":
             return True
     return False
 

@@ -30,6 +30,8 @@ def objection(name: str, words: Words, allowed: Callable[[str, Words], bool] | N
     """
     if allowed is not None and allowed(name, words):
         return None
+    if sum(word.rsplit("/", 1)[-1] in _RUNNERS for word in words) > _MAX_RUNNERS:
+        return "too many programs that run programs"
     options = PROGRAMS.get(name)
     if options is None:
         return "it is not on the list of allowed commands"
@@ -40,6 +42,9 @@ def objection(name: str, words: Words, allowed: Callable[[str, Words], bool] | N
 
 
 type Allowed = Callable[[str, Words], bool] | None
+
+_RUNNERS = names("timeout nice nohup stdbuf env uv coverage")
+_MAX_RUNNERS = 8
 
 
 def _by_table(name: str, words: Words, options: Options) -> str | None:
@@ -230,7 +235,7 @@ _SED_COMMAND = (
     rf"(?:{_SED_ADDRESS}(?:,(?:{_SED_ADDRESS}|\+\d+))?)?\s*!?\s*"
     r"(?:[pdq=]|s(?P<mark>[/|#,@])(?:(?!(?P=mark))[^\\\n]|\\.)*(?P=mark)(?:(?!(?P=mark))[^\\\n]|\\.)*(?P=mark)[gpiI0-9]*)"
 )
-_SED_OPTIONS = re.compile(r"-[nErsuz]+|-n?[Er]?i|--quiet|--silent|--regexp-extended|--in-place|--null-data|--version")
+_SED_OPTIONS = r"-[nErsuz]+|-n?[Er]?i|--quiet|--silent|--regexp-extended|--in-place|--null-data|--version"
 
 
 def _sed(words: Words, _allowed: Allowed) -> str | None:
@@ -241,7 +246,7 @@ def _sed(words: Words, _allowed: Allowed) -> str | None:
         word = rest.pop(0)
         if word == "-e" and rest:
             scripts.append(rest.pop(0))
-        elif word.startswith("-") and not _SED_OPTIONS.fullmatch(word):
+        elif word.startswith("-") and not re.fullmatch(_SED_OPTIONS, word):
             return f"sed {word} is not an option that is taken"
         elif not word.startswith("-") and not scripts:
             scripts.append(word)
@@ -357,9 +362,12 @@ def operands(name: str, words: Words) -> Operands:
     base = name.rsplit("/", 1)[-1]
     if base in NO_FILES:
         return Operands()
-    within = inner(words) if "/" not in name else None
-    if within:
-        return operands(within[0], within)
+    for _ in range(_MAX_RUNNERS):
+        within = inner(words) if "/" not in name else None
+        if not within:
+            break
+        name, words = within[0], within
+    base = name.rsplit("/", 1)[-1]
     taken = _taken(base, words)
     program = (words[0],) if "/" in name else ()
     return Operands((*program, *_in_options(words), *taken.reads), taken.writes)

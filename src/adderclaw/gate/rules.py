@@ -18,7 +18,7 @@ PRIMARY = {"Agent": "subagent_type", "Skill": "skill"}
 PRIMARY_FIELDS = frozenset({"command", "file_path", "path", "notebook_path", "url"})
 """Fields that a specifier of their own kind matches, never `field:value`."""
 
-_RULE = re.compile(r"([A-Za-z*?][\w*?.-]*)(?:\((.*)\))?", re.DOTALL)
+_RULE = r"(?s)([A-Za-z*?][\w*?.-]*)(?:\((.*)\))?"
 
 
 class Anchors(NamedTuple):
@@ -86,7 +86,7 @@ def parse_all(
 
 def parse(text: str, behaviour: Verdict, anchors: Anchors, aliases: Mapping[str, str] | None = None) -> Rule:
     """One rule; raises Invalid with the reason."""
-    match = _RULE.fullmatch(text.strip())
+    match = re.fullmatch(_RULE, text.strip())
     if match is None:
         raise Invalid("a rule is Tool or Tool(specifier)")
     tool = (aliases or {}).get(match[1], match[1])
@@ -165,6 +165,7 @@ def gitignore(pattern: str) -> str:
     body = pattern.strip("/") if folder_only else pattern.lstrip("/")
     anchored = pattern.startswith("/") or "/" in body
     segments = [segment for segment in body.split("/") if segment]
+    folder_only = folder_only and segments[-1:] != ["**"]
     if not segments:
         return ".*"
     out = "" if anchored else "(?:[^/]+/)*"

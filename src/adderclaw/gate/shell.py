@@ -259,7 +259,7 @@ def _bounded(folders: tuple[str, ...]) -> tuple[str, ...]:
 # ------------------------------------------------------------------ in
 
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_CONTROL = r"[\x00-\x08\x0b-\x1f\x7f]"
 
 
 def _unfit(text: str) -> str | None:
@@ -268,7 +268,7 @@ def _unfit(text: str) -> str | None:
         return "empty"
     if len(text) > MAX_CHARACTERS:
         return f"longer than {MAX_CHARACTERS:,} characters"
-    if _CONTROL.search(text):
+    if re.search(_CONTROL, text):
         return "control character"
     if not text.isascii():
         import unicodedata
@@ -316,6 +316,8 @@ class Compiler:
                     raise NotAPlan("cannot be parsed")
                 self.body.append(";")
             else:
+                if child.type not in NODES:
+                    raise NotAPlan(_reason(child))
                 if self.body and self.body[-1] != ";":
                     if "\n" not in apart:
                         raise NotAPlan("cannot be parsed")

@@ -5,7 +5,7 @@ Whatever becomes of a call, it leaves by one door: one result for the model, one
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from sqlite3 import Cursor
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from adderclaw import gate
 from adderclaw.errors import LimitError
 from adderclaw.gate.case import Case, Decision
 from adderclaw.kernel.session import Scene, Session
+from adderclaw.record import record
 from adderclaw.store import permissions, transcript
 from adderclaw.store.chain import ReceiptDraft, Status
 from adderclaw.tools import arguments_of, find, nearest
@@ -36,7 +37,7 @@ STOP_POLL = 0.25
 """Seconds between looks at the emergency stop while a tool runs."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Considered:
     """A call after everything that can be said of it without running it."""
 

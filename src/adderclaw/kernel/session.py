@@ -34,7 +34,7 @@ class Planning(NamedTuple):
     plan_approved: bool
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False)
 class Scene:
     """What a call is judged in: enough to explain a verdict without running anything."""
 
@@ -48,7 +48,7 @@ class Scene:
     """What holds a tool's children, as each receipt says."""
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False)
 class Session:
     config: Config
     scene: Scene

@@ -70,6 +70,9 @@ class Reliable:
             return response
         raise self._all_failed(failures)
 
+    async def count(self, request: ChatRequest) -> int | None:  # noqa: ARG002 - it has no such service
+        return None
+
     async def close(self) -> None:
         for member in self._members:
             await member.provider.close()

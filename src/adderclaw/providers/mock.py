@@ -114,6 +114,9 @@ class Mock:
         stop = "tool_use" if calls else "end"
         return ChatResponse(text, calls, step.usage, stop, model=request.model, provider=self._name)
 
+    async def count(self, request: ChatRequest) -> int | None:  # noqa: ARG002 - it has no such service
+        return None
+
     async def close(self) -> None:
         """Nothing is open."""
 

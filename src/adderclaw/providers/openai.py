@@ -107,6 +107,9 @@ class OpenAIChat:
             raw_provider_payload={"finish_reason": answer.finish or None, "status": reply.status},
         )
 
+    async def count(self, request: ChatRequest) -> int | None:  # noqa: ARG002 - it has no such service
+        return None
+
     async def close(self) -> None:
         await self.wire.close()
 

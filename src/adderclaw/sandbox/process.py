@@ -148,7 +148,7 @@ class _Child:
         self._mark = self._dog.mark()
         given = _memory_file(stdin) if stdin else DEVNULL
         try:
-            # No preexec_fn, so that the child is made by vfork: a tenth of what a fork of us would cost.
+            # No preexec_fn, so that the child is made by vfork, whose cost does not grow with our memory.
             self._process = Popen(
                 list(argv),
                 cwd=cwd,

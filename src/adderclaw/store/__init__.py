@@ -180,18 +180,31 @@ def _open_to_read(path: str) -> Store:
 
 
 def _connected_to_read(path: str) -> Store:
-    from urllib.parse import quote
-
-    connection = _connect(f"file:{quote(path)}?mode=ro", uri=True)
-    try:
-        missing = migrations.pending(connection.cursor(), path)
-    except BaseException:
-        connection.close()
-        raise
+    connection, missing = _looked_into(path, "mode=ro")
     if missing:
         connection.close()
         raise StoreError(f"{path} has not been set up by this version (it lacks {missing[0]}): run `adderclaw init`")
     return Store(path, connection, read_only=True)
+
+
+def _looked_into(path: str, how: str) -> tuple[sqlite3.Connection, list[str]]:
+    from urllib.parse import quote
+
+    connection = _connect(f"file:{quote(path)}?{how}", uri=True)
+    try:
+        return connection, migrations.pending(connection.cursor(), path)
+    except BaseException as error:
+        connection.close()
+        # Reading in WAL mode makes a -shm file. Where we may not, and nobody else is at work, none is needed.
+        closed = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+        if (
+            isinstance(error, sqlite3.Error)
+            and _primary(error) in closed
+            and how == "mode=ro"
+            and not os.path.exists(f"{path}-wal")
+        ):
+            return _looked_into(path, "mode=ro&immutable=1")
+        raise
 
 
 def _connect(name: str, *, uri: bool = False) -> sqlite3.Connection:

@@ -17,11 +17,6 @@ RESERVE = 256 * 1024
 _KEEP_SIZE = 1
 
 
-def key_beside(log_path: str) -> str:
-    """Where the key of a log lives unless somebody says otherwise."""
-    return os.path.join(os.path.dirname(log_path), "receipt.key")
-
-
 def open_log(path: str, flags: int) -> int:
     """A descriptor of the regular file itself; FileNotFoundError when there is none."""
     try:

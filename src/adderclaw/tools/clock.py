@@ -4,7 +4,7 @@ import os
 import time as system
 from typing import Any
 
-from adderclaw.decode import record
+from adderclaw.record import record
 from adderclaw.tools.specs import spec
 from adderclaw.types import Alias, Clock, Tool, ToolContext, ToolResult, Touch
 

@@ -7,7 +7,7 @@ import os
 from typing import Any, NamedTuple
 
 from adderclaw.config.schema import Config
-from adderclaw.decode import record
+from adderclaw.record import record
 from adderclaw.tools import paths, text
 from adderclaw.tools.paths import Old, answered
 from adderclaw.tools.specs import spec

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from adderclaw.decode import record
+from adderclaw.record import record
 from adderclaw.store import Store
 from adderclaw.tools.paths import shown
 from adderclaw.tools.specs import spec

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple
 
 from adderclaw.config.schema import Config
-from adderclaw.decode import record
+from adderclaw.record import record
 from adderclaw.tools import globs, paths
 from adderclaw.tools.files import missing
 from adderclaw.tools.paths import answered

@@ -8,9 +8,10 @@ from functools import lru_cache
 from typing import Annotated, Any
 
 from adderclaw.config.schema import Config
-from adderclaw.decode import Between, record
+from adderclaw.decode import Between
 from adderclaw.gate import shell as planner
 from adderclaw.gate.shell import Plan, Raw
+from adderclaw.record import record
 from adderclaw.sandbox import process, programs
 from adderclaw.sandbox.process import Finished
 from adderclaw.tools import paths

@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import Any, Literal, NamedTuple
 
 from adderclaw.config.schema import Config
-from adderclaw.decode import record
+from adderclaw.record import record
 from adderclaw.tools.paths import Refused, denied, shown
 from adderclaw.tools.specs import spec
 from adderclaw.types import Alias, HostFact, Tool, ToolContext, ToolResult, Touch, rejected

@@ -8,6 +8,7 @@ import typer
 
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir, group, print_json
 from adderclaw.config import Loaded, load, places, snapshot
+from adderclaw.credentials.redaction import visible
 from adderclaw.errors import ConfigError, Problem, StoreError, UsageError
 
 app = group("Validate, show and create configuration.")
@@ -26,7 +27,8 @@ def validate(
     """
     try:
         loaded = load(config_file=file)
-        _require_workspace(loaded)
+        if file is None:
+            _require_workspace(loaded)
     except ConfigError as error:
         if output_format == "json":
             print_json({"valid": False, "problems": [problem._asdict() for problem in error.problems]})
@@ -36,8 +38,8 @@ def validate(
         print_json({"valid": True, "files": loaded.files, "warnings": loaded.warnings})
         return
     for warning in loaded.warnings:
-        print(f"warning: {warning}")
-    print(f"valid: {', '.join(loaded.files) or 'no file, so that the built-in defaults count'}")
+        say(f"warning: {warning}")
+    say(f"valid: {', '.join(loaded.files) or 'no file, so that the built-in defaults count'}")
 
 
 def _require_workspace(loaded: Loaded) -> None:
@@ -72,17 +74,17 @@ def show(
 def _print_text(loaded: Loaded, shown: dict[str, Any], *, origin: bool) -> None:
     from adderclaw.config.layers import leaves
 
-    print(f"# workspace: {loaded.workspace} ({loaded.workspace_reason})")
-    print(f"# files: {', '.join(loaded.files) or 'none'}{'' if loaded.trusted else ' (the project is not trusted)'}")
+    say(f"# workspace: {loaded.workspace} ({loaded.workspace_reason})")
+    say(f"# files: {', '.join(loaded.files) or 'none'}{'' if loaded.trusted else ' (the project is not trusted)'}")
     for warning in loaded.warnings:
-        print(f"# warning: {warning}")
+        say(f"# warning: {warning}")
     for leaf in leaves(shown):
         key = ".".join(part if part.replace("-", "_").isidentifier() else json.dumps(part) for part in leaf.path)
         source = f"  # {loaded.origins.get(leaf.key, 'default')}" if origin else ""
         if leaf.value is None:
-            print(f"# {key} is not set{source}")
+            say(f"# {key} is not set{source}")
         else:
-            print(f"{key} = {json.dumps(leaf.value, ensure_ascii=False)}{source}")
+            say(f"{key} = {json.dumps(leaf.value, ensure_ascii=False)}{source}")
 
 
 @app.command()
@@ -103,7 +105,7 @@ def init(
         raise UsageError(f"{path} is there already and stays as it is; give another path") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None
-    print(f"wrote {path}; what it loosens counts after `adderclaw trust`")
+    say(f"wrote {path}; what it loosens counts after `adderclaw trust`")
 
 
 @app.command()
@@ -124,7 +126,7 @@ def reload(config: ConfigFile = None) -> None:
             settings.import_effective(cursor, snapshot(loaded), replace_operators_own=True)
     finally:
         store.close()
-    print(f"the settings in {path} are those of {', '.join(loaded.files) or 'the built-in defaults'} again")
+    say(f"the settings in {path} are those of {', '.join(loaded.files) or 'the built-in defaults'} again")
 
 
 @app.command()
@@ -145,3 +147,8 @@ def path() -> None:
     Example: $EDITOR "$(adderclaw config path)"
     """
     print(os.path.join(places.home(), "config.toml"))
+
+
+def say(line: str) -> None:
+    """A line that may hold a path or a file's words: it must not steer the terminal."""
+    print(visible(line, keep_newlines=False))

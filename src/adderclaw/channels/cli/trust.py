@@ -58,7 +58,7 @@ def _list(*, as_json: bool) -> None:
         return
     for row in rows:
         state = "trusted" if row["current"] else "changed since, so no longer trusted"
-        print(visible(f"{row['project']}  {row.get('sha256')}  {row.get('trusted_at')}  {state}", keep_newlines=False))
+        say(f"{row['project']}  {row.get('sha256')}  {row.get('trusted_at')}  {state}")
     if not rows:
         print("no project is trusted")
 
@@ -75,7 +75,7 @@ def _revoke(project: str, *, as_json: bool) -> None:
     if as_json:
         print_json({"project": project, "revoked": revoked})
     else:
-        print(f"{project} {'is no longer trusted' if revoked else 'was not trusted'}")
+        say(f"{project} {'is no longer trusted' if revoked else 'was not trusted'}")
 
 
 def _record(project: str, *, as_json: bool) -> None:
@@ -87,13 +87,13 @@ def _record(project: str, *, as_json: bool) -> None:
         print_json({"project": project, "trusted": bool(found.files), "sha256": found.sha256, "files": found.files})
         return
     if not found.files:
-        print(f"{project} has no configuration files: there is nothing to trust")
+        say(f"{project} has no configuration files: there is nothing to trust")
         return
     for name, sha256 in found.files.items():
-        print(f"{sha256}  {name}")
+        say(f"{sha256}  {name}")
     for warning in ignored:
-        print(f"until now: {warning}")
-    print(f"trusted: {project} ({found.sha256})")
+        say(f"until now: {warning}")
+    say(f"trusted: {project} ({found.sha256})")
 
 
 def _ignored(project: str) -> tuple[str, ...]:
@@ -102,3 +102,8 @@ def _ignored(project: str) -> tuple[str, ...]:
         return load(workspace=project).warnings
     except ConfigError as error:
         return tuple(map(str, error.problems))
+
+
+def say(line: str) -> None:
+    """A line that may hold a path or a file's words: it must not steer the terminal."""
+    print(visible(line, keep_newlines=False))

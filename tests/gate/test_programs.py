@@ -1,0 +1,277 @@
+"""The built-in list: every program of the seeds, and what makes one of them high risk."""
+
+from typing import Any
+
+import pytest
+
+from adderclaw.gate.allowlist import PROGRAMS
+from adderclaw.gate.case import Decision
+from adderclaw.gate.programs import Operands, inner, objection, operands
+
+LISTED = """ls pwd cd cat head tail find grep mkdir cp git node npm npx tsc esbuild vite jest vitest playwright echo
+which go make python3 pytest"""
+
+
+@pytest.mark.parametrize("name", LISTED.split())
+def test_the_seeds_programs_are_listed(name: str) -> None:
+    assert name in PROGRAMS
+
+
+HIGH = [
+    "terraform plan",
+    "docker ps",
+    "curl http://x",
+    "perl x.pl",
+    "bash x.sh",
+    "sh -c ls",
+    "tar xf x",
+    "xargs cat",
+    "sudo ls",
+    "awk 1 x",
+    "find . -exec ls {} +",
+    "find . -delete",
+    "find . -fprintf x y",
+    "find . -ok ls",
+    "sort -o x y",
+    "sort -no x y",
+    "sort --outp=x y",
+    "sort --compress-program=x y",
+    "rg --pre x y",
+    "git push",
+    "git push origin main",
+    "git -c core.pager=x log",
+    "git -ccore.pager=x log",
+    "git --exec-path=/x log",
+    "git --git-dir=x log",
+    "git config core.hooksPath x",
+    "git config --global x y",
+    "git fetch --upload-pack=x",
+    "git fetch --upl x",
+    "git clone -c a=b x",
+    "git clone -u x y",
+    "git clone ext::x",
+    "git fetch ext::x",
+    "git grep -Oless x",
+    "git grep --open-files-in-pager x",
+    "git diff --ext-diff",
+    "git log --output=x",
+    "git rebase -i main",
+    "git rebase --exec ls",
+    "git rebase -x ls",
+    "git bisect run x",
+    "git submodule foreach ls",
+    "git filter-branch",
+    "git remote add x y",
+    "git daemon",
+    "git",
+    "npm publish",
+    "npm exec x",
+    "npm x y",
+    "npm install git+ssh://x",
+    "npm install https://x/y.tgz",
+    "npm run x --script-shell=y",
+    "npm install -g x",
+    "npm config set x y",
+    "npx some-package",
+    "npx -y tsc",
+    "npx -p x tsc",
+    "npx -c ls",
+    "node -e 1",
+    "node --eval 1",
+    "node -p 1",
+    "node -r ./x y.js",
+    "node --require=./x y.js",
+    "node",
+    "node -",
+    "node /dev/stdin",
+    "python3 -c 1",
+    "python3 -Ic 1",
+    "python3",
+    "python3 -",
+    "python3 /dev/stdin",
+    "python3 -m http.server",
+    "python3 -m timeit x",
+    "python3 -m pip install --target=x y",
+    "python3 -i x.py",
+    "pip install git+https://x",
+    "pip install -i http://x y",
+    "pip download x",
+    "uv tool run x",
+    "uv run terraform",
+    "uv run bash -c ls",
+    "uv publish",
+    "make SHELL=/x",
+    "make CC=x all",
+    "make --eval=x",
+    "make -f -",
+    "make -f /dev/stdin",
+    "go run x@latest",
+    "go test -exec x",
+    "go build -toolexec=x",
+    "go build --toolexec x",
+    "go env -w X=y",
+    "go install x",
+    "go get x",
+    "go generate",
+    "sed -n e x",
+    "sed s/a/b/e x",
+    "sed 's/a/b/w f' x",
+    "sed 'w f' x",
+    "sed '1e ls' x",
+    "sed -f s x",
+    "sed -s -e p -e 'r /x' y",
+    "env A=1 ls",
+    "env -i ls",
+    "env -S ls",
+    "timeout 5 terraform plan",
+    "timeout ls",
+    "nice bash",
+    "nohup",
+    "./ls",
+    "/tmp/ls",
+    "absent",
+    "ls; absent",
+    "ls | terraform",
+    "ls && ./x",
+]
+
+
+@pytest.mark.parametrize("command", HIGH)
+def test_high(judge: Any, command: str) -> None:
+    decision: Decision = judge("Bash", command=command, policy={"workspace_only": False, "forbidden_commands": ()})
+    assert (decision.verdict, decision.risk) == ("deny", "high"), decision.reason
+
+
+MEDIUM = [
+    "ls -la",
+    "/bin/ls",
+    "cat a b",
+    "grep -rn x src",
+    "find . -name x -type f",
+    "find src -newer x",
+    "sort -rn x",
+    "git status",
+    "git --no-pager log --oneline -5",
+    "git -C sub diff",
+    "git diff --stat HEAD~1",
+    "git add -A",
+    "git commit -m x",
+    "git commit -am 'x y'",
+    "git checkout -b x",
+    "git config --get user.name",
+    "git remote -v",
+    "git stash",
+    "npm install",
+    "npm install left-pad",
+    "npm ci",
+    "npm test",
+    "npm run build -- --prefix x",
+    "npx tsc --noEmit",
+    "node x.js --eval",
+    "node --test",
+    "python3 x.py -c 1",
+    "python3 -m pytest -q",
+    "python3 -u -W error x.py",
+    "python3 -m pip install requests",
+    "pytest -k x",
+    "pip install -r requirements.txt",
+    "uv run pytest",
+    "uv sync",
+    "make test",
+    "make -C sub all",
+    "go build ./...",
+    "go test -v ./...",
+    "go run ./cmd/x",
+    "sed -n 1,5p x",
+    "sed 's/a/b/g' x",
+    "sed -i 's|a|b|' x",
+    "sed -n '/a/,/b/p;5q' x",
+    "timeout 30 pytest",
+    "nice -n 5 make",
+    "env",
+    "mkdir -p a/b",
+    "cp a b",
+    "echo hi > x",
+    "cd sub && ls | wc -l",
+    "! test -f x",
+]
+
+
+@pytest.mark.parametrize("command", MEDIUM)
+def test_medium(judge: Any, command: str) -> None:
+    decision: Decision = judge("Bash", command=command)
+    assert (decision.verdict, decision.risk) == ("ask", "medium"), decision.reason
+
+
+@pytest.mark.parametrize(
+    ("entry", "command", "risk"),
+    [
+        ("terraform", "terraform plan", "medium"),
+        ("terraform", "timeout 5 terraform plan", "medium"),
+        ("terraform", "./terraform plan", "high"),
+        ("terraform", "/tmp/terraform plan", "high"),
+        ("terraform", "/usr/bin/terraform plan", "medium"),
+        ("/usr/bin/terraform", "terraform plan", "medium"),
+        ("/usr/bin/terraform", "/tmp/terraform plan", "high"),
+        ("terraform", "terraform plan; docker ps", "high"),
+        ("terraform", "terraform2", "high"),
+        ("terraform plan", "terraform plan -out x", "medium"),
+        ("terraform plan", "terraform apply", "high"),
+        ("terraform plan", "terraform 'plan x'", "high"),
+        ("terraform plan", "terraform -x plan", "high"),
+        ("git push", "git push origin", "medium"),
+        ("git push", "git -C sub push", "medium"),
+        ("git push", "git -c x=y push", "high"),
+        ("git push", "git config x y", "high"),
+        ("./run.sh", "./run.sh a", "medium"),
+        ("./run.sh", "run.sh", "high"),
+        ("./run.sh", "sub/run.sh", "high"),
+        ("bash", "bash -c ls", "medium"),
+        ("absent", "absent", "high"),
+    ],
+)
+def test_the_operators_list(judge: Any, entry: str, command: str, risk: str) -> None:
+    policy = {"allowed_commands": (entry,), "workspace_only": False}
+    assert judge("Bash", command=command, policy=policy).risk == risk
+
+
+def test_wrappers() -> None:
+    assert inner(("timeout", "-k", "1", "5s", "ls", "-l")) == ("ls", "-l")
+    assert inner(("timeout", "--weird", "5", "ls")) is None
+    assert inner(("env", "A=1", "ls")) is None
+    assert inner(("ls",)) is None
+    assert objection("timeout", ("timeout", "5", "ls")) is None
+
+
+@pytest.mark.parametrize(
+    ("command", "reads", "writes"),
+    [
+        ("cat a b", ("a", "b"), ()),
+        ("cat -- -x", ("-x",), ()),
+        ("grep x a", ("a",), ()),
+        ("grep -e x a", ("a",), ()),
+        ("grep -A 3 x a", ("a",), ()),
+        ("head -n 5 a", ("a",), ()),
+        ("find a b -name x", ("a", "b"), ()),
+        ("find -name x", (".",), ()),
+        ("cp a b", ("a",), ("b", "b/a")),
+        ("cp a/x b/", ("a/x",), ("b/", "b/x")),
+        ("mv a b", ("a",), ("b", "b/a", "a")),
+        ("cp -t d a b", ("a", "b"), ("d", "d/a", "d/b")),
+        ("rm -rf a", (), ("a",)),
+        ("tee a", (), ("a",)),
+        ("uniq a b", ("a",), ("b",)),
+        ("chmod +x a", (), ("a",)),
+        ("sed -i s/a/b/ f", (), ("f",)),
+        ("sed s/a/b/ f", ("f",), ()),
+        ("dd if=a of=b", ("a",), ("b",)),
+        ("x --file=/a -C/b ../c d", ("/a", "/b", "../c"), ()),
+        ("echo /a ../b", (), ()),
+        ("timeout 5 cat a", ("a",), ()),
+        ("git commit -m /a", (), ()),
+        ("git -C sub diff", ("sub",), ()),
+    ],
+)
+def test_operands(command: str, reads: tuple[str, ...], writes: tuple[str, ...]) -> None:
+    words = tuple(command.split())
+    assert operands(words[0], words) == Operands(reads, writes)

@@ -1,0 +1,387 @@
+"""Shell text: what is a plan and what is raw, and that bash sees in the plan what it sees in the text."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from adderclaw.gate import shell
+from adderclaw.gate.loose import every_word, statements
+from adderclaw.gate.shell import Plan, Raw, plan, render, simples
+
+
+def found(name: str) -> str | None:
+    return None if "/" in name or name == "absent" else f"/usr/bin/{name}"
+
+
+RAW = [
+    ("", "empty"),
+    (" \n\t ", "empty"),
+    ("ls\0", "control character"),
+    ("ls\r", "control character"),
+    ("ls\r\nls", "control character"),
+    ("ls\x1b[2J", "control character"),
+    ("ls\x7f", "control character"),
+    ("ls\u0085", "invisible"),
+    ("ls\u202e x", "invisible"),
+    ("l\u200bs", "invisible"),
+    ("ls\u00a0x", "invisible"),
+    ("ls\u2028x", "invisible"),
+    ("ls \U000e0041", "invisible"),
+    ("ls\ufeff", "invisible"),
+    ("echo " + "a" * 10_000, "longer"),
+    ("(" * 3000 + "ls" + ")" * 3000, ""),
+    ("ls (", "cannot be parsed"),
+    ("ls 'x", "cannot be parsed"),
+    ('ls "x', "cannot be parsed"),
+    ("ls \\", ""),
+    ("; ls", "cannot be parsed"),
+    ("ls ;; ls", ""),
+    ("ls && ", "cannot be parsed"),
+    ("ls |", "cannot be parsed"),
+    ("ls\n&& ls", "cannot be parsed"),
+    ("echo $x", "variable expansion"),
+    ('echo "$x"', "variable expansion"),
+    ("echo ${x}", "variable expansion"),
+    ('echo "a${x}b"', "variable expansion"),
+    ("echo $1", "variable expansion"),
+    ("echo $@", "variable expansion"),
+    ("echo $(ls)", "command substitution"),
+    ('echo "$(ls)"', "command substitution"),
+    ("echo `ls`", "command substitution"),
+    ('echo "`ls`"', "command substitution"),
+    ("$(echo ls)", "command substitution"),
+    ("echo $((1+1))", "arithmetic expansion"),
+    ("echo $'a'", "$'…' quoting"),
+    ('echo $"a"', ""),
+    ("cat <(ls)", "process substitution"),
+    ("ls >(cat)", "process substitution"),
+    ("echo *", "glob"),
+    ("echo a?", "glob"),
+    ("echo [ab]", "glob"),
+    ("echo a'b'*", "glob"),
+    ("echo {a,b}", "brace expansion"),
+    ("echo {1..3}", "brace expansion"),
+    ("echo a{b,'c'}d", "brace expansion"),
+    ("echo ~", "tilde expansion"),
+    ("echo ~/x", "tilde expansion"),
+    ("echo ~root", "tilde expansion"),
+    ("echo a=~/x", "tilde expansion"),
+    ("echo a:~", "tilde expansion"),
+    ("ls > ~/x", "tilde expansion"),
+    ("echo !x", "history expansion"),
+    ("echo a!b", "history expansion"),
+    ("!ls", ""),
+    ("# hi", "comment"),
+    ("ls # hi", "comment"),
+    ("ls\n# hi\nls", "comment"),
+    ("ls &", "background job"),
+    ("ls & ls", "background job"),
+    ("cat <<EOF\nx\nEOF", "here-document"),
+    ("cat <<'EOF'\nx\nEOF", "here-document"),
+    ("cat <<< x", "here-string"),
+    ("A=1", "assignment"),
+    ("A=1 ls", "assignment"),
+    ("export A=1", "assignment"),
+    ("a[0]=1", ""),
+    ("if true; then ls; fi", "control flow"),
+    ("for i in a; do ls; done", "control flow"),
+    ("while true; do ls; done", "control flow"),
+    ("case a in a) ls;; esac", "control flow"),
+    ("(ls)", "subshell"),
+    ("{ ls; }", "group"),
+    ("f() { ls; }", "function"),
+    ("[ -f x ]", "[ ]"),
+    ("[[ -f x ]]", "[ ]"),
+    ("time ls", "reserved word"),
+    ("then", "reserved word"),
+    ("coproc ls", "reserved word"),
+    ("eval ls", "builtin eval"),
+    ("exec ls", "builtin exec"),
+    ("source x", "builtin source"),
+    (". x", "builtin ."),
+    ("command ls", "builtin command"),
+    ("builtin echo", "builtin builtin"),
+    ("alias a=b", "builtin alias"),
+    ("trap ls EXIT", "builtin trap"),
+    ("set -e", "builtin set"),
+    ("unset x", "assignment"),
+    ("kill 1", "builtin kill"),
+    ("'eval' ls", "builtin eval"),
+    ("e\\val ls", "builtin eval"),
+    ("mapfile -C x", "builtin mapfile"),
+    ("printf -v 'a[$(id)]' x", "printf with an option"),
+    ("printf -va x", "printf with an option"),
+    ("test -v 'a[$(id)]'", "of a variable"),
+    ("test a -o -v 'a[$(id)]'", "of a variable"),
+    ("'[' -v 'a[$(id)]' ']'", "of a variable"),
+    ("cd", "cd to a place"),
+    ("cd -", "cd to a place"),
+    ("cd a b", "cd to a place"),
+    ("cd ''", "cd to a place"),
+    ("echo a\\\nb", ""),
+    ("ec\\\nho a", ""),
+    ("echo > f a", "words after a redirect"),
+    ("> f", "redirect without a command"),
+    ("ls 3> f", "further descriptor"),
+    ("ls 12> f", "further descriptor"),
+    ("ls {fd}> f", "further descriptor"),
+    ("ls 2>&-", ""),
+    ("ls <&3", ""),
+    ("ls >& f", ""),
+    ("ls <> f", ""),
+    ("ls > ''", "empty name"),
+    ("ls > $x", "variable expansion"),
+    ("ls > *", "glob"),
+    ("'' x", "empty program"),
+    ("ls | ! ls", "cannot be parsed"),
+    ("! ! ls", ""),
+]
+
+
+@pytest.mark.parametrize(("text", "reason"), RAW)
+def test_raw(text: str, reason: str) -> None:
+    raw = plan(text, found)
+    assert isinstance(raw, Raw)
+    assert raw.reason
+    assert reason in raw.reason
+
+
+PLANS = [
+    ("ls", "'/usr/bin/ls'"),
+    ("ls -la a", "'/usr/bin/ls' '-la' 'a'"),
+    ("  ls  ", "'/usr/bin/ls'"),
+    ("ls;", "'/usr/bin/ls'"),
+    ("ls\nls a\n", "'/usr/bin/ls' ; '/usr/bin/ls' 'a'"),
+    ("a && b || c; d", "'/usr/bin/a' && '/usr/bin/b' || '/usr/bin/c' ; '/usr/bin/d'"),
+    ("a | b |& c", "'/usr/bin/a' | '/usr/bin/b' |& '/usr/bin/c'"),
+    ("! a | b", "! '/usr/bin/a' | '/usr/bin/b'"),
+    ("a &&\n b", "'/usr/bin/a' && '/usr/bin/b'"),
+    ("a |\n\n b", "'/usr/bin/a' | '/usr/bin/b'"),
+    ("a \\\n  b", "'/usr/bin/a' 'b'"),
+    ("a | b > x", "'/usr/bin/a' | '/usr/bin/b' >'x'"),
+    ("a && b > x", "'/usr/bin/a' && '/usr/bin/b' >'x'"),
+    ("> x a b", "'/usr/bin/a' 'b' >'x'"),
+    ("a >> x 2>&1 < y", "'/usr/bin/a' >>'x' 2>&1 <'y'"),
+    ("a &> x", "'/usr/bin/a' &>'x'"),
+    ("a 2> /dev/null", "'/usr/bin/a' 2>'/dev/null'"),
+    ("a >&2", "'/usr/bin/a' >&2"),
+    ("echo a'b'\"c\"d", "echo 'abcd'"),
+    ("ec\\ho \\a\\ b", "echo 'a b'"),
+    ("echo ''", "echo ''"),
+    ('echo "it\'s"', "echo 'it'\\''s'"),
+    ('echo "a\\"b\\$c\\`d\\\\e\\f"', "echo 'a\"b$c`d\\e\\f'"),
+    ('echo "a\nb"', "echo 'a\nb'"),
+    ('echo "a\\\nb"', "echo 'ab'"),
+    ("echo '$x `y` *'", "echo '$x `y` *'"),
+    ('grep "x$" f', "'/usr/bin/grep' 'x$' 'f'"),
+    ("echo \\$x \\* \\~", "echo '$x' '*' '~'"),
+    ("echo a~ a#b =x HEAD~1 @{u} {}", "echo 'a~' 'a#b' '=x' 'HEAD~1' '@{u}' '{}'"),
+    ("find . ! -name x", "'/usr/bin/find' '.' '!' '-name' 'x'"),
+    ("absent x", "'absent' 'x'"),
+    ("./run.sh a", "'./run.sh' 'a'"),
+    ("cd a && pwd", "cd 'a' && pwd"),
+    ("echo é", "echo 'é'"),
+    ("a A=1", "'/usr/bin/a' 'A=1'"),
+]
+
+
+@pytest.mark.parametrize(("text", "rendered"), PLANS)
+def test_plans(text: str, rendered: str) -> None:
+    made = plan(text, found)
+    assert isinstance(made, Plan), made
+    assert render(made) == rendered
+
+
+def test_what_is_shown_is_escaped_and_whole() -> None:
+    raw = plan("ls\u202e\x1b[2J\r$x\nls", found)
+    assert raw.shown == "ls\\u{202e}\\u{1b}[2J\\u{d}$x\nls"
+    made = plan('git   commit -m "a  b"; ls>x', found)
+    assert made.shown == "git commit -m 'a  b'; ls >x"
+
+
+def test_names_and_programs() -> None:
+    def resolve(name: str) -> str | None:
+        return {"git": "/usr/bin/git", "/bin/git": "/bin/git", "ls": "/opt/x/ls"}.get(name)
+
+    made = plan("git; /usr/bin/git; /bin/git; /opt/x/ls; /tmp/git; ./git; absent", resolve)
+    assert isinstance(made, Plan)
+    assert [(simple.name, simple.program) for simple in simples(made)] == [
+        ("git", "/usr/bin/git"),
+        ("git", "/usr/bin/git"),
+        ("git", "/bin/git"),
+        ("ls", "/opt/x/ls"),
+        ("/tmp/git", "/tmp/git"),
+        ("./git", "./git"),
+        ("absent", ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "literal", "programs"),
+    [
+        ("ls $x", True, {"ls"}),
+        ("if true; then ls; fi", True, {"true", "ls"}),
+        ("$x", False, set[str]()),
+        ("ls; $(x) y", False, {"ls", "x"}),
+        ("'l's *", True, {"ls"}),
+        ("l* x", False, set[str]()),
+        ("eval x", False, set[str]()),
+        ("ls (", False, {"ls"}),
+        ("ls\0", False, set[str]()),
+    ],
+)
+def test_programs_of_raw_bash(text: str, literal: bool, programs: set[str]) -> None:
+    raw = plan(text, found)
+    assert isinstance(raw, Raw)
+    assert raw.literal is literal
+    assert programs <= set(raw.programs)
+
+
+def test_loose_reading() -> None:
+    assert statements("a 'b c' | d; e && f\ng") == [[["a", "b c"], ["d"]], [["e"]], [["f"]], [["g"]]]
+    assert statements("if x; then y; fi") == [[["x"]], [["y"]]]
+    words = every_word('bash -c "sh -c \'r\\m \\"x\\"\'" $(cat y)')
+    assert {"bash", "sh", "rm", "cat", "y"} <= set(words)
+    assert {"a", "b"} <= set(every_word("'a b")), "an open quote hides nothing"
+
+
+def test_a_chain_of_directories_is_bounded() -> None:
+    made = plan("; ".join(f"cd d{n}" for n in range(12)) + "; cat x", found)
+    assert isinstance(made, Plan)
+    assert "/x" in shell.paths_of(made, "/ws").reads
+
+
+# ------------------------------------------------------------------ what bash sees
+
+BASH = "/bin/bash"
+SHIM = """#!/bin/bash
+printf '%s\\0' "${0##*/}" "$#" "$@" >> "$LOG"
+printf 'x\\n'
+exit STATUS
+"""
+
+type Texts = st.SearchStrategy[str]
+
+INSIDE_DOUBLE = [*"ab '*?~!#&|;<>(){}\n$", "\\$", "\\`", '\\"', "\\\\", "\\a", "\\\n"]
+SOUP = [*"ab'\"\\\n><&|;!12{}()$`#~*= ", "good ", "good ", " bad ", "echo ", " 2>", "&&", "||", " a", "''"]
+
+
+def several(part: Texts, least: int, most: int) -> Texts:
+    return st.lists(part, min_size=least, max_size=most).map("".join)
+
+
+def enclosed(mark: str, part: Texts) -> Texts:
+    return part.map(lambda text: mark + text + mark)
+
+
+def in_a_row(*parts: Texts) -> Texts:
+    return st.tuples(*parts).map("".join)
+
+
+bare = st.text("ab1-=.:,@%+^_é/~#{}!]", min_size=1, max_size=4)
+escaped = st.sampled_from(list("ab \t$`\"'\\*?[]{}~!#&|;<>()=")).map(lambda char: "\\" + char)
+single = enclosed("'", st.text('ab $`"\\*?~!#&|;<>(){}\n', max_size=4))
+double = enclosed('"', several(st.sampled_from(INSIDE_DOUBLE), 0, 5))
+word = several(st.one_of(bare, bare, escaped, single, double), 1, 3)
+blank = st.sampled_from([" ", " ", "  ", "\t", " \\\n ", " \\\n"])
+file_name = in_a_row(st.sampled_from(["", " "]), st.text("abc", min_size=1, max_size=2))
+to_file = in_a_row(st.sampled_from([">", ">>", "2>", "1>", "&>", "&>>", ">|"]), file_name)
+redirect = st.one_of(to_file, st.sampled_from(["2>&1", ">&2", "1>&2"]))
+program = st.sampled_from(["good", "good", "bad", "echo", "true", "false", "'good'", "g\\ood", 'b"ad"'])
+simple = in_a_row(
+    st.sampled_from(["", "", "", "! "]),
+    program,
+    several(in_a_row(blank, word), 0, 3),
+    several(in_a_row(st.one_of(blank, st.just("")), redirect), 0, 2),
+)
+operator = st.sampled_from([" && ", "&&", " || ", "; ", ";", "\n", " | ", "|", " |& ", " &&\n", " |\n "])
+script = in_a_row(simple, several(in_a_row(operator, simple), 0, 3))
+soup = several(st.sampled_from(SOUP), 2, 12).map(lambda text: "good " + text)
+
+
+@pytest.fixture(scope="module")
+def shims(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bin")
+    for name, status in (("good", "0"), ("bad", "1")):
+        (folder / name).write_text(SHIM.replace("STATUS", status))
+        (folder / name).chmod(0o755)
+    return folder
+
+
+def observed(text: str, shims: Path, place: Path) -> tuple[list[bytes], list[str], int]:
+    """The calls that bash made, the files that it left, and its exit status."""
+    shutil.rmtree(place, ignore_errors=True)
+    (place / "work").mkdir(parents=True)
+    log = place / "log"
+    log.touch()
+    environment = {"PATH": str(shims), "LC_ALL": "C.UTF-8", "LOG": str(log), "HOME": str(place)}
+    done = subprocess.run(
+        [BASH, "--norc", "--noprofile", "-c", text],
+        cwd=place / "work",
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=20,
+        check=False,
+    )
+    return _calls(log.read_bytes()), sorted(os.listdir(place / "work")), done.returncode
+
+
+def _calls(log: bytes) -> list[bytes]:
+    """Each call once, sorted: the parts of a pipeline run at the same time."""
+    fields = log.split(b"\0")[:-1]
+    calls: list[bytes] = []
+    while fields:
+        count = int(fields[1])
+        calls.append(b"\0".join(fields[: count + 2]))
+        fields = fields[count + 2 :]
+    return sorted(calls)
+
+
+def check_same(text: str, shims: Path) -> None:
+    def resolve(name: str) -> str | None:
+        return str(shims / name) if name in ("good", "bad") else None
+
+    made = plan(text, resolve)
+    assume(isinstance(made, Plan))
+    assert isinstance(made, Plan)
+    assume(all(part.program for part in simples(made)))
+    first = observed(text, shims, shims.parent / "first")
+    second = observed(render(made), shims, shims.parent / "second")
+    assert first == second, render(made)
+    ours = [part.words for part in simples(made) if part.name in ("good", "bad")]
+    argv = {b"\0".join([w[0].encode(), str(len(w) - 1).encode(), *(x.encode() for x in w[1:])]) for w in ours}
+    assert set(first[0]) <= argv, "bash called something that the plan does not name"
+
+
+checks = [HealthCheck.filter_too_much, HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+
+
+@pytest.mark.skipif(not os.access(BASH, os.X_OK), reason="bash is not installed")
+@settings(max_examples=200, deadline=None, suppress_health_check=checks)
+@given(text=script)
+def test_bash_sees_the_plan_as_it_sees_the_text(text: str, shims: Path) -> None:
+    check_same(text, shims)
+
+
+@pytest.mark.skipif(not os.access(BASH, os.X_OK), reason="bash is not installed")
+@settings(max_examples=200, deadline=None, suppress_health_check=checks)
+@given(text=soup)
+def test_bash_sees_accepted_soup_as_we_do(text: str, shims: Path) -> None:
+    check_same(text, shims)
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=st.one_of(script, soup, st.text(max_size=60)))
+def test_any_text_gives_a_plan_or_raw(text: str) -> None:
+    made = plan(text, found)
+    assert made.text == text
+    if isinstance(made, Plan):
+        again = plan(render(made), lambda name: name if name.startswith("/") else found(name))
+        assert isinstance(again, Plan)
+        assert [part.words[1:] for part in simples(again)] == [part.words[1:] for part in simples(made)]
