@@ -194,9 +194,10 @@ def machine() -> dict[str, str]:
     )
     return {
         "cpu": f"{os.cpu_count()} × {model}",
-        "system": f"{platform.system()} {platform.release()}",
+        "system": f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}",
         "python": platform.python_version(),
         "load": f"{os.getloadavg()[0]:.1f}",
+        "niceness": str(os.nice(0)),
     }
 
 
@@ -223,7 +224,7 @@ def table(results: dict[str, Any]) -> str:
         "",
         f"Measured {results['when']}: {results['rounds']} rounds of N = {calls} tool calls, the programs in turn; "
         f"medians, but of memory the highest seen. {what['cpu']}, {what['system']}, Python {what['python']}; "
-        f"load average {what['load']} before the run.",
+        f"load average {what['load']} before the run, niceness {what['niceness']}.",
     ]
     return "\n".join(lines)
 

@@ -12,7 +12,7 @@ from tests.program import Cli, Soak, soak_of
 REQUIRE_ALL = os.environ.get("ADDERCLAW_REQUIRE_ALL", "") not in ("", "0")
 """Set in CI: a test that skips because this machine lacks a part is then a failure."""
 
-OPERATORS_OWN = ("ADDERCLAW_", "AGENT_SDLC_", "SDLC_", "OPENAI_", "ANTHROPIC_", "GEMINI_", "XDG_")
+OPERATORS_OWN = ("ADDERCLAW_", "AGENT_SDLC_", "SDLC_", "OPENAI_", "ANTHROPIC_", "GEMINI_", "GOOGLE_", "XDG_")
 """Variables of whoever runs the tests that must not reach a test."""
 
 

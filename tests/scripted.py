@@ -87,7 +87,15 @@ class Request(NamedTuple):
 class ScriptedModel:
     """Serves in threads of its own; safe to use from any thread."""
 
-    def __init__(self, steps: Sequence[Mapping[str, object]] = (), *, port: int = 0) -> None:
+    def __init__(
+        self,
+        steps: Sequence[Mapping[str, object]] = (),
+        *,
+        port: int = 0,
+        aside: Mapping[str, Mapping[str, object]] | None = None,
+    ) -> None:
+        self._aside = {mark.encode(): cast(Step, step) for mark, step in (aside or {}).items()}
+        """Steps out of turn: played whenever a request holds the mark, as often as that happens."""
         self.requests: list[Request] = []
         """Those that played a step, in order."""
         self.others: list[Request] = []
@@ -170,6 +178,9 @@ class ScriptedModel:
             return True
         with self._lock:
             self.requests.append(request)
+            for mark, step in self._aside.items():
+                if mark in request.body:
+                    return self._play(connection, step, request)
             if self._played == len(self._steps):
                 self.complaints.append(f"request {len(self.requests)} came after the last of {self._played} steps")
                 connection.sendall(_plain(400, "application/json", b'{"error":{"message":"the script is exhausted"}}'))

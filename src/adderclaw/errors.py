@@ -106,6 +106,9 @@ class ProviderError(AdderClawError):
         self.provider = provider
         self.status = status
         self.retry_after = retry_after
+        self.request_hash = ""
+        """Which request it was, and how often it was tried: the kernel fills these in."""
+        self.attempts = 0
 
     @property
     def retryable(self) -> bool:

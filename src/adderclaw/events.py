@@ -130,6 +130,16 @@ class LimitReached(TypedDict):
     reason: str
 
 
+class ContextCompacted(TypedDict):
+    event_type: Literal["context_compacted"]
+    trigger: str
+    from_sequence: int
+    to_sequence: int
+    bytes_before: int
+    bytes_after: int
+    how: str
+
+
 class Warned(TypedDict):
     event_type: Literal["warning"]
     message: str
@@ -208,6 +218,7 @@ class LlmResponseReceived(TypedDict):
     latency_ms: float
     input_tokens: int
     output_tokens: int
+    cost: float | None
     stop_reason: str
     tool_calls: int
     text: str
@@ -277,6 +288,7 @@ class RunFinished(TypedDict):
     steps: int
     tool_calls: int
     usage: Json
+    cost: float | None
     reason: str
 
 
@@ -331,6 +343,7 @@ type Body = (
     | EstopTriggered
     | LoopWarning
     | LimitReached
+    | ContextCompacted
     | Warned
     | RunStarted
     | SkillCatalogLoaded

@@ -5,22 +5,42 @@ import sys
 from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adderclaw import __version__, config, gate, providers, tools
+from adderclaw.config.catalog import Prices
 from adderclaw.config.schema import Config
 from adderclaw.credentials.redaction import Secrets
-from adderclaw.errors import EXIT_CODES, AdderClawError, UsageError
+from adderclaw.credentials.sources import Sources
+from adderclaw.errors import EXIT_CODES, AdderClawError, ProviderError, UsageError
 from adderclaw.events import Bus
 from adderclaw.kernel import prompt, resume
 from adderclaw.kernel.clock import SystemClock, random_ids
-from adderclaw.kernel.limits import Budget, LoopDetector
+from adderclaw.kernel.limits import Budget, LoopDetector, Pace
 from adderclaw.kernel.session import Planning, Scene, Session, TurnResult
 from adderclaw.record import record
 from adderclaw.sinks import database, jsonl, log
 from adderclaw.store import Store, memory, runs, settings, transcript
 from adderclaw.store.ledger import Ledger
-from adderclaw.types import Clock, Ids, Json, Operator, Tool, ToolContext, Workspace
+from adderclaw.types import (
+    ChatRequest,
+    ChatResponse,
+    Clock,
+    Ids,
+    Json,
+    OnDelta,
+    Operator,
+    Provider,
+    ProviderCapabilities,
+    Tool,
+    ToolContext,
+    Workspace,
+    canonical,
+)
+
+if TYPE_CHECKING:
+    from adderclaw.sandbox.holder import Box
+    from adderclaw.sandbox.process import Order, Start, Started
 
 
 @record
@@ -34,6 +54,8 @@ class Options:
     profile: str | None = None
     log_level: str | None = None
     free_reads: bool = False
+    bare: bool = False
+    """Keys only from the environment and the operator's own helper: no login, no keyring."""
 
 
 class Resume(NamedTuple):
@@ -52,7 +74,10 @@ class Runtime:
     clock: Clock
     ids: Ids
     secrets: Secrets
+    credentials: Sources
     bus: Bus
+    box: "Box | None" = None
+    """The sandbox of the session's commands."""
 
     @property
     def config(self) -> Config:
@@ -73,7 +98,8 @@ def start(options: Options) -> Runtime:
     bus = Bus(clock, ids, secrets.clean, full_bodies=loaded.config.logging.debug_llm_bodies)
     level = options.log_level or loaded.config.logging.level
     bus.listen("log", log.sink(level, os.environ.get("ADDERCLAW_LOG") == "json", sys.stderr))
-    runtime = Runtime(options, loaded, config.home(), clock, ids, secrets, bus)
+    sources = credentials(options, loaded, secrets, clock)
+    runtime = Runtime(options, loaded, config.home(), clock, ids, secrets, sources, bus)
     profile = options.profile or loaded.config.security.autonomy
     bus.tell({"event_type": "startup", "version": __version__, "pid": os.getpid(), "profile": profile})
     bus.tell({"event_type": "config_path", "paths": list(loaded.files), "warnings": list(loaded.warnings)})
@@ -81,16 +107,50 @@ def start(options: Options) -> Runtime:
     return runtime
 
 
+def credentials(options: Options, loaded: config.Loaded, secrets: Secrets, clock: Clock) -> Sources:
+    """Where keys come from; those in the environment are known to the redaction from here on."""
+    home = config.home()
+    given = options.config_file and os.path.abspath(os.path.expanduser(options.config_file))
+    own = (given, os.path.expanduser("~/.config/adderclaw/agent.yaml"), "default")
+
+    def operators_own(key: str) -> bool:
+        origin = loaded.origins.get(key, "default")
+        return origin in own or os.path.dirname(origin) == home
+
+    sources = Sources(
+        secrets,
+        clock,
+        auth=loaded.config.auth,
+        home=home,
+        workspace=loaded.workspace,
+        bare=options.bare,
+        operators_own=operators_own,
+    )
+    sources.register(loaded.config.providers.models)
+    return sources
+
+
 # ------------------------------------------------------------------ judging
 
 
-def scene(runtime: Runtime, store: Store | None, conversation_id: str = "", session_id: str = "") -> Scene:
-    """All that a call is judged in. Without a store nothing can run, but everything can be explained."""
+def scene(
+    runtime: Runtime,
+    store: Store | None,
+    conversation_id: str = "",
+    session_id: str = "",
+    *,
+    policies: tuple[Json, ...] | None = None,
+) -> Scene:
+    """All that a call is judged in. Without a store nothing can run, but everything can be explained.
+
+    `policies` stand in place of the policy.toml files that were found.
+    """
     settings_now, profile = runtime.config, runtime.options.profile
-    confinement = _confinement(profile)
+    confinement = _confinement(runtime)
     extra = (*settings_now.security.additional_directories, *settings_now.permissions.additionalDirectories)
     workspace = Workspace(os.path.realpath(runtime.loaded.workspace), tuple(map(os.path.realpath, extra)))
-    everything = tools.builtin(settings_now, store, runtime.clock, confined=confinement != "none")
+    start = None if confinement == "none" else _starter(runtime, confinement, workspace)
+    everything = tools.builtin(settings_now, store, runtime.clock, start=start)
     policy = gate.policy_of(
         settings_now,
         workspace.root,
@@ -100,25 +160,71 @@ def scene(runtime: Runtime, store: Store | None, conversation_id: str = "", sess
         autonomy_set=runtime.loaded.origins.get("security.autonomy", "default") != "default",
         aliases={alias.name: tool.name for tool in everything.values() for alias in tool.aliases},
         known=everything,
-        own_files=(runtime.key_path,),
+        own_files=(runtime.key_path, *(file["file"] for file in runtime.loaded.policies)),
+        policies=runtime.loaded.policies if policies is None else policies,
     )
     return Scene(
         tools=_allowed(everything, settings_now.channels.cli.tools_allow),
         policy=policy,
-        context=ToolContext(conversation_id, session_id, workspace, free_reads=runtime.options.free_reads),
+        context=ToolContext(
+            conversation_id, session_id, workspace, free_reads=runtime.options.free_reads, hidden=gate.hides(policy)
+        ),
         stopped=runtime.stopped,
         planning=lambda: _planning(store, conversation_id),
         protected_ids=lambda: _identities(runtime),
         confinement=confinement,
+        pace=Pace(runtime.clock),
     )
 
 
-def _confinement(profile: str | None) -> str:
-    if profile != "sandboxed":
-        return "none"
+def _confinement(runtime: Runtime) -> str:
+    """What commands run in. Only the operator's own word turns it off: the flag, or the file at home."""
     from adderclaw.sandbox import confinement
 
-    return confinement.required()
+    off = runtime.config.runtime.profile == "permissive"
+    profile = runtime.options.profile or ("permissive" if off else None)
+    return confinement.chosen(profile, lambda message: _warn(runtime, message))
+
+
+def _starter(runtime: Runtime, kind: str, workspace: Workspace) -> "Start":
+    """Starts commands in the session's sandbox, which is made with the first one."""
+
+    def start(order: "Order") -> "Started":
+        if runtime.box is None:
+            runtime.box = _box(runtime, kind, workspace)
+        return runtime.box.start(order)
+
+    return start
+
+
+def _box(runtime: Runtime, kind: str, workspace: Workspace) -> "Box":
+    from adderclaw.gate import hosts
+    from adderclaw.sandbox import confinement
+    from adderclaw.sandbox.bubblewrap import Room
+    from adderclaw.sandbox.proxy import Proxy
+
+    now, autonomy = runtime.config, runtime.options.profile or runtime.config.security.autonomy
+    domains = tuple(now.security.allowed_domains)
+    own = (now.memory.path, now.receipts.path, runtime.key_path)
+    room = Room(
+        roots=(workspace.root, *workspace.extra),
+        hidden=tuple(f"{path}{end}" for path in own for end in ("", "-wal", "-shm", ".lock", ".head")),
+        read_only=autonomy == "readonly",
+        network=now.security.network == "allow",
+    )
+
+    def judge(host: str, port: int, addresses: list[str] | None) -> str | None:
+        return hosts.tunnel(host, port, addresses, domains)
+
+    def tell(message: str) -> None:
+        _warn(runtime, message)
+
+    proxy = Proxy(judge, tell=tell) if domains else None
+    return confinement.box(kind, room, proxy=proxy, tell=tell)
+
+
+def _warn(runtime: Runtime, message: str) -> None:
+    runtime.bus.tell({"event_type": "warning", "message": message})
 
 
 def _allowed(everything: Mapping[str, Tool[Any]], names: list[str]) -> dict[str, Tool[Any]]:
@@ -142,8 +248,9 @@ def _planning(store: Store | None, conversation_id: str) -> Planning:
 def _identities(runtime: Runtime) -> frozenset[tuple[int, int]]:
     """What our own files are on disk, so that another name of one of them is still refused."""
     now = runtime.config
-    named = ("config.toml", "trust.json", "receipt.key", "ESTOP")
+    named = ("config.toml", "trust.json", "receipt.key", "credentials.enc", "credentials.key", "ESTOP")
     ours = [now.memory.path, now.receipts.path, *(os.path.join(runtime.home, name) for name in named)]
+    ours += [file["file"] for file in runtime.loaded.policies]
     found: set[tuple[int, int]] = set()
     for path in ours:
         try:
@@ -167,13 +274,27 @@ class Run(NamedTuple):
     def run_id(self) -> str:
         return self.runtime.bus.run_id
 
+    async def switch(self, wanted: str) -> None:
+        """Another model from the next call on: an entry's name, `entry/model`, or a model of the entry in use."""
+        session = self.session
+        chosen = providers.choice(wanted, session.config, session.provider.name)
+        if chosen.provider != session.provider.name:
+            left, session.provider = session.provider, _provider(self.runtime, chosen.provider)
+            await left.close()
+        session.model, session.cached_tokens = chosen.model, 0
+        self.runtime.bus.tell({"event_type": "provider_selected", **chosen._asdict()})  # pyright: ignore[reportArgumentType]
+
     def finish(self, result: TurnResult, *, exit_code: int | None = None) -> int:
         session, bus = self.session, self.runtime.bus
         code = EXIT_CODES[result.outcome] if exit_code is None else exit_code
         usage = session.budget.usage.as_json()
         if result.outcome in ("completed", "denied"):
             body = {"outcome": result.outcome, "mode": "agent", "reason": result.reason, "usage": usage}
-            counts = {"steps": session.budget.steps, "tool_calls": session.budget.tool_calls}
+            counts = {
+                "steps": session.budget.steps,
+                "tool_calls": session.budget.tool_calls,
+                "cost": session.budget.cost,
+            }
             bus.tell({"event_type": "run_finished", **body, **counts})  # pyright: ignore[reportArgumentType]
         else:
             reason = result.reason.split(":")[0]
@@ -189,23 +310,32 @@ class Run(NamedTuple):
                 answer=result.answer,
                 usage=usage,
                 reason=result.reason,
+                cost=session.budget.cost,
             )
         return code
 
 
 @contextmanager
-def opened(runtime: Runtime, operator: Operator, *, kind: str, again: Resume | None = None) -> Generator[Run]:
+def opened(
+    runtime: Runtime, operator: Operator, *, kind: str, channel: str = "cli", again: Resume | None = None
+) -> Generator[Run]:
     """Open store, ledger, provider and session; whatever happens, everything is closed."""
     with ExitStack() as stack:
         _require_workspace(runtime)
         store = Store.open(runtime.config.memory.path)
         stack.callback(store.close)
-        runtime.loaded = _with_operators_own(runtime, store)
         conversation_id, session_id = _which(runtime, store, again)
+        runtime.loaded = _in_its_workspace(runtime, store, conversation_id)
+        runtime.loaded = _with_operators_own(runtime, store)
+        runtime.credentials = credentials(runtime.options, runtime.loaded, runtime.secrets, runtime.clock)
         _listen(runtime, store, stack, conversation_id, session_id)
         stack.enter_context(_locked(runtime, session_id))
-        session = _session(runtime, store, operator, conversation_id, session_id)
-        _begin(runtime, store, session, kind, resumed=again is not None)
+        provider = _Unasked() if kind == "tool" else None
+        session = _session(runtime, store, operator, conversation_id, session_id, provider)
+        stack.callback(lambda: runtime.box and runtime.box.close())
+        if kind != "tool":  # there the operator has answered already, by typing the call
+            session.operator = _durable(runtime, session, channel)
+        _begin(runtime, store, session, kind, channel, resumed=again is not None)
         if again is not None:
             resume.restore(session, go_on=again.go_on)
         yield Run(runtime, session)
@@ -216,13 +346,47 @@ def _require_workspace(runtime: Runtime) -> None:
     workspace = runtime.loaded.workspace
     if os.path.isdir(workspace):
         return
-    if runtime.loaded.origins.get("workspace_dir", "default") == "default" and workspace == runtime.config.workspace_dir:
+    if (
+        runtime.loaded.origins.get("workspace_dir", "default") == "default"
+        and workspace == runtime.config.workspace_dir
+    ):
         try:
             os.makedirs(workspace, exist_ok=True)
             return
         except OSError as error:
             raise AdderClawError(f"the workspace {workspace} cannot be made: {error.strerror}") from error
     raise UsageError(f"the workspace {workspace} is not there; make it, run `adderclaw init`, or name another")
+
+
+def _in_its_workspace(runtime: Runtime, store: Store, conversation_id: str) -> config.Loaded:
+    """A conversation goes on where it was held, wherever we stand, unless another workspace is named."""
+    rows = store.read("SELECT project_dir FROM conversations WHERE id = ?", (conversation_id,))
+    if not rows or rows[0][0] == runtime.loaded.workspace or runtime.options.workspace is not None:
+        return runtime.loaded
+    place = rows[0][0]
+    if not os.path.isdir(place):
+        raise UsageError(f"the conversation's workspace {place} is gone; name another with --workspace")
+    loaded = config.load(config_file=runtime.options.config_file, workspace=place)
+    runtime.bus.tell({"event_type": "workspace_path", "path": place, "reason": "where the conversation was held"})
+    return loaded
+
+
+class _Unasked:
+    """Stands where a tool is run by hand: no model is asked, so none needs to be set up."""
+
+    name = "none"
+
+    def capabilities(self) -> ProviderCapabilities:
+        return ProviderCapabilities(streaming=False, tools=False, tool_choice=False)
+
+    async def chat(self, request: ChatRequest, on_delta: OnDelta) -> ChatResponse:  # noqa: ARG002
+        raise ProviderError("invalid_request", "a tool that is run by hand has no model to ask", provider=self.name)
+
+    async def count(self, request: ChatRequest) -> int | None:  # noqa: ARG002
+        return None
+
+    async def close(self) -> None:
+        return None
 
 
 def _with_operators_own(runtime: Runtime, store: Store) -> config.Loaded:
@@ -268,22 +432,34 @@ def _locked(runtime: Runtime, session_id: str) -> Generator[None]:
     folder = os.path.join(runtime.home, "locks")
     os.makedirs(folder, mode=0o700, exist_ok=True)
     path = os.path.join(folder, f"{session_id}.lock")
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(descriptor)
+            fix = "wait for it, or end it"
+            raise AdderClawError(f"session {session_id} is in use by another process; {fix}") from error
+        if os.path.exists(path) and os.path.samestat(os.stat(path), os.fstat(descriptor)):
+            break
+        os.close(descriptor)  # whoever held it has just removed it: what we locked is no longer the lock
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
-        os.unlink(path)
-    except BlockingIOError as error:
-        raise AdderClawError(f"session {session_id} is in use by another process; wait for it or end it") from error
     finally:
+        os.unlink(path)
         os.close(descriptor)
 
 
-def _session(runtime: Runtime, store: Store, operator: Operator, conversation_id: str, session_id: str) -> Session:
+def _session(
+    runtime: Runtime,
+    store: Store,
+    operator: Operator,
+    conversation_id: str,
+    session_id: str,
+    provider: Provider | None,
+) -> Session:
     now, options = runtime.config, runtime.options
-    name = options.provider or now.default_provider
-    provider = providers.make(name, now, secrets=runtime.secrets, tell=runtime.bus.tell, clock=runtime.clock)
-    model = options.model or now.providers.models[name].model or now.default_model
+    chosen = _chosen(options, now)
     here = scene(runtime, store, conversation_id, session_id)
     return Session(
         config=now,
@@ -291,16 +467,58 @@ def _session(runtime: Runtime, store: Store, operator: Operator, conversation_id
         store=store,
         ledger=_ledger(runtime, store),
         bus=runtime.bus,
-        provider=provider,
-        model=model,
+        provider=provider or _provider(runtime, chosen.provider),
+        model=chosen.model,
         prompt=prompt.compose(here.context.workspace.root, memory.context(store), here.tools.values()),
         operator=operator,
-        budget=Budget(now.limits, runtime.clock),
+        budget=Budget(now.limits, runtime.clock, Prices(now)),
         loops=LoopDetector(now.runtime.loop_warn_at, now.runtime.loop_stop_at),
         clock=runtime.clock,
         ids=runtime.ids,
         secrets=runtime.secrets,
+        home=runtime.home,
         warm=_warm_once(),
+        keep_body=_body_keeper(runtime) if now.logging.debug_llm_bodies else None,
+    )
+
+
+TERMINALS = frozenset({"cli", "repl"})
+"""Channels at which a person sits: there a question waits as long as it takes."""
+ELSEWHERE = 300.0
+"""Seconds that a question waits on any other channel, unless the operator says otherwise."""
+
+
+def _durable(runtime: Runtime, session: Session, channel: str) -> Operator:
+    """The channel's operator, whose questions another process may answer, too."""
+    from adderclaw.kernel.approvals import Durable
+
+    seconds = runtime.config.security.approval_timeout_seconds or (None if channel in TERMINALS else ELSEWHERE)
+    return Durable(
+        session.operator,
+        session.store,
+        session.session_id,
+        clock=runtime.clock,
+        ids=runtime.ids,
+        scrub=runtime.secrets.scrub,
+        stopped=runtime.stopped,
+        seconds=seconds,
+    )
+
+
+def _chosen(options: Options, now: Config) -> providers.Choice:
+    if options.provider:
+        return providers.Choice(options.provider, options.model or providers.model_of(options.provider, now))
+    return providers.choice(options.model or now.default_provider, now, now.default_provider)
+
+
+def _provider(runtime: Runtime, name: str) -> Provider:
+    return providers.make(
+        name,
+        runtime.config,
+        secrets=runtime.secrets,
+        tell=runtime.bus.tell,
+        clock=runtime.clock,
+        credentials=runtime.credentials,
     )
 
 
@@ -316,7 +534,7 @@ def _ledger(runtime: Runtime, store: Store) -> Ledger | None:
     return ledger
 
 
-def _begin(runtime: Runtime, store: Store, session: Session, kind: str, *, resumed: bool) -> None:
+def _begin(runtime: Runtime, store: Store, session: Session, kind: str, channel: str, *, resumed: bool) -> None:
     """The rows that a run stands on, in one transaction."""
     effective = config.snapshot(runtime.loaded)
     with store.write() as cursor:
@@ -337,11 +555,25 @@ def _begin(runtime: Runtime, store: Store, session: Session, kind: str, *, resum
             pid=os.getpid(),
         )
     bus = runtime.bus
+    for warning in session.scene.policy.rules.warnings:
+        bus.tell({"event_type": "warning", "message": warning})
     bus.tell({"event_type": "provider_selected", "provider": session.provider.name, "model": session.model})
-    bus.tell({"event_type": "channel_started", "channel": "cli"})
+    bus.tell({"event_type": "channel_started", "channel": channel})
     ids: Json = {"conversation_id": session.conversation_id, "session_id": session.session_id}
     bus.tell({"event_type": "conversation_started", "resumed": resumed, **ids})  # pyright: ignore[reportArgumentType]
     bus.tell({"event_type": "run_started", "mode": kind, "task": ""})
+
+
+def _body_keeper(runtime: Runtime) -> Callable[[str, Json], None]:
+    """Whole requests and answers beside the events of the run, without secrets: for whoever asked to see them."""
+    folder = os.path.join(runtime.home, "runs", runtime.bus.run_id)
+
+    def keep(name: str, body: Json) -> None:
+        descriptor = os.open(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with open(descriptor, "w", encoding="utf-8", errors="replace") as file:
+            file.write(canonical(runtime.secrets.clean(body)))
+
+    return keep
 
 
 NEXT_NEEDED = ("subprocess", "pydantic", "tree_sitter", "tree_sitter_bash", "adderclaw.decode")

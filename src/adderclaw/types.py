@@ -78,6 +78,11 @@ class MediaBlock(NamedTuple):
     """Base64."""
     name: str = ""
 
+    @property
+    def size(self) -> int:
+        """Bytes of text that cost about as many tokens: an image is some 1,600, a document grows with its pages."""
+        return 6_400 if self.media_type.startswith("image/") else max(6_400, len(self.data) // 8)
+
 
 type Block = TextBlock | ToolUseBlock | ToolResultBlock | OpaqueBlock | MediaBlock
 
@@ -118,6 +123,10 @@ class History:
 
     def __init__(self, messages: Sequence[Message] = ()) -> None:
         self.messages: list[Message] = []
+        self.size = 0
+        """Bytes, from which tokens are estimated."""
+        self.media = 0
+        """Images and documents in it."""
         self._encoded: dict[str, tuple[int, bytearray]] = {}
         self._hash = hashlib.sha256()
         for message in messages:
@@ -125,7 +134,13 @@ class History:
 
     def append(self, message: Message) -> None:
         self.messages.append(message)
-        self._hash.update(canonical(message.as_json()).encode("utf-8", "surrogatepass") + b"\n")
+        encoded = canonical(message.as_json()).encode("utf-8", "surrogatepass")
+        self._hash.update(encoded + b"\n")
+        self.size += len(encoded)
+        for block in message.blocks:
+            if isinstance(block, MediaBlock):
+                self.media += 1
+                self.size += block.size - len(block.data)
 
     def digest(self, head: bytes) -> str:
         """Identifies a request: what stands before the messages, then every message."""
@@ -226,11 +241,28 @@ class ProviderCapabilities:
 class Delta(NamedTuple):
     """A piece of an answer while it arrives."""
 
-    kind: Literal["text", "thinking", "tool"]
+    kind: Literal["text", "thinking", "tool", "reset"]
+    """reset: what came so far is void, since the answer begins anew (another try, another provider)."""
     text: str
 
 
 type OnDelta = Callable[[Delta], None]
+
+
+class Pieces:
+    """Passes the pieces of an answer on, and says when those of a failed try are void."""
+
+    def __init__(self, on_delta: OnDelta) -> None:
+        self._on_delta = on_delta
+        self._shown = False
+
+    def __call__(self, delta: Delta) -> None:
+        self._shown = delta.kind != "reset"
+        self._on_delta(delta)
+
+    def reset(self) -> None:
+        if self._shown:
+            self(Delta("reset", ""))
 
 
 class Provider(Protocol):
@@ -384,6 +416,8 @@ class ToolContext:
     """The name in the call, which may be an alias."""
     judged: dict[str, PathFact] = field(default_factory=dict[str, PathFact])
     """Path → what the gate was told of it, so that what runs opens what was judged."""
+    hidden: Callable[[str], bool] = lambda _path: False
+    """Whether a file that a search comes upon may not be read: what is in it is then not shown."""
 
 
 # ------------------------------------------------------------------ operator
@@ -397,6 +431,12 @@ class ApprovalRequest:
     shown: str
     """What is being approved, whole and escaped: never shortened."""
     tool_use_id: str
+    plan_hash: str = ""
+    """Of the tool, its input and all that it would touch: the answer holds for exactly this."""
+    grants: tuple[str, ...] = ()
+    """Permission rules that would allow exactly this from now on; none where that cannot be said exactly."""
+    id: str = ""
+    """The row by which another process may answer."""
 
 
 class Answer(NamedTuple):
@@ -404,6 +444,8 @@ class Answer(NamedTuple):
     by: str
     """Who answered: "operator", "no_operator", "timeout"."""
     comment: str = ""
+    remember: Literal["", "session", "user"] = ""
+    """Whether the request's `grants` count from now on: in this session, or by the operator's own file."""
 
 
 class Operator(Protocol):

@@ -3,8 +3,9 @@
 import json
 import random
 import re
+import signal
 import sqlite3
-import subprocess
+import time
 from typing import Any
 
 import pytest
@@ -35,16 +36,17 @@ def long_script(world: World) -> None:
     world.script(*steps, text("all done"))
 
 
-def killed_after(world: World, seconds: float) -> bool:
-    """Start the run and kill it; False when it had ended by itself before."""
+def killed_at(world: World, receipts: int, delay: float) -> bool:
+    """Start the run and kill it a moment after a number of receipts; False when it had ended by itself before."""
     process = world.cli.start("agent", "-m", "go")
-    try:
-        process.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
-        return True
-    return False
+    while process.poll() is None:
+        if not receipts or len(world.receipts_so_far()) >= receipts:
+            time.sleep(delay)
+            process.kill()
+            break
+        time.sleep(0.0005)
+    process.communicate()
+    return process.returncode == -signal.SIGKILL
 
 
 def fresh(world: World) -> None:
@@ -85,22 +87,29 @@ def check_whole(world: World) -> None:
 @pytest.mark.soak
 def test_kill_9_anywhere_and_resume(world: World, soak: Soak) -> None:
     long_script(world)
-    for number in soak.of(200):
+    rounds = soak.of(200)
+    in_the_middle = 0
+    for number in rounds:
         fresh(world)
-        moment = random.Random(number).uniform(0.05, 1.2)
-        if not killed_after(world, moment):
+        chance = random.Random(number)
+        receipts = chance.randrange(CALLS)
+        # before the first receipt lies the start of the program, which takes longer than any step
+        delay = chance.uniform(0, 0.4) if not receipts else chance.uniform(0, 0.012)
+        if not killed_at(world, receipts, delay):
             check_whole(world)
             continue
         before = committed(world)
         if not before:
             continue  # killed before the message was committed: there is nothing to resume yet
+        in_the_middle += 1
         ((conversation,),) = world.rows("SELECT id FROM conversations")
         done = world.cli("agent", "--resume", conversation)
-        assert done.code == 0, f"round {number} at {moment:.3f} s: {done.err}"
+        assert done.code == 0, f"round {number}, {receipts} receipts and {delay * 1000:.1f} ms: {done.err}"
         assert done.out == "all done\n"
         after = world.rows("SELECT id, payload_json FROM transcript_entries")
         assert after[: len(before)] == before, "a committed entry was lost or changed"
         check_whole(world)
+    assert in_the_middle > 0.7 * len(rounds), f"only {in_the_middle} of {len(rounds)} kills hit a run in the middle"
 
 
 def test_continue_goes_on_with_the_last_conversation(world: World) -> None:

@@ -29,6 +29,7 @@ def test_version_imports_next_to_nothing(world: World) -> None:
 def test_nothing_heavy_before_the_first_request(world: World) -> None:
     """The server kills the program when the request is there: what it had imported by then is on its stderr."""
     with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(60)
         url = f"http://127.0.0.1:{server.getsockname()[1]}/v1"
         world.configure(more=f'[providers.models.here]\nkind = "openai-compatible"\nbase_url = "{url}"\nmodel = "m"')
         world.cli("config", "validate")

@@ -69,6 +69,10 @@ class World:
     def log(self) -> Path:
         return self.cli.data / "tool_receipts.log"
 
+    def receipts_so_far(self) -> list[bytes]:
+        """Whole lines of the log of a run that is still going on."""
+        return self.log.read_bytes().split(b"\n")[:-1] if self.log.exists() else []
+
     def receipts(self) -> list[dict[str, Any]]:
         if not self.log.exists():
             return []

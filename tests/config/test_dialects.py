@@ -31,7 +31,6 @@ REFUSED = [
         "model_config: {provider: openai_compatible, model_id: gpt_9}",
         '"gpt_9" is not allowed for openai_compatible; allowed: gpt_4o, gpt_4o_mini, o3, o3_mini',
     ),
-    ("model_config: {provider: lm_studio_local, model_id: lm_studio_server_routed}", "LM_STUDIO_MODEL"),
     ("model_config: {provider: openai_compatible, model_id: o3, token: abcdefg}", "secrets do not belong"),
     ("hooks: {PreToolUse: x}", "hooks.PreToolUse: expected a list"),
     ("hooks: {PreToolUse: [{hooks: [3]}]}", "hooks.PreToolUse[0].hooks[0]: expected a table"),

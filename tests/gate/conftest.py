@@ -68,6 +68,7 @@ def build(
         "forbidden_paths": ("/etc", "/sys", "/boot", "/home/u/.ssh"),
         "forbidden_commands": ("rm", "shutdown", "reboot", "mkfs", "dd"),
         "home": HOME,
+        "user_home": "/home/u",
         "own_files": (f"{HOME}/memory.sqlite", f"{HOME}/tool_receipts.log", "/data/agent.db"),
         "run_folders": (f"{WS}/runs",),
         "rules": rules.parse_all(deny, ask, allow, rules.Anchors(WS, WS, "/home/u"), aliases),
@@ -76,8 +77,8 @@ def build(
     seen = [*map(fact, reads)]
     written = [*map(fact, writes)]
     compiled = shell.plan(command, resolve) if command is not None else None
-    if isinstance(compiled, shell.Plan):
-        named = shell.paths_of(compiled, cwd)
+    if compiled is not None:
+        named = shell.paths_of(compiled, cwd, "/home/u")
         seen += [PathFact(path, os.path.normpath(path), os.path.normpath(path)) for path in named.reads]
         written += [PathFact(path, os.path.normpath(path), os.path.normpath(path)) for path in named.writes]
     hosts = (web(url, method),) if url else ()

@@ -61,6 +61,8 @@ REFUSED_WRITES = [
     ("/data/agent.db", "protected"),
     ("/data/agent.db-wal", "protected"),
     ("/data/AGENT.DB", "protected"),
+    ("/data/agent.db-journal", "protected"),
+    ("/home/u/.adderclaw/tool_receipts.log.lock", "protected"),
     (("/ws/db", "/data/agent.db"), "protected"),
     ("/ws/runs/20260101-101010-ab12/events.jsonl", "protected"),
     ("/ws/runs/run-0001/x", "protected"),
@@ -504,6 +506,17 @@ PATHS_IN_COMMANDS = [
     ("cat <<< x > /etc/x", "forbidden_paths"),
     ("echo $(cat /data/agent.db)", "protected"),
     ("X=/etc/passwd; cat $X", "forbidden_paths"),
+    ("cat ~/.ssh/id_rsa", "forbidden_paths"),
+    ("cat $HOME/.ssh/id_rsa", "forbidden_paths"),
+    ('cat "${HOME}/.ssh/id_rsa"', "forbidden_paths"),
+    ("cat ../etc/passwd $x", "forbidden_paths"),
+    ("cat ~/.adderclaw/config.toml", "protected"),
+    ("echo x | tee ~/.adderclaw/ESTOP", "protected"),
+    ("cat > .git/hooks/pre-commit <<EOF\nx\nEOF", "protected"),
+    ("echo $x > .envrc", "protected"),
+    ("for f in .git/config; do sed -i s/a/b/ $f; done", "protected"),
+    ("bash -c 'cat /etc/passwd'", "forbidden_paths"),
+    ("bash -c 'cat ~/.ssh/id_rsa'", "forbidden_paths"),
 ]
 
 
@@ -528,12 +541,81 @@ def test_paths_in_commands_are_refused(judge: Any, command: str, by: str) -> Non
         "git log -- src/x",
         "cp a b",
         "find . -path ./x",
+        "cat .git/config $x",
+        "cat .npmrc $f 2>/dev/null | head -3",
+        "ls $x > out",
         "git commit -m '/api is gone'",
     ],
 )
 def test_paths_in_commands_that_stay_inside(judge: Any, command: str) -> None:
     policy = {"autonomy": "full", "sandboxed": True}
     assert judge("Bash", command=command, policy=policy).verdict == "allow"
+
+
+RAW_WITHOUT_SANDBOX = [
+    ("cat ~/.ssh/id_rsa", "forbidden_paths"),
+    ("cat ~/notes", "workspace"),
+    ("cat $HOME/notes", "workspace"),
+    ("cat ${PWD}/../notes", "workspace"),
+    ("cat ../x *", "workspace"),
+    ("cd ..; cat x/*", "workspace"),
+    ("cd sub; cat ../../x; echo $?", "workspace"),
+    ("echo $? > ~/x", "workspace"),
+    ("echo x > {a,../b}", "workspace"),
+    ("cp config .git/con*", "protected"),
+    ("cp -t.git config; echo $?", "protected"),
+    ("echo $x > .git/config", "protected"),
+    ("head -c 8 ~/.adderclaw/receipt.key", "protected"),
+    ("cat $x", "mode"),
+    ("cat $(ls)", "mode"),
+    ("ls > $x", "mode"),
+    ("cat *; shopt -s dotglob", "mode"),
+    ("f() { ls; }; f", "mode"),
+    ("HOME=/x; ls a", "mode"),
+    ("ls ~root", "mode"),
+    ("cat $'a'", "mode"),
+    ("ls | xargs $x", "mode"),
+]
+
+
+@pytest.mark.parametrize(("command", "by"), RAW_WITHOUT_SANDBOX)
+def test_raw_bash_without_a_sandbox_keeps_to_what_can_be_known(judge: Any, command: str, by: str) -> None:
+    for mode in (None, "bypassPermissions"):
+        policy = {"autonomy": "full", "mode": mode}
+        decision: Decision = judge("Bash", command=command, allow=("Bash",), policy=policy)
+        assert (decision.verdict, decision.by) == ("deny", by), decision.reason
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat *.py",
+        "ls src/*",
+        "echo $x",
+        'echo "exit: $?"',
+        "echo $HOME",
+        "mkdir -p src/{a,b}",
+        "cat > f <<'EOF'\n../x $x\nEOF",
+        "if [ -f a ]; then cat a; fi",
+        "for f in *.py; do echo $f; done",
+        "(cd sub && ls)",
+        "ls # what is there",
+        "X=1 make test",
+        "x=a; echo $x > out",
+        "find . -name '*.py' | xargs wc -l",
+        "sleep 1 &",
+    ],
+)
+def test_raw_bash_without_a_sandbox_still_runs(judge: Any, command: str) -> None:
+    decision: Decision = judge("Bash", command=command, policy={"autonomy": "full"})
+    assert decision.verdict == "allow", decision.reason
+
+
+def test_raw_bash_that_is_asked_about_still_keeps_out_of_what_is_forbidden(judge: Any) -> None:
+    policy = {"raw_bash": "ask"}
+    assert judge("Bash", command="ls $x", policy=policy).verdict == "ask"
+    assert judge("Bash", command="cat ~/.ssh/i*", policy=policy).by == "forbidden_paths"
+    assert judge("Bash", command="cp config .git/con*", policy=policy).by == "protected"
 
 
 # ------------------------------------------------------------------ hosts
@@ -679,6 +761,12 @@ def test_readonly_refuses(judge: Any, policy: dict[str, Any], facts: dict[str, A
     decision: Decision = judge(**facts, allow=("Bash", "Write", "Edit", "Http", "mcp__a"), policy=settings)
     assert decision.verdict == "deny"
     assert "readonly" in {o.by for o in decision.opinions if o.verdict == "deny"}
+
+
+def test_readonly_refuses_what_cannot_say_what_it_touches(judge: Any) -> None:
+    facts = {"tool": "mcp__a__b", "opaque": True, "allow": ("mcp__a",)}
+    assert judge(**facts, policy={"autonomy": "readonly"}).by == "readonly"
+    assert judge(**facts, policy={"autonomy": "full", "mode": "plan"}).verdict == "allow"
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,8 @@ SUBJECTS: dict[str, dict[str, Any]] = {
     "unlisted": {"tool": "Bash", "command": "terraform plan"},
     "raw": {"tool": "Bash", "command": "echo $HOME"},
     "raw, no literal": {"tool": "Bash", "command": "$CMD x"},
+    "raw, unknown word": {"tool": "Bash", "command": "cat $X"},
+    "code, unknown word": {"tool": "Bash", "command": "bash -c 'cat $X'"},
 }
 RISKS = {
     "time": "low",
@@ -39,6 +41,8 @@ RISKS = {
     "unlisted": "high",
     "raw": "high",
     "raw, no literal": "high",
+    "raw, unknown word": "high",
+    "code, unknown word": "high",
 }
 TABLE: dict[str, dict[str, str]] = {
     # subject: readonly, supervised, full without a sandbox, full in a sandbox
@@ -56,6 +60,8 @@ TABLE: dict[str, dict[str, str]] = {
     "unlisted": {"readonly": "deny", "supervised": "deny", "full": "allow", "sandboxed": "allow"},
     "raw": {"readonly": "deny", "supervised": "deny", "full": "allow", "sandboxed": "allow"},
     "raw, no literal": {"readonly": "deny", "supervised": "deny", "full": "deny", "sandboxed": "allow"},
+    "raw, unknown word": {"readonly": "deny", "supervised": "deny", "full": "deny", "sandboxed": "allow"},
+    "code, unknown word": {"readonly": "deny", "supervised": "deny", "full": "deny", "sandboxed": "allow"},
 }
 
 
@@ -86,7 +92,7 @@ MODES: dict[str, dict[str, str]] = {
         "opaque": "ask",
         "raw": "deny",
     },
-    "plan": {"time": "allow", "read": "allow", "write": "deny", "listed": "deny", "harmless": "deny", "opaque": "deny"},
+    "plan": {"time": "allow", "read": "allow", "write": "deny", "listed": "deny", "harmless": "deny", "opaque": "ask"},
     "dontAsk": {"time": "allow", "read": "allow", "write": "deny", "listed": "deny", "get": "deny", "unlisted": "deny"},
     "bypassPermissions": {"write": "allow", "listed": "allow", "unlisted": "allow", "post": "allow", "opaque": "allow"},
 }
@@ -129,8 +135,8 @@ def test_the_stricter_of_both_decides(judge: Any, autonomy: str, mode: str, subj
     [
         ({"command": "terraform plan"}, ['"terraform"', "[security] allowed_commands"]),
         ({"command": "git push"}, ['"git push"', "allowed_commands"]),
-        ({"command": "./run.sh"}, ['"./run.sh"', "allowed_commands"]),
-        ({"command": "nosuch x"}, ["nosuch", "not found"]),
+        ({"command": "/ws/../run.sh", "policy": {"workspace_only": False}}, ['"/ws/../run.sh"', "allowed_commands"]),
+        ({"command": "nosuch x"}, ["nosuch", "not installed"]),
         ({"command": "echo $x"}, ["variable expansion", 'raw_bash = "ask"']),
         ({"command": "for i in a; do ls; done"}, ["control flow", 'raw_bash = "ask"']),
         ({"command": "cat <<EOF\nx\nEOF"}, ["here-document"]),

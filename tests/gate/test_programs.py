@@ -6,7 +6,8 @@ import pytest
 
 from adderclaw.gate.allowlist import PROGRAMS
 from adderclaw.gate.case import Decision
-from adderclaw.gate.programs import Operands, inner, objection, operands
+from adderclaw.gate.operands import Operands, operands
+from adderclaw.gate.programs import inner, objection
 
 LISTED = """ls pwd cd cat head tail find grep mkdir cp git node npm npx tsc esbuild vite jest vitest playwright echo
 which go make python3 pytest"""
@@ -127,12 +128,15 @@ HIGH = [
     "timeout ls",
     "nice bash",
     "nohup",
-    "./ls",
+    "../ls",
+    "./bash x",
+    "./python3 -c 1",
+    "./find . -delete",
     "/tmp/ls",
     "absent",
     "ls; absent",
     "ls | terraform",
-    "ls && ./x",
+    "ls && ../x",
 ]
 
 
@@ -194,6 +198,12 @@ MEDIUM = [
     "echo hi > x",
     "cd sub && ls | wc -l",
     "! test -f x",
+    "./run.sh",
+    "./run.sh a b",
+    "sub/tool --flag",
+    "./node_modules/.bin/tsc --noEmit",
+    "./python3 x.py",
+    "./ls",
 ]
 
 
@@ -208,7 +218,7 @@ def test_medium(judge: Any, command: str) -> None:
     [
         ("terraform", "terraform plan", "medium"),
         ("terraform", "timeout 5 terraform plan", "medium"),
-        ("terraform", "./terraform plan", "high"),
+        ("terraform", "../terraform plan", "high"),
         ("terraform", "/tmp/terraform plan", "high"),
         ("terraform", "/usr/bin/terraform plan", "medium"),
         ("/usr/bin/terraform", "terraform plan", "medium"),
@@ -225,7 +235,7 @@ def test_medium(judge: Any, command: str) -> None:
         ("git push", "git config x y", "high"),
         ("./run.sh", "./run.sh a", "medium"),
         ("./run.sh", "run.sh", "high"),
-        ("./run.sh", "sub/run.sh", "high"),
+        ("../run.sh", "../sub/run.sh", "high"),
         ("bash", "bash -c ls", "medium"),
         ("absent", "absent", "high"),
     ],
@@ -243,35 +253,78 @@ def test_wrappers() -> None:
     assert objection("timeout", ("timeout", "5", "ls")) is None
 
 
+OPERANDS: list[tuple[str, Operands]] = [
+    ("cat a b", Operands(("a", "b"))),
+    ("cat -- -x", Operands(("-x",))),
+    ("grep x a", Operands(("a",))),
+    ("grep -e x a", Operands(("a",))),
+    ("grep -ex a", Operands(("a",))),
+    ("grep -re x a", Operands(("a",))),
+    ("grep --regexp=x a", Operands(("a",))),
+    ("grep -f/p a", Operands(("a", "/p"))),
+    ("grep -fp a", Operands(("a",), read_if_there=("p",))),
+    ("grep -A 3 x a", Operands(("a",))),
+    ("grep --strange x a", Operands(("x", "a"))),
+    ("grep -R x a", Operands(("a",), trees=("a",))),
+    ("rg --files a", Operands(("a",))),
+    ("head -n 5 a", Operands(("a",))),
+    ("cut -d/ -f1 a", Operands(("a",))),
+    ("find a b -name x", Operands(("a", "b"))),
+    ("find -name x", Operands((".",))),
+    ("find . -newer /a", Operands((".", "/a"))),
+    ("find -L a", Operands(("a",), trees=("a",))),
+    ("cp a b", Operands(("a",), ("b", "b/a"))),
+    ("cp a/x b/", Operands(("a/x",), ("b/", "b/x"))),
+    ("mv a b", Operands(("a",), ("b", "b/a", "a"))),
+    ("cp -t d a b", Operands(("a", "b"), ("d", "d/a", "d/b"))),
+    ("cp -ftd a", Operands(("a",), ("d", "d/a"))),
+    ("cp -r a/. b", Operands(("a/.",), ("b", "b/."), merged=(("a/.", "b"),))),
+    ("cp -rT a b", Operands(("a",), ("b", "b/a"), merged=(("a", "b"),))),
+    ("rm -rf a", Operands((), ("a",), ("f",), ("f",))),
+    ("tee a", Operands((), ("a",))),
+    ("uniq a b", Operands(("a",), ("b",))),
+    ("chmod +x a", Operands(("a",), ("a",))),
+    ("sed -i s/a/b/ f", Operands(("f",), ("f",))),
+    ("sed s/a/b/ f", Operands(("f",))),
+    ("sed f -e p", Operands(("f",))),
+    ("dd if=/a of=b", Operands(("if=/a", "/a"), ("if=/a", "/a"), ("if", "of=b", "of", "b"), ("if", "of=b", "of", "b"))),
+    ("echo /a ../b", Operands()),
+    ("timeout 5 cat a", Operands(("a",))),
+    ("uv run cat a", Operands(("a",))),
+    ("python -m json.tool a b", Operands(("a",), ("b",))),
+    ("git commit -m /a", Operands()),
+    ("git commit -am /a", Operands()),
+    ("git commit -Fa", Operands((), (), ("a",))),
+    ("git -C sub diff", Operands(("sub",), folders=("sub",))),
+    ("git checkout a/b", Operands(("a/b",), ("a/b",))),
+    ("x -Cd", Operands((), (), ("d",), ("d",))),
+    ("x -o.git/a", Operands((".git/a",), (".git/a",))),
+    ("x --out=.git/a", Operands((".git/a",), (".git/a",))),
+    ("x http://a/b", Operands()),
+]
+
+
+@pytest.mark.parametrize(("command", "named"), OPERANDS)
+def test_operands(command: str, named: Operands) -> None:
+    words = tuple(command.split())
+    assert operands(words[0], words) == named
+
+
 @pytest.mark.parametrize(
-    ("command", "reads", "writes"),
+    ("command", "advice", "not_advice"),
     [
-        ("cat a b", ("a", "b"), ()),
-        ("cat -- -x", ("-x",), ()),
-        ("grep x a", ("a",), ()),
-        ("grep -e x a", ("a",), ()),
-        ("grep -A 3 x a", ("a",), ()),
-        ("head -n 5 a", ("a",), ()),
-        ("find a b -name x", ("a", "b"), ()),
-        ("find -name x", (".",), ()),
-        ("cp a b", ("a",), ("b", "b/a")),
-        ("cp a/x b/", ("a/x",), ("b/", "b/x")),
-        ("mv a b", ("a",), ("b", "b/a", "a")),
-        ("cp -t d a b", ("a", "b"), ("d", "d/a", "d/b")),
-        ("rm -rf a", (), ("a",)),
-        ("tee a", (), ("a",)),
-        ("uniq a b", ("a",), ("b",)),
-        ("chmod +x a", (), ("a",)),
-        ("sed -i s/a/b/ f", (), ("f",)),
-        ("sed s/a/b/ f", ("f",), ()),
-        ("dd if=a of=b", ("a",), ("b",)),
-        ("x --file=/a -C/b ../c d", ("/a", "/b", "../c"), ()),
-        ("echo /a ../b", (), ()),
-        ("timeout 5 cat a", ("a",), ()),
-        ("git commit -m /a", (), ()),
-        ("git -C sub diff", ("sub",), ()),
+        ("git -c a=b log", "without that", "allowed_commands"),
+        ("find . -delete", "without that", "allowed_commands"),
+        ("sort -o x y", "without that", "allowed_commands"),
+        ("pytest -p evil", "without that", "allowed_commands"),
+        ("python3 -c 1", "without that", "allowed_commands"),
+        ("git push", 'add "git push" to', "[permissions]"),
+        ("terraform plan", 'add "terraform" to', "[permissions]"),
+        ("timeout 5 terraform plan", 'add "terraform" to', "[permissions]"),
+        ("absent x", "is not installed", "add "),
     ],
 )
-def test_operands(command: str, reads: tuple[str, ...], writes: tuple[str, ...]) -> None:
-    words = tuple(command.split())
-    assert operands(words[0], words) == Operands(reads, writes)
+def test_what_a_refusal_advises(judge: Any, command: str, advice: str, not_advice: str) -> None:
+    reason = judge("Bash", command=command).reason
+    assert advice in reason
+    assert not_advice not in reason

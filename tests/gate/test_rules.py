@@ -138,7 +138,7 @@ def test_a_refusing_rule_meets_any_part(judge: Any, rule: str, command: str) -> 
         (("Bash(git status)", "Bash(terraform *)"), "git status && terraform apply", "allow"),
         (("Bash(terraform *)",), "terraform plan", "allow"),
         (("Bash(terraform *)",), "'terraform' plan", "allow"),
-        (("Bash(terraform *)",), "./terraform plan", "deny"),
+        (("Bash(terraform *)",), "./terraform plan", "ask"),
         (("Bash(terraform *)",), "/tmp/terraform plan", "deny"),
         (("Bash(terraform plan)",), "terraform 'plan x'", "deny"),
         (("Bash(terraform a b)",), "terraform 'a b'", "deny"),

@@ -260,7 +260,7 @@ def test_a_chain_of_directories_is_bounded() -> None:
 
 BASH = "/bin/bash"
 SHIM = """#!/bin/bash
-printf '%s\\0' "${0##*/}" "$#" "$@" >> "$LOG"
+printf '%s\\0' "${0##*/}" "$#" "$@" > "$LOG.$$"
 printf 'x\\n'
 exit STATUS
 """
@@ -317,9 +317,7 @@ def observed(text: str, shims: Path, place: Path) -> tuple[list[bytes], list[str
     """The calls that bash made, the files that it left, and its exit status."""
     shutil.rmtree(place, ignore_errors=True)
     (place / "work").mkdir(parents=True)
-    log = place / "log"
-    log.touch()
-    environment = {"PATH": str(shims), "LC_ALL": "C.UTF-8", "LOG": str(log), "HOME": str(place)}
+    environment = {"PATH": str(shims), "LC_ALL": "C.UTF-8", "LOG": str(place / "log"), "HOME": str(place)}
     done = subprocess.run(
         [BASH, "--norc", "--noprofile", "-c", text],
         cwd=place / "work",
@@ -329,18 +327,12 @@ def observed(text: str, shims: Path, place: Path) -> tuple[list[bytes], list[str
         timeout=20,
         check=False,
     )
-    return _calls(log.read_bytes()), sorted(os.listdir(place / "work")), done.returncode
+    return _calls(place), sorted(os.listdir(place / "work")), done.returncode
 
 
-def _calls(log: bytes) -> list[bytes]:
-    """Each call once, sorted: the parts of a pipeline run at the same time."""
-    fields = log.split(b"\0")[:-1]
-    calls: list[bytes] = []
-    while fields:
-        count = int(fields[1])
-        calls.append(b"\0".join(fields[: count + 2]))
-        fields = fields[count + 2 :]
-    return sorted(calls)
+def _calls(place: Path) -> list[bytes]:
+    """Each call, sorted: the parts of a pipeline run at the same time, each with a file of its own."""
+    return sorted(file.read_bytes().removesuffix(b"\0") for file in place.glob("log.*"))
 
 
 def check_same(text: str, shims: Path) -> None:
@@ -353,6 +345,11 @@ def check_same(text: str, shims: Path) -> None:
     assume(all(part.program for part in simples(made)))
     first = observed(text, shims, shims.parent / "first")
     second = observed(render(made), shims, shims.parent / "second")
+    if first != second and "|" in text:
+        # the parts of `good > f | bad < f` race: bash itself then has more than one right answer
+        several_runs = [observed(text, shims, shims.parent / "first") for _ in range(8)]
+        assert second in several_runs, render(made)
+        first = second
     assert first == second, render(made)
     ours = [part.words for part in simples(made) if part.name in ("good", "bad")]
     argv = {b"\0".join([w[0].encode(), str(len(w) - 1).encode(), *(x.encode() for x in w[1:])]) for w in ours}

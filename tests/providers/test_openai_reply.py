@@ -338,3 +338,9 @@ def test_an_id_used_before_in_the_conversation_is_replaced() -> None:
     said = (user("a"), called("call_0", "Read", {}), result("call_0", "x"))
     response = answer({"tool_calls": [{**CALL, "id": "call_0"}]}, messages=request(*said).messages)
     assert response.tool_calls[0].id == "call_2_0"
+
+
+def test_calls_of_a_whole_message_that_share_an_id_are_still_two() -> None:
+    first, second = ({"id": "x", "function": {"name": name, "arguments": "{}"}} for name in ("Time", "LS"))
+    whole = {"choices": [{"message": {"tool_calls": [first, second]}, "finish_reason": "tool_calls"}]}
+    assert [call.name for call in streamed(whole).tool_calls] == ["Time", "LS"]

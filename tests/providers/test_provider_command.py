@@ -94,3 +94,37 @@ def test_list_tells_which_keys_are_set_and_never_their_values(cli: Cli) -> None:
     assert "key: SOME_KEY (set)" in text.out
     assert "tries mine, then local" in text.out
     assert CANARY not in set_to.out + set_to.err + text.out + text.err
+
+
+def test_list_tells_what_models_can_do_and_what_they_cost(cli: Cli) -> None:
+    more = (
+        '[providers.models.claude]\nkind = "anthropic"\nmodel = "claude-sonnet-4-5"\n'
+        '[providers.models.auto]\nkind = "router"\ndefault = "claude"\nroutes = { cheap = "mine" }\n'
+        '[providers.models.both]\nkind = "reliable"\nproviders = ["claude", "mine"]\n'
+        "[models.m1]\ninput_per_mtok = 0.5\noutput_per_mtok = 2.0\ncontext_tokens = 32000\nvision = true\n"
+    )
+    configure(cli, "https://models.example/v1", more)
+    env = {"ANTHROPIC_API_KEY": CANARY}
+    rows = {row["name"]: row for row in one(cli("provider", "list", "--output-format", "json", env=env).out)}
+    assert rows["mine"]["price"]["output_per_mtok"] == 2.0
+    assert rows["mine"]["capabilities"]["context_tokens"] == 32000
+    assert rows["mine"]["capabilities"]["images"] is True
+    assert (rows["mine"]["key"], rows["local"]["key"]) == (None, "not needed")
+    assert rows["claude"]["key"] == "environment variable ANTHROPIC_API_KEY"
+    assert rows["auto"]["model"] == rows["both"]["model"] == "claude-sonnet-4-5"
+    text = cli("provider", "list", env=env).out
+    assert "price: $3 in, $15 out, $0.3 cached per million tokens" in text
+    assert "price: $0.5 in, $2 out per million tokens" in text
+    assert "price: free" in text
+    assert "can: streaming, tools, images, pdf, thinking, window 200,000" in text
+    assert "cheap → mine, all else → claude" in text
+    assert CANARY not in text
+
+
+def test_the_first_piece_comes_before_the_whole(cli: Cli) -> None:
+    slow = {"text": "ready when you are", "slow_ms": 20, "piece": 150}
+    with ScriptedModel([slow, PROBE]) as model:
+        configure(cli, model.base_url, "[models.m1]\ninput_per_mtok = 10.0\noutput_per_mtok = 10.0\n")
+        report = one(cli("provider", "test", "mine", "--output-format", "json").out)
+    assert 0 < report["first_ms"] < report["latency_ms"] - 30
+    assert report["cost"] == 0.0012

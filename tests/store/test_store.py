@@ -185,7 +185,7 @@ def test_a_file_that_holds_only_the_specified_tables_is_adopted(tmp_path: Path) 
         connection.executescript(schema.replace("IF NOT EXISTS ", ""))
         connection.execute("INSERT INTO conversations(id, project_dir) VALUES ('mine', '/p')")
     store = Store.open(str(path))
-    assert transcript.last_conversation(store, None) == "mine"
+    assert transcript.conversation_of(store, "mine") == "mine"
     assert {row[0] for row in store.read("SELECT name FROM schema_migrations")} == set(MIGRATIONS)
 
 

@@ -9,9 +9,12 @@ import pytest
 
 from adderclaw.config.schema import Config, Runtime
 from adderclaw.decode import Invalid, decode
+from adderclaw.gate import shell as planner
 from adderclaw.gate.shell import Plan, Raw
 from adderclaw.sandbox import confinement
+from adderclaw.sandbox.bubblewrap import Room
 from adderclaw.tools import arguments_of, find, shell
+from adderclaw.tools.paths import Refused
 from adderclaw.tools.shell import BashArguments
 from adderclaw.types import ToolContext, ToolResult, Workspace
 
@@ -25,7 +28,7 @@ def ctx(tmp_path: Path) -> ToolContext:
 
 
 def bash(command: str, ctx: ToolContext, timeout: int = 20_000) -> ToolResult:
-    return asyncio.run(shell.run(BashArguments(command=command, timeout=timeout), ctx, confined=False, network=False))
+    return asyncio.run(shell.run(BashArguments(command=command, timeout=timeout), ctx))
 
 
 # ------------------------------------------------------------------ failures
@@ -164,6 +167,92 @@ def test_what_fits_is_shown_whole(ctx: ToolContext) -> None:
     assert bash("head -c 30000 /dev/zero | tr '\\0' x", ctx).content == "x" * 30_000
 
 
+# ------------------------------------------------------------------ what programs may do beyond their words
+
+
+def repository(ctx: ToolContext, *, config: str = "") -> Path:
+    root = Path(ctx.workspace.root)
+    bash("git init -q . && git config user.name x && git config user.email x@example.org", ctx)
+    marker = f"touch {root}/ran"
+    with (root / ".git/config").open("a") as file:
+        file.write(config.replace("RUN", marker))
+    return root
+
+
+def test_ordinary_commits_work(ctx: ToolContext) -> None:
+    root = repository(ctx)
+    for command in (
+        "git add -A",
+        "git commit -q -m first",
+        "git status --short",
+        "git log --oneline",
+        "git diff",
+        "git show",
+    ):
+        assert not bash(command, ctx).is_error, command
+    (root / "a.txt").write_text("other\n")
+    assert "+other" in bash("git diff", ctx).content
+    assert not bash("git stash && git stash pop && git checkout -q -b next && git commit -qam second", ctx).is_error
+
+
+@pytest.mark.parametrize(
+    ("config", "command"),
+    [
+        ("[core]\nfsmonitor = RUN\n", "git status"),
+        ("[core]\nfsmonitor = RUN\n", "git diff"),
+        ("[core]\npager = RUN\n", "git log"),
+        ("[core]\neditor = RUN\n", "git commit --allow-empty"),
+        ("[sequence]\neditor = RUN\n", "git rebase -i --root"),
+        ("[diff]\nexternal = RUN\n", "git diff"),
+        ("[diff]\nexternal = RUN\n", "git log -p --no-pager"),
+        ('[diff "d"]\ncommand = RUN\n', "git diff"),
+        ('[diff "d"]\ntextconv = RUN\n', "git diff"),
+        ('[diff "d"]\ntextconv = RUN\n', "git show"),
+        ('[diff "d"]\ntextconv = RUN\n', "git blame a.txt"),
+        ("[commit]\ngpgSign = true\n[gpg]\nprogram = RUN\n", "git commit -qam x"),
+        ("[core]\nsshCommand = RUN\n", "git fetch ssh://127.0.0.1:1/x"),
+        ("[core]\naskPass = RUN\n", "git fetch http://127.0.0.1:1/x"),
+        ('[url "ext::RUN"]\ninsteadOf = x:\n[protocol "ext"]\nallow = always\n', "git fetch x:y"),
+    ],
+)
+def test_a_repositorys_own_configuration_runs_nothing(config: str, command: str, ctx: ToolContext) -> None:
+    root = repository(ctx)
+    (root / ".gitattributes").write_text("*.txt diff=d\n")
+    bash("git add -A && git commit -q -m first", ctx)
+    (root / "a.txt").write_text("other\n")
+    with (root / ".git/config").open("a") as file:
+        file.write(config.replace("RUN", f"touch {root}/ran;"))
+    bash(command, ctx)
+    assert not (root / "ran").exists()
+
+
+def test_hooks_and_bare_repositories_run_nothing(ctx: ToolContext) -> None:
+    root = repository(ctx)
+    hook = root / ".git/hooks/pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\ntouch {root}/ran\n")
+    hook.chmod(0o755)
+    assert not bash("git add -A && git commit -q -m first", ctx).is_error
+    assert not bash("git init -q --bare evil", ctx).is_error
+    (root / "evil/config").write_text(f"[core]\nbare = false\nworktree = /\nfsmonitor = touch {root}/ran\n")
+    assert bash("git -C evil status", ctx).is_error
+    assert not (root / "ran").exists()
+
+
+def test_sed_runs_and_writes_nothing(ctx: ToolContext) -> None:
+    assert bash("sed -n '1p' a.txt", ctx).content == "alpha\n"
+    assert bash("sed 's/[[:alpha:]]*/x/' a.txt", ctx).content == "x\nx\n"
+    assert bash("sed -i 's/alpha/gamma/' a.txt && cat a.txt", ctx).content == "gamma\nbeta\n"
+    words = planner.simples(shell._hardened(_plan("sed p a.txt")))[0].words  # pyright: ignore[reportPrivateUsage]
+    assert words[1] == "--sandbox" or not shell._has_sandbox("/bin/sed")  # pyright: ignore[reportPrivateUsage]
+
+
+def _plan(command: str) -> Plan:
+    made = planner.plan(command, lambda name: f"/bin/{name}")
+    assert isinstance(made, Plan)
+    return made
+
+
 # ------------------------------------------------------------------ the working directory
 
 
@@ -254,6 +343,87 @@ def test_a_link_is_followed_to_where_it_leads(ctx: ToolContext) -> None:
     assert writes == ["/etc/passwd"]
 
 
+LINKS = [
+    "git commit -F out",
+    "git commit --file=out",
+    "git commit -Fout",
+    "git commit -Fdir/passwd",
+    "git -C sub commit -F ../out",
+    "git config -l -f out",
+    "make -Cdir",
+    "make --directory=dir",
+    "make -C sub -f inner",
+    "pip install -r out",
+    "pip install -rout",
+    "uv run cat out",
+    "base64 out",
+    "tar cf x dir",
+    "x out",
+    "x -oout",
+    "x -abcout",
+    "x --any=out",
+    "x a=out",
+    "x a,out",
+    "find -L .",
+    "grep -R x deep",
+    "cp -rL deep copy",
+    "cat o?t",
+    "cat {a.txt,out} $?",
+    "cat deep/*",
+    "cd sub; cat inn*",
+    "bash -c 'cat o?t'",
+]
+
+
+@pytest.mark.parametrize("command", LINKS)
+def test_a_link_counts_wherever_a_word_names_it(command: str, ctx: ToolContext) -> None:
+    root = Path(ctx.workspace.root)
+    (root / "deep").mkdir()
+    for name, target in (("out", "/etc/passwd"), ("dir", "/etc"), ("sub/inner", "/etc/passwd"), ("deep/link", "/etc")):
+        (root / name).symlink_to(target)
+    _, reads, _ = touched(command, ctx)
+    assert any(path == "/etc" or path.startswith("/etc/") for path in reads)
+
+
+@pytest.mark.parametrize(
+    ("command", "written"),
+    [
+        ("x b", "b"),
+        ("make -C b", "b"),
+        ("x -obuild", "build"),
+        ("x --out=a.txt", "a.txt"),
+        ("cp -r b/. c", "c/inner.txt"),
+        ("cp -rT b c", "c/inner.txt"),
+        ("tee b*", "b"),
+        ("x lefthook.yml", "lefthook.yml"),
+    ],
+)
+def test_what_is_there_counts_as_written(command: str, written: str, ctx: ToolContext) -> None:
+    root = Path(ctx.workspace.root)
+    for folder in ("b", "build"):
+        (root / folder).mkdir()
+    (root / "b/inner.txt").touch()
+    _, _, writes = touched(command, ctx)
+    assert f"{root}/{written}" in writes
+
+
+@pytest.mark.parametrize("command", ["git commit -m out", "ls nothing", "x word other", "echo out", "grep out a.txt"])
+def test_what_is_not_there_or_is_text_counts_as_nothing(command: str, ctx: ToolContext) -> None:
+    (Path(ctx.workspace.root) / "out").symlink_to("/etc/passwd")
+    _, reads, writes = touched(command, ctx)
+    assert not any(path.startswith("/etc") for path in (*reads, *writes))
+
+
+def test_a_tree_that_is_too_large_to_look_for_links_is_refused(
+    ctx: ToolContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shell, "MAX_LOOKED_AT", 1)
+    for command in ("grep -R x .", "cat *"):
+        (Path(ctx.workspace.root) / "b.txt").touch()
+        with pytest.raises(Refused):
+            touched(command, ctx)
+
+
 @pytest.mark.parametrize(
     "command", ["cat $(ls)", "echo `id`", "x=1 ls", "for i in a; do ls; done", "cat <(ls)", "ls &"]
 )
@@ -279,7 +449,7 @@ def test_what_is_no_plan_is_raw_and_opaque(command: str, ctx: ToolContext) -> No
 )
 def test_each_name_has_its_own_time_limit(name: str, given: dict[str, int], seconds: float) -> None:
     config = Config(runtime=Runtime(shell_timeout_seconds=7))
-    found = find({tool.name: tool for tool in shell.tools(config, confined=False)}, name)
+    found = find({tool.name: tool for tool in shell.tools(config)}, name)
     assert found is not None
     tool, alias = found
     arguments = decode(BashArguments, arguments_of(alias, {"command": "ls", **given}))
@@ -296,8 +466,10 @@ def test_in_the_sandbox_the_directory_carries_over_and_the_system_is_read_only(
     if why := confinement.trial():
         pytest.skip(f"bubblewrap does not start on this machine: {why}")
 
+    box = confinement.box("bubblewrap", Room((ctx.workspace.root,)))
+
     def confined(command: str) -> ToolResult:
-        return asyncio.run(shell.run(BashArguments(command=command), ctx, confined=True, network=False))
+        return asyncio.run(shell.run(BashArguments(command=command), ctx, start=box.start))
 
     assert confined("touch /usr/x").error_class == "tool_rejected"
     assert confined("cd sub && echo x > y").content == ""
@@ -305,3 +477,4 @@ def test_in_the_sandbox_the_directory_carries_over_and_the_system_is_read_only(
     assert confined("cat y").content == "x\n"
     assert confined("cd / && pwd").content == f"/\nShell cwd was reset to {ctx.workspace.root}"
     assert confined("kill -9 $$").content.startswith("Exit code 137")
+    box.close()

@@ -2,32 +2,39 @@
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
+from adderclaw.channels.cli import auth
 from adderclaw.channels.cli.agent import Shown, interruptible
-from adderclaw.channels.terminal import STDIN, Terminal
+from adderclaw.channels.terminal import STDIN
+from adderclaw.config.catalog import first_of
 from adderclaw.credentials.redaction import visible
+from adderclaw.errors import AdderClawError
+from adderclaw.kernel.compact import compact
 from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.session import TurnResult
-from adderclaw.runtime import Options, Run, opened, start
+from adderclaw.runtime import Run
 from adderclaw.store import memory, transcript
 
 
 class Slash(NamedTuple):
     help: str
-    run: Callable[[Run, str], bool]
+    run: Callable[[Run, str], bool | Awaitable[bool]]
     """Takes what follows the name; False ends the conversation."""
 
 
-def repl(options: Options) -> int:
+class Repl:
     """Read, answer, until /exit or the end of the input."""
-    from dataclasses import replace
 
-    if sys.stdin.isatty() and options.log_level is None:
-        options = replace(options, log_level="warning")
-    with opened(start(options), Terminal(), kind="repl") as run:
+    name = "repl"
+    supports_draft_updates = True
+
+    def start(self, run: Run) -> int:
         return asyncio.run(_converse(run))
+
+    def send(self, conversation_id: str, message: str) -> None:  # noqa: ARG002 - there is one conversation
+        print(visible(message))
 
 
 async def _converse(run: Run) -> int:
@@ -37,7 +44,7 @@ async def _converse(run: Run) -> int:
     while (line := await ask()) is not None:
         text = line.strip()
         if text.startswith("/"):
-            if not _slash(run, text):
+            if not await _slash(run, text):
                 break
         elif text:
             last = await _turn(run, text)
@@ -48,7 +55,7 @@ async def _converse(run: Run) -> int:
 async def _turn(run: Run, message: str | None) -> TurnResult:
     """One turn; at the limit of tool rounds the person decides whether it goes on."""
     while True:
-        shown = Shown()
+        shown = Shown(run.runtime.secrets)
         result, _ = await interruptible(run.runtime, run_turn(run.session, message, shown))
         if not (result.answer and shown.text.endswith(result.answer)):
             print(visible(result.answer), end="")
@@ -67,15 +74,20 @@ async def _turn(run: Run, message: str | None) -> TurnResult:
 # ------------------------------------------------------------------ slash commands
 
 
-def _slash(run: Run, text: str) -> bool:
+async def _slash(run: Run, text: str) -> bool:
     name, _, rest = text[1:].partition(" ")
     command = SLASH.get(name)
     if command is None:
         near = [known for known in SLASH if known.startswith(name[:1])]
-        hint = f"; did you mean /{near[0]}?" if near else ""
-        print(f"there is no command /{visible(name)}{hint} /help lists them.", file=sys.stderr)
+        hint = f"did you mean /{near[0]}? " if near else ""
+        print(f"there is no command /{visible(name)}: {hint}/help lists them.", file=sys.stderr)
         return True
-    return command.run(run, rest.strip())
+    try:
+        done = command.run(run, rest.strip())
+        return done if isinstance(done, bool) else await done
+    except AdderClawError as error:
+        print(f"/{name}: {run.runtime.secrets.clean(str(error))}", file=sys.stderr)
+        return True
 
 
 def _exit(_run: Run, _rest: str) -> bool:
@@ -119,7 +131,53 @@ def _policy(run: Run, _rest: str) -> bool:
     return True
 
 
-def _new(run: Run, _rest: str) -> bool:
+async def _model(run: Run, rest: str) -> bool:
+    if rest:
+        await run.switch(rest)
+    session = run.session
+    served = first_of(session.provider.name, session.model, session.config)
+    through = "" if served.provider == session.provider.name else f", through {visible(session.provider.name)}"
+    print(f"model {visible(served.model)} of the provider {visible(served.provider)}{through}")
+    if not rest:
+        others = ", ".join(visible(name) for name in session.config.providers.models)
+        print(f"/model NAME takes another of it; /model ENTRY or ENTRY/NAME another provider: {others}")
+    return True
+
+
+async def _compact(run: Run, rest: str) -> bool:
+    before = run.session.history.size
+    if await compact(run.session, "manual", rest):
+        print(f"compacted: {before:,} bytes of history are now {run.session.history.size:,}")
+    else:
+        print("there is nothing to compact yet")
+    return True
+
+
+async def _login(run: Run, rest: str) -> bool:
+    name = auth.chosen(rest or None, run.session.config)
+    place = await auth.logged_in(run.runtime.credentials, name, "auto")
+    print(f"logged in to {visible(name)}; kept in {place}")
+    return True
+
+
+async def _logout(run: Run, rest: str) -> bool:
+    name = auth.chosen(rest or None, run.session.config)
+    for complaint in (await auth.logged_out(run.runtime.credentials, [name])).values():
+        print(complaint, file=sys.stderr)
+    return True
+
+
+async def _status(run: Run, _rest: str) -> bool:
+    """Whether credentials can be used, and of which class; never a part of one."""
+    now = run.session.config
+    served = first_of(run.session.provider.name, run.session.model, now)
+    print(f"model {visible(served.model)} of the provider {visible(served.provider)}")
+    for row in await auth.rows(run.runtime.credentials, now, [served.provider]):
+        print(auth.line(row))
+    return _ids(run, "")
+
+
+def _ids(run: Run, _rest: str) -> bool:
     print(f"conversation {run.session.conversation_id}, session {run.session.session_id}, run {run.run_id}")
     return True
 
@@ -129,7 +187,12 @@ SLASH: dict[str, Slash] = {
     "tools": Slash("list the active tools", _tools),
     "memory": Slash("search memory: /memory QUERY; alone, show what is kept", _memory),
     "policy": Slash("show the autonomy and the workspace boundary", _policy),
-    "session": Slash("show the ids of this conversation", _new),
+    "model": Slash("show the model, or take another: /model NAME, /model ENTRY, /model ENTRY/NAME", _model),
+    "compact": Slash("replace the older part of the conversation by a summary: /compact [WHAT MATTERS]", _compact),
+    "login": Slash("log in to a provider: /login [PROVIDER]", _login),
+    "logout": Slash("forget a login: /logout [PROVIDER]", _logout),
+    "status": Slash("show the model, and whether its credentials can be used", _status),
+    "session": Slash("show the ids of this conversation", _ids),
     "exit": Slash("leave", _exit),
     "quit": Slash("leave", _exit),
 }

@@ -3,9 +3,10 @@
 import asyncio
 import os
 import sys
+from typing import Literal
 
 from adderclaw.credentials.redaction import visible
-from adderclaw.types import Answer, ApprovalRequest
+from adderclaw.types import Answer, ApprovalRequest, digest
 
 
 class Terminal:
@@ -13,17 +14,48 @@ class Terminal:
 
     async def approve(self, request: ApprovalRequest) -> Answer:
         print(
-            f"Tool request:\n  tool: {visible(request.tool)}\n  risk: {request.risk}\n"
-            f"  reason: {visible(request.reason)}\n  args: {visible(request.shown)}",
+            f"Tool request:\n  tool: {_line(request.tool)}\n  risk: {request.risk}\n"
+            f"  reason: {_line(request.reason)}\n  args: {_block(request.shown)}",
             file=sys.stderr,
         )
+        offered = request.grants if len(request.shown) <= MOST_SHOWN else ()
+        for rule in offered:
+            print(f"  always: {_line(rule)}", file=sys.stderr)
+        if offered:
+            print("  (a = yes, and always in this session; A = yes, and always from now on)", file=sys.stderr)
         print("Approve? [y/N] ", end="", file=sys.stderr, flush=True)
-        line = await STDIN.read()
+        try:
+            line = await STDIN.read()
+        except asyncio.CancelledError:
+            print("\n(no answer is needed here any more)", file=sys.stderr)
+            raise
         if line is None:
             print(file=sys.stderr)
             return Answer(approved=False, by="no_operator", comment="no answer: the end of standard input")
         word, _, comment = line.strip().partition(" ")
-        return Answer(approved=word.lower() in ("y", "yes"), by="operator", comment=comment.strip())
+        always = ALWAYS.get(word) if offered else None
+        approved = always is not None or word.lower() in ("y", "yes")
+        return Answer(approved, "operator", comment.strip(), always or "")
+
+
+ALWAYS: dict[str, Literal["session", "user"]] = {"a": "session", "A": "user"}
+
+
+MOST_SHOWN = 6_000
+"""Characters of a request that are shown; of a longer one its beginning, its end and its hash."""
+
+
+def _line(text: str) -> str:
+    return visible(text, keep_newlines=False)
+
+
+def _block(text: str) -> str:
+    """A text whose further lines cannot be taken for ours."""
+    if len(text) > MOST_SHOWN:
+        left_out = len(text) - MOST_SHOWN
+        note = f"\n[{left_out} characters are not shown; sha256 of the whole: {digest(text)}]\n"
+        text = text[: MOST_SHOWN * 2 // 3] + note + text[-MOST_SHOWN // 3 :]
+    return visible(text).replace("\n", "\n      | ")
 
 
 class OwnHand:

@@ -23,6 +23,8 @@ class Loaded(NamedTuple):
     warnings: tuple[str, ...]
     trusted: bool
     """Whether the project's own files count in full; a project without any has nothing to trust."""
+    policies: tuple[Json, ...] = ()
+    """Every policy.toml that was found, for `gate.policy_file` to compile."""
 
 
 def load(
@@ -40,7 +42,7 @@ def load(
     from adderclaw.config import layers
 
     composed = layers.compose(request)
-    loaded = Loaded(*composed[:7])
+    loaded = Loaded(*composed[:8])
     as_json = loaded._asdict() | {"config": freeze(loaded.config)}
     cache.keep(request, as_json, composed.looked_at, composed.variables, [loaded.workspace])
     return loaded
@@ -49,7 +51,7 @@ def load(
 def _restored(kept: Json | None) -> Loaded | None:
     try:
         if kept is not None:
-            values: Json = kept | {name: tuple(kept[name]) for name in ("files", "warnings")}
+            values: Json = kept | {name: tuple(kept[name]) for name in ("files", "warnings", "policies")}
             values["config"] = thaw(Config, kept["config"])
             return Loaded(**values)
     except (KeyError, TypeError, AttributeError):

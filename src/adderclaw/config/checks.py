@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, cast
 
-from adderclaw.config.dialects import KINDS
+from adderclaw.config.dialects import KINDS, MODEL_CONFIG
 from adderclaw.credentials.redaction import looks_secret, secret_name
 from adderclaw.decode import nearest, shown
 from adderclaw.errors import Problem
@@ -13,7 +13,8 @@ from adderclaw.types import Json
 _REFERENCE = re.compile(r"\$(\w+|\{\w+\})")
 _RULE = re.compile(r"[A-Za-z_][\w.\-]*\*?(?:\(.+\))?", re.DOTALL)
 _DOMAIN = re.compile(r"(?:\*\.)?(?=.{1,253}$)[A-Za-z0-9](?:[A-Za-z0-9\-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9\-]+)*")
-_NO_SECRETS = "secrets do not belong in a file: put it in an environment variable and name that with api_key_env"
+_SAFE_ADDRESS = re.compile(r"(?i)https://|http://(localhost|127\.0\.0\.1|\[::1\])[:/]")
+_NO_SECRETS = "keys and secrets do not belong in a file: put it in a variable, and name that with api_key_env"
 
 
 def secrets(table: Json) -> dict[str, str]:
@@ -45,9 +46,23 @@ def variable_name(text: str) -> str:
 
 
 def url(text: str) -> str:
+    """The address, if it is one and holds no secret. What may be a secret is not repeated."""
+    if _has_secret(text):
+        raise ValueError("has a user name, password or key in it; put the key in the variable that api_key_env names")
     if not re.match(r"https?://[^/\s]+", text, re.IGNORECASE) or re.search(r"\s", text):
         raise ValueError(f"{shown(text)} is not a URL; it must begin with http:// or https://")
     return text
+
+
+def _has_secret(text: str) -> bool:
+    from urllib.parse import parse_qsl, urlsplit
+
+    try:
+        parts = urlsplit(text)
+        named = {name.lower() for name, value in parse_qsl(parts.query) if value}
+        return "@" in parts.netloc or looks_secret(text) or any(secret_name(name) or name == "key" for name in named)
+    except ValueError:
+        return True  # no URL at all: it is not shown either
 
 
 def is_rule(text: str) -> bool:
@@ -70,7 +85,12 @@ def origin_of(key: str, origins: dict[str, str]) -> str:
 
 def whole(tree: Json, origins: dict[str, str]) -> list[Problem]:
     """What is wrong with the settings taken together."""
-    found = [*_providers(tree), *_lists(tree["security"]), *_telemetry(tree["telemetry"])]
+    found = [
+        *_providers(tree),
+        *_logins(tree),
+        *_lists(tree["security"]),
+        *_telemetry(tree["telemetry"]),
+    ]
     return [Problem(origin_of(key, origins), key, message) for key, message in found]
 
 
@@ -85,23 +105,42 @@ def _providers(tree: Json) -> Iterator[tuple[str, str]]:
         if not entry.get("kind"):
             yield f"{key}.kind", f"is required, and {shown(name)} is no kind itself{nearest(name, list(KINDS))}"
         elif entry.get("kind") in ("reliable", "router"):
-            if not entry.get("providers"):
-                yield f"{key}.providers", f"is required for kind {shown(entry['kind'])}"
-            for other in entry.get("providers") or ():
-                if other not in models:
-                    yield f"{key}.providers", f"{shown(other)} is not in providers.models{nearest(other, names)}"
-            if _reaches(models, name, name, set()):
-                yield f"{key}.providers", "leads back to itself"
-        elif entry.get("kind") == "openai-compatible" and not entry.get("base_url"):
+            yield from _made_of_others(key, name, entry, models)
+        elif entry.get("kind") == "openai-compatible" and not entry.get("base_url") and name not in MODEL_CONFIG:
             yield f"{key}.base_url", 'is required for kind "openai-compatible"'
     entry = models.get(chosen, {})
     needs_model = entry.get("kind") not in (None, "mock", "reliable", "router")
+    needs_model = needs_model and chosen not in MODEL_CONFIG  # the environment has it, and is looked at then
     if needs_model and not entry.get("model") and tree["default_model"] == "mock":
         yield f"providers.models.{chosen}.model", "is required, since default_model is the mock's"
 
 
+def _made_of_others(key: str, name: str, entry: Json, models: dict[str, Json]) -> Iterator[tuple[str, str]]:
+    if entry["kind"] == "reliable" and not entry.get("providers"):
+        yield f"{key}.providers", 'is required for kind "reliable"'
+    if entry["kind"] == "router" and not (entry.get("default") or entry.get("providers")):
+        yield f"{key}.default", 'is required for kind "router": the entry for requests that no route is for'
+    for where, other in _others(entry):
+        if other not in models:
+            yield f"{key}.{where}", f"{shown(other)} is not in providers.models{nearest(other, list(models))}"
+    if _reaches(models, name, name, set()):
+        yield f"{key}.{next(_others(entry))[0].partition('.')[0]}", "leads back to itself"
+
+
+def _others(entry: Json) -> Iterator[tuple[str, str]]:
+    """Every entry that one of kind `reliable` or `router` names, and where."""
+    if entry.get("kind") == "router":
+        for hint, other in cast(dict[str, str], entry.get("routes") or {}).items():
+            yield f"routes.{hint}", other
+        if entry.get("default"):
+            yield "default", entry["default"]
+    if entry.get("kind") in ("reliable", "router"):
+        for other in entry.get("providers") or ():
+            yield "providers", other
+
+
 def _reaches(models: dict[str, Json], start: str, goal: str, seen: set[str]) -> bool:
-    for other in models.get(start, {}).get("providers") or ():
+    for _, other in _others(models.get(start, {})):
         if other == goal:
             return True
         if other not in seen:
@@ -109,6 +148,15 @@ def _reaches(models: dict[str, Json], start: str, goal: str, seen: set[str]) -> 
             if _reaches(models, other, goal, seen):
                 return True
     return False
+
+
+def _logins(tree: Json) -> Iterator[tuple[str, str]]:
+    """Tokens travel over https, or stay on this machine."""
+    for name, server in cast(dict[str, Json], tree["auth"]["oauth"]).items():
+        for key in ("authorize_url", "token_url", "device_url", "revoke_url", "redirect_url"):
+            address = server.get(key)
+            if address and not _SAFE_ADDRESS.match(address):
+                yield f"auth.oauth.{name}.{key}", "must begin with https://; http:// is only for this machine"
 
 
 def _lists(security: Json) -> Iterator[tuple[str, str]]:

@@ -6,23 +6,19 @@ from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple, cast
 
 from adderclaw.config.schema import Config, Kind, ProviderEntry
+from adderclaw.credentials.sources import KEY_VARIABLES
 from adderclaw.decode import bare, literals, nearest, shown
 from adderclaw.errors import Problem
 from adderclaw.types import Json
 
+__all__ = ["KEY_VARIABLES", "KINDS", "MODEL_CONFIG", "RENAMED", "VARIABLES", "Mapped", "map_file"]
+
 type Path = tuple[str, ...]
 
-SETTINGS_KEYS = ("permissions", "hooks", "mcpServers", "model_config")
+SETTINGS_KEYS = ("permissions", "hooks", "mcpServers", "model_config", "apiKeyHelper")
 """All that `.adderclaw/agent.json` and `settings.json` may hold."""
 
 KINDS = literals(Kind)
-KEY_VARIABLES = {
-    "anthropic": "ANTHROPIC_API_KEY",
-    "openai": "OPENAI_API_KEY",
-    "gemini": "GEMINI_API_KEY",
-    "openrouter": "OPENROUTER_API_KEY",
-}
-"""Kind that cannot do without a key → where it is unless the entry says otherwise."""
 
 RENAMED: dict[Path, Path] = {
     ("agent", "id"): ("agent_id",),
@@ -30,6 +26,7 @@ RENAMED: dict[Path, Path] = {
     ("session", "store"): ("memory", "backend"),
     ("session", "path"): ("memory", "path"),
     ("mcpServers",): ("mcp_servers",),
+    ("apiKeyHelper",): ("auth", "api_key_helper"),
     ("model", "max_context_tokens"): ("runtime", "max_context_tokens"),
     ("model", "response_headroom_tokens"): ("runtime", "response_headroom_tokens"),
     ("model", "structured_output_mode"): ("runtime", "structured_output_mode"),
@@ -128,7 +125,8 @@ def map_file(file: str, raw: Json, *, settings_only: bool = False) -> Mapped:
         _settings_only(rest, mapped)
     whole = dict(rest)
     sections = {name: rest.pop(name) for name in _SECTIONS if name in rest}
-    rest.pop("mcpServers", None)
+    for name in ("mcpServers", "apiKeyHelper"):
+        rest.pop(name, None)
     mapped.data = _without_empty(rest, Config)
     for source, target in RENAMED.items():
         _rename(source, target, whole, mapped)
@@ -266,21 +264,19 @@ def _model_config(value: Any, mapped: Mapped) -> None:
         allowed = ", ".join(known.models)
         mapped.refuse("model_config.model_id", f"{shown(model_id)} is not allowed for {provider}; allowed: {allowed}")
         return
-    model = known.models[model_id] or os.environ.get("LM_STUDIO_MODEL", "")
-    if not model:
-        mapped.refuse("model_config.model_id", f"{model_id} needs the environment variable LM_STUDIO_MODEL")
-        return
-    _put_model_config(cast(str, provider), known, model, mapped)
+    model = known.models[model_id] or os.environ.get("LM_STUDIO_MODEL", "").strip()
+    _put_model_config(cast(str, provider), known, model or None, mapped)
 
 
-def _put_model_config(provider: str, known: ModelIds, model: str, mapped: Mapped) -> None:
-    entry = {"kind": known.kind, "model": model, "api_key_env": known.api_key_env}
-    base_url = os.environ.get(BASE_URLS[provider]) or known.base_url
-    if base_url:
-        entry["base_url"] = base_url
+def _put_model_config(provider: str, known: ModelIds, model: str | None, mapped: Mapped) -> None:
+    """The environment names the endpoint. What is missing there is said, and recorded, when the model is called."""
+    base_url = os.environ.get(BASE_URLS[provider], "").strip() or known.base_url
+    entry = {"kind": known.kind, "model": model, "api_key_env": known.api_key_env, "base_url": base_url}
     mapped.put(("default_provider",), provider, "model_config.provider")
     for key, item in entry.items():
-        mapped.put(("providers", "models", provider, key), item, "model_config.model_id")
+        path = ("providers", "models", provider, key)
+        if item is not None or mapped.get(path) is None:
+            mapped.put(path, item, "model_config.model_id")
 
 
 _SECTIONS: dict[str, Callable[[Any, Mapped], None]] = {

@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, TypeAliasType, Union, cast, get_args, get_origin
 
-from adderclaw.config import baseline, checks, dialects, places, trust
+from adderclaw.config import baseline, checks, dialects, places, policy, trust
 from adderclaw.config.places import Request
 from adderclaw.config.schema import Config, Meaning
 from adderclaw.credentials.redaction import visible, without_shapes
@@ -34,6 +34,7 @@ class Composed(NamedTuple):
     origins: dict[str, str]
     warnings: tuple[str, ...]
     trusted: bool
+    policies: tuple[Json, ...]
     looked_at: dict[str, bytes | None]
     variables: tuple[str, ...]
 
@@ -100,6 +101,7 @@ class Composition:
         self.origins = {leaf.key: "default" for leaf in leaves(self.tree)}
         self.project = ""
         self.project_files: set[str] = set()
+        self.present: dict[str, bytes] = {}
         self.trusted = True
 
     # -------------------------------------------------------------- files
@@ -259,21 +261,45 @@ class Composition:
                 break
         self.lay(self.file(os.path.join(own, "settings.json"), "user", own, settings_only=True))
 
-    def project_layers(self) -> None:
+    def find_project(self) -> None:
+        """Where the project is, which of its files are there, and whether they are trusted as they are."""
         request = self.request
         self.project = request.workspace or request.project or self.tree["workspace_dir"]
         found = {name: self.look(os.path.join(self.project, name)) for name in trust.FILES}
-        present = {name: data for name, data in found.items() if data is not None}
+        self.present = {name: data for name, data in found.items() if data is not None}
         # looked at even if there is nothing to trust: the kept result must notice a change
         table = trust.known(request.home, self.look(trust.place(request.home)) or b"")
-        self.trusted = not present or trust.trusts(table, self.project, trust.fingerprint(present))
-        configuration = next((name for name in places.PROJECT_FILES if name in present), None)
+        self.trusted = not self.present or trust.trusts(table, self.project, trust.fingerprint(self.present))
+
+    def project_layers(self) -> None:
+        configuration = next((name for name in places.PROJECT_FILES if name in self.present), None)
         if configuration:
             self.lay(self.file(os.path.join(self.project, configuration), "project", self.project))
         for name in places.SETTINGS_FILES:
-            if name in present:
+            if name in self.present:
                 path = os.path.join(self.project, name)
                 self.lay(self.file(path, "project", self.project, settings_only=True))
+
+    def policies(self) -> tuple[Json, ...]:
+        """Every policy.toml, the project's first. They count whatever `--config` says: denials are never left out."""
+        own = os.path.join(self.request.home, policy.NAME)
+        project = os.path.join(self.project, policy.IN_PROJECT)
+        found: list[Json] = []
+        for path, trusted in ((project, self.trusted or project == own), (own, True)):
+            data = self.look(path)
+            if data is None or path in self.files:
+                continue
+            self.files.append(path)
+            try:
+                found.append(policy.parse(path, data, trusted=trusted))
+            except ConfigError as error:
+                self.problems += error.problems
+        if found and not found[0]["trusted"]:
+            self.warnings.append(
+                f"{project}: this project is not trusted, so that what its policy allows does not count; "
+                f"what it denies does. To trust it: adderclaw trust {self.project}"
+            )
+        return tuple(found)
 
     def flags(self) -> None:
         mapped = dialects.map_file(FLAGS, self.request.overrides)
@@ -287,6 +313,24 @@ class Composition:
             self.problems.append(Problem("environment", DATABASE, f"{database!r} is not an absolute path"))
         self.tree["memory"]["path"] = os.path.normpath(database)
         self.origins["memory.path"] = f"environment {DATABASE}"
+
+    def endpoints(self) -> None:
+        """For the three providers of `model_config` the environment's endpoint wins, and names LM Studio's model."""
+        models: dict[str, Json] = self.tree["providers"]["models"]
+        for name, variable in dialects.BASE_URLS.items():
+            address = os.environ.get(variable, "").strip()
+            if name in models and models[name].get("kind") == dialects.MODEL_CONFIG[name].kind and address:
+                self._from_environment(name, "base_url", variable, address)
+        model = os.environ.get("LM_STUDIO_MODEL", "").strip()
+        if model and not models.get("lm_studio_local", {"model": "-"}).get("model"):
+            self._from_environment("lm_studio_local", "model", "LM_STUDIO_MODEL", model)
+
+    def _from_environment(self, name: str, key: str, variable: str, value: str) -> None:
+        try:
+            self.tree["providers"]["models"][name][key] = checks.url(value) if key == "base_url" else value
+        except ValueError as error:
+            self.problems.append(Problem("environment", variable, str(error)))
+        self.origins[f"providers.models.{name}.{key}"] = f"environment {variable}"
 
     def default_keys(self) -> None:
         for name, entry in cast(dict[str, Json], self.tree["providers"]["models"]).items():
@@ -310,6 +354,7 @@ class Composition:
 
     def finish(self) -> Composed:
         workspace, reason = self.workspace()
+        policies = self.policies()
         self._make_absolute(workspace)
         self.problems += checks.whole(self.tree, self.origins)
         try:
@@ -331,6 +376,7 @@ class Composition:
             self.origins,
             tuple(visible(without_shapes(text), keep_newlines=False) for text in dict.fromkeys(self.warnings)),
             self.trusted,
+            policies,
             self.looked_at,
             tuple(sorted(self.variables)),
         )
@@ -359,11 +405,14 @@ def compose(request: Request) -> Composed:
         composition.lay(composition.file(request.config_file, "user", base))
         if composition.looked_at[request.config_file] is None and not composition.problems:
             composition.problems.append(Problem(request.config_file, "", "there is no such file"))
+        composition.find_project()
     else:
         composition.user_layers()
+        composition.find_project()
         composition.project_layers()
     composition.flags()
     composition.environment()
+    composition.endpoints()
     composition.default_keys()
     return composition.finish()
 
@@ -438,6 +487,7 @@ def with_row(config: Config, row: Json) -> Config:
     composition.tree = tree
     mapped = dialects.map_file(ROW, row, settings_only=True)
     composition.lay(composition.checked(mapped, row, "user", places.home()))
+    composition.endpoints()
     composition.problems += checks.whole(tree, {})
     composition.raise_problems()
     return decode(Config, tree)

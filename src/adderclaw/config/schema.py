@@ -73,6 +73,8 @@ class Security:
     """Keep a row for every permission decision."""
     additional_directories: list[PathText] = field(default_factory=list[str])
     """Directories beside the workspace in which file tools may work."""
+    approval_timeout_seconds: Amount = 0.0
+    """How long a question to the operator waits before it counts as no. 0: no limit at a terminal, 300 elsewhere."""
 
 
 @record
@@ -87,10 +89,16 @@ class ProviderEntry:
     """Where the API is, for kinds that have no fixed place."""
     api_key_env: Variable | None = None
     """The environment variable that holds the key. Keys themselves never stand in a file."""
+    api_key_helper: str | None = None
+    """A command line of yours that prints the key, where the variable is not set; see docs/credentials.md."""
     fixture: PathText | None = None
     """For `mock`: the file of scripted steps."""
     providers: list[str] = field(default_factory=list[str])
-    """For `reliable` and `router`: the entries that they are made of, in order."""
+    """For `reliable`: the entries to try, in order. For `router`: the first is its default."""
+    routes: dict[str, str] = field(default_factory=dict[str, str])
+    """For `router`: hint (`cheap`, `plan`, `long-context`, `vision`, or one of yours) → the entry that takes it."""
+    default: str | None = None
+    """For `router`: the entry for all other requests."""
     stream: bool = True
     """Receive answers as they are written."""
     timeout_seconds: Seconds = 120.0
@@ -103,6 +111,33 @@ class ProviderEntry:
     """Size of the model's window, where it cannot be asked."""
     headers: dict[str, str] = field(default_factory=dict[str, str])
     """Further HTTP headers. Not for keys."""
+    text_tool_calls: bool = False
+    """For models that cannot call tools properly: calls that they write into their text, in `<tool_call>` tags or in a
+    fenced block marked `json` or `tool_call`, count. Only chat completions, and only tools that were offered."""
+
+
+@record
+class ModelEntry:
+    """What is known of a model, over the packaged list. NAME is a model's name, or the beginning of it and `*`."""
+
+    context_tokens: Positive | None = None
+    """Size of its window."""
+    max_output_tokens: Positive | None = None
+    """Longest answer that it can give."""
+    input_per_mtok: Amount | None = None
+    """US dollars for a million tokens in."""
+    output_per_mtok: Amount | None = None
+    """US dollars for a million tokens out."""
+    cache_read_per_mtok: Amount | None = None
+    """US dollars for a million tokens read from the provider's cache; as input when absent."""
+    cache_write_per_mtok: Amount | None = None
+    """US dollars for a million tokens written to it; as input when absent."""
+    vision: bool | None = None
+    """It takes images."""
+    pdf: bool | None = None
+    """It takes PDF documents."""
+    thinking: bool | None = None
+    """It can think before it answers."""
 
 
 def _models() -> dict[str, ProviderEntry]:
@@ -114,6 +149,12 @@ def _models() -> dict[str, ProviderEntry]:
             model="local-model",
             api_key_env="OPENAI_API_KEY",
         ),
+        "claude_code_subscription": ProviderEntry(
+            kind="anthropic", model="claude-sonnet-4-20250514", api_key_env="ANTHROPIC_API_KEY"
+        ),
+        "lm_studio_local": ProviderEntry(
+            kind="lm-studio", base_url="http://127.0.0.1:1234/v1", api_key_env="LM_STUDIO_API_KEY"
+        ),
     }
 
 
@@ -123,6 +164,50 @@ class Providers:
 
     models: dict[str, ProviderEntry] = field(default_factory=_models)
     """Name → entry; `default_provider` and `--provider` choose by this name."""
+
+
+@record
+class OAuth:
+    """The authorization server of one provider. https, except on this machine."""
+
+    client_id: str
+    """What this program is called there. It is no secret."""
+    token_url: Url
+    """Where a code or a refresh token becomes an access token."""
+    authorize_url: Url | None = None
+    """The page on which you allow the access, for a login in the browser or by a pasted code."""
+    device_url: Url | None = None
+    """Where a login by device code begins (RFC 8628)."""
+    revoke_url: Url | None = None
+    """Where `logout` revokes the tokens (RFC 7009)."""
+    redirect_url: Url | None = None
+    """A page of the server that shows a code to paste; without one, the address that the browser ends at is pasted."""
+    issuer: str | None = None
+    """Who must have issued the answer, where the server says so (`iss`)."""
+    client_secret_env: Variable | None = None
+    """The environment variable that holds the client's secret, for servers that want one."""
+    scopes: list[str] = field(default_factory=list[str])
+    """What access is asked for. With `openid`, the nonce in the id token is checked."""
+    parameters: dict[str, str] = field(default_factory=dict[str, str])
+    """Further parameters of the page on which you allow the access. Not for secrets."""
+
+
+@record
+class Auth:
+    """Where credentials come from beside environment variables."""
+
+    api_key_helper: str | None = None
+    """A command line of yours that prints Anthropic's key; `apiKeyHelper` in settings.json is the same."""
+    api_key_helper_ttl_seconds: Amount = 300.0
+    """How long its output is used, in memory only."""
+    api_key_helper_timeout_seconds: Seconds = 10.0
+    """How long it may take."""
+    storage: Literal["auto", "keyring", "file"] = "auto"
+    """Where logins are kept: the system's keyring, the encrypted file, or the first of these that works."""
+    passphrase_env: Variable = "ADDERCLAW_PASSPHRASE"  # noqa: S105 - the name of a variable
+    """The environment variable that holds the passphrase of the encrypted file."""
+    oauth: dict[str, OAuth] = field(default_factory=dict[str, OAuth])
+    """Name of a provider → its authorization server, for `adderclaw login NAME`."""
 
 
 @record
@@ -323,6 +408,8 @@ class Config:
     """What an agent may do."""
     providers: Providers = field(default_factory=Providers)
     """Models."""
+    auth: Auth = field(default_factory=Auth)
+    """Credentials."""
     channels: Channels = field(default_factory=Channels)
     """Channels."""
     memory: Memory = field(default_factory=Memory)
@@ -333,6 +420,8 @@ class Config:
     """Turns and runs."""
     limits: Limits = field(default_factory=Limits)
     """Budgets."""
+    models: dict[str, ModelEntry] = field(default_factory=dict[str, ModelEntry])
+    """Prices and windows of models."""
     skills: Skills = field(default_factory=Skills)
     """Skills."""
     logging: Logging = field(default_factory=Logging)

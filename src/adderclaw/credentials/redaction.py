@@ -10,6 +10,7 @@ MARK = "[redacted]"
 MINIMUM = 6
 """Shorter values would turn ordinary words into marks."""
 DEPTH = 64
+REMEMBERED = 80
 
 
 class Secrets:
@@ -17,12 +18,15 @@ class Secrets:
 
     def __init__(self) -> None:
         self._forms: tuple[str, ...] = ()
+        self._cleaned: dict[str, str] = {}
+        """Short texts that come again and again (names, reasons), and what became of them."""
 
     def add(self, value: str) -> None:
         """Register a value, and its URL, JSON and base64 forms."""
         value = value.strip()
         if len(value) >= MINIMUM:
             # longest first: a form may be part of another
+            self._cleaned.clear()
             self._forms = tuple(sorted({*self._forms, *_forms(value)}, key=lambda form: (-len(form), form)))
 
     def scrub(self, text: str) -> str:
@@ -31,6 +35,20 @@ class Secrets:
             if form in text:
                 text = text.replace(form, MARK)
         return text
+
+    def scrub_all(self, value: Any) -> Any:
+        """A JSON value without any registered value; nothing else of it changes."""
+        if not self._forms:
+            return value
+        match value:
+            case str():
+                return self.scrub(value)
+            case dict():
+                return {self.scrub(str(key)): self.scrub_all(item) for key, item in _items(value)}
+            case list():
+                return [self.scrub_all(item) for item in cast(list[Any], value)]
+            case _:
+                return value
 
     def clean(self, value: Any) -> Any:
         """A JSON value without registered values, secret shapes and control characters."""
@@ -57,9 +75,14 @@ class Secrets:
         return self._clean(value, depth + 1)
 
     def _text(self, text: str) -> str:
-        if len(text) < MINIMUM:
-            return text if text.isprintable() else visible(text)
-        return visible(without_shapes(self.scrub(text)))
+        if len(text) > REMEMBERED:
+            return visible(without_shapes(self.scrub(text)))
+        known = self._cleaned.get(text)
+        if known is None:
+            if len(self._cleaned) > 2_000:
+                self._cleaned.clear()
+            known = self._cleaned[text] = visible(without_shapes(self.scrub(text)))
+        return known
 
 
 def _items(table: Any) -> list[tuple[Any, Any]]:

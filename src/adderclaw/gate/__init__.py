@@ -1,39 +1,56 @@
 """The gate: guards may only refuse, judges give opinions, and the mode decides where none speaks. No I/O."""
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from adderclaw.gate import guards, judges, modes
 from adderclaw.gate.case import STRICTNESS, Case, Decision, Opinion, Policy
+from adderclaw.gate.judges import hides
 from adderclaw.gate.risk import risk_of
 from adderclaw.gate.rules import Anchors, parse_all
 from adderclaw.gate.shell import Raw
-from adderclaw.types import Autonomy
+from adderclaw.types import Autonomy, Json, PermissionMode
 
 if TYPE_CHECKING:
-    from adderclaw.config.schema import Config
+    from adderclaw.config.schema import Config, Permissions
+    from adderclaw.gate.policy_file import PolicyFile
 
-__all__ = ["GUARDS", "JUDGES", "Case", "Decision", "Opinion", "Policy", "judge", "policy_of", "risk_of"]
+__all__ = [
+    "GUARDS",
+    "JUDGES",
+    "Case",
+    "Decision",
+    "Opinion",
+    "Policy",
+    "hides",
+    "judge",
+    "policy_of",
+    "risk_of",
+    "with_permissions",
+]
 
 type Guard = Callable[[Case], str | None]
 type Judge = Callable[[Case], Opinion | None]
 
+# Where several refuse, the first gives the reason: what no setting lifts stands before what one would.
 GUARDS: tuple[tuple[str, Guard], ...] = (
     ("estop", guards.estop),
     ("trust", guards.trust),
     ("phase", guards.phase),
     ("readonly", guards.readonly),
+    ("forbidden_commands", guards.forbidden_commands),
+    ("destructive", guards.destructive),
     ("protected", guards.protected),
     ("forbidden_paths", guards.forbidden_paths),
     ("workspace", guards.workspace),
-    ("forbidden_commands", guards.forbidden_commands),
-    ("destructive", guards.destructive),
     ("hosts", guards.web_hosts),
 )
 JUDGES: tuple[tuple[str, Judge], ...] = (
     ("hook", judges.hook),
     ("permission rules", judges.permission_rules),
+    ("policy.toml", judges.policy_files),
 )
 
 
@@ -92,29 +109,34 @@ def policy_of(
     aliases: Mapping[str, str] | None = None,
     known: Collection[str] = (),
     own_files: Collection[str] = (),
+    policies: Sequence[Json] = (),
     real: Callable[[str], str] = os.path.realpath,
 ) -> Policy:
     """The operator's policy, made once at start: the only place here that may look at the disk, through `real`.
 
     `profile` None follows `security.autonomy`. `sandboxed` says whether an OS sandbox really carries the commands,
     `autonomy_set` whether a layer of the configuration chose the autonomy (or it is the default), `aliases` maps
-    other names of tools to canonical ones, `own_files` adds to the files that no tool touches.
+    other names of tools to canonical ones, `own_files` adds to the files that no tool touches, `policies` are the
+    policy.toml files as `config` read them.
     """
     security, permissions = config.security, config.permissions
-    folders = (workspace, *security.additional_directories, *permissions.additionalDirectories)
-    absolute = [os.path.normpath(os.path.join(workspace, os.path.expanduser(folder))) for folder in folders]
-    roots = tuple(dict.fromkeys((*absolute, *map(real, absolute))))
-    mode = permissions.defaultMode
-    if mode == "bypassPermissions" and permissions.disableBypassPermissionsMode:
-        mode = "default"
+
+    def rooted(*folders: str) -> tuple[str, ...]:
+        absolute = [os.path.normpath(os.path.join(workspace, os.path.expanduser(folder))) for folder in folders]
+        return tuple(dict.fromkeys((*absolute, *map(real, absolute))))
+
+    fixed = (workspace, *security.additional_directories)
     own = (config.memory.path, config.receipts.path, *own_files)
-    anchors = Anchors(workspace, workspace, os.path.expanduser("~"))
+    user_home = os.path.expanduser("~")
+    anchors = Anchors(workspace, workspace, user_home)
     return Policy(
         workspace=workspace,
-        roots=roots,
+        roots=rooted(*fixed, *permissions.additionalDirectories),
+        fixed_roots=rooted(*fixed),
+        aliases=aliases or {},
         autonomy=PROFILES[profile] if profile is not None else security.autonomy,
         autonomy_set=autonomy_set or profile is not None,
-        mode=mode,
+        mode=_mode(permissions),
         workspace_only=security.workspace_only and profile != "permissive",
         forbidden_paths=_both(security.forbidden_paths, real),
         forbidden_commands=tuple(security.forbidden_commands),
@@ -123,10 +145,42 @@ def policy_of(
         raw_bash=security.raw_bash,
         rules=parse_all(permissions.deny, permissions.ask, permissions.allow, anchors, aliases, known),
         home=real(home),
+        user_home=user_home,
         own_files=_both(own, real),
         run_folders=_both((os.path.join(workspace, config.logging.jsonl_dir),), real),
         sandboxed=sandboxed,
+        files=_files(policies, workspace, user_home, real, aliases, known) if policies else (),
     )
+
+
+def with_permissions(policy: Policy, permissions: "Permissions", real: Callable[[str], str]) -> Policy:
+    """The policy after permissions changed in a session: its rules, its mode and the further directories."""
+    anchors = Anchors(policy.workspace, policy.workspace, policy.user_home)
+    added = _both(permissions.additionalDirectories, real)
+    return replace(
+        policy,
+        rules=parse_all(permissions.deny, permissions.ask, permissions.allow, anchors, policy.aliases),
+        mode=_mode(permissions),
+        roots=tuple(dict.fromkeys((*policy.fixed_roots, *added))),
+    )
+
+
+def _mode(permissions: "Permissions") -> PermissionMode | None:
+    disabled = permissions.defaultMode == "bypassPermissions" and permissions.disableBypassPermissionsMode
+    return "default" if disabled else permissions.defaultMode
+
+
+def _files(
+    policies: Sequence[Json],
+    workspace: str,
+    user_home: str,
+    real: Callable[[str], str],
+    aliases: Mapping[str, str] | None,
+    known: Collection[str],
+) -> "tuple[PolicyFile, ...]":
+    from adderclaw.gate import policy_file
+
+    return policy_file.compiled(policies, policy_file.Place(workspace, user_home, real), aliases, known)
 
 
 def _both(names: Collection[str], real: Callable[[str], str]) -> tuple[str, ...]:

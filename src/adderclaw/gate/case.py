@@ -1,12 +1,21 @@
 """What is judged and what comes out: the operator's policy, one call with its facts, and the decision."""
 
-from typing import Literal, NamedTuple
+from collections.abc import Mapping
+from dataclasses import field
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from adderclaw.gate.rules import NO_RULES, Rules
 from adderclaw.record import record
 from adderclaw.types import Autonomy, Json, PermissionMode, Phase, Risk, Touch, Verdict
 
+if TYPE_CHECKING:
+    from adderclaw.gate.policy_file import PolicyFile
+
 STRICTNESS: dict[Verdict, int] = {"allow": 0, "ask": 1, "deny": 2}
+
+
+FAMILY = {"Http": "WebFetch", "NotebookEdit": "Edit", "MemorySearch": "MemoryRead"}
+"""A tool that has no section in policy.toml is held to that of its relative, and a rate limit counts both."""
 
 
 class Opinion(NamedTuple):
@@ -37,12 +46,20 @@ class Policy:
     rules: Rules = NO_RULES
     home: str = ""
     """AdderClaw's own folder: nothing in it is written, and only what is meant for the model is read."""
+    user_home: str = ""
+    """What `~` stands for."""
     own_files: tuple[str, ...] = ()
     """The database, the receipt log, the key: wherever they are configured to be."""
     run_folders: tuple[str, ...] = ()
     """Where the folders of our runs are kept."""
     sandboxed: bool = False
     """Whether commands really run inside an OS sandbox."""
+    fixed_roots: tuple[str, ...] = ()
+    """Those of `roots` that no change of permissions takes away."""
+    aliases: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Other names of tools → the canonical ones, for rules that are added while a session runs."""
+    files: "tuple[PolicyFile, ...]" = ()
+    """Every policy.toml that counts."""
 
 
 @record
@@ -67,6 +84,8 @@ class Case:
     protected_ids: frozenset[tuple[int, int]] = frozenset()
     """(device, inode) of the files that are protected under every name."""
     hook_opinion: Opinion | None = None
+    recent: int = 0
+    """How many calls of this tool and its relatives ran within the last minute."""
 
 
 @record

@@ -1,22 +1,17 @@
 """Commands: what is forbidden, what is destructive, what readonly may run, and what the lists say of a plan."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from adderclaw.gate.allowlist import names
 from adderclaw.gate.case import Policy
 from adderclaw.gate.loose import every_word, statements
-from adderclaw.gate.programs import HARMLESS, SHELLS, WRAPPERS, inner, objection
+from adderclaw.gate.programs import HARMLESS, INTERPRETERS, PROGRAMS, SHELLS, WRAPPERS, inner, objection
 from adderclaw.gate.shell import Plan, Raw, Simple, simples, steps
 
 type Words = tuple[str, ...]
 
 DOWNLOADERS = names("curl wget fetch aria2c http https httpie xh lynx w3m nc ncat")
-INTERPRETERS = SHELLS | names(
-    """python python2 python3 perl ruby node nodejs php lua deno bun osascript tclsh Rscript awk gawk xargs"""
-)
-
-
 MAX_TEXT = 131_072
 """No system takes a longer word, and so no shell a longer command."""
 
@@ -112,10 +107,10 @@ def _wrapped(words: Words, depth: int) -> Iterator[Words]:
 
 
 def code_words(words: Words) -> Words:
-    """The words of a command, those of code that it hands to a shell or another interpreter included."""
+    """The words of code that a command hands to a shell or another interpreter."""
     if base(words[0]) not in INTERPRETERS | WRAPPERS:
-        return words
-    return tuple(inside for word in words for inside in every_word(word))
+        return ()
+    return tuple(inside for word in words[1:] for inside in every_word(word))
 
 
 # ------------------------------------------------------------------ destructive
@@ -241,6 +236,15 @@ def _opens_all(targets: list[str]) -> bool:
 # ------------------------------------------------------------------ lists
 
 
+def unknowable(command: Plan | Raw) -> str | None:
+    """What in a command stands for programs or paths that nobody can look at before it runs."""
+    if isinstance(command, Plan):
+        return next((what for code in command.inside if (what := unknowable(code))), None)
+    if not command.literal:
+        return f"a program that is not a literal word ({command.reason})"
+    return command.unknown or None
+
+
 def is_harmless(command: Plan | Raw) -> bool:
     """Whether a readonly session may run it: it only looks, and writes nowhere."""
     if isinstance(command, Raw):
@@ -251,33 +255,40 @@ def is_harmless(command: Plan | Raw) -> bool:
     )
 
 
-def unlisted(simple: Simple, policy: Policy) -> str | None:
-    """Why a simple command is high risk, with the setting that would change that; None if the lists take it."""
+def unlisted(simple: Simple, policy: Policy, is_project_code: Callable[[str], bool]) -> str | None:
+    """Why a simple command is high risk, with what would change that; None if the lists take it.
+
+    `is_project_code` tells whether a program that is named by a path lies in the workspace.
+    """
 
     def allowed(name: str, words: Words) -> bool:
-        return _is_allowed(name, words, simple.program, policy.allowed_commands)
+        inside = name != simple.name and base(name) not in _KNOWN and is_project_code(name)
+        return inside or _is_allowed(name, words, simple.program, policy.allowed_commands)
 
     if not simple.program:
-        return f"{simple.words[0]!r} was not found on the PATH"
-    if "/" in simple.name and not allowed(simple.name, simple.words):
-        return f"{simple.name!r} is a program named by its path: add {_quoted(simple.name)} to {SETTING}"
-    why = objection(simple.name, simple.words, allowed)
-    if why is None:
+        return f"{simple.words[0]!r} is not installed: there is no such program on the PATH"
+    name = simple.name
+    if "/" in name and not allowed(name, simple.words):
+        name = base(name)
+        if not is_project_code(simple.name):
+            return f"{simple.name!r} is a program named by its path: add {_quoted(simple.name)} to {SETTING}"
+        if name not in PROGRAMS:
+            return f"{simple.name!r} may run any code" if name in _KNOWN else None
+    found = objection(name, simple.words, allowed)
+    if found is None:
         return None
-    return f"{simple.name!r}: {why}: add {_quoted(_suggestion(simple))} to {SETTING}"
+    if found.entry:
+        return f"{simple.name!r}: {found.why}: add {_quoted(found.entry)} to {SETTING}"
+    return f"{simple.name!r}: {found.why}: {WITHOUT}"
 
 
+_KNOWN = INTERPRETERS | WRAPPERS | PROGRAMS.keys()
 SETTING = "[security] allowed_commands"
+WITHOUT = "write it without that, or add a rule for exactly this command to [permissions] allow"
 
 
 def _quoted(entry: str) -> str:
     return '"' + entry.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def _suggestion(simple: Simple) -> str:
-    if simple.name in ("git", "npm", "go", "uv", "pip") and len(simple.words) > 1 and simple.words[1][:1] != "-":
-        return f"{simple.name} {simple.words[1]}"
-    return simple.name
 
 
 def _is_allowed(name: str, words: Words, program: str, entries: Iterable[str]) -> bool:

@@ -4,12 +4,11 @@ from collections.abc import Iterator
 
 from adderclaw.gate import commands, hosts, paths
 from adderclaw.gate.case import Case
-from adderclaw.gate.modes import is_readonly
+from adderclaw.gate.modes import PLAN_DENIES, autonomy_of, is_readonly
 from adderclaw.gate.risk import is_inside
 from adderclaw.gate.shell import Plan, Raw, simples
 from adderclaw.types import PathFact
 
-PLANNING_DENIES = frozenset({"Write", "Edit", "Bash", "NotebookEdit"})
 WRITING_TOOLS = frozenset({"Write", "Edit", "NotebookEdit"})
 SEARCHES_CONTENT = frozenset({"Grep"})
 
@@ -25,7 +24,7 @@ def trust(case: Case) -> str | None:
 
 
 def phase(case: Case) -> str | None:
-    if case.phase == "planning" and not case.plan_approved and case.tool in PLANNING_DENIES:
+    if case.phase == "planning" and not case.plan_approved and case.tool in PLAN_DENIES:
         return f"{case.tool} is not used while planning: the plan has to be approved first"
     return None
 
@@ -40,6 +39,8 @@ def readonly(case: Case) -> str | None:
         isinstance(touch.command, Plan | Raw) and commands.is_harmless(touch.command)
     ):
         return f"readonly runs no commands but {', '.join(sorted(commands.HARMLESS - {':', '['}))}"
+    if touch.opaque and autonomy_of(case.policy) == "readonly":
+        return f"readonly runs nothing of which it is not known what it touches: {case.tool}"
     for host in touch.hosts:
         if host.method.upper() not in hosts.PLAIN_METHODS:
             return f"readonly sends nothing: {host.method.upper()} to {host.host}"
@@ -60,8 +61,9 @@ def protected(case: Case) -> str | None:
             reason = _protected_write(case, path)
             if reason:
                 return reason
+    writing = isinstance(case.touch.command, Raw) and case.touch.command.writes
     for path in _mentioned(case):
-        if _own(case, path) or paths.is_kernel_door(path):
+        if _own(case, path) or paths.is_kernel_door(path) or (writing and _protected_write(case, path)):
             return f"the command names {path}, which is protected"
     return None
 
@@ -91,7 +93,7 @@ def _own(case: Case, path: str) -> bool:
     loose = paths.folded(path)
     for file in policy.own_files:
         own = paths.folded(file)
-        if loose == own or loose.startswith((own + "-", own + ".", own + "/")):
+        if loose in (own, *(own + suffix for suffix in paths.OWN_SUFFIXES)) or paths.beneath(loose, own):
             return True
     if not policy.home or not paths.among(path, (policy.home,)):
         return False
@@ -111,7 +113,7 @@ def _root_at_home(case: Case, path: str) -> bool:
 
 def _protected_write(case: Case, path: str) -> str | None:
     policy = case.policy
-    if paths.is_run(path, policy.run_folders):
+    if paths.is_run(path, policy.run_folders, policy.roots):
         return f"{path} is the record of a run"
     if policy.home and paths.among(path, (policy.home,)) and not _root_at_home(case, path):
         return f"{path} belongs to AdderClaw itself"
@@ -138,7 +140,8 @@ def forbidden_paths(case: Case) -> str | None:
 
 def workspace(case: Case) -> str | None:
     policy = case.policy
-    if not policy.workspace_only:
+    # In a sandbox raw bash reaches nothing else anyway, and not every word that looks like a path is one.
+    if not policy.workspace_only or (policy.sandboxed and isinstance(case.touch.command, Raw)):
         return None
     facts = case.touch.writes if case.free_reads else (*case.touch.reads, *case.touch.writes)
     for fact in facts:
@@ -156,14 +159,17 @@ def _facts(case: Case) -> Iterator[PathFact]:
 
 
 def _mentioned(case: Case) -> Iterator[str]:
-    """Absolute paths among a command's words, for programs of whose words nothing is known, and for raw bash."""
-    command = case.touch.command
+    """Paths among a command's words, for code that is handed to an interpreter, and for raw bash."""
+    command, policy = case.touch.command, case.policy
+    words: list[str] = []
     if isinstance(command, Raw):
-        yield from (path for path in paths.mentioned(command.words) if path not in paths.DEVICES)
+        words += command.words
     elif isinstance(command, Plan):
         for simple in simples(command):
-            words = commands.code_words(simple.words)[1:] if simple.name not in ("echo", "printf") else ()
-            yield from (path for path in paths.mentioned(words) if path not in paths.DEVICES)
+            words += commands.code_words(simple.words)
+    for path in paths.mentioned(words, policy.user_home, policy.workspace):
+        if path not in paths.DEVICES:
+            yield path
 
 
 # ------------------------------------------------------------------ commands and hosts

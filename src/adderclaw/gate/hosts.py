@@ -1,13 +1,9 @@
 """Hosts: which addresses are nobody's business, and whether a domain pattern covers a host."""
 
 import re
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable
 
 from adderclaw.types import HostFact
-
-if TYPE_CHECKING:
-    import ipaddress
 
 PLAIN_METHODS = frozenset({"GET", "HEAD"})
 LOCAL_NAMES = r"ip6-(localhost|loopback)|(.+\.)?(localhost|local|internal|localdomain|home\.arpa)"
@@ -48,8 +44,7 @@ def clean(host: str) -> str:
 
 def _private(fact: HostFact, allowed: Iterable[str]) -> str | None:
     host = clean(fact.host)
-    spellings = {host, f"[{host}]", f"{host}:{fact.port}", f"[{host}]:{fact.port}"}
-    if spellings & {entry.lower().rstrip(".") for entry in allowed}:
+    if is_named(host, fact.port, allowed):
         return None
     hint = f'add "{host}:{fact.port}" to [security] allowed_domains'
     if re.fullmatch(LOCAL_NAMES, host):
@@ -74,25 +69,64 @@ def _address(host: str) -> str | None:
     import ipaddress
 
     try:
-        address = ipaddress.ip_address(host)
+        ipaddress.ip_address(host)
     except ValueError:
         return None
-    if isinstance(address, ipaddress.IPv6Address):
-        if address.scope_id:
-            return "link-local"
-        within = address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else None)
-        if within is None and address in ipaddress.ip_network("64:ff9b::/96"):
-            within = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-        if within is None and (int(address) >> 32 == 0 or (int(address) >> 32) & 0xFFFFFFFF in (0x5EFE, 0x02005EFE)):
-            within = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-        if within is not None and not _is_public(within):
-            return "private or loopback"
-    return "public" if _is_public(address) else "private, loopback or link-local"
+    return "public" if is_public(host) else "private, loopback or link-local"
 
 
-def _is_public(address: "ipaddress.IPv4Address | ipaddress.IPv6Address") -> bool:
-    site_local = getattr(address, "is_site_local", False)
-    return address.is_global and not (address.is_multicast or address.is_reserved or site_local)
+def is_public(address: str) -> bool:
+    """Whether an address belongs to the internet at large, also when it carries another one in itself."""
+    from ipaddress import IPv4Address, ip_address, ip_network
+
+    ip = ip_address(address)
+    if isinstance(ip, IPv4Address):
+        special = ("192.0.0.0/24", "192.88.99.0/24")
+        plain = ip.is_global and not (ip.is_multicast or ip.is_reserved)
+        return plain and not any(ip in ip_network(net) for net in special)
+    number = int(ip)
+    if ip.scope_id:
+        return False
+    if ip.ipv4_mapped is not None:
+        return is_public(str(ip.ipv4_mapped))
+    if ip in ip_network("64:ff9b::/96"):  # NAT64
+        return is_public(str(IPv4Address(number & 0xFFFFFFFF)))
+    if ip.sixtofour is not None:
+        return is_public(str(ip.sixtofour))
+    isatap = (number >> 32) & 0xFDFFFFFF == 0x5EFE
+    unicast = ip in ip_network("2000::/3") and ip not in ip_network("3fff::/20")
+    return unicast and ip.is_global and not isatap
+
+
+WEB_PORTS = (80, 443)
+
+
+def is_named(host: str, port: int, allowed: Iterable[str]) -> bool:
+    """Whether the operator listed exactly this host: only those may be private, or on an unusual port."""
+    host = clean(host)
+    spellings = {host, f"[{host}]", f"{host}:{port}", f"[{host}]:{port}"}
+    return not spellings.isdisjoint(entry.lower().rstrip(".") for entry in allowed)
+
+
+def connection(host: str, port: int, addresses: Iterable[str], allowed: Collection[str]) -> str | None:
+    """Why no connection may be made to a host at the addresses that its name stands for; asked by every client."""
+    if is_named(host, port, allowed):
+        return None
+    fix = f"; add {host!r} to security.allowed_domains if that is wanted"
+    if port < 1024 and port not in WEB_PORTS:
+        return f"port {port} of {host} is not a web port{fix}"
+    for address in addresses:
+        if not is_public(address):
+            return f"{host} leads to the private or special address {address}{fix}"
+    return None
+
+
+def tunnel(host: str, port: int, addresses: Collection[str] | None, allowed: Collection[str]) -> str | None:
+    """Why a command in the sandbox may not reach a host: first by its name alone, then with its addresses."""
+    if not any(covers(pattern, host, port) for pattern in allowed):
+        return f"{host} is not in security.allowed_domains"
+    fact = HostFact("CONNECT", f"https://{f'[{host}]' if ':' in host else host}:{port}/", host, port, "https")
+    return refusal(fact, allowed) or connection(host, port, addresses or (), allowed)
 
 
 def covers(pattern: str, host: str, port: int | None = None) -> bool:

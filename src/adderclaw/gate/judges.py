@@ -1,9 +1,9 @@
 """Judges: each gives an opinion of a call or none; the strictest given stands."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from adderclaw.gate import rules
-from adderclaw.gate.case import Case, Opinion
+from adderclaw.gate.case import Case, Opinion, Policy
 from adderclaw.gate.commands import reachable
 from adderclaw.gate.paths import is_device
 from adderclaw.gate.rules import Rule
@@ -27,6 +27,26 @@ def permission_rules(case: Case) -> Opinion | None:
             return Opinion("permission rules", rule.behaviour, f"{rule.behaviour} rule {rule.text}")
     granted = _granted(policy.allow, case)
     return Opinion("permission rules", "allow", f"allow rule {granted}") if granted else None
+
+
+def policy_files(case: Case) -> Opinion | None:
+    """What the policy.toml files say, if there are any."""
+    if not case.policy.files:
+        return None
+    from adderclaw.gate.policy_file import policy_files as judged
+
+    return judged(case)
+
+
+def hides(policy: Policy) -> Callable[[str], bool]:
+    """Whether a file that a search comes upon is one that may not be read: then what is in it is not shown."""
+    listed = [rule for rule in policy.rules.deny if rule.subject == "path" and rule.tool in ("Read", "Grep")]
+    for file in policy.files:
+        sections = (file.sections.get(name) for name in ("Read", "Grep"))
+        listed += [rule for section in sections if section is not None for rule in section.deny]
+    if not listed:
+        return lambda _path: False
+    return lambda path: any(rules.matches_path(rule, PathFact(path, path, path)) for rule in listed)
 
 
 # ------------------------------------------------------------------ deny and ask: anything that matches
@@ -66,10 +86,10 @@ def _command_matches(rule: Rule, case: Case) -> bool:
     command = case.touch.command
     if not isinstance(command, Plan | Raw):
         return False
-    return any(rules.matches_text(rule, text) for text in _spellings(command))
+    return any(rules.matches_text(rule, text) for text in spellings(command))
 
 
-def _spellings(command: Plan | Raw) -> Iterable[str]:
+def spellings(command: Plan | Raw) -> Iterable[str]:
     """Every text that a refusing rule may know a command by: as written, unquoted, by its name, without wrappers."""
     yield " ".join(command.text.split())
     for simple in simples(command) if isinstance(command, Plan) else ():
@@ -87,7 +107,7 @@ def _granted(allow: tuple[Rule, ...], case: Case) -> str | None:
     if isinstance(command, Raw):
         return None
     if isinstance(command, Plan):
-        return _plan_granted(allow, case, command)
+        return plan_granted(allow, case, command)
     return next((rule.text for rule in allow if _grants(rule, case)), None)
 
 
@@ -119,11 +139,11 @@ def _name_matches(rule: Rule, case: Case) -> bool:
     return isinstance(value, str) and bool(rule.pattern) and rules.matches_text(rule, value)
 
 
-def _plan_granted(allow: tuple[Rule, ...], case: Case, command: Plan) -> str | None:
+def plan_granted(allow: tuple[Rule, ...], case: Case, command: Plan) -> str | None:
     """Each simple command needs a rule of its own, and each file that a redirect writes an Edit rule."""
     used: list[str] = []
     for simple in simples(command):
-        rule = next((rule for rule in allow if rule.tool == "Bash" and _allows_simple(rule, simple)), None)
+        rule = next((rule for rule in allow if rule.tool == "Bash" and allows_simple(rule, simple)), None)
         if rule is None:
             return None
         used.append(rule.text)
@@ -135,7 +155,7 @@ def _plan_granted(allow: tuple[Rule, ...], case: Case, command: Plan) -> str | N
     return ", ".join(dict.fromkeys(used))
 
 
-def _allows_simple(rule: Rule, simple: Simple) -> bool:
+def allows_simple(rule: Rule, simple: Simple) -> bool:
     if rule.subject == "all":
         return True
     # A program named by a path is not the program of that name: the text must say the path, too.

@@ -1,21 +1,22 @@
 """The mode, where no judge speaks: autonomy and permission mode against risk, the stricter of the two."""
 
 from adderclaw.gate.case import STRICTNESS, Case, Opinion, Policy
-from adderclaw.gate.commands import is_harmless
+from adderclaw.gate.commands import is_harmless, unknowable
 from adderclaw.gate.shell import Plan, Raw
 from adderclaw.types import Autonomy, PermissionMode, Risk, Verdict
 
 EDITS = frozenset({"Read", "Write", "Edit"})
 PLAN_DENIES = frozenset({"Write", "Edit", "Bash", "NotebookEdit"})
+"""What is not used before a plan is approved."""
 
 IMPLIED: dict[PermissionMode, Autonomy] = {
     "default": "supervised",
     "acceptEdits": "supervised",
     "dontAsk": "supervised",
-    "plan": "readonly",
+    "plan": "supervised",
     "bypassPermissions": "full",
 }
-"""The autonomy that a mode stands for where nobody chose one."""
+"""The autonomy that a mode stands for where nobody chose one; what `plan` denies beyond it, it denies itself."""
 
 BY_AUTONOMY: dict[Autonomy, dict[Risk, Verdict]] = {
     "readonly": {"low": "allow", "medium": "deny", "high": "deny"},
@@ -48,6 +49,8 @@ def _by_autonomy(case: Case, autonomy: Autonomy, risk: Risk) -> Verdict:
     command = case.touch.command
     if isinstance(command, Raw):
         return _raw(case, autonomy, command)
+    if autonomy == "full" and isinstance(command, Plan) and not case.policy.sandboxed and unknowable(command):
+        return "deny"
     if autonomy == "readonly" and isinstance(command, Plan) and is_harmless(command) and risk == "medium":
         return "allow"
     return BY_AUTONOMY[autonomy][risk]
@@ -55,9 +58,9 @@ def _by_autonomy(case: Case, autonomy: Autonomy, risk: Risk) -> Verdict:
 
 def _raw(case: Case, autonomy: Autonomy, command: Raw) -> Verdict:
     """Raw bash is never granted: asked for each time at most, or run where a sandbox or `full` carries it."""
-    if autonomy == "full":
-        return "allow" if case.policy.sandboxed or command.literal else "deny"
-    return "ask" if autonomy == "supervised" and case.policy.raw_bash == "ask" else "deny"
+    if autonomy == "full" and (case.policy.sandboxed or not unknowable(command)):
+        return "allow"
+    return "ask" if autonomy != "readonly" and case.policy.raw_bash == "ask" else "deny"
 
 
 def _by_mode(case: Case, mode: PermissionMode, risk: Risk) -> Verdict:
@@ -78,19 +81,20 @@ def _opinion(case: Case, verdict: Verdict, mode: str, risk: Risk, why: str) -> O
     if verdict != "deny":
         return Opinion("mode", verdict, why)
     command = case.touch.command
-    fix = _fix(case, mode, command if isinstance(command, Raw) else None, why)
+    fix = _fix(case, mode, command if isinstance(command, Plan | Raw) else None, why)
     return Opinion("mode", "deny", f"{why}: {risk} risk is denied in {mode}{fix}")
 
 
-def _fix(case: Case, mode: str, raw: Raw | None, why: str) -> str:
+def _fix(case: Case, mode: str, command: Plan | Raw | None, why: str) -> str:
     """The setting that would allow what the mode denies."""
     if mode == "full":
-        return "; its program is not a literal word and no sandbox is active"
+        unknown = unknowable(command) if command is not None else None
+        return f"; no sandbox is active, and it cannot be known before it runs: {unknown}"
     if mode != "supervised":
         return ""
-    if raw is not None:
+    if isinstance(command, Raw):
         return '; set raw_bash = "ask" under [security] to be asked each time, or write it without that construct'
-    if "allowed_commands" in why:
+    if any(said in why for said in ("allowed_commands", "[permissions]", "not installed")):
         return ""
     if case.touch.hosts:
         return f'; add "{case.tool}(domain:{case.touch.hosts[0].host})" to [permissions] allow'

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 
+from adderclaw.config.paths import beneath
 from adderclaw.gate.allowlist import names
 from adderclaw.types import PathFact
 
@@ -28,6 +29,9 @@ PROTECTED_PAIRS = frozenset({(".config", "git"), (".config", "fish")})
 READABLE_AT_HOME = frozenset({"skills", "workspace"})
 """What of AdderClaw's own folder is meant for the model."""
 
+OWN_SUFFIXES = ("-wal", "-shm", "-journal", ".lock", ".key", ".head", ".tmp")
+"""What stands beside the database and the log."""
+
 _IGNORABLE = (
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     "\ufe00-\ufe0f\ufeff]"
@@ -39,11 +43,6 @@ _RUN = r"run-|\d{8}-\d{6}-"
 def is_whole(path: str) -> bool:
     """Absolute, with nothing left to fold: whatever else arrives here was not gathered as it should be."""
     return path.startswith("/") and "\0" not in path and not {".", ".."} & set(path.split("/"))
-
-
-def beneath(path: str, folder: str) -> bool:
-    """Whether a path is that folder or lies in it."""
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def fold(name: str) -> str:
@@ -97,13 +96,13 @@ def protected_name(path: str, roots: Iterable[str]) -> str | None:
     return None
 
 
-def is_run(path: str, folders: Iterable[str]) -> bool:
+def is_run(path: str, folders: Iterable[str], roots: Iterable[str]) -> bool:
     """Whether a path is one of our runs' folders, or lies in one."""
     for folder in folders:
         if not beneath(folded(path), folded(folder)):
             continue
         rest = path[len(folder.rstrip("/")) + 1 :]
-        if not rest or re.match(_RUN, rest) or rest.rsplit("/", 1)[-1] == "events.jsonl":
+        if re.match(_RUN, rest) or rest.rsplit("/", 1)[-1] == "events.jsonl" or (not rest and folder not in roots):
             return True
     return False
 
@@ -115,12 +114,17 @@ def is_kernel_door(path: str) -> bool:
     )
 
 
-def mentioned(words: Iterable[str]) -> Iterator[str]:
-    """Absolute paths that words name, alone or after an equals sign, a colon or an at sign."""
+def mentioned(words: Iterable[str], home: str, base: str) -> Iterator[str]:
+    """Paths that words name, alone or after an equals sign, a colon or an at sign, without looking at the disk."""
     for word in words:
         for part in re.split(r"[=:@,]", word):
-            if part.startswith("/"):
+            at_home = re.match(r"(?:~|\$HOME|\$\{HOME\})(?=/|$)", part)
+            if at_home:
+                yield normal(f"{home}/{part[at_home.end() :]}")
+            elif part.startswith("/"):
                 yield normal(part)
+            elif part:
+                yield normal(f"{base}/{part}")
 
 
 def normal(path: str) -> str:

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
+from adderclaw.config.paths import beneath
 from adderclaw.gate.case import Case
 from adderclaw.gate.commands import unlisted
 from adderclaw.gate.hosts import PLAIN_METHODS, is_listed
-from adderclaw.gate.paths import beneath, forms, is_device
+from adderclaw.gate.paths import forms, is_device
 from adderclaw.gate.shell import Plan, Raw, simples
 from adderclaw.types import HostFact, PathFact, Risk
 
@@ -29,7 +30,7 @@ def _parts(case: Case) -> Iterator[tuple[Risk, str]]:
         yield "high", f"raw bash ({touch.command.reason})"
     elif isinstance(touch.command, Plan):
         for simple in simples(touch.command):
-            why = unlisted(simple, policy)
+            why = unlisted(simple, policy, lambda name: _is_project_code(name, case))
             if why:
                 yield "high", why
         yield "medium", touch.why or "runs a command"
@@ -44,6 +45,12 @@ def _parts(case: Case) -> Iterator[tuple[Risk, str]]:
             yield "medium", f"reads {fact.path}, outside the workspace"
     for host in touch.hosts:
         yield _host_risk(host, policy.allowed_domains)
+
+
+def _is_project_code(given: str, case: Case) -> bool:
+    """Whether a program is named by a path that lies, and leads, inside of the workspace."""
+    named = [fact for fact in case.touch.reads if fact.given == given or fact.given.endswith(f"/{given}")]
+    return "/" in given and bool(named) and all(is_inside(fact, case.policy.roots) for fact in named)
 
 
 def _host_risk(fact: HostFact, allowed: tuple[str, ...]) -> tuple[Risk, str]:

@@ -128,8 +128,19 @@ def command_pattern(specifier: str) -> str:
     if text.endswith(":*"):
         text = text[:-2] + " *"
     open_end = text.endswith(" *") and text != " *"
-    body = "".join(".*" if char == "*" else re.escape(char) for char in (text[:-2] if open_end else text))
-    return body + (r"(?: .*)?" if open_end else "")
+    return glob(text[:-2] if open_end else text, ".") + (r"(?: .*)?" if open_end else "")
+
+
+def glob(text: str, unit: str) -> str:
+    """A regular expression for a text whose `*` stands for any number of units, in time that no text makes explode.
+
+    What stands between two stars is taken where it first fits: if the rest fits after a later place, then here, too.
+    """
+    first, *middle = (re.escape(part) for part in re.split(r"\*+", text))
+    if not middle:
+        return first
+    last = middle.pop()
+    return first + "".join(f"(?>{unit}*?{part})" for part in middle) + f"{unit}*{last}"
 
 
 # ------------------------------------------------------------------ paths

@@ -6,13 +6,15 @@ To widen the language, add a row there and teach `render` the same thing; the di
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from adderclaw.gate import programs
+from adderclaw.gate import operands, raw
 from adderclaw.gate.allowlist import names
 from adderclaw.gate.loose import RESERVED, every_word, statements
+from adderclaw.gate.programs import SHELLS
+from adderclaw.gate.raw import Named
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -23,6 +25,7 @@ type Letters = list[tuple[str, bool]]
 
 MAX_CHARACTERS = 10_000
 MAX_DEPTH = 40
+MAX_SHELLS = 3
 MAX_FOLDERS = 64
 """How many working directories a chain of `cd` may leave possible before we stop counting."""
 
@@ -99,6 +102,8 @@ class Plan(NamedTuple):
     shown: str
     body: tuple[Simple | str, ...]
     """Simple commands and the operators between them (`&&`, `||`, `;`, `|`, `|&`, `!`) in the order of the text."""
+    inside: "tuple[Plan | Raw, ...]" = ()
+    """Commands that its words are for a shell: `bash -c "…"`."""
 
 
 class Raw(NamedTuple):
@@ -111,11 +116,28 @@ class Raw(NamedTuple):
     """The literal words in command position."""
     literal: bool
     """Whether every program is a literal word of a text that could be parsed."""
+    named: tuple[Named, ...] = ()
+    """Every word of the parse that can be known, `~` and $HOME and $PWD as marks."""
+    unknown: str = "a text that cannot be parsed"
+    """The first thing of which it cannot be known what it stands for."""
+    writes: bool = True
+    """Whether it may write a file."""
 
 
 class Paths(NamedTuple):
-    reads: tuple[str, ...]
-    writes: tuple[str, ...]
+    """Every path that a command names, absolute, in the order of the text."""
+
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    read_if_there: tuple[tuple[str, str], ...] = ()
+    """(folder, word): a path only where something of that name is in the folder."""
+    written_if_there: tuple[tuple[str, str], ...] = ()
+    read_globs: tuple[str, ...] = ()
+    written_globs: tuple[str, ...] = ()
+    trees: tuple[str, ...] = ()
+    """Folders that are read with all that links in them lead to."""
+    merged: tuple[tuple[str, str], ...] = ()
+    """(folder, target): what is in the one lands in the other under its own name."""
 
 
 class NotAPlan(Exception):
@@ -127,11 +149,11 @@ FILE_OPERATORS = WRITING | {"<"}
 OPERATORS = frozenset({"&&", "||", ";", "|", "|&", "!"})
 
 
-def plan(text: str, resolve: Resolve) -> Plan | Raw:
+def plan(text: str, resolve: Resolve, depth: int = 0) -> Plan | Raw:
     """The plan of a command, or raw bash. `resolve` gives a program's absolute path."""
     unfit = _unfit(text)
-    if unfit:
-        return _raw(text, unfit, None)
+    if unfit or depth > MAX_SHELLS:
+        return _raw(text, unfit or "shells inside of shells", None)
     source = text.encode()
     root = _parser().parse(source).root_node
     try:
@@ -142,7 +164,42 @@ def plan(text: str, resolve: Resolve) -> Plan | Raw:
         body = _ordered(compiler.body)
     except NotAPlan as obstacle:
         return _raw(text, str(obstacle), root)
-    return Plan(text, " ".join(map(_token_shown, body)).replace(" ;", ";"), body)
+    made = Plan(text, " ".join(map(_token_shown, body)).replace(" ;", ";"), body)
+    inside = tuple(code for step in steps(made) for code in _for_shells(step, resolve, depth))
+    return made._replace(inside=inside)
+
+
+def _for_shells(step: "Step", resolve: Resolve, depth: int) -> Iterator[Plan | Raw]:
+    """The code that a pipeline hands to shells, and what stands for code, or for names, that nobody can look at."""
+    for index, simple in enumerate(step.commands):
+        bases = [word.rsplit("/", 1)[-1] for word in simple.words]
+        shell = next((n for n, base in enumerate(bases) if base in SHELLS), None)
+        if shell is not None and simple.name not in ("echo", "printf", "which"):
+            rest = simple.words[shell + 1 :]
+            yield from (plan(word, resolve, depth + 1) for word in rest if re.search(_CODE, word))
+            piped = index > 0 or any(r.operator == "<" for r in simple.redirects)
+            if piped and not any(not word.startswith("-") for word in rest):
+                yield _raw(simple.text, f"what {bases[shell]} is given", None)
+        elif {"xargs", "parallel"} & set(bases[:2]) and not _gives_names(step.commands[:index]):
+            yield _raw(simple.text, f"what {bases[0]} is given", None)
+
+
+_CODE = r"[\s;&|<>()$`~*?\[{]"
+_FILTERS = frozenset({"sort", "uniq", "head", "tail"})
+
+
+def _gives_names(commands: "tuple[Simple, ...]") -> bool:
+    """Whether what comes out of a pipeline are names of files that its own words lead to."""
+    kept = [simple for simple in commands if simple.name not in _FILTERS]
+    if len(kept) != 1:
+        return False
+    name, words = kept[0].name, kept[0].words
+    lists = {"-l", "-rl", "-lr", "--files", "--files-with-matches", "-rln", "-Rl"}
+    return (
+        name in ("find", "ls")
+        or words[:2] == ("git", "ls-files")
+        or (name in ("grep", "rg") and bool(lists & set(words)))
+    )
 
 
 def simples(plan: Plan) -> tuple[Simple, ...]:
@@ -210,31 +267,116 @@ def _token_shown(item: Simple | str) -> str:
 # ------------------------------------------------------------------ paths
 
 
-def paths_of(plan: Plan, cwd: str) -> Paths:
-    """Every path that the plan names, absolute: redirects and the operands of programs that take files.
+def paths_of(command: Plan | Raw, cwd: str, home: str = "") -> Paths:
+    """Every path that a command names: redirects, and whatever of its words may be a file.
 
     A `cd` that may fail leaves two directories possible, and relative paths are then given for both. What a link
-    followed by `..` could reach is covered by naming the link too.
+    followed by `..` could reach is covered by naming the link too. `home` is what `~` stands for in raw bash.
     """
-    reads: dict[str, None] = {}
-    writes: dict[str, None] = {}
+    gathered = Gathered()
+    _gather(command, cwd, home, gathered)
+    return gathered.paths()
+
+
+class Gathered:
+    """Paths as they are found, each once."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, dict[Any, None]] = {name: {} for name in Paths._fields}
+
+    def add(self, name: str, items: Iterable[Any]) -> None:
+        self.found[name].update(dict.fromkeys(items))
+
+    def paths(self) -> Paths:
+        return Paths(*(tuple(self.found[name]) for name in Paths._fields))
+
+    def take(self, simple: Simple, folder: str) -> None:
+        """What one simple command names, seen from a folder."""
+        named = operands.operands(simple.name, simple.words)
+        self.add("reads", _all_places(folder, (r.target for r in simple.redirects if r.operator == "<")))
+        self.add("writes", _all_places(folder, (r.target for r in simple.redirects if r.writes)))
+        for place in _further(folder, named.folders):
+            self.add("reads", _all_places(place, named.reads))
+            self.add("writes", _all_places(place, named.writes))
+            self.add("read_if_there", ((place, word) for word in named.read_if_there))
+            self.add("written_if_there", ((place, word) for word in named.written_if_there))
+            self.add("trees", _all_places(place, named.trees))
+            self.add("merged", ((os.path.join(place, a), os.path.join(place, b)) for a, b in named.merged))
+
+
+def _further(folder: str, further: Iterable[str]) -> tuple[str, ...]:
+    """A folder, and those that options lead to from there, one after the other."""
+    places = (folder,)
+    for name in further:
+        places = _bounded((*places, *(os.path.join(place, name) for place in places)))
+    return places
+
+
+def _gather(command: Plan | Raw, cwd: str, home: str, gathered: Gathered) -> None:
+    if isinstance(command, Raw):
+        _gather_raw(command, cwd, home, gathered)
+        return
     here = ever = reached = (cwd,)
-    for step in steps(plan):
+    for step in steps(command):
         # After `cd x &&` we are in x for certain; after anything else, wherever we may have been.
         here = reached if step.after == "&&" else ever
         for simple in step.commands:
-            taken = programs.operands(simple.name, simple.words)
-            to_read = (*taken.reads, *(r.target for r in simple.redirects if r.operator == "<"))
-            to_write = (*taken.writes, *(r.target for r in simple.redirects if r.writes))
             for folder in here:
-                reads.update(dict.fromkeys(path for given in to_read for path in _places(folder, given)))
-                writes.update(dict.fromkeys(path for given in to_write for path in _places(folder, given)))
+                gathered.take(simple, folder)
         reached = here
         if len(step.commands) == 1 and step.commands[0].name == "cd":
             entered = _entered(here, step.commands[0].words)
             ever = _bounded((*ever, *entered))
             reached = ever if step.negated else _bounded(entered)
-    return Paths(tuple(reads), tuple(writes))
+    for code in command.inside:
+        for folder in ever:
+            _gather(code, folder, home, gathered)
+
+
+def _gather_raw(command: Raw, cwd: str, home: str, gathered: Gathered) -> None:
+    """Every word from every directory that a `cd` could reach: each is read, and written if anything may be."""
+    folders = (cwd,)
+    for named in command.named:
+        if named.moves:
+            folders = _bounded(
+                (*folders, *(os.path.normpath(os.path.join(f, _filled(named, f, home))) for f in folders))
+            )
+    reads_and = ("read", "written") if command.writes else ("read",)
+    for folder in folders:
+        for named in command.named:
+            for kind, items in _known(named, _filled(named, folder, home), folder).items():
+                for how in reads_and:
+                    gathered.add(_FIELD[how, kind], items)
+
+
+_FIELD = {
+    ("read", "path"): "reads",
+    ("written", "path"): "writes",
+    ("read", "perhaps"): "read_if_there",
+    ("written", "perhaps"): "written_if_there",
+    ("read", "glob"): "read_globs",
+    ("written", "glob"): "written_globs",
+}
+
+
+def _known(named: Named, text: str, folder: str) -> dict[str, list[Any]]:
+    """What a word of raw bash may name. An absolute one that is no redirect's may be a pattern, or a piece of text."""
+    paths, perhaps = operands.of_word(text)
+    marked = raw.HOME in named.text or raw.PWD in named.text
+    certain = [text] if named.target else [path for path in paths if marked or not path.startswith("/")]
+    return {
+        "path": [place for word in certain for place in _places(folder, word)],
+        "perhaps": [(folder, word) for word in (*paths, *perhaps)],
+        "glob": [os.path.join(folder, word) for word in (*paths, *perhaps)] if named.glob else [],
+    }
+
+
+def _filled(named: Named, folder: str, home: str) -> str:
+    return named.text.replace(raw.HOME, home).replace(raw.PWD, folder)
+
+
+def _all_places(folder: str, words: Iterable[str]) -> Iterator[str]:
+    return (path for word in words for path in _places(folder, word))
 
 
 def _places(folder: str, given: str) -> Iterator[str]:
@@ -246,7 +388,7 @@ def _places(folder: str, given: str) -> Iterator[str]:
 
 
 def _entered(folders: tuple[str, ...], words: tuple[str, ...]) -> tuple[str, ...]:
-    target = programs.operands("cd", words).reads
+    target = operands.operands("cd", words).reads
     return tuple(os.path.normpath(os.path.join(folder, target[0])) for folder in folders) if target else folders
 
 
@@ -617,7 +759,9 @@ def _raw(text: str, reason: str, root: "Node | None") -> Raw:
     named, literal = _program_names(root, text.encode()) if root is not None else ([], False)
     loose = [words[0] for pipeline in statements(text) for words in pipeline if words]
     found = tuple(dict.fromkeys((*named, *loose)))
-    return Raw(text, visible(text.replace("\r", "\\u{d}")), reason, every_word(text), found, literal)
+    shown = visible(text.replace("\r", "\\u{d}"))
+    made = Raw(text, shown, reason, every_word(text), found, literal)
+    return made._replace(**raw.read(root, text.encode())._asdict()) if root is not None else made
 
 
 def _program_names(root: "Node", source: bytes) -> tuple[list[str], bool]:

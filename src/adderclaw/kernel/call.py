@@ -10,8 +10,8 @@ from sqlite3 import Cursor
 from typing import Any, NamedTuple
 
 from adderclaw import gate
-from adderclaw.errors import LimitError
-from adderclaw.gate.case import Case, Decision
+from adderclaw.errors import AdderClawError, LimitError
+from adderclaw.gate.case import FAMILY, Case, Decision
 from adderclaw.kernel.session import Scene, Session
 from adderclaw.record import record
 from adderclaw.store import permissions, transcript
@@ -48,6 +48,8 @@ class Considered:
     decision: Decision
     error: str | None = None
     """Why it cannot even be judged: unknown tool, arguments that do not fit."""
+    case: Case | None = None
+    """What the gate was shown, if it came to that."""
 
 
 class Done(NamedTuple):
@@ -90,8 +92,9 @@ def consider(scene: Scene, call: ToolCall) -> Considered:
         plan_approved=planning.plan_approved,
         free_reads=scene.context.free_reads,
         protected_ids=scene.protected_ids() if touch.reads or touch.writes else frozenset(),
+        recent=scene.pace.recent(FAMILY.get(tool.name, tool.name)) if scene.pace and scene.policy.files else 0,
     )
-    return Considered(call, tool, arguments, touch, gate.judge(case))
+    return Considered(call, tool, arguments, touch, gate.judge(case), case=case)
 
 
 def _unfit(call: ToolCall, tool: Tool[Any] | None, error: str) -> Considered:
@@ -123,8 +126,17 @@ async def run_call(session: Session, call: ToolCall, *, refusal: str | None = No
         considered = replace(considered, decision=Decision("deny", considered.decision.risk, refusal, "limit", ()))
     if considered.error is not None:
         return _leave(session, considered, rejected(considered.error), "failed", _how(session, considered, None))
-    answer = await _answer(session, considered)
-    how = _how(session, considered, answer)
+    try:
+        answer = await _answer(session, considered)
+    except asyncio.CancelledError:
+        how = {**_how(session, considered, None), "verdict": "deny", "by": "interrupted"}
+        _leave(session, considered, rejected("Not run: interrupted while the operator was asked"), "denied", how)
+        raise
+    if answer is not None and answer.approved:
+        considered = _again(session, considered)
+    how = _how(session, considered, answer if considered.decision.verdict == "ask" else None)
+    if answer is not None and answer.remember and considered.decision.verdict == "ask":
+        how |= _remember(session, considered, answer)
     if considered.decision.verdict == "deny" or (answer is not None and not answer.approved):
         return _leave(session, considered, rejected(_denial(considered, answer)), "denied", how)
     _approve(session, considered, how)
@@ -146,11 +158,53 @@ async def _answer(session: Session, considered: Considered) -> Answer | None:
     decision = considered.decision
     if decision.verdict != "ask":
         return None
+    from adderclaw.gate import grants
+
+    session.store.flush()
     command = considered.touch.command
     shown = command.shown if command is not None else canonical(considered.call.arguments)
     return await session.operator.approve(
-        ApprovalRequest(considered.call.name, decision.risk, decision.reason, shown, considered.call.id)
+        ApprovalRequest(
+            considered.call.name,
+            decision.risk,
+            decision.reason,
+            shown,
+            considered.call.id,
+            plan_hash=_plan_hash(session, considered),
+            grants=grants.exact(considered.case) if considered.case is not None else (),
+        )
     )
+
+
+def _plan_hash(session: Session, considered: Considered) -> str:
+    """Of exactly what is asked about: the tool, its input, where it would run and all that it would touch."""
+    name = considered.tool.name if considered.tool is not None else considered.call.name
+    return digest([name, considered.call.input, session.scene.context.workspace.cwd, repr(considered.touch)])
+
+
+def _remember(session: Session, considered: Considered, answer: Answer) -> Json:
+    """Grant what the operator was told that "always" grants, and no more; what the receipt says of it."""
+    from adderclaw.config.permissions import grant
+    from adderclaw.gate import grants
+    from adderclaw.kernel import updates
+
+    rules = grants.exact(considered.case) if considered.case is not None else ()
+    destination = "userSettings" if answer.remember == "user" else "session"
+    try:
+        place = updates.apply(session, grant(rules, destination)) if rules else "nowhere"
+    except AdderClawError as error:
+        session.bus.tell({"event_type": "warning", "message": f"'always' could not be kept: {error}"})
+        return {}
+    return session.secrets.clean({"granted": list(rules), "granted_in": place})
+
+
+def _again(session: Session, asked: Considered) -> Considered:
+    """What was approved is what is judged once more: the stop, a link or a file may have changed meanwhile."""
+    now = consider(session.scene, asked.call)
+    if now.decision.verdict == "deny" or _plan_hash(session, now) == _plan_hash(session, asked):
+        return now
+    reason = "what the call touches changed while the operator was asked"
+    return replace(now, decision=Decision("deny", now.decision.risk, reason, "changed", ()))
 
 
 def _how(session: Session, considered: Considered, answer: Answer | None) -> Json:
@@ -181,6 +235,8 @@ def _approve(session: Session, considered: Considered, how: Json) -> None:
     """Commit the intent: from here on, a crash leaves a call whose outcome is unknown."""
     if session.ledger is not None:
         session.ledger.ready()
+    if session.scene.pace is not None and considered.tool is not None:
+        session.scene.pace.ran(FAMILY.get(considered.tool.name, considered.tool.name))
     with session.store.write() as cursor:
         _intent(session, cursor, considered, how)
     session.bus.tell(
@@ -204,6 +260,8 @@ def _intent(session: Session, cursor: Cursor, considered: Considered, how: Json)
         {"id": call.id, "name": call.name, "input": call.input},
         call.id,
     )
+    if not session.config.security.audit_log and how["verdict"] == "allow":
+        return
     name = considered.tool.name if considered.tool else call.name
     permissions.log(
         cursor,
@@ -232,7 +290,7 @@ async def _run(session: Session, considered: Considered) -> ToolResult:
                 return rejected("stopped by the emergency stop while it ran; the outcome is unknown")
             if session.clock.monotonic() >= ends:
                 return internal_failure(f"{tool.name} timed out after {min(limit, left):g} s")
-        return _scrubbed(session, running.result())
+        return running.result()
     except Exception as error:  # noqa: BLE001 - a tool that fails is a result for the model, never the end of the turn
         return internal_failure(f"{tool.name} failed: {type(error).__name__}: {error}")
     finally:
@@ -259,7 +317,7 @@ def _leave(
 ) -> Done:
     """Record the call and its result, with its receipt, in one transaction; then tell."""
     call = considered.call
-    result = _warned(session, call, result)
+    result = _warned(session, call, _scrubbed(session, result))
     ran = took_ms is not None or (status == "failed" and considered.error is None)
 
     def rows(cursor: Cursor) -> None:
@@ -267,6 +325,7 @@ def _leave(
             _intent(session, cursor, considered, how)
         payload: Json = {"tool_use_id": call.id, "content": result.content, "is_error": result.is_error}
         transcript.append(cursor, session.session_id, "tool_result", payload, call.id)
+        session.keep_place(cursor)
 
     receipt_id = receipt(session, call, considered.decision.risk, result, status, how, rows)
     _tell(session, considered, result, status, how, took_ms or 0.0)

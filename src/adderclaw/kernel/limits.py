@@ -1,37 +1,149 @@
 """Budgets that are checked before the spending, and the detector of a model that goes in circles."""
 
+from collections import deque
+from threading import Lock
+
+from adderclaw.config.catalog import Prices, Quote, cost
 from adderclaw.config.schema import Limits
 from adderclaw.errors import LimitError
 from adderclaw.types import Clock, ToolCall, ToolResult, Usage, digest
 
+TYPICAL_ANSWER = 1_000
+"""Tokens that an answer is expected to take: its longest would refuse calls that nearly always fit."""
+
 
 class Budget:
-    """What a run may still spend. `0` means zero, not unlimited."""
+    """What a run and all its children may still spend. `0` means zero, not unlimited.
 
-    def __init__(self, limits: Limits, clock: Clock) -> None:
+    A model call is reserved before it is made and settled after: what is settled, what is reserved and what the next
+    call is expected to need must fit together. So children that run at once pass a limit by no more than what the last
+    call of each took beyond its estimate.
+    """
+
+    def __init__(self, limits: Limits, clock: Clock, prices: Prices) -> None:
         self._limits, self._clock = limits, clock
         self._began = clock.monotonic()
+        self._lock = Lock()
+        self._held_tokens = self._lost_tokens = 0
+        self._held_cost = self._lost_cost = 0.0
+        self._priced = 0
+        self.prices = prices
         self.usage = Usage()
         self.steps = 0
         self.tool_calls = 0
+        self.spent = 0.0
+        """US dollars of the calls whose price is known."""
+        self.unpriced: set[str] = set()
+        """Models that were asked and have no known price."""
 
     @property
     def seconds_left(self) -> float:
         return self._limits.seconds - (self._clock.monotonic() - self._began)
 
-    def before_model_call(self) -> None:
+    @property
+    def cost(self) -> float | None:
+        """US dollars, rounded to what matters; None when no call had a known price."""
+        return round(self.spent, 6) if self._priced or not self.unpriced else None
+
+    def reserve(self, quote: Quote, input_tokens: int, *, cached: int = 0) -> "Reservation":
+        """Hold what a call is expected to take, or say which limit it would pass. `cached` input is cheaper."""
         self._within_time()
-        if self.usage.total >= self._limits.tokens:
-            raise LimitError(f"token limit reached: {self.usage.total} of {self._limits.tokens} (limits.tokens)")
+        cached = min(cached, input_tokens)
+        answer = min(quote.max_tokens or TYPICAL_ANSWER, TYPICAL_ANSWER)
+        expected = Usage(input_tokens - cached, answer, cached)
+        price = cost(expected, quote.facts)
+        with self._lock:
+            self._fits_tokens(expected.total)
+            self._fits_cost(price, quote.model)
+            self._held_tokens += expected.total
+            self._held_cost += price or 0.0
+        return Reservation(self, expected, price)
 
     def before_tool_call(self) -> None:
         self._within_time()
         if self.tool_calls >= self._limits.tool_calls:
             raise LimitError(f"tool call limit reached: {self._limits.tool_calls} (limits.tool_calls)")
 
+    def end(self, held: "Reservation", usage: Usage, price: float | None, *, answered: bool) -> None:
+        """A reservation becomes what was really spent."""
+        with self._lock:
+            self._held_tokens -= held.expected.total
+            self._held_cost -= held.price or 0.0
+            if answered:
+                self.usage += usage
+                self.spent += price or 0.0
+                self._priced += price is not None
+            else:
+                self._lost_tokens += usage.total
+                self._lost_cost += price or 0.0
+
     def _within_time(self) -> None:
         if self.seconds_left <= 0:
             raise LimitError(f"time limit reached: {self._limits.seconds} s (limits.seconds)")
+
+    def _fits_tokens(self, wanted: int) -> None:
+        limit, spent = self._limits.tokens, self.usage.total + self._lost_tokens
+        if spent + self._held_tokens + wanted > limit:
+            held = f", {self._held_tokens:,} in calls under way" if self._held_tokens else ""
+            said = f"{spent:,} used{held}, the next call needs about {wanted:,}, of {limit:,}"
+            raise LimitError(f"token limit reached: {said} (limits.tokens)")
+
+    def _fits_cost(self, price: float | None, model: str) -> None:
+        limit, spent = self._limits.cost_usd, self.spent + self._lost_cost
+        if price is None:
+            if limit == 0:
+                fix = f'give its price under [models."{model}"] (input_per_mtok, output_per_mtok)'
+                raise LimitError(f"nothing may be spent and the price of {model!r} is unknown (limits.cost_usd); {fix}")
+            return
+        if spent + self._held_cost + price > limit:
+            held = f", ${self._held_cost:.4f} in calls under way" if self._held_cost else ""
+            said = f"${spent:.4f} spent{held}, the next call costs about ${price:.4f}, of ${limit:g}"
+            raise LimitError(f"cost limit reached: {said} (limits.cost_usd)")
+
+
+class Reservation:
+    """What one call is expected to take, held until one of the three is called."""
+
+    def __init__(self, budget: Budget, expected: Usage, price: float | None) -> None:
+        self._budget = budget
+        self.expected, self.price = expected, price
+        self.open = True
+
+    def settle(self, usage: Usage, price: float | None) -> None:
+        """The call was answered and took this."""
+        self._end(usage, price, answered=True)
+
+    def release(self) -> None:
+        """The call was refused: nobody bills that."""
+        self._end(Usage(), None, answered=False)
+
+    def forfeit(self) -> None:
+        """The answer never came whole: what was expected counts against the limits, and in no report."""
+        self._end(self.expected, self.price, answered=False)
+
+    def _end(self, usage: Usage, price: float | None, *, answered: bool) -> None:
+        if self.open:
+            self.open = False
+            self._budget.end(self, usage, price, answered=answered)
+
+
+class Pace:
+    """How many calls of each kind ran within the last minute: what a rate limit looks at."""
+
+    MINUTE = 60.0
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._ran: dict[str, deque[float]] = {}
+
+    def ran(self, kind: str) -> None:
+        self._ran.setdefault(kind, deque()).append(self._clock.monotonic())
+
+    def recent(self, kind: str) -> int:
+        times = self._ran.get(kind)
+        while times and times[0] <= self._clock.monotonic() - self.MINUTE:
+            times.popleft()
+        return len(times or ())
 
 
 class LoopDetector:

@@ -1,23 +1,27 @@
 """The one turn loop: ask the model, live its calls, until it answers."""
 
+from dataclasses import replace
 from sqlite3 import Cursor
 
 from adderclaw.errors import LimitError, ProviderError, Stopped
-from adderclaw.kernel import model
+from adderclaw.kernel import compact, model
 from adderclaw.kernel.call import limit_of, run_call
 from adderclaw.kernel.prompt import Prompt
 from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.store import calls, transcript
 from adderclaw.types import (
     Block,
+    ChatResponse,
     Delta,
     Json,
     Message,
     OnDelta,
+    OpaqueBlock,
     TextBlock,
     ToolCall,
     ToolResultBlock,
     ToolUseBlock,
+    canonical,
 )
 
 STOP_NOTE = (
@@ -41,6 +45,7 @@ class _Turn:
 async def run_turn(session: Session, message: str | None, on_delta: OnDelta = silent) -> TurnResult:
     """From a user's message to the final answer. Without a message an interrupted turn goes on."""
     turn = _Turn()
+    before = len(session.history.messages)
     prompt = session.prompt.without_tools(STOP_NOTE) if session.scene.stopped() else session.prompt
     try:
         if message is not None:
@@ -56,7 +61,13 @@ async def run_turn(session: Session, message: str | None, on_delta: OnDelta = si
         return TurnResult("stopped", turn.text, str(error))
     except ProviderError as error:
         _note_failure(session, error)
-        return TurnResult("error", turn.text, f"{error.kind}: {error}")
+        reason = "missing_provider_api_key" if error.kind == "missing_key" else error.kind
+        return TurnResult("error", turn.text, f"{reason}: {error}")
+    finally:
+        kept = max(len(session.history.messages) - before, 0)
+        session.bus.tell(
+            {"event_type": "memory_persisted", "conversation_id": session.conversation_id, "entries": kept}
+        )
 
 
 async def _go_on(session: Session, turn: _Turn, prompt: Prompt, on_delta: OnDelta) -> TurnResult:
@@ -91,21 +102,23 @@ def _rounds_used(session: Session, turn: _Turn) -> str | None:
 
 async def _step(session: Session, turn: _Turn, prompt: Prompt, on_delta: OnDelta) -> tuple[ToolCall, ...]:
     """One model call: its reply is committed before anything of it is done."""
-    reply = await model.ask(session, prompt, on_delta)
-    response = reply.response
-    text = session.secrets.scrub(response.final_text)
+    reply = await _ask(session, prompt, on_delta)
+    response = _scrubbed(session, reply.response)
+    text = response.final_text
     turn.text = text or turn.text
     blocks: list[Block] = [*response.opaque]
     if text:
         blocks.append(TextBlock(text))
     blocks += [ToolUseBlock(call) for call in response.tool_calls]
     message = Message("assistant", tuple(blocks))
-    with session.store.write() as cursor:
+    step = session.budget.steps
+
+    def rows(cursor: Cursor) -> None:
         _keep(session, cursor, message)
         calls.record(
             cursor,
             session_id=session.session_id,
-            step=session.budget.steps,
+            step=step,
             provider=response.provider or session.provider.name,
             model=response.model or session.model,
             request_hash=reply.request_hash,
@@ -115,9 +128,36 @@ async def _step(session: Session, turn: _Turn, prompt: Prompt, on_delta: OnDelta
             latency_ms=reply.latency_ms,
             status="ok",
             error=None,
+            cost=reply.cost,
+            run_id=session.bus.run_id,
         )
+
+    # With the first call's intent, or at once where there is none: in any case before anything is done.
+    session.store.soon(rows)
+    if not response.tool_calls:
+        session.store.flush()
     session.history.append(message)
     return response.tool_calls
+
+
+def _scrubbed(session: Session, response: ChatResponse) -> ChatResponse:
+    """A model that repeats a key is not to bring it into the store: in no field of its answer."""
+    scrub = session.secrets.scrub_all
+    made = [ToolCall(*scrub([call.id, call.name, call.arguments, call.raw])) for call in response.tool_calls]
+    opaque = [OpaqueBlock(block.wire, scrub(block.payload)) for block in response.opaque]
+    return replace(response, final_text=scrub(response.final_text), tool_calls=tuple(made), opaque=tuple(opaque))
+
+
+async def _ask(session: Session, prompt: Prompt, on_delta: OnDelta) -> model.Reply:
+    """Ask, compacting before the window is full, and once when the provider says that it is."""
+    if compact.due(session, len(prompt.head)):
+        await compact.compact(session, "auto")
+    try:
+        return await model.ask(session, prompt, on_delta)
+    except ProviderError as error:
+        if error.kind != "context_overflow" or not await compact.compact(session, "auto", overflowed=True):
+            raise
+    return await model.ask(session, prompt, on_delta)
 
 
 def _response_json(text: str, tool_calls: tuple[ToolCall, ...], stop_reason: str) -> Json:
@@ -171,18 +211,25 @@ def _already_answered(session: Session) -> str | None:
 
 
 def _note_failure(session: Session, error: ProviderError) -> None:
+    """A failed call is a row, and a record of the StopFailure class."""
+    detail = canonical({"error": error.stop_failure, "error_details": str(error)})
     with session.store.write() as cursor:
+        cursor.execute(
+            "INSERT INTO events(conversation_id, session_id, event_type, detail) VALUES (?, ?, 'StopFailure', ?)",
+            (session.conversation_id, session.session_id, session.secrets.clean(detail)),
+        )
         calls.record(
             cursor,
             session_id=session.session_id,
             step=session.budget.steps + 1,
             provider=error.provider or session.provider.name,
             model=session.model,
-            request_hash="",
+            request_hash=error.request_hash,
             response=None,
             usage={},
-            attempts=0,
+            attempts=error.attempts,
             latency_ms=0.0,
             status="failed",
             error=f"{error.kind}: {error}",
+            run_id=session.bus.run_id,
         )

@@ -1,12 +1,16 @@
 """One model call: budget, retries with backoff, events; the row is written with the reply."""
 
 import asyncio
+from collections.abc import Callable
 from typing import NamedTuple
 
+from adderclaw.config.catalog import Quote, Served, cost
 from adderclaw.errors import LimitError, ProviderError, Stopped
+from adderclaw.kernel.limits import Reservation
 from adderclaw.kernel.prompt import Prompt
 from adderclaw.kernel.session import Session
-from adderclaw.types import ChatRequest, ChatResponse, OnDelta
+from adderclaw.kernel.tokens import estimated
+from adderclaw.types import ChatRequest, ChatResponse, History, Json, OnDelta, Pieces
 
 LONGEST_WAIT = 60.0
 """A server that asks for a longer pause than this is an error: an unattended run should say so."""
@@ -14,41 +18,121 @@ LONGEST_WAIT = 60.0
 WARM_AFTER = 0.1
 """Seconds after which the model surely thinks, so that imports take nothing from the request."""
 
+PLANNING, ASIDE = {"hint": "plan"}, {"hint": "cheap"}
+"""What a `router` is told of a request that is made in plan mode, or beside the conversation."""
+
+BILLED_FAILURES = frozenset({"timeout", "malformed", "max_output_tokens", "unknown"})
+"""The request was read and perhaps answered in part; what else fails is refused before it costs anything."""
+
 
 class Reply(NamedTuple):
     response: ChatResponse
     request_hash: str
     attempts: int
     latency_ms: float
+    cost: float | None
+    """US dollars; None without a known price."""
 
 
-async def ask(session: Session, prompt: Prompt, on_delta: OnDelta) -> Reply:
+async def ask(session: Session, prompt: Prompt, on_delta: OnDelta, messages: History | None = None) -> Reply:
+    """Ask with the session's history, or with other messages where the question is not part of the conversation."""
+    messages = session.history if messages is None else messages
     request = ChatRequest(
         system_prompt=prompt.system,
-        messages=session.history,
+        messages=messages,
         tools=prompt.tools,
         model=session.model,
+        metadata=_hint(session, messages),
     )
-    request_hash = session.history.digest(prompt.head + session.model.encode())
+    request_hash = messages.digest(prompt.head + session.model.encode())
     attempt = 0
     while True:
         attempt += 1
         if prompt.tools and session.scene.stopped():
             raise Stopped("the emergency stop was set; `adderclaw estop --clear` removes it")
-        session.budget.before_model_call()
+        held = _reserve(session, prompt, messages)
         began = session.clock.monotonic()
         _sent(session, request, request_hash, attempt)
+        pieces = Pieces(on_delta)
         try:
-            response = await _within_budget(session, request, on_delta)
+            response = await _within_budget(session, request, pieces)
+            price = _settle(session, held, response, messages)
+            _not_empty(session, response)
         except ProviderError as error:
+            if error.kind not in BILLED_FAILURES:
+                held.release()
+            error.request_hash, error.attempts = request_hash, attempt
             _failed(session, error, attempt)
             await _pause(session, error, attempt)
+            pieces.reset()
             continue
+        finally:
+            held.forfeit()  # unless it was settled or released
         latency = (session.clock.monotonic() - began) * 1000
-        session.budget.usage += response.usage
         session.budget.steps += 1
-        _received(session, response, attempt, latency)
-        return Reply(response, request_hash, attempt, latency)
+        _received(session, response, attempt, latency, price)
+        if session.keep_body is not None:
+            _keep_bodies(session.keep_body, session.budget.steps, request, response)
+        return Reply(response, request_hash, attempt, latency, price)
+
+
+def _hint(session: Session, messages: History) -> dict[str, str]:
+    if messages is not session.history:
+        return ASIDE
+    return PLANNING if session.scene.policy.mode == "plan" else {}
+
+
+def _keep_bodies(keep: Callable[[str, Json], None], step: int, request: ChatRequest, response: ChatResponse) -> None:
+    tools = [[tool.name, tool.description, tool.parameters] for tool in request.tools]
+    messages = [message.as_json() for message in request.messages.messages]
+    asked: Json = {"model": request.model, "system": request.system_prompt, "tools": tools, "messages": messages}
+    calls = [[call.id, call.name, call.input] for call in response.tool_calls]
+    keep(f"step-{step:04d}-request.json", asked)
+    keep(
+        f"step-{step:04d}-response.json",
+        {"text": response.final_text, "tool_calls": calls, "stop_reason": response.stop_reason},
+    )
+
+
+def _reserve(session: Session, prompt: Prompt, messages: History) -> Reservation:
+    """Hold what the call is expected to take. The history knows its size, so that nothing is encoded for this."""
+    quote = session.budget.prices.before(session.provider.name, session.model)
+    cached = session.cached_tokens if messages is session.history else 0
+    held = session.budget.reserve(quote, estimated(messages.size + len(prompt.head)), cached=cached)
+    if not quote.facts.priced:
+        _say_unpriced(session, quote)
+    return held
+
+
+def _settle(session: Session, held: Reservation, response: ChatResponse, messages: History) -> float | None:
+    asked, answered = Served(session.provider.name, session.model), Served(response.provider, response.model)
+    quote = session.budget.prices.after(asked, answered)
+    price = cost(response.usage, quote.facts)
+    held.settle(response.usage, price)
+    if messages is session.history:
+        session.cached_tokens = response.usage.cache_read_tokens + response.usage.cache_write_tokens
+    if price is None:
+        _say_unpriced(session, quote)
+    return price
+
+
+def _say_unpriced(session: Session, quote: Quote) -> None:
+    if quote.model in session.budget.unpriced:
+        return
+    session.budget.unpriced.add(quote.model)
+    fix = f'`[models."{quote.model}"]` with input_per_mtok and output_per_mtok gives it one'
+    message = f"the price of the model {quote.model!r} is not known: its tokens count, its cost does not; {fix}"
+    session.bus.tell({"event_type": "warning", "message": message})
+
+
+def _not_empty(session: Session, response: ChatResponse) -> None:
+    if response.final_text.strip() or response.tool_calls:
+        return
+    if response.stop_reason == "refusal":
+        refused = "the model refused to answer, without a word; ask otherwise, or another model"
+        raise ProviderError("invalid_request", refused, provider=session.provider.name)
+    said = f" (stop reason: {response.stop_reason})"
+    raise ProviderError("malformed", f"the model answered nothing{said}", provider=session.provider.name)
 
 
 async def _within_budget(session: Session, request: ChatRequest, on_delta: OnDelta) -> ChatResponse:
@@ -64,16 +148,12 @@ async def _within_budget(session: Session, request: ChatRequest, on_delta: OnDel
                 raise Stopped("the emergency stop was set while the model was answering")
             if session.clock.monotonic() >= deadline:
                 raise LimitError("time limit reached while the model was answering (limits.seconds)")
-        response = thinking.result()
+        return thinking.result()
     finally:
         warming.cancel()
         if not thinking.done():
             thinking.cancel()
             await asyncio.wait({thinking})
-    if not response.final_text.strip() and not response.tool_calls:
-        said = f" (stop reason: {response.stop_reason})"
-        raise ProviderError("malformed", f"the model answered nothing{said}", provider=session.provider.name)
-    return response
 
 
 async def _pause(session: Session, error: ProviderError, attempt: int) -> None:
@@ -120,7 +200,7 @@ def _sent(session: Session, request: ChatRequest, request_hash: str, attempt: in
     )
 
 
-def _received(session: Session, response: ChatResponse, attempt: int, latency: float) -> None:
+def _received(session: Session, response: ChatResponse, attempt: int, latency: float, price: float | None) -> None:
     session.bus.tell(
         {
             "event_type": "llm_response_received",
@@ -131,6 +211,7 @@ def _received(session: Session, response: ChatResponse, attempt: int, latency: f
             "latency_ms": round(latency, 2),
             "input_tokens": response.usage.input_tokens,
             "output_tokens": response.usage.output_tokens,
+            "cost": price,
             "stop_reason": response.stop_reason,
             "tool_calls": len(response.tool_calls),
             "text": f"{len(response.final_text)} characters",

@@ -1,10 +1,12 @@
 """A session's history read back from the store, and what an interruption left open made whole."""
 
+import os
 from typing import Any, NamedTuple
 
 from adderclaw.kernel.call import receipt
 from adderclaw.kernel.session import Session
 from adderclaw.store import Store, transcript
+from adderclaw.store.transcript import Entry
 from adderclaw.types import (
     Block,
     Json,
@@ -30,13 +32,31 @@ class Kept(NamedTuple):
     unbegun: tuple[ToolCall, ...]
 
 
+def last_boundary(entries: list[Entry]) -> Json | None:
+    """Where the history was last compacted, if ever."""
+    payloads = (entry.payload for entry in reversed(entries) if entry.entry_type == "system")
+    return next((payload for payload in payloads if payload.get("subtype") == "compact_boundary"), None)
+
+
+def boundary(entries: list[Entry]) -> int:
+    """The sequence from which on entries are still told to the model as they are."""
+    last = last_boundary(entries)
+    return int(last["kept_from"]) if last is not None else 0
+
+
 def read(store: Store, session_id: str) -> Kept:
+    entries = transcript.entries(store, session_id)
+    opaque = transcript.opaque(store, session_id)
+    compacted, start = last_boundary(entries), boundary(entries)
     messages: list[Message] = []
     open_calls: dict[str, ToolCall] = {}
     begun: set[str] = set()
     results: list[Block] = []
-    opaque = transcript.opaque(store, session_id)
-    for entry in transcript.entries(store, session_id):
+    if compacted is not None:
+        messages.append(Message("user", (TextBlock(compacted["content"]),)))
+    for entry in entries:
+        if entry.sequence < start:
+            continue
         match entry.entry_type:
             case "user" | "assistant":
                 if results:
@@ -58,7 +78,14 @@ def read(store: Store, session_id: str) -> Kept:
         results = []
     left = tuple(open_calls.values())
     started = tuple(call for call in left if call.id in begun)
-    return Kept(messages, results, started, tuple(call for call in left if call.id not in begun))
+    return Kept(_joined(messages), results, started, tuple(call for call in left if call.id not in begun))
+
+
+def _joined(messages: list[Message]) -> list[Message]:
+    """What a compaction carried over and the user's next message are one message: roles take turns."""
+    if len(messages) > 1 and messages[0].role == messages[1].role == "user":
+        return [Message("user", messages[0].blocks + messages[1].blocks), *messages[2:]]
+    return messages
 
 
 def _message(role: Any, payload: Json, opaque: list[Json]) -> Message:
@@ -79,6 +106,7 @@ def restore(session: Session, *, go_on: bool) -> None:
 
     Calls that had not begun wait in `unfinished` when the turn goes on, and are closed when a new message comes.
     """
+    _return_to_place(session)
     kept = read(session.store, session.session_id)
     answered = [*kept.answered, *(_close(session, call, UNKNOWN, begun=True) for call in kept.begun)]
     if not go_on:
@@ -91,6 +119,18 @@ def restore(session: Session, *, go_on: bool) -> None:
     if answered and not session.unfinished:
         session.history.append(Message("user", session.answered))
         session.answered = ()
+
+
+def _return_to_place(session: Session) -> None:
+    """The shell goes on in the directory that it was in, if that is still one of the workspace."""
+    workspace = session.scene.context.workspace
+    rows = session.store.read(
+        "SELECT value FROM state WHERE conversation_id = ? AND key = 'cwd'", (session.conversation_id,)
+    )
+    kept = os.path.realpath(rows[0][0]) if rows else ""
+    roots = (workspace.root, *workspace.extra)
+    if os.path.isdir(kept) and any(kept == root or kept.startswith(f"{root}/") for root in roots):
+        workspace.cwd = session.kept_cwd = kept
 
 
 def _close(session: Session, call: ToolCall, text: str, *, begun: bool) -> ToolResultBlock:

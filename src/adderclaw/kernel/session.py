@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from sqlite3 import Cursor
 from typing import Any, NamedTuple
 
 from adderclaw.config.schema import Config
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.events import Bus
 from adderclaw.gate.case import Policy
-from adderclaw.kernel.limits import Budget, LoopDetector
+from adderclaw.kernel.limits import Budget, LoopDetector, Pace
 from adderclaw.kernel.prompt import Prompt
 from adderclaw.store import Store
 from adderclaw.store.ledger import Ledger
@@ -17,6 +18,7 @@ from adderclaw.types import (
     Clock,
     History,
     Ids,
+    Json,
     Operator,
     Outcome,
     Phase,
@@ -46,6 +48,8 @@ class Scene:
     protected_ids: Callable[[], frozenset[tuple[int, int]]]
     confinement: str = "none"
     """What holds a tool's children, as each receipt says."""
+    pace: Pace | None = None
+    """How often tools ran of late; without one no rate limit is looked at."""
 
 
 @dataclass(eq=False, repr=False)
@@ -69,8 +73,25 @@ class Session:
     """Calls of the last reply that never began: a resumed turn starts with them."""
     answered: tuple[Block, ...] = ()
     """Results of the other calls of that reply, which the model hears together with them."""
+    cached_tokens: int = 0
+    """How much of the last request the provider keeps, so that reading it again is cheaper."""
+    kept_cwd: str = ""
+    home: str = ""
+    """AdderClaw's own folder, where the operator's file is."""
+    keep_body: Callable[[str, Json], None] | None = None
+    """Keeps a whole request or answer in the run folder, where somebody asked for that (logging.debug_llm_bodies)."""
     warm: Callable[[], None] = lambda: None
     """Imports what the next step needs, while the model thinks."""
+
+    def keep_place(self, cursor: Cursor) -> None:
+        """Remember the directory that the shell is in, for whoever resumes."""
+        cwd = self.scene.context.workspace.cwd
+        if cwd != self.kept_cwd:
+            self.kept_cwd = cwd
+            cursor.execute(
+                "INSERT OR REPLACE INTO state(conversation_id, key, value) VALUES (?, 'cwd', ?)",
+                (self.conversation_id, cwd),
+            )
 
     @property
     def conversation_id(self) -> str:

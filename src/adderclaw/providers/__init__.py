@@ -7,19 +7,27 @@ from typing import Any, NamedTuple, Never, cast
 
 from adderclaw.config.schema import Config, ProviderEntry
 from adderclaw.credentials.redaction import Secrets
+from adderclaw.credentials.sources import Sources
 from adderclaw.errors import ConfigError, Problem
 from adderclaw.events import Body
 from adderclaw.types import Clock, Json, Provider
 
 PROVIDERS: dict[str, str] = {
     "mock": "adderclaw.providers.mock:make",
+    "anthropic": "adderclaw.providers.anthropic:make",
+    "openai": "adderclaw.providers.responses:make",
     "openai-compatible": "adderclaw.providers.openai:make",
     "openrouter": "adderclaw.providers.openai:make",
     "ollama": "adderclaw.providers.openai:make",
     "lm-studio": "adderclaw.providers.openai:make",
+    "gemini": "adderclaw.providers.gemini:make",
     "reliable": "adderclaw.providers.combine:reliable",
+    "router": "adderclaw.providers.combine:router",
 }
 """Kind → "module:function"; the module is imported when a provider of that kind is made."""
+
+FROM_ENVIRONMENT = ("openai_compatible", "lm_studio_local")
+"""Entries of seed 003 that need more of the environment than a key."""
 
 
 class Parts(NamedTuple):
@@ -31,8 +39,22 @@ class Parts(NamedTuple):
     secrets: Secrets
     tell: Callable[[Body], None]
     clock: Clock
+    credentials: Sources
+    """Asked at each call: `await parts.credentials.get(parts.name, parts.entry, variables)`."""
     seen: tuple[str, ...]
     """Names of the providers around this one: a provider made of providers may not contain itself."""
+
+    def another(self, name: str) -> Provider:
+        """A provider inside this one."""
+        return make(
+            name,
+            self.config,
+            secrets=self.secrets,
+            tell=self.tell,
+            clock=self.clock,
+            credentials=self.credentials,
+            seen=self.seen,
+        )
 
 
 def make(
@@ -42,9 +64,13 @@ def make(
     secrets: Secrets,
     tell: Callable[[Body], None],
     clock: Clock,
+    credentials: Sources | None = None,
     seen: tuple[str, ...] = (),
 ) -> Provider:
-    """The provider that the configuration calls `name`. No network I/O happens before its first chat."""
+    """The provider that the configuration calls `name`. No network I/O happens before its first chat.
+
+    Without `credentials` only environment variables give keys.
+    """
     entry = config.providers.models.get(name)
     if entry is None:
         known = ", ".join(sorted(config.providers.models)) or "none"
@@ -56,13 +82,34 @@ def make(
         misconfigured(name, "kind", f"kind {entry.kind!r} is not available yet; available: {', '.join(PROVIDERS)}")
     module, _, function = place.partition(":")
     maker = cast(Callable[[Parts], Provider], getattr(import_module(module), function))
-    return maker(Parts(name, entry, config, secrets, tell, clock, (*seen, name)))
+    sources = credentials or Sources(secrets, clock)
+    parts = Parts(name, entry, config, secrets, tell, clock, sources, (*seen, name))
+    if name in FROM_ENVIRONMENT:
+        from adderclaw.providers.lacking import complete
+
+        return complete(parts, maker)
+    return maker(parts)
 
 
 def model_of(name: str, config: Config) -> str:
     """The model that a provider uses when nobody asks for another."""
     entry = config.providers.models.get(name)
     return (entry.model if entry else None) or config.default_model
+
+
+class Choice(NamedTuple):
+    provider: str
+    model: str
+
+
+def choice(text: str, config: Config, current: str) -> Choice:
+    """What a person means by a model's name: an entry, `entry/model`, or another model of the current entry."""
+    entry, _, model = text.partition("/")
+    if text in config.providers.models:
+        return Choice(text, model_of(text, config))
+    if model and entry in config.providers.models:
+        return Choice(entry, model)
+    return Choice(current, text)
 
 
 def misconfigured(name: str, key: str, message: str) -> Never:

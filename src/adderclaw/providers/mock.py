@@ -41,8 +41,9 @@ This is the built-in `local` provider. It has no model behind it and no script, 
 
 To talk to a real model:
 - `adderclaw onboard` asks a few questions and writes the configuration;
-- or add an entry under [providers.models] with kind "openai-compatible", "openrouter", "ollama" or "lm-studio", name
-  the variable that holds its key in api_key_env, and set default_provider to the entry's name.
+- or add an entry under [providers.models] with kind "anthropic", "openai", "gemini", "openrouter", "ollama",
+  "lm-studio" or "openai-compatible", name the variable that holds its key in api_key_env, and set default_provider
+  to the entry's name.
 `adderclaw provider test NAME` then shows whether it works. To play a script instead, set `fixture` in the entry of a
 "mock" provider, or the variable ADDERCLAW_MOCK_FIXTURE, to a file with {"steps": [{"text": "Hello."}]}."""
 

@@ -1,20 +1,33 @@
 """Servers that speak Chat Completions, streaming or not: OpenRouter, Ollama, LM Studio, vLLM, llama.cpp and others."""
 
 import json
-import os
-from typing import Any
+from collections.abc import Iterator
+from typing import NamedTuple
 
-from adderclaw.credentials.redaction import secret_name
-from adderclaw.errors import ProviderError
-from adderclaw.providers import Parts, misconfigured
+from adderclaw.errors import ProviderErrorKind
+from adderclaw.providers import Parts
+from adderclaw.providers.faults import advice
 from adderclaw.providers.openai_reply import Answer
-from adderclaw.providers.sse import Events
-from adderclaw.providers.wire import Endpoint, Reply, Wire, endpoint
+from adderclaw.providers.openai_server import (
+    Ids,
+    Server,
+    base_url_of,
+    compact,
+    data_url,
+    effort_of,
+    function_name,
+    key_variable,
+    left_out,
+    place_of,
+    strict,
+    thinks,
+)
+from adderclaw.providers.reading import read
 from adderclaw.types import (
     ChatRequest,
     ChatResponse,
-    History,
     Json,
+    MediaBlock,
     Message,
     OnDelta,
     OpaqueBlock,
@@ -26,85 +39,52 @@ from adderclaw.types import (
     ToolUseBlock,
 )
 
-_BASE_URLS = {
-    "openrouter": "https://openrouter.ai/api/v1",
-    "ollama": "http://127.0.0.1:11434/v1",
-    "lm-studio": "http://127.0.0.1:1234/v1",
-}
-_KEY_VARIABLES = {"openrouter": "OPENROUTER_API_KEY"}
-_STREAM_OVERHEAD = 32
-"""A streamed answer is this much larger on the wire than what it says: a small JSON object around every few letters."""
+__all__ = ["OpenAIChat", "base_url_of", "key_variable", "make"]
 
 
 def make(parts: Parts) -> "OpenAIChat":
-    place = _place(parts)
-    if not (parts.entry.model or parts.config.default_model):
-        misconfigured(parts.name, "model", "no model is named; set it here, or default_model for all")
-    if parts.entry.api_key_env and place.scheme == "http" and not place.loopback:
-        warning = f"provider {parts.name!r} sends its key without encryption to {place.origin}; use https if you can"
-        parts.tell({"event_type": "warning", "message": warning})
-    return OpenAIChat(parts, place)
+    return OpenAIChat(Server(parts, place_of(parts, "/chat/completions")))
 
 
-def _place(parts: Parts) -> Endpoint:
-    base_url = parts.entry.base_url or _BASE_URLS.get(parts.entry.kind) or os.environ.get("OPENAI_BASE_URL")
-    if not base_url:
-        fix = "set it to the server's address, such as http://127.0.0.1:8080/v1, or set OPENAI_BASE_URL"
-        misconfigured(parts.name, "base_url", f"missing; {fix}")
-    try:
-        return endpoint(base_url, "/chat/completions")
-    except ValueError as error:
-        misconfigured(parts.name, "base_url", str(error))
-
-
-def key_variable(kind: str, api_key_env: str | None) -> str | None:
-    """The environment variable that holds the key of a provider of this kind."""
-    return api_key_env or _KEY_VARIABLES.get(kind)
-
-
-def base_url_of(kind: str, base_url: str | None) -> str | None:
-    return base_url or _BASE_URLS.get(kind)
+def _advice(kind: ProviderErrorKind, status: int | None, words: str) -> str:
+    if "does not support tools" in words:
+        return "choose a model that can call tools, or another server for it with text_tool_calls = true"
+    return advice(kind, status)
 
 
 class OpenAIChat:
-    def __init__(self, parts: Parts, place: Endpoint) -> None:
-        self._parts, self._entry, self._place = parts, parts.entry, place
-        limit = parts.config.runtime.max_response_bytes
-        timeout = parts.entry.timeout_seconds
-        self.wire = Wire(parts.name, place, parts.secrets, parts.clock, timeout=timeout, max_bytes=limit)
-        self._shape = f"openai-chat/{place.authority}"
+    def __init__(self, server: Server) -> None:
+        self._server, self._entry = server, server.parts.entry
+        self.wire = server.wire
+        self.wire.advise = _advice
+        self._shape = f"openai-chat/{server.place.authority}"
         """Names this server's form of the messages: another server's opaque blocks are not for it."""
-        self._head: tuple[tuple[object, ...], bytes] | None = None
-        self._ids = _Ids()
-        self._known_key = ""
-        for header, value in parts.entry.headers.items():
-            if secret_name(header):
-                parts.secrets.add(value)
+        self._head: tuple[_Wanted, bytes] | None = None
+        self._ids = Ids()
 
     @property
     def name(self) -> str:
-        return self._parts.name
+        return self._server.parts.name
 
     def capabilities(self) -> ProviderCapabilities:
-        return ProviderCapabilities(streaming=self._entry.stream, context_tokens=self._entry.context_tokens)
+        return self._server.capabilities()
 
     async def chat(self, request: ChatRequest, on_delta: OnDelta) -> ChatResponse:
-        reply = await self.wire.post(self._headers(), self._body(request))
-        answer = Answer(self.wire, on_delta)
-        try:
-            await _read(reply, answer, self.wire)
-        finally:
-            reply.close()
+        reply = await self._server.post(self.body(request))
+        text_tools = frozenset(tool.name for tool in request.tools if self._entry.text_tool_calls)
+        answer = Answer(self.wire, on_delta, text_tools)
+        await read(reply, answer, self.wire)
+        answer.read_text_calls(_results(request))
         calls = answer.calls(*self._ids.of(request.messages))
         return ChatResponse(
             final_text=answer.text,
             tool_calls=calls,
             usage=answer.usage,
             stop_reason=answer.stop_reason,
-            model=answer.model or request.model,
+            model=answer.model or self._server.model_of(request),
             provider=self.name,
             opaque=answer.opaque(self._shape),
-            raw_provider_payload={"finish_reason": answer.finish or None, "status": reply.status},
+            raw_provider_payload={"finish_reason": answer.finish or None, "status": reply.status, **answer.extra},
         )
 
     async def count(self, request: ChatRequest) -> int | None:  # noqa: ARG002 - it has no such service
@@ -115,95 +95,104 @@ class OpenAIChat:
 
     # ------------------------------------------------------------------ the request
 
-    def _headers(self) -> list[tuple[str, str]]:
-        headers = [("accept", "text/event-stream, application/json"), ("user-agent", "adderclaw")]
-        headers += self._entry.headers.items()
-        if key := self._key():
-            headers.append(("authorization", f"Bearer {key}"))
-        return headers
+    def body(self, request: ChatRequest) -> bytes:
+        """The request as it goes out."""
+        model = self._server.model_of(request)
+        # What a model takes decides on the form of images, so that each model has its own.
+        messages = request.messages.encoded(f"{self._shape} {model}", lambda message: self._encode(message, model))
+        return b"".join((self._before_messages(request, model), b"," if messages else b"", messages, b"]}"))
 
-    def _key(self) -> str:
-        """Read at every call: a key that was renewed counts."""
-        variable = key_variable(self._entry.kind, self._entry.api_key_env)
-        key = os.environ.get(variable, "").strip() if variable else ""
-        if key and key != self._known_key:
-            self._known_key = key
-            self._parts.secrets.add(key)
-        elif not key and variable and not self._place.loopback:
-            fix = f"set it with `export {variable}=…` before you start adderclaw"
-            raise ProviderError(
-                "missing_key",
-                f"provider {self.name!r} needs its key in the variable {variable}, which is not set; {fix}",
-                provider=self.name,
-            )
-        if not (key.isascii() and key.isprintable()) or " " in key:
-            message = (
-                f"the value of {variable} cannot be a key: it holds a space, a line break or letters outside ASCII"
-            )
-            raise ProviderError("authentication_failed", message, provider=self.name)
-        return key
-
-    def _body(self, request: ChatRequest) -> bytes:
-        messages = request.messages.encoded(self._shape, self._encode)
-        return b"".join((self._before_messages(request), b"," if messages else b"", messages, b"]}"))
-
-    def _before_messages(self, request: ChatRequest) -> bytes:
+    def _before_messages(self, request: ChatRequest, model: str) -> bytes:
         """Everything up to the first message of the history; made once for requests that differ only in that."""
         entry = self._entry
-        wanted = (
+        wanted = _Wanted(
             request.system_prompt,
             request.tools,
-            request.model or entry.model or self._parts.config.default_model,
+            model,
             request.temperature if request.temperature is not None else entry.temperature,
             request.max_tokens if request.max_tokens is not None else entry.max_tokens,
             request.tool_choice,
+            request.response_schema,
+            request.thinking_tokens,
         )
         if self._head is None or self._head[0] != wanted:
-            self._head = (wanted, _head(*wanted, stream=entry.stream))
+            self._head = (wanted, self._make_head(wanted))
         return self._head[1]
 
-    def _encode(self, message: Message) -> list[bytes]:
-        encoded = _assistant(message, self._shape) if message.role == "assistant" else _user(message)
-        return [_compact(part) for part in encoded]
+    def _make_head(self, wanted: "_Wanted") -> bytes:
+        head: Json = {"model": wanted.model} if wanted.model else {}
+        head["stream"] = self._entry.stream
+        if self._entry.stream:
+            head["stream_options"] = {"include_usage": True}
+        if wanted.tools:
+            head["tools"] = [_tool(tool) for tool in wanted.tools]
+        if wanted.tool_choice:
+            head["tool_choice"] = {"type": "function", "function": {"name": wanted.tool_choice}}
+        if wanted.max_tokens is not None:
+            head[self._limit_key(wanted.model)] = wanted.max_tokens
+        if wanted.temperature is not None:
+            head["temperature"] = wanted.temperature
+        if (schema := wanted.schema) is not None:
+            described = {"name": "answer", "schema": schema, "strict": strict(schema)}
+            head["response_format"] = {"type": "json_schema", "json_schema": described}
+        head |= self._thinking(wanted.model, wanted.thinking)
+        first = compact({"role": "system", "content": wanted.system})
+        return compact(head)[:-1] + b',"messages":[' + first
+
+    def _limit_key(self, model: str) -> str:
+        """OpenAI's own servers, and its thinking models behind a proxy, refuse the old name; others know no other."""
+        new = self._server.owned_by_openai or ("/" not in model and thinks(model))
+        return "max_completion_tokens" if new else "max_tokens"
+
+    def _thinking(self, model: str, tokens: int | None) -> Json:
+        if tokens is None:
+            return {}
+        if self._entry.kind == "openrouter":
+            return {"reasoning": {"max_tokens": tokens}}
+        return {"reasoning_effort": effort_of(tokens)} if thinks(model) else {}
+
+    def _encode(self, message: Message, model: str) -> list[bytes]:
+        if message.role == "assistant":
+            return [compact(_assistant(message, self._shape))]
+        return [compact(part) for part in self._user(message, model)]
+
+    def _user(self, message: Message, model: str) -> Iterator[Json]:
+        """Results first: they must follow the calls that they answer."""
+        results = [_result(block) for block in message.blocks if isinstance(block, ToolResultBlock)]
+        yield from results
+        said = [block for block in message.blocks if isinstance(block, (TextBlock, MediaBlock))]
+        if any(isinstance(block, MediaBlock) for block in said):
+            yield {"role": "user", "content": [self._part(block, model) for block in said]}
+        elif said or not results:
+            texts = [block.text for block in said if isinstance(block, TextBlock)]
+            yield {"role": "user", "content": "\n".join(texts)}
+
+    def _part(self, block: TextBlock | MediaBlock, model: str) -> Json:
+        if isinstance(block, TextBlock):
+            return {"type": "text", "text": block.text}
+        if not self._server.takes(block, model):
+            return {"type": "text", "text": left_out(block)}
+        if block.media_type.startswith("image/"):
+            return {"type": "image_url", "image_url": {"url": data_url(block)}}
+        return {"type": "file", "file": {"filename": block.name or "document.pdf", "file_data": data_url(block)}}
 
 
-def _head(
-    system: str,
-    tools: tuple[ToolSpec, ...],
-    model: str | None,
-    temperature: float | None,
-    max_tokens: int | None,
-    tool_choice: str | None,
-    *,
-    stream: bool,
-) -> bytes:
-    head: Json = {"model": model, "stream": stream}
-    if stream:
-        head["stream_options"] = {"include_usage": True}
-    if tools:
-        head["tools"] = [_tool(tool) for tool in tools]
-    if tool_choice:
-        head["tool_choice"] = {"type": "function", "function": {"name": tool_choice}}
-    if max_tokens is not None:
-        head["max_tokens"] = max_tokens
-    if temperature is not None:
-        head["temperature"] = temperature
-    first = _compact({"role": "system", "content": system})
-    return _compact(head)[:-1] + b',"messages":[' + first
+class _Wanted(NamedTuple):
+    """All that decides on what stands before the messages."""
+
+    system: str
+    tools: tuple[ToolSpec, ...]
+    model: str
+    temperature: float | None
+    max_tokens: int | None
+    tool_choice: str | None
+    schema: Json | None
+    thinking: int | None
 
 
 def _tool(tool: ToolSpec) -> Json:
     function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
     return {"type": "function", "function": function}
-
-
-def _user(message: Message) -> list[Json]:
-    """Results first: they must follow the calls that they answer."""
-    encoded = [_result(block) for block in message.blocks if isinstance(block, ToolResultBlock)]
-    texts = [block.text for block in message.blocks if isinstance(block, TextBlock)]
-    if texts or not encoded:
-        encoded.append({"role": "user", "content": "\n".join(texts)})
-    return encoded
 
 
 def _result(block: ToolResultBlock) -> Json:
@@ -215,7 +204,12 @@ def _result(block: ToolResultBlock) -> Json:
     }
 
 
-def _assistant(message: Message, shape: str) -> list[Json]:
+def _results(request: ChatRequest) -> Iterator[str]:
+    blocks = (block for message in request.messages.messages for block in message.blocks)
+    return (block.content for block in blocks if isinstance(block, ToolResultBlock))
+
+
+def _assistant(message: Message, shape: str) -> Json:
     ours = [block.payload for block in message.blocks if isinstance(block, OpaqueBlock) and block.wire == shape]
     opaque: Json = {key: value for payload in ours for key, value in payload.items()}
     extra: Json = opaque.pop("extra_content", {})
@@ -223,92 +217,14 @@ def _assistant(message: Message, shape: str) -> list[Json]:
     encoded: Json = {"role": "assistant", "content": message.text or (None if calls else "")}
     if calls:
         encoded["tool_calls"] = calls
-    return [encoded | opaque]
+    return encoded | opaque
 
 
 def _call(call: ToolCall, extra: Json) -> Json:
     """Broken arguments go back as {}: servers that parse them would refuse every later request."""
     arguments = json.dumps(call.arguments or {}, separators=(",", ":"), ensure_ascii=False)
-    encoded: Json = {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+    function = {"name": function_name(call.name), "arguments": arguments}
+    encoded: Json = {"id": call.id, "type": "function", "function": function}
     if call.id in extra:
         encoded["extra_content"] = extra[call.id]
     return encoded
-
-
-def _compact(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
-
-
-# ---------------------------------------------------------------------- the reply
-
-
-async def _read(reply: Reply, answer: Answer, wire: Wire) -> None:
-    """Read the reply to its end, as a stream or as one object, whichever the server chose to send."""
-    if encoding := reply.headers.get("content-encoding", "").replace("identity", ""):
-        raise wire.malformed(f"compressed its answer ({encoding}) though that was not asked for", "", b"")
-    reply.max_bytes *= 1 if reply.content_type == "application/json" else _STREAM_OVERHEAD
-    first = await reply.read()
-    if _is_stream(reply.content_type, first):
-        await _read_stream(reply, first, answer, wire)
-    else:
-        await _read_object(reply, first, answer, wire)
-
-
-def _is_stream(content_type: str, first: bytes) -> bool:
-    if content_type == "text/event-stream":
-        return True
-    return content_type != "application/json" and first.lstrip().startswith((b"data:", b":", b"event:", b"id:"))
-
-
-async def _read_stream(reply: Reply, piece: bytes, answer: Answer, wire: Wire) -> None:
-    events, start = Events(), b""
-    try:
-        while piece:
-            start = start if len(start) > 2048 else start + piece[:2048]
-            for data in events.feed(piece):
-                answer.take(data)
-                if data == "[DONE]":
-                    reply.last_read()
-                    return
-            piece = await reply.read()
-        for data in events.end():
-            answer.take(data)
-    except (ValueError, RecursionError):
-        raise wire.malformed("sent an event that is no JSON object", reply.content_type, start) from None
-    if not answer.ended:
-        raise wire.malformed("ended the stream before the answer was whole", reply.content_type, start)
-
-
-async def _read_object(reply: Reply, piece: bytes, answer: Answer, wire: Wire) -> None:
-    body = bytearray()
-    while piece:
-        body += piece
-        if len(body) > wire.max_bytes:
-            raise wire.too_large()
-        piece = await reply.read()
-    try:
-        whole: Any = json.loads(body)
-    except (ValueError, RecursionError):
-        raise wire.malformed("did not answer with JSON", reply.content_type, bytes(body[:2048])) from None
-    if not isinstance(whole, dict) or not ("choices" in whole or "error" in whole):
-        raise wire.malformed("answered without `choices`", reply.content_type, bytes(body[:2048]))
-    answer.add(whole, "message")  # pyright: ignore[reportUnknownArgumentType]
-
-
-class _Ids:
-    """Which ids the calls of a conversation have: some servers count from the start in every answer."""
-
-    def __init__(self) -> None:
-        self._history = History()
-        self._seen = self._step = 0
-        self._taken: set[str] = set()
-
-    def of(self, history: History) -> tuple[int, set[str]]:
-        """The number of the step that is being answered, and the ids taken before it."""
-        if history is not self._history:
-            self._history, self._seen, self._step, self._taken = history, 0, 0, set()
-        for message in history.messages[self._seen :]:
-            self._step += message.role == "assistant"
-            self._taken |= {block.call.id for block in message.blocks if isinstance(block, ToolUseBlock)}
-        self._seen = len(history.messages)
-        return self._step + 1, self._taken

@@ -2,13 +2,16 @@
 
 import json
 from collections.abc import Iterable
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from adderclaw.errors import ProviderError
 from adderclaw.providers import arguments_of
-from adderclaw.providers.faults import advice, kind_of, said_by, status_in
+from adderclaw.providers.openai_server import broke_off
+from adderclaw.providers.reading import count_in, object_in, object_with, objects_in, text_in, whole_characters
 from adderclaw.providers.wire import Wire
 from adderclaw.types import Delta, Json, OnDelta, OpaqueBlock, StopReason, ToolCall, Usage
+
+if TYPE_CHECKING:
+    from adderclaw.providers.text_calls import Curtain
 
 _STOP_REASONS: dict[str, StopReason] = {
     "stop": "end",
@@ -22,20 +25,27 @@ _STOP_REASONS: dict[str, StopReason] = {
 class _Call:
     """A tool call while it arrives."""
 
-    def __init__(self, call_id: str) -> None:
-        self.id, self.name = call_id, ""
-        self.pieces: list[str] = []
+    def __init__(self, call_id: str, name: str = "", arguments: str = "") -> None:
+        self.id, self.name = call_id, name
+        self.pieces: list[str] = [arguments]
         self.extra: Json = {}
 
 
 class Answer:
     """What has come so far. Everything in it was written by a server: each field is looked at before it is used."""
 
-    def __init__(self, wire: Wire, on_delta: OnDelta) -> None:
+    needs = "choices"
+
+    def __init__(self, wire: Wire, on_delta: OnDelta, text_tools: frozenset[str] = frozenset()) -> None:
         self._wire, self._on_delta = wire, on_delta
+        self._text_tools = text_tools
+        """Tools that may also be called in the text."""
+        self._curtain = _curtain() if text_tools else None
         self._text: list[str] = []
+        self._remains: str | None = None
         self._thinking: list[str] = []
-        self._details: list[Any] = []
+        self._thinking_key = ""
+        self._details: list[Json] = []
         self._calls: dict[int, _Call] = {}
         self._places: dict[int, int] = {}
         self._last = -1
@@ -44,76 +54,108 @@ class Answer:
         self.finish = ""
         self.model = ""
         self.usage = Usage()
-        self.ended = False
-        """The server said that the answer is whole."""
-        self.chunks = 0
+        self.ended = self.over = False
+        self.extra: Json = {}
+        """What a router says of the server behind it, and of the price."""
 
-    def take(self, data: str) -> None:
-        """One event of the stream; ValueError when it is no JSON object."""
-        if data.strip() == "[DONE]":
-            self.ended = True
-            return
-        chunk: Any = json.loads(data)
-        if not isinstance(chunk, dict):
-            raise ValueError("not an object")
-        self.add(cast(Json, chunk), "delta")
+    def take(self, event: Json) -> None:
+        if event.get("type") == "[DONE]":
+            self.ended = self.over = True
+        else:
+            self._add(event, "delta")
 
-    def add(self, chunk: Json, part: str) -> None:
+    def whole(self, body: Any) -> None:
+        self._add(object_with(body, self.needs), "message")
+
+    def end(self) -> None:
+        if not self.ended:
+            raise ValueError("ended the stream before the answer was whole")
+
+    def _add(self, chunk: Json, part: str) -> None:
         """A chunk (its choices hold a `delta`) or a whole completion (its choices hold a `message`)."""
-        self.chunks += 1
         if chunk.get("error"):
-            raise self._error(chunk["error"])
-        self.model = _text(chunk.get("model")) or self.model
-        if isinstance(chunk.get("usage"), dict):
-            self.usage = _usage(chunk["usage"])
-        for choice in _objects(chunk.get("choices"))[:1]:
-            if choice.get("error"):
-                raise self._error(choice["error"])
-            message = _object(choice.get(part))
-            if not message and not self._text and not self._calls:
-                message = _object(choice.get("message"))  # a whole completion, sent as an event
-            self._message(message)
-            if finish := _text(choice.get("finish_reason")):
-                self.finish, self.ended = finish, True
+            raise broke_off(self._wire, chunk["error"])
+        self.model = text_in(chunk.get("model")) or self.model
+        if isinstance(chunk.get("provider"), str):
+            self.extra["provider"] = chunk["provider"]
+        if usage := object_in(chunk.get("usage")):
+            self.usage = _usage(usage)
+            if isinstance(usage.get("cost"), (int, float)):
+                self.extra["cost"] = usage["cost"]
+        for choice in objects_in(chunk.get("choices"))[:1]:
+            self._choice(choice, part)
         if self._size > self._wire.max_bytes:
             raise self._wire.too_large()
 
+    def _choice(self, choice: Json, part: str) -> None:
+        finish = text_in(choice.get("finish_reason"))
+        if choice.get("error") or finish == "error":
+            raise broke_off(self._wire, choice.get("error") or "the model's server failed")
+        message = object_in(choice.get(part))
+        if not message and not self._text and not self._calls:
+            part, message = "message", object_in(choice.get("message"))  # a whole completion, sent as an event
+        self._message(message, whole=part == "message")
+        if finish:
+            self.finish, self.ended = finish, True
+
     # ------------------------------------------------------------------ pieces
 
-    def _message(self, message: Json) -> None:
-        if thought := _text(message.get("reasoning_content")) or _text(message.get("reasoning")):
-            self._say("thinking", thought, self._thinking)
-        self._details += _objects(message.get("reasoning_details"))
+    def _message(self, message: Json, *, whole: bool) -> None:
+        for key in ("reasoning_content", "reasoning"):
+            if thought := text_in(message.get(key)):
+                self._thinking_key = key
+                self._say("thinking", thought, self._thinking)
+                break
+        for detail in objects_in(message.get("reasoning_details")):
+            self._detail(detail)
         content: Any = message.get("content")
         if isinstance(content, list):  # some servers send parts instead of a text
-            content = "".join(_text(part.get("text")) for part in _objects(cast(Any, content)))
-        self._say("text", _text(content), self._text)
-        if refusal := _text(message.get("refusal")):
+            content = "".join(text_in(part.get("text")) for part in objects_in(cast(Any, content)))
+        self._say("text", text_in(content), self._text)
+        if refusal := text_in(message.get("refusal")):
             self._refused = True
             self._say("text", refusal, self._text)
-        for piece in _objects(message.get("tool_calls")):
-            self._piece_of_call(piece)
+        for piece in objects_in(message.get("tool_calls")):
+            # in a whole message each element is a call, whatever ids a server gives them
+            self._piece_of_call(piece | {"index": len(self._calls)} if whole else piece)
 
     def _say(self, kind: Any, text: str, kept: list[str]) -> None:
-        if text:
-            kept.append(text)
-            self._size += len(text)
-            self._on_delta(Delta(kind, whole_characters(text)))
+        if not text:
+            return
+        kept.append(text)
+        self._size += len(text)
+        shown = self._curtain.show(text) if self._curtain and kind == "text" else text
+        if shown:
+            self._on_delta(Delta(kind, whole_characters(shown)))
+
+    def _detail(self, detail: Json) -> None:
+        """Pieces of one block of reasoning come with one index; they go back as one block."""
+        last = self._details[-1] if self._details else {}
+        same = detail.get("index") is not None and all(last.get(key) == detail.get(key) for key in ("index", "type"))
+        if not same:
+            self._details.append(dict(detail))
+        for key, value in detail.items():
+            if not isinstance(value, str):
+                continue
+            self._size += len(value)
+            if same:
+                joined = key in ("text", "summary", "data") and isinstance(last.get(key), str)
+                last[key] = last[key] + value if joined else value
 
     def _piece_of_call(self, piece: Json) -> None:
-        function = _object(piece.get("function"))
-        name = _text(function.get("name"))
-        call = self._call_of(piece.get("index"), _text(piece.get("id")), name)
+        function = object_in(piece.get("function"))
+        name = text_in(function.get("name"))
+        call = self._call_of(piece.get("index"), text_in(piece.get("id")), name)
         if name and name != call.name:
             call.name += name
             self._on_delta(Delta("tool", whole_characters(call.name)))
         arguments: Any = function.get("arguments")
         if isinstance(arguments, (dict, list)):
             arguments = json.dumps(arguments, ensure_ascii=False)
-        if _text(arguments):
+        if text_in(arguments):
             call.pieces.append(arguments)
             self._size += len(arguments)
-        if extra := _object(piece.get("extra_content")):
+        if extra := object_in(piece.get("extra_content")):
             call.extra |= extra
 
     def _call_of(self, index: Any, call_id: str, name: str) -> _Call:
@@ -143,7 +185,21 @@ class Answer:
 
     @property
     def text(self) -> str:
-        return whole_characters("".join(self._text))
+        return whole_characters("".join(self._text)) if self._remains is None else self._remains
+
+    def read_text_calls(self, results: Iterable[str]) -> None:
+        """Take the calls out of the text, unless the model called properly; then show what was held back of it."""
+        if self._curtain is None:
+            return
+        if not self._calls and not self._refused:
+            from adderclaw.providers.text_calls import split
+
+            self._remains, found = split(self.text, self._text_tools, results)
+            for place, call in enumerate(found):
+                self._calls[place] = _Call("", call.name, call.arguments)
+                self._on_delta(Delta("tool", call.name))
+        if rest := self._curtain.rest(self.text):
+            self._on_delta(Delta("text", whole_characters(rest)))
 
     def calls(self, step: int, taken: set[str]) -> tuple[ToolCall, ...]:
         """The calls in their order. One without an id, or with an id that is taken, gets one made of step and place."""
@@ -164,7 +220,7 @@ class Answer:
         if self._details:
             payload["reasoning_details"] = self._details
         elif self._thinking and self._calls:
-            payload["reasoning_content"] = whole_characters("".join(self._thinking))
+            payload[self._thinking_key] = whole_characters("".join(self._thinking))
         if extra := {call.id: call.extra for call in self._calls.values() if call.extra}:
             payload["extra_content"] = extra
         return (OpaqueBlock(wire, payload),) if payload else ()
@@ -176,42 +232,18 @@ class Answer:
         reason = _STOP_REASONS.get(self.finish, "other") if self.finish else "end"
         return "tool_use" if reason == "end" and self._calls else reason
 
-    def _error(self, error: Any) -> ProviderError:
-        said, words = said_by({"error": error})
-        status = status_in(error)
-        kind = kind_of(status, words)
-        quoted = self._wire.excerpt(said, 300) or "unnamed"
-        message = f"{self._wire.place.origin} broke off with an error: {quoted}; {advice(kind, status)}"
-        return self._wire.fault(kind, message, status=status)
 
+def _curtain() -> "Curtain":
+    from adderclaw.providers.text_calls import Curtain  # few entries allow it
 
-def whole_characters(text: str) -> str:
-    """Joins surrogate pairs that came in two pieces, and replaces halves: neither a file nor SQLite would take them."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
+    return Curtain()
 
 
 def _usage(usage: Json) -> Usage:
-    prompt, answer = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
-    cached = min(prompt, _count(_object(usage.get("prompt_tokens_details")).get("cached_tokens")))
-    return Usage(prompt - cached, answer, cached)
-
-
-def _count(value: Any) -> int:
-    return max(0, value) if isinstance(value, int) else 0
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _object(value: Any) -> Json:
-    return cast(Json, value) if isinstance(value, dict) else {}
-
-
-def _objects(value: Any) -> list[Json]:
-    items = cast(Iterable[Any], value) if isinstance(value, list) else ()
-    return [cast(Json, item) for item in items if isinstance(item, dict)]
+    """Some servers name the cached part otherwise; each of the parts is one of the prompt."""
+    prompt, answer = count_in(usage.get("prompt_tokens")), count_in(usage.get("completion_tokens"))
+    details = object_in(usage.get("prompt_tokens_details"))
+    cached = count_in(details.get("cached_tokens")) or count_in(usage.get("prompt_cache_hit_tokens"))
+    cached = min(prompt, cached)
+    written = min(prompt - cached, count_in(details.get("cache_write_tokens")))
+    return Usage(prompt - cached - written, answer, cached, written)

@@ -5,7 +5,7 @@ import errno
 import os
 import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Never, cast
 from urllib.parse import urlsplit
 
@@ -13,7 +13,7 @@ import h11
 
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import ProviderError, ProviderErrorKind
-from adderclaw.providers.faults import advice, kind_of, retry_after, said_in
+from adderclaw.providers.faults import advice, kind_of, retry_after, retry_delay, said_in
 from adderclaw.types import Clock
 
 CONNECT_SECONDS = 15.0
@@ -33,7 +33,8 @@ class Endpoint(NamedTuple):
 
     @property
     def loopback(self) -> bool:
-        return self.host in ("localhost", "::1") or self.host.endswith(".localhost") or self.host.startswith("127.")
+        numeric = self.host.startswith("127.") and self.host.replace(".", "").isdigit()  # not 127.example.org
+        return numeric or self.host in ("localhost", "::1") or self.host.endswith(".localhost")
 
     @property
     def authority(self) -> str:
@@ -74,12 +75,21 @@ class Wire:
         # Some servers hold tool arguments back until they are whole: whoever allows more time gets longer gaps too.
         self.between_seconds = max(60.0, timeout / 2)
         self.max_bytes = max_bytes
+        self.socket = ""
+        """A Unix socket to connect to instead: what listens there goes on to the endpoint, with its own credential."""
+        self.advise: Callable[[ProviderErrorKind, int | None, str], str] = lambda kind, status, _words: advice(
+            kind, status
+        )
+        """What to do about an error of this kind, status and words: an adapter may know its vendor better."""
         self._idle: list[_Connection] = []
         self._tls: ssl.SSLContext | None = None
 
-    async def post(self, headers: Sequence[tuple[str, str]], body: bytes) -> "Reply":
-        """Send one request; gives the reply when its head has come with a status of 2xx, and raises otherwise."""
-        request = self._request(headers, len(body))
+    async def post(self, headers: Sequence[tuple[str, str]], body: bytes, *, target: str | None = None) -> "Reply":
+        """Send one request; gives the reply when its head has come with a status of 2xx, and raises otherwise.
+
+        `target` is another path at the same place.
+        """
+        request = self._request(headers, len(body), target or self.place.target)
         while True:
             connection = self._reusable() or await self._open()
             try:
@@ -109,7 +119,7 @@ class Wire:
     def malformed(self, what: str, content_type: str, start: bytes) -> ProviderError:
         came = self.excerpt(start.decode("utf-8", "replace"), 80)
         told = f"it sent {content_type or 'no content-type'}, beginning “{came}”" if came else "it sent nothing"
-        return self.fault("malformed", f"{self.place.origin} {what}: {told}; {advice('malformed')}")
+        return self.fault("malformed", f"{self.place.origin} {what}: {told}; {self.advise('malformed', None, '')}")
 
     def excerpt(self, text: str, length: int) -> str:
         """Cleaned before it is cut: half of a key would not be recognised."""
@@ -121,7 +131,7 @@ class Wire:
 
     # ------------------------------------------------------------------ one exchange
 
-    def _request(self, headers: Sequence[tuple[str, str]], length: int) -> h11.Request:
+    def _request(self, headers: Sequence[tuple[str, str]], length: int, target: str) -> h11.Request:
         fixed = [
             ("host", self.place.authority),
             ("content-type", "application/json"),
@@ -131,7 +141,7 @@ class Wire:
         ours = {name for name, _ in fixed} | {"transfer-encoding", "connection"}
         sent = [*fixed, *((name, value) for name, value in headers if name.lower() not in ours)]
         try:
-            return h11.Request(method="POST", target=self.place.target, headers=sent)
+            return h11.Request(method="POST", target=target, headers=sent)
         except (h11.LocalProtocolError, UnicodeError):
             message = "a header holds characters that HTTP does not allow; look at `headers` and at the key's variable"
             raise self.fault("invalid_request", message) from None
@@ -166,6 +176,8 @@ class Wire:
         place, loop = self.place, asyncio.get_running_loop()
         try:
             async with asyncio.timeout(min(CONNECT_SECONDS, self._first_seconds)):
+                if self.socket:
+                    return (await loop.create_unix_connection(lambda: _Connection(loop), self.socket))[1]
                 _, connection = await loop.create_connection(
                     lambda: _Connection(loop),
                     place.host,
@@ -195,6 +207,9 @@ class Wire:
             case ssl.SSLCertVerificationError():
                 fix = "set SSL_CERT_FILE to your authority's file if the server is yours"
                 raise self.fault("network", f"the certificate of {where} is not valid ({error.verify_message}); {fix}")
+            case OSError() if self.socket and connection is None:
+                why = error.strerror or type(error).__name__
+                raise self.fault("network", f"nothing answers at the socket {self.socket} ({why}); start what it is of")
             case OSError() if _refused(error):
                 raise self.fault("network", f"nothing listens at {where}; start the server or correct base_url")
             case socket.gaierror():
@@ -220,8 +235,11 @@ class Wire:
             return self.fault("invalid_request", message, status=status)
         kind = kind_of(status, words)
         quoted = f": {self.excerpt(said, 300)}" if said else ""
-        wait = retry_after(headers, self._clock.now()) if kind in ProviderError.RETRYABLE else None
-        message = f"{self.place.origin} answered {status}{quoted}; {advice(kind, status)}"
+        wait = None
+        if kind in ProviderError.RETRYABLE:
+            wait = retry_after(headers, self._clock.now())
+            wait = retry_delay(body) if wait is None else wait
+        message = f"{self.place.origin} answered {status}{quoted}; {self.advise(kind, status, words)}"
         return self.fault(kind, message, status=status, retry_after=wait)
 
 
@@ -244,7 +262,7 @@ class Reply:
             message = f"{self._wire.place.origin} fell silent for {self._seconds:g} seconds; {advice('timeout')}"
             raise self._wire.fault("timeout", message) from None
         except (OSError, h11.RemoteProtocolError):
-            message = f"{self._wire.place.origin} cut the answer off; {advice('malformed')}"
+            message = f"{self._wire.place.origin} cut the answer off; {self._wire.advise('malformed', None, '')}"
             raise self._wire.fault("malformed", message) from None
         if not isinstance(event, h11.Data):
             return b""

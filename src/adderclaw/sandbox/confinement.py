@@ -1,37 +1,35 @@
-"""Which confinement this system offers, found out by running it, and how a command is put into it."""
+"""Which confinement this system offers, found out by running it: bubblewrap, else Landlock, else none."""
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable
+from typing import TYPE_CHECKING, get_args
 
+from adderclaw import __version__
 from adderclaw.errors import AdderClawError
-from adderclaw.sandbox.programs import inside, resolve, search_path
+from adderclaw.sandbox.programs import resolve
 
-PROTECTED = (".git/hooks", ".git/config", ".adderclaw")
-"""Inside a workspace, and yet not writable: what runs code, or changes our own settings, later and outside."""
-SECRETS = (
-    ".ssh",
-    ".gnupg",
-    ".aws",
-    ".azure",
-    ".kube",
-    ".docker",
-    ".config",
-    ".local/share/keyrings",
-    ".password-store",
-)
-"""Hidden where the workspace is a home directory, which then cannot be hidden whole."""
+if TYPE_CHECKING:
+    from adderclaw.sandbox.bubblewrap import Room
+    from adderclaw.sandbox.holder import Box
+    from adderclaw.sandbox.proxy import Proxy
+
+LADDER = ("bubblewrap", "landlock")
+"""From the strongest down."""
 NO_SANDBOX = (
     "the profile `sandboxed` needs an OS sandbox, and none starts on this system: {why}. "
     "Install bubblewrap (`apt-get install bubblewrap`, `dnf install bubblewrap`) and check with `adderclaw doctor`, "
     "or go on without one, each risky call being asked about: --profile supervised"
 )
-_KEPT_CAPABILITIES = ("CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_CHOWN")
-"""What lets root work in a workspace that belongs to somebody else."""
+UNCONFINED = "no OS sandbox starts on this system, so commands run unconfined: `adderclaw doctor` says why"
+LESSER = (
+    "bubblewrap does not start here; Landlock confines commands: other processes can be seen, allowed_domains does not "
+    "reach inside, and protected places in the workspace are kept by the gate alone"
+)
 
 
 def probe() -> str:
-    """The confinement of this system: "bubblewrap" or "none". A trial takes a moment, so it is made once per boot."""
+    """The confinement of this system: "bubblewrap", "landlock" or "none". Tried once per boot, which takes a moment."""
     from adderclaw.config import home
 
     kept = os.path.join(home(), "cache", "confinement")
@@ -39,11 +37,11 @@ def probe() -> str:
     try:
         with open(kept, encoding="utf-8") as file:
             known, _, answer = file.read().partition("\n")
-        if known == key and answer in ("bubblewrap", "none"):
+        if known == key and answer in (*LADDER, "none"):
             return answer
     except (OSError, UnicodeDecodeError):
         pass
-    answer = "none" if trial() else "bubblewrap"
+    answer = next((kind for kind in LADDER if trial(kind) is None), "none")
     _keep(kept, f"{key}\n{answer}")
     return answer
 
@@ -52,117 +50,65 @@ def required() -> str:
     """The confinement that a `sandboxed` session gets; refuses where none can start."""
     found = probe()
     if found == "none":
-        raise AdderClawError(NO_SANDBOX.format(why=trial() or "it failed at the last trial"))
+        why = "; ".join(f"{kind}: {trial(kind) or 'it failed at the last trial'}" for kind in LADDER)
+        raise AdderClawError(NO_SANDBOX.format(why=why))
     return found
 
 
-def trial() -> str | None:
-    """Run `true` in a bubblewrap of the real form; what went wrong, or None."""
-    from subprocess import DEVNULL, PIPE, SubprocessError, run
+def chosen(profile: str | None, warn: Callable[[str], None]) -> str:
+    """The confinement of a session: none by `permissive` alone, at least one by `sandboxed`, else what there is."""
+    if profile == "permissive":
+        return "none"
+    if profile == "sandboxed":
+        return required()
+    found = probe()
+    if found == "none":
+        warn(UNCONFINED)
+    elif found != LADDER[0]:
+        warn(LESSER)
+    return found
 
-    if resolve("bwrap") is None:
-        return "no `bwrap` on the PATH" if sys.platform == "linux" else f"bubblewrap does not exist on {sys.platform}"
-    argv = wrap(["/bin/sh", "-c", "exit 0"], workspace_roots=(), writable=(), cwd="/", network=False)
+
+def trial(kind: str = "bubblewrap") -> str | None:
+    """Start a sandbox of the real form; what went wrong, or None."""
+    if sys.platform != "linux":
+        return f"{kind} does not exist on {sys.platform}"
+    from adderclaw.sandbox.bubblewrap import Room
+
     try:
-        done = run(argv, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE, timeout=10, check=False)
-    except (OSError, SubprocessError) as error:
+        made = box(kind, Room())
+        try:
+            made.open()
+        finally:
+            made.close()
+    except (AdderClawError, OSError, LookupError) as error:
         return str(error)
-    if done.returncode == 0:
-        return None
-    return done.stderr.decode("utf-8", "replace").strip()[:300] or f"bwrap ended with {done.returncode}"
+    return None
 
 
-def wrap(
-    argv: Sequence[str], *, workspace_roots: Sequence[str], writable: Sequence[str], cwd: str, network: bool
-) -> list[str]:
-    """The bubblewrap command that runs `argv` with a read-only system, and writable only what is named here."""
-    roots = tuple(dict.fromkeys(os.path.realpath(root) for root in workspace_roots))
-    if "/" in roots:
-        raise AdderClawError("the workspace is /: a sandbox would protect nothing; choose a directory below it")
-    bwrap = resolve("bwrap", workspace_roots)
-    if bwrap is None:
-        raise AdderClawError(NO_SANDBOX.format(why="no `bwrap` on the PATH"))
-    options = [*_namespaces(network), *_system_mounts(roots), *_workspace_mounts(roots)]
-    for path in dict.fromkeys(os.path.realpath(path) for path in writable):
-        options += ["--bind-try", path, path]
-    return [
-        bwrap,
-        *options,
-        *_hidden_inside(roots),
-        "--setenv",
-        "TMPDIR",
-        "/tmp",
-        "--chdir",
-        os.path.realpath(cwd),
-        "--",
-        *argv,
-    ]
+def box(
+    kind: str, room: "Room", *, proxy: "Proxy | None" = None, tell: Callable[[str], None] = lambda _: None
+) -> "Box":
+    """A session's sandbox; nothing is started yet."""
+    from adderclaw.sandbox.holder import Box, Kind
+
+    for known in get_args(Kind.__value__):
+        if kind == known:
+            return Box(known, room, proxy=proxy, tell=tell)
+    raise AdderClawError(f"there is no sandbox of kind {kind!r}")
 
 
-def _namespaces(network: bool) -> list[str]:
-    options = ["--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]
-    options += [] if network else ["--unshare-net"]
-    options += ["--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+def bound() -> str:
+    """What keeps the number of processes inside in bounds; empty if nothing does."""
+    from adderclaw.sandbox import limits
+
     if os.geteuid() != 0:
-        return [*options, "--unshare-user", "--disable-userns"]
-    # In a user namespace root would be the only user there is, and could not write a workspace that another owns.
-    return options + [word for name in _KEPT_CAPABILITIES for word in ("--cap-add", name)]
-
-
-def _system_mounts(roots: Sequence[str]) -> list[str]:
-    """Everything readable, but no home, no sockets of the system's services, and an empty /tmp. Order matters."""
-    options = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--tmpfs", "/run"]
-    homes = _homes()
-    for path in homes:
-        options += ["--tmpfs", path]
-    for path in _toolchains(roots):
-        if inside(path, homes):
-            options += ["--ro-bind-try", path, path]
-    return options
-
-
-def _homes() -> tuple[str, ...]:
-    from adderclaw.config import home
-
-    candidates = (os.path.expanduser("~"), home(), "/root", "/home")
-    real = dict.fromkeys(os.path.realpath(path) for path in candidates)
-    return tuple(path for path in real if path != "/" and os.path.isdir(path))
-
-
-def _toolchains(roots: Sequence[str]) -> tuple[str, ...]:
-    """Programs that a user has installed at home stay usable: the directories of PATH, and the Python that runs us."""
-    paths = [os.path.dirname(entry) if entry.endswith("/shims") else entry for entry in search_path(roots)]
-    return tuple(dict.fromkeys(os.path.realpath(path) for path in (*paths, sys.prefix, sys.base_prefix)))
-
-
-def _workspace_mounts(roots: Sequence[str]) -> list[str]:
-    options: list[str] = []
-    for root in roots:
-        options += ["--bind", root, root]
-    for root in roots:
-        # A mount point cannot be renamed: without this, `mv .git x` would make room for another `.git/hooks`.
-        options += _mounted("--bind", os.path.join(root, ".git"))
-        for name in PROTECTED:
-            options += _mounted("--ro-bind", os.path.join(root, name))
-    return options
-
-
-def _mounted(how: str, path: str) -> list[str]:
-    return [how, path, path] if os.path.lexists(path) and not os.path.islink(path) else []
-
-
-def _hidden_inside(roots: Sequence[str]) -> list[str]:
-    """What must stay hidden though it lies in a directory that was just made visible."""
-    from adderclaw.config import home
-
-    user = os.path.realpath(os.path.expanduser("~"))
-    paths = [os.path.realpath(home())]
-    paths += [os.path.join(user, name) for name in SECRETS] if inside(user, roots) else []
-    return [word for path in paths if inside(path, roots) and os.path.isdir(path) for word in ("--tmpfs", path)]
+        return f"at most {limits.PROCESSES} processes, by rlimit"
+    return f"at most {limits.PROCESSES} processes, by control group" if limits.can_group() else ""
 
 
 def _system() -> str:
-    """Changes with everything that the answer rests on: this boot, this user, this bwrap."""
+    """Changes with everything that the answer rests on: this boot, this user, this bwrap, this program."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             boot = file.read().strip()
@@ -170,7 +116,7 @@ def _system() -> str:
         boot = "?"
     bwrap = resolve("bwrap")
     stat = os.stat(bwrap) if bwrap else None
-    return f"{boot} {os.geteuid()} {bwrap} {stat and (stat.st_ino, stat.st_mtime_ns)}"
+    return f"{boot} {os.geteuid()} {bwrap} {stat and (stat.st_ino, stat.st_mtime_ns)} {__version__}"
 
 
 def _keep(path: str, text: str) -> None:

@@ -10,8 +10,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from adderclaw.sandbox.programs import search_path
 
@@ -28,7 +28,31 @@ KILL_WAIT = 2.0
 MARK = "ADDERCLAW_CALL"
 
 _PASSED = ("HOME", "LANG", "LANGUAGE", "LOGNAME", "NO_COLOR", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
-_FIXED = {"GIT_TERMINAL_PROMPT": "0", "PAGER": "cat", "GIT_PAGER": "cat", "DEBIAN_FRONTEND": "noninteractive"}
+_GIT = {
+    "safe.bareRepository": "explicit",
+    "core.fsmonitor": "false",
+    "core.hooksPath": "/dev/null",
+    "core.pager": "cat",
+    "core.sshCommand": "ssh",
+    "protocol.ext.allow": "never",
+    "gpg.program": "gpg",
+    "gpg.ssh.program": "ssh-keygen",
+    "gpg.x509.program": "gpgsm",
+}
+"""Settings by which a repository's own configuration could make git run a program: here they are fixed."""
+_FIXED = {
+    "PAGER": "cat",
+    "DEBIAN_FRONTEND": "noninteractive",
+    "GIT_PAGER": "cat",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ASKPASS": "",
+    "GIT_EDITOR": "true",
+    "GIT_SEQUENCE_EDITOR": "true",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_COUNT": str(len(_GIT)),
+    **{f"GIT_CONFIG_KEY_{number}": key for number, key in enumerate(_GIT)},
+    **{f"GIT_CONFIG_VALUE_{number}": value for number, value in enumerate(_GIT.values())},
+}
 
 
 class Finished(NamedTuple):
@@ -58,6 +82,50 @@ def environment(extra: Mapping[str, str] | None = None, *, workspace_roots: Sequ
     return env | _FIXED | dict(extra or {})
 
 
+class Order(NamedTuple):
+    """What is to be started, and with which streams."""
+
+    argv: tuple[str, ...]
+    cwd: str
+    env: Mapping[str, str]
+    streams: tuple[int, int, int]
+    pass_fds: tuple[int, ...]
+
+
+class Started(Protocol):
+    """A running command, whoever started it: we ourselves, or a sandbox."""
+
+    @property
+    def fd(self) -> int | None:
+        """Readable when it may have ended; None where the system has no such descriptor."""
+        ...
+
+    def has_ended(self) -> bool:
+        """Raises OSError where it turns out only now that it could not be started."""
+        ...
+
+    def signal(self, number: int) -> None:
+        """To its whole process group."""
+        ...
+
+    def kill(self) -> None:
+        """It, its group, and what has left its group."""
+        ...
+
+    def close(self) -> int:
+        """Kill what is left, and take in its end: the return code."""
+        ...
+
+    @property
+    def note(self) -> str:
+        """What is to be said of it beside what it printed, once it is closed; empty as a rule."""
+        ...
+
+
+type Start = Callable[[Order], Started]
+"""A place that commands are started in: this system as it is, or a sandbox."""
+
+
 async def run(
     argv: Sequence[str],
     *,
@@ -67,9 +135,10 @@ async def run(
     max_bytes: int = MAX_BYTES,
     stdin: bytes = b"",
     pass_fds: Sequence[int] = (),
+    start: Start | None = None,
 ) -> Finished:
     """Run a program to its end. However this call ends, nothing that it started goes on running."""
-    child = _Child(argv, cwd, env, max_bytes, stdin, pass_fds)
+    child = _Child(start or _Bare, argv, cwd, env, max_bytes, stdin, pass_fds)
     timed_out = False
     try:
         timed_out = not await _within(child.over, timeout)
@@ -83,8 +152,10 @@ async def run(
     finally:
         # Also the way out of a second cancellation, in the middle of the await above.
         returncode = child.close()
-    out, err = child.out, child.err
-    return Finished(returncode, bytes(out.kept), bytes(err.kept), out.cut, err.cut, timed_out, child.flooded)
+    if child.failure is not None:
+        raise child.failure
+    out, err, note = child.out, child.err, child.note.encode()
+    return Finished(returncode, bytes(out.kept), bytes(err.kept) + note, out.cut, err.cut, timed_out, child.flooded)
 
 
 def prepare() -> None:
@@ -105,10 +176,11 @@ async def _within(event: asyncio.Event, seconds: float) -> bool:
 class _Stream:
     """One pipe from a child: the first bytes are kept, the others counted."""
 
-    __slots__ = ("cut", "fd", "file", "kept", "limit", "total")
+    __slots__ = ("cut", "fd", "kept", "limit", "theirs", "total")
 
-    def __init__(self, file: Any, limit: int) -> None:
-        self.file, self.fd, self.limit = file, file.fileno(), limit
+    def __init__(self, limit: int) -> None:
+        self.fd, self.theirs = os.pipe()
+        self.limit = limit
         self.kept, self.total, self.cut = bytearray(), 0, False
         os.set_blocking(self.fd, False)
 
@@ -128,10 +200,11 @@ class _Stream:
 
 
 class _Child:
-    """One running command: its group, its two pipes, and its end."""
+    """One running command: its two pipes, and its end."""
 
     def __init__(
         self,
+        start: Start,
         argv: Sequence[str],
         cwd: str,
         env: Mapping[str, str],
@@ -139,60 +212,51 @@ class _Child:
         stdin: bytes,
         pass_fds: Sequence[int],
     ) -> None:
-        from subprocess import DEVNULL, PIPE, Popen
-
         self._loop = asyncio.get_running_loop()
         self.ended, self.quiet, self.over = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.flooded = False
-        self._dog = _watchdog()
-        self._mark = self._dog.mark()
-        given = _memory_file(stdin) if stdin else DEVNULL
+        self.failure: OSError | None = None
+        self._poll: asyncio.TimerHandle | None = None
+        self.out, self.err = _Stream(max_bytes), _Stream(max_bytes)
+        self._open = {self.out, self.err}
+        given = memory_file(stdin) if stdin else os.open(os.devnull, os.O_RDONLY)
         try:
-            # No preexec_fn, so that the child is made by vfork, whose cost does not grow with our memory.
-            self._process = Popen(
-                list(argv),
-                cwd=cwd,
-                env={**env, MARK: self._mark},
-                stdin=given,
-                stdout=PIPE,
-                stderr=PIPE,
-                bufsize=0,
-                start_new_session=True,
-                pass_fds=tuple(pass_fds),
-            )
+            streams = (given, self.out.theirs, self.err.theirs)
+            self._started = start(Order(tuple(argv), cwd, env, streams, tuple(pass_fds)))
         except BaseException:
-            self._dog.kill_marked(self._mark)
+            os.close(self.out.fd)
+            os.close(self.err.fd)
             raise
         finally:
-            if given != DEVNULL:
-                os.close(given)
-        self.pid = self._process.pid
-        # If we die right here, the group is not on the watchdog's list yet: it is then found by its leader's mark.
-        self._slot = self._dog.hold(self.pid)
-        self.out, self.err = (_Stream(self._process.stdout, max_bytes), _Stream(self._process.stderr, max_bytes))
-        self._open = {self.out, self.err}
-        self._poll: asyncio.TimerHandle | None = None
-        self._pidfd = _open_pidfd(self.pid)
+            for fd in (given, self.out.theirs, self.err.theirs):
+                os.close(fd)
         self._listen()
 
     def _listen(self) -> None:
         for stream in self._open:
             self._loop.add_reader(stream.fd, self._read, stream)
-        if self._pidfd is not None:
-            self._loop.add_reader(self._pidfd, self._end)
+        if self._started.fd is not None:
+            self._loop.add_reader(self._started.fd, self._look)
         else:
-            self._look(0.002)
+            self._look_again(0.002)
 
-    def _look(self, delay: float) -> None:
+    def _look(self) -> None:
+        try:
+            if not self._started.has_ended():
+                return
+        except OSError as error:
+            self.failure = error
+        self._end()
+
+    def _look_again(self, delay: float) -> None:
         """Where the system has no pidfd: ask now and then, less and less often."""
-        if self._process.poll() is not None:
-            self._end()
-        else:
-            self._poll = self._loop.call_later(delay, self._look, min(delay * 1.5, 0.05))
+        self._look()
+        if not self.ended.is_set():
+            self._poll = self._loop.call_later(delay, self._look_again, min(delay * 1.5, 0.05))
 
     def _end(self) -> None:
-        if self._pidfd is not None:
-            self._loop.remove_reader(self._pidfd)
+        if self._started.fd is not None:
+            self._loop.remove_reader(self._started.fd)
         self.ended.set()
         self.over.set()
 
@@ -218,41 +282,84 @@ class _Child:
         """The command has ended: give its background children a moment to finish writing, then end them."""
         self._drain()
         if self._open and not await _within(self.quiet, LINGER_GRACE):
-            self._kill()
+            self._started.kill()
             self._drain()
 
     async def stop(self) -> None:
         """Ask the whole group to end, then make it end."""
-        self._signal(signal.SIGTERM)
+        self._started.signal(signal.SIGTERM)
         deadline = time.monotonic() + TERM_GRACE
         if await _within(self.ended, TERM_GRACE):
             await _within(self.quiet, deadline - time.monotonic())
-        self._kill()
+        self._started.kill()
         await _within(self.ended, KILL_WAIT)
         self._drain()
 
-    def _signal(self, number: int) -> None:
+    @property
+    def note(self) -> str:
+        return self._started.note
+
+    def close(self) -> int:
+        """Kill what is left, reap the child, give back every descriptor."""
+        if self._poll is not None:
+            self._poll.cancel()
+        if self._started.fd is not None:
+            self._loop.remove_reader(self._started.fd)
+        code = self._started.close()
+        for stream in (self.out, self.err):
+            self._loop.remove_reader(stream.fd)
+            os.close(stream.fd)
+        return code
+
+
+class _Bare:
+    """A command without any confinement, in its own process group."""
+
+    note = ""
+
+    def __init__(self, order: Order) -> None:
+        from subprocess import Popen
+
+        self._dog = _watchdog()
+        self._mark = self._dog.mark()
+        given, out, err = order.streams
+        try:
+            # No preexec_fn, so that the child is made by vfork, whose cost does not grow with our memory.
+            self._process = Popen(
+                list(order.argv),
+                cwd=order.cwd,
+                env={**order.env, MARK: self._mark},
+                stdin=given,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+                pass_fds=order.pass_fds,
+            )
+        except BaseException:
+            self._dog.kill_marked(self._mark)
+            raise
+        # If we die right here, the group is not on the watchdog's list yet: it is then found by its leader's mark.
+        self._slot = self._dog.hold(self._process.pid)
+        self.fd = _open_pidfd(self._process.pid)
+
+    def has_ended(self) -> bool:
+        return self.fd is not None or self._process.poll() is not None
+
+    def signal(self, number: int) -> None:
         # The leader is not reaped yet, so its number cannot belong to anybody else.
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, number)
+            os.killpg(self._process.pid, number)
 
-    def _kill(self) -> None:
-        self._signal(signal.SIGKILL)
+    def kill(self) -> None:
+        self.signal(signal.SIGKILL)
         self._dog.kill_marked(self._mark)
 
     def close(self) -> int:
-        """Kill what is left of the group, reap the child, give back every descriptor."""
         from subprocess import TimeoutExpired
 
-        self._kill()
-        if self._poll is not None:
-            self._poll.cancel()
-        if self._pidfd is not None:
-            self._loop.remove_reader(self._pidfd)
-            os.close(self._pidfd)
-        for stream in (self.out, self.err):
-            self._loop.remove_reader(stream.fd)
-            stream.file.close()
+        self.kill()
+        if self.fd is not None:
+            os.close(self.fd)
         with contextlib.suppress(TimeoutExpired):
             self._process.wait(KILL_WAIT)
         self._dog.release(self._slot)
@@ -267,7 +374,7 @@ def _open_pidfd(pid: int) -> int | None:
         return None
 
 
-def _memory_file(content: bytes) -> int:
+def memory_file(content: bytes) -> int:
     """A descriptor from which exactly these bytes are read: unlike a pipe, it needs nobody to feed it."""
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("adderclaw")
@@ -317,7 +424,7 @@ class _Watchdog:
     def __init__(self) -> None:
         self._nonce = f"{os.getpid()}-{time.time_ns():x}"
         self._calls = 0
-        self._groups = _memory_file(b"")
+        self._groups = memory_file(b"")
         self._slots = 0
         self._free: list[int] = []
         self._live: set[str] = set()

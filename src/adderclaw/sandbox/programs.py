@@ -4,6 +4,8 @@ import os
 from collections.abc import Sequence
 from functools import lru_cache
 
+from adderclaw.config.paths import beneath
+
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 _found: dict[tuple[str, tuple[str, ...], str], str] = {}
@@ -46,8 +48,4 @@ def _candidates(name: str, roots: tuple[str, ...]) -> tuple[str, ...]:
 def inside(path: str, roots: Sequence[str]) -> bool:
     """Whether a path, as written or with its links followed, is one of the roots or lies beneath one."""
     names = (os.path.normpath(path), os.path.realpath(path))
-    return any(_beneath(name, top) for root in roots for top in {root, os.path.realpath(root)} for name in names)
-
-
-def _beneath(path: str, root: str) -> bool:
-    return path == root or path.startswith(root.rstrip("/") + "/")
+    return any(beneath(name, top) for root in roots for top in {root, os.path.realpath(root)} for name in names)

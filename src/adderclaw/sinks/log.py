@@ -1,11 +1,10 @@
 """The log on stderr: one short line an event for people, or one JSON object a line for programs."""
 
-import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from adderclaw.events import EventRecord, Sink
-from adderclaw.store.text import compact, iso, plain
+from adderclaw.store.text import compact, iso, plain, sql_time
 from adderclaw.types import Json
 
 LEVELS = ("debug", "info", "warning", "error")
@@ -83,7 +82,7 @@ def text_line(record: EventRecord) -> str:
     """`12:00:01 tool_denied Bash high forbidden command rm`, in UTC."""
     payload = record.payload
     keys = _SHOWN.get(record.event_type, tuple(payload))
-    words = [time.strftime("%H:%M:%S", time.gmtime(record.timestamp)), record.event_type]
+    words = [sql_time(record.timestamp)[11:], record.event_type]
     words += [word for key in keys if key in payload and (word := _word(key, payload[key]))]
     return " ".join(words)
 

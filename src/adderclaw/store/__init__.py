@@ -25,6 +25,7 @@ class Store:
         self._connection = connection
         self._lock = threading.RLock()
         self._queue: list[tuple[str, tuple[Any, ...]]] = []
+        self._soon: list[Callable[[sqlite3.Cursor], None]] = []
 
     @staticmethod
     def open(path: str, *, read_only: bool = False) -> "Store":
@@ -38,7 +39,7 @@ class Store:
         """One transaction, held for as short as possible: never await inside it."""
         if self.read_only:
             raise StoreError(f"{self.path} is open for reading only")
-        return _Transaction(self.path, self._connection, self._lock, self._queue)
+        return _Transaction(self.path, self._connection, self._lock, self._queue, self._soon)
 
     def read(self, sql: str, params: Sequence[Any] = ()) -> list[sqlite3.Row]:
         with self._lock:
@@ -54,9 +55,18 @@ class Store:
             with self.write():
                 pass
 
+    def soon(self, rows: Callable[[sqlite3.Cursor], None]) -> None:
+        """Rows that open the next transaction. Whoever goes on to wait, or to do what rests on them, flushes first."""
+        self._soon.append(rows)
+
+    def flush(self) -> None:
+        if self._soon:
+            with self.write():
+                pass
+
     def close(self) -> None:
         with self._lock:
-            if self._queue and not self.read_only:
+            if (self._queue or self._soon) and not self.read_only:
                 # Queued rows were only told, and the program is ending: no reason to fail.
                 with suppress(StoreError), self.write():
                     pass
@@ -72,9 +82,10 @@ class _Transaction:
         connection: sqlite3.Connection,
         lock: threading.RLock,
         queue: list[tuple[str, tuple[Any, ...]]],
+        soon: list[Callable[[sqlite3.Cursor], None]],
     ) -> None:
-        self._path, self._connection, self._lock, self._queue = path, connection, lock, queue
-        self._flushed = 0
+        self._path, self._connection, self._lock, self._queue, self._soon = path, connection, lock, queue, soon
+        self._flushed = self._opened = 0
 
     def __enter__(self) -> sqlite3.Cursor:
         self._lock.acquire()
@@ -84,6 +95,9 @@ class _Transaction:
                 raise _Nested(f"{self._path}: a transaction is open already, and transactions do not nest")
             cursor.execute("BEGIN IMMEDIATE")
             self._flush(cursor)
+            self._opened = len(self._soon)
+            for rows in self._soon[: self._opened]:
+                rows(cursor)
         except BaseException as error:
             self._leave(error)
             raise
@@ -99,6 +113,7 @@ class _Transaction:
                 self._leave(failure)
                 raise
             del self._queue[: self._flushed]
+            del self._soon[: self._opened]
             self._lock.release()
         else:
             self._leave(error)

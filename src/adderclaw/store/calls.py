@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from adderclaw.store import Store
 from adderclaw.store.text import compact, plain
@@ -23,6 +23,8 @@ class Call(NamedTuple):
     status: str
     error: str | None
     created_at: str
+    cost: float | None
+    run_id: str | None
 
 
 def record(
@@ -39,10 +41,12 @@ def record(
     latency_ms: float,
     status: str,
     error: str | None,
+    cost: float | None = None,
+    run_id: str | None = None,
 ) -> None:
     cursor.execute(
         "INSERT INTO model_calls(session_id, step, provider, model, request_hash, response_json, usage_json,"
-        " attempts, latency_ms, status, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " attempts, latency_ms, status, error, cost, run_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             session_id,
             step,
@@ -55,6 +59,8 @@ def record(
             latency_ms,
             status,
             error and plain(error),
+            cost,
+            run_id,
         ),
     )
 
@@ -62,7 +68,7 @@ def record(
 def of_session(store: Store, session_id: str) -> list[Call]:
     rows = store.read(
         "SELECT id, session_id, step, provider, model, request_hash, response_json, usage_json, attempts, latency_ms,"
-        " status, error, created_at FROM model_calls WHERE session_id = ? ORDER BY id",
+        " status, error, created_at, cost, run_id FROM model_calls WHERE session_id = ? ORDER BY id",
         (session_id,),
     )
     return [_call(row) for row in rows]
@@ -73,3 +79,44 @@ def _call(row: sqlite3.Row) -> Call:
     fields[6] = json.loads(fields[6]) if fields[6] else None
     fields[7] = json.loads(fields[7])
     return Call(*fields)
+
+
+# ------------------------------------------------------------------ what was used up
+
+type By = Literal["run", "day", "model", "provider"]
+
+_KEYS: dict[By, str] = {
+    "run": "coalesce(run_id, '')",
+    "day": "date(created_at)",
+    "model": "model",
+    "provider": "provider",
+}
+_USAGE = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+_SUMS = ", ".join(f"coalesce(sum(json_extract(usage_json, '$.{name}')), 0)" for name in _USAGE)
+
+
+class Used(NamedTuple):
+    """What the calls of one run, day, model or provider took together."""
+
+    key: str
+    calls: int
+    failed: int
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cache_write_tokens: int
+    cost: float | None
+    """US dollars of the calls with a known price; None when none has one."""
+    unpriced: int
+    """Answered calls without a known price."""
+
+
+def used(store: Store, by: By | None, since: str | None = None) -> list[Used]:
+    """Sums by one key, the latest first, or one sum of all; `since` is a moment in UTC as SQLite writes it."""
+    key = _KEYS[by] if by else "''"
+    rows = store.read(
+        f"SELECT {key}, count(*), sum(status <> 'ok'), {_SUMS}, sum(cost), sum(status = 'ok' AND cost IS NULL)"  # noqa: S608 - names from above
+        f" FROM model_calls WHERE created_at >= ? GROUP BY {key} ORDER BY max(id) DESC",
+        (since or "",),
+    )
+    return [Used(*row) for row in rows]

@@ -84,6 +84,36 @@ def m006_lookups(cursor: sqlite3.Cursor) -> None:
     )
 
 
+def m007_cost(cursor: sqlite3.Cursor) -> None:
+    """US dollars of a call and of a run, NULL where no price is known; and which run a call belongs to."""
+    cursor.execute("ALTER TABLE model_calls ADD COLUMN cost REAL")
+    cursor.execute("ALTER TABLE model_calls ADD COLUMN run_id TEXT")
+    cursor.execute("ALTER TABLE runs ADD COLUMN cost REAL")
+
+
+def m008_approvals(cursor: sqlite3.Cursor) -> None:
+    """Questions to the operator, answered or not: another process may answer them."""
+    cursor.execute("""
+        CREATE TABLE approvals (
+            id          TEXT PRIMARY KEY,
+            session_id  TEXT NOT NULL,
+            tool_use_id TEXT NOT NULL,
+            tool        TEXT NOT NULL,
+            risk        TEXT NOT NULL,
+            reason      TEXT NOT NULL,
+            shown       TEXT NOT NULL,
+            plan_hash   TEXT NOT NULL,
+            pid         INTEGER NOT NULL,
+            created_at  TEXT NOT NULL,
+            expires_at  TEXT,
+            answer      TEXT CHECK (answer IN ('yes', 'no')),
+            answered_by TEXT,
+            answered_at TEXT,
+            comment     TEXT
+        )""")
+    cursor.execute("CREATE INDEX idx_approvals_open ON approvals(session_id) WHERE answer IS NULL")
+
+
 MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
     step.__name__: step
     for step in (
@@ -93,6 +123,8 @@ MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
         m004_opaque_blocks,
         m005_transcript_search,
         m006_lookups,
+        m007_cost,
+        m008_approvals,
     )
 }
 

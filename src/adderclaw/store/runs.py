@@ -24,6 +24,7 @@ class Run(NamedTuple):
     answer: str | None
     usage: Json
     reason: str | None
+    cost: float | None
 
     @property
     def status(self) -> str:
@@ -33,7 +34,7 @@ class Run(NamedTuple):
 
 _COLUMNS = (
     "SELECT run_id, kind, conversation_id, session_id, pid, started_at, finished_at, outcome, exit_code, answer,"
-    " usage_json, reason FROM runs"
+    " usage_json, reason, cost FROM runs"
 )
 
 
@@ -56,11 +57,12 @@ def finish(
     answer: str | None,
     usage: Json,
     reason: str | None,
+    cost: float | None = None,
 ) -> None:
     cursor.execute(
         "UPDATE runs SET finished_at = datetime('now'), outcome = ?, exit_code = ?, answer = ?, usage_json = ?,"
-        " reason = ? WHERE run_id = ?",
-        (outcome, exit_code, answer and plain(answer), compact(usage), reason and plain(reason), run_id),
+        " reason = ?, cost = ? WHERE run_id = ?",
+        (outcome, exit_code, answer and plain(answer), compact(usage), reason and plain(reason), cost, run_id),
     )
 
 

@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from functools import lru_cache
 from typing import Any
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -28,9 +29,15 @@ def compact(value: Any) -> str:
 def iso(now: float) -> str:
     """ISO 8601 with milliseconds: 2026-05-12T14:00:00.000Z."""
     milliseconds = round(now * 1000)
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(milliseconds // 1000))}.{milliseconds % 1000:03d}Z"
+    return f"{_second(milliseconds // 1000).replace(' ', 'T')}.{milliseconds % 1000:03d}Z"
 
 
 def sql_time(now: float) -> str:
     """As SQLite's datetime('now') writes it."""
+    return _second(int(now))
+
+
+@lru_cache(maxsize=4)
+def _second(now: int) -> str:
+    """Kept, since most events share their second with the one before."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(now))

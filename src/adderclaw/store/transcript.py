@@ -126,7 +126,7 @@ def clear(store: Store) -> int:
         for statement in (
             "DELETE FROM opaque_blocks",
             "DELETE FROM transcript_entries",
-            "DELETE FROM model_calls",
+            "UPDATE model_calls SET response_json = NULL, error = NULL",
             "DELETE FROM summaries",
             "DELETE FROM plans",
             "DELETE FROM state",
@@ -136,6 +136,7 @@ def clear(store: Store) -> int:
             "DELETE FROM conversations",
             "DELETE FROM memories",
             "DELETE FROM memories_fts",
+            "UPDATE approvals SET shown = '', reason = '', comment = '' WHERE answer IS NOT NULL",
             "UPDATE runs SET answer = NULL, reason = NULL",
         ):
             cursor.execute(statement)
@@ -172,14 +173,14 @@ def sessions_of(store: Store, conversation_id: str) -> list[str]:
 
 
 def last_conversation(store: Store, project_dir: str | None) -> str | None:
-    """The one that was last spoken in, of one project or of all."""
-    # last_active has whole seconds: of those that share the last one, the newest entry decides.
+    """The one that was last spoken in, of one project or of all; tools that were run by hand are none."""
     rows = store.read(
-        "SELECT id FROM conversations c WHERE project_dir = coalesce(?, project_dir) AND last_active ="
-        " (SELECT max(last_active) FROM conversations WHERE project_dir = coalesce(?, project_dir))"
-        " ORDER BY (SELECT max(e.id) FROM sessions s JOIN transcript_entries e USING (session_id)"
-        " WHERE s.conversation_id = c.id) DESC, rowid DESC LIMIT 1",
-        (project_dir, project_dir),
+        "SELECT s.conversation_id FROM transcript_entries e JOIN sessions s USING (session_id)"
+        " JOIN conversations c ON c.id = s.conversation_id"
+        " WHERE e.entry_type = 'user' AND c.project_dir = coalesce(?, c.project_dir)"
+        " AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.conversation_id = c.id AND r.kind = 'tool')"
+        " ORDER BY e.id DESC LIMIT 1",
+        (project_dir,),
     )
     return rows[0][0] if rows else None
 

@@ -1,12 +1,14 @@
 """Checks a receipt log without changing anything: integrity (is what is there true) and completeness (is all there)."""
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from typing import NamedTuple
 
 from adderclaw.errors import LedgerError, UsageError
 from adderclaw.store import Store
+from adderclaw.store.anchors import HEAD, Anchor, read_anchors
 from adderclaw.store.chain import LINE_LIMIT, ZERO, Broken, Receipt, check
 from adderclaw.store.logfile import Lock, open_log, read_key
 from adderclaw.types import Json
@@ -28,6 +30,15 @@ class Verification(NamedTuple):
         return {**self._asdict(), "notes": list(self.notes)}
 
 
+class Kept(NamedTuple):
+    """What was kept elsewhere of a chain."""
+
+    heads: Mapping[int, str]
+    """Number of a receipt → its hash."""
+    logs: Mapping[str, Anchor]
+    """Which logs the anchors are of, each with one of its anchors."""
+
+
 class _Invalid(Exception):
     def __init__(self, seq: int, reason: str) -> None:
         super().__init__(reason)
@@ -37,16 +48,20 @@ class _Invalid(Exception):
 def verify(
     log_path: str, store: Store | None, key_path: str, against: str | None = None, *, archive: str = ""
 ) -> Verification:
-    """Of the chain in use, or of an archived one by its name. `against` is a head that was kept elsewhere."""
+    """Of the chain in use, or of an archived one by its name.
+
+    `against` is what was kept elsewhere: a head, or a file that `receipt anchor` has appended signed heads to.
+    """
     log_path = os.path.abspath(log_path)
-    expected = _parsed_head(against)
     with _quiet(log_path):
         path = os.path.join(os.path.dirname(log_path), archive) if archive else log_path
-        replay = _Replay(path, store, archive, expected)
+        replay = _Replay(path, store, archive)
         broken: int | None = None
         reason = ""
         try:
-            replay.run(read_key(key_path), key_path)
+            key = read_key(key_path)
+            replay.expected = _expected(against, key, store, archive, replay)
+            replay.run(key, key_path)
         except _Invalid as invalid:
             broken, reason = invalid.seq, str(invalid)
         completeness = _completeness(store, replay) if store is not None else {"store": False}
@@ -61,6 +76,13 @@ def head(log_path: str, store: Store | None, key_path: str) -> str:
     if not found.valid:
         raise LedgerError(f"invalid chain at receipt {found.first_broken}: {found.reason}: its head proves nothing")
     return found.head
+
+
+def log_id(log_path: str) -> str:
+    """What a log is known by: the hash of its first receipt."""
+    for first in receipts(log_path):
+        return first.get("receipt_hash", ZERO)
+    return ZERO
 
 
 def receipts(log_path: str) -> Iterator[Json]:
@@ -79,9 +101,9 @@ def receipts(log_path: str) -> Iterator[Json]:
 class _Replay:
     """Walks the log and its mirror side by side."""
 
-    def __init__(self, path: str, store: Store | None, archive: str, expected: tuple[int, str] | None) -> None:
+    def __init__(self, path: str, store: Store | None, archive: str) -> None:
         self._path = path
-        self._expected = expected
+        self.expected = Kept({}, {})
         self._mirror = _mirror(store, archive)
         self.seq = 0
         self.hash = ZERO
@@ -114,7 +136,9 @@ class _Replay:
         if mirrored is not None:
             self._agrees(seq, mirrored, line)
             self.mirrored = seq
-        if self._expected is not None and self._expected[0] == seq and self._expected[1] != receipt.receipt_hash:
+        if seq == 1:
+            self._is_the_log(receipt.receipt_hash)
+        if self.expected.heads.get(seq, receipt.receipt_hash) != receipt.receipt_hash:
             raise _Invalid(seq, "its hash is not the one of the head that was kept: the log was rewritten")
         self.seq, self.hash = seq, receipt.receipt_hash
         return True
@@ -140,9 +164,16 @@ class _Replay:
             )
         self._meets()
 
+    def _is_the_log(self, log_id: str) -> None:
+        """A log is known by its first receipt. Anchors of another one say that this is not the log that was kept."""
+        others = [anchor for known, anchor in self.expected.logs.items() if known != log_id]
+        if others:
+            place = f"{others[0].place}: the anchor of receipt {others[0].seq}"
+            raise _Invalid(1, f"{place} is of another log: the log was replaced from its first receipt on")
+
     def _meets(self) -> None:
-        if self._expected is not None and self._expected[0] > self.seq:
-            kept = self._expected[0]
+        kept = max(self.expected.heads, default=0)
+        if kept > self.seq:
             raise _Invalid(self.seq + 1, f"the head that was kept is receipt {kept}, the log ends earlier: rolled back")
 
 
@@ -195,13 +226,52 @@ def _quiet(log_path: str) -> Lock | nullcontext[None]:
         return nullcontext()
 
 
-def _parsed_head(against: str | None) -> tuple[int, str] | None:
+def _expected(against: str | None, key: bytes | None, store: Store | None, archive: str, replay: "_Replay") -> Kept:
+    """The heads that the chain must hold."""
     if against is None:
+        return Kept({}, {})
+    head = re.fullmatch(HEAD, against.strip())
+    if head:
+        return Kept({int(head[1]): head[2]}, {})
+    if not os.path.lexists(against):
+        fix = "give what `adderclaw receipt head` printed, as seq:hash, or the file that `receipt anchor` wrote"
+        raise UsageError(f"{against!r} is no head, and there is no such file: {fix}")
+    found = read_anchors(against, key)
+    if found.torn:
+        replay.notes.append(f"{against}: the last line is torn, as a crash leaves it")
+    if found.wrong is not None:
+        raise _Invalid(1, found.wrong)
+    heads: dict[int, str] = {}
+    logs: dict[str, Anchor] = {}
+    for anchor in found.anchors:
+        elsewhere = _archive_of(store, anchor, archive, key)
+        if elsewhere is not None:
+            replay.notes.append(f"{anchor.place}: of {elsewhere or 'the chain in use'}, not of this one")
+            continue
+        if heads.setdefault(anchor.seq, anchor.hash) != anchor.hash:
+            raise _Invalid(
+                anchor.seq, f"{anchor.place}: two anchors of this receipt have two hashes: one log was replaced"
+            )
+        logs.setdefault(anchor.log_id, anchor)
+    return Kept(heads, logs)
+
+
+def _archive_of(store: Store | None, anchor: Anchor, archive: str, key: bytes | None) -> str | None:
+    """The name of the other chain that an anchor is of ('' is the one in use), if the store has the very receipt."""
+    if store is None:
         return None
-    seq, _, digest = against.strip().partition(":")
-    if not seq.isascii() or not seq.isdigit() or len(digest) != 64:
-        raise UsageError(f"{against!r} is no head: give what `adderclaw receipt head` printed, as seq:hash")
-    return int(seq), digest
+    sql = (
+        "SELECT r.archive, r.line FROM receipts f JOIN receipts r ON r.archive = f.archive AND r.seq = ?"
+        " WHERE f.seq = 1 AND f.receipt_hash = ? AND f.archive <> ?"
+    )
+    for name, line in store.read(sql, (anchor.seq, anchor.log_id, archive)):
+        try:
+            receipt = check(line.encode(), seq=anchor.seq, previous_hash=None, key=key)
+        except Broken:
+            continue
+        if receipt.receipt_hash == anchor.hash:
+            return name
+    return None
 
 
 # ------------------------------------------------------------------ completeness

@@ -7,6 +7,7 @@ from adderclaw.types import Alias, Clock, Json, Tool
 
 if TYPE_CHECKING:
     from adderclaw.config.schema import Config
+    from adderclaw.sandbox.process import Start
     from adderclaw.store import Store
 
 NAMES = (
@@ -25,13 +26,15 @@ NAMES = (
 )
 
 
-def builtin(config: "Config", store: "Store | None", clock: Clock, *, confined: bool = False) -> "dict[str, Tool[Any]]":
+def builtin(
+    config: "Config", store: "Store | None", clock: Clock, *, start: "Start | None" = None
+) -> "dict[str, Tool[Any]]":
     """Canonical name → tool, always in the order of NAMES, so that the prompt's beginning stays the same."""
     from adderclaw.tools import clock as clocks
     from adderclaw.tools import files, memory, search, shell, web
 
     made = (
-        *shell.tools(config, confined=confined),
+        *shell.tools(config, start=start),
         *files.tools(config),
         *search.tools(config),
         *web.tools(config),

@@ -81,7 +81,8 @@ def _tool[A](
         return rejected(NO_STORE) if store is None else act(store, given)
 
     def touch(_given: A, _ctx: ToolContext) -> Touch:
-        return Touch(why=why)
+        # a note is told to later conversations: keeping one is never low risk
+        return Touch(why=why, opaque=name == "MemoryWrite")
 
     known = spec(name)
     return Tool(name, arguments, touch, run, known.description, known.parameters, (Alias(alias),))

@@ -235,12 +235,29 @@ async def grep(arguments: GrepArguments, ctx: ToolContext, *, anywhere: bool) ->
         done = await process.run(argv, cwd=spot.cwd, env=env, timeout=SECONDS)
     finally:
         os.close(spot.fd)
-    out = done.stdout.decode("utf-8", "replace")
+    out = _shown(done.stdout.decode("utf-8", "replace"), arguments.output_mode, place, ctx)
     if done.timed_out and not out:
         return internal_failure(f"Grep found nothing within {SECONDS:g} seconds: search a smaller path.")
     if done.returncode not in (0, 1) and not out and done.stderr.strip():
         return rejected(_complaint(done.stderr, spot))
     return _grepped(arguments, out, spot, cut=done.truncated or done.timed_out or done.flooded)
+
+
+def _shown(out: str, mode: str, place: PathFact, ctx: ToolContext) -> str:
+    """What ripgrep printed without the files that may not be read, though the folder that was searched may."""
+    ends = "\0" if mode == "files_with_matches" else "\n"
+    kept: list[str] = []
+    hidden = False
+    for row in out.split(ends):
+        name, found, _ = (row, "", "") if ends == "\0" else row.partition("\0")
+        if name and (found or ends == "\0"):
+            below = "" if name.startswith("/") else name.removeprefix("./")
+            hidden = any(ctx.hidden(os.path.join(base, below) if below else base) for base in (place.path, place.real))
+        elif not row:
+            hidden = False
+        if not hidden:
+            kept.append(row)
+    return ends.join(kept)
 
 
 def _unfit(arguments: GrepArguments) -> str | None:

@@ -2,21 +2,22 @@
 
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import Annotated, Any
 
 from adderclaw.config.schema import Config
 from adderclaw.decode import Between
+from adderclaw.gate import programs as knowledge
 from adderclaw.gate import shell as planner
-from adderclaw.gate.shell import Plan, Raw
+from adderclaw.gate.shell import Plan, Raw, Simple
 from adderclaw.record import record
 from adderclaw.sandbox import process, programs
 from adderclaw.sandbox.process import Finished
 from adderclaw.tools import paths
 from adderclaw.tools.specs import spec
-from adderclaw.types import Alias, Tool, ToolContext, ToolResult, Touch, internal_failure, rejected
+from adderclaw.types import Alias, PathFact, Tool, ToolContext, ToolResult, Touch, internal_failure, rejected
 
 DEFAULT_MS = 120_000
 MAX_MS = 600_000
@@ -46,15 +47,76 @@ class BashArguments:
 
 def touch(arguments: BashArguments, ctx: ToolContext) -> Touch:
     command = _planned(arguments.command, _roots(ctx))
-    if isinstance(command, Raw):
-        return Touch(command=command, opaque=True, why=f"runs raw bash ({command.reason})")
-    reads, writes = planner.paths_of(command, ctx.workspace.cwd)
+    named = planner.paths_of(command, ctx.workspace.cwd, os.path.expanduser("~"))
+    is_raw = isinstance(command, Raw)
+    if is_raw:
+        why = f"runs raw bash ({command.reason})"
+    else:
+        why = f"runs {', '.join(dict.fromkeys(simple.name for simple in planner.simples(command)))}"
+    reads = (*named.reads, *_there(named.read_if_there), *_matches(named.read_globs), *_linked(named.trees))
+    writes = (*named.writes, *_there(named.written_if_there), *_matches(named.written_globs), *_landed(named.merged))
     return Touch(
-        reads=tuple(paths.fact(path, ctx) for path in reads),
-        writes=tuple(paths.fact(path, ctx) for path in writes),
+        reads=tuple(_facts(reads, ctx)),
+        writes=tuple(_facts(writes, ctx)),
         command=command,
-        why=f"runs {', '.join(dict.fromkeys(simple.name for simple in planner.simples(command)))}",
+        opaque=is_raw,
+        why=why,
     )
+
+
+MAX_LOOKED_AT = 20_000
+"""How many names are looked at, at most, before a call is judged."""
+
+
+def _facts(found: Iterable[str], ctx: ToolContext) -> Iterator[PathFact]:
+    """What is known of each path; what is too long for any file to be called so is no path."""
+    for path in dict.fromkeys(found):
+        encoded = os.fsencode(path)
+        if len(encoded) < paths.MAX_PATH and max(map(len, encoded.split(b"/"))) <= paths.MAX_NAME:
+            yield paths.fact(path, ctx)
+
+
+def _there(words: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Words that name what is on the disk: by their first part, so that what lies behind a link counts, too."""
+    for folder, word in words:
+        lead, first = ("/", word.lstrip("/")) if word.startswith("/") else (folder, word)
+        if os.path.lexists(os.path.join(lead, first.split("/", 1)[0])):
+            yield os.path.join(folder, word)
+
+
+def _matches(patterns: Iterable[str]) -> Iterator[str]:
+    from glob import iglob
+
+    for count, path in enumerate(path for pattern in patterns for path in iglob(pattern)):
+        if count >= MAX_LOOKED_AT:
+            raise paths.Refused(f"its globs match more than {MAX_LOOKED_AT:,} files: name a folder instead")
+        yield path
+
+
+def _linked(trees: Iterable[str]) -> Iterator[str]:
+    """The links in folders that a program walks through, links included."""
+    count = 0
+    waiting = list(trees)
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    count += 1
+                    if entry.is_symlink():
+                        yield entry.path
+                    elif entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+        except OSError:
+            continue
+        if count > MAX_LOOKED_AT:
+            raise paths.Refused(f"it follows links among more than {MAX_LOOKED_AT:,} files: let it not follow links")
+
+
+def _landed(merged: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Where the content of a folder lands that is copied into another."""
+    for folder, target in merged:
+        with suppress(OSError):
+            yield from (os.path.join(target, name) for name in os.listdir(folder))
 
 
 @lru_cache(maxsize=32)
@@ -70,22 +132,23 @@ def _roots(ctx: ToolContext) -> tuple[str, ...]:
 # ------------------------------------------------------------------ the run
 
 
-async def run(arguments: BashArguments, ctx: ToolContext, *, confined: bool, network: bool) -> ToolResult:
+async def run(arguments: BashArguments, ctx: ToolContext, *, start: process.Start | None = None) -> ToolResult:
+    """`start` is the sandbox's; without it the command is not confined."""
     roots, cwd = _roots(ctx), ctx.workspace.cwd
     if not os.path.isdir(cwd) or not programs.inside(os.path.realpath(cwd), roots):
         ctx.workspace.cwd = ctx.workspace.root
         return rejected(f"{cwd} is no longer a directory of the workspace.\n{_reset(ctx)}\nNothing was run: try again.")
     command = _planned(arguments.command, roots)
-    text = command.text if isinstance(command, Raw) else planner.render(command)
+    text = command.text if isinstance(command, Raw) else planner.render(_hardened(command))
     seconds = min(arguments.timeout, MAX_MS) / 1000
     if not _moves(command):
-        done = await _execute(text, cwd, roots, seconds, confined=confined, network=network)
+        done = await _execute(text, cwd, roots, seconds, start)
         return _result(command, done, seconds, "")
     reader, writer = os.pipe()
     try:
         # Bash tells where it ended, on a descriptor of its own, however it ends: `exit` in the command included.
         text = f"trap 'builtin pwd -P >&{writer}' EXIT\n{text}"
-        done = await _execute(text, cwd, roots, seconds, confined=confined, network=network, pass_fds=(writer,))
+        done = await _execute(text, cwd, roots, seconds, start, pass_fds=(writer,))
         note = _follow(reader, ctx)
     finally:
         os.close(reader)
@@ -98,18 +161,42 @@ async def _execute(
     cwd: str,
     roots: tuple[str, ...],
     seconds: float,
+    start: process.Start | None,
     *,
-    confined: bool,
-    network: bool,
     pass_fds: Sequence[int] = (),
 ) -> Finished:
-    argv = [*SHELL, text]
-    if confined:
-        from adderclaw.sandbox.confinement import wrap
-
-        argv = wrap(argv, workspace_roots=roots, writable=(), cwd=cwd, network=network)
     env = process.environment(workspace_roots=roots)
-    return await process.run(argv, cwd=cwd, env=env, timeout=seconds, pass_fds=pass_fds)
+    return await process.run([*SHELL, text], cwd=cwd, env=env, timeout=seconds, pass_fds=pass_fds, start=start)
+
+
+NO_DRIVERS = ("--no-ext-diff", "--no-textconv")
+"""A repository's configuration may name programs for its diffs: these options leave them out."""
+
+
+def _hardened(plan: Plan) -> Plan:
+    """The plan with what makes its programs do no more than was judged; nothing that they are asked for changes."""
+    return plan._replace(body=tuple(item if isinstance(item, str) else _hardened_simple(item) for item in plan.body))
+
+
+def _hardened_simple(simple: Simple) -> Simple:
+    match simple.words:
+        # What the operator's own list lets through is the operator's word: only what our table judged is held to it.
+        case ("sed", *rest) if simple.name == "sed" and knowledge.objection("sed", simple.words) is None:
+            return simple._replace(words=("sed", *(("--sandbox",) if _has_sandbox(simple.program) else ()), *rest))
+        case ("git", ("diff" | "log" | "show" | "blame") as command, *rest) if simple.name == "git":
+            return simple._replace(words=("git", command, *NO_DRIVERS, *rest))
+        case _:
+            return simple
+
+
+@lru_cache(maxsize=8)
+def _has_sandbox(sed: str) -> bool:
+    """Whether this sed knows --sandbox: GNU's does, BSD's and busybox's do not."""
+    try:
+        with open(sed, "rb") as file:
+            return b"e/r/w commands disabled" in file.read(1 << 20)
+    except OSError:
+        return False
 
 
 def _moves(command: Plan | Raw) -> bool:
@@ -197,11 +284,9 @@ def _last(command: Plan | Raw) -> str:
 # ------------------------------------------------------------------ the tool
 
 
-def tools(config: Config, *, confined: bool) -> tuple[Tool[Any], ...]:
-    network = config.security.network == "allow"
-
+def tools(config: Config, *, start: process.Start | None = None) -> tuple[Tool[Any], ...]:
     async def run_here(arguments: BashArguments, ctx: ToolContext) -> ToolResult:
-        return await run(arguments, ctx, confined=confined, network=network)
+        return await run(arguments, ctx, start=start)
 
     def limit(arguments: BashArguments) -> float:
         return min(arguments.timeout, MAX_MS) / 1000 + GRACE

@@ -7,6 +7,7 @@ from dataclasses import field
 from typing import Any, Literal, NamedTuple
 
 from adderclaw.config.schema import Config
+from adderclaw.gate.hosts import connection
 from adderclaw.record import record
 from adderclaw.tools.paths import Refused, denied, shown
 from adderclaw.tools.specs import spec
@@ -77,45 +78,15 @@ def _host(host: str, url: str) -> str:
     return host
 
 
-def is_public(address: str) -> bool:
-    """Whether an address belongs to the internet at large, also when it carries another one in itself."""
-    from ipaddress import IPv4Address, ip_address, ip_network
-
-    ip = ip_address(address.partition("%")[0])
-    if isinstance(ip, IPv4Address):
-        special = ("192.0.0.0/24", "192.88.99.0/24")
-        plain = ip.is_global and not (ip.is_multicast or ip.is_reserved)
-        return plain and not any(ip in ip_network(net) for net in special)
-    number = int(ip)
-    if ip.ipv4_mapped is not None:
-        return is_public(str(ip.ipv4_mapped))
-    if ip in ip_network("64:ff9b::/96"):  # NAT64
-        return is_public(str(IPv4Address(number & 0xFFFFFFFF)))
-    if ip.sixtofour is not None:
-        return is_public(str(ip.sixtofour))
-    isatap = (number >> 32) & 0xFDFFFFFF == 0x5EFE
-    unicast = ip in ip_network("2000::/3") and ip not in ip_network("3fff::/20")
-    return unicast and ip.is_global and not isatap
-
-
 class Hosts(NamedTuple):
     """Which hosts the operator listed by name: only those may be private, or on an unusual port."""
 
     allowed: frozenset[str]
 
-    def listed(self, host: str, port: int) -> bool:
-        return not self.allowed.isdisjoint({host, f"{host}:{port}", f"[{host}]:{port}"})
-
     def check(self, host: str, port: int, addresses: list[str]) -> None:
         """Raises Refused unless every address that the name stands for may be connected to."""
-        if self.listed(host, port):
-            return
-        fix = f"; add {host!r} to security.allowed_domains if that is wanted"
-        if port < 1024 and port not in PORTS.values():
-            raise Refused(f"port {port} of {host} is not a web port{fix}")
-        for address in addresses:
-            if not is_public(address):
-                raise Refused(f"{host} leads to the private or special address {address}{fix}")
+        if why := connection(host, port, addresses, self.allowed):
+            raise Refused(why)
 
 
 # ------------------------------------------------------------------ the request

@@ -76,7 +76,7 @@ def test_without_bubblewrap_it_warns_and_says_how_to_go_on(cli: Cli, tmp_path: P
     cli.env["PATH"] = str(tmp_path)
     _, checks = examined(cli)
     assert checks["sandbox"]["state"] == "warning"
-    assert "--profile supervised" in checks["sandbox"]["fix"]
+    assert "install bubblewrap" in checks["sandbox"]["fix"]
 
 
 def test_a_new_machine_is_well_and_nothing_is_changed(cli: Cli) -> None:

@@ -1,7 +1,7 @@
 """The command line: finds the command in a table and imports that one."""
 
 import sys
-from typing import NamedTuple
+from typing import NamedTuple, Never
 
 from adderclaw import __version__
 
@@ -18,9 +18,15 @@ COMMANDS: dict[str, Command] = {
     "tool": Command("tool", "List, run and explain tools."),
     "config": Command("config", "Validate, show and create configuration."),
     "provider": Command("provider", "List and test model providers."),
+    "login": Command("auth", "Log in to a provider: in the browser, by device code or by a pasted code."),
+    "logout": Command("auth", "Forget a login, and revoke it where the provider can."),
+    "auth": Command("auth", "Which credentials can be used, and of which kind; never the credentials themselves."),
     "memory": Command("memory", "List, search, show and clear conversations."),
     "receipt": Command("receipt", "List and verify the tamper-evident receipts."),
     "runs": Command("runs", "List runs and how they ended."),
+    "usage": Command("usage", "What model calls took: tokens and cost by run, day, model or provider."),
+    "policy": Command("policy", "Check a policy.toml and explain what it would decide."),
+    "approvals": Command("approvals", "List questions that wait for an answer, and answer them."),
     "trust": Command("trust", "Trust what a project's configuration says, as it is now."),
     "estop": Command("estop", "Stop every tool, now and until it is cleared."),
     "doctor": Command("doctor", "Check this installation and say how to mend it."),
@@ -35,15 +41,43 @@ def main() -> None:
         return
     from adderclaw.errors import EXIT_SIGINT, AdderClawError
 
+    _open_streams()
     try:
-        _dispatch(arguments)
+        try:
+            _dispatch(arguments)
+        finally:
+            sys.stdout.flush()
     except AdderClawError as error:
-        from adderclaw.credentials.redaction import Secrets
-
-        print(f"adderclaw: {Secrets().clean(str(error))}", file=sys.stderr)
-        sys.exit(error.exit_code)
+        _end(str(error), error.exit_code)
     except KeyboardInterrupt:
-        sys.exit(EXIT_SIGINT)
+        _end("interrupted", EXIT_SIGINT)
+    except OSError as error:
+        # what no part had a better word for: a full disk under stdout, a reader that has gone, a home without rights
+        _end(f"{error.filename or 'standard output'}: {error.strerror}", AdderClawError.exit_code)
+
+
+def _open_streams() -> None:
+    """A stream that was closed before we began swallows what is written to it."""
+    import os
+
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - it lives as long as we do
+
+
+def _end(message: str, code: int) -> Never:
+    """Say what is wrong in one message and end; what could not be written must not fail again at exit."""
+    import os
+
+    from adderclaw.credentials.redaction import Secrets
+
+    try:
+        sys.stderr.write(f"adderclaw: {Secrets().clean(message)}\n")
+        sys.stderr.flush()
+        sys.stdout.flush()
+    except OSError:
+        os._exit(code)
+    sys.exit(code)
 
 
 def _dispatch(arguments: list[str]) -> None:

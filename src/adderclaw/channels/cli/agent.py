@@ -1,12 +1,15 @@
 """`adderclaw agent`: a REPL, or one turn with -m."""
 
 import asyncio
+import os
 import signal
 import sys
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
 
+from adderclaw.channels.channel import Channel
 from adderclaw.channels.cli.common import (
     ConfigFile,
     ModelName,
@@ -18,6 +21,7 @@ from adderclaw.channels.cli.common import (
     print_json,
 )
 from adderclaw.channels.terminal import Terminal
+from adderclaw.credentials.redaction import Secrets, visible
 from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.events import EventRecord
 from adderclaw.kernel.loop import run_turn, silent
@@ -40,6 +44,9 @@ def agent(
     model: ModelName = None,
     workspace: WorkspaceDir = None,
     config: ConfigFile = None,
+    bare: Annotated[
+        bool, typer.Option("--bare", help="Keys only from the environment and your own apiKeyHelper: no login.")
+    ] = False,
     output_format: StreamOutput = "text",
 ) -> None:
     """Talk to the agent: a REPL, or one turn with -m.
@@ -51,31 +58,68 @@ def agent(
     if message is not None and not message.strip():
         raise UsageError("-m: the message is empty; say what the agent should do")
     again = Resume(resume, message is None) if go_on or resume else None
-    options = Options(config_file=config, workspace=workspace, provider=provider, model=model, profile=profile)
+    options = Options(
+        config_file=config, workspace=workspace, provider=provider, model=model, profile=profile, bare=bare
+    )
     if message is None and again is None:
-        from adderclaw.channels.repl import repl
+        from adderclaw.channels.repl import Repl
 
-        raise typer.Exit(repl(options))
+        if sys.stdin.isatty():
+            options = replace(options, log_level="warning")
+        raise typer.Exit(converse(Repl(), options, None))
+    raise typer.Exit(converse(OneShot(message, output_format), options, again))
+
+
+def converse(channel: Channel, options: Options, again: Resume | None) -> int:
+    """Open a conversation for a channel and let it talk."""
     runtime = start(options)
-    if output_format == "stream-json":
+    if not runtime.config.channels.cli.enabled:
+        raise UsageError("the command line is switched off as a channel (channels.cli.enabled = false)")
+    if isinstance(channel, OneShot) and channel.output_format == "stream-json":
         runtime.bus.listen("stream", _stream)
-    with opened(runtime, Terminal(), kind="agent", again=again) as run:
-        raise typer.Exit(asyncio.run(one_shot(run, message, output_format)))
+    kind = "agent" if isinstance(channel, OneShot) else channel.name
+    with opened(runtime, Terminal(), kind=kind, channel=channel.name, again=again) as run:
+        return channel.start(run)
 
 
-async def one_shot(run: Run, message: str | None, output_format: StreamFormat) -> int:
-    """One turn from start to exit code. A signal ends it cleanly: children killed, everything written."""
-    shown = Shown() if output_format == "text" and sys.stdout.isatty() else None
-    result, by_signal = await interruptible(run.runtime, run_turn(run.session, message, shown or silent))
-    await run.session.provider.close()
-    result = _complaint(run, result)
-    code = run.finish(result, exit_code=128 + by_signal if by_signal else None)
-    if output_format == "text":
-        _print_text(result, shown)
-    else:
-        kind = {"type": "result"} if output_format == "stream-json" else {}
-        print_json({**kind, **report(run, result)})
-    return code
+class OneShot:
+    """One message, one answer on stdout."""
+
+    name = "cli"
+
+    def __init__(self, message: str | None, output_format: StreamFormat) -> None:
+        self.message, self.output_format = message, output_format
+        self._shown: Shown | None = None
+
+    @property
+    def supports_draft_updates(self) -> bool:
+        return self.output_format == "text" and sys.stdout.isatty()
+
+    def start(self, run: Run) -> int:
+        return asyncio.run(self._turn(run))
+
+    async def _turn(self, run: Run) -> int:
+        """One turn from start to exit code. A signal ends it cleanly: children killed, everything written."""
+        self._shown = Shown(run.runtime.secrets) if self.supports_draft_updates else None
+        turn = run_turn(run.session, self.message, self._shown or silent)
+        result, by_signal = await interruptible(run.runtime, turn)
+        await run.session.provider.close()
+        result = _complaint(run, result)
+        code = run.finish(result, exit_code=128 + by_signal if by_signal else None)
+        if self.output_format == "text":
+            self.send(run.session.conversation_id, result.answer)
+        else:
+            kind = {"type": "result"} if self.output_format == "stream-json" else {}
+            print_json({**kind, **report(run, result)})
+        if result.outcome != "completed":
+            print(f"adderclaw: {result.outcome}: {visible(result.reason)}", file=sys.stderr)
+        return code
+
+    def send(self, conversation_id: str, message: str) -> None:  # noqa: ARG002 - there is one conversation
+        if self._shown is not None and message and self._shown.text.endswith(message):
+            print()
+        elif message:
+            print(visible(message))
 
 
 async def interruptible(runtime: Runtime, turn: Any) -> tuple[TurnResult, int]:
@@ -83,6 +127,7 @@ async def interruptible(runtime: Runtime, turn: Any) -> tuple[TurnResult, int]:
     loop = asyncio.get_running_loop()
     task: asyncio.Task[TurnResult] = asyncio.ensure_future(turn)
     got: list[int] = []
+    timers: list[asyncio.TimerHandle] = []
 
     def stop(number: int) -> None:
         name = signal.Signals(number).name
@@ -90,6 +135,10 @@ async def interruptible(runtime: Runtime, turn: Any) -> tuple[TurnResult, int]:
             runtime.bus.tell({"event_type": "signal_received", "signal": name})
             grace = runtime.config.runtime.signal_grace_seconds
             runtime.bus.tell({"event_type": "graceful_shutdown_started", "reason": name, "grace_seconds": grace})
+            # what the watchdog and the store then find is whole
+            timers.append(loop.call_later(grace, os._exit, 128 + number))
+        else:
+            os._exit(128 + number)
         got.append(number)
         task.cancel()
 
@@ -106,6 +155,8 @@ async def interruptible(runtime: Runtime, turn: Any) -> tuple[TurnResult, int]:
             raise
         return TurnResult("error", "", str(error)), 0
     finally:
+        for timer in timers:
+            timer.cancel()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
 
@@ -132,33 +183,25 @@ def report(run: Run, result: TurnResult) -> dict[str, Any]:
         "steps": session.budget.steps,
         "tool_calls": session.budget.tool_calls,
         "usage": session.budget.usage.as_json(),
-        "cost": None,
+        "cost": session.budget.cost,
     }
 
 
 class Shown:
     """Prints the answer while it arrives, and remembers that it did."""
 
-    def __init__(self) -> None:
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
         self.text = ""
 
     def __call__(self, delta: Delta) -> None:
-        if delta.kind == "text":
-            from adderclaw.credentials.redaction import visible
-
+        if delta.kind == "reset":
+            if self.text:
+                print(flush=True)
+            self.text = ""
+        elif delta.kind == "text":
             self.text += delta.text
-            print(visible(delta.text), end="", flush=True)
-
-
-def _print_text(result: TurnResult, shown: "Shown | None") -> None:
-    from adderclaw.credentials.redaction import visible
-
-    if shown is not None and shown.text.endswith(result.answer) and result.answer:
-        print()
-    elif result.answer:
-        print(visible(result.answer))
-    if result.outcome != "completed":
-        print(f"adderclaw: {result.outcome}: {visible(result.reason)}", file=sys.stderr)
+            print(visible(self._secrets.scrub(delta.text)), end="", flush=True)
 
 
 def _stream(record: EventRecord) -> None:

@@ -54,7 +54,7 @@ def json_object(text: str, option: str) -> dict[str, Any]:
     """A JSON object that was given on the command line."""
     try:
         value: object = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f'{option}: not JSON ({error}); it takes an object such as \'{{"path": "."}}\'') from error
     if not isinstance(value, dict):
         raise UsageError(f'{option}: {text!r} is not a JSON object such as \'{{"path": "."}}\'')

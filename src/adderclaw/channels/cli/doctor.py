@@ -18,6 +18,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 FREE_BYTES = 50 << 20
 SQLITE = (3, 37, 0)
+UNBOUND = "root's processes inside are not bounded in number: no control group can be made here"
 
 
 class Check(NamedTuple):
@@ -113,10 +114,23 @@ def _ripgrep() -> Check:
 
 
 def _sandbox() -> Check:
-    why = confinement.trial()
-    if why is None:
-        return Check("sandbox", "ok", "bubblewrap starts: the profile `sandboxed` can be used")
-    return Check("sandbox", "warning", f"none starts: {why}", "install bubblewrap, or use --profile supervised")
+    """Which rung of the ladder holds here, tried now, and why those above it do not."""
+    failed: list[str] = []
+    for kind in confinement.LADDER:
+        why = confinement.trial(kind)
+        if why is None:
+            return _confined(kind, failed)
+        failed.append(f"{kind}: {why}")
+    fix = "install bubblewrap; until then commands run unconfined and --profile sandboxed is refused"
+    return Check("sandbox", "warning", f"none starts: {'; '.join(failed)}", fix)
+
+
+def _confined(kind: str, failed: list[str]) -> Check:
+    bound = confinement.bound()
+    if not failed:
+        return Check("sandbox", "ok" if bound else "warning", f"{kind} starts; {bound or UNBOUND}")
+    detail = f"{kind} confines commands, since {'; '.join(failed)}; {bound or UNBOUND}"
+    return Check("sandbox", "warning", f"{detail}. {confinement.LESSER}", "install bubblewrap")
 
 
 # ------------------------------------------------------------------ our own files

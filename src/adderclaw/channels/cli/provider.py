@@ -10,10 +10,25 @@ import typer
 from adderclaw import config as configuration
 from adderclaw import providers
 from adderclaw.channels.cli.common import ConfigFile, Format, OutputFormat, group, print_json
+from adderclaw.config.catalog import ModelFacts, cost, facts_of, first_of
 from adderclaw.config.schema import Config, ProviderEntry
 from adderclaw.credentials.redaction import Secrets
-from adderclaw.errors import ProviderError, Stopped
-from adderclaw.types import ChatRequest, ChatResponse, Delta, History, Json, Message, Provider, TextBlock, ToolSpec
+from adderclaw.credentials.sources import Sources
+from adderclaw.errors import ConfigError, ProviderError, Stopped
+from adderclaw.kernel.clock import SystemClock
+from adderclaw.kernel.tokens import counted
+from adderclaw.types import (
+    ChatRequest,
+    ChatResponse,
+    Clock,
+    Delta,
+    History,
+    Json,
+    Message,
+    Provider,
+    TextBlock,
+    ToolSpec,
+)
 
 if TYPE_CHECKING:
     from adderclaw.runtime import Runtime
@@ -29,12 +44,12 @@ PROBE = ToolSpec(
 
 @app.command("list")
 def list_providers(config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
-    """List the configured providers, and whether the key of each is set.
+    """List the configured providers: kind, model, whether there is a key, what the model can do, and its price.
 
     Example: adderclaw provider list
     """
-    now = configuration.load(config_file=config).config
-    rows = [Secrets().clean(_described(name, entry, now)) for name, entry in now.providers.models.items()]
+    loaded = configuration.load(config_file=config)
+    rows: list[Json] = Secrets().clean(asyncio.run(_rows(loaded)))
     if output_format == "json":
         print_json(rows)
         return
@@ -46,32 +61,102 @@ def list_providers(config: ConfigFile = None, output_format: OutputFormat = "tex
     print("(* is the default; `adderclaw provider test NAME` tries one)")
 
 
-def _described(name: str, entry: ProviderEntry, now: Config) -> Json:
+async def _rows(loaded: configuration.Loaded) -> list[Json]:
+    now = loaded.config
+    secrets = Secrets()
+    sources = Sources(secrets, SystemClock(), auth=now.auth, home=configuration.home(), workspace=loaded.workspace)
+    return [await _described(name, entry, now, sources) for name, entry in now.providers.models.items()]
+
+
+async def _described(name: str, entry: ProviderEntry, now: Config, sources: Sources) -> Json:
     from adderclaw.providers.openai import base_url_of, key_variable
 
     variable = key_variable(entry.kind, entry.api_key_env)
+    served = first_of(name, providers.model_of(name, now), now)
+    known = facts_of(*served, now)
     return {
         "name": name,
         "kind": entry.kind,
-        "model": providers.model_of(name, now),
+        "model": served.model,
         "base_url": base_url_of(entry.kind, entry.base_url),
         "key_variable": variable,
         "key_set": bool(variable and os.environ.get(variable, "").strip()),
+        "key": await _key(name, entry, sources),
         "providers": entry.providers,
+        "routes": entry.routes,
+        "otherwise": entry.default,
         "default": name == now.default_provider,
         "available": entry.kind in providers.PROVIDERS,
+        "capabilities": _capabilities(name, now, known),
+        "price": _price(known),
     }
+
+
+async def _key(name: str, entry: ProviderEntry, sources: Sources) -> str | None:
+    """Where its key would come from; None when there is none."""
+    if entry.kind in ("mock", "reliable", "router"):
+        return "not needed"
+    status = await sources.status(name, entry)
+    return " ".join(filter(None, (status.kind, status.name))) if status.usable else None
+
+
+def _capabilities(name: str, now: Config, known: ModelFacts) -> Json:
+    """What the adapter can do and the model takes; an entry that cannot be used has none."""
+    try:
+        made = providers.make(name, now, secrets=Secrets(), tell=lambda _body: None, clock=SystemClock())
+    except ConfigError as error:
+        return {"problem": str(error)}
+    can = made.capabilities()
+    return {
+        "streaming": can.streaming,
+        "tools": can.tools,
+        "images": can.images or known.vision,
+        "pdf": known.pdf,
+        "thinking": known.thinking,
+        "context_tokens": can.context_tokens or known.context_tokens,
+        "max_output_tokens": known.max_output_tokens,
+    }
+
+
+def _price(known: ModelFacts) -> Json | None:
+    if not known.priced:
+        return None
+    return {name: value for name, value in known._asdict().items() if name.endswith("_per_mtok")}
 
 
 def _details(row: Json) -> list[str]:
     lines = [row["base_url"]] if row["base_url"] else []
     if row["key_variable"]:
         lines.append(f"key: {row['key_variable']} ({'set' if row['key_set'] else 'not set'})")
-    if row["providers"]:
+    if row["key"] not in (None, "not needed") and not row["key_set"]:
+        lines.append(f"key from: {row['key']}")
+    if row["kind"] == "router":
+        chosen = [f"{hint} → {name}" for hint, name in row["routes"].items()]
+        lines.append(", ".join([*chosen, f"all else → {row['otherwise'] or row['providers'][0]}"]))
+    elif row["providers"]:
         lines.append("tries " + ", then ".join(row["providers"]))
     if not row["available"]:
         lines.append("this kind is not available yet")
-    return lines
+    return [*lines, *_abilities(row["capabilities"]), _price_line(row["price"])]
+
+
+def _abilities(can: Json) -> list[str]:
+    if "problem" in can:
+        return [f"cannot be used: {can['problem']}"]
+    words = [word for word in ("streaming", "tools", "images", "pdf", "thinking") if can[word]]
+    if can["context_tokens"]:
+        words.append(f"window {can['context_tokens']:,}")
+    return [f"can: {', '.join(words)}"] if words else []
+
+
+def _price_line(price: Json | None) -> str:
+    if price is None:
+        return "price: unknown; tokens are counted, cost is not"
+    if not any(price.values()):
+        return "price: free"
+    cached = price["cache_read_per_mtok"]
+    more = f", ${cached:g} cached" if cached is not None else ""
+    return f"price: ${price['input_per_mtok']:g} in, ${price['output_per_mtok']:g} out{more} per million tokens"
 
 
 # ------------------------------------------------------------------ testing one
@@ -104,28 +189,56 @@ def try_provider(
 
 async def _tried(runtime: "Runtime", name: str) -> Json:
     now, clock = runtime.config, runtime.clock
-    provider = providers.make(name, now, secrets=runtime.secrets, tell=runtime.bus.tell, clock=clock)
-    pieces: list[Delta] = []
+    provider = providers.make(
+        name,
+        now,
+        secrets=runtime.secrets,
+        tell=runtime.bus.tell,
+        clock=clock,
+        credentials=runtime.credentials,
+    )
     request = _request("Reply with the one word: ready", providers.model_of(name, now))
+    heard = _Heard(clock)
     try:
-        began = clock.monotonic()
-        response = await provider.chat(request, pieces.append)
-        latency = (clock.monotonic() - began) * 1000
+        response = await provider.chat(request, heard)
+        total, first = heard.since_began(clock.monotonic()), heard.since_began(heard.first or clock.monotonic())
         tools, why = await _calls_tools(provider, request)
+        count = await counted(provider, request)
     finally:
         await provider.close()
+    answered = response.provider or name
+    known = facts_of(answered, response.model or request.model, now)
     return {
         "provider": name,
         "ok": True,
-        "answered_by": response.provider or name,
+        "answered_by": answered,
         "model": response.model,
-        "latency_ms": round(latency, 1),
-        "streaming": provider.capabilities().streaming and bool(pieces),
+        "first_ms": first,
+        "latency_ms": total,
+        "streaming": provider.capabilities().streaming and heard.pieces > 0,
         "tools": tools,
         "tools_note": why,
+        "counts_tokens": count.exact,
         "answer": response.final_text[:200],
         "usage": response.usage.as_json(),
+        "cost": cost(response.usage, known),
     }
+
+
+class _Heard:
+    """Counts the pieces of an answer, and when the first one came."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self._began = clock, clock.monotonic()
+        self.first: float | None = None
+        self.pieces = 0
+
+    def __call__(self, _delta: Delta) -> None:
+        self.first = self.first or self._clock.monotonic()
+        self.pieces += 1
+
+    def since_began(self, moment: float) -> float:
+        return round((moment - self._began) * 1000, 1)
 
 
 async def _calls_tools(provider: Provider, plain: ChatRequest) -> tuple[bool, str]:
@@ -151,10 +264,12 @@ def _print_report(report: Any, output_format: Format) -> None:
         print_json(report)
         return
     print(f"{report['provider']}: ok, {report['latency_ms']:g} ms, model {report['model']}")
+    print(f"  first piece  after {report['first_ms']:g} ms")
     if report["answered_by"] != report["provider"]:
         print(f"  answered by  {report['answered_by']}")
     print(f"  streaming    {'yes' if report['streaming'] else 'no'}")
     print(
         f"  tools        {'yes' if report['tools'] else 'no'}{': ' * bool(report['tools_note'])}{report['tools_note']}"
     )
+    print(f"  counting     {'by the provider' if report['counts_tokens'] else 'by size'}")
     print(f"  answer       {report['answer']}")

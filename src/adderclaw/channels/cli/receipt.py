@@ -1,4 +1,4 @@
-"""`adderclaw receipt`: list, verify and archive the tamper-evident receipts."""
+"""`adderclaw receipt`: list, verify, anchor and archive the tamper-evident receipts."""
 
 import os
 import time
@@ -11,7 +11,7 @@ from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group, print
 from adderclaw.config import home, load
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import UsageError
-from adderclaw.store import Store, ledger, verify
+from adderclaw.store import Store, anchors, ledger, logfile, verify
 from adderclaw.store.verify import Verification
 from adderclaw.types import Json
 
@@ -43,7 +43,8 @@ def list_receipts(
 @app.command("verify")
 def verify_log(
     against: Annotated[
-        str | None, typer.Option("--against", metavar="HEAD", help="A head that `receipt head` printed earlier.")
+        str | None,
+        typer.Option("--against", metavar="HEAD|FILE", help="What `receipt head` printed, or `receipt anchor` wrote."),
     ] = None,
     archive: Annotated[str, typer.Option("--archive", metavar="NAME", help="An archived log, by its file name.")] = "",
     config: ConfigFile = None,
@@ -77,6 +78,36 @@ def head(config: ConfigFile = None, output_format: OutputFormat = "text") -> Non
         print_json({"head": found})
     else:
         print(found)
+
+
+@app.command()
+def anchor(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A file elsewhere to append to; - prints the line.")],
+    config: ConfigFile = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Append the signed head of the chain to a file elsewhere, such as on another disk, or print it for a git note.
+
+    `receipt verify --against FILE` then finds a rollback, and a rewrite of log, database and key together.
+
+    Example: adderclaw receipt anchor /media/usb/adderclaw.anchors
+    """
+    log, store, key_path = _places(config)
+    found = verify.head(log, store, key_path)
+    key = logfile.read_key(key_path)
+    if found.startswith("0:") or key is None:
+        raise UsageError(f"{log} has no receipt yet, so that there is nothing to anchor")
+    if file != "-" and os.path.realpath(file) in (os.path.realpath(log), os.path.realpath(key_path)):
+        raise UsageError(f"{file} is the ledger itself: name a file elsewhere")
+    line = anchors.sealed(verify.log_id(log), found, key, now=time.time())
+    if file == "-":
+        print(line)
+        return
+    anchors.append(file, line)
+    if output_format == "json":
+        print_json({"file": os.path.abspath(file), "head": found})
+    else:
+        print(clean(f"anchored receipt {found.partition(':')[0]} in {os.path.abspath(file)}"))
 
 
 @app.command()

@@ -56,8 +56,9 @@ def show(
     if output_format == "json":
         print_json(clean({**_as_json(run), "model_calls": [call._asdict() for call in asked]}))
         return
-    for name, value in _as_json(run).items():
-        if value not in (None, "", {}):
+    usage = ", ".join(f"{name} {count}" for name, count in run.usage.items())
+    for name, value in (_as_json(run) | {"usage": usage}).items():
+        if value not in (None, ""):
             print(clean(f"{name:<16} {value}"))
     for call in asked:
         error = f"  {call.error}" if call.error else ""

@@ -7,6 +7,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from adderclaw.channels.cli import nearby
 from adderclaw.channels.cli.common import OutputFormat, group, print_json
 from adderclaw.config import Config, home, load, places
 from adderclaw.config.dialects import KEY_VARIABLES, KINDS
@@ -117,6 +118,8 @@ MODELS = {
 }
 """Kind → the model that is suggested."""
 BASE_URLS = {"openai-compatible": "http://localhost:1234/v1"}
+USUAL_URLS = ("http://127.0.0.1:11434/v1", "http://127.0.0.1:1234/v1")
+"""Where these kinds look unless the entry says otherwise."""
 AUTONOMY = ("readonly", "supervised", "full")
 
 
@@ -164,7 +167,9 @@ def onboard(
     """
     found = [name for name in dict.fromkeys(KEY_VARIABLES.values()) if os.environ.get(name)]
     print(f"keys in the environment: {', '.join(found) or 'none'}")
-    answers = _answers(Asker(yes), found, provider, model, base_url, api_key_env, autonomy)
+    running = nearby.servers(nearby.usual_ports())
+    print(f"model servers on this machine: {', '.join(map(str, running)) or 'none'}")
+    answers = _answers(Asker(yes), found, running, provider, model, base_url, api_key_env, autonomy)
     done = _initialise()
     _print(done)
     _edit(done.config_file, answers)
@@ -176,17 +181,23 @@ def onboard(
 def _answers(
     asker: Asker,
     found: list[str],
+    running: list[nearby.Server],
     provider: str | None,
     model: str | None,
     base_url: str | None,
     api_key_env: str | None,
     autonomy: str | None,
 ) -> Answers:
-    ready = next((kind for kind, variable in KEY_VARIABLES.items() if variable in found), "mock")
-    kind = asker.ask("--provider", "Which provider", provider, ready, OFFERED)
-    model = asker.ask("--model", "Which model", model, MODELS.get(kind), ())
+    ready = [kind for kind, variable in KEY_VARIABLES.items() if variable in found]
+    ready += [server.kind for server in running if server.models]
+    kind = asker.ask("--provider", "Which provider", provider, next(iter(ready), "mock"), OFFERED)
+    here = next((server for server in running if server.kind == kind), None) if base_url is None else None
+    suggestion = here.models[0] if here and here.models else MODELS.get(kind)
+    model = asker.ask("--model", "Which model", model, suggestion, ())
     if base_url is None and kind in BASE_URLS:
-        base_url = asker.ask("--base-url", "Where is the API", None, BASE_URLS[kind], ())
+        base_url = asker.ask("--base-url", "Where is the API", None, here.base_url if here else BASE_URLS[kind], ())
+    elif here and here.base_url not in USUAL_URLS:
+        base_url = here.base_url
     if api_key_env is None and kind in KEY_VARIABLES:
         api_key_env = asker.ask("--api-key-env", "Which variable holds the key", None, KEY_VARIABLES[kind], ())
     autonomy = asker.ask("--autonomy", "How much may it do without asking", autonomy, "supervised", AUTONOMY)

@@ -159,7 +159,7 @@ def _described(tool: Any, *, schema: bool) -> dict[str, Any]:
 
 def _explained(here: Scene, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     considered = consider(here, ToolCall("explain", name, arguments))
-    return {"tool": name, **considered.decision.as_json()}
+    return {**considered.decision.as_json(), "tool": name}
 
 
 def _explain_batch(here: Scene) -> None:
@@ -171,7 +171,7 @@ def _explain_batch(here: Scene) -> None:
             name, arguments = _tool_and_input(json_object(line, f"line {number}"), f"line {number}")
             verdict = _explained(here, name, arguments)
         except UsageError as error:
-            verdict = {"tool": "", **Decision("deny", "high", str(error), "input", ()).as_json()}
+            verdict = {**Decision("deny", "high", str(error), "input", ()).as_json()}
         print_json(verdict)
         sys.stdout.flush()
 

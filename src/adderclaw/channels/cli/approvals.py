@@ -1,0 +1,108 @@
+"""`adderclaw approvals`: questions that wait for an answer, and the answer from another terminal."""
+
+import os
+import time
+from typing import Annotated, Any, Literal
+
+import typer
+
+from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group, print_json
+from adderclaw.config import load
+from adderclaw.credentials.redaction import visible
+from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.store import Store, approvals
+from adderclaw.store.approvals import Approval
+
+app = group("List questions that wait for an answer, and answer them.")
+
+Word = Literal["yes", "no"]
+BY = "operator (approvals answer)"
+
+
+@app.command("list")
+def list_approvals(
+    everything: Annotated[bool, typer.Option("--all", help="Those that were answered, too.")] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="The last so many.")] = 20,
+    config: ConfigFile = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """List what is waiting for an answer: each tool call whole, as its own terminal shows it.
+
+    Example: adderclaw approvals list
+    """
+    path = load(config_file=config).config.memory.path
+    if not os.path.exists(path):
+        found: list[Approval] = []
+    else:
+        store = Store.open(path, read_only=True)
+        found = approvals.listing(store, everything=everything, limit=limit)
+        store.close()
+    now = time.time()
+    if output_format == "json":
+        print_json([_as_json(approval, now) for approval in found])
+        return
+    for approval in found:
+        _print(approval, now)
+    if not found:
+        print("nothing is waiting for an answer")
+
+
+@app.command()
+def answer(
+    id: Annotated[str, typer.Argument(metavar="ID", help="An approval's id, or the beginning of it.")],
+    word: Annotated[Word, typer.Argument(metavar="yes|no", help="The answer.")],
+    comment: Annotated[str, typer.Option("--comment", help="A word to go with it: the model sees it with a no.")] = "",
+    config: ConfigFile = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Answer a question in place of the terminal that asked. The first answer counts, once; the others are told so.
+
+    Exit code 1 when the answer does not count: it was answered before, it has expired, or nobody waits any more.
+
+    Example: adderclaw approvals answer approval-3f2a yes --comment "go ahead"
+    """
+    path = load(config_file=config).config.memory.path
+    if not os.path.exists(path):
+        raise UsageError(f"no approval {id!r}: there is no database at {path}")
+    store = Store.open(path)
+    try:
+        found = approvals.get(store, id)
+        if found is None:
+            raise UsageError(f"no approval {id!r}; `adderclaw approvals list` shows what is waiting")
+        counts = _answered(store, found, word, comment)
+    finally:
+        store.close()
+    if output_format == "json":
+        print_json(_as_json(counts, time.time()))
+    else:
+        print(f"{counts.id}: {word}")
+
+
+def _answered(store: Store, asked: Approval, word: Word, comment: str) -> Approval:
+    now = time.time()
+    if asked.state(now) == "abandoned":
+        raise AdderClawError(f"{asked.id}: the process that asked (pid {asked.pid}) has ended, so nobody waits for it")
+    with store.write() as cursor:
+        first = approvals.answer(cursor, asked.id, word, by=BY, comment=comment, now=now)
+    after = approvals.get(store, asked.id)
+    if first and after is not None:
+        return after
+    if after is None or after.answer is None:
+        raise AdderClawError(f"{asked.id}: too late, it expired at {asked.expires_at} and counts as no")
+    raise AdderClawError(f"{asked.id}: {after.answered_by} answered {after.answer} at {after.answered_at}: that counts")
+
+
+def _as_json(approval: Approval, now: float) -> dict[str, Any]:
+    return {**approval._asdict(), "state": approval.state(now)}
+
+
+def _print(approval: Approval, now: float) -> None:
+    def line(text: str) -> str:
+        return visible(text, keep_newlines=False)
+
+    by = f" by {approval.answered_by}" if approval.answered_by else ""
+    until = f", until {approval.expires_at}" if approval.expires_at and approval.answer is None else ""
+    print(f"{approval.id}  {approval.created_at}  {approval.state(now)}{line(by)}{until}")
+    print(f"  tool: {line(approval.tool)}\n  risk: {approval.risk}\n  reason: {line(approval.reason)}")
+    print("  args: " + visible(approval.shown).replace("\n", "\n      | "))
+    print(f"  plan: {approval.plan_hash}")

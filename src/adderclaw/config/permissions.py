@@ -1,0 +1,151 @@
+"""Changes of permissions while a session runs, and those that are kept in the operator's own file."""
+
+import json
+import os
+from dataclasses import field, replace
+from typing import Any, Literal, cast
+
+from adderclaw.config import places
+from adderclaw.config.checks import is_rule
+from adderclaw.config.schema import Permissions
+from adderclaw.decode import Invalid
+from adderclaw.errors import AdderClawError, ConfigError, Problem
+from adderclaw.record import record
+from adderclaw.types import Json, PermissionMode
+
+type Destination = Literal["userSettings", "projectSettings", "localSettings", "session", "cliArg"]
+type Kind = Literal["addRules", "replaceRules", "removeRules", "setMode", "addDirectories", "removeDirectories"]
+type Behavior = Literal["allow", "deny", "ask"]
+
+
+@record
+class RuleValue:
+    toolName: str
+    ruleContent: str | None = None
+
+    @property
+    def text(self) -> str:
+        return self.toolName if self.ruleContent is None else f"{self.toolName}({self.ruleContent})"
+
+
+@record
+class PermissionUpdate:
+    """One change; which of the fields it needs depends on its type."""
+
+    type: Kind
+    destination: Destination
+    rules: list[RuleValue] = field(default_factory=list[RuleValue])
+    behavior: Behavior | None = None
+    mode: PermissionMode | None = None
+    directories: list[str] = field(default_factory=list[str])
+
+
+def grant(rule_texts: tuple[str, ...], destination: Destination) -> PermissionUpdate:
+    """The update by which "always allow" adds rules."""
+    values: list[RuleValue] = []
+    for text in rule_texts:
+        tool, bracket, rest = text.partition("(")
+        values.append(RuleValue(tool, rest.removesuffix(")") if bracket else None))
+    return PermissionUpdate("addRules", destination, rules=values, behavior="allow")
+
+
+def changed(permissions: Permissions, update: PermissionUpdate) -> Permissions:
+    """The permissions after an update; raises Invalid with every problem. Nothing else in them changes."""
+    _check(permissions, update)
+    match update.type:
+        case "setMode":
+            return replace(permissions, defaultMode=update.mode)
+        case "addDirectories":
+            kept = permissions.additionalDirectories
+            return replace(permissions, additionalDirectories=[*dict.fromkeys((*kept, *update.directories))])
+        case "removeDirectories":
+            kept = [folder for folder in permissions.additionalDirectories if folder not in update.directories]
+            return replace(permissions, additionalDirectories=kept)
+        case _:
+            name = cast(Behavior, update.behavior)
+            return replace(permissions, **{name: _rules(getattr(permissions, name), update)})
+
+
+def _rules(current: list[str], update: PermissionUpdate) -> list[str]:
+    texts = [rule.text for rule in update.rules]
+    if update.type == "replaceRules":
+        return [*dict.fromkeys(texts)]
+    if update.type == "removeRules":
+        return [rule for rule in current if rule not in texts]
+    return [*dict.fromkeys((*current, *texts))]
+
+
+def _check(permissions: Permissions, update: PermissionUpdate) -> None:
+    problems: list[tuple[str, str]] = []
+    if update.type.endswith("Rules"):
+        if update.behavior is None:
+            problems.append(("behavior", f"is required for {update.type}"))
+        bad = [rule.text for rule in update.rules if not is_rule(rule.text)]
+        problems += [("rules", f"{text!r} is no rule: it is Tool or Tool(specifier)") for text in bad]
+    if update.type == "setMode" and update.mode is None:
+        problems.append(("mode", "is required for setMode"))
+    if update.mode == "bypassPermissions" and permissions.disableBypassPermissionsMode:
+        problems.append(("mode", "bypassPermissions is taken away by permissions.disableBypassPermissionsMode"))
+    if update.type.endswith("Directories"):
+        relative = [folder for folder in update.directories if not os.path.isabs(folder)]
+        problems += [("directories", f"{folder!r} is not an absolute path") for folder in relative]
+    if problems:
+        raise Invalid(problems)
+
+
+# ------------------------------------------------------------------ the operator's own file
+
+
+def save(home: str, update: PermissionUpdate) -> str:
+    """Change the operator's own file, all else in it kept as it is written; returns which file that is."""
+    os.makedirs(home, mode=0o700, exist_ok=True)
+    import fcntl
+
+    with open(os.path.join(home, "config.lock"), "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        path = os.path.join(home, "config.toml")
+        yaml = os.path.expanduser("~/.config/adderclaw/agent.yaml")
+        try:
+            if not os.path.exists(path) and os.path.exists(yaml):
+                # A config.toml would take the place of that file: what is ours goes beside it.
+                path = os.path.join(home, "settings.json")
+                return _save_json(path, update)
+            return _save_toml(path, update)
+        except OSError as error:
+            raise AdderClawError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _save_toml(path: str, update: PermissionUpdate) -> str:
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    try:
+        document: Any = tomlkit.parse((places.read(path) or b"").decode())
+    except (TOMLKitError, UnicodeDecodeError) as error:
+        raise ConfigError([Problem(path, "", f"cannot be changed, since it cannot be read: {error}")]) from None
+    table: Any = document.setdefault("permissions", tomlkit.table())
+    for key, value in _difference(cast(Json, document.unwrap()).get("permissions", {}), update).items():
+        table[key] = value
+    places.replace(path, tomlkit.dumps(document))
+    return path
+
+
+def _save_json(path: str, update: PermissionUpdate) -> str:
+    try:
+        document: Any = json.loads(places.read(path) or b"{}")
+    except ValueError as error:
+        raise ConfigError([Problem(path, "", f"cannot be changed, since it cannot be read: {error}")]) from None
+    if not isinstance(document, dict):
+        raise ConfigError([Problem(path, "", "must be a table of keys and values")])
+    table = cast(Json, document).setdefault("permissions", {})
+    table.update(_difference(table, update))
+    places.replace(path, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    return path
+
+
+def _difference(table: Json, update: PermissionUpdate) -> Json:
+    """The keys of a file's own `permissions` that the update changes."""
+    names = ("allow", "deny", "ask", "additionalDirectories", "defaultMode", "disableBypassPermissionsMode")
+    before = Permissions(**{name: table[name] for name in names if name in table})
+    after = changed(before, update)
+    return {name: value for name in names if (value := getattr(after, name)) != getattr(before, name)}

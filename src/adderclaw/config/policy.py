@@ -1,0 +1,157 @@
+"""Reads policy.toml: which tools may do what, beside the permission rules. What it says is judged by the gate."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import field
+from typing import Annotated, Any, Literal, cast
+
+from adderclaw.config import syntax
+from adderclaw.decode import Between, Invalid, decode, freeze, nearest, shown
+from adderclaw.errors import ConfigError, Problem
+from adderclaw.record import record
+from adderclaw.types import Json
+
+NAME = "policy.toml"
+IN_PROJECT = ".adderclaw/policy.toml"
+
+type Scope = Literal["path", "command", "domain", "none"]
+
+SECTIONS: dict[str, tuple[str, Scope]] = {
+    "read": ("Read", "path"),
+    "write": ("Write", "path"),
+    "edit": ("Edit", "path"),
+    "glob": ("Glob", "path"),
+    "grep": ("Grep", "path"),
+    "ls": ("LS", "path"),
+    "bash": ("Bash", "command"),
+    "web_fetch": ("WebFetch", "domain"),
+    "web_search": ("WebSearch", "none"),
+    "memory_read": ("MemoryRead", "none"),
+    "memory_write": ("MemoryWrite", "none"),
+    "file_read": ("Read", "path"),
+    "file_write": ("Write", "path"),
+    "file_list": ("LS", "path"),
+    "notebookedit": ("NotebookEdit", "path"),
+    "shell": ("Bash", "command"),
+    "webfetch": ("WebFetch", "domain"),
+    "websearch": ("WebSearch", "none"),
+    "http": ("Http", "domain"),
+}
+"""Section → the tool, and what its patterns speak of. Any other section is named after its tool and has no scope."""
+
+_KEYS: dict[Scope, tuple[str, ...]] = {
+    "path": ("allow", "deny"),
+    "command": ("allowlist", "denylist"),
+    "domain": ("allow_domains",),
+    "none": (),
+}
+
+
+@record
+class Pattern:
+    """A pattern that carries its own examples: they are checked whenever the file is loaded."""
+
+    pattern: str
+    match: list[str] = field(default_factory=list[str])
+    """What it must match."""
+    not_match: list[str] = field(default_factory=list[str])
+    """What it must not match."""
+
+
+type Patterns = list[str | Pattern]
+
+
+@record
+class Section:
+    """What the file says of one tool. Which of the lists count depends on the tool."""
+
+    enabled: bool | None = None
+    """false: the tool never runs. true is an explicit allow for a tool that has no path, command or domain scope."""
+    allow: Patterns | None = None
+    deny: Patterns | None = None
+    allowlist: Patterns | None = None
+    denylist: Patterns | None = None
+    allow_domains: Patterns | None = None
+    rate_limit: Annotated[int, Between(0)] | None = None
+    """Calls a minute."""
+
+
+def of(section: str) -> tuple[str, Scope]:
+    """The tool that a section speaks of, and its scope."""
+    return SECTIONS.get(section.lower(), (section, "none"))
+
+
+def parse(path: str, data: bytes, *, trusted: bool) -> Json:
+    """A policy file as JSON that `gate.policy_file` compiles; raises ConfigError with every problem."""
+    table = syntax.parse(path, data)
+    problems: list[Problem] = []
+    default_deny = table.pop("default_deny", False)
+    if not isinstance(default_deny, bool):
+        problems.append(Problem(path, "default_deny", f"expected true or false, not {shown(default_deny)}"))
+    sections: Json = {}
+    tools: dict[str, str] = {}
+    for name, given in table.items():
+        tool = of(name)[0]
+        if tool in tools:
+            problems.append(Problem(path, name, f"[{tools[tool]}] speaks of the same tool: put both into one section"))
+        tools[tool] = name
+        try:
+            sections[name] = _section(name, given)
+        except Invalid as error:
+            problems += [Problem(path, f"{name}.{key}" if key else name, message) for key, message in error.problems]
+    if problems:
+        raise ConfigError(problems)
+    return {"file": path, "trusted": trusted, "default_deny": default_deny, "sections": sections}
+
+
+def _section(name: str, given: Any) -> Json:
+    if not isinstance(given, dict):
+        known = [*SECTIONS][:11]
+        raise Invalid([("", f"is not a section such as [read], and no key of the file{nearest(name, known)}")])
+    table = cast(Json, given)
+    scope = of(name)[1]
+    allowed = ("enabled", "rate_limit", *_KEYS[scope])
+    strange = [(key, f"[{name}] has no such key{nearest(key, list(allowed))}") for key in table if key not in allowed]
+    problems = strange + _unfit({key: value for key, value in table.items() if key in allowed})
+    if problems:
+        raise Invalid(problems)
+    section = decode(Section, table)
+    lists = {"allow": section.allow, "deny": section.deny}
+    if scope == "command":
+        lists = {"allow": section.allowlist, "deny": section.denylist}
+    elif scope == "domain":
+        lists = {"allow": section.allow_domains, "deny": None}
+    made = {key: None if value is None else [*map(_whole, value)] for key, value in lists.items()}
+    return {"enabled": section.enabled, "rate_limit": section.rate_limit, **made}
+
+
+def _unfit(table: Json) -> list[tuple[str, str]]:
+    try:
+        section = decode(Section, table)
+    except Invalid as error:
+        return error.problems
+    lists = {key: getattr(section, key) for key in ("allow", "deny", "allowlist", "denylist", "allow_domains")}
+    return [*_bad_patterns(lists)]
+
+
+def _bad_patterns(lists: dict[str, Patterns | None]) -> Iterator[tuple[str, str]]:
+    for key, patterns in lists.items():
+        for index, pattern in enumerate(patterns or ()):
+            text = pattern if isinstance(pattern, str) else pattern.pattern
+            if not text.strip() or "\0" in text:
+                yield f"{key}[{index}]", f"{shown(text)} is not a pattern"
+
+
+def _whole(pattern: str | Pattern) -> Json:
+    return freeze(Pattern(pattern=pattern) if isinstance(pattern, str) else pattern)
+
+
+def read(path: str) -> Json:
+    """One file that the operator named."""
+    from adderclaw.config.places import read as read_file
+
+    path = os.path.abspath(path)
+    data = read_file(path)
+    if data is None:
+        raise ConfigError([Problem(path, "", "there is no such file")])
+    return parse(path, data, trusted=True)

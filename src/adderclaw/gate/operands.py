@@ -1,0 +1,333 @@
+"""Which words of a command are files: when in doubt each is one, and a program that does more than look writes it."""
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+from adderclaw.gate import git
+from adderclaw.gate.allowlist import COVERAGE, LOOKING, PROGRAMS, PYTHON_MODULES, UV, names
+from adderclaw.gate.options import Parsed, Words, endings, parse
+from adderclaw.gate.paths import protected_name
+from adderclaw.gate.programs import git_command, inner, python_parts, sed_parts, tar_words
+
+
+class Operands(NamedTuple):
+    reads: Words = ()
+    writes: Words = ()
+    read_if_there: Words = ()
+    """Words that name a file only where one of that name is there: `-Clink`, `commit`, `build`."""
+    written_if_there: Words = ()
+    trees: Words = ()
+    """Folders that are read with all that links in them lead to."""
+    merged: tuple[tuple[str, str], ...] = ()
+    """(folder, target): what is in the one lands in the other under its own name."""
+    folders: Words = ()
+    """Where the program goes first (`git -C`): the other words are seen from there, too."""
+
+    def plus(self, other: "Operands") -> "Operands":
+        return Operands(
+            _once(self.reads, other.reads),
+            _once(self.writes, other.writes),
+            _once(self.read_if_there, other.read_if_there),
+            _once(self.written_if_there, other.written_if_there),
+            _once(self.trees, other.trees),
+            _once(self.merged, other.merged),
+            _once(self.folders, other.folders),
+        )
+
+
+def _once[T](first: tuple[T, ...], second: tuple[T, ...]) -> tuple[T, ...]:
+    return tuple(dict.fromkeys((*first, *second)))
+
+
+NO_FILES = names("echo printf true false : exit pwd sleep seq uname whoami id which basename dirname tr expr")
+PATTERN_FIRST = names("grep egrep fgrep rg jq awk gawk mawk")
+COPIERS = frozenset({"cp", "mv", "ln", "install", "rsync", "scp"})
+LOOKERS = frozenset(LOOKING) | names("less more od xxd hexdump strings source awk gawk mawk")
+_MAX_RUNNERS = 8
+
+
+def operands(name: str, words: Words) -> Operands:
+    """The words of a command that name files, relative ones as they are."""
+    program = (words[0],) if "/" in name else ()
+    base = name.rsplit("/", 1)[-1]
+    for _ in range(_MAX_RUNNERS):
+        within = inner((base, *words[1:]))
+        if not within:
+            break
+        program += (within[0],) if "/" in within[0] else ()
+        base, words = within[0].rsplit("/", 1)[-1], within
+    base, words = _module(base, words)
+    return Operands(reads=program).plus(_of(base, words))
+
+
+def _module(base: str, words: Words) -> tuple[str, Words]:
+    """`python -m pytest` is pytest."""
+    parts = python_parts(words) if base in ("python", "python3") else None
+    return (parts[1][0], parts[1]) if parts is not None and parts[0] == "-m" and parts[1] else (base, words)
+
+
+def _of(base: str, words: Words) -> Operands:
+    if base in NO_FILES:
+        return Operands()
+    special = SPECIAL.get(base)
+    if special is not None:
+        return special(words)
+    if base in PATTERN_FIRST:
+        return _searched(base, words)
+    table = _table(base, words)
+    if base in LOOKERS:
+        found = parse(words[1:], table)
+        return _looked(found.operands, found.values)._replace(trees=_followed(base, found))
+    if not table:
+        return _any(words[1:])
+    found = parse(words[1:], table, single_dash=base == "go")
+    both = _both(_sorted((*found.operands, *found.values)))
+    return both._replace(folders=found.values) if base == "make" else both
+
+
+def _table(base: str, words: Words) -> str:
+    """What is known of a program's options; of one with commands, of the command."""
+    options = PROGRAMS.get(base)
+    if options is None or base in ("uv", "coverage"):
+        commands = {"uv": UV, "coverage": COVERAGE}.get(base, {})
+        return commands.get(words[1] if len(words) > 1 else "", PYTHON_MODULES.get(base, ""))
+    if options.commands is None:
+        return options.known
+    return options.commands.get(words[1] if len(words) > 1 else "", "")
+
+
+# ------------------------------------------------------------------ words
+
+
+class _Sorted(NamedTuple):
+    paths: Words
+    perhaps: Words
+
+
+def is_pathlike(word: str) -> bool:
+    """Whether a word is a path whatever is on the disk: it has a slash, begins with a dot, or has a guarded name."""
+    if re.search(r"\s", word) and not word.startswith(("./", "../")):
+        return False
+    return "/" in word or word.startswith(".") or bool(protected_name(f"/{word}", ()))
+
+
+def _sorted(words: Iterable[str]) -> _Sorted:
+    """Words of which nothing is known, and their parts: those that are paths, and those that may be the name of one."""
+    paths: dict[str, None] = {}
+    perhaps: dict[str, None] = {}
+    for word in words:
+        for part in _parts(word):
+            (paths if is_pathlike(part) else perhaps)[part] = None
+    return _Sorted(tuple(paths), tuple(perhaps))
+
+
+def _parts(word: str) -> Iterator[str]:
+    if "file:" in word:
+        yield re.sub(r".*?file:/*", "/", word, count=1)
+    if not word or "://" in word:
+        return
+    yield word
+    if re.search(r"[=:,@]", word):
+        yield from (part for part in re.split(r"[=:,@]", word) if part)
+
+
+def _any(words: Words) -> Operands:
+    """For programs that nothing is known of: each word, and whatever may be an option's value."""
+    found = _both(_sorted(part for word in words for part in _values(word)))
+    return found._replace(folders=tuple(b for a, b in pairwise(words) if a in ("-C", "--directory")))
+
+
+def of_word(word: str) -> tuple[Words, Words]:
+    """What a word of which nothing is known names: paths, and what may be the name of one."""
+    return _sorted(_values(word))
+
+
+def _values(word: str) -> Iterator[str]:
+    """A word, or what may be the value of the option that it is."""
+    if not word.startswith("-"):
+        yield word
+        return
+    if word.startswith("--") or "=" in word:
+        yield from word.split("=", 1)[1:]
+    if not word.startswith("--"):
+        yield from endings(word)
+
+
+def _both(found: _Sorted) -> Operands:
+    return Operands(found.paths, found.paths, found.perhaps, found.perhaps)
+
+
+def _looked(certain: Words, values: Words = ()) -> Operands:
+    found = _sorted(values)
+    return Operands(reads=(*(word for word in certain if word), *found.paths), read_if_there=found.perhaps)
+
+
+_FOLLOWS: dict[str, frozenset[str]] = {
+    "diff": frozenset({"-r", "--recursive"}),
+    "du": frozenset({"-L", "-D", "--dereference", "--dereference-args"}),
+    "tree": frozenset({"-l"}),
+    "ls": frozenset({"-L", "--dereference"}),
+    "grep": frozenset({"-R", "--dereference-recursive"}),
+    "egrep": frozenset({"-R", "--dereference-recursive"}),
+    "fgrep": frozenset({"-R", "--dereference-recursive"}),
+    "rg": frozenset({"-L", "--follow"}),
+}
+
+
+def _followed(base: str, found: Parsed, places: Words | None = None) -> Words:
+    follows = found.given & _FOLLOWS.get(base, frozenset())
+    if base == "diff" and "--no-dereference" in found.given:
+        return ()
+    return (found.operands if places is None else places) or (".",) if follows else ()
+
+
+# ------------------------------------------------------------------ programs that are known better
+
+
+def _searched(base: str, words: Words) -> Operands:
+    """The first operand is a pattern, unless an option gave one, or an option is there that we cannot read."""
+    found = parse(words[1:], PROGRAMS[base].known if base in PROGRAMS else "-F~ -v~ -f=")
+    gives_pattern = found.given & {"-e", "--regexp", "-f", "--file", "--files", "--type-list", "--from-file"}
+    places = found.operands if found.strange or gives_pattern else found.operands[1:]
+    return _looked(places, found.values)._replace(trees=_followed(base, found, places))
+
+
+def _jq(words: Words) -> Operands:
+    """Jq has options of two values: a name and a text, or a name and a file."""
+    kept, files, rest = ["jq"], [""], list(words[1:])
+    while rest:
+        word = rest.pop(0)
+        if word in ("--arg", "--argjson", "--slurpfile", "--rawfile") and len(rest) > 1:
+            files += rest[1:2] if word.endswith("file") else []
+            del rest[:2]
+        else:
+            kept.append(word)
+    return _searched("jq", tuple(kept)).plus(_looked(tuple(files)))
+
+
+def _sed(words: Words) -> Operands:
+    sed = sed_parts(words)
+    if sed.strange:
+        return _any(words[1:])
+    return Operands(sed.files, sed.files if sed.in_place else ())
+
+
+def _find(words: Words) -> Operands:
+    found = parse(words[1:], PROGRAMS["find"].known, single_dash=True)
+    roots = tuple(word for word in found.operands if word not in ("(", ")", "!", ",", ";", "+", "{}")) or (".",)
+    trees = roots if found.given & {"-L", "-H", "-follow"} else ()
+    named = _looked(roots, found.values)._replace(trees=trees)
+    return named.plus(_any(words[1:])) if found.strange else named
+
+
+def _git(words: Words) -> Operands:
+    command, rest, strange = git_command(words)
+    table = git.COMMANDS.get(command)
+    folders = parse(words[1 : len(words) - len(rest)], git.GLOBAL).values
+    if table is None or strange:
+        return _any(words[1:])
+    found = parse(rest, table)
+    named = found.operands
+    if command == "grep" and "-e" not in found.given and not found.strange:
+        named = named[1:]
+    both = _both(_sorted((*named, *found.values)))
+    if command in git.READING:
+        both = both._replace(writes=(), written_if_there=())
+    return _looked(folders).plus(both._replace(folders=folders))
+
+
+def _copied(words: Words) -> Operands:
+    base = words[0].rsplit("/", 1)[-1]
+    found = parse(words[1:], PROGRAMS["cp"].known)
+    if found.strange or base not in ("cp", "mv"):
+        landing = tuple(_landing(found.operands, found.operands[-1:], found.given))
+        return _any(words[1:]).plus(Operands(writes=landing))
+    folders, plain = found.values[-1:], found.operands
+    sources, target = (plain, folders) if folders else (plain[:-1], plain[-1:])
+    if not sources:
+        return Operands(plain, plain)
+    moved = sources if base == "mv" else ()
+    whole = "-T" in found.given or "--no-target-directory" in found.given
+    inside = [source for source in sources if whole or source.rstrip("/").rsplit("/", 1)[-1] in (".", "..", "")]
+    recursive = found.given & {"-r", "-R", "-a", "--recursive", "--archive"}
+    follows = recursive and found.given & {"-L", "-H", "--dereference"}
+    return Operands(
+        sources,
+        (*target, *_landing(sources, target, found.given), *moved),
+        trees=sources if follows else (),
+        merged=tuple((source, folder) for source in inside for folder in target),
+    )
+
+
+def _landing(sources: Words, target: Words, given: frozenset[str]) -> Iterator[str]:
+    for folder in target:
+        for source in sources:
+            name = source if "--parents" in given else source.rstrip("/").rsplit("/", 1)[-1]
+            yield f"{folder.rstrip('/') or '/'}/{name.lstrip('/')}"
+
+
+def _uniq(words: Words) -> Operands:
+    found = parse(words[1:], PROGRAMS["uniq"].known)
+    return Operands(found.operands[:1], found.operands[1:])
+
+
+def _script(words: Words) -> Operands:
+    """An interpreter reads its script; what it does with the words after it, nobody knows."""
+    parts = python_parts(words) if "python" in words[0] else None
+    rest = parts[1] if parts is not None else parse(words[1:], "--test-reporter~ --test-name-pattern~").operands
+    if (parts is None and any(word.startswith("-") and word != "--test" for word in words[1:])) or not rest:
+        return _any(words[1:])
+    return Operands(reads=rest[:1]).plus(_any(rest[1:]))
+
+
+def _chmod(words: Words) -> Operands:
+    named = tuple(word for word in words[1:] if not word.startswith("-"))
+    return Operands(named[1:], named[1:])
+
+
+def _tar(words: Words) -> Operands:
+    plain = tar_words(words)
+    found = parse(plain[1:], PROGRAMS["tar"].known) if plain else None
+    if found is None or found.strange:
+        return _any(words[1:])
+    if found.given & {"-t", "--list"}:
+        return _looked(found.values)
+    return Operands(found.values, found.values, folders=found.values).plus(_looked(found.operands))
+
+
+def _json_tool(words: Words) -> Operands:
+    found = parse(words[1:], PYTHON_MODULES["json.tool"])
+    return Operands(found.operands[:1], found.operands[1:]).plus(_looked((), found.values))
+
+
+def _test(words: Words) -> Operands:
+    return _looked(
+        tuple(word for word in words[1:] if not word.startswith("-") and word not in ("]", "=", "!=", "!", "=="))
+    )
+
+
+def _plain_operands(words: Words) -> Operands:
+    """Programs whose operands are all written."""
+    base = words[0].rsplit("/", 1)[-1]
+    found = parse(words[1:], PROGRAMS[base].known if base in PROGRAMS else "")
+    named = tuple(word for word in found.operands if word)
+    return Operands(writes=named).plus(_both(_sorted(found.values)))
+
+
+SPECIAL = {
+    "sed": _sed,
+    "jq": _jq,
+    "find": _find,
+    "git": _git,
+    **dict.fromkeys(COPIERS, _copied),
+    "uniq": _uniq,
+    **dict.fromkeys(("python", "python3", "node"), _script),
+    "chmod": _chmod,
+    "tar": _tar,
+    "json.tool": _json_tool,
+    "test": _test,
+    "[": _test,
+    **dict.fromkeys(("mkdir", "touch", "rmdir", "rm", "tee", "truncate", "unlink", "shred"), _plain_operands),
+}

@@ -1,0 +1,349 @@
+"""policy.toml as a judge: sections of tools with what they may and may not touch, several files united.
+
+Deny wins whatever the order. Each file gives its own opinion of a call and the strictest stands; of a file that is not
+trusted only the denials count. Patterns become the rules of `gate.rules`, so that both sources match alike.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from adderclaw.config.policy import SECTIONS, Scope, of
+from adderclaw.errors import ConfigError, Problem
+from adderclaw.gate import judges, rules
+from adderclaw.gate.case import FAMILY, STRICTNESS, Case, Opinion
+from adderclaw.gate.commands import handed_on
+from adderclaw.gate.loose import statements
+from adderclaw.gate.paths import normal
+from adderclaw.gate.rules import Rule
+from adderclaw.gate.shell import Plan, Raw, plan, simples
+from adderclaw.types import Json, PathFact, Verdict
+
+_SEARCHES_CONTENT = frozenset({"Grep"})
+_OPERATORS = r"[|;&\n]"
+_FLOATS = 2
+_WORKSPACE = r"^\$(?:WORKSPACE|\{WORKSPACE\})(?=/|$)"
+
+
+class Section(NamedTuple):
+    name: str
+    """As it is written in the file."""
+    tool: str
+    scope: Scope
+    enabled: bool | None
+    rate_limit: int | None
+    allow: tuple[Rule, ...] | None
+    deny: tuple[Rule, ...]
+
+
+class PolicyFile(NamedTuple):
+    file: str
+    trusted: bool
+    default_deny: bool
+    sections: dict[str, Section]
+    """Canonical name of a tool → what the file says of it."""
+
+    def section(self, tool: str) -> Section | None:
+        return self.sections.get(tool) or self.sections.get(FAMILY.get(tool, ""))
+
+
+# ------------------------------------------------------------------ compiling
+
+
+class Place(NamedTuple):
+    """Where `$WORKSPACE` and `~` lead, and how links are followed."""
+
+    workspace: str
+    home: str
+    real: Callable[[str], str]
+
+
+def compiled(
+    files: Sequence[Json], place: Place, aliases: Mapping[str, str] | None = None, known: Collection[str] = ()
+) -> tuple[PolicyFile, ...]:
+    """The files that `config` read, ready to judge; raises ConfigError with every problem, broken examples included."""
+    problems: list[Problem] = []
+    made = tuple(_file(file, place, aliases or {}, known, problems) for file in files)
+    if problems:
+        raise ConfigError(problems)
+    return made
+
+
+def _file(
+    given: Json, place: Place, aliases: Mapping[str, str], known: Collection[str], problems: list[Problem]
+) -> PolicyFile:
+    sections: dict[str, Section] = {}
+    for name, table in given["sections"].items():
+        tool, scope = of(name)
+        tool = aliases.get(tool, tool)
+        if known and tool not in known and name.lower() not in SECTIONS and not tool.startswith("mcp__"):
+            problems.append(Problem(given["file"], name, f"there is no tool named {name!r}{_near(name, known)}"))
+        lists: dict[str, tuple[Rule, ...]] = {}
+        for behaviour in ("allow", "deny"):
+            key = _key(scope, behaviour)
+            read = _Reading(place, scope, tool)
+            lists[behaviour] = tuple(read.rules(table[behaviour] or (), behaviour))
+            problems += [Problem(given["file"], f"{name}.{key}{at}", why) for at, why in read.problems]
+        sections[tool] = Section(
+            name,
+            tool,
+            scope,
+            table["enabled"],
+            table["rate_limit"],
+            None if table["allow"] is None else lists["allow"],
+            lists["deny"],
+        )
+    return PolicyFile(given["file"], given["trusted"], given["default_deny"], sections)
+
+
+def _near(name: str, known: Collection[str]) -> str:
+    from adderclaw.decode import nearest
+
+    return nearest(name.lower(), [*list(SECTIONS)[:11], *known])
+
+
+def _key(scope: Scope, behaviour: str) -> str:
+    if scope == "command":
+        return f"{behaviour}list"
+    return "allow_domains" if scope == "domain" else behaviour
+
+
+class _Reading:
+    """One list of patterns; what is wrong with it is gathered."""
+
+    def __init__(self, place: Place, scope: Scope, tool: str) -> None:
+        self._place, self._tool = place, tool
+        self._scope: Scope = scope
+        self.problems: list[tuple[str, str]] = []
+
+    def rules(self, patterns: Sequence[Json], behaviour: Verdict) -> Iterator[Rule]:
+        for index, given in enumerate(patterns):
+            try:
+                rule = self._rule(given["pattern"], behaviour)
+            except rules.Invalid as error:
+                self.problems.append((f"[{index}]", f"{given['pattern']!r}: {error}"))
+                continue
+            for wanted, examples in ((True, given["match"]), (False, given["not_match"])):
+                for example in examples:
+                    if self._matches(rule, example) != wanted:
+                        said = "does not match" if wanted else "matches"
+                        self.problems.append((f"[{index}]", f"{rule.text!r} {said} its example {example!r}"))
+            yield rule
+
+    def _rule(self, text: str, behaviour: Verdict) -> Rule:
+        match self._scope:
+            case "path":
+                return Rule(text, behaviour, self._tool, "path", text, path_pattern(text, self._place))
+            case "command":
+                return Rule(text, behaviour, "Bash", "command", text, rules.command_pattern(text.strip()))
+            case "domain":
+                return Rule(text, behaviour, self._tool, "domain", text, text.strip())
+            case "none":
+                raise rules.Invalid("this tool takes no patterns")
+
+    def _matches(self, rule: Rule, example: str) -> bool:
+        match self._scope:
+            case "path":
+                path = normal(_anchored(example, self._place.workspace, self._place.home))
+                return rules.matches_path(rule, PathFact(example, path, self._place.real(path)))
+            case "command":
+                command = plan(example, lambda name: name if name.startswith("/") else f"/usr/bin/{name}")
+                if rule.behaviour == "deny":
+                    return denied_command(rule, command, tuple(judges.spellings(command)))
+                return isinstance(command, Plan) and all(judges.allows_simple(rule, one) for one in simples(command))
+            case "domain":
+                return rules.covers(rule.pattern, example)
+            case "none":
+                return False
+
+
+def _anchored(text: str, workspace: str, home: str) -> str:
+    """A path or pattern made absolute: `~`, `$WORKSPACE`, a leading `**` that floats, else beside the workspace."""
+    for prefix, folder in (("$WORKSPACE", workspace), ("${WORKSPACE}", workspace), ("~", home)):
+        if text == prefix or text.startswith(f"{prefix}/"):
+            return folder.rstrip("/") + text[len(prefix) :]
+    if text.startswith("/"):
+        return text
+    return f"/{text}" if text.split("/")[0] == "**" else f"{workspace.rstrip('/')}/{text}"
+
+
+def path_pattern(text: str, place: Place) -> str:
+    """A regular expression over absolute paths: `*` is one segment or a part of it, `**` any depth."""
+    text = text.strip()
+    if re.match(r"~[^/]", text) or "$" in re.sub(_WORKSPACE, "", text):
+        raise rules.Invalid("only ~ and $WORKSPACE are filled in, and only at the beginning")
+    whole = _anchored(text, place.workspace, place.home)
+    segments = [segment for segment in whole.split("/") if segment]
+    if {".", ".."} & set(segments):
+        raise rules.Invalid("a path pattern has no . or .. in it")
+    if segments[:-1].count("**") > _FLOATS:
+        raise rules.Invalid(f"more than {_FLOATS} ** before its end: such a pattern takes too long to match")
+    literal = next((i for i, segment in enumerate(segments) if re.search(r"[*?]", segment)), len(segments))
+    named = "/" + "/".join(segments[:literal])
+    # A folder has the names of its links, too.
+    bases = dict.fromkeys((named, place.real(named)))
+    return "(?:" + "|".join(_regex(base, segments[literal:]) for base in bases) + ")"
+
+
+def _regex(base: str, segments: list[str]) -> str:
+    out = re.escape(base.rstrip("/"))
+    for index, segment in enumerate(segments):
+        if segment != "**":
+            out += "/" + rules.glob(segment, "[^/]").replace(r"\?", "[^/]")
+        elif index == len(segments) - 1:
+            out += "(?:/.*)?"
+        else:
+            out += "(?:/[^/]+)*"
+    return out or "/"
+
+
+# ------------------------------------------------------------------ judging
+
+
+def policy_files(case: Case) -> Opinion | None:
+    """The strictest opinion of all files."""
+    given = [opinion for file in case.policy.files if (opinion := opinion_of(file, case)) is not None]
+    return max(given, key=lambda opinion: STRICTNESS[opinion.verdict or "allow"], default=None)
+
+
+def opinion_of(file: PolicyFile, case: Case) -> Opinion | None:
+    section = file.section(case.tool)
+    refusal = _refusal(file, section, case)
+    if refusal:
+        return Opinion("policy.toml", "deny", f"{file.file}: {refusal}")
+    if section is not None and (why := _granted(file, section, case)):
+        return Opinion("policy.toml", "allow", f"{file.file}: {why}") if file.trusted else None
+    if not file.default_deny:
+        return None
+    return Opinion("policy.toml", "deny", f"{file.file}: {_not_allowed(section, case)}")
+
+
+def _not_allowed(section: Section | None, case: Case) -> str:
+    if section is None:
+        return f"default_deny = true, and there is no section for {case.tool}"
+    if isinstance(case.touch.command, Raw):
+        return f"default_deny = true, and raw bash ({case.touch.command.reason}) is on no allowlist"
+    if section.scope == "none":
+        return f"default_deny = true, and [{section.name}] does not say enabled = true"
+    key = _key(section.scope, "allow")
+    return f"default_deny = true, and {key} under [{section.name}] does not cover {_subject(section, case)}"
+
+
+def _subject(section: Section, case: Case) -> str:
+    """What of the call the list leaves out, as the operator would have to write it."""
+    touch, allow = case.touch, section.allow or ()
+    if isinstance(touch.command, Plan):
+        left = (one.text for one in simples(touch.command) if not any(judges.allows_simple(r, one) for r in allow))
+        return repr(next(left, "a file that the command writes"))
+    for fact in (*touch.reads, *touch.writes):
+        if not any(rules.matches_path(rule, fact) for rule in allow):
+            return fact.path
+    return ", ".join(f"{host.method.upper()} {host.host}" for host in touch.hosts) or "this call"
+
+
+# ---- refusals: anything that matches
+
+
+def _refusal(file: PolicyFile, section: Section | None, case: Case) -> str | None:
+    if section is not None and section.enabled is False:
+        return f"[{section.name}] enabled = false"
+    for name, rule, fact in _denied_paths(file, section, case):
+        return f"[{name}] deny {rule.text!r} covers {fact.path}"
+    command = case.touch.command
+    if section is not None and isinstance(command, Plan | Raw):
+        texts = tuple(judges.spellings(command)) if section.deny else ()
+        for rule in section.deny:
+            if denied_command(rule, command, texts):
+                return f"[{section.name}] denylist {rule.text!r}"
+    if section is not None and section.rate_limit is not None and case.recent >= section.rate_limit:
+        return f"[{section.name}] rate_limit = {section.rate_limit} calls a minute is used up: wait"
+    return None
+
+
+def _denied_paths(file: PolicyFile, section: Section | None, case: Case) -> Iterator[tuple[str, Rule, PathFact]]:
+    """A file tool is held to its own section; whatever else reads or writes files, to those of reading and writing.
+
+    What a search finds beneath the folder that it names, `gate.hides` keeps back.
+    """
+    reads, writes = case.touch.reads, case.touch.writes
+    own = section if section is not None and section.scope == "path" else None
+    held: list[tuple[Section | None, tuple[PathFact, ...]]] = [(own, (*reads, *writes))]
+    if own is None or case.tool in _SEARCHES_CONTENT:
+        held.append((file.sections.get("Read"), reads))
+    if own is None:
+        held += [(file.sections.get(name), writes) for name in ("Write", "Edit")]
+    for listed, facts in held:
+        for rule in listed.deny if listed is not None else ():
+            for fact in facts:
+                if rules.matches_path(rule, fact):
+                    yield listed.name if listed else "", rule, fact
+
+
+def denied_command(rule: Rule, command: Plan | Raw, texts: Sequence[str]) -> bool:
+    """Whether a command, what it hands on, or one of its pipelines is what a denylist names."""
+    pattern = " ".join(rule.text.split())
+    parts = [part.strip() for part in pattern.split("|")]
+    if len(parts) > 1 and all(parts):
+        if any(_pipes(parts, pipeline) for pipeline in statements(command.text)):
+            return True
+    elif any(rules.matches_text(rule, text) for text in texts):
+        return True
+    if not isinstance(command, Raw) and not re.search(_OPERATORS, pattern):
+        return False
+    return re.search(_anywhere(pattern), " ".join(command.text.split())) is not None
+
+
+def _pipes(parts: list[str], pipeline: list[list[str]]) -> bool:
+    """Whether commands of a pipeline match the parts of a pattern in order."""
+    wanted = [rules.command_pattern(part) for part in parts]
+    for words in pipeline:
+        if wanted and any(re.fullmatch(wanted[0], text, re.DOTALL) for text in _texts(tuple(words))):
+            del wanted[0]
+    return not wanted
+
+
+def _texts(words: tuple[str, ...]) -> Iterator[str]:
+    for reached in handed_on(words):
+        yield " ".join(reached)
+        yield " ".join((reached[0].rsplit("/", 1)[-1], *reached[1:]))
+
+
+def _anywhere(pattern: str) -> str:
+    """The pattern wherever a command could begin in a text that no plan was made of."""
+    text = re.sub(r" ?\| ?", "|", pattern.removesuffix(" *").lstrip("*"))
+    first, *rest = (re.escape(part).replace(r"\|", r"\s?\|\s?") for part in re.split(r"\*+", text))
+    some = r"[^|;&]{0,2000}?"  # bounded, and taken where it first fits: no text makes this take long
+    body = first + "".join(f"(?>{some}{part})" for part in rest[:-1]) + "".join(some + part for part in rest[-1:])
+    return rf"(?:^|[\s;&|(`'\"/]){body}(?=$|[\s;&|)`'\"])"
+
+
+# ---- grants: everything must match
+
+
+def _granted(file: PolicyFile, section: Section, case: Case) -> str | None:
+    """Why the file allows the call, if it does."""
+    touch = case.touch
+    if section.scope == "none":
+        return f"[{section.name}] enabled = true" if section.enabled else None
+    if not section.allow:
+        return None
+    said = f"{_key(section.scope, 'allow')} under [{section.name}]"
+    match section.scope:
+        case "path":
+            facts = (*touch.reads, *touch.writes)
+            covered = bool(facts) and all(any(rules.matches_path(r, fact) for r in section.allow) for fact in facts)
+        case "command":
+            covered = isinstance(touch.command, Plan) and _plan_covered(file, section.allow, case, touch.command)
+        case "domain":
+            covered = bool(touch.hosts) and all(
+                any(rules.matches_host(rule, case.tool, host) for rule in section.allow) for host in touch.hosts
+            )
+    return said if covered else None
+
+
+def _plan_covered(file: PolicyFile, allow: tuple[Rule, ...], case: Case, command: Plan) -> bool:
+    """Each simple command needs a pattern, and each file that a redirect writes one under [write] or [edit]."""
+    writers = (file.sections.get(name) for name in ("Write", "Edit"))
+    allowed = [rule for section in writers if section and section.enabled is not False for rule in section.allow or ()]
+    edits = (rule._replace(tool="Edit") for rule in allowed)
+    return judges.plan_granted((*allow, *edits), case, command) is not None

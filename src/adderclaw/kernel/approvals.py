@@ -1,0 +1,98 @@
+"""A question that is also a row: the operator here and another process may both answer, and the first one counts."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+
+from adderclaw.store import Store, approvals
+from adderclaw.types import Answer, ApprovalRequest, Clock, Ids, Operator
+
+POLL = 0.25
+"""Seconds between looks at the row while the operator thinks."""
+
+
+class Durable:
+    """Writes the row, asks the operator, and takes whichever answer comes first; expiry and the stop deny."""
+
+    def __init__(
+        self,
+        operator: Operator,
+        store: Store,
+        session_id: str,
+        *,
+        clock: Clock,
+        ids: Ids,
+        scrub: Callable[[str], str],
+        stopped: Callable[[], bool],
+        seconds: float | None,
+    ) -> None:
+        self._operator, self._store, self._session_id = operator, store, session_id
+        self._clock, self._ids, self._scrub, self._stopped = clock, ids, scrub, stopped
+        self._seconds = seconds
+
+    async def approve(self, request: ApprovalRequest) -> Answer:
+        request = replace(request, id=self._ids("approval"))
+        self._write(request)
+        asking = asyncio.ensure_future(self._operator.approve(request))
+        try:
+            return await self._first(request.id, asking)
+        except asyncio.CancelledError:
+            self._claim(request.id, Answer(approved=False, by="interrupted"))
+            raise
+        finally:
+            if not asking.done():
+                asking.cancel()
+                with suppress(asyncio.CancelledError):
+                    await asking
+
+    def _write(self, request: ApprovalRequest) -> None:
+        with self._store.write() as cursor:
+            approvals.ask(
+                cursor,
+                id=request.id,
+                session_id=self._session_id,
+                tool_use_id=request.tool_use_id,
+                tool=request.tool,
+                risk=request.risk,
+                reason=self._scrub(request.reason),
+                shown=self._scrub(request.shown),
+                plan_hash=request.plan_hash,
+                now=self._clock.now(),
+                seconds=self._seconds,
+            )
+
+    async def _first(self, id: str, asking: "asyncio.Future[Answer]") -> Answer:
+        while True:
+            await asyncio.wait({asking}, timeout=POLL)
+            if asking.done():
+                return self._claim(id, asking.result())
+            row = approvals.get(self._store, id)
+            if row is None or row.answer is not None:
+                return _said(row)
+            if self._stopped():
+                return self._claim(id, Answer(approved=False, by="estop", comment="the emergency stop is set"))
+            if row.state(self._clock.now()) == "expired":
+                late = f"no answer within {self._seconds:g} s"
+                return self._claim(id, Answer(approved=False, by="timeout", comment=late))
+
+    def _claim(self, id: str, given: Answer) -> Answer:
+        """The answer given here, if it is the first; else the one that was."""
+        word: approvals.Word = "yes" if given.approved else "no"
+        with self._store.write() as cursor:
+            first = approvals.answer(
+                cursor, id, word, by=given.by, comment=self._scrub(given.comment), now=self._clock.now()
+            )
+        if first:
+            return given
+        row = approvals.get(self._store, id)
+        if row is not None and row.answer is None:  # a yes that came too late
+            return self._claim(id, Answer(approved=False, by="timeout", comment="the answer came too late"))
+        return _said(row)
+
+
+def _said(row: approvals.Approval | None) -> Answer:
+    """What the row says; one that somebody removed says no."""
+    if row is None:
+        return Answer(approved=False, by="no_operator", comment="the question was removed from the database")
+    return Answer(row.answer == "yes", row.answered_by or "no_operator", row.comment or "")

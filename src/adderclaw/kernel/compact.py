@@ -1,0 +1,227 @@
+"""Compaction: the older part of a history becomes a summary; what is pinned survives word for word.
+
+Nothing is deleted from the store. A boundary entry keeps the range and the summary, and a resumed session reads its
+history from the last boundary on.
+"""
+
+import os
+from typing import Literal, NamedTuple
+
+from adderclaw.errors import LimitError, ProviderError
+from adderclaw.kernel import model, resume
+from adderclaw.kernel.prompt import made
+from adderclaw.kernel.session import Session
+from adderclaw.store import calls, transcript
+from adderclaw.store.transcript import Entry
+from adderclaw.types import Delta, History, Json, Message, TextBlock
+
+type Trigger = Literal["auto", "manual"]
+
+FULL_AT = 0.85
+"""Share of the usable window at which a history is compacted."""
+KEPT_SHARE = 0.25
+"""Share of the usable window that the newest entries may keep as they are."""
+PINNED_BYTES = 16_000
+"""How much of what the user said is kept word for word: the first message, then the newest."""
+RESULT_BYTES = 2_000
+"""Of one tool result, what the summary is made from."""
+BYTES_PER_TOKEN = 4
+
+
+class Cut(NamedTuple):
+    """Where a history is cut: entries before `kept_from` are summarised."""
+
+    older: list[Entry]
+    kept_from: int
+
+
+def due(session: Session, overhead: int) -> bool:
+    """Whether the next request would come near the end of the model's window."""
+    window = _window(session)
+    return window is not None and session.history.size + overhead > window * FULL_AT
+
+
+def _window(session: Session) -> int | None:
+    """Bytes of history that fit, by the estimate of four bytes a token; None where the window is not known."""
+    tokens = session.budget.prices.before(session.provider.name, session.model).facts.context_tokens
+    if tokens is None:
+        return None
+    return max(tokens - session.config.runtime.response_headroom_tokens, tokens // 2) * BYTES_PER_TOKEN
+
+
+async def compact(session: Session, trigger: Trigger, instructions: str = "", *, overflowed: bool = False) -> bool:
+    """Replace the older part of the history by a summary; False when there is nothing to gain.
+
+    A provider that says that its window is full knows better than our estimate of it, and so does a person.
+    """
+    window = None if overflowed or trigger == "manual" else _window(session)
+    cut = _cut(session, (window or session.history.size) * KEPT_SHARE)
+    if cut is None:
+        return False
+    summary, how = await _summary(session, cut.older, instructions)
+    content = _carried(session, cut.older, summary)
+    before = session.history.size
+    payload: Json = {
+        "subtype": "compact_boundary",
+        "trigger": trigger,
+        "from": cut.older[0].sequence,
+        "to": cut.kept_from - 1,
+        "kept_from": cut.kept_from,
+        "how": how,
+        "content": content,
+    }
+    with session.store.write() as cursor:
+        transcript.append(cursor, session.session_id, "system", payload)
+    session.history = History(resume.read(session.store, session.session_id).messages)
+    session.bus.tell(
+        {
+            "event_type": "context_compacted",
+            "trigger": trigger,
+            "from_sequence": cut.older[0].sequence,
+            "to_sequence": cut.kept_from - 1,
+            "bytes_before": before,
+            "bytes_after": session.history.size,
+            "how": how,
+        }
+    )
+    return True
+
+
+# ------------------------------------------------------------------ where to cut
+
+
+def _cut(session: Session, room: float) -> Cut | None:
+    """The newest entries that fit into the room stay, from the beginning of a message on."""
+    entries = transcript.entries(session.store, session.session_id)
+    start = resume.boundary(entries)
+    live = [entry for entry in entries if entry.entry_type != "system" and entry.sequence >= start]
+    kept_from = 0
+    size = 0
+    for entry in reversed(live):
+        size += len(str(entry.payload))
+        if kept_from and size > room:
+            break
+        if entry.entry_type in ("user", "assistant"):
+            kept_from = entry.sequence
+    older = [entry for entry in live if entry.sequence < kept_from]
+    return Cut(older, kept_from) if older else None
+
+
+# ------------------------------------------------------------------ what survives
+
+
+def _carried(session: Session, older: list[Entry], summary: str) -> str:
+    """The one message that stands for everything before the cut."""
+    parts = ["[The conversation so far was compacted. This is what remains of it.]"]
+    earlier = resume.last_boundary(transcript.entries(session.store, session.session_id))
+    said = _said(older)
+    if earlier is not None:
+        said = [*_pinned_before(earlier), *said]
+    parts.append("<what-the-user-said>\n" + "\n---\n".join(_within(said)) + "\n</what-the-user-said>")
+    if denials := _denials(older):
+        parts.append("<refused>\n" + "\n".join(denials) + "\n</refused>")
+    if session.scene.context.files_read:
+        parts.append("<files-in-play>\n" + "\n".join(session.scene.context.files_read) + "\n</files-in-play>")
+    parts.append(f"<summary>\n{summary}\n</summary>")
+    return "\n\n".join(parts)
+
+
+def _said(entries: list[Entry]) -> list[str]:
+    texts: list[str] = []
+    for entry in entries:
+        if entry.entry_type == "user":
+            texts += [block["text"] for block in entry.payload["content"] if block["type"] == "text"]
+    return texts
+
+
+def _pinned_before(boundary: Json) -> list[str]:
+    """What an earlier compaction had kept word for word is kept again."""
+    _, _, rest = str(boundary["content"]).partition("<what-the-user-said>\n")
+    kept, _, _ = rest.partition("\n</what-the-user-said>")
+    return kept.split("\n---\n") if kept else []
+
+
+def _within(said: list[str]) -> list[str]:
+    """The first message always, then the newest that fit."""
+    if not said:
+        return []
+    room = PINNED_BYTES - len(said[0])
+    newest: list[str] = []
+    for text in reversed(said[1:]):
+        room -= len(text)
+        if room < 0:
+            break
+        newest.append(text)
+    return [said[0][:PINNED_BYTES], *reversed(newest)]
+
+
+def _denials(entries: list[Entry]) -> list[str]:
+    results = [str(entry.payload["content"]) for entry in entries if entry.entry_type == "tool_result"]
+    return list(dict.fromkeys(text.splitlines()[0] for text in results if text.startswith("Denied by ")))
+
+
+# ------------------------------------------------------------------ the summary
+
+
+async def _summary(session: Session, older: list[Entry], instructions: str) -> tuple[str, str]:
+    """By the model; where it cannot be asked, a list of what was called, which is at least true."""
+    with open(os.path.join(os.path.dirname(__file__), "compact.md"), encoding="utf-8") as file:
+        asked = file.read().strip()
+    if instructions:
+        asked += f"\nThe user wants in particular: {instructions}"
+    record = _record(older, (_window(session) or 400_000) // 2)
+    history = History([Message("user", (TextBlock(f"<record>\n{record}\n</record>\n\nWrite the summary now."),))])
+    try:
+        reply = await model.ask(session, made(asked, ()), _unheard, history)
+    except (ProviderError, LimitError) as error:
+        return _listed(older), f"listed, since the model could not be asked: {error}"
+    with session.store.write() as cursor:
+        calls.record(
+            cursor,
+            session_id=session.session_id,
+            step=session.budget.steps,
+            provider=reply.response.provider or session.provider.name,
+            model=reply.response.model or session.model,
+            request_hash=reply.request_hash,
+            response={"text": reply.response.final_text, "purpose": "compaction"},
+            usage=reply.response.usage.as_json(),
+            attempts=reply.attempts,
+            latency_ms=reply.latency_ms,
+            status="ok",
+            error=None,
+            cost=reply.cost,
+            run_id=session.bus.run_id,
+        )
+    return session.secrets.scrub(reply.response.final_text), "summarised by the model"
+
+
+def _unheard(_delta: Delta) -> None:
+    """A summary is not an answer: nobody watches it arrive."""
+
+
+def _record(entries: list[Entry], room: int) -> str:
+    """The entries as text, each cut, the middle left out where all of them would not fit."""
+    lines = [line for entry in entries if (line := _line(entry))]
+    text = "\n".join(lines)
+    if len(text) <= room:
+        return text
+    return f"{text[: room // 3]}\n[… left out …]\n{text[-2 * room // 3 :]}"
+
+
+def _line(entry: Entry) -> str:
+    match entry.entry_type:
+        case "user" | "assistant":
+            texts = [block["text"] for block in entry.payload["content"] if block["type"] == "text"]
+            return f"{entry.entry_type}: {' '.join(texts)}" if texts else ""
+        case "tool_use":
+            return f"call {entry.payload['name']}: {str(entry.payload['input'])[:RESULT_BYTES]}"
+        case "tool_result":
+            failed = " (failed)" if entry.payload["is_error"] else ""
+            return f"result{failed}: {str(entry.payload['content'])[:RESULT_BYTES]}"
+        case _:
+            return ""
+
+
+def _listed(entries: list[Entry]) -> str:
+    called = [_line(entry)[:200] for entry in entries if entry.entry_type == "tool_use"]
+    return "\n".join(["No summary could be made. These calls were made:", *called[-100:]])

@@ -1,0 +1,38 @@
+"""How many tokens a request takes: as its provider counts them, else by its size."""
+
+from typing import NamedTuple
+
+from adderclaw.config.schema import Runtime
+from adderclaw.errors import ProviderError
+from adderclaw.types import ChatRequest, Provider
+
+BYTES_PER_TOKEN = 4
+SAFETY = 1.2
+"""An estimate may be that much too low, so it is raised by this before something is cut to fit."""
+
+
+class Count(NamedTuple):
+    tokens: int
+    exact: bool
+    """The provider counted them; else this is an estimate on the safe side."""
+
+
+def room(runtime: Runtime) -> int:
+    """Tokens that a composed prompt may take, the answer's share kept free."""
+    return max(0, runtime.max_context_tokens - runtime.response_headroom_tokens)
+
+
+def estimated(size: int) -> int:
+    """Tokens of so many bytes, rounded up."""
+    return -(-size // BYTES_PER_TOKEN)
+
+
+async def counted(provider: Provider, request: ChatRequest, head: int = 0) -> Count:
+    """Tokens of a request; `head` is the size of what stands before its messages, for the estimate."""
+    try:
+        tokens = await provider.count(request)
+    except ProviderError:
+        tokens = None  # what cannot be counted can still be estimated
+    if tokens is not None:
+        return Count(tokens, exact=True)
+    return Count(int(estimated(request.messages.size + head) * SAFETY), exact=False)

@@ -1,0 +1,431 @@
+"""Anthropic's Messages API, and the servers that speak it, streaming or not."""
+
+import hashlib
+import json
+import os
+import re
+from typing import Any, NamedTuple
+
+from adderclaw.config.catalog import ModelFacts, facts
+from adderclaw.credentials.redaction import secret_name
+from adderclaw.credentials.sources import API_KEY, AUTH_TOKEN, SOCKET, Credential
+from adderclaw.errors import ProviderError, ProviderErrorKind
+from adderclaw.providers import Parts, misconfigured
+from adderclaw.providers.anthropic_reply import AFTER, WIRE, Answer
+from adderclaw.providers.faults import advice
+from adderclaw.providers.reading import read, read_object
+from adderclaw.providers.wire import Endpoint, Wire, endpoint
+from adderclaw.types import (
+    Block,
+    ChatRequest,
+    ChatResponse,
+    Json,
+    MediaBlock,
+    Message,
+    OnDelta,
+    OpaqueBlock,
+    ProviderCapabilities,
+    TextBlock,
+    ToolCall,
+    ToolResultBlock,
+    ToolSpec,
+    ToolUseBlock,
+)
+
+BASE_URL = "https://api.anthropic.com"
+VERSION = "2023-06-01"
+OAUTH_BETA = "oauth-2025-04-20"
+"""Without it the API takes no token that came from a login."""
+
+USUAL_TOKENS = 8192
+"""Longest answer for a model of which nothing is known: the API wants a number, and every model allows this one."""
+MOST_TOKENS = 32_000
+"""Longest answer that is asked for unbidden, though many models can give more: what may be spent is reserved first."""
+LEAST_THINKING = 1024
+ROOM_TO_ANSWER = 1024
+
+_MARK = {"type": "ephemeral"}
+_MARKED_END = b',"cache_control":{"type":"ephemeral"}}]}'
+_IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+_NO_ID = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+def make(parts: Parts) -> "Anthropic":
+    entry = parts.entry
+    model = entry.model or parts.config.default_model
+    if not model:
+        misconfigured(parts.name, "model", "no model is named; set it here, or default_model for all")
+    place = _place(parts)
+    if place.scheme == "http" and not place.loopback:
+        warning = f"provider {parts.name!r} sends its key without encryption to {place.origin}; use https if you can"
+        parts.tell({"event_type": "warning", "message": warning})
+    if entry.temperature is not None and not _takes_temperature(model):
+        warning = f"provider {parts.name!r}: {model} takes no temperature, so it is not sent; remove it from the entry"
+        parts.tell({"event_type": "warning", "message": warning})
+    return Anthropic(parts, place)
+
+
+def base_url_of(base_url: str | None) -> str:
+    return base_url or os.environ.get("ANTHROPIC_BASE_URL") or BASE_URL
+
+
+def _place(parts: Parts) -> Endpoint:
+    base_url = base_url_of(parts.entry.base_url)
+    versioned = base_url.rstrip("/").endswith("/v1")  # both spellings are about
+    try:
+        return endpoint(base_url, "/messages" if versioned else "/v1/messages")
+    except ValueError as error:
+        misconfigured(parts.name, "base_url", str(error))
+
+
+def _authorization(credential: Credential | None) -> dict[str, str]:
+    if credential is None:
+        return {}
+    if credential.scheme == "api_key":
+        return {"x-api-key": credential.value}
+    bearer = {"authorization": f"Bearer {credential.value}"}
+    logged_in = credential.source != f"environment {AUTH_TOKEN}"
+    return {**bearer, "anthropic-beta": OAUTH_BETA} if logged_in else bearer
+
+
+# ---------------------------------------------------------------------- the provider
+
+
+class _Wanted(NamedTuple):
+    """All of a request but its messages."""
+
+    system: str
+    tools: tuple[ToolSpec, ...]
+    model: str
+    max_tokens: int
+    temperature: float | None
+    tool_choice: str | None
+    schema: Json | None
+    thinking: Json | None
+
+
+class Anthropic:
+    def __init__(self, parts: Parts, place: Endpoint) -> None:
+        self._parts, self._entry, self._place = parts, parts.entry, place
+        limit, timeout = parts.config.runtime.max_response_bytes, parts.entry.timeout_seconds
+        self.wire = Wire(parts.name, place, parts.secrets, parts.clock, timeout=timeout, max_bytes=limit)
+        self.wire.advise = self._advise
+        self._head: tuple[_Wanted, bytes] | None = None
+        self._source = ""
+        self._known: dict[str, ModelFacts] = {}
+        for header, value in parts.entry.headers.items():
+            if secret_name(header):
+                parts.secrets.add(value)
+
+    @property
+    def name(self) -> str:
+        return self._parts.name
+
+    def capabilities(self) -> ProviderCapabilities:
+        known = self._facts("")
+        return ProviderCapabilities(
+            streaming=self._entry.stream,
+            images=known.vision,
+            context_tokens=self._entry.context_tokens or known.context_tokens,
+        )
+
+    async def chat(self, request: ChatRequest, on_delta: OnDelta) -> ChatResponse:
+        answer = Answer(self.wire, on_delta)
+        wanted = self._wanted(request)
+        try:
+            reply = await self.wire.post(await self._headers(), self._body(request, wanted))
+            await read(reply, answer, self.wire)
+        except ProviderError as error:
+            if error.status == 401:
+                self._parts.credentials.refused(self.name)
+            raise self._with_model(error, wanted.model) from None
+        return ChatResponse(
+            final_text=answer.text,
+            tool_calls=answer.calls,
+            usage=answer.usage,
+            stop_reason=answer.stop_reason,
+            model=answer.model or wanted.model,
+            provider=self.name,
+            opaque=answer.opaque,
+            raw_provider_payload={
+                "id": answer.id,
+                "request_id": reply.headers.get("request-id"),
+                "stop_reason": answer.stop or None,
+                "status": reply.status,
+            },
+        )
+
+    async def count(self, request: ChatRequest) -> int | None:
+        """By the API's own counting; None from a server that has none."""
+        wanted = self._wanted(request)
+        path, mark, query = self._place.target.partition("?")
+        body = self._with_messages(request, _head(wanted, stream=None))
+        try:
+            reply = await self.wire.post(await self._headers(), body, target=f"{path}/count_tokens{mark}{query}")
+            try:
+                counted = await read_object(reply, self.wire)
+            finally:
+                reply.close()
+        except ProviderError as error:
+            if error.status in (404, 405, 501):
+                return None
+            raise
+        tokens: Any = counted.get("input_tokens")
+        return tokens if isinstance(tokens, int) else None
+
+    async def close(self) -> None:
+        await self.wire.close()
+
+    # ------------------------------------------------------------------ the request
+
+    async def _headers(self) -> list[tuple[str, str]]:
+        sources = self._parts.credentials
+        credential = await sources.get(self.name, self._entry, (API_KEY,))
+        self._source = credential.source if credential else ""
+        self.wire.socket = sources.socket(self._entry)
+        headers = {
+            "accept": "text/event-stream, application/json",
+            "user-agent": "adderclaw",
+            "anthropic-version": VERSION,
+        }
+        headers |= _authorization(credential)
+        for name, value in self._entry.headers.items():
+            same = name.lower()
+            both = same == "anthropic-beta" and same in headers
+            headers[same] = f"{headers[same]},{value}" if both else value
+        return list(headers.items())
+
+    def _wanted(self, request: ChatRequest) -> _Wanted:
+        """What the request says, else the entry, else what is known of the model."""
+        entry = self._entry
+        model = request.model or entry.model or self._parts.config.default_model
+        longest = request.max_tokens if request.max_tokens is not None else entry.max_tokens
+        if longest is None:
+            longest = _longest(self._facts(model), request.thinking_tokens or 0)
+        thinking = None if request.tool_choice else _thinking(model, request.thinking_tokens or 0, longest)
+        temperature = request.temperature if request.temperature is not None else entry.temperature
+        if thinking or not _takes_temperature(model):
+            temperature = None
+        return _Wanted(
+            system=request.system_prompt,
+            tools=request.tools,
+            model=model,
+            max_tokens=longest,
+            temperature=None if temperature is None else min(1.0, temperature),
+            tool_choice=request.tool_choice,
+            schema=request.response_schema,
+            thinking=thinking,
+        )
+
+    def _body(self, request: ChatRequest, wanted: _Wanted) -> bytes:
+        """What stands before the messages is made once for requests that differ only in them."""
+        if self._head is None or self._head[0] != wanted:
+            self._head = (wanted, _head(wanted, stream=self._entry.stream))
+        return self._with_messages(request, self._head[1])
+
+    def _with_messages(self, request: ChatRequest, head: bytes) -> bytes:
+        """The mark of the cache moves along with the last message, so it is never part of what is kept encoded."""
+        known = self._facts(request.model)
+        shape = f"{WIRE} images={known.vision} pdf={known.pdf}"
+        messages = request.messages.encoded(shape, lambda message: _encoded(message, known))
+        if not messages or request.messages.messages[-1].role != "user":
+            return b"".join((head, messages, b"]}"))
+        return b"".join((head, messages[:-3], _MARKED_END, b"]}"))
+
+    def _facts(self, model: str) -> ModelFacts:
+        model = model or self._entry.model or self._parts.config.default_model
+        if model not in self._known:
+            self._known[model] = facts(model, self._parts.config)
+        return self._known[model]
+
+    # ------------------------------------------------------------------ what went wrong
+
+    def _advise(self, kind: ProviderErrorKind, status: int | None, _words: str) -> str:
+        match kind:
+            case "authentication_failed" if self._source:
+                return f"check the key (from {self._source}) and what it may use"
+            case "authentication_failed":
+                return f"what listens at {SOCKET} gave no credential that is taken"
+            case "malformed":
+                return "is base_url a server of Anthropic's Messages API? `stream = false` helps with some"
+            case _ if status == 404:
+                return "check base_url and the model's name"
+            case _:
+                return advice(kind, status)
+
+    def _with_model(self, error: ProviderError, model: str) -> ProviderError:
+        """An address or a model that is not there: say which model was asked for, and how to ask for another."""
+        if error.status != 404:
+            return error
+        asked = f"the model asked for was {self._parts.secrets.clean(model)!r}"
+        message = f"{error}; {asked}: choose another with --model, or with `model` in this provider's entry"
+        return ProviderError(error.kind, message, provider=error.provider, status=error.status)
+
+
+# ---------------------------------------------------------------------- what a model takes
+
+
+def _version(model: str) -> tuple[int, ...]:
+    """(4, 6) of claude-opus-4-6, (3, 7) of claude-3-7-sonnet-20250219, () of whatever names no version of Claude."""
+    _, claude, rest = model.lower().rpartition("claude-")
+    return tuple(int(part) for part in re.split(r"[-.@]", rest) if part.isdigit() and len(part) < 3) if claude else ()
+
+
+def _takes_temperature(model: str) -> bool:
+    """Models from 4.7 on answer 400 to any."""
+    return _version(model) < (4, 7)
+
+
+def _thinking(model: str, tokens: int, longest: int) -> Json | None:
+    """Models from 4.6 on decide themselves how much they think within max_tokens; the others want a budget."""
+    if not tokens:
+        return None
+    if _version(model) >= (4, 6):
+        return {"type": "adaptive"}
+    budget = min(max(tokens, LEAST_THINKING), longest - ROOM_TO_ANSWER)
+    return {"type": "enabled", "budget_tokens": budget} if budget >= LEAST_THINKING else None
+
+
+def _longest(known: ModelFacts, thinking: int) -> int:
+    """Thinking counts as answer, so it is granted on top, as far as the model goes."""
+    can = known.max_output_tokens or max(USUAL_TOKENS, thinking + ROOM_TO_ANSWER)
+    return min(can, MOST_TOKENS + thinking)
+
+
+# ---------------------------------------------------------------------- what stands before the messages
+
+
+def _head(wanted: _Wanted, *, stream: bool | None) -> bytes:
+    """Everything up to the first message. `stream` is None when tokens are only counted: that takes fewer settings."""
+    head: Json = {"model": wanted.model}
+    if stream is not None:
+        head |= {"max_tokens": wanted.max_tokens, "stream": stream}
+        if wanted.temperature is not None:
+            head["temperature"] = wanted.temperature
+    if wanted.thinking:
+        head["thinking"] = wanted.thinking
+    if wanted.schema is not None:
+        head["output_config"] = {"format": {"type": "json_schema", "schema": strict(wanted.schema)}}
+    if wanted.tool_choice:
+        head["tool_choice"] = {"type": "tool", "name": wanted.tool_choice}
+    if wanted.tools:
+        head["tools"] = [_tool(tool) for tool in wanted.tools]
+        head["tools"][-1]["cache_control"] = _MARK
+    if wanted.system.strip():
+        head["system"] = [{"type": "text", "text": wanted.system, "cache_control": _MARK}]
+    return _compact(head)[:-1] + b',"messages":['
+
+
+def _tool(tool: ToolSpec) -> Json:
+    return {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
+
+
+_KEPT = frozenset({"type", "enum", "const", "required", "description", "title", "$ref"})
+_KEPT_VALUES: dict[str, tuple[object, ...]] = {
+    "format": ("date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"),
+    "minItems": (0, 1),
+}
+
+
+def strict(schema: Json) -> Json:
+    """A schema as structured output takes it: closed objects; limits that it cannot enforce go into the description."""
+    made: Json = {}
+    said: list[str] = []
+    for key, value in schema.items():
+        match key:
+            case "properties" | "$defs":
+                made[key] = {name: strict(inner) for name, inner in value.items()}
+            case "items":
+                made[key] = strict(value)
+            case "anyOf" | "oneOf" | "allOf":
+                made["anyOf" if key == "oneOf" else key] = [strict(inner) for inner in value]
+            case "additionalProperties":
+                pass
+            case _ if key in _KEPT or value in _KEPT_VALUES.get(key, ()):
+                made[key] = value
+            case _:
+                said.append(f"{key}: {json.dumps(value)}")
+    if made.get("type") == "object":
+        made["additionalProperties"] = False
+    if said:
+        made["description"] = f"{made.get('description', '')} ({', '.join(said)})".strip()
+    return made
+
+
+# ---------------------------------------------------------------------- messages
+
+
+def _encoded(message: Message, known: ModelFacts) -> list[bytes]:
+    """A message without content would be refused: an assistant's is left out."""
+    content = _assistant(message) if message.role == "assistant" else _user(message, known)
+    return [_compact({"role": message.role, "content": content})] if content else []
+
+
+def _user(message: Message, known: ModelFacts) -> list[Json]:
+    """Results first: they must follow the calls that they answer."""
+    content = [_result(block) for block in message.blocks if isinstance(block, ToolResultBlock)]
+    for block in message.blocks:
+        content += _given(block, known)
+    return content or [{"type": "text", "text": "(an empty message)"}]
+
+
+def _result(block: ToolResultBlock) -> Json:
+    result: Json = {"type": "tool_result", "tool_use_id": _id(block.tool_use_id), "content": block.content}
+    if block.is_error:  # which must say something
+        result |= {"content": block.content or "failed without a word", "is_error": True}
+    return result
+
+
+def _given(block: Block, known: ModelFacts) -> list[Json]:
+    match block:
+        case TextBlock(text):
+            return _said(text)
+        case MediaBlock(media_type, data, _) if media_type in _IMAGES and known.vision:
+            return [{"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}]
+        case MediaBlock("application/pdf", data, name) if known.pdf:
+            source = {"type": "base64", "media_type": "application/pdf", "data": data}
+            return [{"type": "document", "source": source} | ({"title": name} if name else {})]
+        case MediaBlock(media_type, _, name):
+            kind = "image" if media_type.startswith("image/") else "document"
+            return [{"type": "text", "text": f"[{kind}: {name or media_type}]"}]
+        case _:
+            return []
+
+
+def _said(text: str) -> list[Json]:
+    """The API takes no text of nothing but space."""
+    return [{"type": "text", "text": text}] if text.strip() else []
+
+
+def _assistant(message: Message) -> list[Json]:
+    """Each thought goes back unchanged, to where it came from: first, unless its payload says otherwise."""
+    thoughts = [block.payload for block in message.blocks if isinstance(block, OpaqueBlock) and block.wire == WIRE]
+    text = message.text
+    calls = [_call(block.call) for block in message.blocks if isinstance(block, ToolUseBlock)]
+    content: list[Json] = []
+    spoken = made = 0
+    for thought in thoughts:
+        characters, count = thought.get(AFTER, (0, 0))
+        content += [*_said(text[spoken:characters]), *calls[made:count]]
+        spoken, made = max(spoken, characters), max(made, count)
+        content.append({key: value for key, value in thought.items() if key != AFTER})
+    content += [*_said(text[spoken:]), *calls[made:]]
+    while content and content[-1]["type"] in ("thinking", "redacted_thinking"):
+        content.pop()  # a message may not end with a thought
+    return content
+
+
+def _call(call: ToolCall) -> Json:
+    name = _NO_ID.sub("_", call.name)[:128] or "unnamed"
+    return {"type": "tool_use", "id": _id(call.id), "name": name, "input": call.input}
+
+
+def _id(call_id: str) -> str:
+    """Another provider's id may hold letters that this one refuses: it gets the same other id wherever it stands."""
+    if call_id and not _NO_ID.search(call_id):
+        return call_id
+    return f"toolu_{hashlib.sha256(call_id.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
+
+
+def _compact(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")

@@ -1,0 +1,345 @@
+"""Google's Gemini API: generateContent, streaming or not, and its own counting of tokens."""
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+from urllib.parse import parse_qsl
+
+from adderclaw.credentials.redaction import secret_name
+from adderclaw.errors import ProviderError, ProviderErrorKind
+from adderclaw.providers import Parts, misconfigured
+from adderclaw.providers.faults import advice
+from adderclaw.providers.gemini_reply import MADE_ID, OVERHEAD, STREAM_OVERHEAD, WIRE, Answer
+from adderclaw.providers.openai_server import compact, left_out
+from adderclaw.providers.reading import read, read_object
+from adderclaw.providers.wire import Endpoint, Reply, Wire, endpoint
+from adderclaw.types import (
+    ChatRequest,
+    ChatResponse,
+    History,
+    Json,
+    MediaBlock,
+    Message,
+    OnDelta,
+    OpaqueBlock,
+    ProviderCapabilities,
+    TextBlock,
+    ToolCall,
+    ToolResultBlock,
+    ToolSpec,
+    ToolUseBlock,
+)
+
+BASE_URL = "https://generativelanguage.googleapis.com"
+BASE_URL_VARIABLE = "GOOGLE_GEMINI_BASE_URL"
+KEY_VARIABLES = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+
+FOREIGN_SIGNATURE = "skip_thought_signature_validator"
+"""Google's own word for a call that another model made: from Gemini 3 on, a call without a signature is refused."""
+
+_VERSION = re.compile(r"/v\d+(alpha|beta)?\d*$")
+_MODEL = re.compile(r"(?:(?:models|tunedModels)/)?[A-Za-z0-9][\w.-]*", re.ASCII)
+_SIGNED = re.compile(r"(?:models/)?gemini-(?:[3-9]|\d\d)")
+_MEDIA = re.compile(r"image/(?:png|jpeg|webp|heic|heif)|application/pdf|text/plain|audio/[\w.+-]+|video/[\w.+-]+")
+
+
+def make(parts: Parts) -> "Gemini":
+    place, query = _place(parts)
+    if not (parts.entry.model or parts.config.default_model):
+        misconfigured(parts.name, "model", "no model is named; set it here, or default_model for all")
+    if place.scheme == "http" and not place.loopback:
+        warning = f"provider {parts.name!r} sends its key without encryption to {place.origin}; use https if you can"
+        parts.tell({"event_type": "warning", "message": warning})
+    return Gemini(parts, place, query)
+
+
+def _place(parts: Parts) -> tuple[Endpoint, str]:
+    """The address up to its version, and what the operator wants in the query."""
+    base_url = parts.entry.base_url or os.environ.get(BASE_URL_VARIABLE) or BASE_URL
+    try:
+        place = endpoint(base_url, "")
+    except ValueError as error:
+        misconfigured(parts.name, "base_url", str(error))
+    path, _, query = place.target.partition("?")
+    if any(name.lower() == "key" or secret_name(name) for name, _ in parse_qsl(query, keep_blank_values=True)):
+        fix = "name the key's variable in api_key_env instead: addresses end up in logs"
+        misconfigured(parts.name, "base_url", f"has a key in its query; {fix}")
+    return place._replace(target=path if _VERSION.search(path) else f"{path}/v1beta"), query
+
+
+def _advise(kind: ProviderErrorKind, status: int | None, _words: str) -> str:
+    if status == 404:
+        return "check the model's name, and base_url if you set it"
+    if kind == "malformed":
+        return "is base_url a Gemini API? `stream = false` helps with some proxies"
+    return advice(kind, status)
+
+
+class Gemini:
+    def __init__(self, parts: Parts, place: Endpoint, query: str) -> None:
+        self._parts, self._entry, self._place, self._query = parts, parts.entry, place, query
+        limit, timeout = parts.config.runtime.max_response_bytes, parts.entry.timeout_seconds
+        self.wire = Wire(parts.name, place, parts.secrets, parts.clock, timeout=timeout, max_bytes=limit)
+        self.wire.advise = _advise
+        self._head: tuple[_Wanted, bytes] | None = None
+        for header, value in parts.entry.headers.items():
+            if secret_name(header):
+                parts.secrets.add(value)
+
+    @property
+    def name(self) -> str:
+        return self._parts.name
+
+    def capabilities(self) -> ProviderCapabilities:
+        context = self._entry.context_tokens
+        return ProviderCapabilities(streaming=self._entry.stream, images=True, context_tokens=context)
+
+    async def chat(self, request: ChatRequest, on_delta: OnDelta) -> ChatResponse:
+        model = self._model(request)
+        method = "streamGenerateContent?alt=sse" if self._entry.stream else "generateContent"
+        reply = await self._post(model, method, b"{" + self._inner(request, model) + b"}")
+        answer = Answer(self.wire, on_delta)
+        await read(reply, answer, self.wire, overhead=OVERHEAD, streamed=STREAM_OVERHEAD)
+        calls = answer.calls(request.messages)
+        return ChatResponse(
+            final_text=answer.text,
+            tool_calls=calls,
+            usage=answer.usage,
+            stop_reason=answer.stop_reason,
+            model=answer.model or request.model,
+            provider=self.name,
+            opaque=answer.opaque(calls),
+            raw_provider_payload={
+                "finish_reason": answer.finish or None,
+                "block_reason": answer.blocked or None,
+                "status": reply.status,
+            },
+        )
+
+    async def count(self, request: ChatRequest) -> int | None:
+        """Of everything that a chat would send: instructions, tools and contents."""
+        model = self._model(request)
+        named = json.dumps(model).encode()
+        body = b'{"generateContentRequest":{"model":%s,%s}}' % (named, self._inner(request, model))
+        reply = await self._post(model, "countTokens", body)
+        try:
+            counted = await read_object(reply, self.wire)
+        finally:
+            reply.close()
+        total = counted.get("totalTokens")
+        if not isinstance(total, int):
+            raise self.wire.malformed("counted without `totalTokens`", reply.content_type, b"")
+        return total
+
+    async def close(self) -> None:
+        await self.wire.close()
+
+    # ------------------------------------------------------------------ where to, and who asks
+
+    def _model(self, request: ChatRequest) -> str:
+        """As the path has it: `models/NAME`, or `tunedModels/NAME`."""
+        named = request.model or self._entry.model or self._parts.config.default_model or ""
+        if not _MODEL.fullmatch(named):
+            message = f"{named!r} cannot be a model's name; write it as Google does, such as gemini-2.5-flash"
+            raise self.wire.fault("invalid_request", message)
+        return named if "/" in named else f"models/{named}"
+
+    async def _post(self, model: str, method: str, body: bytes) -> Reply:
+        headers = [("accept", "text/event-stream, application/json"), ("user-agent", "adderclaw")]
+        headers += self._entry.headers.items()
+        credential = await self._parts.credentials.get(self.name, self._entry, KEY_VARIABLES)
+        if credential is not None and credential.scheme == "bearer":
+            headers.append(("authorization", f"Bearer {credential.value}"))
+        elif credential is not None:
+            headers.append(("x-goog-api-key", credential.value))
+        joined = "&" if "?" in method else "?"
+        target = f"{self._place.target}/{model}:{method}" + (f"{joined}{self._query}" if self._query else "")
+        try:
+            return await self.wire.post(headers, body, target=target)
+        except ProviderError as error:
+            if error.kind == "authentication_failed":
+                self._parts.credentials.refused(self.name)
+            raise
+
+    # ------------------------------------------------------------------ the request
+
+    def _inner(self, request: ChatRequest, model: str) -> bytes:
+        """The members of the request's object, contents last, so that a longer one begins with a shorter one."""
+        entry, signed = self._entry, bool(_SIGNED.match(model))
+        wanted = _Wanted(
+            request.system_prompt,
+            request.tools,
+            request.temperature if request.temperature is not None else entry.temperature,
+            request.max_tokens if request.max_tokens is not None else entry.max_tokens,
+            request.tool_choice,
+            request.response_schema,
+            request.thinking_tokens,
+        )
+        if self._head is None or self._head[0] != wanted:
+            self._head = (wanted, _head(wanted))
+        shape = f"{WIRE}/signed" if signed else WIRE
+        contents = request.messages.encoded(shape, _encoder(request.messages, signed=signed))
+        return b"".join((self._head[1], b'"contents":[', contents, b"]"))
+
+
+class _Wanted(NamedTuple):
+    """What stands before the contents."""
+
+    system: str
+    tools: tuple[ToolSpec, ...]
+    temperature: float | None
+    max_tokens: int | None
+    tool_choice: str | None
+    response_schema: Json | None
+    thinking_tokens: int | None
+
+
+def _head(wanted: _Wanted) -> bytes:
+    head: Json = {}
+    if wanted.system:
+        head["systemInstruction"] = {"parts": [{"text": wanted.system}]}
+    if wanted.tools:
+        head["tools"] = [{"functionDeclarations": [_tool(tool) for tool in wanted.tools]}]
+    if wanted.tool_choice:
+        forced = {"mode": "ANY", "allowedFunctionNames": [wanted.tool_choice]}
+        head["toolConfig"] = {"functionCallingConfig": forced}
+    if settings := _settings(wanted):
+        head["generationConfig"] = settings
+    return compact(head)[1:-1] + b"," if head else b""
+
+
+def _tool(tool: ToolSpec) -> Json:
+    return {"name": tool.name, "description": tool.description, "parametersJsonSchema": tool.parameters}
+
+
+def _settings(wanted: _Wanted) -> Json:
+    settings: Json = {}
+    if wanted.temperature is not None:
+        settings["temperature"] = wanted.temperature
+    if wanted.max_tokens is not None:
+        settings["maxOutputTokens"] = wanted.max_tokens
+    if wanted.response_schema is not None:
+        settings["responseMimeType"] = "application/json"
+        settings["responseJsonSchema"] = wanted.response_schema
+    if wanted.thinking_tokens is not None:
+        thinks = wanted.thinking_tokens > 0
+        settings["thinkingConfig"] = {"includeThoughts": thinks, "thinkingBudget": max(0, wanted.thinking_tokens)}
+    return settings
+
+
+# ---------------------------------------------------------------------- contents
+
+
+def _encoder(history: History, *, signed: bool) -> Callable[[Message], list[bytes]]:
+    """Encodes the messages of one history in their order: a result names the function that was called."""
+    calls: dict[str, str] = {}
+
+    def known(results: Iterable[str]) -> dict[str, str]:
+        if not calls.keys() >= set(results):  # the calls were encoded with an earlier request
+            for message in history.messages:
+                calls.update(_names(message))
+        return calls
+
+    def encode(message: Message) -> list[bytes]:
+        if message.role == "user":
+            return _user(message, known)
+        calls.update(_names(message))
+        parts = _model_parts(message, signed=signed)
+        return [compact({"role": "model", "parts": parts})] if parts else []
+
+    return encode
+
+
+def _names(message: Message) -> dict[str, str]:
+    return {block.call.id: block.call.name for block in message.blocks if isinstance(block, ToolUseBlock)}
+
+
+def _user(message: Message, known: Callable[[Iterable[str]], dict[str, str]]) -> list[bytes]:
+    """Results stand alone and first, in the order of their calls: without ids the order is what matches them."""
+    results = [block for block in message.blocks if isinstance(block, ToolResultBlock)]
+    names = known(block.tool_use_id for block in results)
+    places = {call_id: place for place, call_id in enumerate(names)} if len(results) > 1 else {}
+    results.sort(key=lambda block: places.get(block.tool_use_id, len(places)))
+    responses: list[Json] = []
+    parts: list[Json] = []
+    for block in results:
+        name = names.get(block.tool_use_id)
+        if name is None:  # its call is no longer part of the conversation
+            parts.append({"text": f"Result of an earlier call: {block.content}"})
+        else:
+            responses.append({"functionResponse": _response(block, name)})
+    parts += [part for block in message.blocks if (part := _user_part(block)) is not None]
+    if not parts and not responses:
+        parts.append({"text": " "})  # an empty text is refused
+    return [compact({"role": "user", "parts": each}) for each in (responses, parts) if each]
+
+
+def _response(block: ToolResultBlock, name: str) -> Json:
+    response: Json = {"name": _name(name), "response": {"error" if block.is_error else "output": block.content}}
+    return response if block.tool_use_id.startswith(MADE_ID) else {"id": block.tool_use_id, **response}
+
+
+def _user_part(block: object) -> Json | None:
+    match block:
+        case TextBlock(text) if text:
+            return {"text": text}
+        case MediaBlock(media_type, data, _) if _MEDIA.fullmatch(media_type):
+            return {"inlineData": {"mimeType": media_type, "data": data}}
+        case MediaBlock():
+            return {"text": left_out(block)}
+        case _:
+            return None
+
+
+def _model_parts(message: Message, *, signed: bool) -> list[Json]:
+    """The parts as the model wrote them, where it left an account of that; else text, then calls."""
+    calls = {block.call.id: block.call for block in message.blocks if isinstance(block, ToolUseBlock)}
+    text = message.text
+    parts: list[Json] = []
+    for item in _account(message):
+        match item:
+            case {"text": int(length)}:
+                part: Json = {"text": text[:length]}
+                text = text[length:]
+            case {"call_id": str(call_id)} if call_id in calls:
+                part = _call(calls.pop(call_id))
+            case {"part": dict(part)}:  # pyright: ignore[reportUnknownVariableType]
+                pass
+            case _:
+                continue
+        if signature := item.get("signature"):
+            part["thoughtSignature"] = signature
+        elif part == {"text": ""}:
+            continue  # an empty text is refused
+        parts.append(part)  # pyright: ignore[reportUnknownArgumentType]
+    if text:
+        parts.append({"text": text})
+    parts += [_call(call) for call in calls.values()]
+    if signed:
+        _sign_foreign(parts)
+    return parts
+
+
+def _account(message: Message) -> list[Json]:
+    ours = [block.payload for block in message.blocks if isinstance(block, OpaqueBlock) and block.wire == WIRE]
+    return [item for payload in ours for item in payload.get("parts", [])]
+
+
+def _call(call: ToolCall) -> Json:
+    function: Json = {"name": _name(call.name), "args": call.arguments or {}}
+    return {"functionCall": function if call.id.startswith(MADE_ID) else {"id": call.id, **function}}
+
+
+def _sign_foreign(parts: list[Json]) -> None:
+    """The first call of a step must have a signature; one that another model made has none."""
+    first = next((part for part in parts if "functionCall" in part), None)
+    if first is not None:
+        first.setdefault("thoughtSignature", FOREIGN_SIGNATURE)
+
+
+def _name(name: str) -> str:
+    """A name that the API takes back: the model may have called a tool by any text, and that stays in the history."""
+    tame = re.sub(r"[^\w.:-]", "_", name, flags=re.ASCII)[:128]
+    return tame if re.match(r"[A-Za-z_]", tame) else f"_{tame}"[:128]

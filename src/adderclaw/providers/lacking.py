@@ -1,0 +1,55 @@
+"""A provider of `model_config` whose environment is incomplete: it says so when asked, before any network I/O."""
+
+import os
+from collections.abc import Callable
+
+from adderclaw.credentials.sources import LM_STUDIO, OPENAI_NAME, OPENAI_URL
+from adderclaw.errors import ProviderError
+from adderclaw.providers import Parts
+from adderclaw.types import ChatRequest, ChatResponse, OnDelta, Provider, ProviderCapabilities
+
+LM_STUDIO_MODEL = "LM_STUDIO_MODEL"
+
+
+def complete(parts: Parts, maker: Callable[[Parts], Provider]) -> Provider:
+    """The provider; or, where its environment lacks something, one that fails in its place, which is recorded."""
+    if parts.name == OPENAI_NAME and not parts.entry.base_url and not _set(OPENAI_URL):
+        return Lacking(parts, OPENAI_URL, None)
+    if parts.name == LM_STUDIO and not parts.entry.model and not _set(LM_STUDIO_MODEL):
+        return Lacking(parts, LM_STUDIO_MODEL, maker(parts))
+    return maker(parts)
+
+
+def _set(variable: str) -> bool:
+    return bool(os.environ.get(variable, "").strip())
+
+
+class Lacking:
+    def __init__(self, parts: Parts, variable: str, inner: Provider | None) -> None:
+        self._parts, self._variable = parts, variable
+        self._inner = inner
+        """Answers whoever names a model."""
+
+    @property
+    def name(self) -> str:
+        return self._parts.name
+
+    def capabilities(self) -> ProviderCapabilities:
+        return self._inner.capabilities() if self._inner else ProviderCapabilities()
+
+    async def chat(self, request: ChatRequest, on_delta: OnDelta) -> ChatResponse:
+        if self._inner and request.model not in ("", self._parts.config.default_model):
+            return await self._inner.chat(request, on_delta)
+        raise ProviderError(
+            "missing_key",
+            f"provider {self.name!r}: needs the variable {self._variable}, which is not set; "
+            f"set it with `export {self._variable}=…` before you start adderclaw",
+            provider=self.name,
+        )
+
+    async def count(self, request: ChatRequest) -> int | None:
+        return await self._inner.count(request) if self._inner else None
+
+    async def close(self) -> None:
+        if self._inner:
+            await self._inner.close()

@@ -1,0 +1,241 @@
+"""OpenAI's Responses API, kept without state on its side: every request carries the whole conversation."""
+
+import json
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from adderclaw.errors import ProviderError, ProviderErrorKind
+from adderclaw.providers import Parts
+from adderclaw.providers.faults import advice
+from adderclaw.providers.openai_server import (
+    Ids,
+    Server,
+    compact,
+    data_url,
+    effort_of,
+    function_name,
+    left_out,
+    never_thinks,
+    place_of,
+    strict,
+    thinks,
+)
+from adderclaw.providers.reading import count_in, read, read_object
+from adderclaw.providers.responses_reply import TEXT, Answer
+from adderclaw.types import (
+    ChatRequest,
+    ChatResponse,
+    Json,
+    MediaBlock,
+    Message,
+    OnDelta,
+    OpaqueBlock,
+    ProviderCapabilities,
+    TextBlock,
+    ToolCall,
+    ToolResultBlock,
+    ToolSpec,
+    ToolUseBlock,
+)
+
+_NOT_THERE = (400, 404, 405, 501)
+"""How servers without the counting of tokens, or for models without it, answer."""
+
+
+def make(parts: Parts) -> "OpenAIResponses":
+    return OpenAIResponses(Server(parts, place_of(parts, "/responses")))
+
+
+def _advice(kind: ProviderErrorKind, status: int | None, _words: str) -> str:
+    if status == 404 or kind == "malformed":
+        return 'check base_url and model; for a server without the Responses API set kind = "openai-compatible"'
+    return advice(kind, status)
+
+
+class OpenAIResponses:
+    def __init__(self, server: Server) -> None:
+        self._server, self._entry = server, server.parts.entry
+        self.wire = server.wire
+        self.wire.advise = _advice
+        self._shape = f"openai-responses/{server.place.authority}"
+        """Names this server's form of the messages: another server could not decrypt the reasoning."""
+        self._head: tuple[_Wanted, bytes] | None = None
+        self._ids = Ids()
+        self._counts = True
+
+    @property
+    def name(self) -> str:
+        return self._server.parts.name
+
+    def capabilities(self) -> ProviderCapabilities:
+        return self._server.capabilities()
+
+    async def chat(self, request: ChatRequest, on_delta: OnDelta) -> ChatResponse:
+        wanted = self._wanted(request)
+        if self._head is None or self._head[0] != wanted:
+            self._head = (wanted, compact(self._settings(wanted)))
+        reply = await self._server.post(self._body(self._head[1], request, wanted.model))
+        answer = Answer(self.wire, on_delta)
+        await read(reply, answer, self.wire)
+        calls = answer.calls(*self._ids.of(request.messages))
+        return ChatResponse(
+            final_text=answer.text,
+            tool_calls=calls,
+            usage=answer.usage,
+            stop_reason=answer.stop_reason,
+            model=answer.model or wanted.model,
+            provider=self.name,
+            opaque=answer.opaque(self._shape),
+            raw_provider_payload={"finish_reason": answer.finish or None, "status": reply.status},
+        )
+
+    async def count(self, request: ChatRequest) -> int | None:
+        """The server's own count of the tokens that go in; None where it has none."""
+        if not self._counts:
+            return None
+        wanted = self._wanted(request)
+        body = self._body(compact(_counted(wanted)), request, wanted.model)
+        path, mark, query = self._server.place.target.partition("?")
+        try:
+            reply = await self._server.post(body, target=f"{path}/input_tokens{mark}{query}")
+        except ProviderError as error:
+            if error.status in _NOT_THERE and error.kind != "context_overflow":
+                self._counts = False
+                return None
+            raise
+        try:
+            counted = await read_object(reply, self.wire)
+        finally:
+            reply.close()
+        return count_in(counted.get("input_tokens")) or None
+
+    async def close(self) -> None:
+        await self.wire.close()
+
+    # ------------------------------------------------------------------ the request
+
+    def _body(self, head: bytes, request: ChatRequest, model: str) -> bytes:
+        # What a model takes decides on the form of images and reasoning, so that each model has its own.
+        items = request.messages.encoded(f"{self._shape} {model}", lambda message: self._encode(message, model))
+        return b"".join((head[:-1], b',"input":[', items, b"]}"))
+
+    def _wanted(self, request: ChatRequest) -> "_Wanted":
+        entry = self._entry
+        return _Wanted(
+            self._server.model_of(request),
+            request.system_prompt,
+            request.tools,
+            request.tool_choice,
+            request.response_schema,
+            request.thinking_tokens,
+            request.max_tokens if request.max_tokens is not None else entry.max_tokens,
+            request.temperature if request.temperature is not None else entry.temperature,
+        )
+
+    def _settings(self, wanted: "_Wanted") -> Json:
+        settings: Json = {"model": wanted.model, "stream": self._entry.stream, "store": False}
+        if thinks(wanted.model):
+            settings["include"] = ["reasoning.encrypted_content"]
+        settings |= _counted(wanted)
+        if wanted.max_tokens is not None:
+            settings["max_output_tokens"] = wanted.max_tokens
+        if wanted.temperature is not None:
+            settings["temperature"] = wanted.temperature
+        return settings
+
+    # ------------------------------------------------------------------ messages
+
+    def _encode(self, message: Message, model: str) -> list[bytes]:
+        items = self._assistant(message, model) if message.role == "assistant" else self._user(message, model)
+        return [compact(item) for item in items]
+
+    def _user(self, message: Message, model: str) -> Iterator[Json]:
+        """Results first: they must follow the calls that they answer."""
+        results = [_result(block) for block in message.blocks if isinstance(block, ToolResultBlock)]
+        yield from results
+        said = [block for block in message.blocks if isinstance(block, (TextBlock, MediaBlock))]
+        if any(isinstance(block, MediaBlock) for block in said):
+            yield {"role": "user", "content": [self._part(block, model) for block in said]}
+        elif said or not results:
+            texts = [block.text for block in said if isinstance(block, TextBlock)]
+            yield {"role": "user", "content": "\n".join(texts)}
+
+    def _part(self, block: TextBlock | MediaBlock, model: str) -> Json:
+        if isinstance(block, TextBlock):
+            return {"type": "input_text", "text": block.text}
+        if not self._server.takes(block, model):
+            return {"type": "input_text", "text": left_out(block)}
+        if block.media_type.startswith("image/"):
+            return {"type": "input_image", "image_url": data_url(block), "detail": "auto"}
+        return {"type": "input_file", "filename": block.name or "document.pdf", "file_data": data_url(block)}
+
+    def _assistant(self, message: Message, model: str) -> Iterator[Json]:
+        """Each piece of reasoning goes right before what it led to: the API refuses it anywhere else."""
+        opaque = [block for block in message.blocks if isinstance(block, OpaqueBlock)]
+        ours = [block.payload for block in opaque if block.wire == self._shape]
+        calls = [block.call for block in message.blocks if isinstance(block, ToolUseBlock)]
+        led_to = {call.id for call in calls} | ({TEXT} if message.text else set[str]())
+        thoughts: dict[str, list[Json]] = {}
+        for payload in ours:
+            if "item" in payload and payload.get("before") in led_to and not never_thinks(model):
+                thoughts.setdefault(payload["before"], []).append(payload["item"])
+        if message.text:
+            phase = next((payload["phase"] for payload in ours if "phase" in payload), None)
+            yield from thoughts.get(TEXT, ())
+            # the type may be left out by OpenAI's own rules, but not every server that speaks this wire knows that
+            said = {"type": "message", "role": "assistant", "content": message.text}
+            yield said | ({"phase": phase} if phase else {})
+        for call in calls:
+            yield from thoughts.get(call.id, ())
+            yield _call(call)
+
+
+class _Wanted(NamedTuple):
+    """All that decides on what stands before the input."""
+
+    model: str
+    instructions: str
+    tools: tuple[ToolSpec, ...]
+    tool_choice: str | None
+    schema: Json | None
+    thinking: int | None
+    max_tokens: int | None
+    temperature: float | None
+
+
+def _counted(wanted: _Wanted) -> Json:
+    """The settings that the model reads, and so the tokens that count."""
+    settings: Json = {"model": wanted.model, "instructions": wanted.instructions}
+    if wanted.tools:
+        settings["tools"] = [_tool(tool) for tool in wanted.tools]
+    if wanted.tool_choice:
+        settings["tool_choice"] = {"type": "function", "name": wanted.tool_choice}
+    if (schema := wanted.schema) is not None:
+        described = {"type": "json_schema", "name": "answer", "schema": schema, "strict": strict(schema)}
+        settings["text"] = {"format": described}
+    if wanted.thinking is not None and thinks(wanted.model):
+        # No summary is asked for: organisations that OpenAI has not verified are refused one.
+        settings["reasoning"] = {"effort": effort_of(wanted.thinking)}
+    return settings
+
+
+def _tool(tool: ToolSpec) -> Json:
+    return {
+        "type": "function",
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": tool.parameters,
+        "strict": False,
+    }
+
+
+def _result(block: ToolResultBlock) -> Json:
+    marked = block.is_error and not block.content.startswith("Error: ")
+    output = f"Error: {block.content}" if marked else block.content
+    return {"type": "function_call_output", "call_id": block.tool_use_id, "output": output}
+
+
+def _call(call: ToolCall) -> Json:
+    """Broken arguments go back as {}: the server would refuse every later request."""
+    arguments = json.dumps(call.arguments or {}, separators=(",", ":"), ensure_ascii=False)
+    return {"type": "function_call", "call_id": call.id, "name": function_name(call.name), "arguments": arguments}

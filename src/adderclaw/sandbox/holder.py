@@ -1,0 +1,350 @@
+"""One sandbox per session: a small program inside it, started with the first command, that starts all of them.
+
+Starting a namespace takes milliseconds; asking somebody who is in one already takes a fraction of one. What the
+program inside says is believed no more than what a command says: it is as confined, and could be one.
+"""
+
+import contextlib
+import errno
+import os
+import signal
+import socket
+import struct
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+from adderclaw.errors import AdderClawError
+from adderclaw.sandbox import limits, protected
+from adderclaw.sandbox.bubblewrap import Room, hidden, homes, options, toolchains
+from adderclaw.sandbox.process import KILL_WAIT, MARK, Order, memory_file
+from adderclaw.sandbox.programs import resolve
+
+if TYPE_CHECKING:
+    from adderclaw.sandbox.proxy import Proxy
+
+type Kind = Literal["bubblewrap", "landlock"]
+
+START_WAIT = 10.0
+PROXY_PORT = 3128
+RENEWED = "the sandbox was started again ({why}): its /tmp and home are empty"
+
+
+class Box:
+    """The sandbox of one session. Nothing runs before the first command."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        room: Room,
+        *,
+        proxy: "Proxy | None" = None,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        roots = tuple(dict.fromkeys(filter(os.path.isdir, map(os.path.realpath, room.roots))))
+        if "/" in roots:
+            raise AdderClawError("the workspace is /: a sandbox would protect nothing; choose a directory below it")
+        self.kind: Kind = kind
+        self.room = Room(roots, room.hidden, room.read_only, room.network)
+        self._proxy = proxy if kind == "bubblewrap" and not room.network else None
+        self._tell = tell
+        self._inside: _Inside | None = None
+        self._calls = 0
+        self._running = 0
+
+    def start(self, order: Order) -> "Held":
+        """Start a command inside; where nothing is inside yet, or no longer, that first."""
+        places = protected.places(() if self.room.read_only else self.room.roots)
+        self._calls += 1
+        mark = f"{os.getpid()}.{id(self):x}.{self._calls}"
+        try:
+            held = Held(self, self._ready(places), order, mark, places)
+        except (BrokenPipeError, ConnectionResetError):
+            self._inside.close() if self._inside is not None else None  # it ended in this very moment
+            held = Held(self, self._ready(places), order, mark, places)
+        self._running += 1
+        return held
+
+    def open(self) -> None:
+        """Start the program inside now."""
+        self._ready(protected.places(() if self.room.read_only else self.room.roots))
+
+    def close(self) -> None:
+        """End everything inside."""
+        if self._inside is not None:
+            self._inside.close()
+            self._inside = None
+
+    def ended(self, before: dict[str, str | None]) -> str:
+        """A command is over: take away what it put where nothing may be; the line that says so."""
+        self._running -= 1
+        from adderclaw.config import home
+
+        try:
+            taken = protected.take_away(before, os.path.join(home(), "removed"))
+        except OSError as error:
+            self._tell(f"what a command put in a protected place could not be taken away: {error}")
+            return f"\nadderclaw: protected, and could not be taken away: {error}\n"
+        if not taken:
+            return ""
+        names = ", ".join(taken)
+        self._tell(f"a command wrote to protected places, which were cleared: {names}")
+        return f"\nadderclaw: protected, taken away again: {names}\n"
+
+    def _ready(self, places: protected.Places) -> "_Inside":
+        inside = self._inside
+        if inside is not None and inside.is_alive():
+            if self._running or inside.places == places:
+                return inside
+            self._tell(RENEWED.format(why="a protected place has appeared or gone"))
+        elif inside is not None:
+            self._tell(RENEWED.format(why="the program inside had ended"))
+        self.close()
+        self._inside = _Inside(self.kind, self.room, places, self._proxy)
+        return self._inside
+
+
+class Held:
+    """One command inside."""
+
+    def __init__(self, box: Box, inside: "_Inside", order: Order, mark: str, places: protected.Places) -> None:
+        self.note = ""
+        self._box, self._inside = box, inside
+        self._before = protected.links(places.missing)
+        self._code = -int(signal.SIGKILL)
+        self._over = self._ending = False
+        self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        payload = memory_file(_payload(order, {**order.env, **inside.env}, mark))
+        try:
+            inside.send([payload, theirs.fileno(), *order.streams, *order.pass_fds])
+        except BaseException:
+            self._channel.close()
+            raise
+        finally:
+            theirs.close()
+            os.close(payload)
+        self.fd = self._channel.fileno()
+
+    def has_ended(self) -> bool:
+        message = self._heard(socket.MSG_DONTWAIT)
+        if message is None:
+            return False
+        word, *rest = message.split(b" ", 2)
+        numbers = [int(part) for part in rest if part.removeprefix(b"-").isdigit()]
+        if word == b"exit" and len(numbers) == 2:
+            self._code, self._over = numbers[0], bool(numbers[1])
+        elif word == b"error" and numbers:
+            self._over = True
+            raise OSError(numbers[0], os.strerror(numbers[0]), os.fsdecode(rest[-1]) if len(rest) > 1 else None)
+        else:
+            self._over = True  # the channel is closed: nothing of it runs any more, or nothing at all does
+        return True
+
+    def _heard(self, flags: int = 0) -> bytes | None:
+        try:
+            return self._channel.recv(4096, flags)
+        except BlockingIOError:
+            return None
+        except TimeoutError:
+            raise
+        except OSError:
+            return b""
+
+    def signal(self, number: int) -> None:
+        self._say(b"signal %d" % number)
+
+    def kill(self) -> None:
+        if not self._ending:
+            self._ending = True
+            self._say(b"end")
+
+    def _say(self, text: bytes) -> None:
+        with contextlib.suppress(OSError):
+            self._channel.send(text, socket.MSG_DONTWAIT)
+
+    def close(self) -> int:
+        if not self._over:
+            self.kill()
+            self._channel.settimeout(KILL_WAIT)
+            try:
+                while self._heard():
+                    pass
+            except TimeoutError:
+                self._inside.close()  # it does not answer: then everything in it ends
+        self._channel.close()
+        self.note = self._box.ended(self._before)
+        return self._code
+
+
+def _payload(order: Order, env: dict[str, str], mark: str) -> bytes:
+    program = order.argv[0]
+    if not os.path.isabs(program):
+        found = resolve(program)
+        if found is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
+        program = found
+    words = [" ".join(map(str, (len(order.argv), *order.pass_fds))), order.cwd, program, *order.argv[1:]]
+    words += [f"{name}={value}" for name, value in env.items()]
+    if any("\0" in word for word in words):
+        raise ValueError("embedded null byte")
+    return b"\0".join(map(os.fsencode, (*words, f"{MARK}={mark}")))
+
+
+class _Inside:
+    """The program inside and the socket to it."""
+
+    def __init__(self, kind: Kind, room: Room, places: protected.Places, proxy: "Proxy | None") -> None:
+        from subprocess import Popen
+
+        self.places = places
+        self.env: dict[str, str] = {"TMPDIR": "/tmp"}
+        self._folder = ""
+        self._proxy = proxy
+        self._group: limits.Group | None = None
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        complaints, text = memory_file(b""), memory_file(_text())
+        with contextlib.ExitStack() as stack:
+            stack.callback(os.close, complaints)
+            stack.callback(os.close, text)
+            stack.callback(theirs.close)
+            fds = [theirs.fileno()]
+            prepare = self._bubblewrap if kind == "bubblewrap" else self._landlock
+            argv = prepare(room, fds, stack)
+            self._process: Popen[bytes] = Popen(
+                argv,
+                stdin=text,
+                stdout=complaints,
+                stderr=complaints,
+                env={},
+                cwd="/",
+                pass_fds=fds,
+                start_new_session=True,
+            )
+            theirs.close()
+            self._pidfd = -1
+            self._greet(complaints)
+            stack.pop_all().close()
+
+    def _bubblewrap(self, room: Room, fds: list[int], stack: contextlib.ExitStack) -> list[str]:
+        from adderclaw.sandbox.seccomp import program
+
+        bwrap = resolve("bwrap", room.roots)
+        if bwrap is None:
+            raise AdderClawError("no `bwrap` on the PATH")
+        code = memory_file(program("namespace"))
+        stack.callback(os.close, code)
+        arguments = _given(fds[0], port=PROXY_PORT) if self._proxy is not None else _given(fds[0])
+        if self._proxy is not None:
+            self.env |= self._proxy.environment(PROXY_PORT)
+        fds.append(code)
+        return [bwrap, *options(room, self.places), "--seccomp", str(code), "--", *_interpreter(), *arguments]
+
+    def _landlock(self, room: Room, fds: list[int], stack: contextlib.ExitStack) -> list[str]:
+        import tempfile
+
+        from adderclaw.sandbox import landlock
+        from adderclaw.sandbox.seccomp import program
+
+        _sweep(tempfile.gettempdir())
+        self._folder = os.path.realpath(tempfile.mkdtemp(prefix=f"adderclaw-{os.getpid()}-"))
+        self.env = {"TMPDIR": self._folder, "HOME": self._folder}
+        away = (*homes(), *hidden(room), "/tmp", "/run", "/var/tmp", "/dev", "/etc/shadow", "/etc/gshadow")
+        shown = (*toolchains(room.roots), *(room.roots if room.read_only else ()))
+        readable = [*landlock.visible(tuple(map(os.path.realpath, away)), shown)]
+        writable = (self._folder, *(() if room.read_only else room.roots))
+        rules = landlock.ruleset(readable, writable, network=room.network)
+        stack.callback(os.close, rules)
+        code = memory_file(program("namespace" if room.network else "none"))
+        stack.callback(os.close, code)
+        fds += [rules, code]
+        return [*_interpreter(), *_given(fds[0], ruleset=rules, seccomp=code)]
+
+    def _greet(self, complaints: int) -> None:
+        """Wait until it is ready; learn its number, and take over the door that its proxy is reached by."""
+        self._control.settimeout(START_WAIT)
+        try:
+            message, ancillary, _, _ = self._control.recvmsg(64, 256, socket.MSG_CMSG_CLOEXEC)
+        except TimeoutError:
+            message, ancillary = b"", []
+        if message != b"ready":
+            self._process.kill()
+            self._process.wait()
+            self.close()
+            said = os.pread(complaints, 4096, 0).decode("utf-8", "replace").strip()
+            raise AdderClawError(f"the sandbox did not start: {said[-300:] or 'it says nothing'}")
+        for level, kind, data in ancillary:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
+                self._known(struct.unpack("=iii", data[:12])[0])
+            elif self._proxy is not None:
+                self._proxy.serve(socket.socket(fileno=struct.unpack("=i", data[:4])[0]))
+        self._control.settimeout(KILL_WAIT)
+
+    def _known(self, pid: int) -> None:
+        with contextlib.suppress(AttributeError, OSError):
+            self._pidfd = os.pidfd_open(pid)
+        if os.geteuid() == 0:
+            self._group = limits.Group(pid)
+
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def send(self, fds: list[int]) -> None:
+        """Hand over a command. Raises OSError where nobody takes it."""
+        socket.send_fds(self._control, [b"run"], fds)
+
+    def close(self) -> None:
+        """End it, and with it everything inside."""
+        from subprocess import TimeoutExpired
+
+        self._control.close()
+        if self._pidfd >= 0:
+            with contextlib.suppress(OSError):
+                self._finish()
+            os.close(self._pidfd)
+            self._pidfd = -1
+        try:
+            self._process.wait(KILL_WAIT)
+        except TimeoutExpired:
+            self._process.kill()
+        if self._proxy is not None:
+            self._proxy.close()
+        if self._group is not None:
+            self._group.close()
+        if self._folder:
+            import shutil
+
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _finish(self) -> None:
+        # In a namespace of its own, the rest dies with it. Elsewhere it must end the rest before it ends itself.
+        if self._folder == "":
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
+
+def _sweep(top: str) -> None:
+    """Remove the folders of programs that were killed before they could."""
+    import shutil
+
+    for entry in os.scandir(top):
+        owner = entry.name.removeprefix("adderclaw-").partition("-")[0]
+        if not entry.name.startswith("adderclaw-") or not owner.isdigit() or os.path.exists(f"/proc/{owner}"):
+            continue
+        if entry.is_dir(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_uid == os.geteuid():
+            shutil.rmtree(entry.path, ignore_errors=True)
+
+
+def _interpreter() -> tuple[str, ...]:
+    """It reads its program from its input, so that nothing of ours has to be visible inside."""
+    return (getattr(sys, "_base_executable", "") or sys.executable, "-I", "-S", "-")
+
+
+def _text() -> bytes:
+    with open(os.path.join(os.path.dirname(__file__), "inside.py"), "rb") as file:
+        return file.read()
+
+
+def _given(control: int, **numbers: int) -> list[str]:
+    own_users = os.geteuid() != 0 and "ruleset" not in numbers
+    given: dict[str, Any] = {"control": control, **limits.of_process(own_users=own_users), **numbers}
+    return [f"{name}={value}" for name, value in given.items()]

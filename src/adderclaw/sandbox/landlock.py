@@ -1,0 +1,90 @@
+"""Landlock: rules of the kernel for one process and what it starts, where no namespace can be had."""
+
+import ctypes
+import os
+import struct
+from collections.abc import Iterator, Sequence
+
+from adderclaw.sandbox.programs import inside
+
+CREATE, ADD = 444, 445
+EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 1 << 1, 1 << 2, 1 << 3
+TRUNCATE, IOCTL_DEVICE = 1 << 14, 1 << 15
+MAKE_DEVICES = 1 << 6 | 1 << 11
+READ = EXECUTE | READ_FILE | READ_DIR
+ALL_FILES = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}
+"""Version of Landlock → every right to files that it knows."""
+OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEVICE
+"""The rights that a plain file can have; the others are a directory's."""
+TCP = 0b11
+SCOPES = 0b11
+"""Abstract Unix sockets and signals stay within."""
+DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+
+
+def version() -> int:
+    """Which Landlock this kernel has; 0 if none."""
+    found = _call(CREATE, None, 0, 1)
+    return max(found, 0)
+
+
+def ruleset(readable: Sequence[str], writable: Sequence[str], *, network: bool) -> int:
+    """A descriptor of the rules: read there, read and write there, nothing else. Raises OSError."""
+    known = version()
+    if known < 1:
+        raise OSError(0, "this kernel has no Landlock")
+    everything = ALL_FILES[max(number for number in ALL_FILES if number <= known)]
+    wanted = struct.pack("=QQQ", everything, 0 if network else TCP, SCOPES)
+    size = 8 if known < 4 else 16 if known < 6 else 24
+    made = _call(CREATE, wanted[:size], size, 0)
+    if made < 0:
+        raise OSError(ctypes.get_errno(), "landlock_create_ruleset")
+    os.set_inheritable(made, False)
+    for path in readable:
+        _grant(made, path, READ)
+    for path in writable:
+        _grant(made, path, everything & ~(IOCTL_DEVICE | MAKE_DEVICES))
+    for name in DEVICES:
+        _grant(made, f"/dev/{name}", (READ_FILE | WRITE_FILE | TRUNCATE | IOCTL_DEVICE) & everything)
+    return made
+
+
+def _grant(made: int, path: str, rights: int) -> None:
+    """What cannot be opened needs no rule."""
+    try:
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        if not os.path.isdir(f"/proc/self/fd/{fd}"):
+            rights &= OF_FILES
+        if _call(ADD, made, 1, struct.pack("=Qi", rights, fd), 0) < 0:
+            raise OSError(ctypes.get_errno(), f"landlock_add_rule {path}")
+    finally:
+        os.close(fd)
+
+
+def _call(number: int, *arguments: int | bytes | None) -> int:
+    libc = ctypes.CDLL(None, use_errno=True)
+    given = [ctypes.c_long(part) if isinstance(part, int) else ctypes.c_char_p(part) for part in arguments]
+    return int(libc.syscall(ctypes.c_long(number), *given))
+
+
+def visible(hidden: Sequence[str], shown: Sequence[str], top: str = "/") -> Iterator[str]:
+    """The fewest paths that together hold everything but what is hidden; what is shown is held all the same.
+
+    A rule of Landlock only ever adds, so a directory with something hidden in it is given entry by entry.
+    """
+    if inside(top, hidden):
+        yield from (path for path in shown if inside(path, (top,)))
+        return
+    if not any(inside(path, (top,)) for path in hidden):
+        yield top
+        return
+    try:
+        entries = sorted(os.scandir(top), key=lambda entry: entry.name)
+    except OSError:
+        return
+    for entry in entries:
+        if not entry.is_symlink():
+            yield from visible(hidden, shown, entry.path)

@@ -1,0 +1,184 @@
+"""What lies in a workspace and yet no command may change: what runs code later, outside, or changes our own settings.
+
+The kernel keeps what is there. It cannot keep what is not: a mount needs something to lie on, and an empty `.git` or
+`.mcp.json` that we put there would itself change what other programs do. So what a command puts where nothing was is
+taken away when it ends, before its result is told, and kept under our own home.
+"""
+
+import os
+import re
+import time
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+NAMES = (
+    ".git/hooks",
+    ".git/config",
+    ".git/config.worktree",
+    ".adderclaw",
+    ".claude",
+    ".vscode",
+    ".idea",
+    ".devcontainer",
+    ".devcontainer.json",
+    ".mcp.json",
+    ".envrc",
+)
+PLAIN_CONFIG = (
+    r"core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks)"
+    r"|user\.(name|email)|remote\..+\.(url|fetch)|branch\..+\.(remote|merge)|init\.defaultbranch"
+)
+"""Settings of a new repository that run nothing."""
+
+
+class Places(NamedTuple):
+    """The protected places of a workspace as they are now."""
+
+    kept: tuple[str, ...]
+    """There: the kernel keeps them as they are."""
+    pinned: tuple[str, ...]
+    """Directories that may be changed inside, but not moved away to make room for others."""
+    missing: tuple[str, ...]
+    """Not there, or a link: looked at when a command ends."""
+
+
+def places(roots: Sequence[str]) -> Places:
+    kept: list[str] = []
+    pinned: list[str] = []
+    missing: list[str] = []
+    for root in roots:
+        git = os.path.join(root, ".git")
+        if _is_folder(git):
+            pinned.append(git)
+        elif os.path.isfile(git) and not os.path.islink(git):
+            kept.append(git)  # a work tree's: it says where the repository is
+            kept += (path for path in _repository(_pointed(git), roots) if os.path.lexists(path))
+        else:
+            missing.append(git)
+        for path in (*(os.path.join(root, name) for name in NAMES), *_modules(git)):
+            if os.path.lexists(path) and not os.path.islink(path):
+                kept.append(path)
+            elif _is_folder(os.path.dirname(path)):
+                missing.append(path)
+    return Places(tuple(kept), tuple(pinned), tuple(missing))
+
+
+def _is_folder(path: str) -> bool:
+    return os.path.isdir(path) and not os.path.islink(path)
+
+
+def _modules(git: str) -> Iterator[str]:
+    """Hooks and settings of the submodules that are there."""
+    try:
+        names = os.listdir(os.path.join(git, "modules"))
+    except OSError:
+        return
+    for name in names:
+        for part in ("hooks", "config"):
+            path = os.path.join(git, "modules", name, part)
+            if os.path.lexists(path):
+                yield path
+
+
+def _pointed(file: str) -> str:
+    """Where a `.git` file leads."""
+    try:
+        with open(file, encoding="utf-8", errors="surrogateescape") as stream:
+            found = re.match(r"gitdir: (.+)", stream.read(4096))
+    except OSError:
+        return ""
+    return os.path.realpath(os.path.join(os.path.dirname(file), found[1])) if found else ""
+
+
+def _repository(folder: str, roots: Sequence[str]) -> Iterator[str]:
+    """What is to be kept of a repository that lies in the workspace under another name; outside, nothing is written."""
+    if not folder or not any(folder.startswith(root.rstrip("/") + "/") for root in roots):
+        return
+    common = os.path.join(folder, "commondir")
+    tops = [folder]
+    try:
+        with open(common, encoding="utf-8", errors="surrogateescape") as stream:
+            tops.append(os.path.realpath(os.path.join(folder, stream.read(4096).strip())))
+    except OSError:
+        pass
+    yield from (os.path.join(top, name) for top in tops for name in ("hooks", "config", "config.worktree"))
+
+
+# ------------------------------------------------------------------ what has appeared
+
+
+def links(missing: Sequence[str]) -> dict[str, str | None]:
+    """What was where nothing may come to be: nothing, or a link."""
+    return {path: os.readlink(path) if os.path.islink(path) else None for path in missing}
+
+
+def take_away(before: dict[str, str | None], store: str) -> list[str]:
+    """Put away what has appeared since; the paths that it was taken from."""
+    taken: list[str] = []
+    for path, link in before.items():
+        if link is not None:
+            if not os.path.islink(path) or os.readlink(path) != link:
+                taken += _put_away(path, store)
+                os.symlink(link, path)
+        elif os.path.basename(path) == ".git":
+            taken += _new_repository(path, store)
+        elif os.path.lexists(path):
+            taken += _put_away(path, store)
+    return taken
+
+
+def _new_repository(git: str, store: str) -> list[str]:
+    """`git init` is harmless; hooks that would run, or settings that name programs, are not."""
+    if not os.path.lexists(git):
+        return []
+    if not _is_folder(git):
+        return _put_away(git, store)
+    taken: list[str] = []
+    hooks, config = os.path.join(git, "hooks"), os.path.join(git, "config")
+    if os.path.lexists(hooks) and not _is_folder(hooks):
+        taken += _put_away(hooks, store)
+    elif os.path.isdir(hooks):
+        for name in os.listdir(hooks):
+            if not name.endswith(".sample"):
+                taken += _put_away(os.path.join(hooks, name), store)
+    if os.path.lexists(config) and not _is_plain(config):
+        taken += _put_away(config, store)
+    if os.path.lexists(path := os.path.join(git, "config.worktree")):
+        taken += _put_away(path, store)
+    return taken
+
+
+def _is_plain(config: str) -> bool:
+    if os.path.islink(config) or not os.path.isfile(config):
+        return False
+    with open(config, encoding="utf-8", errors="replace") as stream:
+        text = stream.read(65537)
+    section = ""
+    for line in map(str.strip, text.splitlines()):
+        head = re.fullmatch(r"\[([a-zA-Z0-9.-]+)(?: \"([^\"\\]+)\")?\]", line)
+        if head:
+            section = head[1].lower() + (f".{head[2]}" if head[2] else "")
+        elif line:
+            name = line.partition("=")[0].strip().lower()
+            if not re.fullmatch(PLAIN_CONFIG, f"{section}.{name}") or line.endswith("\\"):
+                return False
+            if name == "url" and "::" in line:
+                return False
+    return len(text) <= 65536
+
+
+def _put_away(path: str, store: str) -> list[str]:
+    import shutil
+
+    if not os.path.lexists(path):
+        return []
+    target = os.path.join(store, f"{time.time_ns()}-{os.path.basename(path)}")
+    try:
+        os.makedirs(store, mode=0o700, exist_ok=True)
+        os.rename(path, target)
+    except OSError:
+        try:
+            shutil.move(path, target)
+        except (OSError, shutil.Error):
+            shutil.rmtree(path) if _is_folder(path) else os.unlink(path)
+    return [path]

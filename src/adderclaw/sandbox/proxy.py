@@ -1,0 +1,217 @@
+"""The one way out of a sandbox: a proxy in our own process that lets through the hosts that the operator listed.
+
+It listens on a socket that was made inside the sandbox's network and handed out, so that nothing has to forward.
+It speaks HTTP (CONNECT and plain requests) and SOCKS 5, looks a name up once, and connects to what was checked.
+"""
+
+import asyncio
+import contextlib
+import re
+import socket
+from collections.abc import Awaitable, Callable
+
+type Judge = Callable[[str, int, list[str] | None], str | None]
+"""Why a host and port may not be reached, or None: asked by name first, then with its addresses."""
+type Looker = Callable[[str, int], Awaitable[list[str]]]
+type Pipe = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+HEAD_BYTES = 65536
+CONNECT_WAIT = 20.0
+CONNECTIONS = 256
+NEVER_FORWARDED = frozenset({b"proxy-connection", b"proxy-authorization", b"connection", b"keep-alive"})
+
+
+class Refused(Exception):
+    """It may not be reached; the text is the reason."""
+
+
+async def look_up(host: str, port: int) -> list[str]:
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+class Proxy:
+    def __init__(self, judge: Judge, *, tell: Callable[[str], None], look_up: Looker = look_up) -> None:
+        self._judge, self._tell, self._look_up = judge, tell, look_up
+        self._server: asyncio.Server | None = None
+        self._listener: socket.socket | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._told: set[str] = set()
+
+    @staticmethod
+    def environment(port: int) -> dict[str, str]:
+        """What tells programs inside where it is; of both spellings, some know only one."""
+        http, socks = f"http://127.0.0.1:{port}", f"socks5h://127.0.0.1:{port}"
+        upper = {"HTTP_PROXY": http, "HTTPS_PROXY": http, "ALL_PROXY": socks, "NO_PROXY": "localhost,127.0.0.1,::1"}
+        return upper | {name.lower(): value for name, value in upper.items()}
+
+    def serve(self, listener: socket.socket) -> None:
+        """Take over a listening socket, in the loop that runs now."""
+        self.close()
+        listener.setblocking(False)
+        self._listener = listener
+        asyncio.get_running_loop().add_reader(listener.fileno(), self._accept, listener)
+
+    def close(self) -> None:
+        for task in self._tasks:
+            with contextlib.suppress(RuntimeError):  # its loop is over already
+                task.cancel()
+        self._tasks.clear()
+        if self._listener is not None:
+            with contextlib.suppress(RuntimeError):
+                asyncio.get_running_loop().remove_reader(self._listener.fileno())
+            self._listener.close()
+            self._listener = None
+
+    def _accept(self, listener: socket.socket) -> None:
+        try:
+            client, _ = listener.accept()
+        except OSError:
+            return
+        if len(self._tasks) >= CONNECTIONS:
+            client.close()
+            return
+        task = asyncio.ensure_future(self._serve(client))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, client: socket.socket) -> None:
+        reader, writer = await asyncio.open_connection(sock=client, limit=HEAD_BYTES)
+        try:
+            async with asyncio.timeout(CONNECT_WAIT):
+                first = await reader.readexactly(1)
+                opened = await (_Socks if first == b"\x05" else _Http)(self, reader, writer).opened(first)
+            if opened is not None:
+                await _both_ways((reader, writer), opened)
+        except (OSError, EOFError, TimeoutError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass
+        finally:
+            writer.close()
+
+    async def connect(self, host: str, port: int) -> Pipe:
+        """A connection to a host that may be reached, at an address that was checked."""
+        host = host.lower().rstrip(".")
+        self._check(host, port, None)
+        addresses = await self._look_up(host, port)
+        self._check(host, port, addresses)
+        failure: OSError = OSError(f"{host} has no address")
+        for address in addresses[:4]:
+            try:
+                return await asyncio.open_connection(address, port, limit=HEAD_BYTES)
+            except OSError as error:
+                failure = error
+        raise failure
+
+    def _check(self, host: str, port: int, addresses: list[str] | None) -> None:
+        why = self._judge(host, port, addresses)
+        if why is None:
+            return
+        place = f"{host}:{port}"
+        if place not in self._told and len(self._told) < 1000:  # once each, however often it is tried
+            self._told.add(place)
+            self._tell(f"a command in the sandbox was kept from {place}: {why}")
+        raise Refused(why)
+
+
+async def _both_ways(one: Pipe, other: Pipe) -> None:
+    try:
+        await asyncio.gather(_copy(one[0], other[1]), _copy(other[0], one[1]))
+    finally:
+        other[1].close()
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(65536):
+        writer.write(data)
+        await writer.drain()
+    with contextlib.suppress(OSError):
+        writer.write_eof()
+
+
+class _Http:
+    """CONNECT, and a plain request whose URL is absolute. One request per connection, so that each is looked at."""
+
+    def __init__(self, proxy: Proxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._proxy, self._reader, self._writer = proxy, reader, writer
+
+    async def opened(self, first: bytes) -> Pipe | None:
+        head = first + await self._reader.readuntil(b"\r\n\r\n")
+        line, *headers = head[:-4].split(b"\r\n")
+        found = re.fullmatch(rb"([A-Z]+) (\S+) HTTP/1\.[01]", line)
+        if found is None:
+            return await self._answer(400, "this is a proxy for HTTP and SOCKS 5")
+        method, target = found[1], found[2].decode("ascii", "replace")
+        try:
+            if method == b"CONNECT":
+                host, port = _authority(target, None)
+                pipe = await self._proxy.connect(host, port)
+                self._writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                return pipe
+            return await self._plain(method, target, headers)
+        except Refused as error:
+            return await self._answer(403, f"adderclaw: {error}")
+        except OSError as error:
+            return await self._answer(502, f"adderclaw: {error}")
+
+    async def _plain(self, method: bytes, target: str, headers: list[bytes]) -> Pipe | None:
+        found = re.fullmatch(r"http://([^/?#@\\]+)([/?].*)?", target)
+        if found is None:
+            return await self._answer(400, "the URL of a plain request must be absolute and begin with http://")
+        host, port = _authority(found[1], 80)
+        pipe = await self._proxy.connect(host, port)
+        kept = [line for line in headers if line.partition(b":")[0].strip().lower() not in NEVER_FORWARDED | {b"host"}]
+        path = found[2] or "/"
+        path = path if path.startswith("/") else f"/{path}"
+        lines = [method + b" " + path.encode("ascii") + b" HTTP/1.1", b"Host: " + found[1].encode("ascii"), *kept]
+        pipe[1].write(b"\r\n".join([*lines, b"Connection: close", b"", b""]))
+        return pipe
+
+    async def _answer(self, status: int, text: str) -> None:
+        body = f"{text}\n".encode()
+        self._writer.write(b"HTTP/1.1 %d No\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % (status, len(body)))
+        self._writer.write(body)
+        await self._writer.drain()
+
+
+def _authority(text: str, port: int | None) -> tuple[str, int]:
+    found = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]@/]+)(?::(\d{1,5}))?", text)
+    if found is None or (found[2] is None and port is None):
+        raise Refused(f"{text[:200]!r} is not a host and a port")
+    return found[1].strip("[]"), int(found[2]) if found[2] else int(port or 0)
+
+
+class _Socks:
+    """Version 5, CONNECT only, without a password: nobody else can reach it."""
+
+    def __init__(self, proxy: Proxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._proxy, self._reader, self._writer = proxy, reader, writer
+
+    async def opened(self, first: bytes) -> Pipe | None:  # noqa: ARG002 - the version, which is known
+        await self._reader.readexactly((await self._reader.readexactly(1))[0])
+        self._writer.write(b"\x05\x00")
+        _, command, _, kind = await self._reader.readexactly(4)
+        host = await self._host(kind)
+        port = int.from_bytes(await self._reader.readexactly(2))
+        if command != 1 or not host:
+            return await self._answer(7)
+        try:
+            pipe = await self._proxy.connect(host, port)
+        except Refused:
+            return await self._answer(2)
+        except OSError:
+            return await self._answer(4)
+        await self._answer(0)
+        return pipe
+
+    async def _host(self, kind: int) -> str:
+        if kind == 3:
+            return (await self._reader.readexactly((await self._reader.readexactly(1))[0])).decode("ascii")
+        if kind in (1, 4):
+            family = socket.AF_INET if kind == 1 else socket.AF_INET6
+            return socket.inet_ntop(family, await self._reader.readexactly(4 if kind == 1 else 16))
+        return ""
+
+    async def _answer(self, code: int) -> None:
+        self._writer.write(bytes((5, code, 0, 1, 0, 0, 0, 0, 0, 0)))
+        await self._writer.drain()

@@ -1,0 +1,212 @@
+"""Approvals through the installed program: here, from another process, too late, and "always"."""
+
+import json
+import os
+import subprocess
+import time
+from typing import Any
+
+import pytest
+
+from tests.acceptance.world import World, call, text
+
+type Process = "subprocess.Popen[bytes]"
+
+
+def asking(world: World, *more: str) -> tuple[Process, str]:
+    """The agent with its question on the screen, and the question's id."""
+    process = world.cli.start("agent", "-m", "go", *more)
+    assert process.stderr is not None
+    seen = b""
+    while b"Approve?" not in seen:
+        part = os.read(process.stderr.fileno(), 4096)
+        assert part, seen
+        seen += part
+    (waiting,) = listed(world)
+    return process, waiting["id"]
+
+
+def listed(world: World, *more: str) -> list[dict[str, Any]]:
+    done = world.cli("approvals", "list", "--output-format", "json", *more)
+    assert done.code == 0, done.err
+    return json.loads(done.out)
+
+
+def write(name: str = "a.txt") -> dict[str, Any]:
+    return call("file_write", path=name, content="x")
+
+
+def ended(process: Process, stdin: bytes | None = None) -> int:
+    process.communicate(stdin, timeout=30)
+    return process.returncode
+
+
+# ------------------------------------------------------------------ another process
+
+
+@pytest.mark.parametrize(("word", "status"), [("no", "denied"), ("yes", "allowed")])
+def test_another_process_answers(world: World, word: str, status: str) -> None:
+    world.script(write(), text("done"))
+    process, id = asking(world)
+    done = world.cli("approvals", "answer", id, word, "--comment", "from the other window")
+    assert done.code == 0, done.err
+    assert process.wait(30) == (0 if word == "yes" else 3)  # its own stdin is still open
+    process.communicate()
+    (receipt,) = world.receipts()
+    assert receipt["status"] == status
+    assert receipt["decision"]["by"] == "operator (approvals answer)"
+    assert receipt["decision"]["comment"] == "from the other window"
+    assert (world.workspace / "a.txt").exists() == (word == "yes")
+    assert listed(world) == []
+    ((shown, plan),) = world.rows("SELECT shown, plan_hash FROM approvals")
+    assert json.loads(shown) == {"content": "x", "path": "a.txt"}
+    assert len(plan) == 64
+
+
+def test_the_second_answer_is_told_that_it_does_not_count(world: World) -> None:
+    world.script(write(), text("done"))
+    process, id = asking(world)
+    assert world.cli("approvals", "answer", id, "no").code == 0
+    late = world.cli("approvals", "answer", id, "yes")
+    assert late.code == 1
+    assert "answered no" in late.err
+    ended(process)
+    assert not (world.workspace / "a.txt").exists()
+
+
+def test_two_processes_and_the_terminal_at_once(world: World) -> None:
+    """Whoever is first decides, and all of them agree on who that was."""
+    world.script(write(), text("done"))
+    process, id = asking(world)
+    others = [world.cli.start("approvals", "answer", id, word) for word in ("no", "yes", "no", "yes")]
+    assert process.stdin is not None
+    process.stdin.write(b"y\n")
+    process.stdin.flush()
+    codes = [ended(other) for other in others]
+    ended(process)
+    ((answer, by),) = world.rows("SELECT answer, answered_by FROM approvals")
+    assert codes.count(0) == (0 if by == "operator" else 1)
+    assert (world.workspace / "a.txt").exists() == (answer == "yes")
+    assert world.receipts()[0]["status"] == ("allowed" if answer == "yes" else "denied")
+
+
+def test_what_was_approved_is_what_runs(world: World) -> None:
+    """The file that is asked about becomes a link while the question waits: the answer is not for that."""
+    (world.workspace / "a.txt").write_text("old")
+    (world.workspace / "b.txt").write_text("other")
+    world.script(write(), text("done"))
+    process, id = asking(world)
+    (world.workspace / "a.txt").unlink()
+    (world.workspace / "a.txt").symlink_to("b.txt")
+    assert world.cli("approvals", "answer", id, "yes").code == 0
+    ended(process)
+    assert world.receipts()[0]["status"] == "denied"
+    assert (world.workspace / "b.txt").read_text() == "other"
+
+
+def test_nobody_waits_for_a_dead_process(world: World) -> None:
+    world.script(write(), text("done"))
+    process, id = asking(world)
+    process.kill()
+    ended(process)
+    assert listed(world)[0]["state"] == "abandoned"
+    done = world.cli("approvals", "answer", id, "yes")
+    assert done.code == 1
+    assert "has ended" in done.err
+
+
+@pytest.mark.parametrize("arguments", [("nothing", "yes"), ("nothing", "maybe"), ("nothing",)])
+def test_answers_that_make_no_sense(world: World, arguments: tuple[str, ...]) -> None:
+    done = world.cli("approvals", "answer", *arguments)
+    assert done.code == 2
+    assert "Traceback" not in done.err
+    assert listed(world) == []
+
+
+# ------------------------------------------------------------------ expiry and the stop
+
+
+def test_expiry_denies(world: World) -> None:
+    world.configure(security="approval_timeout_seconds = 0.5")
+    world.script(write(), text("done"))
+    process, id = asking(world)
+    assert process.wait(30) == 3
+    process.communicate()
+    assert world.receipts()[0]["decision"]["by"] == "timeout"
+    assert not (world.workspace / "a.txt").exists()
+    late = world.cli("approvals", "answer", id, "yes")
+    assert late.code == 1
+    assert "timeout answered no" in late.err
+
+
+def test_the_stop_ends_a_question(world: World) -> None:
+    world.script(write(), text("done"))
+    process, _ = asking(world)
+    began = time.monotonic()
+    world.cli("estop")
+    process.wait(30)
+    process.communicate()
+    assert time.monotonic() - began < 10
+    assert world.receipts()[0]["status"] == "denied"
+    assert not (world.workspace / "a.txt").exists()
+
+
+def test_the_question_cannot_steer_a_terminal(world: World) -> None:
+    world.script(call("file_write", path="a.txt", content="\x1b]0;x\x07 \u202e"), text("done"))
+    process, id = asking(world)
+    shown = world.cli("approvals", "list").out
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+    world.cli("approvals", "answer", id, "no")
+    ended(process)
+
+
+# ------------------------------------------------------------------ always
+
+
+def test_always_in_this_session(world: World) -> None:
+    world.script(write(), write(), write("b.txt"), text("one"))
+    done = world.agent("go", stdin="a\nn\n")
+    assert f"always: Write(/{world.workspace}/a.txt)" in done.err
+    assert done.err.count("Approve?") == 2, "the same file is not asked about again, another one is"
+    assert [receipt["status"] for receipt in world.receipts()] == ["allowed", "allowed", "denied"]
+    assert world.receipts()[0]["decision"]["granted"] == [f"Write(/{world.workspace}/a.txt)"]
+    world.script(write(), text("two"))
+    assert "Approve?" in world.agent("again", stdin="n\n").err, "the next session asks anew"
+
+
+def test_always_from_now_on(world: World) -> None:
+    config = world.cli.data / "config.toml"
+    config.write_text("# mine\n" + config.read_text())
+    world.script(call("Bash", command="mkdir -p out"), text("one"))
+    assert "always: Bash(mkdir -p out)" in world.agent("go", stdin="A\n").err
+    assert "Approve?" not in world.agent("again").err
+    assert config.read_text().startswith("# mine\n")
+    shown = json.loads(world.cli("config", "show", "--output-format", "json").out)
+    assert shown["config"]["permissions"]["allow"] == ["Bash(mkdir -p out)"]
+    assert world.receipts()[0]["decision"]["granted_in"] == str(config)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        call("file_write", path="a.txt", content="x" * 7000),
+        call("memory_write", key="k", value="v"),
+        call("Bash", command="mkdir 'a*'"),
+    ],
+    ids=["cut", "no exact rule", "a star"],
+)
+def test_always_is_not_offered(world: World, asked: dict[str, Any]) -> None:
+    world.script(asked, text("one"))
+    done = world.agent("go", stdin="a\n")
+    assert "always: " not in done.err
+    assert world.receipts()[0]["status"] == "denied", "what is not offered is no yes"
+
+
+def test_always_is_never_offered_for_raw_bash(world: World) -> None:
+    world.configure(security='raw_bash = "ask"')
+    world.script(call("Bash", command="while false; do sleep 1; done"), text("one"))
+    done = world.agent("go", stdin="A\n")
+    assert "Approve?" in done.err
+    assert "always: " not in done.err
+    assert world.receipts()[0]["status"] == "denied"

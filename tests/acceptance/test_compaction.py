@@ -1,0 +1,112 @@
+"""Compaction: the window never overflows, what is pinned survives word for word, nothing leaves the store."""
+
+import json
+from typing import Any
+
+from tests.acceptance.world import World
+from tests.scripted import ScriptedModel
+
+CONSTRAINT = "Never touch the file vault.txt, whatever happens."
+
+
+def configured(world: World, url: str, window: int) -> None:
+    world.configure(
+        autonomy="full",
+        rounds=100,
+        more=f"""
+[providers.models.small]
+kind = "openai-compatible"
+base_url = "{url}"
+model = "small"
+context_tokens = {window}
+""",
+    )
+
+
+def asked_to_summarise(request: dict[str, Any]) -> bool:
+    return "tools" not in request and "<record>" in json.dumps(request["messages"][-1])
+
+
+def bodies(model: ScriptedModel) -> list[dict[str, Any]]:
+    return [request.json for request in model.requests]
+
+
+def test_a_long_run_is_compacted_and_keeps_what_the_user_said(world: World) -> None:
+    (world.workspace / "big.txt").write_text("\n".join(f"line {n} " + "x" * 60 for n in range(120)))
+    steps: list[Any] = [
+        {"tool_calls": [{"name": "Read", "arguments": {"file_path": "big.txt", "offset": number + 1}}]}
+        for number in range(12)
+    ]
+    # summaries are answered out of turn: the model server plays one whenever it is asked for one
+    with ScriptedModel([*steps, {"text": "done"}], aside={"<record>": {"text": "SUMMARY OF EVERYTHING"}}) as model:
+        configured(world, model.base_url, window=12_000)
+        done = world.agent(CONSTRAINT, "--provider", "small")
+        assert done.code == 0, done.err
+        assert done.out == "done\n"
+    sent = bodies(model)
+    summaries = [request for request in sent if asked_to_summarise(request)]
+    assert summaries, "a window of 12,000 tokens cannot hold twelve such results"
+    last = json.dumps(sent[-1])
+    assert CONSTRAINT in last
+    assert "SUMMARY OF EVERYTHING" in last
+    assert all(len(json.dumps(request)) < 12_000 * 4 for request in sent)
+    assert "context_compacted" in done.err
+    assert len(world.entries("tool_result")) == 12, "nothing is deleted from the store"
+    boundaries = [entry for entry in world.entries("system") if entry["subtype"] == "compact_boundary"]
+    assert len(boundaries) == len(summaries)
+    assert world.cli("receipt", "verify").code == 0
+
+
+def test_a_compacted_conversation_goes_on_in_another_process(world: World) -> None:
+    (world.workspace / "big.txt").write_text("y" * 9_000)
+    steps: list[Any] = [{"tool_calls": [{"name": "Read", "arguments": {"file_path": "big.txt"}}]} for _ in range(6)]
+    answers = [*steps, {"text": "one"}, {"text": "two"}]
+    with ScriptedModel(answers, aside={"<record>": {"text": "SUMMARY"}}) as model:
+        configured(world, model.base_url, window=7_000)
+        assert world.agent(CONSTRAINT, "--provider", "small").code == 0
+        before = bodies(model)[-1]["messages"]
+        done = world.agent("and now?", "--continue", "--provider", "small")
+        assert done.out == "two\n"
+        after = bodies(model)[-1]["messages"]
+    assert after[: len(before)] == before, "a resumed history is the compacted one, byte for byte"
+    assert CONSTRAINT in json.dumps(after)
+
+
+def test_an_overflow_is_compacted_not_retried(world: World) -> None:
+    overflow = {"error": {"status": 400, "body": {"error": {"code": "context_length_exceeded", "message": "too long"}}}}
+    steps: list[Any] = [
+        {"tool_calls": [{"name": "Time", "arguments": {}}]},
+        {"tool_calls": [{"name": "LS", "arguments": {"path": "."}}]},
+        overflow,
+        {"text": "done"},
+    ]
+    with ScriptedModel(steps, aside={"<record>": {"text": "SUMMARY"}}) as model:
+        configured(world, model.base_url, window=100_000)
+        done = world.agent("go", "--provider", "small")
+        assert done.code == 0, done.err
+        assert done.out == "done\n"
+    assert "llm_retry_scheduled" not in done.err
+
+
+def test_a_model_that_cannot_summarise_still_lets_the_work_go_on(world: World) -> None:
+    (world.workspace / "big.txt").write_text("z" * 9_000)
+    steps: list[Any] = [{"tool_calls": [{"name": "Read", "arguments": {"file_path": "big.txt"}}]} for _ in range(4)]
+    refusal = {"error": {"status": 401, "body": {"error": {"message": "no"}}}}
+    with ScriptedModel([*steps, {"text": "done"}], aside={"<record>": refusal}) as model:
+        configured(world, model.base_url, window=4_000)
+        done = world.agent("go", "--provider", "small")
+    assert done.code == 0, done.err
+    listed = [entry for entry in world.entries("system") if "could not be asked" in entry.get("how", "")]
+    assert listed
+
+
+def test_compact_by_hand_in_the_repl(world: World) -> None:
+    answers = [{"text": "first"}, {"text": "second"}, {"text": "third"}]
+    with ScriptedModel(answers, aside={"<record>": {"text": "A SUMMARY"}}) as model:
+        configured(world, model.base_url, window=100_000)
+        lines = ["hello " * 50, "how are you", "/compact the greetings", "still there?", "/exit"]
+        done = world.cli("agent", "--provider", "small", stdin="\n".join(lines) + "\n")
+    assert "compacted:" in done.out, done.err
+    assert "third" in done.out
+    assert any("the greetings" in json.dumps(request) for request in bodies(model) if asked_to_summarise(request))
+    assert "A SUMMARY" in json.dumps(bodies(model)[-1])

@@ -1,0 +1,222 @@
+"""A bill that cannot run away: cost is known before it is spent, said in the result, and kept."""
+
+import json
+import os
+import pty
+import subprocess
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from adderclaw.channels.cli.agent import Shown
+from adderclaw.credentials.redaction import Secrets
+from adderclaw.types import Delta
+from tests.acceptance.world import World, call, text
+from tests.program import PROGRAM, Done
+from tests.scripted import ScriptedModel
+
+PRICE = '[models."priced*"]\ninput_per_mtok = 10.0\noutput_per_mtok = 100.0\ncache_read_per_mtok = 1.0\n'
+USAGE = {"prompt_tokens": 10_000, "completion_tokens": 1_000}
+"""A dollar in ten: $0.10 of input and $0.10 of output at these prices."""
+
+
+def here(model: ScriptedModel, name: str = "priced-1") -> str:
+    return f'[providers.models.here]\nkind = "openai-compatible"\nbase_url = "{model.base_url}"\nmodel = "{name}"\n'
+
+
+def result(done: Done) -> dict[str, Any]:
+    return json.loads(done.out.splitlines()[-1])
+
+
+def agent(world: World, *more: str, env: Mapping[str, str] | None = None) -> Done:
+    return world.cli("agent", "-m", "go", "--output-format", "json", *more, env=env)
+
+
+def step(**more: Any) -> dict[str, Any]:
+    return {**call("Time"), "usage": USAGE, **more}
+
+
+# ------------------------------------------------------------------ refusals
+
+
+def test_the_call_that_would_pass_the_limit_is_not_made(world: World) -> None:
+    with ScriptedModel([step()] * 3) as model:
+        world.configure(more=here(model) + PRICE + "[limits]\ncost_usd = 0.65\n")
+        done = agent(world, "--provider", "here")
+    said = result(done)
+    assert (done.code, said["outcome"]) == (4, "limit")
+    assert "limits.cost_usd" in said["reason"]
+    assert "$0.6000 spent" in said["reason"]
+    assert said["cost"] == 0.6
+    assert len(model.requests) == 3
+    assert world.rows("SELECT cost, outcome FROM runs") == [(0.6, "limit")]
+
+
+@pytest.mark.parametrize("name", ["priced-1", "mystery"])
+def test_zero_dollars_means_not_one_request(world: World, name: str) -> None:
+    with ScriptedModel([]) as model:
+        world.configure(more=here(model, name) + PRICE + "[limits]\ncost_usd = 0\n")
+        done = agent(world, "--provider", "here")
+    assert done.code == 4
+    assert "limits.cost_usd" in result(done)["reason"]
+    assert model.requests == []
+
+
+def test_tries_that_broke_off_count(world: World) -> None:
+    """Each was read and perhaps answered in part: whoever bills them is not told apart from whoever does not."""
+    with ScriptedModel([{"text": "x" * 9_000, "cut": 500}] * 2) as model:
+        world.configure(more=here(model) + PRICE + "[limits]\ncost_usd = 0.3\n")
+        done = agent(world, "--provider", "here")
+    assert done.code == 4
+    assert "limits.cost_usd" in result(done)["reason"]
+    assert result(done)["cost"] == 0.0
+
+
+def test_an_untrusted_project_can_neither_lower_prices_nor_raise_limits(world: World) -> None:
+    project = world.workspace
+    (project / "agent.toml").write_text(
+        '[models."priced*"]\ninput_per_mtok = 0.0\noutput_per_mtok = 0.0\n[limits]\ncost_usd = 900.0\n'
+    )
+    world.configure(more=PRICE + "[limits]\ncost_usd = 1.0\n")
+    shown = world.cli("config", "show", cwd=project)
+    assert "limits.cost_usd = 1.0" in shown.out
+    assert 'models."priced*".input_per_mtok = 10.0' in shown.out
+
+
+# ------------------------------------------------------------------ what it cost
+
+
+def test_the_cost_is_in_the_result_the_rows_and_the_events(world: World) -> None:
+    usage = {**USAGE, "prompt_tokens_details": {"cached_tokens": 4_000}}
+    with ScriptedModel([step(), {"text": "done", "usage": usage}]) as model:
+        world.configure(more=here(model) + PRICE)
+        done = agent(world, "--provider", "here")
+    price = 0.2 + (6_000 * 10 + 4_000 * 1 + 1_000 * 100) / 1e6
+    assert result(done)["cost"] == pytest.approx(price)
+    rows = world.rows("SELECT cost, run_id FROM model_calls ORDER BY id")
+    assert [round(row[0], 6) for row in rows] == [0.2, 0.164]
+    assert {row[1] for row in rows} == {result(done)["run_id"]}
+    assert world.rows("SELECT cost FROM runs") == [(pytest.approx(price),)]
+    events = world.rows("SELECT detail FROM events WHERE event_type = 'run_finished'")
+    assert json.loads(events[0][0])["cost"] == pytest.approx(price)
+
+
+def test_a_model_without_a_price_is_said_once_and_its_tokens_count(world: World) -> None:
+    with ScriptedModel([step(), step(), {"text": "done", "usage": USAGE}]) as model:
+        world.configure(more=here(model, "mystery"))
+        done = agent(world, "--provider", "here")
+    assert done.err.count("the price of the model 'mystery' is not known") == 1
+    assert '[models."mystery"]' in done.err
+    assert result(done)["cost"] is None
+    assert result(done)["usage"]["input_tokens"] == 30_000
+    assert world.rows("SELECT cost FROM model_calls") == [(None,)] * 3
+
+
+def test_the_scripted_model_is_free_and_nothing_is_said(world: World) -> None:
+    world.configure(more="[limits]\ncost_usd = 0\n")
+    world.script(call("Time"), {**text("done"), "usage": {"input_tokens": 50, "output_tokens": 5}})
+    done = agent(world)
+    assert (done.code, result(done)["cost"]) == (0, 0.0)
+    assert "price" not in done.err
+
+
+def test_the_one_that_answered_is_billed(world: World) -> None:
+    """C-63: reliable = [bad, good], bad times out: the fallback is logged, and good's price counts."""
+    with ScriptedModel([{"hang": 30}]) as bad, ScriptedModel([{"text": "from good", "usage": USAGE}]) as good:
+        entries = here(good).replace(".here]", ".good]") + here(bad, "free").replace(".here]", ".bad]")
+        entries = entries.replace('model = "free"', 'model = "free"\ntimeout_seconds = 0.3')
+        both = '[providers.models.both]\nkind = "reliable"\nproviders = ["bad", "good"]\n'
+        free = "[models.free]\ninput_per_mtok = 0.0\noutput_per_mtok = 0.0\n"
+        world.configure(more=entries + both + PRICE + free)
+        done = agent(world, "--provider", "both")
+    assert result(done)["answer"] == "from good"
+    assert "provider_fallback bad good timeout" in done.err
+    assert result(done)["cost"] == 0.2
+    assert world.rows("SELECT provider, model FROM model_calls") == [("good", "priced-1")]
+
+
+def test_a_resumed_conversation_has_a_budget_of_its_own(world: World) -> None:
+    with ScriptedModel([{"text": "one", "usage": USAGE}, {"text": "two", "usage": USAGE}]) as model:
+        world.configure(more=here(model) + PRICE + "[limits]\ncost_usd = 0.39\n")
+        first = agent(world, "--provider", "here")
+        second = agent(world, "--provider", "here", "--continue")
+    assert (result(first)["cost"], result(second)["cost"]) == (0.2, 0.2)
+
+
+# ------------------------------------------------------------------ choosing the model
+
+
+@pytest.mark.parametrize(
+    ("flags", "entry", "model"),
+    [
+        ((), "here", "m-1"),
+        (("--model", "m-9"), "here", "m-9"),
+        (("--model", "there"), "there", "m-2"),
+        (("--model", "there/m-3"), "there", "m-3"),
+        (("--model", "vendor/m-4"), "here", "vendor/m-4"),
+        (("--provider", "there"), "there", "m-2"),
+        (("--provider", "there", "--model", "here/m-5"), "there", "here/m-5"),
+    ],
+)
+def test_by_flag(world: World, flags: tuple[str, ...], entry: str, model: str) -> None:
+    with ScriptedModel([{"text": "ok"}]) as server:
+        entries = here(server, "m-1") + here(server, "m-2").replace(".here]", ".there]")
+        world.configure(more=entries)
+        config = world.cli.data / "config.toml"
+        config.write_text(config.read_text().replace('default_provider = "local"', 'default_provider = "here"'))
+        said = result(agent(world, *flags))
+    assert (said["provider"], said["model"]) == (entry, model)
+    assert server.requests[0].json["model"] == model
+
+
+def test_in_session(world: World) -> None:
+    with ScriptedModel([{"text": "one"}, {"text": "two"}, {"text": "three"}]) as server:
+        world.configure(more=here(server, "m-1") + here(server, "m-2").replace(".here]", ".there]"))
+        lines = ["/model here", "hi", "/model m-7", "hi", "/model there", "/model", "hi", "/model there/", "/exit"]
+        done = world.cli("agent", stdin="\n".join(lines) + "\n")
+    assert done.code == 0, done.err
+    assert [request.json["model"] for request in server.requests] == ["m-1", "m-7", "m-2"]
+    assert "model m-7 of the provider here" in done.out
+    assert "model m-2 of the provider there" in done.out
+    assert [len(request.messages) for request in server.requests] == [2, 4, 6]  # the conversation goes on
+
+
+# ------------------------------------------------------------------ what was shown and is void
+
+
+def test_pieces_that_were_shown_are_followed_by_a_new_line(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = Shown(Secrets())
+    for delta in (Delta("reset", ""), Delta("text", "half an ans"), Delta("reset", ""), Delta("text", "whole")):
+        shown(delta)
+    assert capsys.readouterr().out == "half an ans\nwhole"
+    assert shown.text == "whole"
+
+
+def test_in_a_terminal_the_answer_of_the_second_try_stands_alone_on_its_line(world: World) -> None:
+    said = "one two three four five six seven eight"
+    with ScriptedModel([{"text": said, "cut": 1_200}, {"text": "the whole answer"}]) as model:
+        world.configure(more=here(model))
+        master, slave = pty.openpty()
+        command = [str(PROGRAM), "agent", "-m", "hi", "--provider", "here"]
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=slave,
+            stderr=subprocess.PIPE,
+            env=world.cli.env,
+            cwd=world.cli.cwd,
+        )
+        os.close(slave)
+        out = b""
+        try:
+            while piece := os.read(master, 4096):
+                out += piece
+        except OSError:
+            pass  # a terminal ends so
+        process.communicate(timeout=30)
+        os.close(master)
+    lines = out.decode().splitlines()
+    assert lines[-1] == "the whole answer"
+    assert lines[0].startswith("one two")
+    assert process.returncode == 0

@@ -1,0 +1,169 @@
+"""The OS sandbox as an operator meets it: on wherever there is one, off by nobody's word but theirs, and said."""
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from adderclaw.sandbox import confinement
+from tests.acceptance.test_stop_and_limits import gone, started
+from tests.acceptance.world import World, call, text
+from tests.program import Done
+
+
+@pytest.fixture(autouse=True)
+def _bubblewrap(home: Path) -> None:
+    if why := confinement.trial():
+        pytest.skip(f"bubblewrap does not start on this machine: {why}")
+
+
+def bash(world: World, command: str, *more: str) -> Done:
+    """One command that a model asks for, approved."""
+    world.script(call("Bash", command=command), text("done"))
+    return world.agent("go", *more, stdin="y\n" * 3)
+
+
+def sandbox(world: World) -> str:
+    return world.receipts()[-1]["decision"]["sandbox"]
+
+
+def result(world: World) -> str:
+    return world.entries("tool_result")[-1]["content"]
+
+
+def without_any(world: World) -> None:
+    """As on a system where no sandbox starts: what was found out at this boot."""
+    world.cli("tool", "list")
+    bash(world, "true")
+    kept = world.cli.data / "cache" / "confinement"
+    kept.write_text(kept.read_text().partition("\n")[0] + "\nnone")
+
+
+# ------------------------------------------------------------------ refused
+
+
+def test_sandboxed_without_a_sandbox_is_an_error(world: World) -> None:
+    without_any(world)
+    before = len(world.receipts())
+    done = bash(world, "touch ran", "--profile", "sandboxed")
+    assert done.code != 0
+    assert "needs an OS sandbox" in done.err
+    assert not (world.workspace / "ran").exists()
+    assert len(world.receipts()) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        (".adderclaw/config.toml", '[runtime]\nprofile = "permissive"\n'),
+        ("agent.yaml", "runtime:\n  profile: permissive\n"),
+        (".adderclaw/agent.json", json.dumps({"sandbox": {"enabled": False}})),
+        (".adderclaw/settings.json", json.dumps({"sandbox": {"enabled": False}})),
+    ],
+)
+@pytest.mark.parametrize("trusted", [False, True])
+def test_no_file_of_a_project_turns_it_off(name: str, content: str, trusted: bool, world: World) -> None:
+    file = world.workspace / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(content)
+    if trusted:
+        world.cli("trust", "--workspace", str(world.workspace), cwd=world.workspace)
+    world.configure(autonomy="full")
+    world.script(call("Bash", command="touch /usr/adderclaw-escape"), text("done"))
+    world.cli("agent", "-m", "go", cwd=world.workspace)
+    assert {receipt["decision"]["sandbox"] for receipt in world.receipts()} == {"bubblewrap"}
+    assert not Path("/usr/adderclaw-escape").exists()
+
+
+def script(world: World, content: str, *more: str) -> Done:
+    """A program of the project, into which no gate can look."""
+    (world.workspace / "script.sh").write_text(content)
+    world.configure(autonomy="full", security='allowed_domains = ["example.org"]')
+    return bash(world, "bash script.sh", "--profile", "sandboxed", *more)
+
+
+def test_a_program_cannot_write_our_settings_into_the_project(world: World) -> None:
+    done = script(world, "mkdir .adderclaw; echo '[security]' > .adderclaw/config.toml; echo ran")
+    assert not (world.workspace / ".adderclaw").exists()
+    assert result(world).startswith("ran\n")
+    assert "taken away again" in result(world)
+    assert "a command wrote to protected places" in done.err
+
+
+def test_a_program_cannot_read_our_home(world: World) -> None:
+    home = world.cli.data
+    script(world, f"cat {home}/config.toml {home}/receipt.key {home}/*; ls {home}; echo ran")
+    assert result(world).startswith("ran\n")
+    assert "default_provider" not in result(world)
+    assert sandbox(world) == "bubblewrap"
+
+
+def test_a_host_that_is_not_listed_is_refused_and_said(world: World) -> None:
+    connect = "exec 3<>/dev/tcp/127.0.0.1/${HTTPS_PROXY##*:}; printf 'CONNECT other.test:443 HTTP/1.1\\r\\n\\r\\n' >&3"
+    done = script(world, f"{connect}; cat <&3")
+    assert "403" in result(world)
+    assert "kept from other.test:443" in done.err
+
+
+def test_a_killed_program_leaves_nothing_running(world: World) -> None:
+    process = started(world, "98765.25")
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert gone("98765.25", within=2)
+
+
+# ------------------------------------------------------------------ on, and said
+
+
+@pytest.mark.parametrize("profile", [None, "supervised", "sandboxed"])
+def test_commands_are_confined_and_the_receipt_says_so(profile: str | None, world: World) -> None:
+    done = bash(world, "ls", *(("--profile", profile) if profile else ()))
+    assert done.code == 0
+    assert sandbox(world) == "bubblewrap"
+
+
+def test_a_readonly_session_is_confined_too(world: World) -> None:
+    bash(world, "ls", "--profile", "readonly")
+    assert sandbox(world) == "bubblewrap"
+
+
+def test_the_operators_flag_turns_it_off_and_the_receipt_says_so(world: World) -> None:
+    bash(world, "ls", "--profile", "permissive")
+    assert sandbox(world) == "none"
+
+
+def test_the_operators_own_file_turns_it_off(world: World) -> None:
+    config = world.cli.data / "config.toml"
+    config.write_text(config.read_text().replace("[runtime]", '[runtime]\nprofile = "permissive"'))
+    bash(world, "ls")
+    assert sandbox(world) == "none"
+
+
+def test_without_a_sandbox_others_run_and_are_warned(world: World) -> None:
+    without_any(world)
+    done = bash(world, "ls")
+    assert done.code == 0
+    assert "commands run unconfined" in done.err
+    assert sandbox(world) == "none"
+
+
+def test_without_bubblewrap_landlock_confines(world: World) -> None:
+    if why := confinement.trial("landlock"):
+        pytest.skip(f"no Landlock here: {why}")
+    folder = world.workspace.parent / "bin"
+    folder.mkdir()
+    for name in ("ls", "bash"):
+        (folder / name).symlink_to(f"/usr/bin/{name}")
+    world.cli.env["PATH"] = str(folder)
+    done = bash(world, "ls")
+    assert done.code == 0
+    assert "Landlock confines commands" in done.err
+    assert sandbox(world) == "landlock"
+
+
+def test_doctor_says_which(world: World) -> None:
+    checks = json.loads(world.cli("doctor", "--output-format", "json").out)["checks"]
+    (found,) = [check for check in checks if check["name"] == "sandbox"]
+    assert "bubblewrap starts" in found["detail"]
+    assert "processes" in found["detail"]

@@ -1,0 +1,120 @@
+"""`adderclaw onboard` finds keys and model servers by itself, and says what it found."""
+
+import json
+import socket
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import pytest
+
+from adderclaw.channels.cli import nearby
+from tests.program import Cli
+from tests.scripted import ScriptedModel
+
+
+@contextmanager
+def answering(raw: bytes) -> Generator[int]:
+    """A server that says the same to everybody; nothing at all when that is empty."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        held: list[socket.socket] = []
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                held.append(connection)
+                if raw:
+                    connection.recv(4096)
+                    connection.sendall(raw)
+                    connection.close()
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield server.getsockname()[1]
+        server.shutdown(socket.SHUT_RDWR)
+        for connection in held:
+            connection.close()
+
+
+def http(body: str, status: int = 200) -> bytes:
+    return f"HTTP/1.1 {status} x\r\ncontent-length: {len(body.encode())}\r\n\r\n{body}".encode()
+
+
+# ------------------------------------------------------------------ refusals
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"SSH-2.0-OpenSSH_9.6\r\n",
+        http("<html>It works!</html>"),
+        http("[]"),
+        http("{}"),
+        http('{"data": "no list"}'),
+        http('{"data": [{"id": "m"}]}', 401),
+        http('{"data": [{"id": "m"}]}', 302),
+        http("[" * 100_000),
+    ],
+)
+def test_what_is_no_model_server_is_not_taken_for_one(raw: bytes) -> None:
+    with answering(raw) as port:
+        assert nearby.servers({port: "ollama"}) == []
+
+
+def test_nothing_listens() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    assert nearby.servers({port: "ollama"}) == []
+    assert nearby.servers({}) == []
+
+
+@pytest.mark.parametrize("host", ["example.org:11434", "10.0.0.1:1234", "127.0.0.1", ":99999", "", "127.0.0.1:0"])
+def test_no_other_machine_is_asked(home: object, monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    monkeypatch.setenv("OLLAMA_HOST", host)
+    assert nearby.usual_ports() == {11434: "ollama", 1234: "lm-studio", 8080: "openai-compatible"}
+
+
+def test_names_cannot_steer_the_terminal() -> None:
+    with answering(http(json.dumps({"data": [{"id": "m\x1b[2J"}, {"id": 3}, "x", {"id": ""}]}))) as port:
+        (found,) = nearby.servers({port: "ollama"})
+    assert "\x1b" not in str(found)
+    assert len(found.models) == 1
+
+
+# ------------------------------------------------------------------ what is found
+
+
+def test_a_server_and_its_models_are_named_and_used(cli: Cli) -> None:
+    with ScriptedModel([{"text": "hello from here"}]) as model:
+        env = {"OLLAMA_HOST": f"127.0.0.1:{model.port}"}
+        done = cli("onboard", "--yes", env=env)
+        assert done.code == 0, done.err
+        assert f"ollama at {model.base_url} (scripted)" in done.out
+        assert "ollama with the model scripted" in done.out
+        said = cli("agent", "-m", "hi", env=env)
+    assert said.out == "hello from here\n"
+
+
+def test_a_key_goes_before_a_server_and_is_never_shown(cli: Cli) -> None:
+    with ScriptedModel([]) as model:
+        env = {"OLLAMA_HOST": f"http://127.0.0.1:{model.port}", "GEMINI_API_KEY": "canary-0123456789abcdef"}
+        done = cli("onboard", "--yes", env=env)
+    assert "keys in the environment: GEMINI_API_KEY" in done.out
+    assert "gemini with the model" in done.out
+    assert "canary" not in done.out + done.err + (cli.data / "config.toml").read_text()
+
+
+def test_a_server_without_a_model_is_said_and_not_chosen() -> None:
+    with answering(http('{"object": "list", "data": null}')) as port:
+        (found,) = nearby.servers({port: "ollama"})
+    assert str(found).endswith("(no model loaded)")
+
+
+def test_many_models_are_shortened() -> None:
+    names = [{"id": f"m{number}"} for number in range(9)]
+    with answering(http(json.dumps({"object": "list", "data": names}))) as port:
+        (found,) = nearby.servers({port: "lm-studio"})
+    assert str(found) == f"lm-studio at http://127.0.0.1:{port}/v1 (m0, m1, m2 and 6 more)"

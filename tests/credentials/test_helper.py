@@ -1,0 +1,181 @@
+"""The operator's helper: what it may be, how it fails, and that nothing of it stays behind."""
+
+import asyncio
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from adderclaw.credentials import helper
+from adderclaw.credentials.helper import HelperFailed
+from adderclaw.credentials.redaction import Secrets
+from adderclaw.errors import ProviderError
+from tests.credentials.making import CLAUDE, Time, run, sources
+
+CANARY = "canary-5f2e77a1c0d94b7e"
+
+
+@pytest.fixture(autouse=True)
+def _home(home: Path) -> None:
+    """Every test has its own."""
+
+
+def ran(command: str, *, timeout: float = 5.0, workspace: str = "", secrets: Secrets | None = None) -> str:
+    return run(helper.run(command, timeout=timeout, workspace=workspace, secrets=secrets or Secrets()))
+
+
+FAILS = [
+    ("exit 3", "exit code 3"),
+    ("kill -TERM $$", "signal 15"),
+    ("true", "printed nothing"),
+    ("echo '  '", "printed nothing"),
+    ("echo one; echo two", "one word"),
+    ("echo 'a key'", "one word"),
+    ("printf 'k\\303\\274y12345'", "one word"),
+    ("no-such-program-here", "exit code 127"),
+    ("yes | head -c 200000 | tr -d '\\n'", "one word"),
+]
+
+
+@pytest.mark.parametrize(("command", "says"), FAILS)
+def test_fails(command: str, says: str) -> None:
+    with pytest.raises(HelperFailed, match=says):
+        ran(command)
+
+
+LEAKS = [
+    f"echo {CANARY} >&2; exit 1",
+    f"echo 'cannot use {CANARY}: denied' >&2; exit 1",
+    f"echo {CANARY}; echo {CANARY} >&2; exit 1",
+    f"printf 'url https://u:{CANARY}@h/ token={CANARY} \"{CANARY}\"' >&2; exit 1",
+    f"echo {CANARY} second word",
+    f"echo {CANARY} >&2",
+]
+
+
+@pytest.mark.parametrize("command", LEAKS)
+def test_what_it_printed_is_not_repeated(command: str) -> None:
+    with pytest.raises(HelperFailed) as caught:
+        ran(command)
+    assert CANARY not in str(caught.value)
+    assert CANARY[8:] not in str(caught.value)
+
+
+def test_its_complaint_is_said() -> None:
+    with pytest.raises(HelperFailed, match="the vault is locked"):
+        ran("echo 'the vault is locked' >&2; exit 1")
+    with pytest.raises(HelperFailed) as caught:
+        ran("echo '\x1b[31m' >&2; exit 1")
+    assert "\x1b" not in str(caught.value)
+
+
+def test_it_has_a_time_limit_and_leaves_nothing_running(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    began = time.monotonic()
+    with pytest.raises(HelperFailed, match=r"within 0\.3 seconds"):
+        ran(f"sleep 60 & echo $! > {pid}; sleep 60", timeout=0.3)
+    assert time.monotonic() - began < 5
+    assert gone(int(pid.read_text()))
+
+
+def test_a_background_child_does_not_hold_us(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    with pytest.raises(HelperFailed, match="within"):
+        ran(f"echo the-key-1234; sleep 60 & echo $! > {pid}", timeout=0.5)
+    assert gone(int(pid.read_text()))
+
+
+def test_cancelling_kills_it(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+
+    async def cancelled() -> None:
+        task = asyncio.create_task(
+            helper.run(f"echo $$ > {pid}; sleep 60", timeout=50, workspace="", secrets=Secrets())
+        )
+        while not (pid.exists() and pid.read_text()):  # noqa: ASYNC110 - the other process only writes a file
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    run(cancelled())
+    assert gone(int(pid.read_text()))
+
+
+def gone(pid: int) -> bool:
+    for _ in range(100):
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+            os.kill(pid, 0)
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        time.sleep(0.02)
+    return False
+
+
+@pytest.mark.parametrize(
+    "how", ["{path}", "sh {path}", "cat '{path}' | head -1", "~/{relative}", "./{relative}", "$WHERE"]
+)
+def test_the_workspace_holds_no_helper(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """The agent may write there, and the helper runs outside the sandbox."""
+    workspace = home / "work"
+    workspace.mkdir()
+    script = workspace / "key.sh"
+    script.write_text("#!/bin/sh\necho the-key-1234\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("WHERE", str(script))
+    with pytest.raises(HelperFailed, match="lies in the workspace"):
+        ran(how.format(path=script, relative="work/key.sh"), workspace=str(workspace))
+    link = home / "link.sh"
+    link.symlink_to(script)
+    with pytest.raises(HelperFailed, match="lies in the workspace"):
+        ran(str(link), workspace=str(workspace))
+
+
+def test_it_runs_in_the_home_with_the_operators_environment(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_OWN", "value")
+    assert ran("printf '  %s-%s  \\n' \"$MY_OWN\" $(basename $(pwd))") == f"value-{home.name}"
+    assert ran("cat; echo no-input-1") == "no-input-1"
+
+
+# ------------------------------------------------------------------ as a source
+
+
+def test_it_is_cached_for_its_time(home: Path) -> None:
+    count = home / "count"
+    command = f"echo x >> {count}; echo the-key-$(wc -l < {count} | tr -d ' ')-long"
+    clock = Time()
+    made = sources(home, time=clock, api_key_helper=command)
+
+    def key() -> str:
+        found = run(made.get("c", CLAUDE))
+        assert found is not None
+        return found.value
+
+    assert [key(), key()] == ["the-key-1-long"] * 2
+    clock.at += 299
+    assert key() == "the-key-1-long"
+    clock.at += 2
+    assert key() == "the-key-2-long"
+    made.refused("c")
+    assert key() == "the-key-3-long"
+
+
+def test_ten_at_once_run_it_once(home: Path) -> None:
+    count = home / "count"
+    made = sources(home, api_key_helper=f"echo x >> {count}; sleep 0.1; echo the-key-1234")
+
+    async def all_at_once() -> None:
+        await asyncio.gather(*(made.get("c", CLAUDE) for _ in range(10)))
+
+    run(all_at_once())
+    assert count.read_text() == "x\n"
+
+
+def test_its_failure_is_an_authentication_failure(home: Path) -> None:
+    with pytest.raises(ProviderError) as caught:
+        run(sources(home, api_key_helper="exit 9").get("c", CLAUDE))
+    assert caught.value.kind == "authentication_failed"
+    assert not list(home.rglob("*"))

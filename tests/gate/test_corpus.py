@@ -1,0 +1,133 @@
+"""Three lists of commands against a real disk: attacks, which are denied, and what models write every minute."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from adderclaw import gate
+from adderclaw.config.schema import Config, Security
+from adderclaw.gate.case import Case, Decision, Policy
+from adderclaw.tools import shell
+from adderclaw.tools.paths import Refused
+from adderclaw.tools.shell import BashArguments
+from adderclaw.types import Autonomy, ToolContext, Workspace
+
+HERE = Path(__file__).parent
+SYSTEM = (
+    """ls cat head tail wc grep egrep fgrep find sort cut tr uniq diff cmp stat file du df which whoami uname
+    date sleep basename dirname realpath readlink md5sum sha256sum sed mkdir touch cp mv tee rmdir chmod tar nl tac
+    rev paste comm column fold bash sh env nice nohup timeout stdbuf xargs awk perl id"""
+    ""
+)
+STUBS = (
+    """git rg jq tree python python3 pytest pip pip3 uv ruff black isort flake8 mypy pyright pylint tox nox
+    coverage npm npx node tsc eslint prettier jest vitest vite esbuild playwright make go cargo terraform docker
+    curl wget ssh scp rsync sudo su ruby nc unzip zip patch install ln dd truncate crontab systemctl kill base64
+    openssl xxd od strings gzip sqlite3 vim parallel"""
+    ""
+)
+
+
+class World:
+    """A workspace with every kind of link out of it, a home with secrets, and stub programs on the PATH."""
+
+    def __init__(self, top: Path) -> None:
+        self.root, self.home, self.bin = top / "ws", top / "home", top / "bin"
+        for folder in (".git/hooks", "src", "tests", "sub", "evil/.git", "evil/.husky", "outlinks", ".github", "build"):
+            (self.root / folder).mkdir(parents=True)
+        for folder in (".ssh", ".adderclaw"):
+            (self.home / folder).mkdir(parents=True)
+        inside = (
+            """config a.txt a.json package.json src/app.py src/app.js tests/test_app.py script.py script.js
+            x.py list message.txt requirements.txt tsconfig.json .gitignore .git/config evil/.git/config evil/HEAD
+            list x"""
+            ""
+        )
+        for name in inside.split():
+            (self.root / name).write_text("x\n")
+        for name in ("notes", ".ssh/id_rsa", ".adderclaw/receipt.key", ".bashrc", "x", "run.sh", "Makefile"):
+            (self.home / name).write_text("secret\n")
+        for name in ("run.sh", "bash", "python", "node", "node_modules/.bin/tsc", "node_modules/.bin/eslint"):
+            self._program(self.root / name)
+        self._program(self.root / ".venv/bin/pytest")
+        self._program(self.root / ".venv/bin/python")
+        for name, target in (("slink", "../home/notes"), ("link", "../home"), ("sub/up", "../../home")):
+            (self.root / name).symlink_to(target)
+        (self.root / "outlinks/key").symlink_to(self.home / "notes")
+        for name in (*SYSTEM.split(), *STUBS.split()):
+            self._program(self.bin / name)
+
+    @staticmethod
+    def _program(path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("#!/bin/sh\n")
+        path.chmod(0o755)
+
+    def policy(self, autonomy: Autonomy) -> Policy:
+        forbidden = ["/etc", "/boot", str(self.home / ".ssh")]
+        config = Config(security=Security(autonomy=autonomy, forbidden_paths=forbidden, raw_bash="deny"))
+        return gate.policy_of(config, str(self.root), str(self.home / ".adderclaw"))
+
+    def judge(self, command: str, autonomy: Autonomy) -> Decision:
+        context = ToolContext("c", "s", Workspace(str(self.root)))
+        try:
+            touch = shell.touch(BashArguments(command=command), context)
+        except Refused as refusal:
+            return Decision("deny", "high", str(refusal), "paths")
+        return gate.judge(Case("Bash", "Bash", {"command": command}, touch, self.policy(autonomy)))
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    made = World(tmp_path_factory.mktemp("corpus"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(made.home))
+        patch.setenv("PATH", str(made.bin))
+        yield made
+
+
+def sections(name: str) -> list[tuple[str, list[str]]]:
+    found: list[tuple[str, list[str]]] = []
+    for line in (HERE / name).read_text().splitlines():
+        if line.startswith("#"):
+            found.append((line[1:].strip(), []))
+        elif line:
+            found[-1][1].append(line)
+    return found
+
+
+def said(commands: list[str], world: World, autonomy: Autonomy) -> dict[str, Decision]:
+    """Each command with its verdict; in the raw lists a here-document is written on one line."""
+    return {
+        command: world.judge(command.replace("\\n", "\n") if "<<" in command else command, autonomy)
+        for command in commands
+    }
+
+
+@pytest.mark.parametrize(("title", "commands"), sections("attacks.txt"))
+def test_denied_in_supervised(title: str, commands: list[str], world: World) -> None:
+    loose = {c: d.verdict for c, d in said(commands, world, "supervised").items() if d.verdict != "deny"}
+    assert not loose, title
+
+
+@pytest.mark.parametrize(("title", "commands"), sections("attacks_full.txt"))
+@pytest.mark.parametrize("autonomy", ["supervised", "full"])
+def test_denied_in_full_without_a_sandbox(title: str, commands: list[str], world: World, autonomy: Autonomy) -> None:
+    loose = {c: d.verdict for c, d in said(commands, world, autonomy).items() if d.verdict != "deny"}
+    assert not loose, title
+
+
+@pytest.mark.parametrize(("title", "commands"), sections("harmless.txt"))
+@pytest.mark.parametrize("autonomy", ["supervised", "full"])
+def test_harmless_commands_are_not_denied(title: str, commands: list[str], world: World, autonomy: Autonomy) -> None:
+    denied = {c: d.reason for c, d in said(commands, world, autonomy).items() if d.verdict == "deny"}
+    assert not denied, title
+
+
+def test_the_lists_are_long_enough() -> None:
+    def count(name: str) -> int:
+        return sum(len(lines) for _, lines in sections(name))
+
+    assert count("attacks.txt") + count("attacks_full.txt") > 1500
+    assert count("harmless.txt") > 600

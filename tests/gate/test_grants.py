@@ -1,0 +1,81 @@
+"""What "always allow" offers: nothing that cannot be said exactly, and rules that allow this call and no wider one."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from adderclaw import gate
+from adderclaw.config.permissions import changed, grant
+from adderclaw.config.schema import Permissions
+from adderclaw.gate import grants
+from adderclaw.gate.case import Case
+from tests.gate.conftest import WS, build
+
+NOT_OFFERED: list[tuple[str, dict[str, Any]]] = [
+    ("raw bash", {"tool": "Bash", "command": "cat <(ls)", "policy": {"raw_bash": "ask"}}),
+    ("a star would be a wildcard", {"tool": "Bash", "command": "echo 'a*'"}),
+    ("blanks are folded in rules", {"tool": "Bash", "command": "echo 'a  b'"}),
+    ("a line break", {"tool": "Bash", "command": "echo 'a\nb'"}),
+    ("a redirect that writes", {"tool": "Bash", "command": "echo a > b"}),
+    ("many commands", {"tool": "Bash", "command": "echo 1; echo 2; echo 3; echo 4; echo 5"}),
+    ("a host", {"tool": "Http", "url": "https://x.org/"}),
+    ("opaque", {"tool": "mcp__s__t", "opaque": True}),
+    ("no path", {"tool": "MemoryWrite"}),
+    ("a folder", {"tool": "LS", "reads": ("/srv",), "policy": {"workspace_only": False}}),
+    ("through a link", {"tool": "Write", "writes": ((f"{WS}/l", f"{WS}/a"),)}),
+    ("pattern letters in the path", {"tool": "Write", "writes": (f"{WS}/a[1].txt",)}),
+    ("a backslash in the path", {"tool": "Write", "writes": (f"{WS}/a\\b",)}),
+    ("two paths", {"tool": "Write", "writes": (f"{WS}/a", f"{WS}/b")}),
+    ("a rule asks, which no grant lifts", {"tool": "Write", "writes": (f"{WS}/a",), "ask": ("Write",)}),
+    ("a hook asks", {"tool": "Write", "writes": (f"{WS}/a",), "hook_opinion": gate.Opinion("hook", "ask", "")}),
+]
+
+
+@pytest.mark.parametrize("facts", [row[1] for row in NOT_OFFERED], ids=[row[0] for row in NOT_OFFERED])
+def test_is_not_offered(facts: dict[str, Any]) -> None:
+    assert grants.exact(build(**facts)) == ()
+
+
+OFFERED: list[tuple[dict[str, Any], tuple[str, ...], list[dict[str, Any]]]] = [
+    (
+        {"tool": "Bash", "command": "make test"},
+        ("Bash(make test)",),
+        [{"command": "make"}, {"command": "make test x"}, {"command": "make 'test x'"}, {"command": "make test; ls"}],
+    ),
+    (
+        {"tool": "Bash", "command": "mkdir -p 'a b'"},
+        ("Bash(mkdir -p 'a b')",),
+        [{"command": "mkdir -p a b"}, {"command": "mkdir -p 'a b' c"}],
+    ),
+    (
+        {"tool": "Bash", "command": "cd sub && make"},
+        ("Bash(cd sub)", "Bash(make)"),
+        [{"command": "cd sub && make all"}, {"command": "cd other && make"}],
+    ),
+    (
+        {"tool": "Write", "writes": (f"{WS}/a.txt",)},
+        (f"Write(/{WS}/a.txt)",),
+        [
+            {"writes": (f"{WS}/b.txt",)},
+            {"tool": "Edit", "writes": (f"{WS}/a.txt",)},
+            {"writes": ((f"{WS}/a.txt", f"{WS}/c"),)},
+        ],
+    ),
+]
+
+
+def granted(case: Case, texts: tuple[str, ...]) -> Case:
+    permissions = changed(Permissions(), grant(texts, "session"))
+    policy = replace(case.policy, fixed_roots=case.policy.roots)
+    return replace(case, policy=gate.with_permissions(policy, permissions, lambda path: path))
+
+
+@pytest.mark.parametrize(("facts", "texts", "others"), OFFERED, ids=[row[1][0] for row in OFFERED])
+def test_grants_this_and_no_more(facts: dict[str, Any], texts: tuple[str, ...], others: list[dict[str, Any]]) -> None:
+    case = build(**facts)
+    assert gate.judge(case).verdict == "ask"
+    assert grants.exact(case) == texts
+    assert gate.judge(granted(case, texts)).verdict == "allow"
+    for other in others:
+        assert gate.judge(granted(build(**{**facts, **other}), texts)).verdict != "allow", other

@@ -1,0 +1,154 @@
+"""Places in a workspace that a command may neither change nor bring into being."""
+
+import asyncio
+import os
+import subprocess
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import pytest
+
+from adderclaw.sandbox import confinement, protected
+from adderclaw.sandbox.bubblewrap import Room
+from adderclaw.sandbox.holder import Box
+from adderclaw.sandbox.process import Finished
+from tests.sandbox import escapes
+
+type Run = Callable[[str], Finished]
+
+
+@pytest.fixture
+def root(home: Path, tmp_path: Path) -> Path:
+    """A workspace in which none of the places is there."""
+    folder = tmp_path / "ws"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture(params=["bubblewrap", "landlock"])
+def box(request: pytest.FixtureRequest, root: Path, said: list[str]) -> Generator[Box]:
+    if why := confinement.trial(request.param):
+        pytest.skip(f"{request.param} does not start on this machine: {why}")
+    made = confinement.box(request.param, Room((str(root),)), tell=said.append)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def run(box: Box, root: Path) -> Run:
+    return lambda text: asyncio.run(escapes.bash(text, box, root))
+
+
+# ------------------------------------------------------------------ what was not there
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("mkdir .adderclaw; echo x > .adderclaw/config.toml", ".adderclaw"),
+        ("echo x > .adderclaw", ".adderclaw"),
+        ("ln -s /etc .adderclaw", ".adderclaw"),
+        ("mkfifo .adderclaw", ".adderclaw"),
+        ("mkdir -m 0 .vscode", ".vscode"),
+        ("mkdir -p .claude/hooks/deep; touch .claude/hooks/deep/x; chmod 0 .claude", ".claude"),
+        ("echo '{}' > .mcp.json", ".mcp.json"),
+        ("echo 'rm -rf ~' > .envrc; exit 3", ".envrc"),
+        ("echo gitdir: elsewhere > .git", ".git"),
+        ("mkdir x; ln -s x .git", ".git"),
+    ],
+)
+def test_what_appears_is_taken_away_and_said(
+    text: str, name: str, run: Run, root: Path, home: Path, said: list[str]
+) -> None:
+    done = run(text)
+    assert not os.path.lexists(root / name)
+    assert f"taken away again: {root / name}" in done.stderr.decode()
+    assert str(root / name) in said[0]
+    assert [path.name.partition("-")[2] for path in (home / ".adderclaw" / "removed").iterdir()] == [name]
+
+
+def test_what_appears_is_taken_away_after_a_time_limit_too(box: Box, root: Path) -> None:
+    done = asyncio.run(escapes.bash("mkdir .adderclaw; sleep 1000", box, root, timeout=0.3))
+    assert done.timed_out
+    assert not (root / ".adderclaw").exists()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mkdir -p .git/hooks; echo 'echo x' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit",
+        "mkdir -p .git elsewhere; ln -s ../elsewhere .git/hooks; touch elsewhere/pre-commit",
+        "mkdir -p .git; printf '[core]\\n\\tfsmonitor = evil\\n' > .git/config",
+        "mkdir -p .git; printf '[core]\\n\\thooksPath = evil\\n' > .git/config",
+        "mkdir -p .git; printf '[alias]\\n\\tst = !evil\\n' > .git/config",
+        "mkdir -p .git; printf '[include]\\n\\tpath = ../evil\\n' > .git/config",
+        "mkdir -p .git; printf '[remote \"o\"]\\n\\turl = ext::evil\\n' > .git/config",
+        "mkdir -p .git; printf '[user]\\n\\tname = a\\\\\\n[core]\\n\\tpager = evil\\n' > .git/config",
+        "mkdir -p .git; printf '[core] pager = evil\\n' > .git/config",
+        "mkdir -p .git; printf '[core]\\n\\tworktree = /\\n' > .git/config.worktree",
+        "mkdir -p .git; ln -s ../evil .git/config; echo > evil",
+    ],
+)
+def test_a_new_repository_brings_no_code(text: str, run: Run, root: Path) -> None:
+    assert "taken away again" in run(text).stderr.decode()
+    git = root / ".git"
+    assert not os.path.lexists(git / "config")
+    assert not os.path.lexists(git / "config.worktree")
+    assert not git.joinpath("hooks").is_symlink()
+    assert not list(git.glob("hooks/*"))
+
+
+# ------------------------------------------------------------------ what may be done
+
+
+def test_a_repository_can_be_made_and_is_kept_from_then_on(
+    box: Box, run: Run, root: Path, said: list[str], needs: Callable[[str], str]
+) -> None:
+    needs("git")
+    first = run("git init -q . && git config user.name me && git config user.email me@example.org && echo x > a")
+    assert (first.returncode, said) == (0, [])
+    done = run("git add a && git commit -qm first && git log --oneline | wc -l; git config core.pager evil; true")
+    assert done.stdout == b"1\n"
+    assert "a protected place has appeared" in said[0]
+    if box.kind == "bubblewrap":
+        assert "evil" not in (root / ".git" / "config").read_text()
+
+
+def test_nothing_is_left_in_the_workspace(run: Run, root: Path, said: list[str]) -> None:
+    run("touch new")
+    assert [path.name for path in root.iterdir()] == ["new"]
+    assert said == []
+
+
+def test_a_link_stays_what_it_was(run: Run, root: Path) -> None:
+    (root / "own").mkdir()
+    (root / ".adderclaw").symlink_to("own")
+    run("rm .adderclaw; mkdir .adderclaw; touch .adderclaw/x")
+    assert os.readlink(root / ".adderclaw") == "own"
+
+
+# ------------------------------------------------------------------ which places
+
+
+def test_a_work_tree_keeps_the_repository_that_it_points_to(root: Path, needs: Callable[[str], str]) -> None:
+    git = needs("git")
+    for command in (
+        ["init", "-q", "main"],
+        ["-C", "main", "-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-q", "--allow-empty", "-m", "x"],
+        ["-C", "main", "worktree", "add", "-q", "../tree"],
+    ):
+        subprocess.run([git, *command], cwd=root, check=True, capture_output=True)
+    found = protected.places((str(root), str(root / "tree")))
+    assert str(root / "tree" / ".git") in found.kept
+    assert str(root / "main" / ".git" / "hooks") in found.kept
+    assert str(root / "main" / ".git" / "config") in found.kept
+
+
+def test_submodules_are_kept(root: Path) -> None:
+    (root / ".git" / "modules" / "sub" / "hooks").mkdir(parents=True)
+    assert str(root / ".git" / "modules" / "sub" / "hooks") in protected.places((str(root),)).kept

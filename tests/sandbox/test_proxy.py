@@ -1,0 +1,231 @@
+"""The way out of a sandbox: through the proxy, to the hosts that the operator listed, and to nobody else."""
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from adderclaw.gate import hosts
+from adderclaw.sandbox import confinement
+from adderclaw.sandbox.bubblewrap import Room
+from adderclaw.sandbox.proxy import Proxy
+from tests.sandbox import escapes
+
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello"
+NAMES = {
+    "files.test": ["127.0.0.1"],
+    "inner.example.org": ["10.0.0.1"],
+    "mixed.example.org": ["93.184.215.14", "169.254.169.254"],
+    "deep.sub.example.org": ["::1"],
+    "other.test": ["93.184.215.14"],
+}
+type Ask = Callable[[bytes], Awaitable[bytes]]
+
+
+class World:
+    """A server of this machine, names that lead to it and elsewhere, and what was said and received."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.received: list[bytes] = []
+        self.looked_up: list[str] = []
+        self.port = 0
+
+    async def look_up(self, host: str, port: int) -> list[str]:
+        self.looked_up.append(host)
+        if host not in NAMES:
+            raise OSError(f"no such name: {host}")
+        return NAMES[host]
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.received.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(ANSWER)
+        await writer.drain()
+        writer.close()
+
+    def proxy(self) -> Proxy:
+        allowed = (f"files.test:{self.port}", "*.example.org", "gone.test")
+        return Proxy(
+            lambda host, port, found: hosts.tunnel(host, port, found, allowed),
+            tell=self.said.append,
+            look_up=self.look_up,
+        )
+
+
+@asynccontextmanager
+async def running() -> AsyncGenerator[World]:
+    world = World()
+    server = await asyncio.start_server(world.serve, "127.0.0.1", 0)
+    world.port = server.sockets[0].getsockname()[1]
+    try:
+        yield world
+    finally:
+        server.close()
+
+
+async def asked(world: World, request: bytes) -> bytes:
+    """What a client gets that says all this at once."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    proxy = world.proxy()
+    proxy.serve(listener)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        writer.write(request.replace(b"PORT", str(world.port).encode()))
+        async with asyncio.timeout(5):
+            return await reader.read()
+    finally:
+        writer.close()
+        proxy.close()
+
+
+def ask(request: bytes) -> tuple[bytes, World]:
+    async def once() -> tuple[bytes, World]:
+        async with running() as world:
+            return await asked(world, request), world
+
+    return asyncio.run(once())
+
+
+def socks(kind: bytes, host: bytes, port: int, command: int = 1) -> bytes:
+    length = bytes((len(host),)) if kind == b"\x03" else b""
+    return b"\x05\x01\x00" + bytes((5, command, 0)) + kind + length + host + port.to_bytes(2)
+
+
+# ------------------------------------------------------------------ refused
+
+
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [
+        ("other.test:443", "not in security.allowed_domains"),
+        ("example.org:443", "not in security.allowed_domains"),
+        ("evil-example.org:443", "not in security.allowed_domains"),
+        ("files.test:1", "not in security.allowed_domains"),
+        ("127.0.0.1:PORT", "not in security.allowed_domains"),
+        ("[::1]:PORT", "not in security.allowed_domains"),
+        ("2130706433:PORT", "not in security.allowed_domains"),
+        ("inner.example.org:443", "private or special address 10.0.0.1"),
+        ("mixed.example.org:443", "private or special address 169.254.169.254"),
+        ("deep.sub.example.org:443", "private or special address ::1"),
+        ("mixed.example.org:22", "not a web port"),
+        ("other.test@files.test:PORT", "not a host and a port"),
+        ("files.test", "not a host and a port"),
+    ],
+)
+def test_a_host_that_is_not_listed_is_refused(target: str, reason: str) -> None:
+    answer, world = ask(f"CONNECT {target} HTTP/1.1\r\n\r\n".encode())
+    assert answer.startswith(b"HTTP/1.1 403 ")
+    assert reason in answer.decode()
+    assert world.received == []
+
+
+@pytest.mark.parametrize("name", ["other.test", "inner.example.org"])
+def test_each_refused_host_is_said_once(name: str) -> None:
+    _, world = ask(f"GET http://{name}/ HTTP/1.1\r\nHost: files.test:PORT\r\n\r\n".encode())
+    assert len(world.said) == 1
+    assert f"kept from {name}:80" in world.said[0]
+
+
+def test_a_name_that_is_not_listed_is_not_even_looked_up() -> None:
+    _, world = ask(b"CONNECT secret-in-a-name.other.test:443 HTTP/1.1\r\n\r\n")
+    assert world.looked_up == []
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"GET / HTTP/1.1\r\nHost: files.test:PORT\r\n\r\n",
+        b"GET https://files.test:PORT/ HTTP/1.1\r\n\r\n",
+        b"GET http://x@files.test:PORT/ HTTP/1.1\r\n\r\n",
+        b"GET http://files.test:PORT\\@other.test/ HTTP/1.1\r\n\r\n",
+        b"nonsense\r\n\r\n",
+    ],
+)
+def test_what_is_no_request_to_a_proxy_is_refused(request_: bytes) -> None:
+    answer, world = ask(request_)
+    assert answer.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 403 "))
+    assert world.received == []
+
+
+def test_a_second_request_on_the_same_connection_reaches_nobody_else() -> None:
+    again = b"GET http://other.test/ HTTP/1.1\r\nHost: other.test\r\n\r\n"
+    _, world = ask(b"GET http://files.test:PORT/ HTTP/1.1\r\nProxy-Authorization: x\r\n\r\n" + again)
+    assert world.looked_up == ["files.test"]
+    assert b"Connection: close" in world.received[0]
+    assert b"Proxy-Authorization" not in world.received[0]
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        (socks(b"\x03", b"other.test", 443), 2),
+        (socks(b"\x01", b"\x7f\x00\x00\x01", 80), 2),
+        (socks(b"\x04", b"\x00" * 15 + b"\x01", 80), 2),
+        (socks(b"\x03", b"gone.test", 443), 4),
+        (socks(b"\x03", b"other.test", 443, command=2), 7),
+        (socks(b"\x09", b"", 443), 7),
+    ],
+)
+def test_socks_refuses_too(request_: bytes, code: int) -> None:
+    answer, world = ask(request_)
+    assert answer[:4] == bytes((5, 0, 5, code))
+    assert world.received == []
+
+
+def test_a_name_without_an_address_is_said() -> None:
+    answer, _ = ask(b"CONNECT gone.test:443 HTTP/1.1\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 502 ")
+    assert b"no such name" in answer
+
+
+# ------------------------------------------------------------------ let through
+
+
+def test_a_listed_host_is_reached() -> None:
+    answer, world = ask(b"CONNECT files.test:PORT HTTP/1.1\r\n\r\nGET /x HTTP/1.1\r\n\r\n")
+    assert answer == b"HTTP/1.1 200 Connection established\r\n\r\n" + ANSWER
+    assert world.received == [b"GET /x HTTP/1.1\r\n\r\n"]
+
+
+def test_a_plain_request_is_passed_on_to_the_host_of_its_url() -> None:
+    answer, world = ask(b"GET http://files.test:PORT/x?y HTTP/1.1\r\nHost: other.test\r\nAccept: */*\r\n\r\n")
+    assert answer == ANSWER
+    assert world.received[0].startswith(b"GET /x?y HTTP/1.1\r\nHost: files.test:")
+    assert b"other.test" not in world.received[0]
+
+
+def test_socks_reaches_a_listed_host() -> None:
+    async def once() -> bytes:
+        async with running() as world:
+            return await asked(world, socks(b"\x03", b"files.test", world.port) + b"GET / HTTP/1.1\r\n\r\n")
+
+    assert asyncio.run(once()) == b"\x05\x00" + b"\x05\x00\x00\x01" + bytes(6) + ANSWER
+
+
+def test_from_inside_the_sandbox(home: Path, tmp_path: Path) -> None:
+    if why := confinement.trial():
+        pytest.skip(f"bubblewrap does not start on this machine: {why}")
+    root = tmp_path / "ws"
+    root.mkdir()
+    fetch = f"{escapes.PYTHON} -c 'import sys, urllib.request as u; print(u.urlopen(sys.argv[1], timeout=5).read())'"
+
+    async def inside() -> tuple[list[bytes], World]:
+        async with running() as world:
+            box = confinement.box("bubblewrap", Room((str(root),)), proxy=world.proxy(), tell=world.said.append)
+            good = await escapes.bash(f"{fetch} http://files.test:{world.port}/", box, root)
+            bad = await escapes.bash(f"{fetch} http://other.test/ 2>&1 | tail -1", box, root)
+            around = f"exec 3<>/dev/tcp/127.0.0.1/{world.port} || NO_PROXY='*' {fetch} http://127.0.0.1:{world.port}/"
+            past = await escapes.bash(around, box, root)
+            box.close()
+            return [good.stdout, bad.stdout, b"%d" % past.returncode], world
+
+    (good, bad, past), world = asyncio.run(inside())
+    assert good == b"b'hello'\n"
+    assert b"403" in bad
+    assert past == b"1"
+    assert len(world.received) == 1
+    assert [line for line in world.said if "kept from other.test:80" in line]

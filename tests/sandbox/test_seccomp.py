@@ -1,0 +1,97 @@
+"""The filter of system calls, run by a small machine of our own, for processors that we do not have."""
+
+import errno
+import struct
+
+import pytest
+
+from adderclaw.sandbox import seccomp
+
+ALLOW, ERRNO = 0x7FFF0000, 0x00050000
+
+
+def verdict(program: bytes, audit: int, number: int, *arguments: int) -> int:
+    """What the kernel would say of a call: 0, or the error."""
+    padded = (*arguments, *(0,) * (6 - len(arguments)))
+    data = struct.pack("<iIQ6Q", number, audit, 0, *padded)
+    steps = list(struct.iter_unpack("=HBBI", program))
+    at = loaded = 0
+    while True:
+        code, yes, no, value = steps[at]
+        at += 1
+        match code:
+            case 0x20:
+                loaded = int.from_bytes(data[value : value + 4], "little")
+            case 0x15:
+                at += yes if loaded == value else no
+            case 0x35:
+                at += yes if loaded >= value else no
+            case 0x45:
+                at += yes if loaded & value else no
+            case 0x06:
+                return 0 if value == ALLOW else value & ~ERRNO
+            case _:
+                raise AssertionError(f"unknown step {code:#x}")
+
+
+@pytest.fixture(params=list(seccomp.MACHINES))
+def machine(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+def test_escapes_are_refused_whatever_their_arguments(machine: str) -> None:
+    program, known = seccomp.program("namespace", machine), seccomp.MACHINES[machine]
+    for name, number in known.numbers.items():
+        if name not in seccomp.CHECKED:
+            assert verdict(program, known.audit, number, 1, 2, 3) == errno.EPERM, name
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "error"),
+    [
+        ("clone", (0x10000000 | 17,), errno.EPERM),
+        ("clone", (0x00020000,), errno.EPERM),
+        ("clone", (0x40000000,), errno.EPERM),
+        ("clone", (0x01200011,), 0),
+        ("clone", (0x003D0F00,), 0),
+        ("clone3", (0,), errno.ENOSYS),
+        ("ioctl", (0, 0x5412), errno.EPERM),
+        ("ioctl", (0, 0x541C), errno.EPERM),
+        ("ioctl", (0, 0x100005412), errno.EPERM),
+        ("ioctl", (0, 0x5413), 0),
+        ("socket", (1,), 0),
+        ("socket", (2,), 0),
+        ("socket", (40,), errno.EAFNOSUPPORT),
+        ("socket", (38,), errno.EAFNOSUPPORT),
+        ("personality", (0xFFFFFFFF,), 0),
+        ("personality", (0x0400000,), errno.EPERM),
+    ],
+)
+def test_some_calls_are_judged_by_their_arguments(
+    name: str, arguments: tuple[int, ...], error: int, machine: str
+) -> None:
+    program, known = seccomp.program("namespace", machine), seccomp.MACHINES[machine]
+    assert verdict(program, known.audit, known.numbers[name], *arguments) == error
+
+
+def test_without_a_namespace_there_are_no_sockets(machine: str) -> None:
+    program, known = seccomp.program("none", machine), seccomp.MACHINES[machine]
+    for family in (1, 2, 10, 16, 17, 40):
+        assert verdict(program, known.audit, known.numbers["socket"], family) == errno.EAFNOSUPPORT
+
+
+def test_calls_of_another_processor_are_refused(machine: str) -> None:
+    program, known = seccomp.program("namespace", machine), seccomp.MACHINES[machine]
+    assert verdict(program, 0x40000003, 1) == errno.ENOSYS  # 32-bit
+    assert verdict(program, known.audit, seccomp.X32 | 1) == errno.ENOSYS
+
+
+def test_the_rest_is_allowed(machine: str) -> None:
+    program, known = seccomp.program("namespace", machine), seccomp.MACHINES[machine]
+    refused = set(known.numbers.values())
+    assert {verdict(program, known.audit, number) for number in range(500) if number not in refused} == {0}
+
+
+def test_an_unknown_processor_is_an_error() -> None:
+    with pytest.raises(LookupError):
+        seccomp.program("namespace", "pdp11")

@@ -1,0 +1,218 @@
+"""Approvals as rows: the first answer counts, exactly once, whoever and however many they are."""
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adderclaw.errors import UsageError
+from adderclaw.kernel.approvals import Durable
+from adderclaw.kernel.clock import SystemClock
+from adderclaw.store import Store, approvals, transcript
+from adderclaw.types import Answer, ApprovalRequest
+from tests.store.book import child, codes, numbered
+
+
+def ask(store: Store, id: str = "approval-1", *, now: float = 1000.0, seconds: float | None = None) -> None:
+    with store.write() as cursor:
+        approvals.ask(
+            cursor,
+            id=id,
+            session_id="session",
+            tool_use_id="t",
+            tool="Write",
+            risk="medium",
+            reason="why",
+            shown="what",
+            plan_hash="h" * 64,
+            now=now,
+            seconds=seconds,
+        )
+
+
+def answer(store: Store, word: approvals.Word, *, by: str = "me", now: float = 1001.0, id: str = "approval-1") -> bool:
+    with store.write() as cursor:
+        return approvals.answer(cursor, id, word, by=by, comment="", now=now)
+
+
+def row(store: Store, id: str = "approval-1") -> approvals.Approval:
+    found = approvals.get(store, id)
+    assert found is not None
+    return found
+
+
+def test_a_second_answer_does_not_count(store: Store) -> None:
+    ask(store)
+    assert answer(store, "no", by="first")
+    assert not answer(store, "yes", by="second")
+    assert (row(store).answer, row(store).answered_by) == ("no", "first")
+
+
+def test_an_answer_to_no_question_does_not_count(store: Store) -> None:
+    assert not answer(store, "yes")
+
+
+def test_a_late_yes_does_not_count(store: Store) -> None:
+    ask(store, seconds=5)
+    assert row(store).state(1004) == "pending"
+    assert row(store).state(1005) == "expired"
+    assert not answer(store, "yes", now=1005)
+    assert answer(store, "no", now=1006, by="timeout")
+
+
+def test_what_a_dead_process_asked_is_settled_by_the_next(store: Store) -> None:
+    assert codes([child(lambda: ask(Store.open(store.path), "approval-old"))]) == [0]
+    assert row(store, "approval-old").state(1001) == "abandoned"
+    ask(store, "approval-new")
+    assert (row(store, "approval-old").answer, row(store, "approval-old").answered_by) == ("no", "abandoned")
+    assert row(store, "approval-new").answer is None
+
+
+def test_an_id_may_be_cut_but_not_ambiguous(store: Store) -> None:
+    ask(store, "approval-ab")
+    ask(store, "approval-ac")
+    assert row(store, "approval-ab").id == "approval-ab"
+    with pytest.raises(UsageError, match="several"):
+        approvals.get(store, "approval-a")
+
+
+def test_many_processes_one_answer(store: Store, tmp_path: Path) -> None:
+    ask(store)
+    start = time.time() + 0.2
+
+    def one(number: int) -> None:
+        mine = Store.open(store.path)
+        time.sleep(max(0.0, start - time.time()))
+        won = answer(mine, "yes" if number % 2 else "no", by=f"process {number}")
+        (tmp_path / f"won-{number}").write_text("yes" if won else "")
+        mine.close()
+
+    pids = [child(lambda number=number: one(number)) for number in range(12)]
+    assert codes(pids) == [0] * 12
+    winners = [number for number in range(12) if (tmp_path / f"won-{number}").read_text()]
+    assert len(winners) == 1
+    assert row(store).answered_by == f"process {winners[0]}"
+
+
+def test_clearing_forgets_what_was_shown_and_keeps_what_waits(store: Store) -> None:
+    ask(store, "approval-old")
+    answer(store, "yes", id="approval-old")
+    ask(store, "approval-new")
+    transcript.clear(store)
+    assert (row(store, "approval-old").shown, row(store, "approval-old").answer) == ("", "yes")
+    assert row(store, "approval-new").shown == "what"
+
+
+# ------------------------------------------------------------------ the operator who waits beside the row
+
+
+class Slow:
+    """Answers after a while, or never."""
+
+    def __init__(self, seconds: float, *, approved: bool = True) -> None:
+        self.seconds, self.approved = seconds, approved
+        self.cancelled = False
+
+    async def approve(self, request: ApprovalRequest) -> Answer:
+        try:
+            await asyncio.sleep(self.seconds)
+        except asyncio.CancelledError:
+            self.cancelled = True
+            raise
+        return Answer(self.approved, "operator", "said here")
+
+
+REQUEST = ApprovalRequest("Write", "medium", "why sk-secret", "what sk-secret", "t", plan_hash="p" * 64)
+
+
+def durable(store: Store, operator: Slow, **given: Any) -> Durable:
+    settings: dict[str, Any] = {"seconds": None, "stopped": lambda: False, **given}
+    return Durable(
+        operator,
+        store,
+        "session",
+        clock=SystemClock(),
+        ids=numbered(),
+        scrub=lambda text: text.replace("sk-secret", "[redacted]"),
+        **settings,
+    )
+
+
+def test_the_operator_here(store: Store) -> None:
+    given = asyncio.run(durable(store, Slow(0)).approve(REQUEST))
+    assert given == Answer(True, "operator", "said here")
+    kept = row(store)
+    assert (kept.answer, kept.answered_by, kept.plan_hash) == ("yes", "operator", "p" * 64)
+    assert (kept.reason, kept.shown) == ("why [redacted]", "what [redacted]")
+
+
+def test_another_process_is_first(store: Store) -> None:
+    operator = Slow(60)
+
+    async def both() -> Answer:
+        waiting = asyncio.ensure_future(durable(store, operator).approve(REQUEST))
+        await asyncio.sleep(0.05)
+        pid = child(lambda: _answer_elsewhere(store.path))
+        assert codes([pid]) == [0]
+        return await waiting
+
+    given = asyncio.run(both())
+    assert given == Answer(True, "elsewhere", "")
+    assert operator.cancelled
+
+
+def _answer_elsewhere(path: str) -> None:
+    mine = Store.open(path)
+    assert answer(mine, "yes", by="elsewhere", now=time.time())
+    mine.close()
+
+
+def test_the_operator_here_is_second(store: Store) -> None:
+    """Both answer between two looks at the row: the one in the row counts."""
+
+    async def both() -> Answer:
+        waiting = asyncio.ensure_future(durable(store, Slow(0.1)).approve(REQUEST))
+        await asyncio.sleep(0.02)
+        assert answer(store, "no", by="elsewhere", now=time.time())
+        return await waiting
+
+    assert asyncio.run(both()) == Answer(False, "elsewhere", "")
+
+
+@pytest.mark.parametrize(
+    ("given", "by"), [({"seconds": 0.1}, "timeout"), ({"stopped": lambda: True}, "estop")], ids=["expiry", "stop"]
+)
+def test_nobody_answers(store: Store, given: dict[str, Any], by: str) -> None:
+    said = asyncio.run(durable(store, Slow(60), **given).approve(REQUEST))
+    assert (said.approved, said.by) == (False, by)
+    assert (row(store).answer, row(store).answered_by) == ("no", by)
+
+
+def test_a_yes_after_the_expiry_is_a_no(store: Store) -> None:
+    said = asyncio.run(durable(store, Slow(0.15), seconds=0.05).approve(REQUEST))
+    assert (said.approved, said.by) == (False, "timeout")
+
+
+def test_an_interruption_settles_the_row(store: Store) -> None:
+    async def interrupted() -> None:
+        waiting = asyncio.ensure_future(durable(store, Slow(60)).approve(REQUEST))
+        await asyncio.sleep(0.05)
+        waiting.cancel()
+        await waiting
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(interrupted())
+    assert (row(store).answer, row(store).answered_by) == ("no", "interrupted")
+
+
+def test_a_removed_row_is_a_no(store: Store) -> None:
+    async def removed() -> Answer:
+        waiting = asyncio.ensure_future(durable(store, Slow(60)).approve(REQUEST))
+        await asyncio.sleep(0.05)
+        with store.write() as cursor:
+            cursor.execute("DELETE FROM approvals")
+        return await waiting
+
+    assert not asyncio.run(removed()).approved
