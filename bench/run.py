@@ -246,7 +246,7 @@ def main() -> None:
         "floor": floor,
         "adderclaw": adderclaw(),
         "adderclaw, config just edited": adderclaw(edited=True),
-        "adderclaw, sandboxed": adderclaw("--profile", "sandboxed"),
+        "adderclaw, no sandbox": adderclaw("--profile", "permissive"),
     }
     about = machine()
     runs: dict[str, dict[int, list[Run]]] = {name: {calls: [] for calls in chosen.calls} for name in programs}
