@@ -297,7 +297,7 @@ class Run(NamedTuple):
             }
             bus.tell({"event_type": "run_finished", **body, **counts})  # pyright: ignore[reportArgumentType]
         else:
-            reason = result.reason.split(":")[0]
+            reason = result.reason.replace(",", ":").split(":")[0]
             bus.tell(
                 {"event_type": "run_failed", "outcome": result.outcome, "reason": reason, "message": result.reason}
             )
@@ -440,8 +440,11 @@ def _locked(runtime: Runtime, session_id: str) -> Generator[None]:
             os.close(descriptor)
             fix = "wait for it, or end it"
             raise AdderClawError(f"session {session_id} is in use by another process; {fix}") from error
-        if os.path.exists(path) and os.path.samestat(os.stat(path), os.fstat(descriptor)):
-            break
+        try:
+            if os.path.samestat(os.stat(path), os.fstat(descriptor)):
+                break
+        except FileNotFoundError:
+            pass
         os.close(descriptor)  # whoever held it has just removed it: what we locked is no longer the lock
     try:
         yield

@@ -110,3 +110,16 @@ def test_compact_by_hand_in_the_repl(world: World) -> None:
     assert "third" in done.out
     assert any("the greetings" in json.dumps(request) for request in bodies(model) if asked_to_summarise(request))
     assert "A SUMMARY" in json.dumps(bodies(model)[-1])
+
+
+def test_a_second_compaction_keeps_what_the_first_had_kept(world: World) -> None:
+    with ScriptedModel([{"text": f"answer {n}"} for n in range(5)], aside={"<record>": {"text": "SUMMARY"}}) as model:
+        configured(world, model.base_url, window=100_000)
+        lines = ["a " * 100, "b " * 100, "/compact", "c " * 100, "d " * 100, "/compact", "and now?", "/exit"]
+        done = world.cli("agent", "--provider", "small", stdin="\n".join(lines) + "\n")
+    assert done.out.count("compacted:") == 2, done.err
+    asked = [json.dumps(request) for request in bodies(model) if asked_to_summarise(request)]
+    assert "summary of what came before" in asked[1]
+    last = json.dumps(bodies(model)[-1])
+    for said in ("a a a", "b b b", "c c c"):
+        assert said in last

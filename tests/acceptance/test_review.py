@@ -213,3 +213,31 @@ def test_whole_bodies_are_kept_only_where_somebody_asked(world: World, debug: bo
     assert bodies == (expected if debug else [])
     events = b"".join(file.read_bytes() for file in (world.cli.data / "runs").rglob("events.jsonl"))
     assert b"what was the question" not in events
+
+
+def test_an_interrupted_reply_leaves_no_call_unanswered(world: World) -> None:
+    """Ctrl-C in the middle of the first of two calls: whoever goes on finds both answered."""
+    two = [{"name": "Bash", "arguments": {"command": f"sleep {n}"}} for n in ("97531.1", "97531.2")]
+    with ScriptedModel([{"tool_calls": two}, {"text": "I see"}, {"text": "still fine"}]) as model:
+        entry = f'[providers.models.here]\nkind = "openai-compatible"\nbase_url = "{model.base_url}"\nmodel = "m"\n'
+        world.configure(autonomy="full", security='allowed_commands = ["sleep"]', more=entry)
+        process = world.cli.start("agent", "--provider", "here")
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(b"go\n")
+        process.stdin.flush()
+        seen = b""
+        while b"tool_approved" not in seen:
+            piece = os.read(process.stderr.fileno(), 4096)
+            assert piece, seen.decode()
+            seen += piece
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(b"what happened?\n/exit\n", timeout=30)
+        assert b"I see" in out
+        assert world.agent("again", "--continue", "--provider", "here").out == "still fine\n"
+    for request in model.requests[1:]:
+        asked = [call["id"] for message in request.messages for call in message.get("tool_calls") or ()]
+        answered = [message["tool_call_id"] for message in request.messages if message["role"] == "tool"]
+        assert len(asked) == 2
+        assert answered == asked
+    assert world.cli("receipt", "verify").code == 0

@@ -12,7 +12,7 @@ from adderclaw.errors import ProviderError
 from adderclaw.providers.anthropic_reply import Answer
 from adderclaw.providers.sse import Events
 from adderclaw.providers.wire import Wire, endpoint
-from adderclaw.types import ChatResponse, Delta, Json, OpaqueBlock, ToolCall, Usage
+from adderclaw.types import ChatResponse, Delta, Json, ToolCall, Usage
 from tests.providers.making import Heard, House, Time, ask, request
 from tests.scripted_anthropic import ScriptedMessages, Step
 
@@ -173,7 +173,8 @@ class Fed:
 
     def whole(self) -> tuple[object, ...]:
         one = self.answer
-        return one.text, one.calls, one.opaque, one.usage, one.stop_reason, one.model, one.id
+        kept = [block.payload for block in one.opaque]
+        return one.text, one.calls, kept, one.usage, one.stop_reason, one.model, one.id
 
 
 @pytest.mark.parametrize("name", STREAMS)
@@ -202,8 +203,8 @@ def test_ended_at_every_byte_it_is_whole_or_known_to_be_cut(name: str) -> None:
 def test_over_http_in_pieces_of_any_size(name: str, size: int) -> None:
     body = recorded(name)
     got = answer({"raw": body, "piece": size})
-    text, calls, opaque, usage, stop_reason, model, _ = Fed(body).whole()
-    assert (got.final_text, got.tool_calls, got.opaque) == (text, calls, opaque)
+    text, calls, kept, usage, stop_reason, model, _ = Fed(body).whole()
+    assert (got.final_text, got.tool_calls, [block.payload for block in got.opaque]) == (text, calls, kept)
     assert (got.usage, got.stop_reason, got.model) == (usage, stop_reason, model)
 
 
@@ -255,7 +256,7 @@ def test_thoughts_are_kept_with_their_signatures_and_shown() -> None:
     got = answer({"raw": recorded("thinking.sse")}, heard)
     (kept,) = got.opaque
     thought = "The user wants the size. I should\ncall LS → then answer."
-    assert kept.wire == "anthropic"
+    assert kept.wire.startswith("anthropic/127.0.0.1")
     assert kept.payload.keys() == {"type", "thinking", "signature"}
     assert (kept.payload["type"], kept.payload["thinking"]) == ("thinking", thought)
     assert kept.payload["signature"].startswith("Eq")
@@ -295,10 +296,10 @@ def test_everything_at_once_streaming_or_not_whatever_was_asked(asked: bool, sen
         ToolCall("toolu_0_0", "Read", {"file_path": "ä.txt"}),
         ToolCall("toolu_0_1", "Time", {}),
     )
-    assert got.opaque == (
-        OpaqueBlock("anthropic", {"type": "thinking", "thinking": "hm", "signature": "s=="}),
-        OpaqueBlock("anthropic", {"type": "redacted_thinking", "data": "xyz"}),
-    )
+    assert [block.payload for block in got.opaque] == [
+        {"type": "thinking", "thinking": "hm", "signature": "s=="},
+        {"type": "redacted_thinking", "data": "xyz"},
+    ]
     assert (got.stop_reason, got.usage) == ("tool_use", Usage(5, 6, 7, 8))
     assert (got.provider, got.model) == ("p", "m")
     assert got.raw_provider_payload == {

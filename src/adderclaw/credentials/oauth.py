@@ -257,7 +257,7 @@ class Client:
                 and (not self.settings.issuer or table["iss"] == self.settings.issuer)
                 and float(table["exp"]) > self._clock.now()
             )
-        except (ValueError, KeyError, IndexError, TypeError):
+        except (ValueError, KeyError, IndexError, TypeError, OverflowError):
             right = False
         if not right:
             raise OAuthError("refused", "the id token does not belong to this login (nonce, audience, issuer or time)")
@@ -270,8 +270,11 @@ def challenge(verifier: str) -> str:
 
 def check_address(url: str, key: str) -> None:
     """Tokens travel over https, or stay on this machine."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
+    try:
+        parts = urlsplit(url)
+        host, _port = parts.hostname or "", parts.port
+    except ValueError as error:
+        raise OAuthError("refused", f"{key} is no address: {error}") from None
     local = host in ("localhost", "127.0.0.1", "::1")
     if parts.username is not None or not host or not (parts.scheme == "https" or (parts.scheme == "http" and local)):
         raise OAuthError(
@@ -303,7 +306,7 @@ async def _exchanged(url: str, form: Mapping[str, str]) -> tuple[int, bytes]:
                 if len(body) > REPLY_BYTES:
                     raise OAuthError("malformed", f"{_origin(url)} answered with more than {REPLY_BYTES} bytes")
             return reply.status_code, body
-    except httpx2.HTTPError as error:
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         raise OAuthError("network", f"{_origin(url)} cannot be reached ({type(error).__name__}); try again") from None
 
 
@@ -316,6 +319,6 @@ def _seconds(value: Any) -> float | None:
     """A length of time as servers send it, a number or its text."""
     try:
         seconds = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return seconds if math.isfinite(seconds) and seconds > 0 and not isinstance(value, bool) else None

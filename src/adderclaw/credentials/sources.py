@@ -177,7 +177,7 @@ class Sources:
                 self._auth.passphrase_env,
                 *(server.client_secret_env or "" for server in self._auth.oauth.values()),
             }
-        for variable in named | {API_KEY, AUTH_TOKEN, OAUTH_TOKEN}:
+        for variable in named | {API_KEY, AUTH_TOKEN, OAUTH_TOKEN, "GOOGLE_API_KEY"}:
             value = os.environ.get(variable, "").strip()
             if value:
                 self._register(value)
@@ -365,7 +365,9 @@ def _is_anthropic(entry: Entry) -> bool:
 
 
 def _variables(entry: Entry, default_env: tuple[str, ...]) -> tuple[str, ...]:
-    return (entry.api_key_env,) if entry.api_key_env else default_env
+    if not entry.api_key_env or entry.api_key_env in default_env[:1]:
+        return default_env  # the first of them is filled in where nobody named one
+    return (entry.api_key_env,)
 
 
 def _local(entry: Entry) -> bool:

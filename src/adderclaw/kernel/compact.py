@@ -58,8 +58,9 @@ async def compact(session: Session, trigger: Trigger, instructions: str = "", *,
     cut = _cut(session, (window or session.history.size) * KEPT_SHARE)
     if cut is None:
         return False
-    summary, how = await _summary(session, cut.older, instructions)
-    content = _carried(session, cut.older, summary)
+    earlier = _earlier(session)
+    summary, how = await _summary(session, cut.older, earlier, instructions)
+    carried = _carried(session, cut.older, earlier, summary)
     before = session.history.size
     payload: Json = {
         "subtype": "compact_boundary",
@@ -68,11 +69,13 @@ async def compact(session: Session, trigger: Trigger, instructions: str = "", *,
         "to": cut.kept_from - 1,
         "kept_from": cut.kept_from,
         "how": how,
-        "content": content,
+        "content": _told(carried),
+        **carried._asdict(),
     }
     with session.store.write() as cursor:
         transcript.append(cursor, session.session_id, "system", payload)
     session.history = History(resume.read(session.store, session.session_id).messages)
+    session.cached_tokens = 0
     session.bus.tell(
         {
             "event_type": "context_compacted",
@@ -110,19 +113,42 @@ def _cut(session: Session, room: float) -> Cut | None:
 # ------------------------------------------------------------------ what survives
 
 
-def _carried(session: Session, older: list[Entry], summary: str) -> str:
+class Carried(NamedTuple):
+    """What survives a cut, and the next one too: kept as fields of the boundary, so that nothing is parsed back."""
+
+    said: list[str]
+    denials: list[str]
+    files: list[str]
+    summary: str
+
+
+NOTHING = Carried([], [], [], "")
+
+
+def _earlier(session: Session) -> Carried:
+    """What the last compaction had carried over."""
+    last = resume.last_boundary(transcript.entries(session.store, session.session_id))
+    return Carried(*(last[name] for name in Carried._fields)) if last is not None else NOTHING
+
+
+def _carried(session: Session, older: list[Entry], earlier: Carried, summary: str) -> Carried:
+    return Carried(
+        said=_within([*earlier.said, *_said(older)]),
+        denials=list(dict.fromkeys([*earlier.denials, *_denials(older)])),
+        files=list(dict.fromkeys([*earlier.files, *session.scene.context.files_read])),
+        summary=summary,
+    )
+
+
+def _told(carried: Carried) -> str:
     """The one message that stands for everything before the cut."""
     parts = ["[The conversation so far was compacted. This is what remains of it.]"]
-    earlier = resume.last_boundary(transcript.entries(session.store, session.session_id))
-    said = _said(older)
-    if earlier is not None:
-        said = [*_pinned_before(earlier), *said]
-    parts.append("<what-the-user-said>\n" + "\n---\n".join(_within(said)) + "\n</what-the-user-said>")
-    if denials := _denials(older):
-        parts.append("<refused>\n" + "\n".join(denials) + "\n</refused>")
-    if session.scene.context.files_read:
-        parts.append("<files-in-play>\n" + "\n".join(session.scene.context.files_read) + "\n</files-in-play>")
-    parts.append(f"<summary>\n{summary}\n</summary>")
+    parts.append("<what-the-user-said>\n" + "\n---\n".join(carried.said) + "\n</what-the-user-said>")
+    if carried.denials:
+        parts.append("<refused>\n" + "\n".join(carried.denials) + "\n</refused>")
+    if carried.files:
+        parts.append("<files-in-play>\n" + "\n".join(carried.files) + "\n</files-in-play>")
+    parts.append(f"<summary>\n{carried.summary}\n</summary>")
     return "\n\n".join(parts)
 
 
@@ -132,13 +158,6 @@ def _said(entries: list[Entry]) -> list[str]:
         if entry.entry_type == "user":
             texts += [block["text"] for block in entry.payload["content"] if block["type"] == "text"]
     return texts
-
-
-def _pinned_before(boundary: Json) -> list[str]:
-    """What an earlier compaction had kept word for word is kept again."""
-    _, _, rest = str(boundary["content"]).partition("<what-the-user-said>\n")
-    kept, _, _ = rest.partition("\n</what-the-user-said>")
-    return kept.split("\n---\n") if kept else []
 
 
 def _within(said: list[str]) -> list[str]:
@@ -163,18 +182,20 @@ def _denials(entries: list[Entry]) -> list[str]:
 # ------------------------------------------------------------------ the summary
 
 
-async def _summary(session: Session, older: list[Entry], instructions: str) -> tuple[str, str]:
+async def _summary(session: Session, older: list[Entry], earlier: Carried, instructions: str) -> tuple[str, str]:
     """By the model; where it cannot be asked, a list of what was called, which is at least true."""
     with open(os.path.join(os.path.dirname(__file__), "compact.md"), encoding="utf-8") as file:
         asked = file.read().strip()
     if instructions:
         asked += f"\nThe user wants in particular: {instructions}"
     record = _record(older, (_window(session) or 400_000) // 2)
+    if earlier.summary:
+        record = f"summary of what came before:\n{earlier.summary}\n\n{record}"
     history = History([Message("user", (TextBlock(f"<record>\n{record}\n</record>\n\nWrite the summary now."),))])
     try:
         reply = await model.ask(session, made(asked, ()), _unheard, history)
     except (ProviderError, LimitError) as error:
-        return _listed(older), f"listed, since the model could not be asked: {error}"
+        return _listed(older, earlier), f"listed, since the model could not be asked: {error}"
     with session.store.write() as cursor:
         calls.record(
             cursor,
@@ -222,6 +243,6 @@ def _line(entry: Entry) -> str:
             return ""
 
 
-def _listed(entries: list[Entry]) -> str:
+def _listed(entries: list[Entry], earlier: Carried) -> str:
     called = [_line(entry)[:200] for entry in entries if entry.entry_type == "tool_use"]
-    return "\n".join(["No summary could be made. These calls were made:", *called[-100:]])
+    return "\n".join([earlier.summary, "No summary could be made. These calls were made:", *called[-100:]]).strip()

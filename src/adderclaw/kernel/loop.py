@@ -1,10 +1,11 @@
 """The one turn loop: ask the model, live its calls, until it answers."""
 
+import asyncio
 from dataclasses import replace
 from sqlite3 import Cursor
 
 from adderclaw.errors import LimitError, ProviderError, Stopped
-from adderclaw.kernel import compact, model
+from adderclaw.kernel import compact, model, resume
 from adderclaw.kernel.call import limit_of, run_call
 from adderclaw.kernel.prompt import Prompt
 from adderclaw.kernel.session import Session, TurnResult
@@ -16,7 +17,6 @@ from adderclaw.types import (
     Json,
     Message,
     OnDelta,
-    OpaqueBlock,
     TextBlock,
     ToolCall,
     ToolResultBlock,
@@ -62,7 +62,8 @@ async def run_turn(session: Session, message: str | None, on_delta: OnDelta = si
     except ProviderError as error:
         _note_failure(session, error)
         reason = "missing_provider_api_key" if error.kind == "missing_key" else error.kind
-        return TurnResult("error", turn.text, f"{reason}: {error}")
+        # no colon after a word that ends in "key": what follows would be taken for one and redacted
+        return TurnResult("error", turn.text, f"{reason}, {error}" if reason.endswith("_key") else f"{reason}: {error}")
     finally:
         kept = max(len(session.history.messages) - before, 0)
         session.bus.tell(
@@ -144,7 +145,8 @@ def _scrubbed(session: Session, response: ChatResponse) -> ChatResponse:
     """A model that repeats a key is not to bring it into the store: in no field of its answer."""
     scrub = session.secrets.scrub_all
     made = [ToolCall(*scrub([call.id, call.name, call.arguments, call.raw])) for call in response.tool_calls]
-    opaque = [OpaqueBlock(block.wire, scrub(block.payload)) for block in response.opaque]
+    # what is signed cannot be changed, only left out
+    opaque = [block for block in response.opaque if scrub(block.payload) == block.payload]
     return replace(response, final_text=scrub(response.final_text), tool_calls=tuple(made), opaque=tuple(opaque))
 
 
@@ -180,9 +182,15 @@ async def _live(session: Session, turn: _Turn, pending: tuple[ToolCall, ...], re
     """Live the calls of one reply, in order; then the model hears all results at once. Says which limit was hit."""
     results: list[Block] = [*session.answered]
     session.answered = ()
-    for call in pending:
+    for place, call in enumerate(pending):
         refusal = refusal or limit_of(session)
-        done = await run_call(session, call, refusal=refusal)
+        try:
+            done = await run_call(session, call, refusal=refusal)
+        except BaseException as error:
+            results.append(ToolResultBlock(call.id, resume.UNKNOWN, is_error=True))
+            results += _left(session, pending[place + 1 :], recorded=isinstance(error, asyncio.CancelledError))
+            session.history.append(Message("user", tuple(results)))
+            raise
         if done.denied:
             turn.denied = done.result.content
         elif not done.result.is_error:
@@ -190,6 +198,13 @@ async def _live(session: Session, turn: _Turn, pending: tuple[ToolCall, ...], re
         results.append(ToolResultBlock(call.id, done.result.content, done.result.is_error))
     session.history.append(Message("user", tuple(results)))
     return refusal
+
+
+def _left(session: Session, calls_left: tuple[ToolCall, ...], *, recorded: bool) -> list[Block]:
+    """Answers for the calls that an interruption left: whoever goes on owes the model all of them."""
+    if recorded:
+        return [resume.close(session, call, resume.NOT_RUN, begun=False) for call in calls_left]
+    return [ToolResultBlock(call.id, resume.NOT_RUN, is_error=True) for call in calls_left]
 
 
 # ------------------------------------------------------------------ what is heard and noted

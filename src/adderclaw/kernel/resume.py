@@ -59,9 +59,12 @@ def read(store: Store, session_id: str) -> Kept:
             continue
         match entry.entry_type:
             case "user" | "assistant":
+                # a reply that was left behind: what nobody answered is answered here, since no provider takes less
+                results += [ToolResultBlock(left, NOT_RUN, is_error=True) for left in open_calls]
                 if results:
                     messages.append(Message("user", tuple(results)))
                     results = []
+                begun = set()
                 message = _message(entry.entry_type, entry.payload, opaque.get(entry.sequence, []))
                 messages.append(message)
                 open_calls = {block.call.id: block.call for block in message.blocks if isinstance(block, ToolUseBlock)}
@@ -108,9 +111,9 @@ def restore(session: Session, *, go_on: bool) -> None:
     """
     _return_to_place(session)
     kept = read(session.store, session.session_id)
-    answered = [*kept.answered, *(_close(session, call, UNKNOWN, begun=True) for call in kept.begun)]
+    answered = [*kept.answered, *(close(session, call, UNKNOWN, begun=True) for call in kept.begun)]
     if not go_on:
-        answered += [_close(session, call, NOT_RUN, begun=False) for call in kept.unbegun]
+        answered += [close(session, call, NOT_RUN, begun=False) for call in kept.unbegun]
     for message in kept.messages:
         session.history.append(message)
     if go_on:
@@ -133,7 +136,7 @@ def _return_to_place(session: Session) -> None:
         workspace.cwd = session.kept_cwd = kept
 
 
-def _close(session: Session, call: ToolCall, text: str, *, begun: bool) -> ToolResultBlock:
+def close(session: Session, call: ToolCall, text: str, *, begun: bool) -> ToolResultBlock:
     """Give an interrupted call its one result and its one receipt."""
     result = rejected(text)
 

@@ -11,7 +11,7 @@ from adderclaw.credentials.redaction import secret_name
 from adderclaw.credentials.sources import API_KEY, AUTH_TOKEN, SOCKET, Credential
 from adderclaw.errors import ProviderError, ProviderErrorKind
 from adderclaw.providers import Parts, misconfigured
-from adderclaw.providers.anthropic_reply import AFTER, WIRE, Answer
+from adderclaw.providers.anthropic_reply import AFTER, WIRE, Answer, shape_of
 from adderclaw.providers.faults import advice
 from adderclaw.providers.reading import read, read_object
 from adderclaw.providers.wire import Endpoint, Wire, endpoint
@@ -226,8 +226,9 @@ class Anthropic:
     def _with_messages(self, request: ChatRequest, head: bytes) -> bytes:
         """The mark of the cache moves along with the last message, so it is never part of what is kept encoded."""
         known = self._facts(request.model)
-        shape = f"{WIRE} images={known.vision} pdf={known.pdf}"
-        messages = request.messages.encoded(shape, lambda message: _encoded(message, known))
+        shape = f"{shape_of(self.wire)} images={known.vision} pdf={known.pdf}"
+        ours = (shape_of(self.wire), WIRE)
+        messages = request.messages.encoded(shape, lambda message: _encoded(message, known, ours))
         if not messages or request.messages.messages[-1].role != "user":
             return b"".join((head, messages, b"]}"))
         return b"".join((head, messages[:-3], _MARKED_END, b"]}"))
@@ -355,9 +356,9 @@ def strict(schema: Json) -> Json:
 # ---------------------------------------------------------------------- messages
 
 
-def _encoded(message: Message, known: ModelFacts) -> list[bytes]:
+def _encoded(message: Message, known: ModelFacts, ours: tuple[str, ...]) -> list[bytes]:
     """A message without content would be refused: an assistant's is left out."""
-    content = _assistant(message) if message.role == "assistant" else _user(message, known)
+    content = _assistant(message, ours) if message.role == "assistant" else _user(message, known)
     return [_compact({"role": message.role, "content": content})] if content else []
 
 
@@ -397,9 +398,9 @@ def _said(text: str) -> list[Json]:
     return [{"type": "text", "text": text}] if text.strip() else []
 
 
-def _assistant(message: Message) -> list[Json]:
+def _assistant(message: Message, ours: tuple[str, ...]) -> list[Json]:
     """Each thought goes back unchanged, to where it came from: first, unless its payload says otherwise."""
-    thoughts = [block.payload for block in message.blocks if isinstance(block, OpaqueBlock) and block.wire == WIRE]
+    thoughts = [block.payload for block in message.blocks if isinstance(block, OpaqueBlock) and block.wire in ours]
     text = message.text
     calls = [_call(block.call) for block in message.blocks if isinstance(block, ToolUseBlock)]
     content: list[Json] = []

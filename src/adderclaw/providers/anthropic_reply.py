@@ -14,6 +14,12 @@ WIRE = "anthropic"
 AFTER = "after"
 """Key of a kept thought that did not come first: [characters of text, number of calls] that stood before it."""
 
+
+def shape_of(wire: Wire) -> str:
+    """Names this server's thoughts: another's signatures are not for it."""
+    return f"{WIRE}/{wire.place.authority}"
+
+
 _STOP_REASONS: dict[str, StopReason] = {
     "end_turn": "end",
     "stop_sequence": "end",
@@ -228,7 +234,7 @@ class Answer:
                 calls += 1
             elif thought := block.thought():
                 place: Json = {AFTER: [characters, calls]} if characters or calls else {}
-                kept.append(OpaqueBlock(WIRE, thought | place))
+                kept.append(OpaqueBlock(shape_of(self._wire), thought | place))
         return tuple(kept)
 
     @property

@@ -185,6 +185,8 @@ class Wire:
                     ssl=await self._context() if place.scheme == "https" else None,
                     happy_eyeballs_delay=None if place.loopback else 0.25,
                 )
+        except UnicodeError:
+            raise self.fault("network", f"{place.host!r} is no host name; correct base_url") from None
         except OSError as error:
             self._give_up(error, None)
         return connection
