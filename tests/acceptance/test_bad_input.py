@@ -1,9 +1,7 @@
 """Bad input: a clear message with value, place and fix, an exit code from the table, no traceback, nothing lost."""
 
 import json
-import os
 import sqlite3
-import stat
 from pathlib import Path
 
 import pytest
@@ -138,16 +136,10 @@ def test_a_deleted_receipt_log_stops_every_tool(world: World) -> None:
     clear(world.cli("tool", "run", "time"), 1, "receipt")
 
 
-@pytest.mark.skipif(os.geteuid() == 0 and not Path("/usr/bin/setpriv").exists(), reason="root writes everywhere")
 def test_a_home_that_cannot_be_written(cli: Cli) -> None:
-    cli.home.chmod(stat.S_IRUSR | stat.S_IXUSR)
-    blocked = cli.home / "file"
-    try:
-        done = cli("agent", "-m", "hi", env={"ADDERCLAW_HOME": "/proc/adderclaw", "HOME": "/proc"})
-        clear(done, 1)
-    finally:
-        cli.home.chmod(0o700)
-    assert not blocked.exists()
+    """Nobody writes to /proc, root neither."""
+    done = cli("agent", "-m", "hi", env={"ADDERCLAW_HOME": "/proc/adderclaw", "HOME": "/proc"})
+    clear(done, 1, "/proc")
 
 
 def test_binary_huge_and_foreign_files(world: World) -> None:
