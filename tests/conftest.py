@@ -12,13 +12,16 @@ from tests.program import Cli, Soak, soak_of
 REQUIRE_ALL = os.environ.get("ADDERCLAW_REQUIRE_ALL", "") not in ("", "0")
 """Set in CI: a test that skips because this machine lacks a part is then a failure."""
 
+SOAK = soak_of(os.environ)
+"""Read at once: the tests' own homes take the variable away."""
+
 OPERATORS_OWN = ("ADDERCLAW_", "AGENT_SDLC_", "SDLC_", "OPENAI_", "ANTHROPIC_", "GEMINI_", "GOOGLE_", "XDG_")
 """Variables of whoever runs the tests that must not reach a test."""
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     missing = "a failure (ADDERCLAW_REQUIRE_ALL)" if REQUIRE_ALL else "a skip"
-    terminalreporter.write_line(f"soak loops: {soak_of(os.environ)}; a part that this machine lacks is {missing}")
+    terminalreporter.write_line(f"soak loops: {SOAK}; a part that this machine lacks is {missing}")
 
 
 def unskip[R: pytest.TestReport | pytest.CollectReport](report: R) -> R:
@@ -63,7 +66,7 @@ def cli(home: Path, tmp_path: Path) -> Cli:
 @pytest.fixture
 def soak() -> Soak:
     """For tests marked `soak`: `for i in soak.of(200)` runs a sixth, or everything under `make soak`."""
-    return soak_of(os.environ)
+    return SOAK
 
 
 @pytest.fixture
