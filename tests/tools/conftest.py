@@ -9,7 +9,7 @@ import pytest
 
 from adderclaw.config.schema import Config
 from adderclaw.decode import decode
-from adderclaw.tools import arguments_of, builtin, find
+from adderclaw.tools import Kit, arguments_of, builtin, find
 from adderclaw.tools.paths import Refused, denied
 from adderclaw.types import ToolContext, ToolResult, Touch, Workspace
 
@@ -36,7 +36,7 @@ class Bench(NamedTuple):
     config: Config
 
     def touch(self, name: str, /, **given: Any) -> Touch:
-        found = find(builtin(self.config, None, FixedClock()), name)
+        found = find(builtin(Kit(self.config, None, FixedClock())), name)
         assert found
         tool, alias = found
         self.ctx.called_as = name
@@ -44,7 +44,7 @@ class Bench(NamedTuple):
 
     def call(self, name: str, /, **given: Any) -> ToolResult:
         """Decode, touch, run: the gate says yes to everything, so that only the tool itself refuses."""
-        found = find(builtin(self.config, None, FixedClock()), name)
+        found = find(builtin(Kit(self.config, None, FixedClock())), name)
         assert found
         tool, alias = found
         self.ctx.called_as = name

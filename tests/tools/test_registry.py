@@ -12,7 +12,7 @@ import pytest
 
 from adderclaw.config.schema import Config
 from adderclaw.store import Store, transcript
-from adderclaw.tools import NAMES, arguments_of, builtin, find, generate, nearest, specs
+from adderclaw.tools import NAMES, Kit, arguments_of, builtin, find, generate, nearest, specs
 from adderclaw.types import Alias, ToolContext, ToolResult, Workspace
 from tests.tools.conftest import Bench, FixedClock
 
@@ -31,7 +31,7 @@ from tests.tools.conftest import Bench, FixedClock
     ],
 )
 def test_unknown_names(name: str, near: str | None) -> None:
-    tools = builtin(Config(), None, FixedClock())
+    tools = builtin(Kit(Config(), None, FixedClock()))
     assert find(tools, name) is None
     assert nearest(tools, name) == near
 
@@ -45,7 +45,7 @@ ALIASES = {
 
 @pytest.mark.parametrize("name", ALIASES)
 def test_every_seeds_name_is_found(name: str) -> None:
-    found = find(builtin(Config(), None, FixedClock()), name)
+    found = find(builtin(Kit(Config(), None, FixedClock())), name)
     assert found
     assert found[0].name == ALIASES[name]
     assert found[1]
@@ -53,7 +53,7 @@ def test_every_seeds_name_is_found(name: str) -> None:
 
 
 def test_the_order_never_changes() -> None:
-    assert tuple(builtin(Config(), None, FixedClock())) == NAMES
+    assert tuple(builtin(Kit(Config(), None, FixedClock()))) == NAMES
 
 
 def test_an_aliases_arguments_and_defaults() -> None:
@@ -72,7 +72,7 @@ def test_the_generated_file_is_what_the_types_say() -> None:
 
 
 def test_everything_advertised_fits_in_a_small_request() -> None:
-    tools = builtin(Config(), None, FixedClock()).values()
+    tools = builtin(Kit(Config(), None, FixedClock())).values()
     told = [{"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in tools]
     assert len(json.dumps(told, separators=(",", ":")).encode()) <= 4500
 
@@ -89,8 +89,8 @@ def test_building_the_tools_imports_nothing_heavy() -> None:
         "pydantic rich prompt_toolkit yaml tomlkit tree_sitter httpx2 httpcore2 anyio pathspec wcmatch ctypes difflib"
     )
     code = (
-        "import sys; from adderclaw.tools import builtin; from adderclaw.config.schema import Config;"
-        "builtin(Config(), None, None);"
+        "import sys; from adderclaw.tools import Kit, builtin; from adderclaw.config.schema import Config;"
+        "builtin(Kit(Config(), None, None));"
         f"print([name for name in {heavy.split()} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -121,7 +121,7 @@ def test_time_tells_three_things(bench: Bench, monkeypatch: pytest.MonkeyPatch) 
 async def remembered(store: Store | None, name: str, **given: Any) -> ToolResult:
     from adderclaw.decode import decode
 
-    found = find(builtin(Config(), store, FixedClock()), name)
+    found = find(builtin(Kit(Config(), store, FixedClock())), name)
     assert found
     tool, alias = found
     return await tool.run(

@@ -1,6 +1,7 @@
 """The one tool registry: every built-in tool as a value, found by its name or by another seed's name for it."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from adderclaw.types import Alias, Clock, Json, Tool
@@ -26,20 +27,29 @@ NAMES = (
 )
 
 
-def builtin(
-    config: "Config", store: "Store | None", clock: Clock, *, start: "Start | None" = None
-) -> "dict[str, Tool[Any]]":
+@dataclass(eq=False, repr=False)
+class Kit:
+    """What tools are made with. Without a store nothing can run, but everything can be explained."""
+
+    config: "Config"
+    store: "Store | None"
+    clock: Clock
+    start: "Start | None" = None
+    """Starts a child in the session's sandbox; None where there is none."""
+
+
+def builtin(kit: Kit) -> "dict[str, Tool[Any]]":
     """Canonical name → tool, always in the order of NAMES, so that the prompt's beginning stays the same."""
     from adderclaw.tools import clock as clocks
     from adderclaw.tools import files, memory, search, shell, web
 
     made = (
-        *shell.tools(config, start=start),
-        *files.tools(config),
-        *search.tools(config),
-        *web.tools(config),
-        *clocks.tools(clock),
-        *memory.tools(store, clock),
+        *shell.tools(kit.config, start=kit.start),
+        *files.tools(kit.config),
+        *search.tools(kit.config),
+        *web.tools(kit.config),
+        *clocks.tools(kit.clock),
+        *memory.tools(kit.store, kit.clock),
     )
     by_name = {tool.name: tool for tool in made}
     return {name: by_name[name] for name in NAMES}

@@ -1,0 +1,145 @@
+"""The scene that a call is judged in: tools, policy, sandbox."""
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from adderclaw import gate, tools
+from adderclaw.kernel.limits import Pace
+from adderclaw.kernel.session import Planning, Scene
+from adderclaw.store import Store
+from adderclaw.types import (
+    Json,
+    Tool,
+    ToolContext,
+    Workspace,
+)
+
+if TYPE_CHECKING:
+    from adderclaw.sandbox.holder import Box
+    from adderclaw.sandbox.process import Order, Start, Started
+from adderclaw.runtime.start import Runtime, warn
+
+
+def scene(
+    runtime: Runtime,
+    store: Store | None,
+    conversation_id: str = "",
+    session_id: str = "",
+    *,
+    policies: tuple[Json, ...] | None = None,
+) -> Scene:
+    """All that a call is judged in. Without a store nothing can run, but everything can be explained.
+
+    `policies` stand in place of the policy.toml files that were found.
+    """
+    settings_now, profile = runtime.config, runtime.options.profile
+    confinement = _confinement(runtime)
+    extra = (*settings_now.security.additional_directories, *settings_now.permissions.additionalDirectories)
+    workspace = Workspace(os.path.realpath(runtime.loaded.workspace), tuple(map(os.path.realpath, extra)))
+    start = None if confinement == "none" else _starter(runtime, confinement, workspace)
+    everything = tools.builtin(tools.Kit(settings_now, store, runtime.clock, start=start))
+    policy = gate.policy_of(
+        settings_now,
+        workspace.root,
+        runtime.home,
+        profile,
+        sandboxed=confinement != "none",
+        autonomy_set=runtime.loaded.origins.get("security.autonomy", "default") != "default",
+        aliases={alias.name: tool.name for tool in everything.values() for alias in tool.aliases},
+        known=everything,
+        own_files=(runtime.key_path, *(file["file"] for file in runtime.loaded.policies)),
+        policies=runtime.loaded.policies if policies is None else policies,
+    )
+    return Scene(
+        tools=_allowed(everything, settings_now.channels.cli.tools_allow),
+        policy=policy,
+        context=ToolContext(
+            conversation_id, session_id, workspace, free_reads=runtime.options.free_reads, hidden=gate.hides(policy)
+        ),
+        stopped=runtime.stopped,
+        planning=lambda: _planning(store, conversation_id),
+        protected_ids=lambda: _identities(runtime),
+        confinement=confinement,
+        pace=Pace(runtime.clock),
+    )
+
+
+def _confinement(runtime: Runtime) -> str:
+    """What commands run in. Only the operator's own word turns it off: the flag, or the file at home."""
+    from adderclaw.sandbox import confinement
+
+    off = runtime.config.runtime.profile == "permissive"
+    profile = runtime.options.profile or ("permissive" if off else None)
+    return confinement.chosen(profile, lambda message: warn(runtime, message))
+
+
+def _starter(runtime: Runtime, kind: str, workspace: Workspace) -> "Start":
+    """Starts commands in the session's sandbox, which is made with the first one."""
+
+    def start(order: "Order") -> "Started":
+        if runtime.box is None:
+            runtime.box = _box(runtime, kind, workspace)
+        return runtime.box.start(order)
+
+    return start
+
+
+def _box(runtime: Runtime, kind: str, workspace: Workspace) -> "Box":
+    from adderclaw.gate import hosts
+    from adderclaw.sandbox import confinement
+    from adderclaw.sandbox.bubblewrap import Room
+    from adderclaw.sandbox.proxy import Proxy
+
+    now, autonomy = runtime.config, runtime.options.profile or runtime.config.security.autonomy
+    domains = tuple(now.security.allowed_domains)
+    own = (now.memory.path, now.receipts.path, runtime.key_path)
+    room = Room(
+        roots=(workspace.root, *workspace.extra),
+        hidden=tuple(f"{path}{end}" for path in own for end in ("", "-wal", "-shm", ".lock", ".head")),
+        read_only=autonomy == "readonly",
+        network=now.security.network == "allow",
+    )
+
+    def judge(host: str, port: int, addresses: list[str] | None) -> str | None:
+        return hosts.tunnel(host, port, addresses, domains)
+
+    def tell(message: str) -> None:
+        warn(runtime, message)
+
+    proxy = Proxy(judge, tell=tell) if domains else None
+    return confinement.box(kind, room, proxy=proxy, tell=tell)
+
+
+def _allowed(everything: Mapping[str, Tool[Any]], names: list[str]) -> dict[str, Tool[Any]]:
+    if "*" in names:
+        return dict(everything)
+    wanted = {found[0].name for name in names if (found := tools.find(everything, name)) is not None}
+    return {name: tool for name, tool in everything.items() if name in wanted}
+
+
+def _planning(store: Store | None, conversation_id: str) -> Planning:
+    if store is None or not conversation_id:
+        return Planning("idle", plan_approved=False)
+    rows = store.read(
+        "SELECT c.phase, EXISTS(SELECT 1 FROM plans p WHERE p.conversation_id = c.id AND p.status = 'approved')"
+        " FROM conversations c WHERE c.id = ?",
+        (conversation_id,),
+    )
+    return Planning(rows[0][0], bool(rows[0][1])) if rows else Planning("idle", plan_approved=False)
+
+
+def _identities(runtime: Runtime) -> frozenset[tuple[int, int]]:
+    """What our own files are on disk, so that another name of one of them is still refused."""
+    now = runtime.config
+    named = ("config.toml", "trust.json", "receipt.key", "credentials.enc", "credentials.key", "ESTOP")
+    ours = [now.memory.path, now.receipts.path, *(os.path.join(runtime.home, name) for name in named)]
+    ours += [file["file"] for file in runtime.loaded.policies]
+    found: set[tuple[int, int]] = set()
+    for path in ours:
+        try:
+            status = os.stat(path)
+        except OSError:
+            continue
+        found.add((status.st_dev, status.st_ino))
+    return frozenset(found)

@@ -1,0 +1,231 @@
+"""One execution: opened, resumed, finished."""
+
+import os
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from adderclaw import config, providers
+from adderclaw.errors import EXIT_CODES, AdderClawError, UsageError
+from adderclaw.kernel import resume
+from adderclaw.kernel.session import Session, TurnResult
+from adderclaw.sinks import database, jsonl
+from adderclaw.store import Store, runs, settings, transcript
+from adderclaw.types import (
+    Json,
+    Operator,
+)
+
+if TYPE_CHECKING:
+    pass
+from adderclaw.runtime import session as sessions
+from adderclaw.runtime.start import Runtime, credentials
+
+
+class Resume(NamedTuple):
+    """Which conversation goes on: one by its id (or the beginning of it), or the last of this workspace."""
+
+    conversation: str | None
+    go_on: bool
+    """No new message comes: an interrupted turn is finished."""
+
+
+class Run(NamedTuple):
+    """One execution with its run id; `finish` writes its outcome before the process ends."""
+
+    runtime: Runtime
+    session: Session
+
+    @property
+    def run_id(self) -> str:
+        return self.runtime.bus.run_id
+
+    async def switch(self, wanted: str) -> None:
+        """Another model from the next call on: an entry's name, `entry/model`, or a model of the entry in use."""
+        session = self.session
+        chosen = providers.choice(wanted, session.config, session.provider.name)
+        if chosen.provider != session.provider.name:
+            left, session.provider = session.provider, sessions.open_provider(self.runtime, chosen.provider)
+            await left.close()
+        session.model, session.cached_tokens = chosen.model, 0
+        self.runtime.bus.tell({"event_type": "provider_selected", **chosen._asdict()})  # pyright: ignore[reportArgumentType]
+
+    def finish(self, result: TurnResult, *, exit_code: int | None = None) -> int:
+        session, bus = self.session, self.runtime.bus
+        code = EXIT_CODES[result.outcome] if exit_code is None else exit_code
+        usage = session.budget.usage.as_json()
+        if result.outcome in ("completed", "denied"):
+            body = {"outcome": result.outcome, "mode": "agent", "reason": result.reason, "usage": usage}
+            counts = {
+                "steps": session.budget.steps,
+                "tool_calls": session.budget.tool_calls,
+                "cost": session.budget.cost,
+            }
+            bus.tell({"event_type": "run_finished", **body, **counts})  # pyright: ignore[reportArgumentType]
+        else:
+            reason = result.reason.replace(",", ":").split(":")[0]
+            bus.tell(
+                {"event_type": "run_failed", "outcome": result.outcome, "reason": reason, "message": result.reason}
+            )
+        with session.store.write() as cursor:
+            runs.finish(
+                cursor,
+                run_id=self.run_id,
+                outcome=result.outcome,
+                exit_code=code,
+                answer=result.answer,
+                usage=usage,
+                reason=result.reason,
+                cost=session.budget.cost,
+            )
+        return code
+
+
+@contextmanager
+def opened(
+    runtime: Runtime, operator: Operator, *, kind: str, channel: str = "cli", again: Resume | None = None
+) -> Generator[Run]:
+    """Open store, ledger, provider and session; whatever happens, everything is closed."""
+    with ExitStack() as stack:
+        _require_workspace(runtime)
+        store = Store.open(runtime.config.memory.path)
+        stack.callback(store.close)
+        conversation_id, session_id = _which(runtime, store, again)
+        runtime.loaded = _in_its_workspace(runtime, store, conversation_id)
+        runtime.loaded = _with_operators_own(runtime, store)
+        runtime.credentials = credentials(runtime.options, runtime.loaded, runtime.secrets, runtime.clock)
+        _listen(runtime, store, stack, conversation_id, session_id)
+        stack.enter_context(_locked(runtime, session_id))
+        provider = sessions.Unasked() if kind == "tool" else None
+        session = sessions.make(runtime, store, operator, conversation_id, session_id, provider)
+        stack.callback(lambda: runtime.box and runtime.box.close())
+        if kind != "tool":  # there the operator has answered already, by typing the call
+            session.operator = sessions.durable(runtime, session, channel)
+        _begin(runtime, store, session, kind, channel, resumed=again is not None)
+        if again is not None:
+            resume.restore(session, go_on=again.go_on)
+        yield Run(runtime, session)
+
+
+def _require_workspace(runtime: Runtime) -> None:
+    """The workspace of the defaults is made when it is first needed; one that somebody named must be there."""
+    workspace = runtime.loaded.workspace
+    if os.path.isdir(workspace):
+        return
+    if (
+        runtime.loaded.origins.get("workspace_dir", "default") == "default"
+        and workspace == runtime.config.workspace_dir
+    ):
+        try:
+            os.makedirs(workspace, exist_ok=True)
+            return
+        except OSError as error:
+            raise AdderClawError(f"the workspace {workspace} cannot be made: {error.strerror}") from error
+    raise UsageError(f"the workspace {workspace} is not there; make it, run `adderclaw init`, or name another")
+
+
+def _in_its_workspace(runtime: Runtime, store: Store, conversation_id: str) -> config.Loaded:
+    """A conversation goes on where it was held, wherever we stand, unless another workspace is named."""
+    rows = store.read("SELECT project_dir FROM conversations WHERE id = ?", (conversation_id,))
+    if not rows or rows[0][0] == runtime.loaded.workspace or runtime.options.workspace is not None:
+        return runtime.loaded
+    place = rows[0][0]
+    if not os.path.isdir(place):
+        raise UsageError(f"the conversation's workspace {place} is gone; name another with --workspace")
+    loaded = config.load(config_file=runtime.options.config_file, workspace=place)
+    runtime.bus.tell({"event_type": "workspace_path", "path": place, "reason": "where the conversation was held"})
+    return loaded
+
+
+def _with_operators_own(runtime: Runtime, store: Store) -> config.Loaded:
+    """An `effective` row that somebody else wrote is the operator's: it stands until `config reload`."""
+    own = settings.operators_own(store)
+    if own is None:
+        return runtime.loaded
+    message = "the operator's own settings_snapshot row 'effective' is used; `adderclaw config reload` drops it"
+    runtime.bus.tell({"event_type": "warning", "message": message})
+    return config.with_snapshot(runtime.loaded, own)
+
+
+def _which(runtime: Runtime, store: Store, again: Resume | None) -> tuple[str, str]:
+    if again is None:
+        return runtime.ids("conversation"), runtime.ids("session")
+    if again.conversation is None:
+        found = transcript.last_conversation(store, runtime.loaded.workspace)
+        if found is None:
+            raise UsageError(f"no conversation to continue in {runtime.loaded.workspace}; begin one with `agent -m`")
+    else:
+        found = transcript.conversation_of(store, again.conversation)
+        if found is None:
+            raise UsageError(f"no conversation {again.conversation!r}; `adderclaw memory list` shows them")
+    return found, transcript.sessions_of(store, found)[-1]
+
+
+def _listen(runtime: Runtime, store: Store, stack: ExitStack, conversation_id: str, session_id: str) -> None:
+    bus = runtime.bus
+    bus.conversation_id, bus.session_id = conversation_id, session_id
+    bus.listen("database", database.sink(store))
+    folder = os.path.join(runtime.home, "runs")
+    write, close = jsonl.sink(folder)
+    stack.callback(close)
+    bus.listen("jsonl", write)
+    bus.settled()
+
+
+@contextmanager
+def _locked(runtime: Runtime, session_id: str) -> Generator[None]:
+    """One process at a time works in a session; the lock goes with the process, however it ends."""
+    import fcntl
+
+    folder = os.path.join(runtime.home, "locks")
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    path = os.path.join(folder, f"{session_id}.lock")
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(descriptor)
+            fix = "wait for it, or end it"
+            raise AdderClawError(f"session {session_id} is in use by another process; {fix}") from error
+        try:
+            if os.path.samestat(os.stat(path), os.fstat(descriptor)):
+                break
+        except FileNotFoundError:
+            pass
+        os.close(descriptor)  # whoever held it has just removed it: what we locked is no longer the lock
+    try:
+        yield
+    finally:
+        os.unlink(path)
+        os.close(descriptor)
+
+
+def _begin(runtime: Runtime, store: Store, session: Session, kind: str, channel: str, *, resumed: bool) -> None:
+    """The rows that a run stands on, in one transaction."""
+    effective = config.snapshot(runtime.loaded)
+    with store.write() as cursor:
+        transcript.begin(
+            cursor,
+            conversation_id=session.conversation_id,
+            session_id=session.session_id,
+            project_dir=runtime.loaded.workspace,
+        )
+        settings.snapshot(cursor, f"effective:{session.session_id}", effective)
+        settings.import_effective(cursor, effective)
+        runs.begin(
+            cursor,
+            run_id=runtime.bus.run_id,
+            kind=kind,
+            conversation_id=session.conversation_id,
+            session_id=session.session_id,
+            pid=os.getpid(),
+        )
+    bus = runtime.bus
+    for warning in session.scene.policy.rules.warnings:
+        bus.tell({"event_type": "warning", "message": warning})
+    bus.tell({"event_type": "provider_selected", "provider": session.provider.name, "model": session.model})
+    bus.tell({"event_type": "channel_started", "channel": channel})
+    ids: Json = {"conversation_id": session.conversation_id, "session_id": session.session_id}
+    bus.tell({"event_type": "conversation_started", "resumed": resumed, **ids})  # pyright: ignore[reportArgumentType]
+    bus.tell({"event_type": "run_started", "mode": kind, "task": ""})

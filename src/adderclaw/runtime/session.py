@@ -1,0 +1,166 @@
+"""A session put together from its parts: provider, ledger, prompt, budget, operator."""
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from adderclaw import providers
+from adderclaw.config.catalog import Prices
+from adderclaw.config.schema import Config
+from adderclaw.errors import ProviderError
+from adderclaw.kernel import prompt
+from adderclaw.kernel.limits import Budget, LoopDetector
+from adderclaw.kernel.session import Session
+from adderclaw.store import Store, memory
+from adderclaw.store.ledger import Ledger
+from adderclaw.types import (
+    ChatRequest,
+    ChatResponse,
+    Json,
+    OnDelta,
+    Operator,
+    Provider,
+    ProviderCapabilities,
+    canonical,
+)
+
+if TYPE_CHECKING:
+    pass
+from adderclaw.runtime.judging import scene
+from adderclaw.runtime.start import Options, Runtime
+
+
+class Unasked:
+    """Stands where a tool is run by hand: no model is asked, so none needs to be set up."""
+
+    name = "none"
+
+    def capabilities(self) -> ProviderCapabilities:
+        return ProviderCapabilities(streaming=False, tools=False, tool_choice=False)
+
+    async def chat(self, request: ChatRequest, on_delta: OnDelta) -> ChatResponse:  # noqa: ARG002
+        raise ProviderError("invalid_request", "a tool that is run by hand has no model to ask", provider=self.name)
+
+    async def count(self, request: ChatRequest) -> int | None:  # noqa: ARG002
+        return None
+
+    async def close(self) -> None:
+        return None
+
+
+def make(
+    runtime: Runtime,
+    store: Store,
+    operator: Operator,
+    conversation_id: str,
+    session_id: str,
+    provider: Provider | None,
+) -> Session:
+    now, options = runtime.config, runtime.options
+    chosen = _chosen(options, now)
+    here = scene(runtime, store, conversation_id, session_id)
+    return Session(
+        config=now,
+        scene=here,
+        store=store,
+        ledger=_ledger(runtime, store),
+        bus=runtime.bus,
+        provider=provider or open_provider(runtime, chosen.provider),
+        model=chosen.model,
+        prompt=prompt.compose(here.context.workspace.root, memory.context(store), here.tools.values()),
+        operator=operator,
+        budget=Budget(now.limits, runtime.clock, Prices(now)),
+        loops=LoopDetector(now.runtime.loop_warn_at, now.runtime.loop_stop_at),
+        clock=runtime.clock,
+        ids=runtime.ids,
+        secrets=runtime.secrets,
+        home=runtime.home,
+        warm=_warm_once(),
+        keep_body=_body_keeper(runtime) if now.logging.debug_llm_bodies else None,
+    )
+
+
+TERMINALS = frozenset({"cli", "repl"})
+"""Channels at which a person sits: there a question waits as long as it takes."""
+ELSEWHERE = 300.0
+"""Seconds that a question waits on any other channel, unless the operator says otherwise."""
+
+
+def durable(runtime: Runtime, session: Session, channel: str) -> Operator:
+    """The channel's operator, whose questions another process may answer, too."""
+    from adderclaw.kernel.approvals import Durable
+
+    seconds = runtime.config.security.approval_timeout_seconds or (None if channel in TERMINALS else ELSEWHERE)
+    return Durable(
+        session.operator,
+        session.store,
+        session.session_id,
+        clock=runtime.clock,
+        ids=runtime.ids,
+        scrub=runtime.secrets.scrub,
+        stopped=runtime.stopped,
+        seconds=seconds,
+    )
+
+
+def _chosen(options: Options, now: Config) -> providers.Choice:
+    if options.provider:
+        return providers.Choice(options.provider, options.model or providers.model_of(options.provider, now))
+    return providers.choice(options.model or now.default_provider, now, now.default_provider)
+
+
+def open_provider(runtime: Runtime, name: str) -> Provider:
+    return providers.make(
+        name,
+        runtime.config,
+        secrets=runtime.secrets,
+        tell=runtime.bus.tell,
+        clock=runtime.clock,
+        credentials=runtime.credentials,
+    )
+
+
+def _ledger(runtime: Runtime, store: Store) -> Ledger | None:
+    receipts = runtime.config.receipts
+    if not receipts.enabled:
+        message = "receipts are off (receipts.enabled = false): what tools did cannot be verified"
+        runtime.bus.tell({"event_type": "warning", "message": message})
+        return None
+    ledger = Ledger.open(receipts.path, store, runtime.key_path, clock=runtime.clock, ids=runtime.ids)
+    for repair in ledger.repairs:
+        runtime.bus.tell({"event_type": "warning", "message": repair})
+    return ledger
+
+
+def _body_keeper(runtime: Runtime) -> Callable[[str, Json], None]:
+    """Whole requests and answers beside the events of the run, without secrets: for whoever asked to see them."""
+    folder = os.path.join(runtime.home, "runs", runtime.bus.run_id)
+
+    def keep(name: str, body: Json) -> None:
+        descriptor = os.open(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with open(descriptor, "w", encoding="utf-8", errors="replace") as file:
+            file.write(canonical(runtime.secrets.clean(body)))
+
+    return keep
+
+
+NEXT_NEEDED = ("subprocess", "pydantic", "tree_sitter", "tree_sitter_bash", "adderclaw.decode")
+
+
+def _warm_once() -> Callable[[], None]:
+    """Import what the first tool call needs, once, in a thread, while the model thinks."""
+    waiting = list(NEXT_NEEDED)
+
+    def imports() -> None:
+        from importlib import import_module
+
+        while waiting:
+            import_module(waiting.pop(0))
+
+    def warm() -> None:
+        if waiting:
+            import threading
+
+            threading.Thread(target=imports, daemon=True).start()
+
+    return warm

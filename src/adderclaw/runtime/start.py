@@ -1,0 +1,105 @@
+"""What every command begins with: the options, the configuration, the bus."""
+
+import os
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from adderclaw import __version__, config
+from adderclaw.config.schema import Config
+from adderclaw.credentials.redaction import Secrets
+from adderclaw.credentials.sources import Sources
+from adderclaw.events import Bus
+from adderclaw.kernel.clock import SystemClock, random_ids
+from adderclaw.record import record
+from adderclaw.sinks import log
+from adderclaw.types import (
+    Clock,
+    Ids,
+)
+
+if TYPE_CHECKING:
+    from adderclaw.sandbox.holder import Box
+
+
+@record
+class Options:
+    """What the command line may say over the configuration."""
+
+    config_file: str | None = None
+    workspace: str | None = None
+    provider: str | None = None
+    model: str | None = None
+    profile: str | None = None
+    log_level: str | None = None
+    free_reads: bool = False
+    bare: bool = False
+    """Keys only from the environment and the operator's own helper: no login, no keyring."""
+
+
+@dataclass(eq=False, repr=False)
+class Runtime:
+    options: Options
+    loaded: config.Loaded
+    home: str
+    clock: Clock
+    ids: Ids
+    secrets: Secrets
+    credentials: Sources
+    bus: Bus
+    box: "Box | None" = None
+    """The sandbox of the session's commands."""
+
+    @property
+    def config(self) -> Config:
+        return self.loaded.config
+
+    @property
+    def key_path(self) -> str:
+        return os.path.join(self.home, "receipt.key")
+
+    def stopped(self) -> bool:
+        return os.path.lexists(os.path.join(self.home, "ESTOP"))
+
+
+def start(options: Options) -> Runtime:
+    """Configuration and events; nothing is opened for writing yet."""
+    loaded = config.load(config_file=options.config_file, workspace=options.workspace)
+    clock, ids, secrets = SystemClock(), random_ids, Secrets()
+    bus = Bus(clock, ids, secrets.clean, full_bodies=loaded.config.logging.debug_llm_bodies)
+    level = options.log_level or loaded.config.logging.level
+    bus.listen("log", log.sink(level, os.environ.get("ADDERCLAW_LOG") == "json", sys.stderr))
+    sources = credentials(options, loaded, secrets, clock)
+    runtime = Runtime(options, loaded, config.home(), clock, ids, secrets, sources, bus)
+    profile = options.profile or loaded.config.security.autonomy
+    bus.tell({"event_type": "startup", "version": __version__, "pid": os.getpid(), "profile": profile})
+    bus.tell({"event_type": "config_path", "paths": list(loaded.files), "warnings": list(loaded.warnings)})
+    bus.tell({"event_type": "workspace_path", "path": loaded.workspace, "reason": loaded.workspace_reason})
+    return runtime
+
+
+def credentials(options: Options, loaded: config.Loaded, secrets: Secrets, clock: Clock) -> Sources:
+    """Where keys come from; those in the environment are known to the redaction from here on."""
+    home = config.home()
+    given = options.config_file and os.path.abspath(os.path.expanduser(options.config_file))
+    own = (given, os.path.expanduser("~/.config/adderclaw/agent.yaml"), "default")
+
+    def operators_own(key: str) -> bool:
+        origin = loaded.origins.get(key, "default")
+        return origin in own or os.path.dirname(origin) == home
+
+    sources = Sources(
+        secrets,
+        clock,
+        auth=loaded.config.auth,
+        home=home,
+        workspace=loaded.workspace,
+        bare=options.bare,
+        operators_own=operators_own,
+    )
+    sources.register(loaded.config.providers.models)
+    return sources
+
+
+def warn(runtime: Runtime, message: str) -> None:
+    runtime.bus.tell({"event_type": "warning", "message": message})
