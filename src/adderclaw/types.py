@@ -337,6 +337,8 @@ class ToolResult:
     denied: str | None = None
     """Set when the call was refused while it ran (a path that changed under us): the receipt then says denied."""
     receipt_id: str | None = None
+    ends: bool = False
+    """Nothing is left to say after this call: the turn ends with it (a decision was made, a goal is reached)."""
 
     @property
     def is_error(self) -> bool:

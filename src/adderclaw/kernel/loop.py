@@ -34,12 +34,13 @@ def silent(_delta: Delta) -> None:
 
 
 class _Turn:
-    """What one turn keeps in mind: its rounds, its last text, whether a denial still stands."""
+    """What one turn keeps in mind: rounds, last text, whether a denial still stands, whether a call ended it."""
 
     def __init__(self) -> None:
         self.rounds = 0
         self.text = ""
         self.denied = ""
+        self.ended = False
 
 
 async def run_turn(session: Session, message: str | None, on_delta: OnDelta = silent) -> TurnResult:
@@ -87,6 +88,8 @@ async def _go_on(session: Session, turn: _Turn, prompt: Prompt, on_delta: OnDelt
             raise LimitError(spent)
         if session.scene.stopped():
             raise Stopped("the emergency stop was set; `adderclaw estop --clear` removes it")
+        if turn.ended:
+            return TurnResult("completed", turn.text)
         if session.loops.stops:
             raise LimitError(f"the same call gave the same result {session.loops.repeats} times (runtime.loop_stop_at)")
 
@@ -195,6 +198,7 @@ async def _live(session: Session, turn: _Turn, pending: tuple[ToolCall, ...], re
             turn.denied = done.result.content
         elif not done.result.is_error:
             turn.denied = ""
+        turn.ended = turn.ended or done.result.ends
         results.append(ToolResultBlock(call.id, done.result.content, done.result.is_error))
     session.history.append(Message("user", tuple(results)))
     return refusal

@@ -42,6 +42,8 @@ async def ask(session: Session, prompt: Prompt, on_delta: OnDelta, messages: His
         messages=messages,
         tools=prompt.tools,
         model=session.model,
+        tool_choice=prompt.tool_choice,
+        response_schema=prompt.response_schema,
         metadata=_hint(session, messages),
     )
     request_hash = messages.digest(prompt.head + session.model.encode())

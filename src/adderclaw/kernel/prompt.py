@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from adderclaw.types import Tool, ToolSpec, canonical
+from adderclaw.types import Json, Tool, ToolSpec, canonical
 
 
 class Prompt(NamedTuple):
@@ -12,14 +12,23 @@ class Prompt(NamedTuple):
     tools: tuple[ToolSpec, ...]
     head: bytes
     """Identifies this prompt in the hash of a request."""
+    tool_choice: str | None = None
+    """The one tool that must be called."""
+    response_schema: Json | None = None
+    """The answer must be JSON of this schema, where the provider can promise that."""
 
     def without_tools(self, note: str) -> "Prompt":
         return made(f"{self.system}\n\n{note}", ())
 
 
-def made(system: str, tools: tuple[ToolSpec, ...]) -> Prompt:
-    text = canonical([system, [[tool.name, tool.description, tool.parameters] for tool in tools]])
-    return Prompt(system, tools, text.encode("utf-8", "surrogatepass"))
+def made(
+    system: str, tools: tuple[ToolSpec, ...], *, tool_choice: str | None = None, response_schema: Json | None = None
+) -> Prompt:
+    parts: list[object] = [system, [[tool.name, tool.description, tool.parameters] for tool in tools]]
+    if tool_choice is not None or response_schema is not None:
+        parts += [tool_choice, response_schema]
+    head = canonical(parts).encode("utf-8", "surrogatepass")
+    return Prompt(system, tools, head, tool_choice, response_schema)
 
 
 def compose(workspace: str, memories: str, tools: Iterable[Tool[Any]]) -> Prompt:

@@ -165,8 +165,7 @@ def _listen(runtime: Runtime, store: Store, stack: ExitStack, conversation_id: s
     bus = runtime.bus
     bus.conversation_id, bus.session_id = conversation_id, session_id
     bus.listen("database", database.sink(store))
-    folder = os.path.join(runtime.home, "runs")
-    write, close = jsonl.sink(folder)
+    write, close = jsonl.sink(runtime.runs_folder)
     stack.callback(close)
     bus.listen("jsonl", write)
     bus.settled()

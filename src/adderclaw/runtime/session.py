@@ -134,7 +134,7 @@ def _ledger(runtime: Runtime, store: Store) -> Ledger | None:
 
 def _body_keeper(runtime: Runtime) -> Callable[[str, Json], None]:
     """Whole requests and answers beside the events of the run, without secrets: for whoever asked to see them."""
-    folder = os.path.join(runtime.home, "runs", runtime.bus.run_id)
+    folder = os.path.join(runtime.runs_folder, runtime.bus.run_id)
 
     def keep(name: str, body: Json) -> None:
         descriptor = os.open(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)

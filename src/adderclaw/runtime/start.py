@@ -2,7 +2,7 @@
 
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from adderclaw import __version__, config
@@ -35,6 +35,8 @@ class Options:
     free_reads: bool = False
     bare: bool = False
     """Keys only from the environment and the operator's own helper: no login, no keyring."""
+    headless: bool = False
+    """`run`: the profile is `runtime.profile` unless one is named, and the run folders are in `logging.jsonl_dir`."""
 
 
 @dataclass(eq=False, repr=False)
@@ -58,6 +60,12 @@ class Runtime:
     def key_path(self) -> str:
         return os.path.join(self.home, "receipt.key")
 
+    @property
+    def runs_folder(self) -> str:
+        if not self.options.headless:
+            return os.path.join(self.home, "runs")
+        return os.path.join(self.loaded.workspace, self.config.logging.jsonl_dir)
+
     def stopped(self) -> bool:
         return os.path.lexists(os.path.join(self.home, "ESTOP"))
 
@@ -65,6 +73,8 @@ class Runtime:
 def start(options: Options) -> Runtime:
     """Configuration and events; nothing is opened for writing yet."""
     loaded = config.load(config_file=options.config_file, workspace=options.workspace)
+    if options.headless and options.profile is None:
+        options = replace(options, profile=loaded.config.runtime.profile)
     clock, ids, secrets = SystemClock(), random_ids, Secrets()
     bus = Bus(clock, ids, secrets.clean, full_bodies=loaded.config.logging.debug_llm_bodies)
     level = options.log_level or loaded.config.logging.level
