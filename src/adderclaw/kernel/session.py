@@ -1,6 +1,6 @@
 """A session: everything that one line of work reaches, put together by the composition root."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from sqlite3 import Cursor
 from typing import Any, NamedTuple
@@ -14,11 +14,14 @@ from adderclaw.kernel.prompt import Prompt
 from adderclaw.store import Store
 from adderclaw.store.ledger import Ledger
 from adderclaw.types import (
+    NO_HOOKS,
     Block,
     Clock,
+    Fire,
     History,
     Ids,
     Json,
+    Merged,
     Operator,
     Outcome,
     Phase,
@@ -50,6 +53,14 @@ class Scene:
     """What holds a tool's children, as each receipt says."""
     pace: Pace | None = None
     """How often tools ran of late; without one no rate limit is looked at."""
+    fire: Fire | None = None
+    """The session's `fire`, for the tools; None until there is a session."""
+
+
+type Rows = list[Callable[[Cursor], None]]
+"""What is to be written in one transaction with something else."""
+type Chain = Callable[["Session", Json, Rows | None], Awaitable[Merged]]
+"""The hooks of one event, ready to run."""
 
 
 @dataclass(eq=False, repr=False)
@@ -82,6 +93,19 @@ class Session:
     """Keeps a whole request or answer in the run folder, where somebody asked for that (logging.debug_llm_bodies)."""
     warm: Callable[[], None] = lambda: None
     """Imports what the next step needs, while the model thinks."""
+    hooks: Mapping[str, Chain] = field(default_factory=dict[str, "Chain"])
+    """Event → its hooks. A child session is given its parent's."""
+    agent_id: str = ""
+    """Of a child session: which agent it is, and of which kind."""
+    agent_type: str = ""
+
+    async def fire(self, event: str, fields: Json, rows: Rows | None = None) -> Merged:
+        """Run an event's hooks; where there are none this costs a look into a table.
+
+        Their own rows are committed at once, or left in `rows` for the caller's transaction.
+        """
+        chain = self.hooks.get(event)
+        return NO_HOOKS if chain is None else await chain(self, fields, rows)
 
     def keep_place(self, cursor: Cursor) -> None:
         """Remember the directory that the shell is in, for whoever resumes."""

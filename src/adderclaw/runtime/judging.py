@@ -9,7 +9,9 @@ from adderclaw.kernel.limits import Pace
 from adderclaw.kernel.session import Planning, Scene
 from adderclaw.store import Store
 from adderclaw.types import (
+    NO_HOOKS,
     Json,
+    Merged,
     Tool,
     ToolContext,
     Workspace,
@@ -38,7 +40,12 @@ def scene(
     extra = (*settings_now.security.additional_directories, *settings_now.permissions.additionalDirectories)
     workspace = Workspace(os.path.realpath(runtime.loaded.workspace), tuple(map(os.path.realpath, extra)))
     start = None if confinement == "none" else _starter(runtime, confinement, workspace)
-    everything = tools.builtin(tools.Kit(settings_now, store, runtime.clock, start=start))
+
+    async def fire(event: str, fields: Json) -> Merged:
+        return NO_HOOKS if here.fire is None else await here.fire(event, fields)
+
+    kit = tools.Kit(settings_now, store, runtime.clock, start=start, fire=fire if store is not None else None)
+    everything = tools.builtin(kit)
     policy = gate.policy_of(
         settings_now,
         workspace.root,
@@ -51,7 +58,7 @@ def scene(
         own_files=(runtime.key_path, *(file["file"] for file in runtime.loaded.policies)),
         policies=runtime.loaded.policies if policies is None else policies,
     )
-    return Scene(
+    here = Scene(
         tools=_allowed(everything, settings_now.channels.cli.tools_allow),
         policy=policy,
         context=ToolContext(
@@ -63,6 +70,7 @@ def scene(
         confinement=confinement,
         pace=Pace(runtime.clock),
     )
+    return here
 
 
 def _confinement(runtime: Runtime) -> str:

@@ -59,7 +59,7 @@ def make(
     now, options = runtime.config, runtime.options
     chosen = _chosen(options, now)
     here = scene(runtime, store, conversation_id, session_id)
-    return Session(
+    session = Session(
         config=now,
         scene=here,
         store=store,
@@ -78,6 +78,8 @@ def make(
         warm=_warm_once(),
         keep_body=_body_keeper(runtime) if now.logging.debug_llm_bodies else None,
     )
+    here.fire = session.fire
+    return session
 
 
 TERMINALS = frozenset({"cli", "repl"})

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from adderclaw.types import Alias, Clock, Json, Tool
+from adderclaw.types import Alias, Clock, Fire, Json, Tool
 
 if TYPE_CHECKING:
     from adderclaw.config.schema import Config
@@ -36,6 +36,8 @@ class Kit:
     clock: Clock
     start: "Start | None" = None
     """Starts a child in the session's sandbox; None where there is none."""
+    fire: Fire | None = None
+    """Runs the hooks of an event in the session that the tools belong to; None where there is no session."""
 
 
 def builtin(kit: Kit) -> "dict[str, Tool[Any]]":
