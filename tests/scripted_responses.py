@@ -164,7 +164,7 @@ def deltas_of(item: Json) -> list[Json]:
 def filled(text: str, asked: Json) -> str:
     """`{{last_result}}` is the output of the last call."""
     outputs = [item["output"] for item in asked.get("input", []) if item.get("type") == "function_call_output"]
-    return text.replace("{{last_result}}", outputs[-1] if outputs else "")
+    return text.replace("{{last_result}}", str(outputs[-1]) if outputs else "")
 
 
 def dumped(value: object) -> str:

@@ -57,21 +57,8 @@ class ToolUseBlock(NamedTuple):
     call: ToolCall
 
 
-class ToolResultBlock(NamedTuple):
-    tool_use_id: str
-    content: str
-    is_error: bool
-
-
-class OpaqueBlock(NamedTuple):
-    """What only its own provider understands (thinking, signatures, images): kept and sent back as it came."""
-
-    wire: str
-    payload: Json
-
-
 class MediaBlock(NamedTuple):
-    """An image or a document that the user gave."""
+    """An image or a document that the user gave, or that a tool found."""
 
     media_type: str
     data: str
@@ -82,6 +69,20 @@ class MediaBlock(NamedTuple):
     def size(self) -> int:
         """Bytes of text that cost about as many tokens: an image is some 1,600, a document grows with its pages."""
         return 6_400 if self.media_type.startswith("image/") else max(6_400, len(self.data) // 8)
+
+
+class ToolResultBlock(NamedTuple):
+    tool_use_id: str
+    content: str
+    is_error: bool
+    media: tuple[MediaBlock, ...] = ()
+
+
+class OpaqueBlock(NamedTuple):
+    """What only its own provider understands (thinking, signatures, images): kept and sent back as it came."""
+
+    wire: str
+    payload: Json
 
 
 type Block = TextBlock | ToolUseBlock | ToolResultBlock | OpaqueBlock | MediaBlock
@@ -100,14 +101,19 @@ class Message:
         return "".join(block.text for block in self.blocks if isinstance(block, TextBlock))
 
 
+def media_json(media: Sequence[MediaBlock]) -> list[Json]:
+    return [_block_json(one) for one in media]
+
+
 def _block_json(block: Block) -> Json:
     match block:
         case TextBlock(text):
             return {"type": "text", "text": text}
         case ToolUseBlock(call):
             return {"type": "tool_use", "id": call.id, "name": call.name, "input": call.input}
-        case ToolResultBlock(tool_use_id, content, is_error):
-            return {"type": "tool_result", "tool_use_id": tool_use_id, "content": content, "is_error": is_error}
+        case ToolResultBlock(tool_use_id, content, is_error, media):
+            made: Json = {"type": "tool_result", "tool_use_id": tool_use_id, "content": content, "is_error": is_error}
+            return made | {"media": media_json(media)} if media else made
         case OpaqueBlock(wire, payload):
             return {"type": "opaque", "wire": wire, "payload": payload}
         case MediaBlock(media_type, data, name):
@@ -138,9 +144,12 @@ class History:
         self._hash.update(encoded + b"\n")
         self.size += len(encoded)
         for block in message.blocks:
-            if isinstance(block, MediaBlock):
-                self.media += 1
-                self.size += block.size - len(block.data)
+            if isinstance(block, (MediaBlock, ToolResultBlock)):
+                self._weigh((block,) if isinstance(block, MediaBlock) else block.media)
+
+    def _weigh(self, media: tuple[MediaBlock, ...]) -> None:
+        self.media += len(media)
+        self.size += sum(one.size - len(one.data) for one in media)
 
     def digest(self, head: bytes) -> str:
         """Identifies a request: what stands before the messages, then every message."""
@@ -329,7 +338,7 @@ class CommandFact(Protocol):
 
 @record
 class ToolResult:
-    """One result for the model. `content` is all that it sees."""
+    """One result for the model. `content` and `media` are all that it sees."""
 
     content: str
     error_class: ErrorClass = "success"
@@ -337,6 +346,8 @@ class ToolResult:
     denied: str | None = None
     """Set when the call was refused while it ran (a path that changed under us): the receipt then says denied."""
     receipt_id: str | None = None
+    media: tuple[MediaBlock, ...] = ()
+    """Images and documents that are shown beside the text, where the model can see them."""
     ends: bool = False
     """Nothing is left to say after this call: the turn ends with it (a decision was made, a goal is reached)."""
 

@@ -257,6 +257,39 @@ MESSAGES: list[Any] = [
         ],
     ),
     (
+        Message("user", (ToolResultBlock("a", "1", False, (PNG, PDF)), TextBlock("and"))),
+        [
+            {
+                "type": "tool_result",
+                "tool_use_id": "a",
+                "content": [
+                    {"type": "text", "text": "1"},
+                    {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0="}},
+                    {
+                        "type": "document",
+                        "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="},
+                        "title": "a.pdf",
+                    },
+                ],
+            },
+            {"type": "text", "text": "and"},
+        ],
+    ),
+    (
+        Message("user", (ToolResultBlock("a", "", True, (MediaBlock("image/tiff", "eA==", "b.tiff"),)),)),
+        [
+            {
+                "type": "tool_result",
+                "tool_use_id": "a",
+                "content": [
+                    {"type": "text", "text": "failed without a word"},
+                    {"type": "text", "text": "[image: b.tiff]"},
+                ],
+                "is_error": True,
+            }
+        ],
+    ),
+    (
         Message("user", (MediaBlock("image/tiff", "eA==", "b.tiff"), MediaBlock("text/csv", "eA=="))),
         [{"type": "text", "text": "[image: b.tiff]"}, {"type": "text", "text": "[document: text/csv]"}],
     ),

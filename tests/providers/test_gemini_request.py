@@ -222,6 +222,27 @@ def test_user_messages(blocks: tuple[Block, ...], parts: list[Any]) -> None:
     assert contents(Message("user", blocks)) == [{"role": "user", "parts": parts}]
 
 
+IMAGE, RAW = MediaBlock("image/png", "aGk=", "a.png"), MediaBlock("image/x-raw", "aGk=", "a.raw")
+INLINE = {"inlineData": {"mimeType": "image/png", "data": "aGk="}}
+
+
+def test_what_a_tool_showed_stands_in_its_result_where_the_model_takes_it_so() -> None:
+    asked = (
+        user("a"),
+        called("8f2", "Read", {}),
+        Message("user", (ToolResultBlock("8f2", "saw", False, (IMAGE, RAW)),)),
+    )
+    response = {"id": "8f2", "name": "Read", "response": {"output": "saw"}}
+    assert contents(*asked)[2:] == [
+        {"role": "user", "parts": [{"functionResponse": response}]},
+        {"role": "user", "parts": [INLINE, {"text": "[image: a.raw]"}]},
+    ]
+    assert contents(*asked, model="gemini-3-pro")[2:] == [
+        {"role": "user", "parts": [{"functionResponse": response | {"parts": [INLINE]}}]},
+        {"role": "user", "parts": [{"text": "[image: a.raw]"}]},
+    ]
+
+
 @pytest.mark.parametrize(
     ("call_id", "on_the_wire"), [("8f2jv1kq", {"id": "8f2jv1kq"}), ("toolu_1", {"id": "toolu_1"}), ("gemini_r_0", {})]
 )

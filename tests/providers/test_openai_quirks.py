@@ -98,6 +98,18 @@ def test_images_and_documents_where_the_model_takes_them() -> None:
     assert [part["text"] for part in placeholders] == ["see", "[image: a.png]", "[file: b.pdf]"]
 
 
+def test_what_a_tool_showed_follows_its_result_as_a_message() -> None:
+    message = Message("user", (ToolResultBlock("c", "saw", False, (PNG,)), ToolResultBlock("d", "ok", False)))
+    first, second, said = sent(message, model="seeing")["messages"][1:]
+    assert (first["content"], second["content"], said["role"]) == ("saw", "ok", "user")
+    assert said["content"] == [
+        {"type": "text", "text": "(from the result of the tool call c)"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}},
+    ]
+    noted = sent(message, model="blind")["messages"][3]["content"]
+    assert noted[1] == {"type": "text", "text": "[image: a.png]"}
+
+
 def test_the_form_of_an_image_follows_the_model_within_one_history() -> None:
     seeing = request(Message("user", (PNG,)), model="seeing")
     with ScriptedModel([{"text": "ok"}] * 2) as model:

@@ -12,7 +12,17 @@ import pytest
 from adderclaw.config.schema import ModelEntry, ProviderEntry
 from adderclaw.errors import ConfigError, ProviderError
 from adderclaw.providers.responses import OpenAIResponses
-from adderclaw.types import ChatResponse, MediaBlock, Message, OpaqueBlock, TextBlock, ToolCall, ToolUseBlock, Usage
+from adderclaw.types import (
+    ChatResponse,
+    MediaBlock,
+    Message,
+    OpaqueBlock,
+    TextBlock,
+    ToolCall,
+    ToolResultBlock,
+    ToolUseBlock,
+    Usage,
+)
 from tests.providers.making import READ, Heard, House, ask, called, request, result, run, user
 from tests.scripted import Json, Request
 from tests.scripted_responses import STARTED, ScriptedResponses
@@ -245,6 +255,20 @@ PNG, PDF = MediaBlock("image/png", "aGk=", "a.png"), MediaBlock("application/pdf
         (
             called("c1", "", {}),
             [{"type": "function_call", "call_id": "c1", "name": "unnamed", "arguments": "{}"}],
+        ),
+        (
+            Message("user", (ToolResultBlock("c1", "saw", False, (PNG, MediaBlock("audio/wav", "aGk=", "b.wav"))),)),
+            [
+                {
+                    "type": "function_call_output",
+                    "call_id": "c1",
+                    "output": [
+                        {"type": "input_text", "text": "saw"},
+                        {"type": "input_image", "image_url": "data:image/png;base64,aGk=", "detail": "auto"},
+                        {"type": "input_text", "text": "[file: b.wav]"},
+                    ],
+                }
+            ],
         ),
         (
             Message("user", (TextBlock("see"), PNG, PDF, MediaBlock("audio/wav", "aGk=", "b.wav"))),

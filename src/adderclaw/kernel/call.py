@@ -30,6 +30,7 @@ from adderclaw.types import (
     canonical,
     digest,
     internal_failure,
+    media_json,
     rejected,
 )
 
@@ -324,7 +325,9 @@ def _leave(
         if not ran:
             _intent(session, cursor, considered, how)
         payload: Json = {"tool_use_id": call.id, "content": result.content, "is_error": result.is_error}
-        transcript.append(cursor, session.session_id, "tool_result", payload, call.id)
+        sequence = transcript.append(cursor, session.session_id, "tool_result", payload, call.id)
+        if result.media:
+            transcript.keep_opaque(cursor, session.session_id, sequence, media_json(result.media))
         session.keep_place(cursor)
 
     receipt_id = receipt(session, call, considered.decision.risk, result, status, how, rows)
@@ -365,7 +368,7 @@ def receipt(
         tool_use_id=call.id,
         tool=call.name,
         args_hash=digest(call.arguments if call.arguments is not None else call.raw),
-        result_hash=digest(result.content),
+        result_hash=digest([result.content, *media_json(result.media)] if result.media else result.content),
         status=status,
         risk=risk,
         decision=how,

@@ -173,11 +173,11 @@ def _response_json(text: str, tool_calls: tuple[ToolCall, ...], stop_reason: str
 def _keep(session: Session, cursor: Cursor, message: Message) -> None:
     """The message as rows: content blocks are the seed's closed set, the rest goes to our own table."""
     blocks: list[Json] = message.as_json()["blocks"]
-    content = [block for block in blocks if block["type"] != "opaque"]
+    content = [block for block in blocks if block["type"] not in transcript.OPAQUE]
     payload: Json = {"uuid": session.ids("entry"), "content": content}
     sequence = transcript.append(cursor, session.session_id, message.role, payload)
     if len(content) < len(blocks):
-        opaque = [block for block in blocks if block["type"] == "opaque"]
+        opaque = [block for block in blocks if block["type"] in transcript.OPAQUE]
         transcript.keep_opaque(cursor, session.session_id, sequence, opaque)
 
 
@@ -199,7 +199,7 @@ async def _live(session: Session, turn: _Turn, pending: tuple[ToolCall, ...], re
         elif not done.result.is_error:
             turn.denied = ""
         turn.ended = turn.ended or done.result.ends
-        results.append(ToolResultBlock(call.id, done.result.content, done.result.is_error))
+        results.append(ToolResultBlock(call.id, done.result.content, done.result.is_error, done.result.media))
     session.history.append(Message("user", tuple(results)))
     return refusal
 

@@ -10,6 +10,7 @@ from adderclaw.store.transcript import Entry
 from adderclaw.types import (
     Block,
     Json,
+    MediaBlock,
     Message,
     OpaqueBlock,
     TextBlock,
@@ -72,7 +73,8 @@ def read(store: Store, session_id: str) -> Kept:
                 begun.add(entry.payload["id"])
             case "tool_result":
                 payload = entry.payload
-                results.append(ToolResultBlock(payload["tool_use_id"], payload["content"], payload["is_error"]))
+                media = _media(opaque.get(entry.sequence, []))
+                results.append(ToolResultBlock(payload["tool_use_id"], payload["content"], payload["is_error"], media))
                 open_calls.pop(payload["tool_use_id"], None)
             case _:
                 pass
@@ -91,8 +93,15 @@ def _joined(messages: list[Message]) -> list[Message]:
     return messages
 
 
-def _message(role: Any, payload: Json, opaque: list[Json]) -> Message:
+def _media(kept: list[Json]) -> tuple[MediaBlock, ...]:
+    found = (block for block in kept if block["type"] == "media")
+    return tuple(MediaBlock(block["media_type"], block["data"], block["name"]) for block in found)
+
+
+def _message(role: Any, payload: Json, kept: list[Json]) -> Message:
+    opaque = (block for block in kept if block["type"] == "opaque")
     blocks: list[Block] = [OpaqueBlock(block["wire"], block["payload"]) for block in opaque]
+    blocks += _media(kept)
     for block in payload["content"]:
         match block["type"]:
             case "text":

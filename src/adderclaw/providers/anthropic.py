@@ -364,16 +364,19 @@ def _encoded(message: Message, known: ModelFacts, ours: tuple[str, ...]) -> list
 
 def _user(message: Message, known: ModelFacts) -> list[Json]:
     """Results first: they must follow the calls that they answer."""
-    content = [_result(block) for block in message.blocks if isinstance(block, ToolResultBlock)]
+    content = [_result(block, known) for block in message.blocks if isinstance(block, ToolResultBlock)]
     for block in message.blocks:
         content += _given(block, known)
     return content or [{"type": "text", "text": "(an empty message)"}]
 
 
-def _result(block: ToolResultBlock) -> Json:
+def _result(block: ToolResultBlock, known: ModelFacts) -> Json:
     result: Json = {"type": "tool_result", "tool_use_id": _id(block.tool_use_id), "content": block.content}
     if block.is_error:  # which must say something
         result |= {"content": block.content or "failed without a word", "is_error": True}
+    if block.media:
+        shown = [part for one in block.media for part in _given(one, known)]
+        result["content"] = [*_said(result["content"]), *shown]
     return result
 
 

@@ -244,7 +244,7 @@ def _encoder(history: History, *, signed: bool) -> Callable[[Message], list[byte
 
     def encode(message: Message) -> list[bytes]:
         if message.role == "user":
-            return _user(message, known)
+            return _user(message, known, signed=signed)
         calls.update(_names(message))
         parts = _model_parts(message, signed=signed)
         return [compact({"role": "model", "parts": parts})] if parts else []
@@ -256,8 +256,11 @@ def _names(message: Message) -> dict[str, str]:
     return {block.call.id: block.call.name for block in message.blocks if isinstance(block, ToolUseBlock)}
 
 
-def _user(message: Message, known: Callable[[Iterable[str]], dict[str, str]]) -> list[bytes]:
-    """Results stand alone and first, in the order of their calls: without ids the order is what matches them."""
+def _user(message: Message, known: Callable[[Iterable[str]], dict[str, str]], *, signed: bool) -> list[bytes]:
+    """Results stand alone and first, in the order of their calls: without ids the order is what matches them.
+
+    From Gemini 3 on a result may hold images and documents; before, they follow the results.
+    """
     results = [block for block in message.blocks if isinstance(block, ToolResultBlock)]
     names = known(block.tool_use_id for block in results)
     places = {call_id: place for place, call_id in enumerate(names)} if len(results) > 1 else {}
@@ -269,7 +272,9 @@ def _user(message: Message, known: Callable[[Iterable[str]], dict[str, str]]) ->
         if name is None:  # its call is no longer part of the conversation
             parts.append({"text": f"Result of an earlier call: {block.content}"})
         else:
-            responses.append({"functionResponse": _response(block, name)})
+            inside = [part for one in block.media if signed and (part := _inline(one)) is not None]
+            responses.append({"functionResponse": _response(block, name) | ({"parts": inside} if inside else {})})
+        parts += [_user_part(one) or {} for one in block.media if name is None or not signed or _inline(one) is None]
     parts += [part for block in message.blocks if (part := _user_part(block)) is not None]
     if not parts and not responses:
         parts.append({"text": " "})  # an empty text is refused
@@ -281,14 +286,18 @@ def _response(block: ToolResultBlock, name: str) -> Json:
     return response if block.tool_use_id.startswith(MADE_ID) else {"id": block.tool_use_id, **response}
 
 
+def _inline(media: MediaBlock) -> Json | None:
+    if _MEDIA.fullmatch(media.media_type):
+        return {"inlineData": {"mimeType": media.media_type, "data": media.data}}
+    return None
+
+
 def _user_part(block: object) -> Json | None:
     match block:
         case TextBlock(text) if text:
             return {"text": text}
-        case MediaBlock(media_type, data, _) if _MEDIA.fullmatch(media_type):
-            return {"inlineData": {"mimeType": media_type, "data": data}}
         case MediaBlock():
-            return {"text": left_out(block)}
+            return _inline(block) or {"text": left_out(block)}
         case _:
             return None
 

@@ -19,6 +19,7 @@ from adderclaw.providers.openai_server import (
     key_variable,
     left_out,
     place_of,
+    shown_by,
     strict,
     thinks,
 )
@@ -160,7 +161,7 @@ class OpenAIChat:
         """Results first: they must follow the calls that they answer."""
         results = [_result(block) for block in message.blocks if isinstance(block, ToolResultBlock)]
         yield from results
-        said = [block for block in message.blocks if isinstance(block, (TextBlock, MediaBlock))]
+        said = [*shown_by(message), *(block for block in message.blocks if isinstance(block, (TextBlock, MediaBlock)))]
         if any(isinstance(block, MediaBlock) for block in said):
             yield {"role": "user", "content": [self._part(block, model) for block in said]}
         elif said or not results:

@@ -12,7 +12,17 @@ from adderclaw.providers import Parts, misconfigured
 from adderclaw.providers.faults import kind_of, said_by, status_in
 from adderclaw.providers.reading import object_in, objects_in
 from adderclaw.providers.wire import Endpoint, Reply, Wire, endpoint
-from adderclaw.types import ChatRequest, History, Json, MediaBlock, ProviderCapabilities, ToolUseBlock
+from adderclaw.types import (
+    ChatRequest,
+    History,
+    Json,
+    MediaBlock,
+    Message,
+    ProviderCapabilities,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
 
 BASE_URLS = {
     "openai": "https://api.openai.com/v1",
@@ -178,6 +188,15 @@ def left_out(media: MediaBlock) -> str:
     """What stands in a message for a medium that the model does not take."""
     kind = "image" if media.media_type.startswith("image/") else "file"
     return f"[{kind}: {media.name or media.media_type}]"
+
+
+def shown_by(message: Message) -> list[TextBlock | MediaBlock]:
+    """What tools showed beside their text, for a wire whose results are text: it follows them, with its origin."""
+    shown: list[TextBlock | MediaBlock] = []
+    for block in message.blocks:
+        if isinstance(block, ToolResultBlock) and block.media:
+            shown += [TextBlock(f"(from the result of the tool call {block.tool_use_id})"), *block.media]
+    return shown
 
 
 # ---------------------------------------------------------------------- fields that a server wrote

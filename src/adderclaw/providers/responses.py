@@ -151,7 +151,7 @@ class OpenAIResponses:
 
     def _user(self, message: Message, model: str) -> Iterator[Json]:
         """Results first: they must follow the calls that they answer."""
-        results = [_result(block) for block in message.blocks if isinstance(block, ToolResultBlock)]
+        results = [self._result(block, model) for block in message.blocks if isinstance(block, ToolResultBlock)]
         yield from results
         said = [block for block in message.blocks if isinstance(block, (TextBlock, MediaBlock))]
         if any(isinstance(block, MediaBlock) for block in said):
@@ -159,6 +159,15 @@ class OpenAIResponses:
         elif said or not results:
             texts = [block.text for block in said if isinstance(block, TextBlock)]
             yield {"role": "user", "content": "\n".join(texts)}
+
+    def _result(self, block: ToolResultBlock, model: str) -> Json:
+        marked = block.is_error and not block.content.startswith("Error: ")
+        text = f"Error: {block.content}" if marked else block.content
+        result: Json = {"type": "function_call_output", "call_id": block.tool_use_id, "output": text}
+        if block.media:
+            said = [TextBlock(text)] if text else []
+            result["output"] = [self._part(part, model) for part in (*said, *block.media)]
+        return result
 
     def _part(self, block: TextBlock | MediaBlock, model: str) -> Json:
         if isinstance(block, TextBlock):
@@ -227,12 +236,6 @@ def _tool(tool: ToolSpec) -> Json:
         "parameters": tool.parameters,
         "strict": False,
     }
-
-
-def _result(block: ToolResultBlock) -> Json:
-    marked = block.is_error and not block.content.startswith("Error: ")
-    output = f"Error: {block.content}" if marked else block.content
-    return {"type": "function_call_output", "call_id": block.tool_use_id, "output": output}
 
 
 def _call(call: ToolCall) -> Json:

@@ -34,6 +34,10 @@ INDEXED_CHARS = {"user": 8192, "assistant": 8192, "tool_result": 2048}
 a page of source text costs more to index than all the rest of its row."""
 
 
+OPAQUE = frozenset({"opaque", "media"})
+"""Blocks that are kept in our own table beside the entry, since the entries' own blocks are a closed set."""
+
+
 class Entry(NamedTuple):
     id: int
     sequence: int
@@ -109,7 +113,7 @@ def append(
 
 
 def keep_opaque(cursor: sqlite3.Cursor, session_id: str, sequence: int, blocks: list[Json]) -> None:
-    """Blocks that only their provider understands, beside the entry that they came with."""
+    """Blocks that only their provider understands, and images and documents, beside the entry that they came with."""
     cursor.execute(
         "INSERT INTO opaque_blocks(entry_id, blocks_json)"
         " SELECT id, ? FROM transcript_entries WHERE session_id = ? AND sequence = ?",
