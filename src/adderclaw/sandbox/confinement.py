@@ -24,7 +24,7 @@ NO_SANDBOX = (
 UNCONFINED = "no OS sandbox starts on this system, so commands run unconfined: `adderclaw doctor` says why"
 LESSER = (
     "bubblewrap does not start here; Landlock confines commands: other processes can be seen, allowed_domains does not "
-    "reach inside, and protected places in the workspace are kept by the gate alone"
+    "reach inside, and protected places in the workspace are put back only when a command ends"
 )
 
 

@@ -18,7 +18,7 @@ from adderclaw.errors import AdderClawError
 from adderclaw.sandbox import limits, protected
 from adderclaw.sandbox.bubblewrap import Room, hidden, homes, options, toolchains
 from adderclaw.sandbox.process import KILL_WAIT, MARK, Order, memory_file
-from adderclaw.sandbox.programs import resolve
+from adderclaw.sandbox.programs import inside, resolve
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.proxy import Proxy
@@ -27,6 +27,9 @@ type Kind = Literal["bubblewrap", "landlock"]
 
 START_WAIT = 10.0
 PROXY_PORT = 3128
+UNHIDDEN = (
+    "{secret} lies in the workspace, where Landlock cannot hide it: install bubblewrap, or work in another directory"
+)
 RENEWED = "the sandbox was started again ({why}): its /tmp and home are empty"
 
 
@@ -75,13 +78,14 @@ class Box:
             self._inside.close()
             self._inside = None
 
-    def ended(self, before: dict[str, str | None]) -> str:
-        """A command is over: take away what it put where nothing may be; the line that says so."""
+    def ended(self, before: dict[str, str | None], remembered: dict[str, protected.Content]) -> str:
+        """A command is over: take away what it put where nothing may be, put back the rest; the line that says so."""
         self._running -= 1
         from adderclaw.config import home
 
+        store = os.path.join(home(), "removed")
         try:
-            taken = protected.take_away(before, os.path.join(home(), "removed"))
+            taken = [*protected.take_away(before, store), *protected.put_back(remembered, store)]
         except OSError as error:
             self._tell(f"what a command put in a protected place could not be taken away: {error}")
             return f"\nadderclaw: protected, and could not be taken away: {error}\n"
@@ -111,6 +115,7 @@ class Held:
         self.note = ""
         self._box, self._inside = box, inside
         self._before = protected.links(places.missing)
+        self._remembered = protected.remembered([path for path in places.kept if not inside.keeps(path)])
         self._code = -int(signal.SIGKILL)
         self._over = self._ending = False
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -172,7 +177,7 @@ class Held:
             except TimeoutError:
                 self._inside.close()  # it does not answer: then everything in it ends
         self._channel.close()
-        self.note = self._box.ended(self._before)
+        self.note = self._box.ended(self._before, self._remembered)
         return self._code
 
 
@@ -246,6 +251,8 @@ class _Inside:
         from adderclaw.sandbox import landlock
         from adderclaw.sandbox.seccomp import program
 
+        if secret := next((path for path in hidden(room) if inside(path, room.roots)), None):
+            raise AdderClawError(UNHIDDEN.format(secret=secret))
         _sweep(tempfile.gettempdir())
         self._folder = os.path.realpath(tempfile.mkdtemp(prefix=f"adderclaw-{os.getpid()}-"))
         self.env = {"TMPDIR": self._folder, "HOME": self._folder}
@@ -288,6 +295,10 @@ class _Inside:
 
     def is_alive(self) -> bool:
         return self._process.poll() is None
+
+    def keeps(self, path: str) -> bool:
+        """Whether a mount keeps a protected place as it is."""
+        return not self._folder and path in self.places.kept
 
     def send(self, fds: list[int]) -> None:
         """Hand over a command. Raises OSError where nobody takes it."""

@@ -138,7 +138,7 @@ async def run(
     start: Start | None = None,
 ) -> Finished:
     """Run a program to its end. However this call ends, nothing that it started goes on running."""
-    child = _Child(start or _Bare, argv, cwd, env, max_bytes, stdin, pass_fds)
+    child = _Child(start or bare, argv, cwd, env, max_bytes, stdin, pass_fds)
     timed_out = False
     try:
         timed_out = not await _within(child.over, timeout)
@@ -156,6 +156,11 @@ async def run(
         raise child.failure
     out, err, note = child.out, child.err, child.note.encode()
     return Finished(returncode, bytes(out.kept), bytes(err.kept) + note, out.cut, err.cut, timed_out, child.flooded)
+
+
+def bare(order: Order) -> Started:
+    """Start without any confinement."""
+    return _Bare(order)
 
 
 def prepare() -> None:

@@ -2,11 +2,13 @@
 
 The kernel keeps what is there. It cannot keep what is not: a mount needs something to lie on, and an empty `.git` or
 `.mcp.json` that we put there would itself change what other programs do. So what a command puts where nothing was is
-taken away when it ends, before its result is told, and kept under our own home.
+taken away when it ends, before its result is told, and kept under our own home. Where no mount can be had, or a
+place has come to be since the sandbox was started, what it held is remembered, and put back in the same way.
 """
 
 import os
 import re
+import stat
 import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -125,6 +127,81 @@ def take_away(before: dict[str, str | None], store: str) -> list[str]:
         elif os.path.lexists(path):
             taken += _put_away(path, store)
     return taken
+
+
+MOST_KEPT = 4 << 20
+MOST_FILES = 2_000
+"""Of one protected place that only memory keeps: more than this cannot be put back."""
+
+type Content = dict[str, tuple[int, bytes]]
+"""Path within a place → its mode, and its bytes or where it leads."""
+
+
+def remembered(paths: Sequence[str]) -> dict[str, Content]:
+    """What protected places hold that no mount keeps, so that it can be put back. Raises OSError for too much."""
+    return {path: _content(path) for path in paths}
+
+
+def _content(top: str) -> Content:
+    found: Content = {}
+    waiting, size = [top], 0
+    while waiting:
+        path = waiting.pop()
+        try:
+            status = os.lstat(path)
+        except FileNotFoundError:
+            continue
+        if stat.S_ISDIR(status.st_mode):
+            waiting += (entry.path for entry in os.scandir(path))
+            data = b""
+        elif stat.S_ISLNK(status.st_mode):
+            data = os.fsencode(os.readlink(path))
+        elif stat.S_ISREG(status.st_mode):
+            data = _bytes(path, MOST_KEPT - size)
+        else:
+            data = b""
+        size += len(data)
+        found[os.path.relpath(path, top)] = (status.st_mode, data)
+        if len(found) > MOST_FILES or size > MOST_KEPT:
+            raise OSError(f"{top} is protected, and too large to be kept without bubblewrap: install bubblewrap")
+    return found
+
+
+def _bytes(path: str, room: int) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:
+        return file.read(room + 1)
+
+
+def put_back(before: dict[str, Content], store: str) -> list[str]:
+    """Restore each place that is no longer what it was; what it had become is put away. The places."""
+    changed: list[str] = []
+    for top, content in before.items():
+        try:
+            now = _content(top)
+        except OSError:
+            now = None
+        if now == content:
+            continue
+        _put_away(top, store)
+        for name, (mode, data) in sorted(content.items()):
+            _make(os.path.normpath(os.path.join(top, name)), mode, data)
+        changed.append(top)
+    return changed
+
+
+def _make(path: str, mode: int, data: bytes) -> None:
+    if stat.S_ISDIR(mode):
+        os.makedirs(path, exist_ok=True)
+        os.chmod(path, stat.S_IMODE(mode))
+        return
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    if stat.S_ISLNK(mode):
+        os.symlink(data, path)
+    elif stat.S_ISREG(mode):
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with open(os.open(path, flags, stat.S_IMODE(mode)), "wb") as file:
+            file.write(data)
 
 
 def _new_repository(git: str, store: str) -> list[str]:

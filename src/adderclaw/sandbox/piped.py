@@ -1,0 +1,163 @@
+"""A child that stays: started where tools' children start, spoken to over pipes, and certainly ended.
+
+For servers that are asked more than once: MCP over stdio, plugins. It lives in the session's sandbox beside all
+other commands, with the same /tmp, home, processes and network, until `stop`, or until the session ends.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+from adderclaw.sandbox.process import KILL_WAIT, TERM_GRACE, Order, Start, Started, bare
+
+LINE_BYTES = 16 << 20
+"""What a reader takes in before it is read; also the longest line that `readline` accepts."""
+KEPT_ERRORS = 65_536
+"""How much of what it says on stderr is kept: the end of it."""
+
+
+class Piped:
+    """A running child. Write to `stdin` (then `await stdin.drain()`), read from `stdout`."""
+
+    def __init__(self, started: Started, stdin: asyncio.StreamWriter, stdout: asyncio.StreamReader) -> None:
+        self.stdin, self.stdout = stdin, stdout
+        self.returncode: int | None = None
+        """None while it runs."""
+        self._started = started
+        self._loop = asyncio.get_running_loop()
+        self._ended = asyncio.Event()
+        self._errors: deque[bytes] = deque()
+        self._poll: asyncio.TimerHandle | None = None
+        self._open: list[asyncio.BaseTransport] = [stdin.transport]
+
+    @property
+    def errors(self) -> str:
+        """The end of what it said on stderr."""
+        return b"".join(self._errors).decode("utf-8", "replace")[-KEPT_ERRORS:]
+
+    async def ended(self) -> int:
+        """Wait for its end: the return code, negative for a signal."""
+        await self._ended.wait()
+        return -signal.SIGKILL if self.returncode is None else self.returncode
+
+    async def stop(self, grace: float = TERM_GRACE) -> int:
+        """Close its input, ask it to end, make it end. What it has started ends too. May be called again."""
+        self.stdin.close()
+        if not self._ended.is_set():
+            self._started.signal(signal.SIGTERM)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._ended.wait(), grace)
+        if not self._ended.is_set():
+            self._started.kill()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._ended.wait(), KILL_WAIT)
+        if not self._ended.is_set():
+            self._finish()
+        return await self.ended()
+
+    def watch(self, readers: Sequence[asyncio.BaseTransport]) -> None:
+        self._open += readers
+        if self._started.fd is not None:
+            self._loop.add_reader(self._started.fd, self._look)
+        else:
+            self._look_again(0.01)
+
+    def heard(self, part: bytes) -> None:
+        self._errors.append(part[-KEPT_ERRORS:])
+        while sum(map(len, self._errors)) > 2 * KEPT_ERRORS:
+            self._errors.popleft()
+
+    def _look(self) -> None:
+        try:
+            over = self._started.has_ended()
+        except OSError as error:
+            self.heard(f"it could not be started: {error}\n".encode())
+            over = True
+        if over:
+            self._finish()
+
+    def _look_again(self, delay: float) -> None:
+        self._look()
+        if not self._ended.is_set():
+            self._poll = self._loop.call_later(delay, self._look_again, min(delay * 1.5, 0.1))
+
+    def _finish(self) -> None:
+        """Take in its end. Its last words are still in the pipes: the readers see them, then the end."""
+        if self._ended.is_set():
+            return
+        if self._started.fd is not None:
+            self._loop.remove_reader(self._started.fd)
+        self.returncode = self._started.close()
+        if self._started.note:
+            self.heard(self._started.note.encode())
+        self._ended.set()
+
+    def abandon(self) -> None:
+        """The way out where nobody can wait any more: kill it, and give back every descriptor."""
+        if self._poll is not None:
+            self._poll.cancel()
+        self._finish()
+        for transport in self._open:
+            with contextlib.suppress(RuntimeError):  # its loop is over already
+                transport.close()
+
+
+class _Errors(asyncio.Protocol):
+    def __init__(self) -> None:
+        self.child: Piped | None = None
+        self._early: list[bytes] = []
+
+    def data_received(self, data: bytes) -> None:
+        if self.child is None:
+            self._early.append(data)
+        else:
+            self.child.heard(data)
+
+    def tell(self, child: Piped) -> None:
+        self.child = child
+        for part in self._early:
+            child.heard(part)
+
+
+async def converse(argv: Sequence[str], *, cwd: str, env: Mapping[str, str], start: Start | None = None) -> Piped:
+    """Start a child and keep its three pipes. `start` is `Kit.start`; without it nothing confines the child.
+
+    Raises OSError where it cannot be started; a sandbox may notice that only later: then it ends at once, and
+    `errors` says why.
+    """
+    theirs_in, ours_in = os.pipe()
+    ours_out, theirs_out = os.pipe()
+    ours_err, theirs_err = os.pipe()
+    ours = [ours_in, ours_out, ours_err]
+    try:
+        order = Order(tuple(argv), cwd, env, (theirs_in, theirs_out, theirs_err), ())
+        started = (start or bare)(order)
+    except BaseException:
+        for fd in ours:
+            os.close(fd)
+        raise
+    finally:
+        for fd in (theirs_in, theirs_out, theirs_err):
+            os.close(fd)
+    try:
+        return await _connected(started, ours)
+    except BaseException:
+        started.close()
+        raise
+
+
+async def _connected(started: Started, ours: list[int]) -> Piped:
+    loop = asyncio.get_running_loop()
+    into, out, err = (os.fdopen(fd, mode, buffering=0) for fd, mode in zip(ours, ("wb", "rb", "rb"), strict=True))
+    reader = asyncio.StreamReader(LINE_BYTES, loop)
+    reading, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), out)
+    errors = _Errors()
+    complaining, _ = await loop.connect_read_pipe(lambda: errors, err)
+    writing, flow = await loop.connect_write_pipe(lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), into)
+    child = Piped(started, asyncio.StreamWriter(writing, flow, None, loop), reader)
+    errors.tell(child)
+    child.watch((reading, complaining))
+    return child

@@ -1,0 +1,257 @@
+"""A child that stays: what becomes of it when it misbehaves, and whom it shares the sandbox with."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Awaitable, Callable, Generator
+from pathlib import Path
+
+import pytest
+
+from adderclaw.sandbox import confinement, process
+from adderclaw.sandbox.bubblewrap import Room
+from adderclaw.sandbox.holder import Box
+from adderclaw.sandbox.piped import KEPT_ERRORS, Piped, converse
+from tests.sandbox import escapes
+from tests.sandbox.test_confinement import KINDS, running, started
+
+ECHO = 'while read -r line; do echo "said $line"; done; echo bye >&2'
+
+
+@pytest.fixture
+def root(home: Path, tmp_path: Path) -> Path:
+    folder = tmp_path / "ws"
+    folder.mkdir()
+    escapes.workspace(folder)
+    return folder
+
+
+@pytest.fixture(params=[*KINDS, "none"])
+def box(request: pytest.FixtureRequest, root: Path) -> Generator[Box | None]:
+    made = None if request.param == "none" else started(request.param, root)
+    yield made
+    if made is not None:
+        made.close()
+
+
+def with_child(text: str, box: Box | None, root: Path, use: Callable[[Piped], Awaitable[None]]) -> Piped:
+    """Start bash with this text, use it, and end it whatever happens."""
+
+    async def whole() -> Piped:
+        argv = ("/bin/bash", "--norc", "--noprofile", "-c", text)
+        child = await converse(argv, cwd=str(root), env=process.environment(), start=box.start if box else None)
+        try:
+            await asyncio.wait_for(use(child), 20)
+        finally:
+            await child.stop()
+            child.abandon()
+        return child
+
+    return asyncio.run(whole())
+
+
+async def ask(child: Piped, line: str) -> str:
+    child.stdin.write(f"{line}\n".encode())
+    await child.stdin.drain()
+    return (await child.stdout.readline()).decode().rstrip("\n")
+
+
+# ------------------------------------------------------------------ children that misbehave
+
+
+def test_one_that_ends_by_itself_is_noticed(box: Box | None, root: Path) -> None:
+    async def use(child: Piped) -> None:
+        assert await child.ended() == 7
+        assert await child.stdout.read() == b"last words\n"
+
+    child = with_child("echo oops >&2; echo last words; exit 7", box, root, use)
+    assert child.returncode == 7
+    assert "oops" in child.errors
+
+
+def test_one_that_will_not_end_is_killed(box: Box | None, root: Path) -> None:
+    mark = f"{time.time_ns() % 10**9}.125"
+
+    async def use(child: Piped) -> None:
+        assert await child.stdout.readline() == b"up\n"
+
+    began = time.monotonic()
+    child = with_child(f"trap '' TERM; setsid sleep {mark} & echo up; sleep {mark}; sleep {mark}", box, root, use)
+    assert child.returncode is not None
+    assert child.returncode < 0 or child.returncode > 128
+    assert time.monotonic() - began < 6
+    assert running(mark) == []
+
+
+def test_one_that_complains_without_end_keeps_its_last_words(box: Box | None, root: Path) -> None:
+    async def use(child: Piped) -> None:
+        assert await child.ended() == 0
+        for _ in range(200):
+            if "the end" in child.errors:
+                return
+            await asyncio.sleep(0.01)
+
+    child = with_child("head -c 1000000 /dev/zero | tr '\\0' x >&2; echo the end >&2", box, root, use)
+    assert child.errors.rstrip().endswith("the end")
+    assert len(child.errors) <= KEPT_ERRORS
+
+
+def test_writing_to_one_that_is_gone(box: Box | None, root: Path) -> None:
+    async def use(child: Piped) -> None:
+        await child.ended()
+        for _ in range(20):
+            try:
+                child.stdin.write(b"x" * 100_000)
+                await child.stdin.drain()
+            except OSError:
+                return
+            await asyncio.sleep(0.01)
+        pytest.fail("nobody reads, and it was not said")
+
+    with_child("exit 0", box, root, use)
+
+
+@pytest.mark.parametrize("argv", [("/nowhere/server",), ("no-such-server-anywhere",)])
+def test_one_that_cannot_be_started(argv: tuple[str, ...], box: Box | None, root: Path) -> None:
+    async def whole() -> str:
+        child = await converse(argv, cwd=str(root), env=process.environment(), start=box.start if box else None)
+        await asyncio.wait_for(child.ended(), 5)
+        child.abandon()
+        return child.errors
+
+    try:
+        said = asyncio.run(whole())
+    except FileNotFoundError as error:
+        said = str(error)
+    assert "No such file" in said
+
+
+def test_no_descriptor_is_left(box: Box | None, root: Path) -> None:
+    async def use(child: Piped) -> None:
+        assert await ask(child, "x") == "said x"
+
+    with_child(ECHO, box, root, use)
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(5):
+        with_child(ECHO, box, root, use)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_end_of_the_session_ends_it(kind: str, root: Path) -> None:
+    mark = f"{time.time_ns() % 10**9}.0625"
+    box = started(kind, root)
+
+    async def use(child: Piped) -> None:
+        assert await child.stdout.readline() == b"up\n"
+        box.close()
+        assert await child.ended() == -signal.SIGKILL
+
+    with_child(f"echo up; sleep {mark} & env -i setsid sleep {mark} & wait", box, root, use)
+    assert running(mark) == []
+
+
+# ------------------------------------------------------------------ beside the other commands
+
+
+def test_it_answers_and_outlives_the_calls_beside_it(box: Box | None, root: Path) -> None:
+    async def use(child: Piped) -> None:
+        assert await ask(child, "one") == "said one"
+        for _ in range(3):
+            text = "sleep 100 & setsid sleep 100 & echo ran"
+            argv = ["/bin/bash", "-c", text]
+            start = box.start if box else None
+            done = await process.run(argv, cwd=str(root), env=process.environment(), timeout=5, start=start)
+            assert done.stdout == b"ran\n"
+            assert await ask(child, "two") == "said two"
+        assert await ask(child, "x" * 3_000_000) == "said " + "x" * 3_000_000
+
+    child = with_child(ECHO, box, root, use)
+    assert child.returncode == -signal.SIGTERM
+
+
+def test_a_server_is_reached_by_the_next_calls(root: Path) -> None:
+    """One network, one /tmp and one home for all that a session starts."""
+    box = started("bubblewrap", root)
+    server = f"echo from the server > /tmp/left; exec {escapes.PYTHON} -u -m http.server 8124 --bind 127.0.0.1 2>&1"
+    fetch = (
+        f"{escapes.PYTHON} -c 'import urllib.request as u; "
+        'print(u.urlopen("http://127.0.0.1:8124/a.txt").read().decode(), end="")\'; cat /tmp/left'
+    )
+
+    async def use(child: Piped) -> None:
+        assert b"Serving HTTP" in await child.stdout.readline()
+        for _ in range(2):
+            assert (await escapes.bash(fetch, box, root)).stdout == b"alpha\nfrom the server\n"
+
+    with_child(server, box, root, use)
+    box.close()
+
+
+# ------------------------------------------------------------------ protected places
+
+
+CHANGES = {
+    "a hook": "echo evil > .git/hooks/pre-commit",
+    "the settings of git": "echo '[core] fsmonitor = evil' >> .git/config",
+    "settings by a rename": "echo x > new; mv -f new .git/config",
+    "hooks by a rename": "mv .git/hooks old; mkdir .git/hooks; echo evil > .git/hooks/pre-commit",
+    "hooks as a link": "rm -r .git/hooks; mkdir off; ln -s ../off .git/hooks; echo evil > off/pre-push",
+    "our settings": "echo '{}' > .claude/settings.json",
+    "our settings, gone": "rm -r .claude",
+    "its mode": "chmod 777 .git/config",
+}
+
+
+def intact(root: Path) -> None:
+    assert (root / ".git" / "config").read_text() == "[core]\n"
+    assert (root / ".git" / "config").stat().st_mode & 0o777 == 0o640
+    assert not (root / ".git" / "hooks").is_symlink()
+    assert list((root / ".git" / "hooks").iterdir()) == []
+    assert list((root / ".claude").iterdir()) == []
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_without_mounts_protected_places_are_put_back(name: str, root: Path, home: Path) -> None:
+    (root / ".git" / "config").chmod(0o640)
+    said: list[str] = []
+    started("landlock", root).close()
+    box = confinement.box("landlock", Room((str(root),)), tell=said.append)
+    done = asyncio.run(escapes.bash(CHANGES[name], box, root))
+    box.close()
+    intact(root)
+    assert b"protected, taken away again" in done.stderr
+    assert len(said) == 1
+    assert name == "our settings, gone" or any((home / ".adderclaw" / "removed").iterdir())
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_places_that_came_while_a_server_runs_are_put_back(name: str, root: Path, tmp_path: Path) -> None:
+    """The sandbox cannot be started anew under the server, so that no mount keeps what has appeared."""
+    for place in (".git", ".claude"):
+        os.rename(root / place, tmp_path / place)
+    box = started("bubblewrap", root)
+
+    async def use(child: Piped) -> None:
+        assert await ask(child, "x") == "said x"
+        for place in (".git", ".claude"):
+            os.rename(tmp_path / place, root / place)
+        (root / ".git" / "config").chmod(0o640)
+        await escapes.bash(CHANGES[name], box, root)
+        intact(root)
+        assert await ask(child, "y") == "said y"
+
+    try:
+        with_child(ECHO, box, root, use)
+    finally:
+        box.close()
+
+
+def test_too_much_to_keep_is_an_error(root: Path) -> None:
+    box = started("landlock", root)
+    (root / ".claude" / "big").write_bytes(bytes(5 << 20))
+    with pytest.raises(OSError, match="too large to be kept"):
+        asyncio.run(escapes.bash("touch ran", box, root))
+    box.close()
+    assert not (root / "ran").exists()
