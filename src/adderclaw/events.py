@@ -299,6 +299,24 @@ class RunFailed(TypedDict):
     message: str
 
 
+# ------------------------------------------------------------------ MCP servers
+
+
+class McpServer(TypedDict):
+    event_type: Literal["mcp_server"]
+    server: str
+    state: Literal["starting", "ready", "failed", "closed", "changed", "pinned"]
+    detail: str
+
+
+class ToolProgress(TypedDict):
+    event_type: Literal["tool_progress"]
+    tool: str
+    progress: float
+    total: float | None
+    message: str
+
+
 # ------------------------------------------------------------------ workflows (seed 004)
 
 
@@ -364,6 +382,8 @@ type Body = (
     | GracefulShutdownStarted
     | RunFinished
     | RunFailed
+    | McpServer
+    | ToolProgress
     | GoalStarted
     | ToolCalled
     | GoalComplete

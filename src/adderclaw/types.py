@@ -400,6 +400,19 @@ class Tool[A]:
     aliases: tuple[Alias, ...] = ()
     timeout: "Callable[[A], float]" = lambda _arguments: 30.0
     """Seconds; the kernel ends the call then."""
+    decode: "Callable[[Json], A] | None" = None
+    """How the model's JSON becomes the arguments where no dataclass says it: `parameters` is somebody else's schema."""
+    deferred: bool = False
+    """Stays out of the prompt: it is found through ToolSearch and called through Call."""
+
+
+class Disabled(ValueError):
+    """What a tool's `touch` raises when the tool itself may not be used now, whatever the call says."""
+
+    def __init__(self, by: str, reason: str) -> None:
+        super().__init__(reason)
+        self.by = by
+        """Who says so, as the decision names it."""
 
 
 @dataclass(eq=False, repr=False)

@@ -20,6 +20,7 @@ from adderclaw.tools import arguments_of, find, nearest
 from adderclaw.types import (
     Answer,
     ApprovalRequest,
+    Disabled,
     ErrorClass,
     Json,
     Risk,
@@ -72,14 +73,16 @@ def consider(scene: Scene, call: ToolCall) -> Considered:
     from adderclaw.decode import Invalid, decode
 
     try:
-        arguments = decode(tool.arguments, arguments_of(alias, call.arguments))
+        given = arguments_of(alias, call.arguments)
+        arguments = decode(tool.arguments, given) if tool.decode is None else tool.decode(given)
     except Invalid as error:
         return _unfit(call, tool, f"the arguments of {call.name} do not fit: {error}")
     scene.context.called_as = call.name
     try:
         touch = tool.touch(arguments, scene.context)
     except (ValueError, OSError) as error:
-        refusal = Decision("deny", "high", str(error), "paths", ())
+        by = error.by if isinstance(error, Disabled) else "paths"
+        refusal = Decision("deny", "high", str(error), by, ())
         return Considered(call, tool, arguments, Touch(opaque=True), refusal)
     planning = scene.planning()
     case = Case(
@@ -122,6 +125,8 @@ async def run_call(session: Session, call: ToolCall, *, refusal: str | None = No
             "summary": canonical(call.arguments)[:200] if call.arguments is not None else call.raw[:200],
         }
     )
+    if session.scene.arrive is not None and find(session.scene.tools, call.name) is None:
+        await session.scene.arrive(call.name)
     considered = consider(session.scene, call)
     if refusal is not None:
         considered = replace(considered, decision=Decision("deny", considered.decision.risk, refusal, "limit", ()))

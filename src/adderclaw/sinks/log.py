@@ -30,6 +30,7 @@ _LEVEL_OF = {
     "llm_response_received": "debug",
     "llm_decision_decoded": "debug",
     "tool_call": "debug",
+    "tool_progress": "debug",
     "graceful_shutdown_started": "debug",
 }
 

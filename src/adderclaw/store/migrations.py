@@ -114,6 +114,21 @@ def m008_approvals(cursor: sqlite3.Cursor) -> None:
     cursor.execute("CREATE INDEX idx_approvals_open ON approvals(session_id) WHERE answer IS NULL")
 
 
+def m009_mcp_pins(cursor: sqlite3.Cursor) -> None:
+    """What each tool of an MCP server said of itself when it was approved, and what it says now if that differs."""
+    cursor.execute("""
+        CREATE TABLE mcp_pins (
+            scope       TEXT NOT NULL,
+            server      TEXT NOT NULL,
+            tool        TEXT NOT NULL,
+            definition  TEXT,
+            approved_by TEXT CHECK (approved_by IN ('first_sight', 'operator')),
+            offered     TEXT,
+            updated_at  TEXT NOT NULL DEFAULT (datetime('now')),
+            PRIMARY KEY (scope, server, tool)
+        )""")
+
+
 MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
     step.__name__: step
     for step in (
@@ -125,6 +140,7 @@ MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
         m006_lookups,
         m007_cost,
         m008_approvals,
+        m009_mcp_pins,
     )
 }
 
