@@ -134,6 +134,14 @@ class DeniedError(AdderClawError):
     exit_code = EXIT_CODES["denied"]
 
 
+class Refused(DeniedError, ValueError):
+    """A path or a place that must not be used, with the reason."""
+
+    @property
+    def reason(self) -> str:
+        return str(self)
+
+
 class LimitError(AdderClawError):
     exit_code = EXIT_CODES["limit"]
 

@@ -11,9 +11,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from adderclaw.config.schema import Config, Runtime, Security
-from adderclaw.gate.hosts import is_public
-from adderclaw.tools.paths import Refused
-from adderclaw.tools.web import Hosts, parse
+from adderclaw.errors import Refused
+from adderclaw.net.addresses import is_public
+from adderclaw.net.urls import Hosts, parse
 from adderclaw.types import HostFact
 from tests.tools.conftest import Bench
 

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 from adderclaw.credentials.redaction import Secrets, visible
 from adderclaw.credentials.sources import OAuthSettings
-from adderclaw.errors import AdderClawError
+from adderclaw.errors import AdderClawError, Refused
 from adderclaw.types import Clock, Json
 
 REPLY_BYTES = 1 << 20
@@ -288,26 +288,32 @@ def _origin(url: str) -> str:
 
 
 async def _exchanged(url: str, form: Mapping[str, str]) -> tuple[int, bytes]:
-    import ssl
+    from adderclaw.net import client
+    from adderclaw.net.urls import Hosts, parse
 
-    import httpx2
-
-    verify = ssl.create_default_context() if url.lower().startswith("https:") else False
-    settings: Any = {"follow_redirects": False, "timeout": REQUEST_SECONDS, "trust_env": False, "verify": verify}
-    headers = {"accept": "application/json", "user-agent": "adderclaw"}
+    headers = {
+        "accept": "application/json",
+        "accept-encoding": "gzip",
+        "content-type": "application/x-www-form-urlencoded",
+        "user-agent": "adderclaw",
+    }
     try:
-        async with (
-            httpx2.AsyncClient(**settings) as client,
-            client.stream("POST", url, data=dict(form), headers=headers) as reply,
-        ):
-            body = b""
-            async for piece in reply.aiter_bytes():
-                body += piece
-                if len(body) > REPLY_BYTES:
-                    raise OAuthError("malformed", f"{_origin(url)} answered with more than {REPLY_BYTES} bytes")
-            return reply.status_code, body
-    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        raise OAuthError("network", f"{_origin(url)} cannot be reached ({type(error).__name__}); try again") from None
+        place = parse(url, "POST")
+        answer = await client.request(
+            place,
+            headers=headers,
+            content=urlencode(form).encode(),
+            hosts=Hosts.named_by_operator(place),
+            seconds=REQUEST_SECONDS,
+            limit=REPLY_BYTES,
+        )
+    except Refused as error:
+        raise OAuthError("refused", f"{_origin(url)} may not be reached: {error}") from None
+    except client.Failed as error:
+        raise OAuthError("network", f"{_origin(url)} cannot be reached ({error}); try again") from None
+    if answer.cut:
+        raise OAuthError("malformed", f"{_origin(url)} answered with more than {REPLY_BYTES} bytes")
+    return answer.status, answer.body
 
 
 def _text(table: Mapping[str, Any], key: str) -> str:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Iterable
 
+from adderclaw.net.addresses import clean, connection, is_named, is_public
 from adderclaw.types import HostFact
 
 PLAIN_METHODS = frozenset({"GET", "HEAD"})
@@ -38,10 +39,6 @@ def _malformed(fact: HostFact) -> str | None:
     return None
 
 
-def clean(host: str) -> str:
-    return host.strip("[]").rstrip(".").lower()
-
-
 def _private(fact: HostFact, allowed: Iterable[str]) -> str | None:
     host = clean(fact.host)
     if is_named(host, fact.port, allowed):
@@ -73,52 +70,6 @@ def _address(host: str) -> str | None:
     except ValueError:
         return None
     return "public" if is_public(host) else "private, loopback or link-local"
-
-
-def is_public(address: str) -> bool:
-    """Whether an address belongs to the internet at large, also when it carries another one in itself."""
-    from ipaddress import IPv4Address, ip_address, ip_network
-
-    ip = ip_address(address)
-    if isinstance(ip, IPv4Address):
-        special = ("192.0.0.0/24", "192.88.99.0/24")
-        plain = ip.is_global and not (ip.is_multicast or ip.is_reserved)
-        return plain and not any(ip in ip_network(net) for net in special)
-    number = int(ip)
-    if ip.scope_id:
-        return False
-    if ip.ipv4_mapped is not None:
-        return is_public(str(ip.ipv4_mapped))
-    if ip in ip_network("64:ff9b::/96"):  # NAT64
-        return is_public(str(IPv4Address(number & 0xFFFFFFFF)))
-    if ip.sixtofour is not None:
-        return is_public(str(ip.sixtofour))
-    isatap = (number >> 32) & 0xFDFFFFFF == 0x5EFE
-    unicast = ip in ip_network("2000::/3") and ip not in ip_network("3fff::/20")
-    return unicast and ip.is_global and not isatap
-
-
-WEB_PORTS = (80, 443)
-
-
-def is_named(host: str, port: int, allowed: Iterable[str]) -> bool:
-    """Whether the operator listed exactly this host: only those may be private, or on an unusual port."""
-    host = clean(host)
-    spellings = {host, f"[{host}]", f"{host}:{port}", f"[{host}]:{port}"}
-    return not spellings.isdisjoint(entry.lower().rstrip(".") for entry in allowed)
-
-
-def connection(host: str, port: int, addresses: Iterable[str], allowed: Collection[str]) -> str | None:
-    """Why no connection may be made to a host at the addresses that its name stands for; asked by every client."""
-    if is_named(host, port, allowed):
-        return None
-    fix = f"; add {host!r} to security.allowed_domains if that is wanted"
-    if port < 1024 and port not in WEB_PORTS:
-        return f"port {port} of {host} is not a web port{fix}"
-    for address in addresses:
-        if not is_public(address):
-            return f"{host} leads to the private or special address {address}{fix}"
-    return None
 
 
 def tunnel(host: str, port: int, addresses: Collection[str] | None, allowed: Collection[str]) -> str | None:

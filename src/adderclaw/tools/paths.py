@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import NamedTuple
 
-from adderclaw.errors import DeniedError
+from adderclaw.errors import Refused
 from adderclaw.types import PathFact, ToolContext, ToolResult, rejected
 
 MAX_PATH = 4096
@@ -29,14 +29,6 @@ TRIES = 32
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 ANCHOR = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-
-
-class Refused(DeniedError, ValueError):
-    """A path that must not be used, with the reason."""
-
-    @property
-    def reason(self) -> str:
-        return str(self)
 
 
 def denied(refusal: Refused) -> ToolResult:

@@ -2,23 +2,23 @@
 
 import asyncio
 import re
-from collections.abc import Mapping
 from dataclasses import field
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from adderclaw.config.schema import Config
-from adderclaw.gate.hosts import connection
+from adderclaw.errors import Refused
+from adderclaw.net.urls import Hosts, parse
 from adderclaw.record import record
-from adderclaw.tools.paths import Refused, denied, shown
+from adderclaw.tools.paths import denied, shown
 from adderclaw.tools.specs import spec
 from adderclaw.types import Alias, HostFact, Tool, ToolContext, ToolResult, Touch, rejected
 
+if TYPE_CHECKING:
+    from adderclaw.net.client import Answer
+
 MAX_REDIRECTS = 5
-MAX_URL = 8192
 TRUNCATED = "[SDLC_TRUNCATED]"
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
-PORTS = {"http": 80, "https": 443}
-HOST = r"(?!-)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*\.?"
 OURS = "host|cookie|content-length|transfer-encoding|connection|keep-alive|te|trailer|upgrade|expect|proxy-.*"
 """Headers that are not the model's to set."""
 HEADER = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
@@ -32,76 +32,7 @@ class HttpArguments:
     body: str = ""
 
 
-# ------------------------------------------------------------------ addresses
-
-
-def parse(url: str, method: str = "GET") -> HostFact:
-    """Read an address once, strictly: what two parsers could read differently is refused."""
-    from urllib.parse import quote, urlsplit
-
-    if len(url) > MAX_URL:
-        raise Refused(f"the URL has {len(url)} characters; at most {MAX_URL} are allowed")
-    if not url.isprintable() or " " in url or "\\" in url:
-        raise Refused(f"the URL {shown(url[:200])!r} holds a space, a backslash or a control character")
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError as error:
-        raise Refused(f"the URL {url[:200]!r} cannot be read: {error}") from None
-    if parts.scheme not in PORTS:
-        raise Refused(f"the URL {url[:200]!r} must begin with http:// or https://")
-    if "@" in parts.netloc:
-        raise Refused(f"the URL {url[:200]!r} holds a user name or password: leave it out")
-    host = _host(parts.hostname or "", url)
-    port = PORTS[parts.scheme] if port is None else port
-    written = f"[{host}]" if ":" in host else host
-    suffix = "" if port == PORTS[parts.scheme] else f":{port}"
-    path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=-._~")
-    query = f"?{quote(parts.query, safe="/?%:@!$&'()*+,;=-._~[]")}" if parts.query else ""
-    return HostFact(method, f"{parts.scheme}://{written}{suffix}{path}{query}", host, port, parts.scheme)
-
-
-def _host(host: str, url: str) -> str:
-    from ipaddress import ip_address
-
-    try:
-        address = ip_address(host)
-    except ValueError:
-        address = None
-    if address is not None and "%" not in host:
-        return str(address)
-    if not re.fullmatch(HOST, host):
-        raise Refused(f"the URL {url[:200]!r} has no usable host; write international names as xn--…")
-    host = host.removesuffix(".")
-    if re.fullmatch(r"[0-9]+|0x[0-9a-f]*", host.rpartition(".")[2]):
-        raise Refused(f"the host {host!r} is a number in disguise: write the address as a.b.c.d")
-    return host
-
-
-class Hosts(NamedTuple):
-    """Which hosts the operator listed by name: only those may be private, or on an unusual port."""
-
-    allowed: frozenset[str]
-
-    def check(self, host: str, port: int, addresses: list[str]) -> None:
-        """Raises Refused unless every address that the name stands for may be connected to."""
-        if why := connection(host, port, addresses, self.allowed):
-            raise Refused(why)
-
-
 # ------------------------------------------------------------------ the request
-
-
-class Answer(NamedTuple):
-    status: int
-    reason: str
-    headers: Mapping[str, str]
-    body: bytes
-    cut: bool
-
-
-class Undecodable(Exception):
-    """A body that is not what its headers say."""
 
 
 def _headers(arguments: HttpArguments) -> dict[str, str] | str:
@@ -133,7 +64,7 @@ async def http(arguments: HttpArguments, *, hosts: Hosts, seconds: float, limit:
         content = arguments.body.encode("utf-8")
     except UnicodeEncodeError:
         return rejected("body cannot be sent as UTF-8: it holds lone surrogates.")
-    from adderclaw.tools.client import Failed, exchange
+    from adderclaw.net.client import Failed, exchange
 
     try:
         async with asyncio.timeout(seconds):
@@ -148,12 +79,12 @@ async def http(arguments: HttpArguments, *, hosts: Hosts, seconds: float, limit:
                 target = following
     except TimeoutError:
         return rejected(f"{target.host} did not answer within {seconds:g} seconds.")
-    except (Failed, Undecodable) as error:
+    except Failed as error:
         return rejected(f"the request to {target.host} failed: {error}")
     return rejected(f"{arguments.url} redirects more than {MAX_REDIRECTS} times.")
 
 
-def _redirect(target: HostFact, answer: Answer) -> HostFact | ToolResult:
+def _redirect(target: HostFact, answer: "Answer") -> HostFact | ToolResult:
     """Where to go next, or the result: another host is another decision."""
     from urllib.parse import urljoin
 
@@ -183,7 +114,7 @@ def _same_place(here: HostFact, there: HostFact) -> bool:
     return upgrade or (here.scheme, here.port) == (there.scheme, there.port)
 
 
-def _result(target: HostFact, answer: Answer) -> ToolResult:
+def _result(target: HostFact, answer: "Answer") -> ToolResult:
     kind = answer.headers.get("content-type", "")
     lines = [f"HTTP {answer.status} {answer.reason}".rstrip()]
     lines += [
@@ -215,7 +146,7 @@ def _touch(arguments: HttpArguments, _ctx: ToolContext) -> Touch:
 
 
 def tools(config: Config) -> tuple[Tool[Any], ...]:
-    hosts = Hosts(frozenset(name.lower().removesuffix(".") for name in config.security.allowed_domains))
+    hosts = Hosts.listed(config.security.allowed_domains)
     seconds = config.runtime.http_timeout_seconds
     size = config.runtime.max_response_bytes
 

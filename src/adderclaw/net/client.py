@@ -1,24 +1,40 @@
-"""The network client of the web tools: it resolves once, checks every address, and connects to what it checked."""
+"""One exchange over the network: it resolves once, checks every address, and connects to what it checked.
+
+No redirect is followed, no cookie kept, no proxy of the environment used; bodies are capped after decompression.
+"""
 
 import asyncio
 import socket
 import ssl
 import zlib
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import httpcore2
 import httpx2
 
-from adderclaw.tools.web import Answer, Hosts, Undecodable
+from adderclaw.net.urls import Hosts
 from adderclaw.types import HostFact
 
 ADDRESSES = 4
 """How many of a name's addresses are tried."""
 
 
+class Answer(NamedTuple):
+    status: int
+    reason: str
+    headers: Mapping[str, str]
+    body: bytes
+    cut: bool
+    """Whether there was more than the limit."""
+
+
 class Failed(Exception):
     """The request did not come through."""
+
+
+class Undecodable(Failed):
+    """A body that is not what its headers say."""
 
 
 class Checked(httpcore2.AsyncNetworkBackend):
@@ -94,6 +110,23 @@ class Body(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._answer.aclose()
+
+
+async def request(
+    target: HostFact,
+    *,
+    headers: Mapping[str, str],
+    hosts: Hosts,
+    seconds: float,
+    limit: int,
+    content: bytes = b"",
+) -> Answer:
+    """One request, one answer, within so many seconds in all. Raises Refused or Failed."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await exchange(target, headers, content, hosts, limit)
+    except TimeoutError:
+        raise Failed(f"no answer within {seconds:g} seconds") from None
 
 
 async def exchange(target: HostFact, headers: Mapping[str, str], content: bytes, hosts: Hosts, limit: int) -> Answer:
