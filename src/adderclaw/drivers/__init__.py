@@ -1,0 +1,1 @@
+"""Drivers turn a plan into turns: an Agentfile, a task; each on the one kernel."""

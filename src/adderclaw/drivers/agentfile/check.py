@@ -1,0 +1,166 @@
+"""Whether a workflow makes sense: names, order, variables; every problem at once, each with its own message."""
+
+from collections.abc import Callable, Collection, Iterable
+from difflib import get_close_matches
+
+from adderclaw.drivers.agentfile import variables
+from adderclaw.drivers.agentfile.workflow import Goal, Problem, Step, Workflow
+
+MOST_ROUNDS = 10_000
+
+
+def problems(workflow: Workflow, source: Callable[[int], str]) -> list[Problem]:
+    """What is wrong with a workflow whose files are loaded; `source` gives a line of the file."""
+    found = [*_whole(workflow), *_twice(workflow), *_references(workflow), *_limits(workflow), *_unknown(workflow)]
+    return [Problem(line, 1, message, source(line)) for line, message in found]
+
+
+type Found = Iterable[tuple[int, str]]
+
+
+def _whole(workflow: Workflow) -> Found:
+    if not workflow.name:
+        yield 1, "the workflow has no NAME; begin with a line such as: NAME my-workflow"
+    if not workflow.steps:
+        yield 1, "nothing would happen: no RUN, LOOP or CONVERGE step; end with a line such as: RUN main USING my_goal"
+
+
+def _twice(workflow: Workflow) -> Found:
+    kinds = {
+        "input": [(one.name, one.line) for one in workflow.inputs],
+        "agent": [(one.name, one.line) for one in workflow.agents],
+        "goal": [(one.name, one.line) for one in workflow.goals],
+        "step": [(one.name, one.line) for one in _distinct(workflow.steps)],
+    }
+    for kind, named in kinds.items():
+        seen: dict[str, int] = {}
+        for name, line in named:
+            if name in seen:
+                yield line, f"the {kind} {name!r} is defined twice; the first stands in line {seen[name]}"
+            seen.setdefault(name, line)
+    yield from _shared_variables(workflow)
+
+
+def _distinct(steps: tuple[Step, ...]) -> Iterable[Step]:
+    """A RUN that a CONVERGE divides is still one step."""
+    last: tuple[str, int] | None = None
+    for step in steps:
+        if step.condition and step.goals == (step.name,):
+            continue
+        if (step.name, step.line) != last:
+            yield step
+        last = (step.name, step.line)
+
+
+def _shared_variables(workflow: Workflow) -> Found:
+    """Inputs, goals and outputs are variables of one set: two of the same name could not be told apart."""
+    owner = {one.name: f"the input in line {one.line}" for one in workflow.inputs}
+    for goal in workflow.goals:
+        if goal.name in owner:
+            yield goal.line, f"the goal {goal.name!r} would hide {owner[goal.name]} as ${goal.name}; rename one"
+        owner.setdefault(goal.name, f"the goal in line {goal.line}")
+    for goal in workflow.goals:
+        for output in goal.outputs:
+            if output in owner:
+                yield goal.line, f"the output {output!r} of {goal.name} would hide {owner[output]}; rename one"
+            owner.setdefault(output, f"the output in line {goal.line}")
+
+
+def _references(workflow: Workflow) -> Found:
+    agents = {one.name: one.line for one in workflow.agents}
+    goals = {one.name: one.line for one in workflow.goals}
+    for goal in workflow.goals:
+        for name in goal.agents:
+            if name not in agents:
+                yield goal.line, f"goal {goal.name} uses the agent {name!r}, which is not defined{_near(name, agents)}"
+        for name in {name for name in goal.agents if goal.agents.count(name) > 1}:
+            yield goal.line, f"goal {goal.name} names the agent {name!r} more than once"
+    for step in workflow.steps:
+        for name in step.goals:
+            if name not in goals:
+                message = f"{step.kind} {step.name} uses the goal {name!r}, which is not defined{_near(name, goals)}"
+                yield step.line, message
+            elif goals[name] > step.line:
+                message = f"{step.kind} {step.name} uses the goal {name!r} before it is defined, in line {goals[name]}"
+                yield step.line, f"{message}; move the GOAL up"
+
+
+def _near(name: str, known: Collection[str]) -> str:
+    near = get_close_matches(name[:60], known, n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def _limits(workflow: Workflow) -> Found:
+    inputs = {one.name: one for one in workflow.inputs}
+    known = set(inputs).union(*map(_variables, workflow.goals))
+    for step in workflow.steps:
+        if isinstance(step.limit, int):
+            if reason := unfit_limit(str(step.limit)):
+                yield step.line, f"{step.kind} {step.name}: WITHIN {step.limit}: {reason}"
+        elif step.limit is not None:
+            name = step.limit[1:]
+            if name not in known:
+                yield step.line, f"{step.kind} {step.name}: WITHIN {step.limit}: no such variable{_near(name, known)}"
+            elif name in inputs and (default := inputs[name].default) is not None and (reason := unfit_limit(default)):
+                yield inputs[name].line, f"{name} is the limit of {step.kind} {step.name}: {reason}"
+
+
+def unfit_limit(text: str) -> str | None:
+    """Why a text cannot be the number of rounds of a loop."""
+    if not text.strip().isascii() or not text.strip().isdigit():
+        return f"{text[:40]!r} is not a whole number"
+    if not 1 <= int(text[:9]) <= MOST_ROUNDS or len(text.strip()) > 9:
+        return f"a loop goes round at least once and at most {MOST_ROUNDS:,} times"
+    return None
+
+
+# ------------------------------------------------------------------ variables
+
+
+def _unknown(workflow: Workflow) -> Found:
+    """A text may name inputs, and what ran before it: in a LOOP, what the round before left, too."""
+    inputs = {one.name for one in workflow.inputs}
+    for one in workflow.inputs:
+        for name in variables.used(one.default or "", inputs):
+            if name not in inputs:
+                yield one.line, f"the default of {one.name} uses ${name}, which is no input{_near(name, inputs)}"
+    by_name = {goal.name: goal for goal in workflow.goals}
+    known = set(inputs)
+    told: set[tuple[str, str]] = set()
+    for step in workflow.steps:
+        goals = [by_name[name] for name in step.goals if name in by_name]
+        if step.kind == "LOOP":
+            known.update(*map(_variables, goals))
+        for goal in goals:
+            for where, text in _texts(workflow, goal):
+                for name in variables.used(text, known):
+                    if name not in known and (goal.name, name) not in told:
+                        told.add((goal.name, name))
+                        yield goal.line, f"{where} uses ${name}, {_why_unknown(workflow, name, known)}"
+            known.update(_variables(goal))
+        yield from _unknown_in(step, known)
+
+
+def _unknown_in(step: Step, known: set[str]) -> Found:
+    if step.condition and step.goals != (step.name,):
+        for name in variables.used(step.condition, known):
+            if name not in known:
+                yield step.line, f"the condition of {step.name} uses ${name}, which is not defined{_near(name, known)}"
+
+
+def _variables(goal: Goal) -> set[str]:
+    return {goal.name, *goal.outputs}
+
+
+def _texts(workflow: Workflow, goal: Goal) -> Iterable[tuple[str, str]]:
+    yield f"goal {goal.name}" + (f" ({goal.path})" if goal.path else ""), goal.outcome
+    for agent in workflow.agents:
+        if agent.name in goal.agents:
+            yield f"agent {agent.name}" + (f" ({agent.path})" if agent.path else ""), agent.prompt
+
+
+def _why_unknown(workflow: Workflow, name: str, known: set[str]) -> str:
+    later = next((goal for goal in workflow.goals if name in _variables(goal)), None)
+    if later is not None:
+        return f"which has no value there: goal {later.name} does not run before it"
+    return f"which is not defined{_near(name, known)} (a dollar sign itself is written $$)"

@@ -1,0 +1,113 @@
+"""An Agentfile with everything that it names: read, checked, and only then handed on."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+
+from adderclaw.drivers.agentfile import check, variables
+from adderclaw.drivers.agentfile.parse import MAX_BYTES, parse
+from adderclaw.drivers.agentfile.workflow import InvalidAgentfile, Problem, Workflow
+from adderclaw.errors import UsageError
+
+MAX_PROMPT = 256 * 1024
+MAX_VALUE = 1 << 20
+
+
+def load(path: str, roots: tuple[str, ...] = ()) -> Workflow:
+    """Read and check a workflow. What it takes FROM files must lie beside it, or in one of the roots."""
+    if os.path.isdir(path):
+        path = os.path.join(path, "Agentfile")
+    text = _text(path, MAX_BYTES)
+    workflow = parse(text, path)
+    lines = text.splitlines()
+    folder = os.path.dirname(os.path.abspath(path))
+    places = tuple(os.path.realpath(root) for root in (folder, *roots))
+    found: list[Problem] = []
+
+    def source(line: int) -> str:
+        return lines[line - 1] if 0 < line <= len(lines) else ""
+
+    def content(named: str, line: int) -> str:
+        try:
+            return _prompt(os.path.join(folder, named), named, places)
+        except UsageError as error:
+            found.append(Problem(line, source(line).find(named) + 1 or 1, str(error), source(line)))
+            return ""
+
+    agents = [replace(one, prompt=content(one.path, one.line)) if one.path else one for one in workflow.agents]
+    goals = [replace(one, outcome=content(one.path, one.line)) if one.path else one for one in workflow.goals]
+    steps = [
+        replace(step, condition=next((goal.outcome for goal in goals if goal.name == step.name), step.condition))
+        if step.goals == (step.name,)
+        else step
+        for step in workflow.steps
+    ]
+    workflow = replace(workflow, agents=tuple(agents), goals=tuple(goals), steps=tuple(steps))
+    found += check.problems(workflow, source)
+    if found:
+        raise InvalidAgentfile(path, found)
+    return workflow
+
+
+def _prompt(path: str, named: str, places: tuple[str, ...]) -> str:
+    """A prompt's text. A repository's file must not make us send what lies elsewhere."""
+    if os.path.isdir(path) and os.path.exists(os.path.join(path, "SKILL.md")):
+        path = os.path.join(path, "SKILL.md")
+    real = os.path.realpath(path)
+    if not any(real.startswith(place.rstrip("/") + "/") for place in places):
+        raise UsageError(f"FROM {named}: this leads outside of the workflow's folder and the workspace")
+    text = _text(path, MAX_PROMPT, f"FROM {named}: ").strip()
+    if not text:
+        raise UsageError(f"FROM {named}: the file is empty")
+    return text
+
+
+def _text(path: str, most: int, prefix: str = "") -> str:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb") as file:
+            if not _regular(file.fileno()):
+                raise UsageError(f"{prefix}{path} is not an ordinary file")
+            data = file.read(most + 1)
+    except OSError as error:
+        raise UsageError(f"{prefix}{path}: {error.strerror}") from error
+    if len(data) > most:
+        raise UsageError(f"{prefix}{path} is larger than {most:,} bytes")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{prefix}{path} is not UTF-8 text (byte {error.start})") from error
+    if "\0" in text:
+        raise UsageError(f"{prefix}{path} is binary, not text")
+    return text
+
+
+def _regular(descriptor: int) -> bool:
+    import stat
+
+    return stat.S_ISREG(os.fstat(descriptor).st_mode)
+
+
+def bound(workflow: Workflow, given: Mapping[str, str]) -> dict[str, str]:
+    """The values of the inputs; what is missing, unknown or unfit is said at once."""
+    wrong = [_unexpected(name, workflow) for name in given if name not in {one.name for one in workflow.inputs}]
+    wrong += [
+        f"the input {one.name!r} is missing: give it with --input {one.name}=VALUE"
+        for one in workflow.inputs
+        if one.default is None and one.name not in given
+    ]
+    large = [name for name, value in given.items() if len(value) > MAX_VALUE]
+    wrong += [f"the input {name!r} is larger than {MAX_VALUE:,} characters" for name in large]
+    if wrong:
+        raise UsageError(f"{workflow.name}: " + "; ".join(wrong))
+    values = variables.resolved({one.name: one.default for one in workflow.inputs if one.default is not None}, given)
+    for step in workflow.steps:
+        name = step.limit[1:] if isinstance(step.limit, str) else ""
+        if name in values and (reason := check.unfit_limit(values[name])):
+            raise UsageError(f"{workflow.name}: the input {name!r} is the limit of {step.kind} {step.name}: {reason}")
+    return values
+
+
+def _unexpected(name: str, workflow: Workflow) -> str:
+    known = ", ".join(one.name for one in workflow.inputs) or "none"
+    return f"there is no input {name!r} (inputs: {known})"

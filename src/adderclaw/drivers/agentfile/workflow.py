@@ -1,0 +1,100 @@
+"""The nouns of an Agentfile: what a parsed workflow is made of."""
+
+from typing import Literal, NamedTuple
+
+from adderclaw.errors import UsageError
+from adderclaw.record import record
+
+type Review = Literal["reviewer", "operator", "nobody"]
+"""Who looks at a goal's result before the next one begins: another model call, the operator, or nobody."""
+
+
+@record
+class Input:
+    name: str
+    default: str | None
+    line: int
+
+
+@record
+class Persona:
+    name: str
+    path: str | None
+    prompt: str
+    """What it is told of itself; of a persona FROM a file, empty until the file is loaded."""
+    requires: str | None
+    line: int
+
+
+@record
+class Goal:
+    name: str
+    path: str | None
+    outcome: str
+    """What is to be reached; of a goal FROM a file, empty until the file is loaded."""
+    outputs: tuple[str, ...]
+    """Names that the result is to have values for; each becomes a variable."""
+    agents: tuple[str, ...]
+    review: Review | None
+    line: int
+
+
+@record
+class Step:
+    kind: Literal["RUN", "LOOP"]
+    name: str
+    goals: tuple[str, ...]
+    limit: int | str | None
+    """How many times a LOOP may go round: a number, or the variable (`$name`) that holds it."""
+    line: int
+    condition: str = ""
+    """Of a CONVERGE: when it is enough."""
+
+
+@record
+class Workflow:
+    file: str
+    name: str
+    inputs: tuple[Input, ...]
+    agents: tuple[Persona, ...]
+    goals: tuple[Goal, ...]
+    steps: tuple[Step, ...]
+    review: Review = "nobody"
+    """Who reviews a goal that does not say."""
+
+    def goal(self, name: str) -> Goal:
+        return next(goal for goal in self.goals if goal.name == name)
+
+    def agent(self, name: str) -> Persona:
+        return next(agent for agent in self.agents if agent.name == name)
+
+    def reviewer_of(self, goal: Goal) -> Review:
+        return goal.review or self.review
+
+
+class Problem(NamedTuple):
+    """What is wrong, and where."""
+
+    line: int
+    column: int
+    message: str
+    source: str = ""
+    """The line as it stands in the file."""
+
+    def shown(self, file: str) -> str:
+        at = f"{file}:{self.line}:{self.column}: {self.message}"
+        if not self.source.strip():
+            return at
+        blank = "".join("\t" if letter == "\t" else " " for letter in self.source[: self.column - 1])
+        return f"{at}\n  {self.source}\n  {blank}^"
+
+
+class InvalidAgentfile(UsageError):
+    """A workflow that cannot be run, with every reason at once."""
+
+    def __init__(self, file: str, problems: list[Problem]) -> None:
+        self.file, self.problems = file, sorted(problems)
+        count = f"{len(problems)} problems" if len(problems) > 1 else "1 problem"
+        super().__init__(
+            f"{file} is not a valid Agentfile ({count})\n" + "\n".join(one.shown(file) for one in self.problems)
+        )

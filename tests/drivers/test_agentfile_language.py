@@ -1,0 +1,382 @@
+"""The Agentfile language as a table: what is accepted and as what, what is refused and with which words."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adderclaw.drivers.agentfile import show
+from adderclaw.drivers.agentfile.load import bound, load
+from adderclaw.drivers.agentfile.parse import parse
+from adderclaw.drivers.agentfile.variables import filled, used
+from adderclaw.drivers.agentfile.workflow import InvalidAgentfile, Workflow
+from adderclaw.errors import UsageError
+
+HEAD = "NAME w\n"
+G = 'GOAL g "do it"\n'
+RUN = "RUN r USING g\n"
+
+
+def written(tmp_path: Path, text: str | bytes) -> Path:
+    path = tmp_path / "Agentfile"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def refusal(tmp_path: Path, text: str | bytes) -> str:
+    with pytest.raises(UsageError) as caught:
+        load(str(written(tmp_path, text)))
+    return str(caught.value).replace(str(tmp_path), "")
+
+
+# ------------------------------------------------------------------ refused
+
+SYNTAX = [
+    ("GOALS g", "1:1: 'GOALS' is no statement; did you mean GOAL?"),
+    ("goal g", "1:1: keywords are written in capitals: GOAL"),
+    ("hello", "1:1: 'hello' is no statement; a line begins with one of NAME, INPUT"),
+    ("SECURITY paranoid", "1:1: SECURITY is no statement: what a run may do is chosen with --profile and policy.toml"),
+    ("NAME", "1:5: expected a name, and the line ends here"),
+    ("NAME a b", "1:8: expected the end of the line, found 'b'"),
+    ('NAME "a"', "1:6: expected a name, found"),
+    ("NAME 1a", "1:6: expected a name, found '1a'"),
+    ("NAME a\nNAME b", "2:6: the workflow already has a NAME, 'a' in line 1"),
+    ("NAME GOAL", "1:6: GOAL is a keyword and names nothing"),
+    ("INPUT", "1:6: expected a name"),
+    ("INPUT a DEFAULT", "1:16: expected a number, a text in double quotes or a word, and the line ends here"),
+    ("INPUT a = 3", "1:9: expected DEFAULT or the end of the line, found '='"),
+    ("INPUT a, b", "1:8: expected DEFAULT or the end of the line, found ','"),
+    ('INPUT a DEFAULT "x', "1:17: this text has no closing quote"),
+    ("AGENT a", "1:8: expected FROM or a text in double quotes, and the line ends here"),
+    ("AGENT a FROM", "1:13: expected a path or a text in double quotes"),
+    ("AGENT a agents/a.md", "1:9: expected FROM or a text in double quotes, found"),
+    ('AGENT a "x" USING b', "1:13: expected REQUIRES or the end of the line, found 'USING'"),
+    ('AGENT a "x" REQUIRES', "1:21: expected a name or a text in double quotes"),
+    ("GOAL", "1:5: expected a name"),
+    ('GOAL "x"', "1:6: expected a name, found"),
+    ("GOAL g", "1:7: expected FROM or a text in double quotes, and the line ends here"),
+    ('GOAL g "x', "1:8: this text has no closing quote"),
+    ('GOAL g """x\ny', '1:8: this text has no closing """'),
+    ('GOAL g "x" ->', "1:14: expected a name"),
+    ('GOAL g "x" -> a,', "1:17: expected a name"),
+    ('GOAL g "x" USING', "1:17: expected a name"),
+    ('GOAL g "x" USING a,', "1:20: expected a name"),
+    ('GOAL g "x" USING a b', "1:20: expected"),
+    ('GOAL g "x" WITHIN 3', "1:12: expected"),
+    ('GOAL g "x" SUPERVISED ROBOT', "1:23: expected HUMAN or the end of the line, found 'ROBOT'"),
+    ('GOAL g "x" "y"', "1:12: expected"),
+    ("GOAL g 'x'", "1:8: expected FROM or a text in double quotes, found"),
+    ("GOAL g\u201cx\u201d", "1:7: expected FROM or a text in double quotes, found"),
+    ("RUN", "1:4: expected a name"),
+    ("RUN r", "1:6: expected USING, and the line ends here"),
+    ("RUN r USING", "1:12: expected a name"),
+    ("RUN r USING a b", "1:15: expected \",\" or the end of the line, found 'b'"),
+    ("RUN r USING USING", "1:13: USING is a keyword and names nothing"),
+    ("RUN r USING g WITHIN 3", "1:15: expected"),
+    ("LOOP l USING g", "1:1: LOOP needs WITHIN: how many times it may go round, such as WITHIN 5"),
+    ('CONVERGE c "x"', "1:1: CONVERGE needs WITHIN"),
+    ("LOOP l USING g WITHIN", "1:22: expected a number or a variable such as $rounds"),
+    ("LOOP l USING g WITHIN many", "1:23: expected a number or a variable such as $rounds, found 'many'"),
+    ("LOOP l USING g WITHIN -3", "1:23: expected a number"),
+    ("LOOP l USING g WITHIN 3.5", "1:23: expected a number"),
+    ("LOOP l WITHIN 3 USING g", "1:8: expected USING"),
+    ("SUPERVISED BY me", "1:12: expected HUMAN or the end of the line"),
+    ("HUMAN", "1:1: 'HUMAN' is no statement"),
+    ("NAME a\x07b", "1:1: a control character stands in this line"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), SYNTAX, ids=[text[:30] for text, _ in SYNTAX])
+def test_a_line_that_cannot_be_read_is_shown_with_what_was_expected(text: str, message: str) -> None:
+    with pytest.raises(InvalidAgentfile) as caught:
+        parse(text)
+    said = str(caught.value)
+    assert f"Agentfile:{message}" in said
+    assert "\n  " + text.split("\n")[caught.value.problems[0].line - 1] in said
+
+
+MEANING = [
+    (G + RUN, "1:1: the workflow has no NAME"),
+    (HEAD + G, "1:1: nothing would happen: no RUN, LOOP or CONVERGE step"),
+    (HEAD, "nothing would happen"),
+    ("", "the workflow has no NAME"),
+    ("# only a comment\n", "the workflow has no NAME"),
+    (HEAD + G + G + RUN, "3:1: the goal 'g' is defined twice; the first stands in line 2"),
+    (HEAD + "INPUT a\nINPUT a\n" + G + RUN, "3:1: the input 'a' is defined twice"),
+    (HEAD + 'AGENT a "x"\nAGENT a "y"\n' + G + RUN, "3:1: the agent 'a' is defined twice"),
+    (HEAD + G + RUN + RUN, "4:1: the step 'r' is defined twice"),
+    (HEAD + "INPUT g\n" + G + RUN, "3:1: the goal 'g' would hide the input in line 2"),
+    (HEAD + 'INPUT a\nGOAL g "x" -> a\n' + RUN, "3:1: the output 'a' of g would hide the input in line 2"),
+    (HEAD + 'GOAL g "x" -> g\n' + RUN, "2:1: the output 'g' of g would hide the goal in line 2"),
+    (HEAD + G + "RUN r USING h\n", "3:1: RUN r uses the goal 'h', which is not defined"),
+    (
+        HEAD + 'GOAL tests "x"\nRUN r USING test\n',
+        "the goal 'test', which is not defined; did you mean tests?",
+    ),
+    (HEAD + RUN + G, "2:1: RUN r uses the goal 'g' before it is defined, in line 3; move the GOAL up"),
+    (HEAD + G + "LOOP l USING h WITHIN 3\n", "3:1: LOOP l uses the goal 'h', which is not defined"),
+    (HEAD + 'GOAL g "x" USING nobody\n' + RUN, "2:1: goal g uses the agent 'nobody', which is not defined"),
+    (HEAD + 'AGENT a "x"\nGOAL g "x" USING a, a\n' + RUN, "3:1: goal g names the agent 'a' more than once"),
+    (HEAD + G + "LOOP l USING g WITHIN 0\n", "WITHIN 0: a loop goes round at least once and at most 10,000 times"),
+    (HEAD + G + "LOOP l USING g WITHIN 1000000\n", "a loop goes round at least once and at most 10,000 times"),
+    (HEAD + G + "LOOP l USING g WITHIN $n\n", "3:1: LOOP l: WITHIN $n: no such variable"),
+    (HEAD + "INPUT n DEFAULT many\n" + G + "LOOP l USING g WITHIN $n\n", "'many' is not a whole number"),
+    (HEAD + 'GOAL g "use $nothing"\n' + RUN, "2:1: goal g uses $nothing, which is not defined"),
+    (HEAD + 'INPUT feature\nGOAL g "use $featur"\n' + RUN, "uses $featur, which is not defined; did you mean feature?"),
+    (
+        HEAD + 'GOAL a "x $b"\nGOAL b "y"\nRUN r USING a, b\n',
+        "uses $b, which has no value there: goal b does not run",
+    ),
+    (HEAD + 'AGENT p "of $x"\nGOAL g "x" USING p\n' + RUN, "agent p uses $x, which is not defined"),
+    (HEAD + 'INPUT a DEFAULT "$zzz"\n' + G + RUN, "the default of a uses $zzz, which is no input"),
+    (HEAD + "GOAL g FROM goals/none.md\n" + RUN, "2:13: FROM goals/none.md: "),
+    (HEAD + "AGENT a FROM none.md\n" + G + RUN, "2:14: FROM none.md: "),
+    (HEAD + "GOAL g FROM ../../etc/passwd\n" + RUN, "leads outside of the workflow's folder and the workspace"),
+    (HEAD + "GOAL g FROM /etc/passwd\n" + RUN, "leads outside of the workflow's folder and the workspace"),
+    (HEAD + G + 'CONVERGE c "$zzz" USING g WITHIN 2\n', "the condition of c uses $zzz, which is not defined"),
+    ("NAME w\n" + "x" * (1 << 20), "is larger than"),
+    (b"NAME w\xff\n", "is not UTF-8 text"),
+    (b"NAME w\0\n", "is binary, not text"),
+    ("NAME w\n" + G * 5001, "more than 5,000 statements"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), MEANING, ids=[message[:40] for _, message in MEANING])
+def test_a_workflow_that_makes_no_sense_is_refused_with_its_own_message(
+    tmp_path: Path, text: str | bytes, message: str
+) -> None:
+    assert message in refusal(tmp_path, text)
+
+
+def test_all_problems_of_a_file_are_said_at_once(tmp_path: Path) -> None:
+    said = refusal(tmp_path, "NAME\nGOAL\nRUN r USING\nLOOP l USING g\n")
+    assert "(4 problems)" in said
+    assert re.findall(r"Agentfile:(\d+):", said) == ["1", "2", "3", "4"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"", "is empty"), (b"\xff\xfe", "is not UTF-8"), (b"a\0b", "is binary"), (b"x" * 300_000, "is larger than")],
+)
+def test_a_prompt_file_that_is_no_text_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "p.md").write_bytes(content)
+    assert message in refusal(tmp_path, HEAD + "AGENT a FROM p.md\n" + G + RUN)
+
+
+def test_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
+    inside = tmp_path / "flow"
+    inside.mkdir()
+    (tmp_path / "secret").write_text("s3cret")
+    (inside / "p.md").symlink_to(tmp_path / "secret")
+    assert "leads outside" in refusal(inside, HEAD + "GOAL g FROM p.md\n" + RUN)
+
+
+@pytest.mark.parametrize("kind", ["directory", "fifo"])
+def test_what_is_no_file_is_refused_at_once(tmp_path: Path, kind: str) -> None:
+    import os
+
+    os.mkfifo(tmp_path / "p.md") if kind == "fifo" else (tmp_path / "p.md").mkdir()
+    assert "FROM p.md" in refusal(tmp_path, HEAD + "GOAL g FROM p.md\n" + RUN)
+
+
+# ------------------------------------------------------------------ accepted
+
+
+def first_goal(workflow: Workflow) -> tuple[object, ...]:
+    goal = workflow.goals[0]
+    return goal.path, goal.outcome, goal.outputs, goal.agents, goal.review
+
+
+GOALS = [
+    ('GOAL g "x"', (None, "x", (), (), None)),
+    ('GOAL g ""', (None, "", (), (), None)),
+    ('  GOAL\tg   "x"   ', (None, "x", (), (), None)),
+    (r'GOAL g "a \"b\" \\ \n c"', (None, 'a "b" \\ \n c', (), (), None)),
+    (r'GOAL g "costs \$5, \d"', (None, r"costs $$5, \d", (), (), None)),
+    ('GOAL g "# no comment"  # comment', (None, "# no comment", (), (), None)),
+    ('GOAL g """one\ntwo"""', (None, "one\ntwo", (), (), None)),
+    ('GOAL g """\n# no comment\n"quoted"\n"""', (None, '# no comment\n"quoted"', (), (), None)),
+    ("GOAL g FROM goals/a.md", ("goals/a.md", "", (), (), None)),
+    ('GOAL g FROM "my goals/a.md"', ("my goals/a.md", "", (), (), None)),
+    ("GOAL g FROM goals/a#1.md # comment", ("goals/a#1.md", "", (), (), None)),
+    ('GOAL g "x" -> a', (None, "x", ("a",), (), None)),
+    ('GOAL g "x" -> a,b , c', (None, "x", ("a", "b", "c"), (), None)),
+    ('GOAL g "x" USING a', (None, "x", (), ("a",), None)),
+    ('GOAL g "x" USING devils-advocate, b_2', (None, "x", (), ("devils-advocate", "b_2"), None)),
+    ('GOAL g "x" -> o USING a SUPERVISED', (None, "x", ("o",), ("a",), "reviewer")),
+    ('GOAL g "x" SUPERVISED HUMAN', (None, "x", (), (), "operator")),
+    ('GOAL g "x" UNSUPERVISED', (None, "x", (), (), "nobody")),
+    ("GOAL g FROM a.md -> o USING p", ("a.md", "", ("o",), ("p",), None)),
+    ('GOAL g "über \u00e9\u4e2d"', (None, "über \u00e9\u4e2d", (), (), None)),
+]
+
+
+@pytest.mark.parametrize(("text", "goal"), GOALS, ids=[text[:40] for text, _ in GOALS])
+def test_a_goal_in_each_of_its_forms(text: str, goal: tuple[object, ...]) -> None:
+    assert first_goal(parse(text)) == goal
+
+
+INPUTS = [
+    ("INPUT a", ("a", None)),
+    ("INPUT a DEFAULT 5", ("a", "5")),
+    ("INPUT a DEFAULT word", ("a", "word")),
+    ("INPUT a-b DEFAULT ./src/x.py", ("a-b", "./src/x.py")),
+    ('INPUT a DEFAULT "two words"', ("a", "two words")),
+    ('INPUT a DEFAULT ""', ("a", "")),
+    ("INPUT a DEFAULT 5 # five", ("a", "5")),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), INPUTS, ids=[text for text, _ in INPUTS])
+def test_an_input_in_each_of_its_forms(text: str, expected: tuple[str, str | None]) -> None:
+    found = parse(text).inputs[0]
+    assert (found.name, found.default) == expected
+
+
+AGENTS = [
+    ("AGENT a FROM p.md", ("p.md", "", None)),
+    ('AGENT a "You are a"', (None, "You are a", None)),
+    ('AGENT a FROM p.md REQUIRES "reasoning-heavy"', ("p.md", "", "reasoning-heavy")),
+    ("AGENT a FROM p.md REQUIRES fast", ("p.md", "", "fast")),
+    ('AGENT a """\nlong\n"""', (None, "long", None)),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), AGENTS, ids=[text[:40] for text, _ in AGENTS])
+def test_an_agent_in_each_of_its_forms(text: str, expected: tuple[str | None, str, str | None]) -> None:
+    found = parse(text).agents[0]
+    assert (found.path, found.prompt, found.requires) == expected
+
+
+STEPS = [
+    (G + "RUN r USING g", [("RUN", "r", ("g",), None, "")]),
+    (G + "RUN r USING g, g2", [("RUN", "r", ("g", "g2"), None, "")]),
+    (G + "LOOP l USING g WITHIN 5", [("LOOP", "l", ("g",), 5, "")]),
+    (G + "LOOP l USING g WITHIN $max-rounds", [("LOOP", "l", ("g",), "$max-rounds", "")]),
+    ('CONVERGE c "until clean" WITHIN 3', [("LOOP", "c", ("c",), 3, "until clean")]),
+    (G + 'CONVERGE c "all pass" USING g WITHIN 3', [("LOOP", "c", ("g",), 3, "all pass")]),
+    ('AGENT a "x"\nCONVERGE c "clean" -> o USING a WITHIN $n', [("LOOP", "c", ("c",), "$n", "clean")]),
+    (
+        G + 'CONVERGE c "clean" WITHIN 3\nRUN r USING g, c, g2',
+        [("RUN", "r", ("g",), None, ""), ("LOOP", "c", ("c",), 3, "clean"), ("RUN", "r", ("g2",), None, "")],
+    ),
+    (
+        G + RUN + G.replace("g", "h", 1) + "LOOP l USING h WITHIN 2",
+        [("RUN", "r", ("g",), None, ""), ("LOOP", "l", ("h",), 2, "")],
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), STEPS, ids=[text[-40:] for text, _ in STEPS])
+def test_a_step_in_each_of_its_forms(text: str, expected: list[tuple[object, ...]]) -> None:
+    found = [(step.kind, step.name, step.goals, step.limit, step.condition) for step in parse(text).steps]
+    assert found == expected
+
+
+@pytest.mark.parametrize("text", ["\ufeffNAME w\r\n" + G + RUN, "\n\n# x\nNAME my-flow_2\n" + G + RUN])
+def test_bom_carriage_returns_comments_and_empty_lines_are_no_matter(tmp_path: Path, text: str) -> None:
+    assert load(str(written(tmp_path, text))).goals[0].outcome == "do it"
+
+
+def test_both_styles_of_order_and_files_are_loaded(tmp_path: Path) -> None:
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents/a.md").write_text("You are a for $topic.\n")
+    (tmp_path / "skill").mkdir()
+    (tmp_path / "skill/SKILL.md").write_text("skilled\n")
+    text = (
+        "NAME w\nINPUT topic\nAGENT a FROM agents/a.md\nAGENT s FROM skill\n"
+        'GOAL one "see $topic" -> plan USING a, s\nRUN first USING one\n'
+        'GOAL two "do $plan after $one"\nLOOP second USING two WITHIN 2\n'
+    )
+    workflow = load(str(written(tmp_path, text)))
+    assert [agent.prompt for agent in workflow.agents] == ["You are a for $topic.", "skilled"]
+    assert load(str(tmp_path)).name == "w"
+
+
+# ------------------------------------------------------------------ variables
+
+FILLED = [
+    ("$a", "1"),
+    ("${a}b", "1b"),
+    ("$a-x", "1-x"),
+    ("$a-b", "2"),
+    ("$a-b-c", "2-c"),
+    ("$$a", "$a"),
+    ("$5 $ $-", "$5 $ $-"),
+    ("$q", 'say "$a"\nand $$'),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), FILLED)
+def test_variables_are_filled_in_once(text: str, expected: str) -> None:
+    assert filled(text, {"a": "1", "a-b": "2", "q": 'say "$a"\nand $$'}) == expected
+
+
+@given(st.text(), st.text())
+def test_what_a_value_says_is_never_looked_into(value: str, other: str) -> None:
+    assert filled("[$a]", {"a": value, "b": other}) == f"[{value}]"
+
+
+@given(st.text())
+def test_a_text_without_dollars_stays_as_it_is(text: str) -> None:
+    plain = text.replace("$", "")
+    assert (filled(plain, {}), used(plain, ())) == (plain, [])
+
+
+BINDING: list[tuple[dict[str, str], str]] = [
+    ({}, "the input 'topic' is missing: give it with --input topic=VALUE"),
+    ({"topic": "x", "topik": "y"}, "there is no input 'topik' (inputs: topic, n)"),
+    ({"topic": "x", "n": "none"}, "the input 'n' is the limit of LOOP l: 'none' is not a whole number"),
+    ({"topic": "x" * (1 << 21)}, "the input 'topic' is larger than"),
+]
+
+
+@pytest.mark.parametrize(("values", "message"), BINDING, ids=[message[:30] for _, message in BINDING])
+def test_inputs_that_do_not_fit_are_refused(tmp_path: Path, values: dict[str, str], message: str) -> None:
+    text = 'NAME w\nINPUT topic\nINPUT n DEFAULT 3\nGOAL g "of $topic"\nLOOP l USING g WITHIN $n\n'
+    workflow = load(str(written(tmp_path, text)))
+    with pytest.raises(UsageError, match=re.escape(message)):
+        bound(workflow, values)
+
+
+def test_defaults_may_name_inputs_but_not_each_other_in_a_circle(tmp_path: Path) -> None:
+    text = 'NAME w\nINPUT a DEFAULT "$b!"\nINPUT b DEFAULT "x"\n' + G + RUN
+    assert bound(load(str(written(tmp_path, text))), {}) == {"a": "x!", "b": "x"}
+    assert bound(load(str(written(tmp_path, text))), {"b": "$a"}) == {"a": "$a!", "b": "$a"}
+    circle = load(str(written(tmp_path, 'NAME w\nINPUT a DEFAULT "$b"\nINPUT b DEFAULT "$a"\n' + G + RUN)))
+    with pytest.raises(UsageError, match="need each other"):
+        bound(circle, {})
+
+
+# ------------------------------------------------------------------ shown
+
+UNTIDY = '# top\n\n\nNAME   w # it\nINPUT a\n  GOAL g   "a  b" ->x,y USING  p\nAGENT p "x"\nRUN r   USING g\n'
+TIDY = '# top\n\nNAME w  # it\n\nINPUT a\n\nGOAL g "a  b" -> x, y USING p\n\nAGENT p "x"\n\nRUN r USING g\n'
+
+
+def test_the_usual_form_keeps_the_meaning() -> None:
+    assert show.formatted(UNTIDY) == TIDY
+    assert show.formatted(TIDY) == TIDY
+
+
+@pytest.mark.parametrize("text", [text for text, _ in [*GOALS, *INPUTS, *AGENTS, *STEPS]])
+def test_formatting_changes_nothing_but_the_form(text: str) -> None:
+    tidy = show.formatted(text)
+    assert show.formatted(tidy) == tidy
+    before, after = parse(text), parse(tidy)
+    assert [goal.outcome for goal in before.goals] == [goal.outcome for goal in after.goals]
+    assert [first_goal(before)] == [first_goal(after)] if before.goals else True
+    assert [(step.kind, step.goals, step.limit) for step in before.steps] == [
+        (step.kind, step.goals, step.limit) for step in after.steps
+    ]
+
+
+def test_the_graph_has_every_goal_and_says_which_steps_repeat(tmp_path: Path) -> None:
+    text = HEAD + 'AGENT p "x"\nGOAL a "x" USING p\nGOAL b "y"\nRUN r USING a, b\nLOOP l USING a WITHIN 2\n'
+    drawn = show.graph(load(str(written(tmp_path, text))))
+    assert drawn.count('["a"]') == 2
+    assert "g1_0 -->|again| g1_0" in drawn
+    assert json.loads(json.dumps(show.as_json(load(str(tmp_path)))))["steps"][1]["within"] == 2
