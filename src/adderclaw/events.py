@@ -145,6 +145,22 @@ class Warned(TypedDict):
     message: str
 
 
+class SubagentStarted(TypedDict):
+    event_type: Literal["subagent_started"]
+    parent_session_id: str
+    agent_type: str
+    description: str
+    depth: int
+    background: bool
+
+
+class SubagentFinished(TypedDict):
+    event_type: Literal["subagent_finished"]
+    agent_type: str
+    outcome: str
+    reason: str
+
+
 # ------------------------------------------------------------------ life of a run (seed 002)
 
 
@@ -363,6 +379,8 @@ type Body = (
     | LimitReached
     | ContextCompacted
     | Warned
+    | SubagentStarted
+    | SubagentFinished
     | RunStarted
     | SkillCatalogLoaded
     | SkillPrefilterCompleted
@@ -426,6 +444,13 @@ class Bus:
         self.conversation_id = ""
         self.session_id = ""
 
+    def of_session(self, session_id: str) -> "Bus":
+        """The same run and the same sinks, for a child session: what it tells carries its own id and spans."""
+        view = object.__new__(Bus)
+        view.__dict__.update(self.__dict__)
+        view.session_id, view.span_id = session_id, ""
+        return view
+
     def listen(self, name: str, sink: Sink) -> None:
         """Add a sink; what was told before the first turn is told to it too."""
         self._sinks.append((name, sink))
@@ -462,5 +487,5 @@ class Bus:
         try:
             sink(record)
         except Exception as error:  # noqa: BLE001 - a sink is never worth a turn
-            self._sinks = [entry for entry in self._sinks if entry[0] != name]
+            self._sinks[:] = [entry for entry in self._sinks if entry[0] != name]
             self.tell({"event_type": "warning", "message": f"the {name} sink failed and was dropped: {error}"})

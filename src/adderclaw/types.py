@@ -348,6 +348,8 @@ class ToolResult:
     receipt_id: str | None = None
     media: tuple[MediaBlock, ...] = ()
     """Images and documents that are shown beside the text, where the model can see them."""
+    unanswered: bool = False
+    """Somebody had to be asked and nobody was there: a turn that ends on this needs input."""
     ends: bool = False
     """Nothing is left to say after this call: the turn ends with it (a decision was made, a goal is reached)."""
 
@@ -506,10 +508,78 @@ class Answer(NamedTuple):
     """Whether the request's `grants` count from now on: in this session, or by the operator's own file."""
 
 
+@record
+class Option:
+    label: str
+    description: str = ""
+    preview: str = ""
+
+
+@record
+class Question:
+    """What the model wants to know; whoever shows it offers an answer in own words beside the options."""
+
+    question: str
+    header: str
+    options: tuple[Option, ...]
+    multi: bool = False
+
+
+type Replies = dict[str, str]
+"""Question → the label that was chosen (several: comma-separated), or what the person wrote instead."""
+
+
 class Operator(Protocol):
     """Whoever can answer an approval: a terminal, an HTTP, JSON-RPC or ACP client, or nobody."""
 
     async def approve(self, request: ApprovalRequest) -> Answer: ...
+    async def ask(self, questions: Sequence[Question]) -> Replies | None:
+        """The answers, or None where nobody is there to give them."""
+        ...
+
+
+# ------------------------------------------------------------------ child sessions
+
+
+@record
+class Child:
+    """A child session that is wanted: what it is told, and how much less than its parent it may do."""
+
+    prompt: str
+    agent_type: str = "general-purpose"
+    description: str = ""
+    system: str | None = None
+    """Its own system prompt; None: the one of every session."""
+    tools: tuple[str, ...] | None = None
+    """Those of its parent's tools that it has; None: all of them."""
+    without: tuple[str, ...] = ()
+    mode: PermissionMode | None = None
+    """Counts where it is stricter than the parent's."""
+    model: str | None = None
+    """An entry, `entry/model` or a model of the parent's entry; None: the parent's."""
+    max_rounds: int | None = None
+    """Rounds of tool calls, at most those of the configuration."""
+    background: bool = False
+    """Nobody waits for it: it can ask nobody."""
+    tool_use_id: str = ""
+    """The call that wants it."""
+
+
+@record
+class ChildReport:
+    """How a child session ended."""
+
+    session_id: str
+    outcome: Outcome
+    answer: str
+    reason: str = ""
+    model: str = ""
+    tokens: int = 0
+    tool_calls: int = 0
+
+
+type Spawn = Callable[[Child], Awaitable[ChildReport]]
+"""Makes a child session and runs its turn. AdderClawError where none may be made."""
 
 
 # ------------------------------------------------------------------ time and ids

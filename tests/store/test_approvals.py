@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from adderclaw.errors import UsageError
 from adderclaw.kernel.approvals import Durable
 from adderclaw.kernel.clock import SystemClock
 from adderclaw.store import Store, approvals, transcript
-from adderclaw.types import Answer, ApprovalRequest
+from adderclaw.types import Answer, ApprovalRequest, Question, Replies
 from tests.store.book import child, codes, numbered
 
 
@@ -114,6 +115,9 @@ class Slow:
     def __init__(self, seconds: float, *, approved: bool = True) -> None:
         self.seconds, self.approved = seconds, approved
         self.cancelled = False
+
+    async def ask(self, questions: Sequence[Question]) -> Replies | None:
+        return None
 
     async def approve(self, request: ApprovalRequest) -> Answer:
         try:

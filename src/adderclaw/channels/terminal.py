@@ -3,16 +3,34 @@
 import asyncio
 import os
 import sys
+from collections.abc import Sequence
 from typing import Literal
 
 from adderclaw.credentials.redaction import visible
-from adderclaw.types import Answer, ApprovalRequest, digest
+from adderclaw.types import Answer, ApprovalRequest, Question, Replies, digest
 
 
 class Terminal:
     """Asks on stderr and reads a line of stdin, whatever stdin is: empty or the end of it denies."""
 
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+        """Several sessions may ask; a person answers one question after the other."""
+
     async def approve(self, request: ApprovalRequest) -> Answer:
+        async with self._turn:
+            return await self._approve(request)
+
+    async def ask(self, questions: Sequence[Question]) -> Replies | None:
+        replies: Replies = {}
+        async with self._turn:
+            for question in questions:
+                if (reply := await _reply(question)) is None:
+                    return None
+                replies[question.question] = reply
+        return replies
+
+    async def _approve(self, request: ApprovalRequest) -> Answer:
         print(
             f"Tool request:\n  tool: {_line(request.tool)}\n  risk: {request.risk}\n"
             f"  reason: {_line(request.reason)}\n  args: {_block(request.shown)}",
@@ -36,6 +54,35 @@ class Terminal:
         always = ALWAYS.get(word) if offered else None
         approved = always is not None or word.lower() in ("y", "yes")
         return Answer(approved, "operator", comment.strip(), always or "")
+
+
+async def _reply(question: Question) -> str | None:
+    """What a person says to one question: options by number or label, or their own words."""
+    print(f"Question ({_line(question.header)}): {_line(question.question)}", file=sys.stderr)
+    for number, option in enumerate(question.options, 1):
+        description = f": {_line(option.description)}" if option.description else ""
+        print(f"  {number}. {_line(option.label)}{description}", file=sys.stderr)
+        if option.preview:
+            print(f"      | {_block(option.preview)}", file=sys.stderr)
+    several = " (several: 1,2)" if question.multi else ""
+    print(f"Your answer{several}, or your own words: ", end="", file=sys.stderr, flush=True)
+    try:
+        line = await STDIN.read()
+    except asyncio.CancelledError:
+        print("\n(no answer is needed here any more)", file=sys.stderr)
+        raise
+    if line is None or not line.strip():
+        print(file=sys.stderr)
+        return None
+    return _meant(question, line.strip())
+
+
+def _meant(question: Question, line: str) -> str:
+    labels = {str(number): option.label for number, option in enumerate(question.options, 1)}
+    labels |= {option.label.lower(): option.label for option in question.options}
+    words = [word.strip().lower() for word in line.split(",")] if question.multi else [line.lower()]
+    chosen = [labels[word] for word in words if word in labels]
+    return ", ".join(dict.fromkeys(chosen)) if len(chosen) == len(words) else line
 
 
 ALWAYS: dict[str, Literal["session", "user"]] = {"a": "session", "A": "user"}
@@ -63,6 +110,9 @@ class OwnHand:
 
     async def approve(self, request: ApprovalRequest) -> Answer:
         return Answer(approved=True, by="operator", comment=f"typed {request.tool} by hand")
+
+    async def ask(self, questions: Sequence[Question]) -> Replies | None:
+        return await Terminal().ask(questions)
 
 
 class Lines:

@@ -311,6 +311,22 @@ class Limits:
 
 
 @record
+class Subagents:
+    """Child sessions: those of the Agent tool and of everything else that begins one. [limits] holds for them too."""
+
+    max_depth: Count = 3
+    """How deep sessions may begin others; 0 allows none."""
+    max_concurrent: Count = 50
+    """How many may run at once."""
+    max_total: Count = 200
+    """How many one run may begin."""
+    max_tool_rounds: Count = 25
+    """Rounds of tool calls in one turn of a child; a definition's `maxTurns` counts where it is lower."""
+    result_chars: Positive = 32_000
+    """Characters of a child's answer that its parent is told; the whole stays in the transcript."""
+
+
+@record
 class Skills:
     """Where skills are, and how much of them the model is shown."""
 
@@ -420,6 +436,8 @@ class Config:
     """Turns and runs."""
     limits: Limits = field(default_factory=Limits)
     """Budgets."""
+    subagents: Subagents = field(default_factory=Subagents)
+    """Child sessions."""
     models: dict[str, ModelEntry] = field(default_factory=dict[str, ModelEntry])
     """Prices and windows of models."""
     skills: Skills = field(default_factory=Skills)

@@ -28,6 +28,7 @@ __all__ = [
     "judge",
     "policy_of",
     "risk_of",
+    "tightened",
     "with_permissions",
 ]
 
@@ -163,6 +164,17 @@ def with_permissions(policy: Policy, permissions: "Permissions", real: Callable[
         mode=_mode(permissions),
         roots=tuple(dict.fromkeys((*policy.fixed_roots, *added))),
     )
+
+
+MODES: tuple[PermissionMode | None, ...] = ("bypassPermissions", "acceptEdits", None, "default", "dontAsk", "plan")
+"""From the loosest to the strictest."""
+
+
+def tightened(policy: Policy, mode: PermissionMode | None) -> Policy:
+    """The policy of a child that wants this mode: it counts where it is stricter, and loosens nothing."""
+    if mode is None or MODES.index(mode) <= MODES.index(policy.mode):
+        return policy
+    return replace(policy, mode=mode, autonomy=modes.autonomy_of(policy), autonomy_set=True)
 
 
 def _mode(permissions: "Permissions") -> PermissionMode | None:

@@ -1,12 +1,12 @@
 """A question that is also a row: the operator here and another process may both answer, and the first one counts."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
 from adderclaw.store import Store, approvals
-from adderclaw.types import Answer, ApprovalRequest, Clock, Ids, Operator
+from adderclaw.types import Answer, ApprovalRequest, Clock, Ids, Operator, Question, Replies
 
 POLL = 0.25
 """Seconds between looks at the row while the operator thinks."""
@@ -31,6 +31,13 @@ class Durable:
         self._clock, self._ids, self._scrub, self._stopped = clock, ids, scrub, stopped
         self._seconds = seconds
 
+    def of_session(self, session_id: str) -> "Durable":
+        """The same for a child session, whose questions are rows of its own."""
+        view = object.__new__(Durable)
+        view.__dict__.update(self.__dict__)
+        view._session_id = session_id
+        return view
+
     async def approve(self, request: ApprovalRequest) -> Answer:
         request = replace(request, id=self._ids("approval"))
         self._write(request)
@@ -45,6 +52,10 @@ class Durable:
                 asking.cancel()
                 with suppress(asyncio.CancelledError):
                     await asking
+
+    async def ask(self, questions: Sequence[Question]) -> Replies | None:
+        """A question with options has no yes and no that another process could give: only who is here answers."""
+        return await self._operator.ask(questions)
 
     def _write(self, request: ApprovalRequest) -> None:
         with self._store.write() as cursor:

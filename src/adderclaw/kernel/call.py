@@ -145,14 +145,18 @@ async def run_call(session: Session, call: ToolCall, *, refusal: str | None = No
         how |= _remember(session, considered, answer)
     if considered.decision.verdict == "deny" or (answer is not None and not answer.approved):
         return _leave(session, considered, rejected(_denial(considered, answer)), "denied", how)
+    if (spent := limit_of(session)) is not None:  # others of the run may have used it up meanwhile
+        considered = replace(considered, decision=Decision("deny", considered.decision.risk, spent, "limit", ()))
+        how = _how(session, considered, None)
+        return _leave(session, considered, rejected(_denial(considered, None)), "denied", how)
     _approve(session, considered, how)
+    session.budget.tool_calls += 1
     began = session.clock.monotonic()
     try:
         result = await _run(session, considered)
     except asyncio.CancelledError:
         _leave(session, considered, rejected("interrupted before it ended; the outcome is unknown"), "failed", how)
         raise
-    session.budget.tool_calls += 1
     status: Status = "denied" if result.denied else "failed" if result.is_error else "allowed"
     if result.denied:
         how = {**how, "verdict": "deny", "by": "open", "reason": result.denied}

@@ -40,6 +40,7 @@ class _Turn:
         self.rounds = 0
         self.text = ""
         self.denied = ""
+        self.unanswered = ""
         self.ended = False
 
 
@@ -79,8 +80,8 @@ async def _go_on(session: Session, turn: _Turn, prompt: Prompt, on_delta: OnDelt
         if not pending:
             pending = await _step(session, turn, prompt, on_delta)
         if not pending:
-            outcome = "denied" if turn.denied else "completed"
-            return TurnResult(outcome, turn.text, turn.denied)
+            outcome = "denied" if turn.denied else "needs_input" if turn.unanswered else "completed"
+            return TurnResult(outcome, turn.text, turn.denied or turn.unanswered)
         turn.rounds += 1
         spent = await _live(session, turn, pending, _rounds_used(session, turn))
         pending = ()
@@ -196,8 +197,10 @@ async def _live(session: Session, turn: _Turn, pending: tuple[ToolCall, ...], re
             raise
         if done.denied:
             turn.denied = done.result.content
+        elif done.result.unanswered:
+            turn.unanswered = done.result.content
         elif not done.result.is_error:
-            turn.denied = ""
+            turn.denied = turn.unanswered = ""
         turn.ended = turn.ended or done.result.ends
         results.append(ToolResultBlock(call.id, done.result.content, done.result.is_error, done.result.media))
     session.history.append(Message("user", tuple(results)))

@@ -13,6 +13,7 @@ from adderclaw.kernel.limits import Budget, LoopDetector, Pace
 from adderclaw.kernel.prompt import Prompt
 from adderclaw.store import Store
 from adderclaw.store.ledger import Ledger
+from adderclaw.tools import Kit
 from adderclaw.types import (
     NO_HOOKS,
     Block,
@@ -57,6 +58,8 @@ class Scene:
     """Waits, for as long as is sensible, for a tool of this name that comes late; None where none does."""
     fire: Fire | None = None
     """The session's `fire`, for the tools; None until there is a session."""
+    kit: Kit | None = None
+    """What its tools were made with: a child session's are made with the same."""
 
 
 type Rows = list[Callable[[Cursor], None]]
@@ -100,6 +103,8 @@ class Session:
     agent_id: str = ""
     """Of a child session: which agent it is, and of which kind."""
     agent_type: str = ""
+    depth: int = 0
+    """How many sessions stand above it: 0 for the one that a person or a driver began."""
 
     async def fire(self, event: str, fields: Json, rows: Rows | None = None) -> Merged:
         """Run an event's hooks; where there are none this costs a look into a table.
@@ -110,9 +115,9 @@ class Session:
         return NO_HOOKS if chain is None else await chain(self, fields, rows)
 
     def keep_place(self, cursor: Cursor) -> None:
-        """Remember the directory that the shell is in, for whoever resumes."""
+        """Remember the directory that the shell is in, for whoever resumes; where a child is, is its own affair."""
         cwd = self.scene.context.workspace.cwd
-        if cwd != self.kept_cwd:
+        if cwd != self.kept_cwd and not self.depth:
             self.kept_cwd = cwd
             cursor.execute(
                 "INSERT OR REPLACE INTO state(conversation_id, key, value) VALUES (?, 'cwd', ?)",

@@ -1,7 +1,7 @@
 """The scene that a call is judged in: tools, policy, sandbox."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from adderclaw import gate, tools
@@ -10,6 +10,7 @@ from adderclaw.kernel.session import Planning, Scene
 from adderclaw.store import Store
 from adderclaw.types import (
     NO_HOOKS,
+    Fire,
     Json,
     Merged,
     Tool,
@@ -41,10 +42,8 @@ def scene(
     workspace = Workspace(os.path.realpath(runtime.loaded.workspace), tuple(map(os.path.realpath, extra)))
     start = None if confinement == "none" else _starter(runtime, confinement, workspace)
 
-    async def fire(event: str, fields: Json) -> Merged:
-        return NO_HOOKS if here.fire is None else await here.fire(event, fields)
-
-    kit = tools.Kit(settings_now, store, runtime.clock, start=start, fire=fire if store is not None else None)
+    fire = fired_in(lambda: here) if store is not None else None
+    kit = tools.Kit(settings_now, store, runtime.clock, start=start, fire=fire)
     everything = tools.builtin(kit)
     policy = gate.policy_of(
         settings_now,
@@ -69,8 +68,19 @@ def scene(
         protected_ids=lambda: _identities(runtime),
         confinement=confinement,
         pace=Pace(runtime.clock),
+        kit=kit,
     )
     return here
+
+
+def fired_in(scene_of: Callable[[], Scene]) -> Fire:
+    """`fire` for tools, which are made before their session is."""
+
+    async def fire(event: str, fields: Json) -> Merged:
+        here = scene_of()
+        return NO_HOOKS if here.fire is None else await here.fire(event, fields)
+
+    return fire
 
 
 def _confinement(runtime: Runtime) -> str:

@@ -1,7 +1,7 @@
 """A session put together from its parts: provider, ledger, prompt, budget, operator."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from adderclaw import providers
@@ -14,13 +14,19 @@ from adderclaw.kernel.session import Session
 from adderclaw.store import Store, memory
 from adderclaw.store.ledger import Ledger
 from adderclaw.types import (
+    Answer,
+    ApprovalRequest,
     ChatRequest,
     ChatResponse,
+    Child,
+    ChildReport,
     Json,
     OnDelta,
     Operator,
     Provider,
     ProviderCapabilities,
+    Question,
+    Replies,
     canonical,
 )
 
@@ -79,7 +85,29 @@ def make(
         keep_body=_body_keeper(runtime) if now.logging.debug_llm_bodies else None,
     )
     here.fire = session.fire
+    bind(runtime, session)
     return session
+
+
+def bind(runtime: Runtime, session: Session) -> None:
+    """Give the session's tools what they need of it."""
+    kit = session.scene.kit
+    if kit is None:
+        return
+
+    async def ask(questions: Sequence[Question]) -> Replies | None:
+        return await session.operator.ask(questions)
+
+    async def approve(request: ApprovalRequest) -> Answer:
+        return await session.operator.approve(request)
+
+    async def spawn(order: Child) -> ChildReport:
+        from adderclaw.runtime import children
+
+        return await children.run(runtime, session, order)
+
+    kit.ask, kit.approve, kit.spawn = ask, approve, spawn
+    kit.tools = lambda: session.scene.tools
 
 
 TERMINALS = frozenset({"cli", "repl"})

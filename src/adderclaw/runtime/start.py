@@ -2,7 +2,7 @@
 
 import os
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from adderclaw import __version__, config
@@ -51,6 +51,10 @@ class Runtime:
     bus: Bus
     box: "Box | None" = None
     """The sandbox of the session's commands."""
+    children: set[str] = field(default_factory=set[str])
+    """The child sessions that run now."""
+    born: int = 0
+    """How many child sessions this run began."""
 
     @property
     def config(self) -> Config:

@@ -129,6 +129,27 @@ def m009_mcp_pins(cursor: sqlite3.Cursor) -> None:
         )""")
 
 
+def m010_subagents(cursor: sqlite3.Cursor) -> None:
+    """Child sessions: whose they are, how each ended, and whether its parent has been told."""
+    cursor.execute("""
+        CREATE TABLE subagents (
+            session_id  TEXT PRIMARY KEY,
+            parent_id   TEXT NOT NULL,
+            tool_use_id TEXT NOT NULL,
+            agent_type  TEXT NOT NULL,
+            description TEXT NOT NULL,
+            background  INTEGER NOT NULL,
+            pid         INTEGER NOT NULL,
+            started_at  TEXT NOT NULL DEFAULT (datetime('now')),
+            finished_at TEXT,
+            outcome     TEXT,
+            answer      TEXT,
+            reason      TEXT,
+            told        INTEGER NOT NULL DEFAULT 0
+        )""")
+    cursor.execute("CREATE INDEX idx_subagents_parent ON subagents(parent_id, tool_use_id)")
+
+
 MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
     step.__name__: step
     for step in (
@@ -141,6 +162,7 @@ MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
         m007_cost,
         m008_approvals,
         m009_mcp_pins,
+        m010_subagents,
     )
 }
 

@@ -171,8 +171,12 @@ def opaque(store: Store, session_id: str) -> dict[int, list[Json]]:
 
 
 def sessions_of(store: Store, conversation_id: str) -> list[str]:
-    """Oldest first."""
-    rows = store.read("SELECT session_id FROM sessions WHERE conversation_id = ? ORDER BY rowid", (conversation_id,))
+    """Oldest first, without the child sessions."""
+    rows = store.read(
+        "SELECT session_id FROM sessions WHERE conversation_id = ?"
+        " AND session_id NOT IN (SELECT session_id FROM subagents) ORDER BY rowid",
+        (conversation_id,),
+    )
     return [row[0] for row in rows]
 
 

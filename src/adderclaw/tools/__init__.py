@@ -1,10 +1,10 @@
 """The one tool registry: every built-in tool as a value, found by its name or by another seed's name for it."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from adderclaw.types import Alias, Clock, Fire, Json, Tool
+from adderclaw.types import Alias, Answer, ApprovalRequest, Clock, Fire, Json, Question, Replies, Spawn, Tool
 
 if TYPE_CHECKING:
     from adderclaw.config.schema import Config
@@ -38,6 +38,16 @@ class Kit:
     """Starts a child in the session's sandbox; None where there is none."""
     fire: Fire | None = None
     """Runs the hooks of an event in the session that the tools belong to; None where there is no session."""
+    tools: "Callable[[], Mapping[str, Tool[Any]]] | None" = None
+    """All tools of the session, for ToolSearch."""
+    connecting: Callable[[], Awaitable[str]] | None = None
+    """Waits until servers that are still starting have brought their tools; says which failed, if any."""
+    ask: Callable[[Sequence[Question]], Awaitable[Replies | None]] | None = None
+    """Asks the operator; None comes back where nobody is there."""
+    approve: Callable[[ApprovalRequest], Awaitable[Answer]] | None = None
+    """Asks the operator for a yes."""
+    spawn: Spawn | None = None
+    """Makes a child session of the session and runs it to its end."""
 
 
 def builtin(kit: Kit) -> "dict[str, Tool[Any]]":

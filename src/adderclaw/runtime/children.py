@@ -1,0 +1,243 @@
+"""Child sessions: the one way to make and run one, whoever wants it (Agent, personas, hooks of the kind agent)."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from adderclaw import gate, providers, tools
+from adderclaw.errors import AdderClawError, LimitError
+from adderclaw.kernel import prompt
+from adderclaw.kernel.limits import LoopDetector
+from adderclaw.kernel.loop import run_turn, silent
+from adderclaw.kernel.session import Scene, Session, TurnResult
+from adderclaw.runtime.judging import fired_in
+from adderclaw.runtime.session import bind, open_provider
+from adderclaw.runtime.start import Runtime
+from adderclaw.store import subagents, transcript
+from adderclaw.types import (
+    Answer,
+    ApprovalRequest,
+    Child,
+    ChildReport,
+    History,
+    OnDelta,
+    Operator,
+    Provider,
+    Replies,
+    Tool,
+    ToolContext,
+    Workspace,
+)
+
+NOT_FOR_CHILDREN = frozenset({"EnterPlanMode", "ExitPlanMode"})
+"""The plan is between the operator and the session that they talk to."""
+NOT_FOR_BACKGROUND = frozenset({"AskUserQuestion"})
+STOP_HOOK_CAP = 8
+"""How often a SubagentStop hook may send a child back to work."""
+ALIASES = frozenset({"inherit", "sonnet", "opus", "haiku", "fable"})
+"""Names of models in agent files of the reference product: the parent's model, unless an entry is called so."""
+
+
+class Unattended:
+    """Stands behind a child that nobody waits for: what it would ask is denied."""
+
+    async def approve(self, request: ApprovalRequest) -> Answer:  # noqa: ARG002
+        return Answer(approved=False, by="no_operator", comment="a background subagent can ask nobody")
+
+    async def ask(self, questions: object) -> Replies | None:  # noqa: ARG002
+        return None
+
+
+async def run(runtime: Runtime, parent: Session, order: Child, on_delta: OnDelta = silent) -> ChildReport:
+    """Make a child, run its turn and record how it ended; its rows are there before it is told to anybody."""
+    _room(runtime, parent)
+    child, own_provider = make(runtime, parent, order)
+    _begin(child, parent, order)
+    runtime.children.add(child.session_id)
+    runtime.born += 1
+    try:
+        result = await _turns(parent, child, order, on_delta)
+    except asyncio.CancelledError:
+        _finish(child, TurnResult("stopped", "", "interrupted with its parent"))
+        raise
+    except AdderClawError as error:
+        result = TurnResult("error", "", str(error))
+    finally:
+        runtime.children.discard(child.session_id)
+        if own_provider is not None:
+            await own_provider.close()
+    _finish(child, result)
+    tokens, calls = subagents.used(child.store, child.session_id)
+    return ChildReport(child.session_id, *result, child.model, tokens, calls)
+
+
+def _room(runtime: Runtime, parent: Session) -> None:
+    allowed = runtime.config.subagents
+    if parent.scene.stopped():
+        raise AdderClawError("the emergency stop is set; `adderclaw estop --clear` removes it")
+    if parent.depth >= allowed.max_depth:
+        raise LimitError(
+            f"no subagent may begin here: the depth of {allowed.max_depth} is reached (subagents.max_depth)"
+        )
+    if len(runtime.children) >= allowed.max_concurrent:
+        most = allowed.max_concurrent
+        raise LimitError(f"{most} subagents run already: wait for one of them (subagents.max_concurrent)")
+    if runtime.born >= allowed.max_total:
+        raise LimitError(f"this run has begun {allowed.max_total} subagents already (subagents.max_total)")
+
+
+def make(runtime: Runtime, parent: Session, order: Child) -> tuple[Session, Provider | None]:
+    """A child that runs beside its parent: own id, context, prompt and history; the same store, ledger, budget, box.
+
+    It never may more than its parent. The provider comes with it where it is not the parent's, to be closed.
+    """
+    session_id = runtime.ids("session")
+    chosen = _model(parent, order)
+    own = None if chosen.provider == parent.provider.name else open_provider(runtime, chosen.provider)
+    here = _scene(parent, order, session_id)
+    allowed = parent.config.subagents.max_tool_rounds
+    rounds = allowed if order.max_rounds is None else min(order.max_rounds, allowed)
+    config = replace(
+        parent.config,
+        runtime=replace(parent.config.runtime, max_tool_rounds=rounds),
+        permissions=replace(parent.config.permissions, defaultMode=here.policy.mode),
+    )
+    child = replace(
+        parent,
+        config=config,
+        scene=here,
+        bus=parent.bus.of_session(session_id),
+        provider=own or parent.provider,
+        model=chosen.model,
+        prompt=prompt.compose(here.context.workspace.root, "", here.tools.values(), system=order.system),
+        operator=_operator(parent, order, session_id),
+        loops=LoopDetector(config.runtime.loop_warn_at, config.runtime.loop_stop_at),
+        history=History(),
+        unfinished=(),
+        answered=(),
+        cached_tokens=0,
+        kept_cwd="",
+        agent_id=session_id,
+        agent_type=order.agent_type,
+        depth=parent.depth + 1,
+    )
+    here.fire = child.fire
+    bind(runtime, child)
+    return child, own
+
+
+def _model(parent: Session, order: Child) -> providers.Choice:
+    wanted = order.model
+    if not wanted or (wanted in ALIASES and wanted not in parent.config.providers.models):
+        return providers.Choice(parent.provider.name, parent.model)
+    return providers.choice(wanted, parent.config, parent.provider.name)
+
+
+def _scene(parent: Session, order: Child, session_id: str) -> Scene:
+    above = parent.scene
+    assert above.kit is not None
+    policy = gate.tightened(above.policy, order.mode)
+    place = above.context.workspace
+    context = ToolContext(
+        parent.conversation_id, session_id, Workspace(place.root, place.extra), hidden=gate.hides(policy)
+    )
+    kit = replace(above.kit, fire=fired_in(lambda: here))
+    own = tools.builtin(kit)
+    here = replace(
+        above,
+        tools=_tools({name: own.get(name, tool) for name, tool in above.tools.items()}, parent, order),
+        policy=policy,
+        context=context,
+        fire=None,
+        kit=kit,
+    )
+    return here
+
+
+def _tools(above: Mapping[str, Tool[Any]], parent: Session, order: Child) -> dict[str, Tool[Any]]:
+    """Those of the parent's tools that the child has."""
+    left_out = set(NOT_FOR_CHILDREN)
+    left_out |= NOT_FOR_BACKGROUND if order.background else set()
+    left_out |= {"Agent"} if parent.depth + 1 >= parent.config.subagents.max_depth else set()
+    left_out |= _named(above, order.without)
+    kept = set(above) if order.tools is None else _named(above, order.tools)
+    if order.tools and not kept:
+        raise AdderClawError(f"none of the tools of {order.agent_type!r} is there: {', '.join(order.tools)}")
+    return {name: tool for name, tool in above.items() if name in kept and name not in left_out}
+
+
+def _named(above: Mapping[str, Tool[Any]], names: tuple[str, ...]) -> set[str]:
+    if "*" in names:
+        return set(above)
+    return {found[0].name for name in names if (found := tools.find(above, name)) is not None}
+
+
+def _operator(parent: Session, order: Child, session_id: str) -> Operator:
+    from adderclaw.kernel.approvals import Durable
+
+    if order.background:
+        return Unattended()
+    return parent.operator.of_session(session_id) if isinstance(parent.operator, Durable) else parent.operator
+
+
+# ------------------------------------------------------------------ its life
+
+
+def _begin(child: Session, parent: Session, order: Child) -> None:
+    with child.store.write() as cursor:
+        transcript.begin(
+            cursor,
+            conversation_id=child.conversation_id,
+            session_id=child.session_id,
+            project_dir=child.scene.context.workspace.root,
+        )
+        subagents.begin(
+            cursor,
+            session_id=child.session_id,
+            parent_id=parent.session_id,
+            tool_use_id=order.tool_use_id,
+            agent_type=order.agent_type,
+            description=order.description,
+            background=order.background,
+        )
+    child.bus.tell(
+        {
+            "event_type": "subagent_started",
+            "parent_session_id": parent.session_id,
+            "agent_type": order.agent_type,
+            "description": order.description,
+            "depth": child.depth,
+            "background": order.background,
+        }
+    )
+
+
+async def _turns(parent: Session, child: Session, order: Child, on_delta: OnDelta) -> TurnResult:
+    """Its turn, and further ones while a SubagentStop hook sends it back to work."""
+    who = {"agent_id": child.agent_id, "agent_type": child.agent_type}
+    begun = await parent.fire("SubagentStart", who)
+    message = "\n\n".join((order.prompt, *begun.context))
+    for again in range(STOP_HOOK_CAP + 1):
+        result = await run_turn(child, message, on_delta)
+        if result.outcome != "completed":
+            return result
+        last = {"stop_hook_active": again > 0, "last_assistant_message": result.answer}
+        said = await parent.fire("SubagentStop", {**who, **last})
+        if not said.blocked or again == STOP_HOOK_CAP:
+            return result
+        message = said.reason or "Go on."
+    raise AssertionError("unreachable")
+
+
+def _finish(child: Session, result: TurnResult) -> None:
+    with child.store.write() as cursor:
+        subagents.finish(cursor, child.session_id, result.outcome, result.answer, result.reason)
+    child.bus.tell(
+        {
+            "event_type": "subagent_finished",
+            "agent_type": child.agent_type,
+            "outcome": result.outcome,
+            "reason": result.reason,
+        }
+    )

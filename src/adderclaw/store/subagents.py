@@ -1,0 +1,95 @@
+"""Child sessions: whose each is, how it ended, and that its parent is told so exactly once."""
+
+import os
+import sqlite3
+from typing import NamedTuple
+
+from adderclaw.store import Store
+from adderclaw.store.text import plain
+from adderclaw.types import Outcome
+
+
+class Subagent(NamedTuple):
+    session_id: str
+    parent_id: str
+    tool_use_id: str
+    agent_type: str
+    description: str
+    background: bool
+    pid: int
+    started_at: str
+    finished_at: str | None
+    outcome: Outcome | None
+    answer: str
+    reason: str
+    told: bool
+
+    @property
+    def status(self) -> str:
+        """Its outcome; without one, whether the process that ran it could still be at it."""
+        return self.outcome or ("running" if self.pid == os.getpid() else "interrupted")
+
+
+_SELECT = (
+    "SELECT session_id, parent_id, tool_use_id, agent_type, description, background, pid, started_at, finished_at,"
+    " outcome, coalesce(answer, ''), coalesce(reason, ''), told FROM subagents"
+)
+
+
+def begin(
+    cursor: sqlite3.Cursor,
+    *,
+    session_id: str,
+    parent_id: str,
+    tool_use_id: str,
+    agent_type: str,
+    description: str,
+    background: bool,
+) -> None:
+    cursor.execute(
+        "INSERT INTO subagents(session_id, parent_id, tool_use_id, agent_type, description, background, pid)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (session_id, parent_id, plain(tool_use_id), plain(agent_type), plain(description), background, os.getpid()),
+    )
+
+
+def finish(cursor: sqlite3.Cursor, session_id: str, outcome: Outcome, answer: str, reason: str) -> None:
+    cursor.execute(
+        "UPDATE subagents SET finished_at = datetime('now'), outcome = ?, answer = ?, reason = ? WHERE session_id = ?",
+        (outcome, plain(answer), plain(reason), session_id),
+    )
+
+
+def of_parent(store: Store, parent_id: str) -> list[Subagent]:
+    """Oldest first."""
+    return [_subagent(row) for row in store.read(f"{_SELECT} WHERE parent_id = ? ORDER BY rowid", (parent_id,))]
+
+
+def of_call(store: Store, parent_id: str, tool_use_id: str) -> Subagent | None:
+    """The child that a call began; of several (ids may come again) the last."""
+    rows = store.read(
+        f"{_SELECT} WHERE parent_id = ? AND tool_use_id = ? ORDER BY rowid DESC LIMIT 1", (parent_id, tool_use_id)
+    )
+    return _subagent(rows[0]) if rows else None
+
+
+def tell(cursor: sqlite3.Cursor, session_id: str) -> None:
+    """In the transaction that holds what the parent is told."""
+    cursor.execute("UPDATE subagents SET told = 1 WHERE session_id = ?", (session_id,))
+
+
+def used(store: Store, session_id: str) -> tuple[int, int]:
+    """Tokens of the last request and tool calls of a session."""
+    rows = store.read(
+        "SELECT coalesce((SELECT json_extract(usage_json, '$.input_tokens') + json_extract(usage_json,"
+        " '$.output_tokens') FROM model_calls WHERE session_id = ?1 AND status = 'ok' ORDER BY id DESC LIMIT 1), 0),"
+        " (SELECT count(*) FROM transcript_entries WHERE session_id = ?1 AND entry_type = 'tool_result')",
+        (session_id,),
+    )
+    return int(rows[0][0]), int(rows[0][1])
+
+
+def _subagent(row: sqlite3.Row) -> Subagent:
+    fields = list(row)
+    fields[5], fields[12] = bool(fields[5]), bool(fields[12])
+    return Subagent(*fields)
