@@ -83,6 +83,35 @@ class ToolDenied(TypedDict):
     reason: str
 
 
+class ApprovalRequested(TypedDict):
+    event_type: Literal["approval_requested"]
+    approval_id: str
+    tool: str
+    tool_use_id: str
+    risk: str
+    reason: str
+    plan_hash: str
+    expires_at: float | None
+
+
+class ApprovalAnswered(TypedDict):
+    event_type: Literal["approval_answered"]
+    approval_id: str
+    tool: str
+    tool_use_id: str
+    approved: bool
+    by: str
+    comment: str
+
+
+class ApprovalExpired(TypedDict):
+    event_type: Literal["approval_expired"]
+    approval_id: str
+    tool: str
+    tool_use_id: str
+    seconds: float
+
+
 class ToolCompleted(TypedDict):
     event_type: Literal["tool_completed"]
     tool: str
@@ -370,6 +399,9 @@ type Body = (
     | ToolRequested
     | ToolApproved
     | ToolDenied
+    | ApprovalRequested
+    | ApprovalAnswered
+    | ApprovalExpired
     | ToolCompleted
     | ToolFailed
     | ReceiptWritten

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sqlite3
 import subprocess
 import time
 from typing import Any
@@ -123,11 +124,34 @@ def test_answers_that_make_no_sense(world: World, arguments: tuple[str, ...]) ->
     assert listed(world) == []
 
 
+def test_whoever_can_only_write_the_database_gives_no_yes(world: World) -> None:
+    world.script(write(), text("done"))
+    process, id = asking(world)
+    with sqlite3.connect(world.database) as connection:
+        sql = "UPDATE approvals SET answer = 'yes', answered_by = 'operator (approvals answer)', mac = ? WHERE id = ?"
+        connection.execute(sql, ("0" * 64, id))
+    assert process.wait(30) == 3
+    process.communicate()
+    assert not (world.workspace / "a.txt").exists()
+    assert "not signed with your key" in world.receipts()[0]["decision"]["comment"]
+
+
+def test_questions_and_answers_are_events(world: World) -> None:
+    world.script(write(), text("done"))
+    world.agent("go", stdin="y\n")
+    lines = next((world.cli.data / "runs").glob("*/events.jsonl")).read_text().splitlines()
+    events = [json.loads(line) for line in lines]
+    told = [event for event in events if event["event_type"].startswith("approval_")]
+    assert [event["event_type"] for event in told] == ["approval_requested", "approval_answered"]
+    assert told[0]["payload"]["approval_id"] == told[1]["payload"]["approval_id"]
+    assert (told[1]["payload"]["approved"], told[1]["payload"]["by"]) == (True, "operator")
+
+
 # ------------------------------------------------------------------ expiry and the stop
 
 
 def test_expiry_denies(world: World) -> None:
-    world.configure(security="approval_timeout_seconds = 0.5")
+    world.configure(security="approval_timeout_seconds = 2")
     world.script(write(), text("done"))
     process, id = asking(world)
     assert process.wait(30) == 3

@@ -128,11 +128,13 @@ class Slow:
         return Answer(self.approved, "operator", "said here")
 
 
+KEY = b"k" * 32
 REQUEST = ApprovalRequest("Write", "medium", "why sk-secret", "what sk-secret", "t", plan_hash="p" * 64)
 
 
-def durable(store: Store, operator: Slow, **given: Any) -> Durable:
-    settings: dict[str, Any] = {"seconds": None, "stopped": lambda: False, **given}
+def durable(store: Store, operator: "Slow | Broken", **given: Any) -> Durable:
+    settings: dict[str, Any] = {"seconds": None, "stopped": lambda: False, "key": lambda: KEY, **given}
+    settings.setdefault("tell", list[Any]().append)
     return Durable(
         operator,
         store,
@@ -169,8 +171,37 @@ def test_another_process_is_first(store: Store) -> None:
 
 def _answer_elsewhere(path: str) -> None:
     mine = Store.open(path)
-    assert answer(mine, "yes", by="elsewhere", now=time.time())
+    mac = approvals.sign(KEY, "approval-1", "p" * 64, "elsewhere")
+    with mine.write() as cursor:
+        assert approvals.answer(cursor, "approval-1", "yes", by="elsewhere", comment="", now=time.time(), mac=mac)
     mine.close()
+
+
+FORGED = {
+    "none": None,
+    "empty": "",
+    "of another key": approvals.sign(b"x" * 32, "approval-1", "p" * 64, "elsewhere"),
+    "of another question": approvals.sign(KEY, "approval-2", "p" * 64, "elsewhere"),
+    "of another plan": approvals.sign(KEY, "approval-1", "q" * 64, "elsewhere"),
+    "of another name": approvals.sign(KEY, "approval-1", "p" * 64, "operator"),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_yes_that_is_not_signed_is_a_no(store: Store, name: str) -> None:
+    """Whoever can only write the database has no key."""
+
+    async def forged() -> Answer:
+        waiting = asyncio.ensure_future(durable(store, Slow(60)).approve(REQUEST))
+        await asyncio.sleep(0.02)
+        with store.write() as cursor:
+            sql = "UPDATE approvals SET answer = 'yes', answered_by = 'elsewhere', mac = ?"
+            cursor.execute(sql, (FORGED[name],))
+        return await waiting
+
+    said = asyncio.run(forged())
+    assert (said.approved, said.by) == (False, "no_operator")
+    assert "not signed" in said.comment
 
 
 def test_the_operator_here_is_second(store: Store) -> None:
@@ -220,3 +251,45 @@ def test_a_removed_row_is_a_no(store: Store) -> None:
         return await waiting
 
     assert not asyncio.run(removed()).approved
+
+
+class Broken:
+    """An operator who fails."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    async def approve(self, request: ApprovalRequest) -> Answer:
+        raise self.error
+
+
+def test_an_operator_who_is_gone_says_no(store: Store) -> None:
+    said = asyncio.run(durable(store, Broken(BrokenPipeError("gone"))).approve(REQUEST))
+    assert (said.approved, said.by) == (False, "no_operator")
+    assert (row(store).answer, row(store).answered_by) == ("no", "no_operator")
+
+
+def test_an_operator_who_fails_leaves_no_open_question(store: Store) -> None:
+    with pytest.raises(KeyError):
+        asyncio.run(durable(store, Broken(KeyError("oops"))).approve(REQUEST))
+    assert (row(store).answer, row(store).answered_by) == ("no", "interrupted")
+
+
+@pytest.mark.parametrize(
+    ("operator", "seconds", "told"),
+    [
+        (Slow(0), None, ["approval_requested", "approval_answered"]),
+        (Slow(0, approved=False), None, ["approval_requested", "approval_answered"]),
+        (Slow(60), 0.05, ["approval_requested", "approval_expired", "approval_answered"]),
+        (Broken(OSError("x")), None, ["approval_requested", "approval_answered"]),
+    ],
+    ids=["yes", "no", "expired", "gone"],
+)
+def test_questions_and_answers_are_told(
+    store: Store, operator: Slow | Broken, seconds: float | None, told: list[str]
+) -> None:
+    heard: list[Any] = []
+    said = asyncio.run(durable(store, operator, seconds=seconds, tell=heard.append).approve(REQUEST))
+    assert [event["event_type"] for event in heard] == told
+    assert {event["approval_id"] for event in heard} == {"approval-1"}
+    assert (heard[-1]["approved"], heard[-1]["by"]) == (said.approved, said.by)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from adderclaw.events import Body
 from adderclaw.store import Store, approvals
 from adderclaw.types import Answer, ApprovalRequest, Clock, Ids, Operator, Question, Replies
 
@@ -26,10 +27,12 @@ class Durable:
         scrub: Callable[[str], str],
         stopped: Callable[[], bool],
         seconds: float | None,
+        key: Callable[[], bytes],
+        tell: Callable[[Body], None],
     ) -> None:
         self._operator, self._store, self._session_id = operator, store, session_id
         self._clock, self._ids, self._scrub, self._stopped = clock, ids, scrub, stopped
-        self._seconds = seconds
+        self._seconds, self._key, self._tell = seconds, key, tell
 
     def of_session(self, session_id: str) -> "Durable":
         """The same for a child session, whose questions are rows of its own."""
@@ -41,11 +44,21 @@ class Durable:
     async def approve(self, request: ApprovalRequest) -> Answer:
         request = replace(request, id=self._ids("approval"))
         self._write(request)
+        self._requested(request)
+        given = await self._answer(request)
+        self._answered(request, given)
+        return given
+
+    async def _answer(self, request: ApprovalRequest) -> Answer:
         asking = asyncio.ensure_future(self._operator.approve(request))
         try:
             return await self._first(request.id, asking)
-        except asyncio.CancelledError:
-            self._claim(request.id, Answer(approved=False, by="interrupted"))
+        except OSError as error:  # the terminal or the line to the operator is gone: silence is no consent
+            lost = f"the operator cannot be reached: {error}"
+            return self._claim(request.id, Answer(approved=False, by="no_operator", comment=lost))
+        except BaseException:
+            given = self._claim(request.id, Answer(approved=False, by="interrupted"))
+            self._answered(request, given)
             raise
         finally:
             if not asking.done():
@@ -80,7 +93,7 @@ class Durable:
                 return self._claim(id, asking.result())
             row = approvals.get(self._store, id)
             if row is None or row.answer is not None:
-                return _said(row)
+                return self._said(row)
             if self._stopped():
                 return self._claim(id, Answer(approved=False, by="estop", comment="the emergency stop is set"))
             if row.state(self._clock.now()) == "expired":
@@ -90,20 +103,60 @@ class Durable:
     def _claim(self, id: str, given: Answer) -> Answer:
         """The answer given here, if it is the first; else the one that was."""
         word: approvals.Word = "yes" if given.approved else "no"
+        comment, now = self._scrub(given.comment), self._clock.now()
         with self._store.write() as cursor:
-            first = approvals.answer(
-                cursor, id, word, by=given.by, comment=self._scrub(given.comment), now=self._clock.now()
-            )
+            first = approvals.answer(cursor, id, word, by=given.by, comment=comment, now=now)
         if first:
             return given
         row = approvals.get(self._store, id)
         if row is not None and row.answer is None:  # a yes that came too late
             return self._claim(id, Answer(approved=False, by="timeout", comment="the answer came too late"))
-        return _said(row)
+        return self._said(row)
 
+    def _said(self, row: approvals.Approval | None) -> Answer:
+        """What the row says; one that somebody removed says no, and so does a yes that nobody signed."""
+        if row is None:
+            return Answer(approved=False, by="no_operator", comment="the question was removed from the database")
+        if row.answer == "yes" and not row.is_signed(self._key()):
+            forged = "the yes in the database is not signed with your key: somebody else wrote it"
+            return Answer(approved=False, by="no_operator", comment=forged)
+        return Answer(row.answer == "yes", row.answered_by or "no_operator", row.comment or "")
 
-def _said(row: approvals.Approval | None) -> Answer:
-    """What the row says; one that somebody removed says no."""
-    if row is None:
-        return Answer(approved=False, by="no_operator", comment="the question was removed from the database")
-    return Answer(row.answer == "yes", row.answered_by or "no_operator", row.comment or "")
+    # ------------------------------------------------------------------ told
+
+    def _requested(self, request: ApprovalRequest) -> None:
+        self._tell(
+            {
+                "event_type": "approval_requested",
+                "approval_id": request.id,
+                "tool": request.tool,
+                "tool_use_id": request.tool_use_id,
+                "risk": request.risk,
+                "reason": request.reason,
+                "plan_hash": request.plan_hash,
+                "expires_at": None if self._seconds is None else self._clock.now() + self._seconds,
+            }
+        )
+
+    def _answered(self, request: ApprovalRequest, given: Answer) -> None:
+        if given.by == "timeout":
+            self._tell(
+                {
+                    "event_type": "approval_expired",
+                    "approval_id": request.id,
+                    "tool": request.tool,
+                    "tool_use_id": request.tool_use_id,
+                    "seconds": self._seconds or 0.0,
+                }
+            )
+        self._tell(
+            {
+                "event_type": "approval_answered",
+                "approval_id": request.id,
+                "tool": request.tool,
+                "tool_use_id": request.tool_use_id,
+                "approved": given.approved,
+                "by": given.by,
+                "comment": given.comment,
+            }
+        )

@@ -119,6 +119,7 @@ ELSEWHERE = 300.0
 def durable(runtime: Runtime, session: Session, channel: str) -> Operator:
     """The channel's operator, whose questions another process may answer, too."""
     from adderclaw.kernel.approvals import Durable
+    from adderclaw.store.logfile import operators_key
 
     seconds = runtime.config.security.approval_timeout_seconds or (None if channel in TERMINALS else ELSEWHERE)
     return Durable(
@@ -130,6 +131,8 @@ def durable(runtime: Runtime, session: Session, channel: str) -> Operator:
         scrub=runtime.secrets.scrub,
         stopped=runtime.stopped,
         seconds=seconds,
+        key=lambda: operators_key(runtime.key_path),
+        tell=runtime.bus.tell,
     )
 
 

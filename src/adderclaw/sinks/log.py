@@ -30,6 +30,9 @@ _LEVEL_OF = {
     "llm_response_received": "debug",
     "llm_decision_decoded": "debug",
     "tool_call": "debug",
+    "approval_requested": "debug",
+    "approval_answered": "debug",
+    "approval_expired": "warning",
     "tool_progress": "debug",
     "graceful_shutdown_started": "debug",
 }

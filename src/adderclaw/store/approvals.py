@@ -1,5 +1,10 @@
-"""Pending approvals as rows: whoever answers first decides, exactly once, and what expires is denied."""
+"""Pending approvals as rows: whoever answers first decides, exactly once, and what expires is denied.
 
+A yes is signed with the operator's key, so that whoever can only write the database cannot give one.
+"""
+
+import hashlib
+import hmac
 import os
 import sqlite3
 from typing import Literal, NamedTuple
@@ -7,6 +12,7 @@ from typing import Literal, NamedTuple
 from adderclaw.errors import UsageError
 from adderclaw.store import Store
 from adderclaw.store.text import iso, plain
+from adderclaw.types import canonical
 
 type Word = Literal["yes", "no"]
 
@@ -29,6 +35,12 @@ class Approval(NamedTuple):
     answered_by: str | None
     answered_at: str | None
     comment: str | None
+    mac: str | None = None
+
+    def is_signed(self, key: bytes) -> bool:
+        """Whether its yes was given by somebody who has the key."""
+        made = sign(key, self.id, self.plan_hash, self.answered_by or "")
+        return hmac.compare_digest(made, self.mac or "")
 
     def state(self, now: float) -> str:
         """pending, yes, no, expired, or abandoned: the process that asked has ended without an answer."""
@@ -41,7 +53,7 @@ class Approval(NamedTuple):
 
 _SELECT = (
     "SELECT id, session_id, tool_use_id, tool, risk, reason, shown, plan_hash, pid, created_at, expires_at,"
-    " answer, answered_by, answered_at, comment FROM approvals"
+    " answer, answered_by, answered_at, comment, mac FROM approvals"
 )
 
 
@@ -75,12 +87,19 @@ def ask(
     )
 
 
-def answer(cursor: sqlite3.Cursor, id: str, word: Word, *, by: str, comment: str, now: float) -> bool:
+def sign(key: bytes, id: str, plan_hash: str, by: str) -> str:
+    """What a yes to exactly this question is signed with."""
+    return hmac.new(key, canonical(["approval", id, plan_hash, "yes", by]).encode(), hashlib.sha256).hexdigest()
+
+
+def answer(
+    cursor: sqlite3.Cursor, id: str, word: Word, *, by: str, comment: str, now: float, mac: str | None = None
+) -> bool:
     """Whether this answer is the one that counts: nobody answered before, and it is not too late for a yes."""
     cursor.execute(
-        "UPDATE approvals SET answer = :word, answered_by = :by, answered_at = :now, comment = :comment"
+        "UPDATE approvals SET answer = :word, answered_by = :by, answered_at = :now, comment = :comment, mac = :mac"
         " WHERE id = :id AND answer IS NULL AND (:word = 'no' OR expires_at IS NULL OR expires_at > :now)",
-        {"word": word, "by": by, "now": iso(now), "comment": plain(comment), "id": id},
+        {"word": word, "by": by, "now": iso(now), "comment": plain(comment), "mac": mac, "id": id},
     )
     return cursor.rowcount == 1
 

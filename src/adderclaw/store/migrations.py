@@ -150,6 +150,11 @@ def m010_subagents(cursor: sqlite3.Cursor) -> None:
     cursor.execute("CREATE INDEX idx_subagents_parent ON subagents(parent_id, tool_use_id)")
 
 
+def m011_approval_mac(cursor: sqlite3.Cursor) -> None:
+    """Who gave a yes had the operator's key."""
+    cursor.execute("ALTER TABLE approvals ADD COLUMN mac TEXT")
+
+
 MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
     step.__name__: step
     for step in (
@@ -163,6 +168,7 @@ MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
         m008_approvals,
         m009_mcp_pins,
         m010_subagents,
+        m011_approval_mac,
     )
 }
 

@@ -7,11 +7,12 @@ from typing import Annotated, Any, Literal
 import typer
 
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group, print_json
-from adderclaw.config import load
+from adderclaw.config import home, load
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.store import Store, approvals
 from adderclaw.store.approvals import Approval
+from adderclaw.store.logfile import operators_key
 
 app = group("List questions that wait for an answer, and answer them.")
 
@@ -82,8 +83,11 @@ def _answered(store: Store, asked: Approval, word: Word, comment: str) -> Approv
     now = time.time()
     if asked.state(now) == "abandoned":
         raise AdderClawError(f"{asked.id}: the process that asked (pid {asked.pid}) has ended, so nobody waits for it")
+    mac = None
+    if word == "yes":
+        mac = approvals.sign(operators_key(os.path.join(home(), "receipt.key")), asked.id, asked.plan_hash, BY)
     with store.write() as cursor:
-        first = approvals.answer(cursor, asked.id, word, by=BY, comment=comment, now=now)
+        first = approvals.answer(cursor, asked.id, word, by=BY, comment=comment, now=now, mac=mac)
     after = approvals.get(store, asked.id)
     if first and after is not None:
         return after
@@ -93,7 +97,8 @@ def _answered(store: Store, asked: Approval, word: Word, comment: str) -> Approv
 
 
 def _as_json(approval: Approval, now: float) -> dict[str, Any]:
-    return {**approval._asdict(), "state": approval.state(now)}
+    told = {key: value for key, value in approval._asdict().items() if key != "mac"}
+    return {**told, "state": approval.state(now)}
 
 
 def _print(approval: Approval, now: float) -> None:
