@@ -446,6 +446,30 @@ class ToolContext:
     """Path → what the gate was told of it, so that what runs opens what was judged."""
     hidden: Callable[[str], bool] = lambda _path: False
     """Whether a file that a search comes upon may not be read: what is in it is then not shown."""
+    kept: str = ""
+    """The folder of this session's long outputs: Read, Grep and LS may look into it, nobody may write there."""
+    keep: Callable[[str], str | None] = lambda _text: None
+    """Keeps a text that is too long to be shown whole; the path to Read it by, or None where nothing is kept."""
+
+
+class TaskEnd(NamedTuple):
+    """A background task that has ended, as the model is told of it."""
+
+    task_id: str
+    status: str
+    text: str
+
+
+class Background(Protocol):
+    """A session's background tasks as the loop sees them; `tools.background` has them."""
+
+    def finished(self) -> list[TaskEnd]:
+        """Those that have ended and that nobody was told of yet: each is handed over exactly once."""
+        ...
+
+    async def awaited(self) -> bool:
+        """Wait for one that the answer depends on; False where there is none."""
+        ...
 
 
 # ------------------------------------------------------------------ hooks

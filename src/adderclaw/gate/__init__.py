@@ -110,6 +110,7 @@ def policy_of(
     aliases: Mapping[str, str] | None = None,
     known: Collection[str] = (),
     own_files: Collection[str] = (),
+    kept: str = "",
     policies: Sequence[Json] = (),
     real: Callable[[str], str] = os.path.realpath,
 ) -> Policy:
@@ -149,6 +150,7 @@ def policy_of(
         user_home=user_home,
         own_files=_both(own, real),
         run_folders=_both((os.path.join(workspace, config.logging.jsonl_dir),), real),
+        kept=kept,
         sandboxed=sandboxed,
         files=_files(policies, workspace, user_home, real, aliases, known) if policies else (),
     )

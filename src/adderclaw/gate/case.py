@@ -52,6 +52,8 @@ class Policy:
     """The database, the receipt log, the key: wherever they are configured to be."""
     run_folders: tuple[str, ...] = ()
     """Where the folders of our runs are kept."""
+    kept: str = ""
+    """Where this session's long outputs are kept: tools may read there, and nothing else."""
     sandboxed: bool = False
     """Whether commands really run inside an OS sandbox."""
     fixed_roots: tuple[str, ...] = ()

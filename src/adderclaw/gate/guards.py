@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
+from adderclaw.config.paths import beneath
 from adderclaw.gate import commands, hosts, paths
 from adderclaw.gate.case import Case
 from adderclaw.gate.modes import PLAN_DENIES, autonomy_of, is_readonly
-from adderclaw.gate.risk import is_inside
+from adderclaw.gate.risk import is_inside, is_kept
 from adderclaw.gate.shell import Plan, Raw, simples
 from adderclaw.types import PathFact
 
@@ -97,7 +98,7 @@ def _own(case: Case, path: str) -> bool:
             return True
     if not policy.home or not paths.among(path, (policy.home,)):
         return False
-    if _root_at_home(case, path):
+    if _root_at_home(case, path) or (policy.kept and beneath(path, policy.kept)):
         return False
     home = paths.folded(policy.home)
     first = loose[len(home) + 1 :].split("/", 1)[0]
@@ -143,8 +144,8 @@ def workspace(case: Case) -> str | None:
     # In a sandbox raw bash reaches nothing else anyway, and not every word that looks like a path is one.
     if not policy.workspace_only or (policy.sandboxed and isinstance(case.touch.command, Raw)):
         return None
-    facts = case.touch.writes if case.free_reads else (*case.touch.reads, *case.touch.writes)
-    for fact in facts:
+    reads = () if case.free_reads else [fact for fact in case.touch.reads if not is_kept(fact, case)]
+    for fact in (*reads, *case.touch.writes):
         if not paths.is_device(fact) and not is_inside(fact, policy.roots):
             leads = f" (it leads to {fact.real})" if fact.real != fact.path else ""
             return (

@@ -41,7 +41,7 @@ def _parts(case: Case) -> Iterator[tuple[Risk, str]]:
             inside = is_inside(fact, policy.roots)
             yield ("medium", touch.why or "writes to the workspace") if inside else ("high", f"writes {fact.path}")
     for fact in touch.reads:
-        if not is_device(fact) and not is_inside(fact, policy.roots):
+        if not is_device(fact) and not is_inside(fact, policy.roots) and not is_kept(fact, case):
             yield "medium", f"reads {fact.path}, outside the workspace"
     for host in touch.hosts:
         yield _host_risk(host, policy.allowed_domains)
@@ -60,6 +60,11 @@ def _host_risk(fact: HostFact, allowed: tuple[str, ...]) -> tuple[Risk, str]:
     if is_listed(fact, allowed):
         return "low", f"asks {fact.host}"
     return "medium", f"asks {fact.host}, which is not in [security] allowed_domains"
+
+
+def is_kept(fact: PathFact, case: Case) -> bool:
+    """Whether a tool of ours reads what this session kept of its own long outputs."""
+    return bool(case.policy.kept) and case.touch.command is None and is_inside(fact, (case.policy.kept,))
 
 
 def is_inside(fact: PathFact, roots: tuple[str, ...]) -> bool:

@@ -9,7 +9,7 @@ from adderclaw.kernel import compact, model, resume
 from adderclaw.kernel.call import limit_of, run_call
 from adderclaw.kernel.prompt import Prompt
 from adderclaw.kernel.session import Session, TurnResult
-from adderclaw.store import calls, transcript
+from adderclaw.store import calls, tasks, transcript
 from adderclaw.types import (
     Block,
     ChatResponse,
@@ -79,6 +79,8 @@ async def _go_on(session: Session, turn: _Turn, prompt: Prompt, on_delta: OnDelt
     while True:
         if not pending:
             pending = await _step(session, turn, prompt, on_delta)
+        if not pending and await _waited(session):
+            continue
         if not pending:
             outcome = "denied" if turn.denied else "needs_input" if turn.unanswered else "completed"
             return TurnResult(outcome, turn.text, turn.denied or turn.unanswered)
@@ -203,7 +205,7 @@ async def _live(session: Session, turn: _Turn, pending: tuple[ToolCall, ...], re
             turn.denied = turn.unanswered = ""
         turn.ended = turn.ended or done.result.ends
         results.append(ToolResultBlock(call.id, done.result.content, done.result.is_error, done.result.media))
-    session.history.append(Message("user", tuple(results)))
+    session.history.append(Message("user", (*results, *_news(session))))
     return refusal
 
 
@@ -218,10 +220,46 @@ def _left(session: Session, calls_left: tuple[ToolCall, ...], *, recorded: bool)
 
 
 def _hear(session: Session, text: str) -> None:
-    message = Message("user", (TextBlock(session.secrets.scrub(text)),))
+    said = TextBlock(session.secrets.scrub(text))
+    news = _news(session)
     with session.store.write() as cursor:
-        _keep(session, cursor, message)
-    session.history.append(message)
+        _keep(session, cursor, Message("user", (said,)))
+    session.history.append(Message("user", (*news, said)))
+
+
+def _news(session: Session) -> tuple[TextBlock, ...]:
+    """What ended in the background since the model last heard: an entry each, and the text for it."""
+    background = session.scene.background
+    ended = [*session.lost, *(background.finished() if background is not None else ())]
+    if not ended:
+        return ()
+    session.lost = ()
+    told = [end._replace(text=session.secrets.scrub(end.text)) for end in ended]
+    with session.store.write() as cursor:
+        for end in told:
+            attachment: Json = {"type": "background_task", "task_id": end.task_id, "status": end.status}
+            attachment["content"] = end.text
+            transcript.append(cursor, session.session_id, "attachment", {"attachment": attachment})
+            tasks.tell(cursor, end.task_id)
+    return tuple(TextBlock(end.text) for end in told)
+
+
+async def _waited(session: Session) -> bool:
+    """The answer waits for a background task that it depends on; then the model hears of it and goes on."""
+    background = session.scene.background
+    if background is None:
+        return False
+    try:
+        async with asyncio.timeout(session.budget.seconds_left):
+            if not await background.awaited():
+                return False
+    except TimeoutError:
+        raise LimitError("the time of this run is used up while a background task goes on") from None
+    if session.scene.stopped():
+        raise Stopped("the emergency stop was set; `adderclaw estop --clear` removes it")
+    if news := _news(session):
+        session.history.append(Message("user", news))
+    return bool(news)
 
 
 def _already_answered(session: Session) -> str | None:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from adderclaw.kernel.call import receipt
 from adderclaw.kernel.session import Session
-from adderclaw.store import Store, transcript
+from adderclaw.store import Store, tasks, transcript
 from adderclaw.store.transcript import Entry
 from adderclaw.types import (
     Block,
@@ -13,6 +13,7 @@ from adderclaw.types import (
     MediaBlock,
     Message,
     OpaqueBlock,
+    TaskEnd,
     TextBlock,
     ToolCall,
     ToolResultBlock,
@@ -21,6 +22,10 @@ from adderclaw.types import (
 )
 
 UNKNOWN = "Interrupted before it ended: the outcome is unknown. It was not run again. Look before you repeat it."
+LOST = (
+    "[Background task {id} ({title}) ended before this session was resumed: {status}."
+    " What it printed is in {kept}/{id}.txt. Start it again if it is still needed.]"
+)
 NOT_RUN = "Not run: the turn was interrupted before this call began."
 
 
@@ -62,11 +67,14 @@ def read(store: Store, session_id: str) -> Kept:
             case "user" | "assistant":
                 # a reply that was left behind: what nobody answered is answered here, since no provider takes less
                 results += [ToolResultBlock(left, NOT_RUN, is_error=True) for left in open_calls]
+                news: list[Block] = []
+                if entry.entry_type == "user" and all(isinstance(block, TextBlock) for block in results):
+                    news, results = results, []
                 if results:
                     messages.append(Message("user", tuple(results)))
                     results = []
                 begun = set()
-                message = _message(entry.entry_type, entry.payload, opaque.get(entry.sequence, []))
+                message = _message(entry.entry_type, entry.payload, opaque.get(entry.sequence, []), news)
                 messages.append(message)
                 open_calls = {block.call.id: block.call for block in message.blocks if isinstance(block, ToolUseBlock)}
             case "tool_use":
@@ -76,6 +84,8 @@ def read(store: Store, session_id: str) -> Kept:
                 media = _media(opaque.get(entry.sequence, []))
                 results.append(ToolResultBlock(payload["tool_use_id"], payload["content"], payload["is_error"], media))
                 open_calls.pop(payload["tool_use_id"], None)
+            case "attachment" if entry.payload["attachment"].get("type") == "background_task":
+                results.append(TextBlock(entry.payload["attachment"]["content"]))
             case _:
                 pass
     if results and not open_calls:
@@ -98,9 +108,10 @@ def _media(kept: list[Json]) -> tuple[MediaBlock, ...]:
     return tuple(MediaBlock(block["media_type"], block["data"], block["name"]) for block in found)
 
 
-def _message(role: Any, payload: Json, kept: list[Json]) -> Message:
+def _message(role: Any, payload: Json, kept: list[Json], news: list[Block]) -> Message:
+    """`news` is what the model was told together with the user's words."""
     opaque = (block for block in kept if block["type"] == "opaque")
-    blocks: list[Block] = [OpaqueBlock(block["wire"], block["payload"]) for block in opaque]
+    blocks: list[Block] = [*news, *(OpaqueBlock(block["wire"], block["payload"]) for block in opaque)]
     blocks += _media(kept)
     for block in payload["content"]:
         match block["type"]:
@@ -119,6 +130,7 @@ def restore(session: Session, *, go_on: bool) -> None:
     Calls that had not begun wait in `unfinished` when the turn goes on, and are closed when a new message comes.
     """
     _return_to_place(session)
+    session.lost = _lost(session)
     kept = read(session.store, session.session_id)
     answered = [*kept.answered, *(close(session, call, UNKNOWN, begun=True) for call in kept.begun)]
     if not go_on:
@@ -131,6 +143,20 @@ def restore(session: Session, *, go_on: bool) -> None:
     if answered and not session.unfinished:
         session.history.append(Message("user", session.answered))
         session.answered = ()
+
+
+def _lost(session: Session) -> tuple[TaskEnd, ...]:
+    """Background tasks end with the process that ran them: what the model has not heard yet, it hears now."""
+    rows = tasks.untold(session.store, session.session_id)
+    if not rows:
+        return ()
+    with session.store.write() as cursor:
+        for row in rows:
+            if row.status == "running":
+                tasks.end(cursor, row.id, "lost", "ended with the process that ran it")
+    kept = session.scene.context.kept
+    ended = [row if row.status != "running" else row._replace(status="lost") for row in rows]
+    return tuple(TaskEnd(row.id, row.status, LOST.format(**row._asdict(), kept=kept)) for row in ended)
 
 
 def _return_to_place(session: Session) -> None:

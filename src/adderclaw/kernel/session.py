@@ -16,6 +16,7 @@ from adderclaw.store.ledger import Ledger
 from adderclaw.tools import Kit
 from adderclaw.types import (
     NO_HOOKS,
+    Background,
     Block,
     Clock,
     Fire,
@@ -27,6 +28,7 @@ from adderclaw.types import (
     Outcome,
     Phase,
     Provider,
+    TaskEnd,
     Tool,
     ToolCall,
     ToolContext,
@@ -60,6 +62,8 @@ class Scene:
     """The session's `fire`, for the tools; None until there is a session."""
     kit: Kit | None = None
     """What its tools were made with: a child session's are made with the same."""
+    background: Background | None = None
+    """What goes on beside the turns: the loop tells the model of each end."""
 
 
 type Rows = list[Callable[[Cursor], None]]
@@ -89,6 +93,8 @@ class Session:
     """Calls of the last reply that never began: a resumed turn starts with them."""
     answered: tuple[Block, ...] = ()
     """Results of the other calls of that reply, which the model hears together with them."""
+    lost: tuple[TaskEnd, ...] = ()
+    """Background tasks that an interruption took along: the model is told at its next step."""
     cached_tokens: int = 0
     """How much of the last request the provider keeps, so that reading it again is cheaper."""
     kept_cwd: str = ""

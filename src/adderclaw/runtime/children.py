@@ -116,6 +116,7 @@ def make(runtime: Runtime, parent: Session, order: Child) -> tuple[Session, Prov
         history=History(),
         unfinished=(),
         answered=(),
+        lost=(),
         cached_tokens=0,
         kept_cwd="",
         agent_id=session_id,
@@ -140,9 +141,15 @@ def _scene(parent: Session, order: Child, session_id: str) -> Scene:
     policy = gate.tightened(above.policy, order.mode)
     place = above.context.workspace
     context = ToolContext(
-        parent.conversation_id, session_id, Workspace(place.root, place.extra), hidden=gate.hides(policy)
+        parent.conversation_id,
+        session_id,
+        Workspace(place.root, place.extra),
+        hidden=gate.hides(policy),
+        kept=above.context.kept,
+        keep=above.context.keep,
     )
-    kit = replace(above.kit, fire=fired_in(lambda: here))
+    tasks = above.kit.tasks and above.kit.tasks.of_child()
+    kit = replace(above.kit, fire=fired_in(lambda: here), tasks=tasks)
     own = tools.builtin(kit)
     here = replace(
         above,
@@ -151,6 +158,7 @@ def _scene(parent: Session, order: Child, session_id: str) -> Scene:
         context=context,
         fire=None,
         kit=kit,
+        background=tasks,
     )
     return here
 

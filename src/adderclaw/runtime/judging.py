@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from adderclaw.sandbox.holder import Box
     from adderclaw.sandbox.process import Order, Start, Started
 from adderclaw.runtime.start import Runtime, warn
+from adderclaw.tools.background import Tasks
+from adderclaw.tools.kept import Kept
 
 
 def scene(
@@ -43,7 +45,9 @@ def scene(
     start = None if confinement == "none" else _starter(runtime, confinement, workspace)
 
     fire = fired_in(lambda: here) if store is not None else None
-    kit = tools.Kit(settings_now, store, runtime.clock, start=start, fire=fire)
+    keep = Kept(outputs(runtime, session_id), runtime.secrets.scrub)
+    tasks = Tasks(runtime.clock, runtime.ids, keep, store, runtime.stopped) if store is not None else None
+    kit = tools.Kit(settings_now, store, runtime.clock, start=start, fire=fire, tasks=tasks)
     everything = tools.builtin(kit)
     policy = gate.policy_of(
         settings_now,
@@ -55,13 +59,20 @@ def scene(
         aliases={alias.name: tool.name for tool in everything.values() for alias in tool.aliases},
         known=everything,
         own_files=(runtime.key_path, *(file["file"] for file in runtime.loaded.policies)),
+        kept=keep.folder,
         policies=runtime.loaded.policies if policies is None else policies,
     )
     here = Scene(
         tools=_allowed(everything, settings_now.channels.cli.tools_allow),
         policy=policy,
         context=ToolContext(
-            conversation_id, session_id, workspace, free_reads=runtime.options.free_reads, hidden=gate.hides(policy)
+            conversation_id,
+            session_id,
+            workspace,
+            free_reads=runtime.options.free_reads,
+            hidden=gate.hides(policy),
+            kept=keep.folder,
+            keep=keep,
         ),
         stopped=runtime.stopped,
         planning=lambda: _planning(store, conversation_id),
@@ -69,6 +80,7 @@ def scene(
         confinement=confinement,
         pace=Pace(runtime.clock),
         kit=kit,
+        background=tasks,
     )
     return here
 
@@ -81,6 +93,11 @@ def fired_in(scene_of: Callable[[], Scene]) -> Fire:
         return NO_HOOKS if here.fire is None else await here.fire(event, fields)
 
     return fire
+
+
+def outputs(runtime: Runtime, session_id: str) -> str:
+    """Where a session's long outputs are kept; made with the first of them."""
+    return os.path.join(os.path.realpath(runtime.home), "outputs", session_id) if session_id else ""
 
 
 def _confinement(runtime: Runtime) -> str:

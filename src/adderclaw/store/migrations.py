@@ -155,6 +155,23 @@ def m011_approval_mac(cursor: sqlite3.Cursor) -> None:
     cursor.execute("ALTER TABLE approvals ADD COLUMN mac TEXT")
 
 
+def m012_background_tasks(cursor: sqlite3.Cursor) -> None:
+    """What a session started beside its turns, so that a resumed one knows what ended without a word."""
+    cursor.execute("""
+        CREATE TABLE background_tasks (
+            id         TEXT PRIMARY KEY,
+            session_id TEXT NOT NULL,
+            kind       TEXT NOT NULL,
+            title      TEXT NOT NULL,
+            status     TEXT NOT NULL DEFAULT 'running',
+            summary    TEXT,
+            told       INTEGER NOT NULL DEFAULT 0,
+            began_at   TEXT NOT NULL DEFAULT (datetime('now')),
+            ended_at   TEXT
+        )""")
+    cursor.execute("CREATE INDEX idx_background_tasks_untold ON background_tasks(session_id) WHERE told = 0")
+
+
 MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
     step.__name__: step
     for step in (
@@ -169,6 +186,7 @@ MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
         m009_mcp_pins,
         m010_subagents,
         m011_approval_mac,
+        m012_background_tasks,
     )
 }
 

@@ -129,6 +129,7 @@ def clear(store: Store) -> int:
         cursor.execute("INSERT INTO transcript_fts(transcript_fts) VALUES ('delete-all')")
         for statement in (
             "DELETE FROM opaque_blocks",
+            "DELETE FROM background_tasks",
             "DELETE FROM transcript_entries",
             "UPDATE model_calls SET response_json = NULL, error = NULL",
             "DELETE FROM summaries",

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from adderclaw.config.schema import Config
     from adderclaw.sandbox.process import Start
     from adderclaw.store import Store
+    from adderclaw.tools.background import Tasks
 
 NAMES = (
     "Bash",
@@ -48,6 +49,8 @@ class Kit:
     """Asks the operator for a yes."""
     spawn: Spawn | None = None
     """Makes a child session of the session and runs it to its end."""
+    tasks: "Tasks | None" = None
+    """The background tasks of the session; None where nothing can run."""
 
 
 def builtin(kit: Kit) -> "dict[str, Tool[Any]]":

@@ -106,9 +106,10 @@ def relative(path: str, ctx: ToolContext) -> str:
     return shown(path)
 
 
-def locate(real: str, ctx: ToolContext, *, anywhere: bool = False) -> tuple[str, str]:
+def locate(real: str, ctx: ToolContext, *, anywhere: bool = False, reading: bool = False) -> tuple[str, str]:
     """The allowed root that a real path lies in, and the way from there."""
-    roots = [os.path.realpath(root) for root in (ctx.workspace.root, *ctx.workspace.extra)]
+    given = (ctx.workspace.root, *ctx.workspace.extra, *((ctx.kept,) if reading and ctx.kept else ()))
+    roots = [os.path.realpath(root) for root in given]
     for root in sorted(roots, key=len, reverse=True):
         if real == root:
             return root, "."
@@ -184,9 +185,9 @@ def opener() -> Opener:
     return by_openat2
 
 
-def open_beneath(real: str, ctx: ToolContext, flags: int, *, anywhere: bool = False) -> int:
+def open_beneath(real: str, ctx: ToolContext, flags: int, *, anywhere: bool = False, reading: bool = False) -> int:
     """A descriptor of `real`, reached from its root through no link. Raises Refused, or OSError as open does."""
-    root, way = locate(real, ctx, anywhere=anywhere)
+    root, way = locate(real, ctx, anywhere=anywhere, reading=reading)
     anchor = os.open(root, ANCHOR)
     try:
         return opener()(anchor, way, flags)
@@ -201,7 +202,7 @@ def open_beneath(real: str, ctx: ToolContext, flags: int, *, anywhere: bool = Fa
 
 def open_file(place: PathFact, ctx: ToolContext, *, anywhere: bool = False) -> int:
     """A regular file for reading. A directory raises IsADirectoryError; pipes, sockets and devices are refused."""
-    fd = open_beneath(place.real, ctx, READ, anywhere=anywhere or ctx.free_reads)
+    fd = open_beneath(place.real, ctx, READ, anywhere=anywhere or ctx.free_reads, reading=True)
     try:
         _regular(os.fstat(fd), place.path)
     except BaseException:
@@ -211,7 +212,7 @@ def open_file(place: PathFact, ctx: ToolContext, *, anywhere: bool = False) -> i
 
 
 def open_folder(real: str, ctx: ToolContext, *, anywhere: bool = False) -> int:
-    return open_beneath(real, ctx, FOLDER, anywhere=anywhere or ctx.free_reads)
+    return open_beneath(real, ctx, FOLDER, anywhere=anywhere or ctx.free_reads, reading=True)
 
 
 def _regular(found: os.stat_result, path: str) -> None:

@@ -1,0 +1,276 @@
+"""What goes on beside the turns of a session: one registry for background commands and background subagents.
+
+A task is begun with a piece of work, prints to an output that the model may read at any time, and ends by itself, by
+`stop`, at its time limit, by the emergency stop, or with the session. The model hears of each end exactly once.
+"""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from adderclaw.store import tasks as rows
+from adderclaw.tools.kept import Kept
+from adderclaw.types import Clock, Ids, TaskEnd, ToolContext
+
+if TYPE_CHECKING:
+    from adderclaw.store import Store
+
+type Status = Literal["running", "completed", "failed", "stopped"]
+type Work = Callable[["Output"], Awaitable["End"]]
+
+MOST = 16
+"""Tasks that run at the same time, unless the caller says otherwise."""
+OUTPUT_BYTES = 64 << 20
+"""What is kept of one task's output; what comes after it is dropped, and said to be."""
+SHOWN = 30_000
+"""Characters of new output that are shown at once: the head and the tail of it."""
+POLL = 0.25
+"""Seconds between looks at the emergency stop while a task runs."""
+
+
+class End(NamedTuple):
+    """How a piece of work ended."""
+
+    status: Literal["completed", "failed"]
+    summary: str
+    """One line: "exit code 0"."""
+    result: str = ""
+    """What the model is handed with the news: an agent's answer. What a command printed it reads when it wants to."""
+
+
+class TooMany(ValueError):
+    """No further task may be begun now; says why, and the fix."""
+
+
+# ------------------------------------------------------------------ what a task prints
+
+
+class Output:
+    """What a task has printed so far, in a file that Read may open, and how far it was shown."""
+
+    def __init__(self, task_id: str, kept: Kept) -> None:
+        made = kept.create(f"{task_id}.txt")
+        self.path = made[1] if made else ""
+        self._fd = made[0] if made else _unnamed(task_id)
+        self._kept = kept
+        self._rest = b""
+        self._shown = 0
+        self.size = 0
+        self.cut = False
+
+    def write(self, data: bytes) -> None:
+        """Whole lines, so that no secret is cut in two before it is looked for."""
+        data = self._rest + data
+        end = data.rfind(b"\n") + 1 if len(data) < 65536 else len(data)
+        self._rest = data[end:]
+        self._put(data[:end])
+
+    def _put(self, data: bytes) -> None:
+        if not data:
+            return
+        if self._kept.full or self.size + len(data) > OUTPUT_BYTES:
+            self.cut = True
+            return
+        clean = self._kept.scrub(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+        with suppress(OSError):  # a full disk costs the output, never the task
+            self._kept.write(self._fd, clean)
+        self.size = os.lseek(self._fd, 0, os.SEEK_CUR)
+
+    def flush(self) -> None:
+        self._put(self._rest)
+        self._rest = b""
+
+    def new(self) -> str:
+        """What was printed since the last time that somebody asked; a long text has its middle left out."""
+        self.flush()
+        begin, self._shown = self._shown, self.size
+        text = self._between(begin, self.size)
+        return f"{text}\n[SDLC_TRUNCATED]" if self.cut else text
+
+    def _between(self, begin: int, end: int) -> str:
+        if end - begin <= SHOWN:
+            return os.pread(self._fd, end - begin, begin).decode("utf-8", "replace")
+        half = SHOWN // 2
+        head, tail = os.pread(self._fd, half, begin), os.pread(self._fd, half, end - half)
+        where = f"; Read {self.path} has all of it" if self.path else ""
+        left = f"[… {end - begin - 2 * half} bytes left out{where} …]"
+        return f"{head.decode('utf-8', 'replace')}\n{left}\n{tail.decode('utf-8', 'replace')}"
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+def _unnamed(task_id: str) -> int:
+    """Where nothing can be kept, the output lives as long as we do."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create(task_id)
+    import tempfile
+
+    fd, path = tempfile.mkstemp()
+    os.unlink(path)
+    return fd
+
+
+# ------------------------------------------------------------------ tasks
+
+
+class Task:
+    """One piece of background work."""
+
+    def __init__(self, task_id: str, kind: str, title: str, output: Output, *, awaited: bool) -> None:
+        self.id, self.kind, self.title, self.output = task_id, kind, title, output
+        self.awaited = awaited
+        self.status: Status = "running"
+        self.summary = ""
+        self.result = ""
+        self.told = False
+        self.over = asyncio.Event()
+        self.runner: asyncio.Task[None] | None = None
+
+    @property
+    def running(self) -> bool:
+        return self.status == "running"
+
+
+class Tasks:
+    """The background tasks of one session. One registry per session: its tasks end with it."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        ids: Ids,
+        kept: Kept,
+        store: "Store | None" = None,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._clock, self._ids, self._kept, self._store, self._stopped = clock, ids, kept, store, stopped
+        self._tasks: dict[str, Task] = {}
+        self._watcher: asyncio.Task[None] | None = None
+
+    def of_child(self) -> "Tasks":
+        """A registry of its own for a child session: what it begins is told to it, and ends with it (`close`)."""
+        return Tasks(self._clock, self._ids, self._kept, self._store, self._stopped)
+
+    def begin(
+        self,
+        kind: str,
+        title: str,
+        work: Work,
+        ctx: ToolContext,
+        *,
+        seconds: float | None = None,
+        awaited: bool = False,
+        most: int = MOST,
+    ) -> Task:
+        """Start a piece of work. With `awaited` a turn does not end before it has. Raises TooMany."""
+        running = [task for task in self._tasks.values() if task.running and task.kind == kind]
+        if len(running) >= most:
+            names = ", ".join(task.id for task in running)
+            raise TooMany(f"{len(running)} background tasks are running already: stop one with TaskStop ({names})")
+        task_id = self._ids("task")
+        task = Task(task_id, kind, title, Output(task_id, self._kept), awaited=awaited)
+        if self._store is not None:
+            with self._store.write() as cursor:
+                rows.begin(cursor, task_id=task.id, session_id=ctx.session_id, kind=kind, title=title)
+        self._tasks[task.id] = task
+        task.runner = asyncio.ensure_future(self._run(task, work, seconds))
+        if self._watcher is None or self._watcher.done():
+            self._watcher = asyncio.ensure_future(self._watch())
+        return task
+
+    async def _run(self, task: Task, work: Work, seconds: float | None) -> None:
+        status: Status = "stopped"
+        summary, result = "stopped", ""
+        try:
+            async with asyncio.timeout(seconds):
+                end = await work(task.output)
+            status, summary, result = end.status, end.summary, end.result
+        except TimeoutError:
+            status, summary = "failed", f"stopped after {seconds:g} s, its time limit"
+        except asyncio.CancelledError:
+            pass  # by `stop`, by the emergency stop, or by the end of the session
+        except Exception as error:  # noqa: BLE001 - work that fails is news for the model, never the end of the session
+            status, summary = "failed", f"{type(error).__name__}: {error}"
+        finally:
+            task.output.flush()
+            task.status, task.summary, task.result = status, summary, result
+            if self._store is not None:
+                with self._store.write() as cursor:
+                    rows.end(cursor, task.id, status, summary)
+            task.over.set()
+
+    async def _watch(self) -> None:
+        """The emergency stop ends what goes on in the background, too."""
+        while any(task.running for task in self._tasks.values()):
+            if self._stopped():
+                await self.close()
+            await asyncio.sleep(POLL)
+
+    # ------------------------------------------------------------------ for the tools
+
+    def find(self, task_id: str) -> Task | None:
+        return self._tasks.get(task_id)
+
+    def listed(self) -> list[Task]:
+        return list(self._tasks.values())
+
+    async def wait(self, task: Task, seconds: float) -> bool:
+        """Wait for its end, but no longer than that; tells whether it came."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await task.over.wait()
+        return not task.running
+
+    async def stop(self, task: Task) -> None:
+        """End it with everything that it started."""
+        if task.runner is not None and task.running:
+            task.runner.cancel()
+            await task.over.wait()
+
+    def tell(self, task: Task) -> None:
+        """Somebody has told the model of its end: the loop does not say it again."""
+        if task.running or task.told:
+            return
+        task.told = True
+        if self._store is not None:
+            with self._store.write() as cursor:
+                rows.tell(cursor, task.id)
+
+    # ------------------------------------------------------------------ for the loop
+
+    def finished(self) -> list[TaskEnd]:
+        """Those that have ended and that nobody was told of yet: each is handed over exactly once."""
+        ended = [task for task in self._tasks.values() if not task.running and not task.told]
+        for task in ended:
+            task.told = True
+        return [TaskEnd(task.id, task.status, news(task)) for task in ended]
+
+    async def awaited(self) -> bool:
+        """Wait for one that the answer depends on; False where there is none."""
+        waiting = [task for task in self._tasks.values() if task.awaited and not task.told]
+        if not waiting:
+            return False
+        if not any(not task.running for task in waiting):
+            ends = [asyncio.ensure_future(task.over.wait()) for task in waiting]
+            try:
+                await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for end in ends:
+                    end.cancel()
+        return True
+
+    async def close(self) -> None:
+        """End all of them."""
+        for task in self.listed():
+            await self.stop(task)
+
+
+def news(task: Task) -> str:
+    """What the model is told of a task's end, once."""
+    where = f" Its output: TaskOutput, or Read {task.output.path}." if task.output.size and task.output.path else ""
+    line = f"[Background task {task.id} ({task.title[:200]}) {task.status}: {task.summary}.{where}]"
+    if not task.result:
+        return line
+    return f"{line}\n<task-result id={task.id!r}>\n{task.result}\n</task-result>"

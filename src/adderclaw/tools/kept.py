@@ -1,0 +1,80 @@
+"""Outputs that are too long to be shown whole: kept in a folder of the session's own, where Read may look."""
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+SESSION_BYTES = 512 << 20
+"""What is kept of one session, at most."""
+DAYS = 30
+"""After so long the outputs of an earlier session are removed."""
+CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Kept:
+    """`keep(text)` gives the path to read it by, or None where nothing can be kept."""
+
+    def __init__(self, folder: str, scrub: Callable[[str], str], clock: Callable[[], float] = time.time) -> None:
+        self.folder, self.scrub = folder, scrub
+        self._clock = clock
+        self._used = 0
+        self._files = 0
+        self._made = False
+
+    def __call__(self, text: str) -> str | None:
+        data = self.scrub(text).encode("utf-8", "replace")
+        if self._used + len(data) > SESSION_BYTES:
+            return None
+        self._files += 1
+        made = self.create(f"output-{os.getpid()}-{self._files}.txt")
+        if made is None:
+            return None
+        fd, path = made
+        try:
+            self.write(fd, data)
+        except OSError:
+            os.unlink(path)
+            return None
+        finally:
+            os.close(fd)
+        return path
+
+    def create(self, name: str) -> tuple[int, str] | None:
+        """A new file of that name, open for writing and reading."""
+        if not self.folder:
+            return None
+        path = os.path.join(self.folder, name)
+        try:
+            if not self._made:
+                self._make()
+            return os.open(path, CREATE, 0o600), path
+        except OSError:
+            return None
+
+    def write(self, fd: int, data: bytes) -> None:
+        self._used += len(data)
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(fd, rest) :]
+
+    @property
+    def full(self) -> bool:
+        return self._used > SESSION_BYTES
+
+    def _make(self) -> None:
+        top = os.path.dirname(self.folder)
+        os.makedirs(top, mode=0o700, exist_ok=True)
+        with suppress(OSError):
+            self._sweep(top)
+        os.makedirs(self.folder, mode=0o700, exist_ok=True)
+        self._made = True
+
+    def _sweep(self, top: str) -> None:
+        import shutil
+
+        oldest = self._clock() - DAYS * 86_400
+        with os.scandir(top) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_mtime < oldest:
+                    shutil.rmtree(entry.path, ignore_errors=True)
