@@ -68,6 +68,7 @@ BASELINE: dict[str, Rule] = {
     "security.audit_log": _TRUE,
     "receipts.enabled": _TRUE,
     "receipts.path": _kept,
+    "checkpoints.enabled": _TRUE,
     "memory.path": _kept,
     "memory.backend": _kept,
 }

@@ -239,6 +239,24 @@ class Memory:
 
 
 @record
+class Checkpoints:
+    """Copies of what tools change, so that it can be put back; kept in AdderClaw's own folder, never in your git."""
+
+    enabled: bool = True
+    """Keep them."""
+    max_file_mb: Positive = 16
+    """Larger files are not copied, and cannot be put back."""
+    max_files: Positive = 50_000
+    """In a workspace with more, only what a call says that it writes is kept, not what a program writes beside it."""
+    max_total_mb: Positive = 1024
+    """Of one workspace, what is copied at most."""
+    keep_days: Positive = 30
+    """How long they can be put back."""
+    ignore: list[str] = field(default_factory=list[str])
+    """Names of further folders and files that are left out, beside .git, node_modules, .venv, caches and the like."""
+
+
+@record
 class Receipts:
     """The tamper-evident log of tool calls."""
 
@@ -432,6 +450,8 @@ class Config:
     """The database."""
     receipts: Receipts = field(default_factory=Receipts)
     """The receipt log."""
+    checkpoints: Checkpoints = field(default_factory=Checkpoints)
+    """File checkpoints."""
     runtime: Runtime = field(default_factory=Runtime)
     """Turns and runs."""
     limits: Limits = field(default_factory=Limits)

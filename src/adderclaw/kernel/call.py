@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from sqlite3 import Cursor
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adderclaw import gate
 from adderclaw.errors import AdderClawError, LimitError
@@ -34,6 +34,9 @@ from adderclaw.types import (
     media_json,
     rejected,
 )
+
+if TYPE_CHECKING:
+    from adderclaw.checkpoints.tracker import Watch
 
 STOP_POLL = 0.25
 """Seconds between looks at the emergency stop while a tool runs."""
@@ -152,11 +155,17 @@ async def run_call(session: Session, call: ToolCall, *, refusal: str | None = No
     _approve(session, considered, how)
     session.budget.tool_calls += 1
     began = session.clock.monotonic()
+    watch = None
     try:
+        watch = await _watched(session, considered)
         result = await _run(session, considered)
     except asyncio.CancelledError:
+        if watch is not None and session.checkpoints is not None:
+            session.checkpoints.end_now(watch)
         _leave(session, considered, rejected("interrupted before it ended; the outcome is unknown"), "failed", how)
         raise
+    if watch is not None and session.checkpoints is not None:
+        await session.checkpoints.end(watch)
     status: Status = "denied" if result.denied else "failed" if result.is_error else "allowed"
     if result.denied:
         how = {**how, "verdict": "deny", "by": "open", "reason": result.denied}
@@ -281,6 +290,23 @@ def _intent(session: Session, cursor: Cursor, considered: Considered, how: Json)
         decision=how["verdict"],
         reason=how,
     )
+
+
+async def _watched(session: Session, considered: Considered) -> "Watch | None":
+    """Keep what the call may change; one that cannot write pays nothing."""
+    if session.checkpoints is None:
+        return None
+    from adderclaw.checkpoints.tracker import Who
+    from adderclaw.gate.reach import reach
+
+    far = reach(considered.touch)
+    if far == "nothing":
+        return None
+    place = session.scene.context.workspace
+    call = considered.call
+    who = Who(session.conversation_id, session.session_id, call.name, call.id)
+    paths = [fact.real for fact in considered.touch.writes]
+    return await session.checkpoints.begin(who, paths, (place.root, *place.extra), anything=far == "anything")
 
 
 async def _run(session: Session, considered: Considered) -> ToolResult:

@@ -173,7 +173,7 @@ def _response_json(text: str, tool_calls: tuple[ToolCall, ...], stop_reason: str
     return {"text": text, "tool_calls": made, "stop_reason": stop_reason}
 
 
-def _keep(session: Session, cursor: Cursor, message: Message) -> None:
+def _keep(session: Session, cursor: Cursor, message: Message) -> int:
     """The message as rows: content blocks are the seed's closed set, the rest goes to our own table."""
     blocks: list[Json] = message.as_json()["blocks"]
     content = [block for block in blocks if block["type"] not in transcript.OPAQUE]
@@ -182,6 +182,7 @@ def _keep(session: Session, cursor: Cursor, message: Message) -> None:
     if len(content) < len(blocks):
         opaque = [block for block in blocks if block["type"] in transcript.OPAQUE]
         transcript.keep_opaque(cursor, session.session_id, sequence, opaque)
+    return sequence
 
 
 async def _live(session: Session, turn: _Turn, pending: tuple[ToolCall, ...], refusal: str | None) -> str | None:
@@ -223,7 +224,9 @@ def _hear(session: Session, text: str) -> None:
     said = TextBlock(session.secrets.scrub(text))
     news = _news(session)
     with session.store.write() as cursor:
-        _keep(session, cursor, Message("user", (said,)))
+        sequence = _keep(session, cursor, Message("user", (said,)))
+    if session.checkpoints is not None and not session.agent_id:
+        session.checkpoints.turn = (session.conversation_id, session.session_id, sequence)
     session.history.append(Message("user", (*news, said)))
 
 

@@ -9,6 +9,7 @@ from adderclaw.store import Store, tasks, transcript
 from adderclaw.store.transcript import Entry
 from adderclaw.types import (
     Block,
+    History,
     Json,
     MediaBlock,
     Message,
@@ -38,6 +39,27 @@ class Kept(NamedTuple):
     unbegun: tuple[ToolCall, ...]
 
 
+def live(entries: list[Entry]) -> list[Entry]:
+    """The entries that still count: a rewind leaves out what came between its place and itself."""
+    kept: list[Entry] = []
+    for entry in entries:
+        if entry.entry_type == "system" and entry.payload.get("subtype") == "rewind":
+            kept = [earlier for earlier in kept if earlier.sequence < entry.payload["to"]]
+        else:
+            kept.append(entry)
+    return kept
+
+
+def rewind(session: Session, to: int) -> None:
+    """Go on as if nothing had been said from this entry on; the store keeps all of it."""
+    with session.store.write() as cursor:
+        transcript.append(cursor, session.session_id, "system", {"subtype": "rewind", "to": to, "content": ""})
+    session.history = History(read(session.store, session.session_id).messages)
+    session.unfinished, session.answered = (), ()
+    session.cached_tokens = 0
+    session.scene.context.files_read.clear()
+
+
 def last_boundary(entries: list[Entry]) -> Json | None:
     """Where the history was last compacted, if ever."""
     payloads = (entry.payload for entry in reversed(entries) if entry.entry_type == "system")
@@ -51,7 +73,7 @@ def boundary(entries: list[Entry]) -> int:
 
 
 def read(store: Store, session_id: str) -> Kept:
-    entries = transcript.entries(store, session_id)
+    entries = live(transcript.entries(store, session_id))
     opaque = transcript.opaque(store, session_id)
     compacted, start = last_boundary(entries), boundary(entries)
     messages: list[Message] = []

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from sqlite3 import Cursor
 from typing import Any, NamedTuple
 
+from adderclaw.checkpoints import Checkpoints
 from adderclaw.config.schema import Config
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.events import Bus
@@ -106,6 +107,8 @@ class Session:
     """Imports what the next step needs, while the model thinks."""
     hooks: Mapping[str, Chain] = field(default_factory=dict[str, "Chain"])
     """Event → its hooks. A child session is given its parent's."""
+    checkpoints: Checkpoints | None = None
+    """Keeps what calls change on disk; a child session is given its parent's. None: nothing is kept."""
     agent_id: str = ""
     """Of a child session: which agent it is, and of which kind."""
     agent_type: str = ""

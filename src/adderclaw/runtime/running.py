@@ -98,6 +98,7 @@ def opened(
         stack.enter_context(_locked(runtime, session_id))
         provider = sessions.Unasked() if kind == "tool" else None
         session = sessions.make(runtime, store, operator, conversation_id, session_id, provider)
+        stack.callback(lambda: runtime.checkpoints and runtime.checkpoints.close())
         stack.callback(lambda: runtime.box and runtime.box.close())
         if kind != "tool":  # there the operator has answered already, by typing the call
             session.operator = sessions.durable(runtime, session, channel)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from adderclaw import providers
+from adderclaw.checkpoints import Checkpoints
 from adderclaw.config.catalog import Prices
 from adderclaw.config.schema import Config
 from adderclaw.errors import ProviderError
@@ -31,9 +32,9 @@ from adderclaw.types import (
 )
 
 if TYPE_CHECKING:
-    pass
+    from adderclaw.checkpoints.tracker import Tracker
 from adderclaw.runtime.judging import scene
-from adderclaw.runtime.start import Options, Runtime
+from adderclaw.runtime.start import Options, Runtime, warn
 
 
 class Unasked:
@@ -85,6 +86,7 @@ def make(
         keep_body=_body_keeper(runtime) if now.logging.debug_llm_bodies else None,
     )
     here.fire = session.fire
+    session.checkpoints = _checkpoints(runtime, store) if now.checkpoints.enabled else None
     bind(runtime, session)
     return session
 
@@ -108,6 +110,19 @@ def bind(runtime: Runtime, session: Session) -> None:
 
     kit.ask, kit.approve, kit.spawn = ask, approve, spawn
     kit.tools = lambda: session.scene.tools
+
+
+def _checkpoints(runtime: Runtime, store: Store) -> Checkpoints:
+    """One for the whole run: a child session has its parent's."""
+    if runtime.checkpoints is None:
+
+        def tracker() -> "Tracker":
+            from adderclaw.checkpoints.tracker import Tracker, limits_of
+
+            return Tracker(store, runtime.home, limits_of(runtime.config.checkpoints), lambda text: warn(runtime, text))
+
+        runtime.checkpoints = Checkpoints(tracker)
+    return runtime.checkpoints
 
 
 TERMINALS = frozenset({"cli", "repl"})

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from adderclaw import __version__, config
+from adderclaw.checkpoints import Checkpoints
 from adderclaw.config.schema import Config
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.credentials.sources import Sources
@@ -55,6 +56,8 @@ class Runtime:
     """The child sessions that run now."""
     born: int = 0
     """How many child sessions this run began."""
+    checkpoints: Checkpoints | None = None
+    """What calls change on disk, of this session and its children."""
 
     @property
     def config(self) -> Config:

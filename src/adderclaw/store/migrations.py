@@ -172,6 +172,41 @@ def m012_background_tasks(cursor: sqlite3.Cursor) -> None:
     cursor.execute("CREATE INDEX idx_background_tasks_untold ON background_tasks(session_id) WHERE told = 0")
 
 
+def m013_checkpoints(cursor: sqlite3.Cursor) -> None:
+    """What tools changed on disk, path by path, and where the bytes of each content are kept."""
+    cursor.execute("""
+        CREATE TABLE checkpoints (
+            id              INTEGER PRIMARY KEY AUTOINCREMENT,
+            root            BLOB NOT NULL,
+            conversation_id TEXT NOT NULL,
+            session_id      TEXT NOT NULL,
+            turn_session    TEXT NOT NULL,
+            turn            INTEGER NOT NULL,
+            kind            TEXT NOT NULL CHECK (kind IN ('call', 'other', 'restore')),
+            tool            TEXT NOT NULL,
+            tool_use_id     TEXT NOT NULL,
+            note            TEXT NOT NULL,
+            status          TEXT NOT NULL CHECK (status IN ('done', 'pending')),
+            created_at      TEXT NOT NULL DEFAULT (datetime('now'))
+        )""")
+    cursor.execute("CREATE INDEX idx_checkpoints_conversation ON checkpoints(conversation_id, id)")
+    cursor.execute("""
+        CREATE TABLE checkpoint_changes (
+            checkpoint_id INTEGER NOT NULL REFERENCES checkpoints(id),
+            path          BLOB NOT NULL,
+            before_json   TEXT,
+            after_json    TEXT,
+            PRIMARY KEY (checkpoint_id, path)
+        ) WITHOUT ROWID""")
+    cursor.execute("""
+        CREATE TABLE checkpoint_blobs (
+            digest TEXT PRIMARY KEY,
+            pack   TEXT NOT NULL,
+            start  INTEGER NOT NULL,
+            size   INTEGER NOT NULL
+        ) WITHOUT ROWID""")
+
+
 MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
     step.__name__: step
     for step in (
@@ -187,6 +222,7 @@ MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
         m010_subagents,
         m011_approval_mac,
         m012_background_tasks,
+        m013_checkpoints,
     )
 }
 

@@ -25,6 +25,7 @@ COMMANDS: dict[str, Command] = {
     "logout": Command("auth", "Forget a login, and revoke it where the provider can."),
     "auth": Command("auth", "Which credentials can be used, and of which kind; never the credentials themselves."),
     "memory": Command("memory", "List, search, show and clear conversations."),
+    "checkpoint": Command("checkpoint", "List, show and restore what tools changed on disk."),
     "receipt": Command("receipt", "List and verify the tamper-evident receipts."),
     "runs": Command("runs", "List runs and how they ended."),
     "usage": Command("usage", "What model calls took: tokens and cost by run, day, model or provider."),

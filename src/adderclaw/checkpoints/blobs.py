@@ -1,0 +1,111 @@
+"""Contents by their hash, in pack files of one folder that is the owner's alone: appended to, deduplicated, checked."""
+
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Iterable
+
+from adderclaw.store import Store
+from adderclaw.store import checkpoints as rows
+from adderclaw.store.checkpoints import Blob
+
+NEW_SECONDS = 3600.0
+"""A pack that nothing names yet may belong to a process that is just writing it."""
+
+
+class Blobs:
+    """`keep` appends a content at once; `taken` hands over the rows that say where, for the next transaction."""
+
+    def __init__(self, folder: str, store: Store) -> None:
+        self.folder, self._store = folder, store
+        self._loaded = False
+        self._digests: set[str] = set()
+        self._new: list[Blob] = []
+        self._pack: int | None = None
+        self._name = ""
+        self._end = 0
+        self._lock = threading.Lock()
+
+    def keep(self, digest: str, data: bytes) -> None:
+        if self.has(digest):
+            return
+        with self._lock:
+            self._append(digest, data)
+
+    def _append(self, digest: str, data: bytes) -> None:
+        if self._pack is None:
+            self._pack = self._opened()
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._pack, view) :]
+        self._digests.add(digest)
+        self._new.append(Blob(digest, self._name, self._end, len(data)))
+        self._end += len(data)
+
+    def has(self, digest: str) -> bool:
+        if not self._loaded:
+            self._digests |= {blob.digest for blob in rows.blobs(self._store)}
+            self._loaded = True
+        return digest in self._digests
+
+    def taken(self) -> list[Blob]:
+        new, self._new = self._new, []
+        return new
+
+    def read(self, digest: str) -> bytes | None:
+        """The content; None where it is not kept, or is not what its hash says."""
+        found = rows.blob(self._store, digest) or next((blob for blob in self._new if blob.digest == digest), None)
+        if found is None:
+            return None
+        try:
+            with open(os.path.join(self.folder, found.pack), "rb") as file:
+                data = os.pread(file.fileno(), found.size, found.start)
+        except OSError:
+            return None
+        return data if hashlib.sha256(data).hexdigest() == digest else None
+
+    def close(self) -> None:
+        if self._pack is not None:
+            os.close(self._pack)
+            self._pack = None
+
+    def _opened(self) -> int:
+        os.makedirs(self.folder, mode=0o700, exist_ok=True)
+        self._name = f"pack-{time.time_ns():x}-{os.getpid():x}"
+        self._end = 0
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+        return os.open(os.path.join(self.folder, self._name), flags, 0o600)
+
+
+def prune(store: Store, folder: str, *, older_than: str, needed: Iterable[str]) -> tuple[int, int]:
+    """Drop old checkpoints and every pack that nothing needs any more; returns checkpoints and bytes that went."""
+    with store.write() as cursor:
+        dropped = rows.forget(cursor, older_than)
+    live = rows.named(store) | set(needed)
+    known = rows.blobs(store)
+    kept = {blob.pack for blob in known if blob.digest in live}
+    try:
+        names = [name for name in os.listdir(folder) if name.startswith("pack-")]
+    except FileNotFoundError:
+        names = []
+    idle = [name for name in names if name not in kept and _is_old(os.path.join(folder, name))]
+    with store.write() as cursor:
+        rows.drop_packs(cursor, idle)
+    return dropped, sum(_unlinked(os.path.join(folder, name)) for name in idle)
+
+
+def _is_old(path: str) -> bool:
+    try:
+        return time.time() - os.stat(path).st_mtime > NEW_SECONDS
+    except OSError:
+        return False
+
+
+def _unlinked(path: str) -> int:
+    try:
+        size = os.stat(path).st_size
+        os.unlink(path)
+    except OSError:
+        return 0
+    return size

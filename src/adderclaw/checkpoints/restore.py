@@ -1,0 +1,298 @@
+"""Puts files back as they were before a checkpoint: first a plan that can be shown, then its steps, each of them whole.
+
+Only what tools changed is put back. What others changed since is a conflict, left alone unless `force` is said; what
+others made is never deleted. A restore is a checkpoint itself: its rows are written before the first file is touched,
+so that one that was cut off can be finished, and every one can be undone.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from typing import Literal, NamedTuple
+
+from adderclaw.checkpoints.blobs import Blobs
+from adderclaw.checkpoints.tree import Limits, state_at
+from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.store import Store
+from adderclaw.store import checkpoints as rows
+from adderclaw.store.checkpoints import Change, Checkpoint, Draft, Since, State
+
+type Fate = Literal["restore", "delete", "same", "conflict", "impossible"]
+
+
+class Step(NamedTuple):
+    """What becomes of one path, and why where it is not simply put back."""
+
+    path: str
+    fate: Fate
+    now: State | None
+    then: State | None
+    why: str = ""
+
+    @property
+    def acts(self) -> bool:
+        return self.fate in ("restore", "delete")
+
+
+class Plan(NamedTuple):
+    target: Checkpoint
+    steps: list[Step]
+    """Files and links first, those in folders that go before the folders."""
+
+
+class Outcome(NamedTuple):
+    """What a restore did. `undo` is the checkpoint by which it is undone; 0 where nothing was done."""
+
+    undo: int
+    done: list[str]
+    failed: dict[str, str]
+
+
+class Workshop(NamedTuple):
+    """What a restore works with."""
+
+    store: Store
+    blobs: Blobs
+    limits: Limits
+
+
+# ------------------------------------------------------------------ the plan
+
+
+def plan(shop: Workshop, checkpoint: int, *, force: bool = False, only: frozenset[str] = frozenset()) -> Plan:
+    """What it takes to be back before a checkpoint of its conversation; nothing is changed yet."""
+    target = rows.get(shop.store, checkpoint)
+    if target is None or target.kind == "other":
+        raise UsageError(f"there is no checkpoint {checkpoint}: see `adderclaw checkpoint list`")
+    found = rows.since(shop.store, target.root, target.id)
+    steps: list[Step] = []
+    for path, changes in found.items():
+        own = [change for change in changes if change.conversation_id == target.conversation_id]
+        if own and (not only or path in only):
+            steps.append(_step(shop, target, path, own, changes, force=force))
+    if only and (unknown := sorted(only - found.keys())):
+        raise UsageError(f"{unknown[0]!r} was not changed since checkpoint {checkpoint}: name a path that `show` lists")
+    return Plan(target, sorted(steps, key=_order))
+
+
+def _order(step: Step) -> tuple[int, object]:
+    """What goes, deepest first; then what comes, outermost first."""
+    if step.then is None or (step.now is not None and step.now.kind == "folder" and step.then.kind != "folder"):
+        return (0, (-step.path.count("/"), step.path)) if step.then is None else (1, step.path)
+    return (2, (step.path.count("/"), step.path))
+
+
+def _step(shop: Workshop, target: Checkpoint, path: str, own: list[Since], every: list[Since], *, force: bool) -> Step:
+    then = own[0].change.before
+    now = state_at(target.root, path, shop.limits, shop.blobs.keep)
+    if now == then:
+        return Step(path, "same", now, then)
+    if then is not None and then.kind == "special":
+        return Step(path, "impossible", now, then, "it was no file, link or folder")
+    if then is not None and (not then.is_kept or (then.kind == "file" and shop.blobs.read(then.digest) is None)):
+        return Step(path, "impossible", now, then, "its content was not kept (too large, unreadable, or pruned)")
+    why = _conflict(own, every, now)
+    if why and not force:
+        return Step(path, "conflict", now, then, why)
+    return Step(path, "delete" if then is None else "restore", now, then, why)
+
+
+def _conflict(own: list[Since], every: list[Since], now: State | None) -> str:
+    """Who else changed it: between the tools' changes, or after the last of them."""
+    left = own[0].change.after
+    for change in every[every.index(own[0]) :]:
+        if change.conversation_id == own[0].conversation_id:
+            left = change.change.after
+        elif change.change.after != left:  # else it is our own change, seen again by a session that did not make it
+            return "it was changed by others, too"
+    last = own[-1].change.after
+    if now != last and not (now is not None and last is not None and now.kind == last.kind == "folder"):
+        return "it was changed since by others"
+    return ""
+
+
+# ------------------------------------------------------------------ the deed
+
+
+def carry_out(shop: Workshop, plan: Plan, session_id: str = "") -> Outcome:
+    """Do what the plan says; what is on disk then is written down first."""
+    acting = [step for step in plan.steps if step.acts]
+    if not acting:
+        return Outcome(0, [], {})
+    target = plan.target
+    changes = [Change(step.path, step.now, step.then) for step in acting]
+    draft = Draft(
+        target.root,
+        target.conversation_id,
+        session_id or target.session_id,
+        target.turn_session,
+        target.turn,
+        "restore",
+        "restore",
+        "",
+        f"back to before checkpoint {target.id}",
+        "pending",
+    )
+    with shop.store.write() as cursor:
+        rows.keep(cursor, shop.blobs.taken())
+        made = rows.add(cursor, draft, changes)
+    return _do(shop, target.root, made, acting)
+
+
+def finish_pending(shop: Workshop) -> list[Outcome]:
+    """Finish restores that were cut off: a path is either still as it was, or already as it should be."""
+    outcomes: list[Outcome] = []
+    for cut_off in rows.pending(shop.store):
+        steps: list[Step] = []
+        for change in rows.changes(shop.store, cut_off.id):
+            _drop_unfinished(cut_off.root, change.path)
+            now = state_at(cut_off.root, change.path, shop.limits, shop.blobs.keep)
+            fate: Fate = "delete" if change.after is None else "restore"
+            if now == change.before and now != change.after:
+                steps.append(Step(change.path, fate, now, change.after))
+        outcomes.append(_do(shop, cut_off.root, cut_off.id, sorted(steps, key=_order)))
+    return outcomes
+
+
+def _do(shop: Workshop, root: str, made: int, steps: list[Step]) -> Outcome:
+    done: list[str] = []
+    failed: dict[str, str] = {}
+    for step in steps:
+        try:
+            _apply(shop, root, step)
+        except OSError as error:
+            failed[step.path] = error.strerror or str(error)
+        else:
+            done.append(step.path)
+    with shop.store.write() as cursor:
+        rows.finish(cursor, made)
+    return Outcome(made, done, failed)
+
+
+def _apply(shop: Workshop, root: str, step: Step) -> None:
+    folder, name = os.path.split(step.path)
+    with _beneath(root, folder, make=step.then is not None) as fd:
+        if state_at(root, step.path, shop.limits, lambda _digest, _data: None) != step.now:
+            raise OSError(errno.EBUSY, "it changed while it was being restored: try again")
+        if step.then is None:
+            _remove(name, fd)
+            return
+        match step.then.kind:
+            case "folder":
+                _make_folder(name, step, fd)
+            case "link":
+                _put_link(name, step.then.digest, step, fd)
+            case _:
+                data = shop.blobs.read(step.then.digest)
+                if data is None:
+                    raise OSError(errno.ENODATA, "its content is not kept any more")
+                _put_file(name, data, step, fd)
+
+
+@contextmanager
+def _beneath(root: str, folder: str, *, make: bool) -> Generator[int]:
+    """A descriptor of a folder in the root that is reached through no link: what was turned into one leads nowhere."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for part in folder.split("/") if folder else ():
+            if make:
+                with suppress(FileExistsError):
+                    os.mkdir(part, 0o755, dir_fd=fd)
+            inner = os.open(part, flags, dir_fd=fd)
+            os.close(fd)
+            fd = inner
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _remove(name: str, fd: int) -> None:
+    try:
+        mode = os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode
+    except FileNotFoundError:
+        return
+    if stat.S_ISDIR(mode):
+        try:
+            os.rmdir(name, dir_fd=fd)
+        except OSError as error:
+            if error.errno == errno.ENOTEMPTY:
+                raise OSError(errno.ENOTEMPTY, "kept: it holds what no tool made") from error
+            raise
+    else:
+        os.unlink(name, dir_fd=fd)
+
+
+def _make_folder(name: str, step: Step, fd: int) -> None:
+    assert step.then is not None
+    if step.now is not None and step.now.kind != "folder":
+        os.unlink(name, dir_fd=fd)
+    with suppress(FileExistsError):
+        os.mkdir(name, 0o700, dir_fd=fd)
+    inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
+    try:
+        os.fchmod(inner, step.then.mode)
+    finally:
+        os.close(inner)
+
+
+def _unfinished(name: str) -> str:
+    return f".{name[:200]}.adderclaw-restore"
+
+
+def _put_file(name: str, data: bytes, step: Step, fd: int) -> None:
+    """Written beside and renamed, so that the file is at every moment the one or the other."""
+    assert step.then is not None
+    if step.now is not None and step.now.kind == "folder":
+        _remove(name, fd)
+    beside = _unfinished(name)
+    with suppress(FileNotFoundError):
+        os.unlink(beside, dir_fd=fd)
+    out = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=fd)
+    try:
+        with open(out, "wb") as file:
+            file.write(data)
+            os.fchmod(file.fileno(), step.then.mode)
+        os.rename(beside, name, src_dir_fd=fd, dst_dir_fd=fd)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(beside, dir_fd=fd)
+        raise
+
+
+def _put_link(name: str, target: str, step: Step, fd: int) -> None:
+    if step.now is not None and step.now.kind == "folder":
+        _remove(name, fd)
+    beside = _unfinished(name)
+    with suppress(FileNotFoundError):
+        os.unlink(beside, dir_fd=fd)
+    os.symlink(target, beside, dir_fd=fd)
+    os.rename(beside, name, src_dir_fd=fd, dst_dir_fd=fd)
+
+
+def _drop_unfinished(root: str, path: str) -> None:
+    folder, name = os.path.split(path)
+    with suppress(OSError), _beneath(root, folder, make=False) as fd:
+        os.unlink(_unfinished(name), dir_fd=fd)
+
+
+# ------------------------------------------------------------------ one at a time
+
+
+@contextmanager
+def alone(folder: str) -> Generator[None]:
+    """One restore at a time; the lock goes with the process, however it ends."""
+    import fcntl
+
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    fd = os.open(os.path.join(folder, "restore.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise AdderClawError("another restore is at work: wait for it, then try again") from None
+        yield
+    finally:
+        os.close(fd)

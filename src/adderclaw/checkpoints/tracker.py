@@ -1,0 +1,276 @@
+"""File checkpoints: what a call changed is seen by looking at the workspace before and after it, and kept.
+
+A call that cannot write pays nothing; one that says where it writes has those paths looked at; before the first other
+one the whole workspace is kept once, and then only what its `stat` says has changed is read.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from sqlite3 import Cursor
+from typing import NamedTuple
+
+from adderclaw.checkpoints import FOLDER, kept
+from adderclaw.checkpoints.blobs import Blobs
+from adderclaw.checkpoints.tree import IGNORED, Index, Limits, Scanned, Seen, TooBig, scan, state_at
+from adderclaw.config.schema import Checkpoints as Settings
+from adderclaw.errors import StoreError
+from adderclaw.store import Store
+from adderclaw.store import checkpoints as rows
+from adderclaw.store.checkpoints import Change, Draft, State
+
+type Turn = tuple[str, str, int]
+"""The message of the user that a change belongs to: conversation, session, sequence; children work for it, too."""
+
+
+def limits_of(settings: Settings) -> Limits:
+    ignored = IGNORED | set(settings.ignore)
+    return Limits(settings.max_files, settings.max_file_mb << 20, settings.max_total_mb << 20, frozenset(ignored))
+
+
+class Who(NamedTuple):
+    """Whose call it is."""
+
+    conversation_id: str
+    session_id: str
+    tool: str
+    tool_use_id: str
+
+
+@dataclass(eq=False, repr=False)
+class Watch:
+    """A call that is being looked after."""
+
+    who: Who
+    turn: Turn
+    named: dict[tuple[str, str], State | None] = field(default_factory=dict[tuple[str, str], State | None])
+    """(root, path) → what was there before."""
+    whole: tuple[str, ...] = ()
+    """Roots that are looked at as a whole."""
+
+
+class _Tree:
+    def __init__(self) -> None:
+        self.index: Index | None = None
+        self.too_big = False
+
+
+class Tracker:
+    """Looks after all calls of a run, those of its subagents too: one index, so that every change is found once."""
+
+    def __init__(
+        self,
+        store: Store,
+        home: str,
+        limits: Limits,
+        tell: Callable[[str], None],
+    ) -> None:
+        self.folder = os.path.join(home, FOLDER)
+        self.limits = limits
+        self.blobs = Blobs(self.folder, store)
+        self.background: Callable[[], str] = lambda: ""
+        """What still runs in the background, if anything: what changes between calls is then its doing."""
+        self._store, self._home, self._tell = store, os.path.realpath(home), tell
+        self._trees: dict[str, _Tree] = {}
+        self._active: list[Watch] = []
+        self._one_at_a_time = asyncio.Lock()
+        self._off = False
+
+    # -------------------------------------------------------------- before
+
+    async def begin(
+        self, who: Who, turn: Turn, paths: Iterable[str], roots: Sequence[str], *, anything: bool
+    ) -> Watch | None:
+        if self._off:
+            return None
+        watch = Watch(who, turn)
+        try:
+            async with self._one_at_a_time:
+                if anything:
+                    await self._begin_whole(watch, roots)
+                self._begin_named(watch, paths, roots)
+        except (OSError, StoreError) as error:
+            self._give_up(error)
+            return None
+        self._active.append(watch)
+        return watch
+
+    async def _begin_whole(self, watch: Watch, roots: Sequence[str]) -> None:
+        for root in roots:
+            if self._tree(root).too_big:
+                continue
+            first = self._tree(root).index is None
+            found = await asyncio.to_thread(self._scan, root)
+            if found is None:
+                self._tell_too_big(root)
+            elif first:
+                self._keep_base(root, found)
+            else:
+                self._record(root, found.changes, self._between(watch.turn))
+        watch.whole = tuple(root for root in roots if not self._tree(root).too_big)
+
+    def _begin_named(self, watch: Watch, paths: Iterable[str], roots: Sequence[str]) -> None:
+        for path in paths:
+            for root, inner in _inside(path, roots):
+                if root not in watch.whole:
+                    watch.named[root, inner] = state_at(root, inner, self.limits, self.blobs.keep)
+
+    def _tree(self, root: str) -> _Tree:
+        return self._trees.setdefault(root, _Tree())
+
+    def _scan(self, root: str) -> Scanned | None:
+        tree = self._tree(root)
+        known = tree.index
+        if known is None:
+            known = kept.load(self.folder, root, self.blobs.has)
+        try:
+            found = scan(root, known, self.limits, self.blobs.keep, self._home)
+        except TooBig:
+            tree.too_big, tree.index = True, None
+            return None
+        tree.index = found.now
+        return found
+
+    def _keep_base(self, root: str, found: Scanned) -> None:
+        """The contents of the first look are rows at once, and the index is kept for the next process."""
+        new = self.blobs.taken()
+        if new:
+            with self._store.write() as cursor:
+                rows.keep(cursor, new)
+        if found.changes:
+            kept.save(self.folder, root, found.now)
+        self._say_left_out(root, found.left_out)
+
+    def _say_left_out(self, root: str, paths: list[str]) -> None:
+        if paths:
+            most = self.limits.max_file_bytes >> 20
+            more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
+            self._tell(
+                f"checkpoints: the content of {', '.join(paths[:3])}{more} in {root} is not kept"
+                f" (over {most} MB, unreadable, or over checkpoints.max_total_mb): it cannot be restored"
+            )
+
+    # -------------------------------------------------------------- after
+
+    async def end(self, watch: Watch) -> None:
+        """After a call: what changed becomes rows of the transaction that comes next."""
+        try:
+            async with self._one_at_a_time:
+                for root in watch.whole:
+                    found = await asyncio.to_thread(self._scan, root)
+                    self._ended(watch, root, found)
+                self._end_named(watch)
+        except (OSError, StoreError) as error:
+            self._give_up(error)
+        finally:
+            self._forget(watch)
+
+    def end_now(self, watch: Watch) -> None:
+        """The same for a call that was interrupted, when nothing can be awaited any more."""
+        try:
+            for root in watch.whole:
+                self._ended(watch, root, self._scan(root))
+            self._end_named(watch)
+        except (OSError, StoreError) as error:
+            self._give_up(error)
+        finally:
+            self._forget(watch)
+
+    def _forget(self, watch: Watch) -> None:
+        if watch in self._active:
+            self._active.remove(watch)
+
+    def _ended(self, watch: Watch, root: str, found: Scanned | None) -> None:
+        if found is None:
+            self._tell_too_big(root)
+        else:
+            self._record(root, found.changes, self._draft(root, watch))
+            self._say_left_out(root, found.left_out)
+
+    def _tell_too_big(self, root: str) -> None:
+        self._tell(
+            f"checkpoints: {root} has more than {self.limits.max_files:,} files (checkpoints.max_files):"
+            " only what calls say that they write there can be restored"
+        )
+
+    def _end_named(self, watch: Watch) -> None:
+        by_root: dict[str, list[Change]] = {}
+        for (root, path), before in watch.named.items():
+            after = state_at(root, path, self.limits, self.blobs.keep)
+            index = self._tree(root).index
+            if index is not None:
+                _note(index, path, after)
+            if before != after:
+                by_root.setdefault(root, []).append(Change(path, before, after))
+        for root, changes in by_root.items():
+            self._record(root, changes, self._draft(root, watch))
+
+    # -------------------------------------------------------------- rows
+
+    def _draft(self, root: str, watch: Watch) -> Draft:
+        others = [other.who.tool_use_id for other in self._active if other is not watch and other.whole]
+        note = f"while {', '.join(others)} ran, too" if others else ""
+        who, turn = watch.who, watch.turn
+        return Draft(root, turn[0] or who.conversation_id, who.session_id, *turn[1:], "call", *who[2:], note)
+
+    def _between(self, turn: Turn) -> Draft:
+        """Whose a change is that happened between calls: of a call that still runs, of background work, of others."""
+        running = [watch for watch in self._active if watch.whole]
+        if running:
+            return self._draft("", running[0])
+        if work := self.background():
+            return Draft("", turn[0], turn[1], turn[1], turn[2], "call", "background", work)
+        return Draft("", "", "", "", -1, "other", "", "")
+
+    def _record(self, root: str, changes: list[Change], draft: Draft) -> None:
+        new = self.blobs.taken()
+        if not changes and not new:
+            return
+        made = draft._replace(root=root)
+
+        def write(cursor: Cursor) -> None:
+            rows.keep(cursor, new)
+            if changes:
+                rows.add(cursor, made, changes)
+
+        self._store.soon(write)
+
+    def _give_up(self, error: Exception) -> None:
+        """Better a call that cannot be undone, and is said to be so, than none."""
+        self._off = True
+        self._tell(f"checkpoints are off for the rest of this run, since they cannot be kept: {error}")
+
+    def noted(self, root: str, changes: Iterable[Change]) -> None:
+        """What a restore of ours changed is known already."""
+        index = self._tree(root).index
+        if index is not None:
+            for change in changes:
+                _note(index, change.path, change.after)
+
+    def close(self) -> None:
+        for root, tree in self._trees.items():
+            if tree.index is not None and not self._off:
+                try:
+                    kept.save(self.folder, root, tree.index)
+                except OSError:
+                    break
+        self.blobs.close()
+
+
+def _inside(path: str, roots: Sequence[str]) -> Iterable[tuple[str, str]]:
+    """A path with those of its folders that are not there yet: a tool may make them."""
+    for root in sorted(roots, key=len, reverse=True):
+        if path.startswith(f"{root.rstrip('/')}/"):
+            inner = path[len(root.rstrip("/")) + 1 :]
+            yield root, inner
+            while (inner := os.path.dirname(inner)) and not os.path.lexists(os.path.join(root, inner)):
+                yield root, inner
+            return
+
+
+def _note(index: Index, path: str, state: State | None) -> None:
+    if state is None:
+        index.pop(path, None)
+    else:
+        index[path] = Seen(state, None)

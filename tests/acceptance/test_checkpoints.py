@@ -1,0 +1,307 @@
+"""What tools changed on disk can be put back: commands and subagents included, nobody else's work lost."""
+
+import json
+import os
+import stat
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.world import World, call, text
+
+
+@pytest.fixture
+def full(world: World) -> World:
+    world.configure(autonomy="full", security='raw_bash = "ask"\nforbidden_commands = []')
+    return world
+
+
+def bash(command: str) -> dict[str, Any]:
+    return call("Bash", command=command)
+
+
+def ran(world: World, *steps: dict[str, Any], message: str = "do it", more: tuple[str, ...] = ()) -> None:
+    world.script(*steps, text("done"))
+    done = world.agent(message, *more, stdin="y\n" * 20)
+    assert done.code == 0, done.err
+
+
+def tree(folder: Path) -> dict[str, Any]:
+    """Everything in a folder: content, target or kind, with the mode."""
+    found: dict[str, Any] = {}
+    for path in sorted(folder.rglob("*")):
+        name, mode = str(path.relative_to(folder)), stat.S_IMODE(path.lstat().st_mode)
+        if path.is_symlink():
+            found[name] = ("link", os.readlink(path))
+        elif path.is_dir():
+            found[name] = ("folder", mode)
+        else:
+            found[name] = (path.read_bytes(), mode)
+    return found
+
+
+def checkpoint(world: World, *arguments: str) -> Any:
+    done = world.cli("checkpoint", *arguments, "--output-format", "json")
+    assert "Traceback" not in done.err
+    return json.loads(done.out)
+
+
+def fates(report: Any) -> dict[str, str]:
+    return {step["path"]: step["fate"] for step in report["steps"]}
+
+
+SETUPS: dict[str, str] = {
+    "change": "echo new > a.txt",
+    "append in place": "echo more >> a.txt",
+    "make": "mkdir -p x/y && echo 1 > x/y/z.txt",
+    "delete": "rm a.txt",
+    "delete a folder": "rm -r sub",
+    "rename": "mv a.txt b.txt",
+    "rename a folder": "mv sub other",
+    "mode": "chmod 755 a.txt",
+    "mode of a folder": "chmod 700 sub",
+    "binary": "printf 'a\\000b\\377' > bin.dat",
+    "turn a link": "ln -sfn sub link",
+    "file becomes folder": "rm a.txt && mkdir a.txt && echo in > a.txt/in",
+    "folder becomes file": "rm -r sub && echo flat > sub",
+    "file becomes link": "rm a.txt && ln -s bin.dat a.txt",
+    "swap": "mv a.txt t && mv bin.dat a.txt && mv t bin.dat",
+    "a name with spaces and a line end": "echo x > $'odd name\\n.txt'",
+}
+
+
+@pytest.mark.parametrize("command", SETUPS.values(), ids=SETUPS)
+def test_what_a_command_did_is_undone_and_redone(full: World, command: str) -> None:
+    work = full.workspace
+    (work / "a.txt").write_text("old\n")
+    (work / "bin.dat").write_bytes(bytes(range(256)))
+    (work / "sub").mkdir()
+    (work / "sub" / "s.txt").write_text("s\n")
+    (work / "link").symlink_to("a.txt")
+    before = tree(work)
+    ran(full, bash(command))
+    after = tree(work)
+    assert after != before
+    undone = checkpoint(full, "restore", "1")
+    assert tree(work) == before
+    assert not undone["failed"]
+    checkpoint(full, "restore", str(undone["undo"][0]))
+    assert tree(work) == after
+
+
+def test_write_and_edit_and_their_folders(full: World) -> None:
+    (full.workspace / "a.txt").write_text("one\n")
+    before = tree(full.workspace)
+    ran(
+        full,
+        call("Read", file_path="a.txt"),
+        call("Edit", file_path="a.txt", old_string="one", new_string="two"),
+        call("Write", file_path="deep/er/n.txt", content="n"),
+    )
+    listed = checkpoint(full, "list")
+    assert [(group["kind"], group["text"], group["calls"]) for group in listed] == [("call", "do it", 2)]
+    checkpoint(full, "restore", "1")
+    assert tree(full.workspace) == before
+
+
+def test_turns_and_calls_one_by_one(full: World) -> None:
+    file = full.workspace / "f"
+    ran(full, bash("echo 1 > f"), bash("echo 2 > f"), message="first")
+    full.script(bash("echo 1 > f"), bash("echo 2 > f"), text("done"), bash("echo 3 > f"), text("done"))
+    assert full.agent("second", "--continue").code == 0
+    listed = checkpoint(full, "list")
+    assert [group["text"] for group in listed] == ["first", "second"]
+    shown = checkpoint(full, "show", str(listed[0]["id"]))
+    assert [(point["tool"], point["changes"][0]["what"]) for point in shown] == [("Bash", "made"), ("Bash", "changed")]
+    checkpoint(full, "restore", str(listed[1]["id"]))
+    assert file.read_text() == "2\n"
+    checkpoint(full, "restore", str(shown[1]["id"]))
+    assert file.read_text() == "1\n"
+    checkpoint(full, "restore", listed[0]["session_id"])
+    assert not file.exists()
+
+
+def test_a_dry_run_changes_nothing(full: World) -> None:
+    ran(full, bash("echo 1 > f"))
+    report = checkpoint(full, "restore", "1", "--dry-run")
+    assert fates(report) == {"f": "delete"}
+    assert (full.workspace / "f").exists()
+    assert len(checkpoint(full, "list")) == 1
+
+
+def test_what_others_changed_or_made_is_left_alone(full: World) -> None:
+    work = full.workspace
+    (work / "theirs").write_text("v1")
+    (work / "kept").write_text("k")
+    ran(full, bash("echo agent > theirs; mkdir d; echo 1 > d/agent; echo x > kept"))
+    (work / "theirs").write_text("the user's own words")
+    (work / "d" / "users").write_text("made by the user")
+    refused = full.cli("checkpoint", "restore", "1")
+    assert refused.code == 3
+    assert "conflict" in refused.out
+    assert (work / "kept").read_text() == "x\n"
+    assert (work / "theirs").read_text() == "the user's own words"
+    forced = checkpoint(full, "restore", "1", "--force")
+    assert (work / "theirs").read_text() == "v1"
+    assert (work / "kept").read_text() == "k"
+    assert (work / "d" / "users").read_text() == "made by the user"
+    assert not (work / "d" / "agent").exists()
+    checkpoint(full, "restore", str(forced["undo"][0]))
+    assert (work / "theirs").read_text() == "the user's own words"
+
+
+def test_what_others_changed_between_two_calls_is_not_the_calls(full: World) -> None:
+    work = full.workspace
+    (work / "f").write_text("user 1")
+    ran(full, bash("echo 1 > g"), message="one")
+    (work / "f").write_text("user 2")
+    full.script(bash("echo 1 > g"), text("done"), bash("echo 2 > g"), text("done"))
+    assert full.agent("two", "--continue").code == 0
+    checkpoint(full, "restore", "1")
+    assert (work / "f").read_text() == "user 2"
+    assert not (work / "g").exists()
+
+
+def test_git_and_generated_trees_are_not_touched(full: World) -> None:
+    work = full.workspace
+    subprocess.run(["git", "init", "-q", str(work)], check=True)
+    for folder in ("node_modules", "env", "target"):
+        (work / folder).mkdir()
+    (work / "env" / "pyvenv.cfg").write_text("")
+    (work / "target" / "CACHEDIR.TAG").write_text("")
+    head = (work / ".git" / "HEAD").read_bytes()
+    ran(full, bash("for d in node_modules env target; do echo x > $d/made; done; echo y > own"))
+    assert fates(checkpoint(full, "restore", "1")) == {"own": "delete"}
+    assert all((work / folder / "made").exists() for folder in ("node_modules", "env", "target"))
+    assert (work / ".git" / "HEAD").read_bytes() == head
+
+
+def test_special_huge_and_unreadable_files_are_said_and_harmless(full: World) -> None:
+    work = full.workspace
+    os.mkfifo(work / "fifo")
+    with open(work / "huge", "wb") as sparse:
+        sparse.truncate(5 << 30)
+    (work / "locked").mkdir()
+    (work / "locked" / "f").write_text("x")
+    (work / "locked").chmod(0)
+    (work / "small").write_text("s")
+    full.script(bash("echo a >> huge; echo b > small; rm fifo"), text("done"))
+    done = full.agent("go", stdin="y\n")
+    (work / "locked").chmod(0o755)
+    assert done.code == 0
+    assert "the content of huge" in done.err
+    found = fates(checkpoint(full, "restore", "1"))
+    assert found["huge"] == "impossible"
+    assert found["small"] == "restore"
+    assert (work / "small").read_text() == "s"
+
+
+def test_a_link_that_leads_out_is_never_written_through(full: World, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "f").write_text("precious")
+    (full.workspace / "d").mkdir()
+    (full.workspace / "d" / "f").write_text("inside")
+    ran(full, bash("echo changed > d/f"))
+    (full.workspace / "d" / "f").unlink()
+    (full.workspace / "d").rmdir()
+    (full.workspace / "d").symlink_to(outside)
+    full.cli("checkpoint", "restore", "1", "--force")
+    assert (outside / "f").read_text() == "precious"
+
+
+def test_looking_costs_nothing(full: World) -> None:
+    (full.workspace / "a").write_text("x")
+    ran(full, bash("cat a | wc -l"), bash("git status"), bash("ls -la"), call("Read", file_path="a"))
+    assert not (full.cli.data / "checkpoints").exists()
+
+
+def test_off_means_off(world: World) -> None:
+    world.configure(autonomy="full", more="[checkpoints]\nenabled = false")
+    ran(world, call("Write", file_path="a", content="x"))
+    assert checkpoint(world, "list") == []
+    assert not (world.cli.data / "checkpoints").exists()
+
+
+def test_only_the_owner_reads_them_and_contents_are_kept_once(full: World) -> None:
+    for name in ("a", "b", "c"):
+        (full.workspace / name).write_text("the same " * 1000)
+    ran(full, bash("echo 1 > d"))
+    folder = full.cli.data / "checkpoints"
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()} == {0o600}
+    assert sum(file.stat().st_size for file in folder.glob("pack-*")) < 10_000
+    ran(full, bash("echo 2 > d"))
+    assert sum(file.stat().st_size for file in folder.glob("pack-*")) < 10_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("restore", "99"), "there is no checkpoint 99"),
+        (("restore", "nonsense"), "'nonsense' is no checkpoint"),
+        (("restore", "1", "--path", "other"), "'other' was not changed"),
+        (("show", "99"), "there is no checkpoint 99"),
+        (("list", "--conversation", "none"), "there is no conversation 'none'"),
+    ],
+)
+def test_wrong_names_are_said(full: World, arguments: tuple[str, ...], said: str) -> None:
+    ran(full, bash("echo 1 > f"))
+    done = full.cli("checkpoint", *arguments)
+    assert done.code == 2
+    assert said in done.err
+
+
+def test_one_path_alone(full: World) -> None:
+    ran(full, bash("echo 1 > f; echo 2 > g"))
+    checkpoint(full, "restore", "1", "--path", "f")
+    assert not (full.workspace / "f").exists()
+    assert (full.workspace / "g").exists()
+
+
+def test_a_restore_that_was_cut_off_is_finished_by_the_next(full: World) -> None:
+    """The rows of a restore come first: what is left of it when it dies at any point is what they say."""
+    work = full.workspace
+    for name in "abc":
+        (work / name).write_text("old")
+    ran(full, bash("echo new > a; echo new > b; echo new > c"))
+    checkpoint(full, "restore", "1")
+    import sqlite3
+
+    with sqlite3.connect(full.database) as database:  # as if it had died after the first of three files
+        database.execute("UPDATE checkpoints SET status = 'pending' WHERE kind = 'restore'")
+    (work / "b").write_text("new\n")
+    (work / "c").write_text("new\n")
+    (work / ".b.adderclaw-restore").write_text("half")
+    assert "UNFINISHED" in full.cli("checkpoint", "list").out
+    done = full.cli("checkpoint", "restore", "1")
+    assert "finished restore 2" in done.out
+    assert {(work / name).read_text() for name in "abc"} == {"old"}
+    assert not (work / ".b.adderclaw-restore").exists()
+    assert "UNFINISHED" not in full.cli("checkpoint", "list").out
+
+
+def test_too_many_files_are_said_and_file_tools_still_kept(full: World) -> None:
+    full.configure(autonomy="full", more="[checkpoints]\nmax_files = 50")
+    for number in range(60):
+        (full.workspace / str(number)).write_text("x")
+    (full.workspace / "a").write_text("old")
+    full.script(
+        bash("touch made; echo y > 1"),
+        call("Read", file_path="a"),
+        call("Write", file_path="a", content="new"),
+        text("done"),
+    )
+    done = full.agent("go")
+    assert done.code == 0
+    assert "has more than 50 files" in done.err
+    assert fates(checkpoint(full, "restore", "1")).items() >= {"a": "restore", "1": "restore"}.items()
+    assert (full.workspace / "a").read_text() == "old"
+
+
+def test_pruning_frees_what_nobody_needs(full: World) -> None:
+    ran(full, bash("echo 1 > f"))
+    report = checkpoint(full, "prune", "--days", "0")
+    assert report["checkpoints"] == 0 or checkpoint(full, "list") == []
