@@ -93,7 +93,7 @@ def test_a_secret_in_a_file_is_refused_and_not_shown(world: World, text: str) ->
 
 
 def test_a_reference_to_a_variable_is_no_secret(world: World) -> None:
-    world.user('[mcp_servers.x.env]\nGITHUB_TOKEN = "$GITHUB_TOKEN"')
+    world.user('[mcp_servers.x]\ncommand = "x"\n[mcp_servers.x.env]\nGITHUB_TOKEN = "$GITHUB_TOKEN"')
     assert world.load().config.mcp_servers["x"]["env"] == {"GITHUB_TOKEN": "$GITHUB_TOKEN"}
 
 

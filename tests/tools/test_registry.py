@@ -73,7 +73,11 @@ def test_the_generated_file_is_what_the_types_say() -> None:
 
 def test_everything_advertised_fits_in_a_small_request() -> None:
     tools = builtin(Kit(Config(), None, FixedClock())).values()
-    told = [{"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in tools]
+    told = [
+        {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+        for tool in tools
+        if not tool.deferred
+    ]
     assert len(json.dumps(told, separators=(",", ":")).encode()) <= 4500
 
 

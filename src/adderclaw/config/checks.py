@@ -10,7 +10,7 @@ from adderclaw.decode import nearest, shown
 from adderclaw.errors import Problem
 from adderclaw.types import Json
 
-_REFERENCE = re.compile(r"\$(\w+|\{\w+\})")
+_REFERENCE = re.compile(r"((Bearer|Basic|Token) +)?\$(\w+|\{\w+(:-)?\})")
 _RULE = re.compile(r"[A-Za-z_][\w.\-]*\*?(?:\(.+\))?", re.DOTALL)
 _DOMAIN = re.compile(r"(?:\*\.)?(?=.{1,253}$)[A-Za-z0-9](?:[A-Za-z0-9\-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9\-]+)*")
 _SAFE_ADDRESS = re.compile(r"(?i)https://|http://(localhost|127\.0\.0\.1|\[::1\])[:/]")
@@ -90,8 +90,17 @@ def whole(tree: Json, origins: dict[str, str]) -> list[Problem]:
         *_logins(tree),
         *_lists(tree["security"]),
         *_telemetry(tree["telemetry"]),
+        *_servers(tree["mcp_servers"]),
     ]
     return [Problem(origin_of(key, origins), key, message) for key, message in found]
+
+
+def _servers(table: dict[str, Json]) -> Iterator[tuple[str, str]]:
+    if not table:
+        return
+    from adderclaw.config import servers
+
+    yield from servers.problems(table)
 
 
 def _providers(tree: Json) -> Iterator[tuple[str, str]]:

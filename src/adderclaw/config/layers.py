@@ -280,6 +280,43 @@ class Composition:
                 path = os.path.join(self.project, name)
                 self.lay(self.file(path, "project", self.project, settings_only=True))
 
+        self.servers_file()
+
+    def servers_file(self) -> None:
+        """The servers of `.mcp.json`. It is other programs' file too: what is wrong in it is said, and left out."""
+        from adderclaw.config import servers
+
+        data = self.present.get(servers.FILE)
+        if data is None:
+            return
+        path = os.path.join(self.project, servers.FILE)
+        self.files.append(path)
+        table = self._shared(path, data)
+        kept: Json = {}
+        for name, entry in table.items():
+            wrong = _wrong(name, entry)
+            if wrong:
+                self.warnings.append(f"{path}: the server {name!r} is left out: {wrong}")
+            else:
+                kept[name] = entry
+        if kept:
+            written = {f"mcp_servers.{name}": f"mcpServers.{name}" for name in kept}
+            self.lay(Layer(path, "project", {"mcp_servers": kept}, written))
+
+    def _shared(self, path: str, data: bytes) -> Json:
+        from adderclaw.config import syntax
+
+        try:
+            raw: Any = syntax.parse(path, data)
+        except ConfigError as error:
+            self.warnings += [f"{path} is left out: {problem.message}" for problem in error.problems]
+            return {}
+        table: Any = cast(Json, raw).get("mcpServers", {})
+        if not isinstance(table, dict):
+            self.warnings.append(f"{path} is left out: mcpServers must be a table of servers")
+            return {}
+        return cast(Json, table)
+
     def policies(self) -> tuple[Json, ...]:
         """Every policy.toml, the project's first. They count whatever `--config` says: denials are never left out."""
         own = os.path.join(self.request.home, policy.NAME)
@@ -433,6 +470,16 @@ def _invalid(data: Json) -> list[tuple[str, str]]:
     except Invalid as error:
         return error.problems
     return []
+
+
+def _wrong(name: str, entry: Any) -> str:
+    """Why a server of a shared file cannot be used; empty if it can."""
+    from adderclaw.config import servers
+
+    secret = checks.secrets({name: entry})
+    if secret:
+        return "; ".join(f"{key}: {message}" for key, message in secret.items())
+    return "; ".join(f"{key}: {message}" for key, message in servers.problems({name: entry}))
 
 
 def _as_written(key: str, written: dict[str, str]) -> str:

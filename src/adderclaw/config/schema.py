@@ -473,4 +473,4 @@ class Config:
     hooks: list[Json] = field(default_factory=list[dict[str, Any]])
     """Hooks, each `{hook_event_name, matcher, command}`; nested groups and lists of names are read too."""
     mcp_servers: dict[str, Json] = field(default_factory=dict[str, dict[str, Any]])
-    """MCP servers: name → `{command, args, env}` or `{url}`. `mcpServers` is the same."""
+    """MCP servers: name → `{command, args, env}` or `{url}`, see docs/mcp.md. `mcpServers` is the same."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 from adderclaw.config.places import PROJECT_FILES, SETTINGS_FILES, read, replace
 from adderclaw.types import Json, digest
 
-FILES = (*PROJECT_FILES, *SETTINGS_FILES, ".adderclaw/policy.toml", "policy.toml")
+FILES = (*PROJECT_FILES, *SETTINGS_FILES, ".adderclaw/policy.toml", "policy.toml", ".mcp.json")
 """The files of a project that could loosen something, and so are hashed together."""
 
 

@@ -75,6 +75,15 @@ class Logins:
         self._distrusted.discard(name)
         return self._vault().place
 
+    async def text(self, name: str) -> str | None:
+        """What is kept under a name that is not a provider's; who keeps it there knows what it is."""
+        return await asyncio.to_thread(lambda: self._vault().get(name))
+
+    async def keep_text(self, name: str, text: str) -> str:
+        """Keep a text under such a name; says where."""
+        await asyncio.to_thread(lambda: self._vault(new=True).put(name, text))
+        return self._vault().place
+
     async def forget(self, name: str) -> bool:
         """Remove a login from storage and memory; whether there was one."""
         self._kept.pop(name, None)

@@ -27,8 +27,8 @@ class Listener(NamedTuple):
 
 
 @asynccontextmanager
-async def listening() -> AsyncGenerator[Listener]:
-    """Listen on a random port of 127.0.0.1 until the answer has come."""
+async def listening(port: int = 0) -> AsyncGenerator[Listener]:
+    """Listen on 127.0.0.1, on a random port unless one is named, until the answer has come."""
     answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     authority: list[str] = []
 
@@ -46,7 +46,7 @@ async def listening() -> AsyncGenerator[Listener]:
         finally:
             writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=HEAD_BYTES)
+    server = await asyncio.start_server(serve, "127.0.0.1", port, limit=HEAD_BYTES)
     authority.append(f"127.0.0.1:{server.sockets[0].getsockname()[1]}")
     try:
         yield Listener(f"http://{authority[0]}{PATH}", answer)

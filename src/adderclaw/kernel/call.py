@@ -128,9 +128,10 @@ async def run_call(session: Session, call: ToolCall, *, refusal: str | None = No
             "summary": canonical(call.arguments)[:200] if call.arguments is not None else call.raw[:200],
         }
     )
-    if session.scene.arrive is not None and find(session.scene.tools, call.name) is None:
-        await session.scene.arrive(call.name)
     considered = consider(session.scene, call)
+    if considered.tool is None and session.scene.arrive is not None:
+        why_not = await session.scene.arrive(call.name)
+        considered = _unfit(call, None, why_not) if why_not else consider(session.scene, call)
     if refusal is not None:
         considered = replace(considered, decision=Decision("deny", considered.decision.risk, refusal, "limit", ()))
     if considered.error is not None:

@@ -57,8 +57,8 @@ class Scene:
     """What holds a tool's children, as each receipt says."""
     pace: Pace | None = None
     """How often tools ran of late; without one no rate limit is looked at."""
-    arrive: Callable[[str], Awaitable[None]] | None = None
-    """Waits, for as long as is sensible, for a tool of this name that comes late; None where none does."""
+    arrive: Callable[[str], Awaitable[str]] | None = None
+    """Waits, for as long as is sensible, for a tool of this name that comes late; says why it does not come, if so."""
     fire: Fire | None = None
     """The session's `fire`, for the tools; None until there is a session."""
     kit: Kit | None = None

@@ -75,8 +75,10 @@ async def _resolve(host: str, port: int) -> list[str]:
 class Transport(httpx2.AsyncBaseTransport):
     """httpx2's requests over a pool that has our network backend."""
 
-    def __init__(self, backend: httpcore2.AsyncNetworkBackend, trust: ssl.SSLContext | None) -> None:
-        self._pool = httpcore2.AsyncConnectionPool(trust, network_backend=backend, max_connections=1)
+    def __init__(
+        self, backend: httpcore2.AsyncNetworkBackend, trust: ssl.SSLContext | None, *, connections: int = 1
+    ) -> None:
+        self._pool = httpcore2.AsyncConnectionPool(trust, network_backend=backend, max_connections=connections)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         url = request.url

@@ -62,8 +62,9 @@ def scene(
         kept=keep.folder,
         policies=runtime.loaded.policies if policies is None else policies,
     )
+    offered = _allowed(everything, settings_now.channels.cli.tools_allow)
     here = Scene(
-        tools=_allowed(everything, settings_now.channels.cli.tools_allow),
+        tools=offered,
         policy=policy,
         context=ToolContext(
             conversation_id,
@@ -82,6 +83,10 @@ def scene(
         kit=kit,
         background=tasks,
     )
+    if settings_now.mcp_servers:
+        from adderclaw.runtime import servers
+
+        runtime.servers = servers.join(runtime, store, here, kit, offered)
     return here
 
 
@@ -134,6 +139,7 @@ def _box(runtime: Runtime, kind: str, workspace: Workspace) -> "Box":
         hidden=tuple(f"{path}{end}" for path in own for end in ("", "-wal", "-shm", ".lock", ".head")),
         read_only=autonomy == "readonly",
         network=now.security.network == "allow",
+        shown=_server_files(runtime) if now.mcp_servers else (),
     )
 
     def judge(host: str, port: int, addresses: list[str] | None) -> str | None:
@@ -144,6 +150,14 @@ def _box(runtime: Runtime, kind: str, workspace: Workspace) -> "Box":
 
     proxy = Proxy(judge, tell=tell) if domains else None
     return confinement.box(kind, room, proxy=proxy, tell=tell)
+
+
+def _server_files(runtime: Runtime) -> tuple[str, ...]:
+    """The programs of the configured MCP servers, which are started in the same sandbox."""
+    from adderclaw.config.servers import files
+    from adderclaw.runtime.servers import configured
+
+    return tuple(dict.fromkeys(path for entry in configured(runtime) for path in files(entry.server)))
 
 
 def _allowed(everything: Mapping[str, Tool[Any]], names: list[str]) -> dict[str, Tool[Any]]:

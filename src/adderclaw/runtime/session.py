@@ -88,6 +88,10 @@ def make(
     here.fire = session.fire
     session.checkpoints = _checkpoints(runtime, store) if now.checkpoints.enabled else None
     bind(runtime, session)
+    if runtime.servers is not None:
+        from adderclaw.runtime import servers
+
+        servers.attach(session, runtime.servers)
     return session
 
 

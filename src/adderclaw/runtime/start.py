@@ -20,6 +20,7 @@ from adderclaw.types import (
 )
 
 if TYPE_CHECKING:
+    from adderclaw.mcp.servers import Servers
     from adderclaw.sandbox.holder import Box
 
 
@@ -52,6 +53,8 @@ class Runtime:
     bus: Bus
     box: "Box | None" = None
     """The sandbox of the session's commands."""
+    servers: "Servers | None" = None
+    """The MCP servers of the session; None where none is configured."""
     children: set[str] = field(default_factory=set[str])
     """The child sessions that run now."""
     born: int = 0

@@ -39,6 +39,8 @@ class Room:
     read_only: bool = False
     network: bool = False
     """Whether they share the network of the machine."""
+    shown: tuple[str, ...] = ()
+    """What they may read though it lies where nothing else is seen: programs that the operator configured."""
 
 
 def options(room: Room, places: protected.Places) -> list[str]:
@@ -73,7 +75,7 @@ def _system(room: Room) -> list[str]:
     user = os.path.realpath(os.path.expanduser("~"))
     for path in homes():
         words += _empty(path, None if path == user else SMALL)
-    for path in toolchains(room.roots):
+    for path in (*toolchains(room.roots), *room.shown):
         if inside(path, (*homes(), "/tmp", "/run")):
             words += ["--ro-bind-try", path, path]
     resolver = os.path.realpath("/etc/resolv.conf")
@@ -128,8 +130,9 @@ def hidden(room: Room) -> tuple[str, ...]:
     paths = [os.path.realpath(path) for path in (home(), *room.hidden)]
     paths += [os.path.join(user, name) for name in SECRETS]
     empty = (*homes(), "/tmp", "/run")
-    seen = (path for path in dict.fromkeys(paths) if inside(path, room.roots) or not inside(path, empty))
-    return tuple(path for path in seen if os.path.exists(path) and not os.path.islink(path))
+    seen = (*room.roots, *room.shown)
+    found = (path for path in dict.fromkeys(paths) if inside(path, seen) or not inside(path, empty))
+    return tuple(path for path in found if os.path.exists(path) and not os.path.islink(path))
 
 
 def _masks(paths: Iterable[str]) -> list[str]:

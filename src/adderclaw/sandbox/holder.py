@@ -48,7 +48,8 @@ class Box:
         if "/" in roots:
             raise AdderClawError("the workspace is /: a sandbox would protect nothing; choose a directory below it")
         self.kind: Kind = kind
-        self.room = Room(roots, room.hidden, room.read_only, room.network)
+        shown = tuple(path for path in map(os.path.realpath, room.shown) if path not in ("/", *homes()))
+        self.room = Room(roots, room.hidden, room.read_only, room.network, shown)
         self._proxy = proxy if kind == "bubblewrap" and not room.network else None
         self._tell = tell
         self._inside: _Inside | None = None
@@ -257,7 +258,7 @@ class _Inside:
         self._folder = os.path.realpath(tempfile.mkdtemp(prefix=f"adderclaw-{os.getpid()}-"))
         self.env = {"TMPDIR": self._folder, "HOME": self._folder}
         away = (*homes(), *hidden(room), "/tmp", "/run", "/var/tmp", "/dev", "/etc/shadow", "/etc/gshadow")
-        shown = (*toolchains(room.roots), *(room.roots if room.read_only else ()))
+        shown = (*toolchains(room.roots), *room.shown, *(room.roots if room.read_only else ()))
         readable = [*landlock.visible(tuple(map(os.path.realpath, away)), shown)]
         writable = (self._folder, *(() if room.read_only else room.roots))
         rules = landlock.ruleset(readable, writable, network=room.network)

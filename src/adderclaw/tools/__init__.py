@@ -2,9 +2,21 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from adderclaw.types import Alias, Answer, ApprovalRequest, Clock, Fire, Json, Question, Replies, Spawn, Tool
+from adderclaw.types import (
+    Alias,
+    Answer,
+    ApprovalRequest,
+    Clock,
+    Fire,
+    Json,
+    Question,
+    Replies,
+    Spawn,
+    Tool,
+    ToolResult,
+)
 
 if TYPE_CHECKING:
     from adderclaw.config.schema import Config
@@ -25,7 +37,19 @@ NAMES = (
     "MemorySearch",
     "MemoryRead",
     "MemoryWrite",
+    "ListMcpResources",
+    "ReadMcpResource",
 )
+
+
+class Resources(Protocol):
+    """The resources of MCP servers."""
+
+    async def resources(self, server: str | None) -> tuple[list[Json], list[str]]:
+        """Those of one server, or of all; and what is to be said of servers that could not be asked."""
+        ...
+
+    async def read(self, server: str, uri: str) -> ToolResult: ...
 
 
 @dataclass(eq=False, repr=False)
@@ -43,6 +67,8 @@ class Kit:
     """All tools of the session, for ToolSearch."""
     connecting: Callable[[], Awaitable[str]] | None = None
     """Waits until servers that are still starting have brought their tools; says which failed, if any."""
+    resources: "Resources | None" = None
+    """What MCP servers let be read; None where none is configured."""
     ask: Callable[[Sequence[Question]], Awaitable[Replies | None]] | None = None
     """Asks the operator; None comes back where nobody is there."""
     approve: Callable[[ApprovalRequest], Awaitable[Answer]] | None = None
@@ -56,7 +82,7 @@ class Kit:
 def builtin(kit: Kit) -> "dict[str, Tool[Any]]":
     """Canonical name → tool, always in the order of NAMES, so that the prompt's beginning stays the same."""
     from adderclaw.tools import clock as clocks
-    from adderclaw.tools import files, memory, search, shell, web
+    from adderclaw.tools import files, memory, resources, search, shell, web
 
     made = (
         *shell.tools(kit.config, start=kit.start),
@@ -65,6 +91,7 @@ def builtin(kit: Kit) -> "dict[str, Tool[Any]]":
         *web.tools(kit.config),
         *clocks.tools(kit.clock),
         *memory.tools(kit.store, kit.clock),
+        *resources.tools(lambda: kit.resources),
     )
     by_name = {tool.name: tool for tool in made}
     return {name: by_name[name] for name in NAMES}

@@ -5,7 +5,7 @@ import os
 from typing import Any
 
 from adderclaw import decode
-from adderclaw.tools import NAMES, clock, files, memory, search, shell, specs, web
+from adderclaw.tools import NAMES, clock, files, memory, resources, search, shell, specs, web
 from adderclaw.types import Json
 
 ARGUMENTS: dict[str, type[Any]] = {
@@ -21,6 +21,8 @@ ARGUMENTS: dict[str, type[Any]] = {
     "MemorySearch": memory.MemorySearchArguments,
     "MemoryRead": memory.MemoryReadArguments,
     "MemoryWrite": memory.MemoryWriteArguments,
+    "ListMcpResources": resources.ListMcpResourcesArguments,
+    "ReadMcpResource": resources.ReadMcpResourceArguments,
 }
 
 

@@ -1,0 +1,185 @@
+"""MCP servers as they are configured: one entry read, checked, and its variables filled in when it is started."""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import field
+from typing import Annotated, Any, Literal, NamedTuple, cast
+
+from adderclaw.config import checks
+from adderclaw.decode import Between, Invalid, decode, shown
+from adderclaw.record import record
+from adderclaw.types import Json
+
+FILE = ".mcp.json"
+"""A project's own servers, in the shape that other programs share."""
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_FOREIGN = frozenset({"alwaysLoad", "headersHelper", "autoApprove", "alwaysAllow", "disabledTools", "description"})
+"""Keys of other programs that mean nothing here: they are let pass."""
+
+type Milliseconds = Annotated[int, Between(1_000, 3_600_000)]
+
+
+@record
+class ServerLogin:
+    """How to log in to a server that wants it; without this, the program registers itself there."""
+
+    clientId: str | None = None
+    """What this program is called there, where it was registered by hand."""
+    clientSecretEnv: str | None = None
+    """The environment variable that holds the client's secret, where it has one."""
+    scopes: list[str] = field(default_factory=list[str])
+    """What access is asked for; without it, what the server names."""
+    callbackPort: Annotated[int, Between(1, 65_535)] | None = None
+    """The port of this machine that the browser comes back to, where the registration fixes one."""
+
+
+@record
+class Server:
+    """One entry of `mcp_servers`: a program that is started (`command`), or an address that is asked (`url`)."""
+
+    type: Literal["stdio", "http", "streamable-http"] | None = None
+    """Follows from `command` or `url`."""
+    command: str | None = None
+    """The program, by its name or path. It runs in the session's sandbox."""
+    args: list[str] = field(default_factory=list[str])
+    """Its arguments."""
+    env: dict[str, str] = field(default_factory=dict[str, str])
+    """Variables that it gets beside the few harmless ones."""
+    cwd: str | None = None
+    """Where it starts; default: the workspace."""
+    reads: list[str] = field(default_factory=list[str])
+    """Files and directories beside the workspace that it needs to read; its program is among them by itself."""
+    url: str | None = None
+    """The address of a server that speaks streamable HTTP."""
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+    """HTTP headers. Secrets stand in a variable: `Bearer ${TOKEN}`."""
+    oauth: ServerLogin | None = None
+    """For `adderclaw mcp login`."""
+    timeout: Milliseconds = 120_000
+    """How long one call may take, in milliseconds."""
+    startupTimeout: Milliseconds = 30_000
+    """How long it may take to start, in milliseconds."""
+    sampling: bool = False
+    """It may ask your model something, at your cost."""
+    disabled: bool = False
+    """It is not used."""
+
+
+class Entry(NamedTuple):
+    """A server with its name, and where the word for it comes from."""
+
+    name: str
+    """Lower case, as it stands in the names of its tools."""
+    given: str
+    """As it is configured."""
+    server: Server
+    scope: str
+    """`user` for the operator's own configuration, else the project's directory."""
+
+
+def slug(name: str) -> str:
+    """The name in `mcp__NAME__tool`: lower case, and never two underscores in a row."""
+    return re.sub(r"_+", "_", re.sub(r"[^a-z0-9-]", "_", name.lower())).strip("_")[:40]
+
+
+def read(entry: object) -> Server:
+    """One entry; raises Invalid with every problem."""
+    given: object = entry
+    if isinstance(entry, dict):
+        given = {key: value for key, value in cast(Json, entry).items() if key not in _FOREIGN}
+    server = decode(Server, given)
+    problems = [*_problems(server)]
+    if problems:
+        raise Invalid(problems)
+    return server
+
+
+def _problems(server: Server) -> Iterator[tuple[str, str]]:
+    if (server.command is None) == (server.url is None):
+        yield "", "needs either command (a program) or url (an address)"
+        return
+    if server.type is not None and (server.type == "stdio") != (server.command is not None):
+        yield "type", f"{shown(server.type)} does not go with {'command' if server.command is not None else 'url'}"
+    if server.command is not None and not server.command.strip():
+        yield "command", "is empty"
+    if server.url is not None and not _VARIABLE.search(server.url):
+        try:
+            checks.url(server.url)
+        except ValueError as error:
+            yield "url", str(error)
+
+
+def problems(table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What is wrong with `mcp_servers`: (key, message)."""
+    taken: dict[str, str] = {}
+    for name, entry in table.items():
+        key = f"mcp_servers.{name}"
+        try:
+            read(entry)
+        except Invalid as error:
+            yield from ((f"{key}.{inner}" if inner else key, message) for inner, message in error.problems)
+        short = slug(name)
+        if not short:
+            yield key, "the name needs a letter or a digit"
+        elif short in taken:
+            yield key, f"is the same name as {shown(taken[short])}, since both become mcp__{short}__…; rename one"
+        taken.setdefault(short, name)
+
+
+class Missing(ValueError):
+    """A variable that an entry names and that is not set."""
+
+
+def filled(text: str, environment: Mapping[str, str] | None = None) -> str:
+    """The text with `${NAME}` and `${NAME:-default}` filled in, or all of it where it is `$NAME`; raises Missing."""
+    values = os.environ if environment is None else environment
+    text = re.sub(r"\A\$([A-Za-z_][A-Za-z0-9_]*)\Z", r"${\1}", text)
+
+    def value(found: re.Match[str]) -> str:
+        name, default = found[1], found[2]
+        if values.get(name):
+            return values[name]
+        if default is None:
+            raise Missing(f"the environment variable {name} is not set")
+        return default
+
+    return _VARIABLE.sub(value, text)
+
+
+def entries(table: Mapping[str, Json], origins: Mapping[str, str], project: str, own: str) -> list[Entry]:
+    """The servers that may be used, in their order. `own` is AdderClaw's folder, `project` the workspace."""
+    made: list[Entry] = []
+    for name, entry in table.items():
+        server = read(entry)
+        if not server.disabled:
+            made.append(Entry(slug(name), name, server, scope_of(origins.get(f"mcp_servers.{name}", ""), project, own)))
+    return made
+
+
+def scope_of(origin: str, project: str, own: str) -> str:
+    inside = os.path.realpath(origin).startswith(os.path.join(os.path.realpath(project), ""))
+    return os.path.realpath(project) if inside and os.path.dirname(origin) != own else "user"
+
+
+def files(server: Server) -> list[str]:
+    """What a server's program consists of, as far as its command line tells: it must be visible where it is started."""
+    found: list[str] = []
+    for text in (server.command or "", *server.args, *server.reads):
+        try:
+            path = os.path.expanduser(filled(text))
+        except Missing:
+            continue
+        if os.path.isabs(path) and os.path.exists(path):
+            found.append(path if text in server.reads else _package(path))
+    return found
+
+
+def _package(path: str) -> str:
+    """The folder of packages or the virtual environment that a program lies in, else the program alone."""
+    folder, modules, _ = path.rpartition("/node_modules/")
+    if modules:
+        return f"{folder}/node_modules"
+    above = os.path.dirname(os.path.dirname(path))
+    return above if os.path.exists(os.path.join(above, "pyvenv.cfg")) else path

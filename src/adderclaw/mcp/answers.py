@@ -1,0 +1,132 @@
+"""What we answer when a server asks: roots, questions to the person, our model, and word of changes."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mcp.client.session import (
+    ClientRequestContext,
+    ElicitationFnT,
+    IncomingMessage,
+    ListRootsFnT,
+    MessageHandlerFnT,
+    SamplingFnT,
+)
+from mcp_types import (
+    INTERNAL_ERROR,
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    ElicitRequestParams,
+    ElicitRequestURLParams,
+    ElicitResult,
+    ErrorData,
+    ListRootsResult,
+    Root,
+    TextContent,
+    ToolListChangedNotification,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from adderclaw.config.servers import Entry
+from adderclaw.errors import AdderClawError
+from adderclaw.types import Json
+
+if TYPE_CHECKING:
+    from mcp import Client
+
+    from adderclaw.mcp.connection import Elicit, Sample
+
+MOST_TOKENS = 4_096
+"""Of one answer of our model to a server."""
+
+
+def quiet() -> None:
+    """What the SDK logs would stand on our stderr, in a form that is not ours."""
+    for name in ("mcp", "client", "httpx2"):
+        logger = logging.getLogger(name)
+        logger.propagate = False
+        if not logger.handlers:
+            logger.addHandler(logging.NullHandler())
+
+
+def roots(folders: tuple[str, ...]) -> ListRootsFnT:
+    async def answer(context: ClientRequestContext) -> ListRootsResult:  # noqa: ARG001
+        return ListRootsResult(roots=[Root(uri=Path(folder).as_uri(), name=Path(folder).name) for folder in folders])  # pyright: ignore[reportArgumentType]
+
+    return answer
+
+
+def elicitation(entry: Entry, elicit: "Elicit") -> ElicitationFnT:
+    async def answer(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult | ErrorData:  # noqa: ARG001
+        question: Json = {"mcp_server_name": entry.name, "message": params.message, "mode": params.mode}
+        if isinstance(params, ElicitRequestURLParams):
+            question |= {"url": params.url}
+            if params.elicitation_id is not None:
+                question |= {"elicitation_id": params.elicitation_id}
+        else:
+            question |= {"requested_schema": params.requested_schema}
+        answered = await elicit(entry.name, question)
+        content = answered.get("content") if answered["action"] == "accept" and params.mode == "form" else None
+        return ElicitResult(action=answered["action"], content=content)
+
+    return answer
+
+
+def sampling(entry: Entry, sample: "Sample") -> SamplingFnT:
+    async def answer(
+        context: ClientRequestContext,  # noqa: ARG001
+        params: CreateMessageRequestParams,
+    ) -> CreateMessageResult | ErrorData:
+        said: list[tuple[str, str]] = []
+        for message in params.messages:
+            blocks: list[Any] = message.content if isinstance(message.content, list) else [message.content]
+            if any(block.type != "text" for block in blocks):
+                return ErrorData(code=INTERNAL_ERROR, message="only text can be sampled here")
+            said.append((message.role, "\n".join(block.text for block in blocks)))
+        try:
+            text, model = await sample(
+                entry.name, params.system_prompt or "", said, min(params.max_tokens, MOST_TOKENS)
+            )
+        except AdderClawError as error:
+            return ErrorData(code=INTERNAL_ERROR, message=str(error))
+        return CreateMessageResult(
+            role="assistant", content=TextContent(type="text", text=text), model=model, stop_reason="endTurn"
+        )
+
+    return answer
+
+
+def changes(changed: asyncio.Event) -> MessageHandlerFnT:
+    async def hear(message: IncomingMessage) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            changed.set()
+
+    return hear
+
+
+def must_listen(client: "Client") -> bool:
+    """Since 2026-07-28 a server tells of changes only those who listen."""
+    tools = client.server_capabilities.tools
+    return client.protocol_version in MODERN_PROTOCOL_VERSIONS and tools is not None and bool(tools.list_changed)
+
+
+async def listen(client: "Client", changed: asyncio.Event, again: Callable[["Client"], Awaitable[None]]) -> None:
+    from mcp import MCPError
+    from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+
+    pause = 1.0
+    while pause < 120:
+        try:
+            async with client.listen(tools_list_changed=True) as subscription:
+                async for _ in subscription:
+                    changed.clear()
+                    await again(client)
+                    await asyncio.sleep(1.0)
+            return
+        except ListenNotSupportedError:
+            return
+        except (SubscriptionLost, MCPError, TimeoutError):
+            await asyncio.sleep(pause)
+            pause *= 2

@@ -1,0 +1,290 @@
+"""One server, connected when it is first needed: started, listed, watched, and started again when it was lost."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+
+from adderclaw import __version__
+from adderclaw.config.servers import Entry, Missing, filled
+from adderclaw.credentials.redaction import Secrets, secret_name, visible
+from adderclaw.errors import AdderClawError
+from adderclaw.events import Body
+from adderclaw.mcp.definitions import MOST_TOOLS, Listing, listing
+from adderclaw.types import Clock, Json
+
+if TYPE_CHECKING:
+    from mcp import Client
+
+    from adderclaw.sandbox.piped import Piped
+    from adderclaw.sandbox.process import Start
+
+LONGEST_PAUSE = 60.0
+MOST_PAGES = 50
+CLOSE_SECONDS = 3.0
+SHOWN = 300
+
+
+class Unavailable(AdderClawError):
+    """The server cannot be used now; the message says why, and what to do."""
+
+
+class Elicit(Protocol):
+    """Asks the person something for a server: (server, the event's fields) → `{action, content}`."""
+
+    async def __call__(self, server: str, question: Json, /) -> Json: ...
+
+
+class Sample(Protocol):
+    """Asks our model something for a server: (server, system prompt, (role, text)…, most tokens) → (text, model)."""
+
+    async def __call__(
+        self, server: str, system: str, said: list[tuple[str, str]], tokens: int, /
+    ) -> tuple[str, str]: ...
+
+
+@dataclass(eq=False, repr=False)
+class Wires:
+    """What connections are made of; the composition root binds it."""
+
+    clock: Clock
+    secrets: Secrets
+    tell: Callable[[Body], None]
+    roots: tuple[str, ...]
+    """The workspace and the directories beside it."""
+    start: "Start | None" = None
+    """Starts a child in the session's sandbox."""
+    allowed: tuple[str, ...] = ()
+    """Hosts that may be private or on an unusual port, beside a server's own address (security.allowed_domains)."""
+    login: Callable[[Entry, str], Awaitable[Any]] | None = None
+    """(server, its address) → an httpx2 `Auth` with the stored login; None where there is none."""
+    elicit: Elicit | None = None
+    sample: Sample | None = None
+
+
+type State = Literal["idle", "starting", "ready", "failed"]
+
+
+class Connection:
+    """One server. Whoever needs it asks for `client()`."""
+
+    def __init__(self, entry: Entry, wires: Wires, heard: Callable[[Listing], None]) -> None:
+        self.entry, self.state, self.reason = entry, "idle", ""
+        self.instructions = ""
+        self.protocol = ""
+        self._wires, self._heard = wires, heard
+        self._task: asyncio.Task[None] | None = None
+        self._ready: asyncio.Future[Client] | None = None
+        self._over, self._changed = asyncio.Event(), asyncio.Event()
+        self._failures, self._not_before = 0, 0.0
+        self._child: Piped | None = None
+
+    async def client(self) -> "Client":
+        """The connected client; starts the server if need be. Raises Unavailable."""
+        if self._task is None or self._task.done():
+            self._begin()
+        assert self._ready is not None
+        return await asyncio.shield(self._ready)
+
+    def _begin(self) -> None:
+        wait = self._not_before - self._wires.clock.monotonic()
+        if wait > 0:
+            again = f"it is tried again in {wait:.0f} s" if wait >= 1 else "it is tried again in a moment"
+            raise Unavailable(f"the MCP server {self.entry.given!r} is not there ({self.reason}); {again}")
+        self.state, self._over = "starting", asyncio.Event()
+        self._tell("starting", self.entry.server.command or self.entry.server.url or "")
+        self._ready = asyncio.get_running_loop().create_future()
+        self._ready.add_done_callback(lambda future: future.cancelled() or future.exception())
+        self._task = asyncio.create_task(self._live(self._ready), name=f"mcp {self.entry.name}")
+
+    async def close(self) -> None:
+        """End it, in order; a server that does not want to is ended anyway."""
+        task = self._task
+        if task is None or task.done():
+            return
+        self._over.set()
+        await asyncio.wait({task}, timeout=CLOSE_SECONDS)
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task}, timeout=CLOSE_SECONDS)
+
+    def lost(self, reason: str) -> None:
+        """A call found that nobody is there any more: the next one connects anew."""
+        self.reason = reason
+        self._over.set()
+        self._task = None
+
+    # ------------------------------------------------------------------ its life
+
+    async def _live(self, ready: "asyncio.Future[Client]") -> None:
+        over = self._over
+        try:
+            async with AsyncExitStack() as stack:
+                await self._started(stack, ready)
+                await self._until(over, stack)
+            self._ended("closed", "")
+        except asyncio.CancelledError:
+            if not ready.done():
+                ready.set_exception(Unavailable(f"the MCP server {self.entry.given!r} was stopped while it started"))
+            raise
+        except Exception as error:  # noqa: BLE001 - the SDK's transports raise groups of anything
+            self._failed(error, ready)
+        finally:
+            self._child = None
+
+    async def _started(self, stack: AsyncExitStack, ready: "asyncio.Future[Client]") -> None:
+        seconds = self.entry.server.startupTimeout / 1000
+        try:
+            async with asyncio.timeout(seconds):
+                client = await stack.enter_async_context(await self._client())
+                self.protocol, self.instructions = client.protocol_version, visible(client.instructions or "")[:2048]
+                await self._list(client)
+        except TimeoutError:
+            raise Unavailable(f"it did not answer within {seconds:g} s") from None
+        self.state, self.reason, self._failures = "ready", "", 0
+        self._tell("ready", f"protocol {self.protocol}")
+        ready.set_result(client)
+        watching = asyncio.create_task(self._watch(client))
+        stack.callback(watching.cancel)
+
+    async def _until(self, over: asyncio.Event, stack: AsyncExitStack) -> None:
+        """Wait until nobody needs it, or its process has ended."""
+        waiting: list[asyncio.Task[Any]] = [asyncio.create_task(over.wait())]
+        if self._child is not None:
+            waiting.append(asyncio.create_task(self._child.ended()))
+        for task in waiting:
+            stack.callback(task.cancel)
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            # The program ends: leave in order, so that the server hears of it.
+            task = asyncio.current_task()
+            assert task is not None
+            task.uncancel()
+        if self._child is not None and self._child.returncode is not None and not over.is_set():
+            raise Unavailable(f"it ended with exit code {self._child.returncode}")
+
+    def _failed(self, error: Exception, ready: "asyncio.Future[Client]") -> None:
+        self._failures += 1
+        pause = min(LONGEST_PAUSE, 0.5 * 2 ** (self._failures - 1))
+        self._not_before = self._wires.clock.monotonic() + pause
+        self._ended("failed", self._why(error))
+        if not ready.done():
+            ready.set_exception(Unavailable(f"the MCP server {self.entry.given!r} is not there: {self.reason}"))
+
+    def _ended(self, state: Literal["closed", "failed"], reason: str) -> None:
+        self.state, self.reason = "failed" if state == "failed" else "idle", reason
+        self._tell(state, reason)
+
+    def _why(self, error: BaseException) -> str:
+        """The first sentence of the innermost error, and the last words of the process."""
+        inner: Any = error
+        while isinstance(inner, BaseExceptionGroup):
+            inner = cast(Any, inner).exceptions[0]
+        said = str(inner) or type(inner).__name__
+        if "401" in said:
+            said = f"it wants a login: `adderclaw mcp login {self.entry.name}`"
+        if self._child is not None:
+            code = self._child.returncode
+            last = " ".join(self._child.errors.split())[-SHOWN:]
+            said = f"it ended with exit code {code}" if code is not None and "exit code" not in said else said
+            said += f"; its last words: {last}" if last else ""
+        return visible(self._wires.secrets.scrub(said), keep_newlines=False)[: 2 * SHOWN]
+
+    def _tell(self, state: Literal["starting", "ready", "failed", "closed"], detail: str) -> None:
+        self._wires.tell({"event_type": "mcp_server", "server": self.entry.name, "state": state, "detail": detail})
+
+    # ------------------------------------------------------------------ what it is made of
+
+    async def _client(self) -> "Client":
+        from mcp import Client
+        from mcp_types import Implementation
+
+        from adderclaw.mcp import answers
+
+        answers.quiet()
+        wires, server = self._wires, self.entry.server
+        return Client(
+            await self._transport(),
+            client_info=Implementation(name="adderclaw", version=__version__),
+            read_timeout_seconds=server.timeout / 1000 + 5,  # the kernel's own limit comes first
+            elicitation_callback=answers.elicitation(self.entry, wires.elicit) if wires.elicit else None,
+            sampling_callback=answers.sampling(self.entry, wires.sample) if wires.sample and server.sampling else None,
+            list_roots_callback=answers.roots(wires.roots),
+            message_handler=answers.changes(self._changed),
+            cache=None,
+        )
+
+    async def _transport(self) -> Any:
+        server = self.entry.server
+        try:
+            if server.command is not None:
+                return await self._program(server.command)
+            return await self._address(filled(server.url or ""))
+        except Missing as error:
+            raise Unavailable(f"{error}, which mcp_servers.{self.entry.given} names") from None
+
+    async def _program(self, command: str) -> Any:
+        from adderclaw.mcp.pipes import spoken
+        from adderclaw.sandbox.piped import converse
+        from adderclaw.sandbox.process import environment
+
+        server, root = self.entry.server, self._wires.roots[0]
+        cwd = os.path.join(root, os.path.expanduser(filled(server.cwd or "")))
+        argv = [os.path.expanduser(filled(command)), *(filled(argument) for argument in server.args)]
+        env = environment(self._filled(server.env), workspace_roots=self._wires.roots)
+        try:
+            self._child = await converse(argv, cwd=cwd, env=env, start=self._wires.start)
+        except (OSError, ValueError) as error:
+            raise Unavailable(f"{argv[0]!r} cannot be started: {error}") from None
+        return spoken(self._child)
+
+    async def _address(self, url: str) -> Any:
+        from adderclaw.mcp.streams import connected, network
+
+        headers = self._filled(self.entry.server.headers)
+        keyed = any(name.lower() == "authorization" for name in headers)
+        login = None if keyed or self._wires.login is None else await self._wires.login(self.entry, url)
+        return connected(url, headers, await network(url, self._wires.allowed), login)
+
+    def _filled(self, table: Mapping[str, str]) -> dict[str, str]:
+        """With variables filled in; what stands under a secret's name is kept out of everything that is shown."""
+        made = {name: filled(text) for name, text in table.items()}
+        for name, value in made.items():
+            if secret_name(name):
+                self._wires.secrets.add(value.rpartition(" ")[2])
+        return made
+
+    # ------------------------------------------------------------------ its tools
+
+    async def _list(self, client: "Client") -> None:
+        if client.server_capabilities.tools is None:
+            self._heard(Listing([], []))
+            return
+        found: list[Any] = []
+        cursor: str | None = None
+        for _ in range(MOST_PAGES):
+            page = await client.list_tools(cursor=cursor)
+            found += page.tools
+            cursor = page.next_cursor
+            if cursor is None or len(found) > MOST_TOOLS:
+                break
+        self._heard(listing(self.entry.name, found))
+
+    async def _watch(self, client: "Client") -> None:
+        """List its tools again when it says that they changed, at most once a second."""
+        from adderclaw.mcp import answers
+
+        if answers.must_listen(client):
+            await answers.listen(client, self._changed, self._list)
+            return
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            try:
+                await self._list(client)
+            except Exception as error:  # noqa: BLE001 - a server that cannot list is not worth the connection
+                self._tell("failed", f"its tools changed, and it could not list them: {self._why(error)}")
+            await asyncio.sleep(1.0)

@@ -1,0 +1,89 @@
+"""What a server says of one of its tools, cut to what is sensible, and hashed so that a change is noticed."""
+
+import re
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from adderclaw.credentials.redaction import visible
+from adderclaw.types import Json, canonical, digest
+
+MOST_TOOLS = 500
+"""Tools of one server; what it names beyond is not offered."""
+SCHEMA_BYTES = 65_536
+DESCRIPTION_CHARS = 2_048
+NAME = re.compile(r"[A-Za-z0-9_.\-/ ]{1,128}")
+
+
+class Definition(NamedTuple):
+    """One tool as its server describes it."""
+
+    name: str
+    description: str
+    schema: Json
+    output: Json | None = None
+    read_only: bool = False
+    """The server's own hint; it counts only once the operator has approved the tool."""
+
+    def as_json(self) -> Json:
+        return self._asdict()
+
+    @property
+    def sha256(self) -> str:
+        return digest(self.as_json())
+
+    @staticmethod
+    def load(data: Json) -> "Definition":
+        return Definition(**data)
+
+
+class Listing(NamedTuple):
+    definitions: list[Definition]
+    left_out: list[str]
+    """What is not offered, and why: a sentence each."""
+
+
+def tool_name(server: str, tool: str) -> str:
+    return f"mcp__{server}__{re.sub(r'[^A-Za-z0-9_-]', '_', tool)}"
+
+
+def server_of(name: str) -> str | None:
+    """The server in the name of a tool, a prompt or a rule."""
+    found = re.fullmatch(r"mcp__([a-z0-9-]+(?:_[a-z0-9-]+)*)__(.+)", name)
+    return found[1] if found else None
+
+
+def listing(server: str, tools: Iterable[Any]) -> Listing:
+    """The SDK's tools as definitions; what cannot be offered is said."""
+    kept: dict[str, Definition] = {}
+    left_out: list[str] = []
+    for number, tool in enumerate(tools):
+        if number >= MOST_TOOLS:
+            left_out.append(f"only the first {MOST_TOOLS} of its tools are offered")
+            break
+        made = _definition(tool)
+        if isinstance(made, str):
+            left_out.append(made)
+        elif (name := tool_name(server, made.name)) in kept:
+            left_out.append(f"{made.name!r} has the same name as {kept[name].name!r} ({name})")
+        else:
+            kept[name] = made
+    return Listing(list(kept.values()), left_out)
+
+
+def _definition(tool: Any) -> Definition | str:
+    name = str(tool.name)
+    if not NAME.fullmatch(name):
+        return f"a tool's name may not be {visible(name, keep_newlines=False)[:80]!r}"
+    schema, output = tool.input_schema, tool.output_schema
+    size = len(canonical(schema)) + len(canonical(output))
+    if size > SCHEMA_BYTES:
+        return f"the schema of {name!r} has {size} bytes, more than {SCHEMA_BYTES}"
+    hints = tool.annotations
+    read_only = bool(hints is not None and hints.read_only_hint and not hints.destructive_hint)
+    return Definition(name, str(tool.description or tool.title or ""), schema, output, read_only)
+
+
+def described(definition: Definition) -> str:
+    """The description as the model reads it: nothing invisible, not endless."""
+    text = visible(definition.description).strip()
+    return text if len(text) <= DESCRIPTION_CHARS else f"{text[:DESCRIPTION_CHARS]}… [cut]"

@@ -1,0 +1,124 @@
+"""A server's question as questions that an operator can be asked, and their answers as what the server wants."""
+
+from typing import Any, cast
+
+from adderclaw.credentials.redaction import visible
+from adderclaw.decode import Invalid
+from adderclaw.mcp.schema import checked
+from adderclaw.types import Json, Option, Question, Replies
+
+MOST_FIELDS = 20
+YES, NO, LEAVE = "yes", "no", "leave it empty"
+DECLINE: Json = {"action": "decline"}
+CANCEL: Json = {"action": "cancel"}
+
+
+def questions(server: str, asked: Json) -> list[Question]:
+    """One question for each field of a form; one for an address. The server's words stand in the first."""
+    message = _line(asked["message"], 1_000)
+    if asked["mode"] == "url":
+        text = f"The MCP server {server} says: {message} It wants you to open {_line(asked['url'], 2_000)} - have you?"
+        return [Question(text, server[:12], (Option(YES), Option(NO)))]
+    fields = _fields(asked["requested_schema"])
+    if not fields:
+        text = f"The MCP server {server} asks: {message}"
+        return [Question(text, server[:12], (Option(YES), Option(NO)))]
+    made: list[Question] = []
+    for number, (name, field) in enumerate(fields.items()):
+        head = f"The MCP server {server} asks: {message} " if number == 0 else ""
+        made.append(
+            Question(head + _label(name, field), _line(name, 12), _options(name, field, asked), _is_list(field))
+        )
+    return made
+
+
+def answer(server: str, asked: Json, replies: Replies | None) -> Json:
+    """`{action, content}` from what the operator said; what does not fit the server's own schema is a refusal."""
+    if replies is None:
+        return CANCEL
+    given = [replies.get(question.question) for question in questions(server, asked)]
+    fields = _fields(asked.get("requested_schema", {})) if asked["mode"] == "form" else {}
+    if not fields:
+        return {"action": "accept", "content": {}} if given[0] == YES else DECLINE
+    content: Json = {}
+    for (name, field), said in zip(fields.items(), given, strict=True):
+        if said is not None and said != LEAVE:
+            content[name] = _value(field, said)
+    try:
+        return {"action": "accept", "content": checked(asked["requested_schema"], content)}
+    except Invalid:
+        return DECLINE
+
+
+def defaults(asked: Json) -> Json:
+    """The defaults of a form, for whoever accepts it as it is."""
+    fields = _fields(asked.get("requested_schema", {}))
+    return {name: field["default"] for name, field in fields.items() if "default" in field}
+
+
+def _fields(schema: Any) -> dict[str, Json]:
+    found: Any = cast(Json, schema).get("properties") if isinstance(schema, dict) else None
+    if not isinstance(found, dict):
+        return {}
+    table = cast(dict[str, Any], found)
+    return {name: cast(Json, field) for name, field in list(table.items())[:MOST_FIELDS] if isinstance(field, dict)}
+
+
+def _label(name: str, field: Json) -> str:
+    title, described = field.get("title") or name, field.get("description")
+    return f"{_line(title, 100)}: {_line(described, 300)}" if described else f"{_line(title, 100)}?"
+
+
+def _options(name: str, field: Json, asked: Json) -> tuple[Option, ...]:
+    known = _choices(field)
+    if field.get("type") == "boolean":
+        known = {YES: "", NO: ""}
+    default = field.get("default")
+    made = [Option(_line(label, 200), _line(about, 200)) for label, about in known.items()]
+    if default is not None and not known and not isinstance(default, list | dict):
+        made.append(Option(_line(default, 200), "what the server proposes"))
+    if name not in asked["requested_schema"].get("required", ()):
+        made.append(Option(LEAVE))
+    return tuple(made)
+
+
+def _choices(field: Json) -> dict[str, str]:
+    """value → what it is called."""
+    inner = field.get("items", field) if _is_list(field) else field
+    if not isinstance(inner, dict):
+        return {}
+    table = cast(Json, inner)
+    titled: Any = table.get("oneOf") or table.get("anyOf")
+    if isinstance(titled, list):
+        rows = [cast(Json, row) for row in cast(list[Any], titled) if isinstance(row, dict) and "const" in row]
+        return {str(row["const"]): str(row.get("title", "")) for row in rows}
+    values: Any = table.get("enum")
+    names: Any = table.get("enumNames")
+    if not isinstance(values, list):
+        return {}
+    labels = cast(list[Any], names) if isinstance(names, list) else [""] * len(cast(list[Any], values))
+    return {str(value): str(label) for value, label in zip(cast(list[Any], values), labels, strict=False)}
+
+
+def _is_list(field: Json) -> bool:
+    return field.get("type") == "array"
+
+
+def _value(field: Json, said: str) -> Any:
+    match field.get("type"):
+        case "boolean":
+            return said.strip().lower() in (YES, "y", "true", "1")
+        case "array":
+            return [part.strip() for part in said.split(",") if part.strip()]
+        case "integer" | "number":
+            try:
+                number = float(said)
+            except ValueError:
+                return said
+            return int(number) if number.is_integer() else number
+        case _:
+            return said
+
+
+def _line(value: Any, most: int) -> str:
+    return visible(str(value), keep_newlines=False)[:most]

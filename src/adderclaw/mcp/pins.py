@@ -1,0 +1,111 @@
+"""Pins: what each tool said of itself when it was approved; one that says something else is off until approved."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Literal, NamedTuple
+
+from adderclaw.mcp.definitions import Definition
+from adderclaw.store import Store
+from adderclaw.types import canonical
+
+type State = Literal["approved", "first_sight", "changed", "new"]
+
+
+class Pin(NamedTuple):
+    """One tool of one server."""
+
+    definition: Definition | None
+    """As it was approved; None for a tool that came later and never was."""
+    approved_by: Literal["first_sight", "operator"] | None
+    offered: Definition | None
+    """What the server says now, where that differs."""
+
+    @property
+    def state(self) -> State:
+        if self.definition is None:
+            return "new"
+        if self.offered is not None:
+            return "changed"
+        return "approved" if self.approved_by == "operator" else "first_sight"
+
+    @property
+    def usable(self) -> bool:
+        return self.definition is not None and self.offered is None
+
+    @property
+    def read_only(self) -> bool:
+        """A server's own word that a tool only reads counts when the operator has approved the tool."""
+        return self.state == "approved" and self.definition is not None and self.definition.read_only
+
+    @property
+    def shown(self) -> Definition:
+        definition = self.definition or self.offered
+        assert definition is not None
+        return definition
+
+
+def read(store: Store, scope: str, server: str) -> dict[str, Pin]:
+    rows = store.read(
+        "SELECT tool, definition, approved_by, offered FROM mcp_pins WHERE scope = ? AND server = ? ORDER BY rowid",
+        (scope, server),
+    )
+    return {row[0]: Pin(_loaded(row[1]), row[2], _loaded(row[3])) for row in rows}
+
+
+def _loaded(text: str | None) -> Definition | None:
+    return None if text is None else Definition.load(json.loads(text))
+
+
+def meet(store: Store, scope: str, server: str, said: Iterable[Definition]) -> dict[str, Pin]:
+    """Compare what a server says with its pins. A server seen for the first time is pinned as it is."""
+    before = read(store, scope, server)
+    after = dict(before)
+    for definition in said:
+        pin = before.get(definition.name)
+        if not before:
+            after[definition.name] = Pin(definition, "first_sight", None)
+        elif pin is None or pin.definition is None:
+            after[definition.name] = Pin(None, None, definition)
+        else:
+            same = pin.definition.sha256 == definition.sha256
+            after[definition.name] = pin._replace(offered=None if same else definition)
+    changed = {name: pin for name, pin in after.items() if before.get(name) != pin}
+    if changed:
+        _write(store, scope, server, changed)
+    return after
+
+
+def approve(store: Store, scope: str, server: str, tools: Iterable[str] | None = None) -> list[str]:
+    """Approve what was last seen, of the named tools or of all; which of them that changed."""
+    wanted = None if tools is None else set(tools)
+    chosen = {
+        name: Pin(pin.offered or pin.definition, "operator", None)
+        for name, pin in read(store, scope, server).items()
+        if (wanted is None or name in wanted) and pin.state != "approved"
+    }
+    if chosen:
+        _write(store, scope, server, chosen)
+    return list(chosen)
+
+
+def forget(store: Store, scope: str, server: str) -> int:
+    with store.write() as cursor:
+        cursor.execute("DELETE FROM mcp_pins WHERE scope = ? AND server = ?", (scope, server))
+        return cursor.rowcount
+
+
+def _write(store: Store, scope: str, server: str, pins: Mapping[str, Pin]) -> None:
+    with store.write() as cursor:
+        cursor.executemany(
+            "INSERT INTO mcp_pins(scope, server, tool, definition, approved_by, offered) VALUES (?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT(scope, server, tool) DO UPDATE SET definition = excluded.definition,"
+            " approved_by = excluded.approved_by, offered = excluded.offered, updated_at = datetime('now')",
+            [
+                (scope, server, name, _text(pin.definition), pin.approved_by, _text(pin.offered))
+                for name, pin in pins.items()
+            ],
+        )
+
+
+def _text(definition: Definition | None) -> str | None:
+    return None if definition is None else canonical(definition.as_json())

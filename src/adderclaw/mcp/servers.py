@@ -1,0 +1,314 @@
+"""The servers of a session: their tools as ours, their resources and prompts, each started when it is needed."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, cast
+
+from adderclaw.config.servers import Entry
+from adderclaw.credentials.redaction import visible
+from adderclaw.mcp import pins, results, schema
+from adderclaw.mcp.connection import Connection, Sample, Unavailable, Wires
+from adderclaw.mcp.definitions import Definition, Listing, described, server_of, tool_name
+from adderclaw.mcp.pins import Pin
+from adderclaw.store import Store
+from adderclaw.types import Disabled, Json, Tool, ToolContext, ToolResult, Touch, internal_failure, rejected
+
+type Offer = Callable[[Tool[Any]], None]
+MOST_RESOURCES = 500
+
+
+class Status(NamedTuple):
+    """What is known of a server without asking it."""
+
+    entry: Entry
+    state: str
+    reason: str
+    pins: dict[str, Pin]
+
+
+class Servers:
+    """Nothing runs before it is needed: what a server offered last time is known from its pins."""
+
+    def __init__(self, entries: Iterable[Entry], wires: Wires, store: Store | None, offer: Offer) -> None:
+        self.entries = {entry.name: entry for entry in entries}
+        self._wires, self._store, self._offer = wires, store, offer
+        self._pins = {name: self._kept(entry) for name, entry in self.entries.items()}
+        self._listed: dict[str, set[str]] = {}
+        self._connections: dict[str, Connection] = {}
+        for name, entry in self.entries.items():
+            self._offer_all(entry, self._pins[name])
+
+    def _kept(self, entry: Entry) -> dict[str, Pin]:
+        return {} if self._store is None else pins.read(self._store, entry.scope, entry.name)
+
+    # ------------------------------------------------------------------ starting
+
+    def connection(self, name: str) -> Connection:
+        """The connection to a server by its name; raises Unavailable where none is configured."""
+        entry = self.entries.get(name)
+        if entry is None:
+            known = ", ".join(self.entries) or "none"
+            raise Unavailable(f"there is no MCP server {name!r}; there is: {known}")
+        if name not in self._connections:
+            self._connections[name] = Connection(entry, self._wires, lambda listing: self._hear(entry, listing))
+        return self._connections[name]
+
+    def begin(self) -> None:
+        """Start, in parallel and unwaited for, the servers of which nothing is known yet."""
+        for name, known in self._pins.items():
+            if not known and self.connection(name).state == "idle":
+                asyncio.ensure_future(self.reach(name))  # noqa: RUF006 - the connection holds its own task
+
+    async def reach(self, name: str) -> str:
+        """Connect; why it cannot be, or nothing."""
+        try:
+            await self.connection(name).client()
+        except Unavailable as error:
+            return str(error)
+        return ""
+
+    async def settled(self, seconds: float) -> list[str]:
+        """Wait, so long at most, for all that are unknown or starting; says which are not there, and why."""
+        waiting = [name for name, known in self._pins.items() if not known and name not in self._listed]
+        tasks = {name: asyncio.ensure_future(self.reach(name)) for name in waiting}
+        if tasks:
+            await asyncio.wait(tasks.values(), timeout=seconds)
+        said: list[str] = []
+        for name, task in tasks.items():
+            if not task.done():
+                said.append(f"the MCP server {name!r} is still starting")
+                task.cancel()
+            elif task.result():
+                said.append(task.result())
+        return said
+
+    async def arrive(self, tool: str) -> str:
+        """A tool was called that is not known: perhaps its server only has to be started. Says why it cannot be."""
+        name = server_of(tool)
+        return await self.reach(name) if name is not None and name in self.entries else ""
+
+    def sample_with(self, sample: Sample) -> None:
+        """The session is made: servers that may ask its model can do so from now on."""
+        self._wires.sample = sample
+
+    async def close(self) -> None:
+        await asyncio.gather(*(connection.close() for connection in self._connections.values()))
+
+    def status(self) -> list[Status]:
+        rows: list[Status] = []
+        for name, entry in self.entries.items():
+            connection = self._connections.get(name)
+            state, reason = (connection.state, connection.reason) if connection is not None else ("idle", "")
+            rows.append(Status(entry, state, reason, self._pins[name]))
+        return rows
+
+    # ------------------------------------------------------------------ tools
+
+    def _hear(self, entry: Entry, listing: Listing) -> None:
+        """What a server says of its tools now, against what was approved."""
+        before = self._pins[entry.name]
+        self._listed[entry.name] = {definition.name for definition in listing.definitions}
+        for reason in listing.left_out:
+            self._warn(f"MCP server {entry.given!r}: {reason}")
+        if self._store is not None:
+            self._pins[entry.name] = pins.meet(self._store, entry.scope, entry.name, listing.definitions)
+        else:
+            self._pins[entry.name] = {one.name: Pin(one, "first_sight", None) for one in listing.definitions}
+        if not before and listing.definitions:
+            detail = f"{len(listing.definitions)} tools, as they are now"
+            self._wires.tell({"event_type": "mcp_server", "server": entry.name, "state": "pinned", "detail": detail})
+        self._say_changed(entry, before)
+        self._offer_all(entry, self._pins[entry.name])
+
+    def _say_changed(self, entry: Entry, before: dict[str, Pin]) -> None:
+        now = self._pins[entry.name]
+        off = [name for name, pin in now.items() if not pin.usable and before.get(name) != pin]
+        if not off:
+            return
+        names = visible(", ".join(off), keep_newlines=False)[:300]
+        self._wires.tell({"event_type": "mcp_server", "server": entry.name, "state": "changed", "detail": names})
+        self._warn(
+            f"tools of the MCP server {entry.given!r} are off, since they are not as approved: {names}; {_fix(entry)}"
+        )
+
+    def _warn(self, message: str) -> None:
+        self._wires.tell({"event_type": "warning", "message": message})
+
+    def _offer_all(self, entry: Entry, known: dict[str, Pin]) -> None:
+        for pin in known.values():
+            self._offer(self._tool(entry, pin.shown))
+
+    def _tool(self, entry: Entry, definition: Definition) -> Tool[Json]:
+        server, tool = entry.name, definition.name
+        name = tool_name(server, tool)
+
+        def touch(_arguments: Json, _context: ToolContext) -> Touch:
+            pin = self._pins[server].get(tool)
+            if pin is None or not pin.usable:
+                raise Disabled("mcp pins", self._off(entry, tool, pin))
+            if pin.read_only:
+                return Touch(why=f"{tool} of the MCP server {server} only reads, by its own word")
+            return Touch(opaque=True, why=f"calls {tool} of the MCP server {server}")
+
+        async def run(arguments: Json, _context: ToolContext) -> ToolResult:
+            return await self._call(entry, tool, arguments)
+
+        def timeout(_arguments: Json) -> float:
+            connection = self._connections.get(server)
+            starts = connection is None or connection.state != "ready"
+            return (entry.server.timeout + (entry.server.startupTimeout if starts else 0)) / 1000
+
+        return Tool(
+            name=name,
+            arguments=cast(type[Json], dict),
+            touch=touch,
+            run=run,
+            description=f"[MCP server {server}] {described(definition)}",
+            parameters=_visible(definition.schema),
+            timeout=timeout,
+            decode=lambda given: schema.checked(definition.schema, given),
+            deferred=True,
+        )
+
+    def _off(self, entry: Entry, tool: str, pin: Pin | None) -> str:
+        what = (
+            "came after its server was approved"
+            if pin is None or pin.state == "new"
+            else "changed since it was approved"
+        )
+        return f"{tool_name(entry.name, tool)} is off: it {what}; {_fix(entry)}"
+
+    async def _call(self, entry: Entry, tool: str, arguments: Json, *, again: bool = True) -> ToolResult:
+        from mcp import MCPError
+        from mcp_types import CONNECTION_CLOSED
+
+        connection = self.connection(entry.name)
+        try:
+            client = await connection.client()
+        except Unavailable as error:
+            return internal_failure(str(error))
+        pin = self._pins[entry.name].get(tool)
+        if pin is None or not pin.usable:
+            reason = self._off(entry, tool, pin)
+            return ToolResult(reason, "tool_rejected", denied=reason)
+        if tool not in self._listed.get(entry.name, ()):
+            return rejected(f"the MCP server {entry.given!r} no longer has a tool {tool!r}")
+        try:
+            result = await client.call_tool(tool, arguments, progress_callback=self._progress(entry, tool))
+        except MCPError as error:
+            if again and "session terminated" in str(error).lower():
+                connection.lost(str(error))
+                return await self._call(entry, tool, arguments, again=False)
+            if error.code == CONNECTION_CLOSED:
+                connection.lost("it closed the connection")
+                return internal_failure(
+                    f"the MCP server {entry.given!r} ended while {tool} ran; the outcome is unknown"
+                )
+            return rejected(results.wrapped(f"{tool} of the MCP server {entry.name}", f"error {error.code}: {error}"))
+        except (RuntimeError, ValueError) as error:  # its answer is not what it said that it would be
+            said = visible(str(error))[:500]
+            return rejected(f"{tool} of the MCP server {entry.given!r} answered against its own schema: {said}")
+        return results.of_call(entry.name, tool, result)
+
+    def _progress(self, entry: Entry, tool: str) -> Any:
+        async def tell(progress: float, total: float | None, message: str | None) -> None:
+            self._wires.tell(
+                {
+                    "event_type": "tool_progress",
+                    "tool": tool_name(entry.name, tool),
+                    "progress": progress,
+                    "total": total,
+                    "message": (message or "")[:200],
+                }
+            )
+
+        return tell
+
+    # ------------------------------------------------------------------ resources and prompts
+
+    async def resources(self, server: str | None) -> tuple[list[Json], list[str]]:
+        """The resources of one server, or of all, and which servers could not be asked."""
+        names = [self.connection(server).entry.name] if server else list(self.entries)
+        found = await asyncio.gather(*(self._resources(name) for name in names))
+        rows = [row for rows, _ in found for row in rows]
+        return rows[:MOST_RESOURCES], [failure for _, failure in found if failure]
+
+    async def _resources(self, name: str) -> tuple[list[Json], str]:
+        from mcp import MCPError
+
+        try:
+            client = await self.connection(name).client()
+            if client.server_capabilities.resources is None:
+                return [], ""
+            found: list[Any] = []
+            cursor: str | None = None
+            while len(found) < MOST_RESOURCES:
+                page = await client.list_resources(cursor=cursor)
+                found += page.resources
+                cursor = page.next_cursor
+                if cursor is None or not page.resources:
+                    break
+            return [results.row(resource, name) for resource in found], ""
+        except Unavailable as error:
+            return [], str(error)
+        except MCPError as error:
+            return [], f"the MCP server {name!r} did not list its resources: {visible(str(error))[:200]}"
+
+    async def read(self, server: str, uri: str) -> ToolResult:
+        from mcp import MCPError
+
+        try:
+            client = await self.connection(server).client()
+            return results.of_resource(server, uri, await client.read_resource(uri))
+        except Unavailable as error:
+            return rejected(str(error))
+        except (MCPError, ValueError) as error:
+            return rejected(f"the MCP server {server!r} did not give {uri!r}: {visible(str(error))[:500]}")
+
+    async def prompts(self, server: str) -> list[Json]:
+        client = await self.connection(server).client()
+        if client.server_capabilities.prompts is None:
+            return []
+        page = await client.list_prompts()
+        return [
+            {
+                "name": f"mcp__{server}__{prompt.name}",
+                "prompt": prompt.name,
+                "description": visible(prompt.description or "", keep_newlines=False)[:200],
+                "arguments": [argument.name for argument in prompt.arguments or ()],
+            }
+            for prompt in page.prompts
+        ]
+
+    async def prompt(self, command: str, words: list[str]) -> str:
+        """What `/mcp__SERVER__PROMPT words…` sends: the prompt with its arguments in order."""
+        from mcp import MCPError
+
+        server = server_of(command)
+        if server is None:
+            raise Unavailable(f"{command!r} is no prompt: it is mcp__SERVER__PROMPT")
+        try:
+            known = {row["name"]: row for row in await self.prompts(server)}
+            if command not in known:
+                raise Unavailable(f"the MCP server {server!r} has no such prompt; it has: {', '.join(known) or 'none'}")
+            row = known[command]
+            given = dict(zip(row["arguments"], words, strict=False))
+            client = await self.connection(server).client()
+            return results.of_prompt(await client.get_prompt(row["prompt"], given))
+        except MCPError as error:
+            raise Unavailable(f"the MCP server {server!r}: {visible(str(error))[:300]}") from None
+
+
+def _fix(entry: Entry) -> str:
+    return f"`adderclaw mcp list {entry.name}` shows them, `adderclaw mcp approve {entry.name}` approves them"
+
+
+def _visible(value: Any) -> Any:
+    """A schema in which nothing is invisible."""
+    if isinstance(value, str):
+        return visible(value)
+    if isinstance(value, list):
+        return [_visible(item) for item in cast(list[Any], value)]
+    if isinstance(value, dict):
+        return {visible(key): _visible(item) for key, item in cast(Json, value).items()}
+    return value

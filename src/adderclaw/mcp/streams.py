@@ -1,0 +1,83 @@
+"""The SDK's streamable HTTP transport over a client of ours: it connects only where it may, and reads no end."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import httpcore2
+import httpx2
+from mcp.client._transport import TransportStreams
+from mcp.client.streamable_http import streamable_http_client
+
+from adderclaw.errors import Refused
+from adderclaw.net import urls
+from adderclaw.net.client import Checked, Failed, Transport
+from adderclaw.net.urls import Hosts
+
+CONNECTIONS = 16
+"""To one server at a time: a stream of events, and calls beside it."""
+
+BODY_BYTES = 32 << 20
+"""Longest answer that is not a stream of events; a stream's single events are bounded by the SDK."""
+
+
+@asynccontextmanager
+async def connected(
+    url: str, headers: dict[str, str], network: httpx2.AsyncBaseTransport, login: httpx2.Auth | None
+) -> AsyncGenerator[TransportStreams]:
+    timeout = httpx2.Timeout(30.0, read=300.0)
+    client = httpx2.AsyncClient(
+        transport=Capped(network), headers=headers, timeout=timeout, auth=login, trust_env=False
+    )
+    async with client, streamable_http_client(url, http_client=client) as streams:
+        yield streams
+
+
+async def network(url: str, allowed: Iterable[str]) -> httpx2.AsyncBaseTransport:
+    """A transport that reaches the server's own host, wherever it is, and else only what anybody may reach."""
+    place = urls.parse(url)
+    hosts = Hosts(Hosts.named_by_operator(place).allowed | Hosts.listed(allowed).allowed)
+    trust = await asyncio.to_thread(httpcore2.default_ssl_context)
+    return Transport(Checked(hosts), trust, connections=CONNECTIONS)
+
+
+class Capped(httpx2.AsyncBaseTransport):
+    """Another transport, whose answers end at a sensible length."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
+        self._inner = inner
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        try:
+            response = await self._inner.handle_async_request(request)
+        except (Failed, Refused, httpcore2.NetworkError, httpcore2.ProtocolError) as error:
+            raise httpx2.ConnectError(str(error) or type(error).__name__) from None
+        if "text/event-stream" in response.headers.get("content-type", ""):
+            return response
+        body = cast(httpx2.AsyncByteStream, response.stream)
+        return httpx2.Response(
+            status_code=response.status_code,
+            headers=response.headers.raw,
+            stream=_Body(body),
+            extensions=cast(Any, response).extensions,
+        )
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _Body(httpx2.AsyncByteStream):
+    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
+        self._inner = inner
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        left = BODY_BYTES
+        async for part in self._inner:
+            left -= len(part)
+            if left < 0:
+                raise httpx2.ReadError(f"the answer has more than {BODY_BYTES} bytes")
+            yield part
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()

@@ -1,0 +1,121 @@
+"""The MCP servers of a session, bound to its tools, sandbox, hooks, operator and model."""
+
+from typing import Any
+
+from adderclaw.config.servers import Entry, entries
+from adderclaw.errors import StoreError
+from adderclaw.kernel import model, prompt
+from adderclaw.kernel.loop import silent
+from adderclaw.kernel.session import Scene, Session
+from adderclaw.mcp import forms
+from adderclaw.mcp.connection import Wires
+from adderclaw.mcp.servers import Servers
+from adderclaw.runtime.start import Runtime
+from adderclaw.store import Store
+from adderclaw.tools import Kit
+from adderclaw.types import History, Json, Message, TextBlock, Tool
+
+SETTLE_SECONDS = 10.0
+"""How long ToolSearch waits for servers that are still starting."""
+
+
+def configured(runtime: Runtime) -> list[Entry]:
+    loaded = runtime.loaded
+    return entries(loaded.config.mcp_servers, loaded.origins, loaded.workspace, runtime.home)
+
+
+def join(runtime: Runtime, store: Store | None, here: Scene, kit: Kit, offered: dict[str, Tool[Any]]) -> Servers:
+    """Give a session its servers: their tools into its own, what they ask to its operator."""
+    allowed = runtime.config.channels.cli.tools_allow
+
+    def offer(tool: Tool[Any]) -> None:
+        if "*" in allowed or tool.name in allowed:
+            offered[tool.name] = tool
+
+    wires = Wires(
+        clock=runtime.clock,
+        secrets=runtime.secrets,
+        tell=runtime.bus.tell,
+        roots=(here.context.workspace.root, *here.context.workspace.extra),
+        start=kit.start,
+        allowed=tuple(runtime.config.security.allowed_domains),
+        login=stored_login(runtime),
+        elicit=elicitor(kit),
+    )
+    kept = store or _read_only(runtime)
+    servers = Servers(configured(runtime), wires, kept, offer)
+    if store is None and kept is not None:
+        kept.close()
+    here.arrive = servers.arrive
+    kit.resources = servers
+
+    async def connecting() -> str:
+        return "\n".join(await servers.settled(SETTLE_SECONDS))
+
+    kit.connecting = connecting
+    return servers
+
+
+def _read_only(runtime: Runtime) -> Store | None:
+    """Where nothing runs, what servers offered last time is still known."""
+    try:
+        return Store.open(runtime.config.memory.path, read_only=True)
+    except StoreError:
+        return None
+
+
+def stored_login(runtime: Runtime) -> Any:
+    async def login(entry: Entry, url: str) -> Any:
+        from adderclaw.mcp.oauth import Kept, provider
+
+        kept = Kept(entry, url, runtime.credentials.logins(), runtime.secrets, runtime.clock)
+        return provider(entry, url, kept, None) if await kept.exists() else None
+
+    return login
+
+
+def elicitor(kit: Kit) -> Any:
+    """A server's question: hooks may answer it, else the operator does, and hooks may change that answer."""
+
+    async def elicit(server: str, question: Json) -> Json:
+        merged = await kit.fire("Elicitation", question) if kit.fire is not None else None
+        if merged is not None and merged.blocked:
+            answered = forms.DECLINE
+        elif merged is not None and merged.specific.get("action"):
+            answered = _only(merged.specific)
+        else:
+            replies = await kit.ask(forms.questions(server, question)) if kit.ask is not None else None
+            answered = forms.answer(server, question, replies)
+        known = {key: question[key] for key in ("mcp_server_name", "mode", "elicitation_id") if key in question}
+        after = await kit.fire("ElicitationResult", {**known, **answered}) if kit.fire is not None else None
+        if after is not None and after.blocked:
+            return forms.DECLINE
+        return _only(after.specific) if after is not None and after.specific.get("action") else answered
+
+    return elicit
+
+
+def _only(specific: Json) -> Json:
+    return {key: specific[key] for key in ("action", "content") if key in specific}
+
+
+def attach(session: Session, servers: Servers) -> None:
+    """What servers need of a session that is made: its model, and a moment to start in."""
+
+    async def sample(server: str, system: str, said: list[tuple[str, str]], tokens: int) -> tuple[str, str]:  # noqa: ARG001
+        messages = [
+            Message("assistant" if role == "assistant" else "user", (TextBlock(session.secrets.scrub(text)),))
+            for role, text in said
+        ]
+        asked = prompt.made(system or f"The MCP server {server} asks.", ())
+        reply = await model.ask(session, asked, silent, History(messages))
+        return session.secrets.scrub(reply.response.final_text), reply.response.model or session.model
+
+    servers.sample_with(sample)
+    warm = session.warm
+
+    def both() -> None:
+        warm()
+        servers.begin()
+
+    session.warm = both
