@@ -388,6 +388,15 @@ class GoalComplete(TypedDict):
     outcome: str
 
 
+class LoopFinished(TypedDict):
+    event_type: Literal["loop_finished"]
+    workflow: str
+    loop: str
+    rounds: int
+    converged: str
+    """explicit, implicit or unchanged; empty when the rounds were used up."""
+
+
 type Body = (
     Startup
     | ConfigLoaded
@@ -437,6 +446,7 @@ type Body = (
     | GoalStarted
     | ToolCalled
     | GoalComplete
+    | LoopFinished
 )
 
 type RedactionMode = Literal["summary", "full"]

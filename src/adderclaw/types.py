@@ -574,9 +574,15 @@ class Child:
     description: str = ""
     system: str | None = None
     """Its own system prompt; None: the one of every session."""
+    persona: str = ""
+    """What it is told of itself after that."""
     tools: tuple[str, ...] | None = None
     """Those of its parent's tools that it has; None: all of them."""
     without: tuple[str, ...] = ()
+    extra: "tuple[Tool[Any], ...]" = ()
+    """Tools that only it has: how it hands its result to whoever wanted it."""
+    until: Callable[[], str | None] | None = None
+    """What it is told when it ends too early; None when it may end. It is told once."""
     mode: PermissionMode | None = None
     """Counts where it is stricter than the parent's."""
     model: str | None = None

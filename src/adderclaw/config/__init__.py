@@ -33,9 +33,10 @@ def load(
     workspace: str | None = None,
     cwd: str | None = None,
     overrides: Json | None = None,
+    beside: str | None = None,
 ) -> Loaded:
-    """The effective configuration; raises ConfigError with every problem."""
-    request = places.request(config_file, workspace, cwd, overrides)
+    """The effective configuration; raises ConfigError with every problem. `beside` is the folder of an Agentfile."""
+    request = places.request(config_file, workspace, cwd, overrides, beside)
     kept = _restored(cache.recall(request))
     if kept is not None:
         return kept

@@ -322,7 +322,10 @@ class Composition:
         own = os.path.join(self.request.home, policy.NAME)
         project = os.path.join(self.project, policy.IN_PROJECT)
         found: list[Json] = []
-        for path, trusted in ((project, self.trusted or project == own), (own, True)):
+        candidates = [(project, self.trusted or project == own), (own, True)]
+        if self.request.beside is not None:
+            candidates.insert(0, (os.path.join(self.request.beside, policy.NAME), False))
+        for path, trusted in candidates:
             data = self.look(path)
             if data is None or path in self.files:
                 continue
@@ -333,7 +336,7 @@ class Composition:
                 self.problems += error.problems
         if found and not found[0]["trusted"]:
             self.warnings.append(
-                f"{project}: this project is not trusted, so that what its policy allows does not count; "
+                f"{found[0]['file']}: this project is not trusted, so that what its policy allows does not count; "
                 f"what it denies does. To trust it: adderclaw trust {self.project}"
             )
         return tuple(found)

@@ -34,15 +34,22 @@ class Request(NamedTuple):
     project: str | None
     """The nearest directory with a marker, upwards from `cwd`."""
     marker: str
+    beside: str | None = None
+    """The folder of the Agentfile that is to be run, whose policy.toml counts too."""
 
 
-def request(config_file: str | None, workspace: str | None, cwd: str | None, overrides: Json | None) -> Request:
+def request(
+    config_file: str | None, workspace: str | None, cwd: str | None, overrides: Json | None, beside: str | None = None
+) -> Request:
     own = home()
     try:
         here = os.path.abspath(cwd or os.getcwd())
     except FileNotFoundError:
         raise ConfigError([Problem("current directory", "", "it does not exist any more; change to another")]) from None
+    beside = beside and os.path.normpath(os.path.join(here, beside))
     project, marker = _project(here, own)
+    if beside and (project is None or not f"{beside}/".startswith(f"{project}/")):
+        project, marker = _project(beside, own)
     return Request(
         own,
         config_file and os.path.join(here, os.path.expanduser(config_file)),
@@ -51,6 +58,7 @@ def request(config_file: str | None, workspace: str | None, cwd: str | None, ove
         overrides or {},
         project,
         marker,
+        beside,
     )
 
 

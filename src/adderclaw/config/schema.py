@@ -336,7 +336,7 @@ class Subagents:
     """How deep sessions may begin others; 0 allows none."""
     max_concurrent: Count = 50
     """How many may run at once."""
-    max_total: Count = 200
+    max_total: Count = 1_000
     """How many one run may begin."""
     max_tool_rounds: Count = 25
     """Rounds of tool calls in one turn of a child; a definition's `maxTurns` counts where it is lower."""
@@ -458,6 +458,8 @@ class Config:
     """Budgets."""
     subagents: Subagents = field(default_factory=Subagents)
     """Child sessions."""
+    capabilities: dict[str, str] = field(default_factory=dict[str, str])
+    """What an agent of an Agentfile REQUIRES → the entry under `providers.models`, or `entry/model`, that has it."""
     models: dict[str, ModelEntry] = field(default_factory=dict[str, ModelEntry])
     """Prices and windows of models."""
     skills: Skills = field(default_factory=Skills)

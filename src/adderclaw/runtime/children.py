@@ -110,7 +110,9 @@ def make(runtime: Runtime, parent: Session, order: Child) -> tuple[Session, Prov
         bus=parent.bus.of_session(session_id),
         provider=own or parent.provider,
         model=chosen.model,
-        prompt=prompt.compose(here.context.workspace.root, "", here.tools.values(), system=order.system),
+        prompt=prompt.compose(
+            here.context.workspace.root, "", here.tools.values(), system=order.system, persona=order.persona
+        ),
         operator=_operator(parent, order, session_id),
         loops=LoopDetector(config.runtime.loop_warn_at, config.runtime.loop_stop_at),
         history=History(),
@@ -172,7 +174,8 @@ def _tools(above: Mapping[str, Tool[Any]], parent: Session, order: Child) -> dic
     kept = set(above) if order.tools is None else _named(above, order.tools)
     if order.tools and not kept:
         raise AdderClawError(f"none of the tools of {order.agent_type!r} is there: {', '.join(order.tools)}")
-    return {name: tool for name, tool in above.items() if name in kept and name not in left_out}
+    own = {tool.name: tool for tool in order.extra}
+    return {name: tool for name, tool in above.items() if name in kept and name not in left_out} | own
 
 
 def _named(above: Mapping[str, Tool[Any]], names: tuple[str, ...]) -> set[str]:
@@ -222,7 +225,7 @@ def _begin(child: Session, parent: Session, order: Child) -> None:
 
 
 async def _turns(parent: Session, child: Session, order: Child, on_delta: OnDelta) -> TurnResult:
-    """Its turn, and further ones while a SubagentStop hook sends it back to work."""
+    """Its turn, one more if whoever wanted it misses something, and more while a hook sends it back to work."""
     who = {"agent_id": child.agent_id, "agent_type": child.agent_type}
     begun = await parent.fire("SubagentStart", who)
     message = "\n\n".join((order.prompt, *begun.context))
@@ -230,6 +233,10 @@ async def _turns(parent: Session, child: Session, order: Child, on_delta: OnDelt
         result = await run_turn(child, message, on_delta)
         if result.outcome != "completed":
             return result
+        if order.until is not None and (missed := order.until()) is not None:
+            result = await run_turn(child, missed, on_delta)
+            if result.outcome != "completed":
+                return result
         last = {"stop_hook_active": again > 0, "last_assistant_message": result.answer}
         said = await parent.fire("SubagentStop", {**who, **last})
         if not said.blocked or again == STOP_HOOK_CAP:

@@ -37,6 +37,8 @@ class Options:
     free_reads: bool = False
     bare: bool = False
     """Keys only from the environment and the operator's own helper: no login, no keyring."""
+    beside: str | None = None
+    """The folder of the Agentfile that is run: its policy.toml counts."""
     headless: bool = False
     """`run`: the profile is `runtime.profile` unless one is named, and the run folders are in `logging.jsonl_dir`."""
 
@@ -82,7 +84,7 @@ class Runtime:
 
 def start(options: Options) -> Runtime:
     """Configuration and events; nothing is opened for writing yet."""
-    loaded = config.load(config_file=options.config_file, workspace=options.workspace)
+    loaded = config.load(config_file=options.config_file, workspace=options.workspace, beside=options.beside)
     if options.headless and options.profile is None:
         options = replace(options, profile=loaded.config.runtime.profile)
     clock, ids, secrets = SystemClock(), random_ids, Secrets()

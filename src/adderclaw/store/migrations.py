@@ -207,6 +207,29 @@ def m013_checkpoints(cursor: sqlite3.Cursor) -> None:
         ) WITHOUT ROWID""")
 
 
+def m020_workflows(cursor: sqlite3.Cursor) -> None:
+    """What a run of an Agentfile began with, and the result of each goal and persona that is finished."""
+    cursor.execute("""
+        CREATE TABLE workflows (
+            run_id      TEXT PRIMARY KEY,
+            file        TEXT NOT NULL,
+            name        TEXT NOT NULL,
+            digest      TEXT NOT NULL,
+            inputs_json TEXT NOT NULL
+        )""")
+    cursor.execute("""
+        CREATE TABLE workflow_results (
+            run_id      TEXT NOT NULL,
+            place       TEXT NOT NULL,
+            agent       TEXT NOT NULL,
+            goal        TEXT NOT NULL,
+            session_id  TEXT NOT NULL,
+            result_json TEXT NOT NULL,
+            created_at  TEXT NOT NULL DEFAULT (datetime('now')),
+            PRIMARY KEY (run_id, place, agent)
+        )""")
+
+
 MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
     step.__name__: step
     for step in (
@@ -223,6 +246,7 @@ MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
         m011_approval_mac,
         m012_background_tasks,
         m013_checkpoints,
+        m020_workflows,
     )
 }
 

@@ -1,0 +1,88 @@
+"""A run with nobody watching: opened, driven to its one outcome, recorded; the answer on stdout."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+
+from adderclaw.channels.cli.agent import interruptible, report
+from adderclaw.channels.cli.common import StreamFormat, print_json
+from adderclaw.channels.terminal import Terminal
+from adderclaw.credentials.redaction import visible
+from adderclaw.events import EventRecord
+from adderclaw.kernel.session import TurnResult
+from adderclaw.runtime import Options, Resume, Run, Runtime, opened, start
+from adderclaw.store import Store, runs
+from adderclaw.types import Answer, ApprovalRequest, Json, Operator, Question, Replies
+
+type Drive = Callable[[Run], Awaitable[TurnResult]]
+"""What is to be done: a driver, ready to run on an opened session."""
+
+
+class Nobody:
+    """No operator is here. Where the operator set a time to answer in, another process may; else it is no at once."""
+
+    def __init__(self, *, waits: bool) -> None:
+        self._waits = waits
+
+    async def approve(self, request: ApprovalRequest) -> Answer:  # noqa: ARG002
+        if self._waits:
+            await asyncio.Event().wait()
+        return Answer(approved=False, by="no_operator", comment="nobody is here to ask")
+
+    async def ask(self, questions: Sequence[Question]) -> Replies | None:  # noqa: ARG002
+        return None
+
+
+def operator(runtime: Runtime) -> Operator:
+    """Whoever sits at the terminal, if there is one."""
+    if sys.stdin is not None and sys.stdin.isatty():
+        return Terminal()
+    return Nobody(waits=runtime.config.security.approval_timeout_seconds > 0)
+
+
+def execute(options: Options, drive: Drive, *, kind: str, again: str | None, output_format: StreamFormat) -> int:
+    """Run a driver and print what came of it; the exit code is the outcome's."""
+    runtime = start(options)
+    resume = _resumed(runtime, again) if again is not None else None
+    if output_format == "stream-json":
+        runtime.bus.listen("stream", _stream)
+    with opened(runtime, operator(runtime), kind=kind, channel="run", again=resume) as run:
+        return asyncio.run(_driven(run, drive, output_format))
+
+
+def _resumed(runtime: Runtime, run_id: str) -> Resume:
+    """A run goes on under its own id, in its own conversation."""
+    from adderclaw.errors import UsageError
+
+    store = Store.open(runtime.config.memory.path)
+    try:
+        row = runs.get(store, run_id)
+    finally:
+        store.close()
+    if row is None:
+        raise UsageError(f"there is no run {run_id!r}; `adderclaw runs` lists them")
+    if row.status == "running":
+        raise UsageError(f"run {row.run_id} is still running (process {row.pid})")
+    if row.outcome == "completed":
+        raise UsageError(f"run {row.run_id} is completed: there is nothing left to go on with")
+    runtime.bus.run_id = row.run_id
+    return Resume(row.conversation_id, go_on=False)
+
+
+async def _driven(run: Run, drive: Drive, output_format: StreamFormat) -> int:
+    result, by_signal = await interruptible(run.runtime, drive(run))
+    await run.session.provider.close()
+    code = run.finish(result, exit_code=128 + by_signal if by_signal else None)
+    if output_format == "text":
+        if result.answer:
+            print(visible(result.answer))
+    else:
+        kind: Json = {"type": "result"} if output_format == "stream-json" else {}
+        print_json({**kind, **report(run, result)})
+    if result.outcome != "completed":
+        print(f"adderclaw: {result.outcome}: {visible(result.reason)}", file=sys.stderr)
+    return code
+
+
+def _stream(record: EventRecord) -> None:
+    print_json({"type": "event", **record._asdict()})

@@ -1,0 +1,314 @@
+"""Runs a workflow: steps in file order, goals in sequence, personas in parallel; each result is kept at once."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from adderclaw.drivers.agentfile import prompts
+from adderclaw.drivers.agentfile.signal import Report, Result, Verdict
+from adderclaw.drivers.agentfile.workflow import Goal, Step, Workflow
+from adderclaw.kernel.session import Session, TurnResult
+from adderclaw.store import workflows
+from adderclaw.store.workflows import Begun, Finished
+from adderclaw.types import ApprovalRequest, Child, ChildReport, Outcome, Spawn, digest
+
+CORRECTIONS = 2
+"""How often a reviewer may send a goal back."""
+LOOKING = ("Read", "Grep", "Glob", "LS", "Bash")
+"""What a reviewer has: it looks for itself, in plan mode, and changes nothing."""
+
+
+class _Ends(Exception):
+    def __init__(self, outcome: Outcome, reason: str) -> None:
+        super().__init__(reason)
+        self.outcome: Outcome = outcome
+        self.reason = reason
+
+
+class _Round(NamedTuple):
+    """Where a loop stands."""
+
+    number: int
+    meaning: str
+    """What `converged` is to mean."""
+
+
+def fingerprint(workflow: Workflow) -> str:
+    """Of the workflow with the texts of all its files."""
+    return digest(repr(replace(workflow, file="")))
+
+
+class Execution:
+    """One run of a workflow on a session that every goal's session is a child of."""
+
+    def __init__(
+        self, session: Session, workflow: Workflow, inputs: Mapping[str, str], spawn: Spawn, *, run_id: str
+    ) -> None:
+        self.session, self.workflow, self.spawn, self.run_id = session, workflow, spawn, run_id
+        self.values = dict(inputs)
+        """Inputs, results and outputs by name: what `$name` stands for."""
+        self.state: dict[str, str] = {}
+        """The latest result of each goal, in the order in which they ran."""
+        self.kept: dict[tuple[str, str], Finished] = {}
+        self.unconverged: list[str] = []
+        self.answer = ""
+
+    async def run(self) -> TurnResult:
+        """All steps; whatever ends the workflow, its outcome is one of the closed set."""
+        self._begin()
+        try:
+            for number, step in enumerate(self.workflow.steps):
+                if step.kind == "RUN":
+                    for place, name in enumerate(step.goals):
+                        await self._goal(self.workflow.goal(name), f"{number}.0.{place}", None)
+                else:
+                    await self._loop(step, number)
+        except _Ends as end:
+            return TurnResult(end.outcome, self.answer, end.reason)
+        if self.unconverged:
+            return TurnResult("limit", self.answer, "; ".join(self.unconverged))
+        return TurnResult("completed", self.answer)
+
+    def _begin(self) -> None:
+        """Results of an earlier try at this run count; nothing that is finished is done again."""
+        begun = Begun(
+            self.run_id, self.workflow.file, self.workflow.name, fingerprint(self.workflow), dict(self.values)
+        )
+        with self.session.store.write() as cursor:
+            workflows.begin(cursor, begun)
+        self.kept = workflows.finished(self.session.store, self.run_id)
+
+    # -------------------------------------------------------------- loops
+
+    async def _loop(self, step: Step, number: int) -> None:
+        """Rounds until a goal says that nothing is left, none does anything, or nothing changes."""
+        before: dict[str, str] | None = None
+        rounds = _rounds(step, self.values)
+        for name in step.goals:  # a text may name what only a later goal of the round gives
+            goal = self.workflow.goal(name)
+            for variable in (goal.name, *goal.outputs):
+                self.values.setdefault(variable, "(nothing yet)")
+        for turn in range(1, rounds + 1):
+            how, results = await self._round(step, number, turn)
+            now = {name: result.summary for name, result in results.items()}
+            how = how or ("implicit" if not any(one.tool_calls for one in results.values()) else "")
+            how = how or ("unchanged" if now == before else "")
+            if how:
+                self._told_loop(step, turn, how)
+                return
+            before = now
+        self._told_loop(step, rounds, "")
+        self.unconverged.append(f"LOOP {step.name} did not converge within {rounds} rounds")
+
+    async def _round(self, step: Step, number: int, turn: int) -> tuple[str, dict[str, Result]]:
+        results: dict[str, Result] = {}
+        meaning = _Round(turn, prompts.converged(step, self.values))
+        for place, name in enumerate(step.goals):
+            result = await self._goal(self.workflow.goal(name), f"{number}.{turn}.{place}", meaning)
+            results[name] = result
+            if result.converged:
+                return "explicit", results
+        return "", results
+
+    def _told_loop(self, step: Step, rounds: int, how: str) -> None:
+        self.session.bus.tell(
+            {
+                "event_type": "loop_finished",
+                "workflow": self.workflow.name,
+                "loop": step.name,
+                "rounds": rounds,
+                "converged": how,
+            }
+        )
+
+    # -------------------------------------------------------------- one goal
+
+    async def _goal(self, goal: Goal, place: str, loop: _Round | None) -> Result:
+        kept = self.kept.get((place, ""))
+        if kept is not None:
+            result = Result.of(kept.result)
+        else:
+            self._told_start(goal, loop)
+            result = await self._reviewed(goal, place, loop)
+            self._keep(Finished(place, "", goal.name, self.session.session_id, result.as_json()))
+            self._told_end(goal, result)
+        self.answer = result.summary
+        self.state[goal.name] = self.values[goal.name] = result.summary
+        self.values.update(result.outputs)
+        if not result.achieved and loop is None:
+            raise _Ends("error", f"goal {goal.name} was not reached: {result.summary}")
+        return result
+
+    async def _reviewed(self, goal: Goal, place: str, loop: _Round | None) -> Result:
+        """The goal's result after whoever is to look at it did."""
+        who = self.workflow.reviewer_of(goal)
+        again = ""
+        for attempt in range(CORRECTIONS + 1):
+            at = f"{place}.{attempt}"
+            drafted = self.kept.get((at, ""))
+            result = Result.of(drafted.result) if drafted else await self._worked(goal, at, loop, again)
+            if who == "nobody" or not result.achieved:
+                return result
+            self._keep(Finished(at, "", goal.name, self.session.session_id, result.as_json()))
+            if who == "operator":
+                await self._operator(goal, result)
+                return result
+            verdict = await self._review(goal, result)
+            if verdict.approved:
+                return result
+            again = verdict.comment
+        raise _Ends("error", f"goal {goal.name} was sent back {CORRECTIONS + 1} times by its review: {again}")
+
+    async def _worked(self, goal: Goal, at: str, loop: _Round | None, again: str) -> Result:
+        """One try at a goal: by one session, or by one for each persona and then one that reconciles them."""
+        if len(goal.agents) < 2:
+            return await self._one(goal, at, goal.agents[0] if goal.agents else "", loop, again)
+        async with _Together() as together:
+            tasks = {name: together.begin(self._one(goal, at, name, None, again)) for name in goal.agents}
+        results = {name: task.result() for name, task in tasks.items()}
+        views = {name: _view(result) for name, result in results.items()}
+        report = Report(goal.outputs, loop.meaning if loop else None)
+        text = prompts.synthesis(self.workflow, goal, self.values, views)
+        order = Child(prompt=text, agent_type="synthesis", description=goal.name, tools=())
+        made = await self._child(goal, order, report.tool, report.missing)
+        result = _taken(goal, report, made)
+        return result._replace(tool_calls=sum(one.tool_calls for one in results.values()))
+
+    async def _one(self, goal: Goal, at: str, agent: str, loop: _Round | None, again: str) -> Result:
+        """One session's work on a goal. A persona that finished before a crash does not work again."""
+        if agent and (kept := self.kept.get((at, agent))) is not None:
+            return Result.of(kept.result)
+        persona = self.workflow.agent(agent) if agent else None
+        report = Report(goal.outputs, loop.meaning if loop else None)
+        order = Child(
+            prompt=prompts.goal(self.workflow, goal, self.values, self.state, again),
+            agent_type=agent or "goal",
+            description=goal.name,
+            persona=prompts.filled(persona.prompt, self.values) if persona else "",
+            model=self._model(persona.requires) if persona and persona.requires else None,
+        )
+        made = await self._child(goal, order, report.tool, report.missing)
+        result = _taken(goal, report, made)
+        if agent:
+            self._keep(Finished(at, agent, goal.name, made.session_id, result.as_json()))
+        return result
+
+    async def _child(
+        self, goal: Goal, order: Child, tool: Callable[[], object], missing: Callable[[], str | None]
+    ) -> ChildReport:
+        """A child session with the tool that ends it; its own ending without a result is the workflow's."""
+        made = await self.spawn(replace(order, extra=(tool(),), until=missing))
+        if made.outcome != "completed":
+            raise _Ends(made.outcome, f"goal {goal.name}: {made.reason or made.outcome}")
+        return made
+
+    def _model(self, capability: str) -> str:
+        """The provider of a capability; that there is one was checked before anything ran."""
+        return self.session.config.capabilities[capability]
+
+    # -------------------------------------------------------------- looking at a result
+
+    async def _review(self, goal: Goal, result: Result) -> Verdict:
+        verdict = Verdict()
+        order = Child(
+            prompt=prompts.review(self.workflow, goal, self.values, _view(result)),
+            agent_type="reviewer",
+            description=goal.name,
+            tools=LOOKING,
+            mode="plan",
+        )
+        await self._child(goal, order, verdict.tool, verdict.missing)
+        if verdict.approved is None:
+            raise _Ends("error", f"goal {goal.name}: the review ended without a verdict")
+        return verdict
+
+    async def _operator(self, goal: Goal, result: Result) -> None:
+        """The operator's word, here or from another process; without it the run waits to be resumed."""
+        request = ApprovalRequest(
+            tool=f"goal {goal.name}",
+            risk="medium",
+            reason=f"{self.workflow.name}: SUPERVISED HUMAN",
+            shown=_view(result),
+            tool_use_id=self.session.ids("goal"),
+            plan_hash=digest([self.workflow.name, goal.name, result.as_json()]),
+        )
+        answer = await self.session.operator.approve(request)
+        if answer.approved:
+            return
+        if answer.by in ("no_operator", "timeout"):
+            raise _Ends(
+                "needs_input", f"goal {goal.name} waits for the operator: `adderclaw run --resume {self.run_id}`"
+            )
+        raise _Ends("denied", f"goal {goal.name} was turned down by {answer.by}: {answer.comment or 'no reason given'}")
+
+    # -------------------------------------------------------------- kept and told
+
+    def _keep(self, done: Finished) -> None:
+        with self.session.store.write() as cursor:
+            workflows.keep(cursor, self.run_id, done)
+        self.kept[done.place, done.agent] = done
+
+    def _told_start(self, goal: Goal, loop: _Round | None) -> None:
+        where = {"iteration": loop.number} if loop else {}
+        agents = {"agent": ", ".join(goal.agents)} if goal.agents else {}
+        self.session.bus.tell(
+            {"event_type": "goal_started", "workflow": self.workflow.name, "goal": goal.name, **where, **agents}  # pyright: ignore[reportArgumentType]
+        )
+
+    def _told_end(self, goal: Goal, result: Result) -> None:
+        outcome = "achieved" if result.achieved else "not_achieved"
+        self.session.bus.tell(
+            {"event_type": "goal_complete", "workflow": self.workflow.name, "goal": goal.name, "outcome": outcome}
+        )
+
+
+class _Together:
+    """Sessions side by side: all are waited for; the first that fails ends the others and is the one that counts."""
+
+    def __init__(self) -> None:
+        self._tasks: list[asyncio.Task[Result]] = []
+
+    async def __aenter__(self) -> "_Together":
+        return self
+
+    def begin(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
+        task = asyncio.ensure_future(work)
+        self._tasks.append(task)
+        return task
+
+    async def __aexit__(self, *_: object) -> None:
+        try:
+            done, _left = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_EXCEPTION)
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.wait(self._tasks)
+        for task in done:
+            task.result()
+
+
+def _rounds(step: Step, values: Mapping[str, str]) -> int:
+    from adderclaw.drivers.agentfile.check import unfit_limit
+
+    if isinstance(step.limit, int):
+        return step.limit
+    text = values[(step.limit or "")[1:]]
+    if reason := unfit_limit(text):
+        raise _Ends("error", f"LOOP {step.name}: {step.limit}: {reason}")
+    return int(text)
+
+
+def _view(result: Result) -> str:
+    rows = [result.summary if result.achieved else f"(not reached) {result.summary}"]
+    return "\n".join([*rows, *(f"{name}: {value}" for name, value in result.outputs.items())])
+
+
+def _taken(goal: Goal, report: Report, made: ChildReport) -> Result:
+    """The signalled result. Who ended well without one has said it in the answer, unless values are owed."""
+    if report.result is not None:
+        return report.result._replace(tool_calls=max(made.tool_calls - 1, 0))
+    if not goal.outputs:
+        return Result(achieved=True, summary=made.answer, outputs={}, tool_calls=made.tool_calls)
+    owed = f"no value was given for {', '.join(goal.outputs)}"
+    return Result(achieved=False, summary=f"{owed}: {made.answer}", outputs={}, tool_calls=made.tool_calls)

@@ -1,0 +1,61 @@
+"""The texts that a workflow's sessions are given: what is to be reached, and what is known so far."""
+
+from collections.abc import Mapping
+
+from adderclaw.drivers.agentfile.variables import filled
+from adderclaw.drivers.agentfile.workflow import Goal, Step, Workflow
+
+MOST_OF_ONE = 4_000
+"""Characters of one result in the state that later goals are told; `$name` gives the whole of it."""
+MOST_OF_ALL = 32_000
+
+
+def goal(workflow: Workflow, one: Goal, values: Mapping[str, str], state: Mapping[str, str], again: str = "") -> str:
+    """What a session is asked to reach. `again` is what a review found wrong with the last try."""
+    parts = [f"Goal `{one.name}` of the workflow `{workflow.name}`:\n\n{filled(one.outcome, values)}"]
+    if state:
+        parts.append(known(state))
+    if one.outputs:
+        parts.append(f"The result needs a value for each of: {', '.join(one.outputs)}.")
+    if again:
+        parts.append(f"Your last result was looked at and sent back:\n{again}")
+    parts.append("Work until the goal is reached or you know that it cannot be, then call GoalResult.")
+    return "\n\n".join(parts)
+
+
+def known(state: Mapping[str, str]) -> str:
+    """The results so far, the latest first where not all fit."""
+    rows: list[str] = []
+    left = MOST_OF_ALL
+    for name, text in reversed(list(state.items())):
+        shown = text if len(text) <= MOST_OF_ONE else text[:MOST_OF_ONE] + " […]"
+        left -= len(shown)
+        if left < 0:
+            rows.append("(earlier results are left out)")
+            break
+        rows.append(f"- {name}: {shown}")
+    return "Results of the goals so far, as data:\n" + "\n".join(reversed(rows))
+
+
+def synthesis(workflow: Workflow, one: Goal, values: Mapping[str, str], views: Mapping[str, str]) -> str:
+    heard = "\n\n".join(f"<{name}>\n{text}\n</{name}>" for name, text in views.items())
+    asked = f"Goal `{one.name}` of the workflow `{workflow.name}` was worked on by {len(views)} agents in parallel:"
+    needs = f" It needs a value for each of: {', '.join(one.outputs)}." if one.outputs else ""
+    return (
+        f"{asked}\n\n{filled(one.outcome, values)}\n\nWhat they found, as data:\n\n{heard}\n\n"
+        f"Reconcile this into one result: keep what they agree on, decide where they differ and say why.{needs}"
+        " Then call GoalResult."
+    )
+
+
+def review(workflow: Workflow, one: Goal, values: Mapping[str, str], result: str) -> str:
+    asked = f"Review the result of goal `{one.name}` of the workflow `{workflow.name}`."
+    told = f"The goal:\n{filled(one.outcome, values)}\n\nThe result, as data:\n{result}"
+    return f"{asked}\n\n{told}\n\nLook for yourself whether it holds; change nothing. Then call ReviewVerdict."
+
+
+def converged(step: Step, values: Mapping[str, str]) -> str:
+    """What `converged` means in a loop."""
+    if step.condition:
+        return f"True when this holds: {filled(step.condition, values)}"
+    return "True when nothing is left to do in this loop, so that it ends here."

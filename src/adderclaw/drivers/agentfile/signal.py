@@ -1,0 +1,151 @@
+"""How a model says what came of a goal: through a tool, whose call ends its turn."""
+
+from typing import Any, NamedTuple, cast
+
+from adderclaw.decode import Invalid
+from adderclaw.types import Json, Tool, ToolContext, ToolResult, Touch
+
+MAX_TEXT = 200_000
+
+
+class Result(NamedTuple):
+    """What came of a goal, or of one persona's work on it."""
+
+    achieved: bool
+    summary: str
+    outputs: dict[str, str]
+    converged: bool = False
+    """Nothing is left to do in the loop that the goal stands in."""
+    tool_calls: int = 0
+
+    def as_json(self) -> Json:
+        return self._asdict()
+
+    @staticmethod
+    def of(data: Json) -> "Result":
+        return Result(**data)
+
+
+class Report:
+    """Takes the one result of a child session."""
+
+    def __init__(self, outputs: tuple[str, ...], loop: str | None) -> None:
+        self.outputs, self.loop = outputs, loop
+        self.result: Result | None = None
+
+    def tool(self) -> Tool[Any]:
+        return Tool(
+            name="GoalResult",
+            arguments=dict,
+            decode=self._decode,
+            touch=lambda _arguments, _context: Touch(why="says what came of the goal"),
+            run=self._run,
+            description="Say what came of the goal; this ends your work on it. Call it once, at the end.",
+            parameters=schema(self.outputs, self.loop),
+        )
+
+    def _decode(self, given: Json) -> Json:
+        """What the schema says, all problems at once."""
+        wrong: list[tuple[str, str]] = []
+        known = schema(self.outputs, self.loop)["properties"]
+        wrong += [(key, f"no such field (known: {', '.join(known)})") for key in given if key not in known]
+        if not isinstance(given.get("achieved"), bool):
+            wrong.append(("achieved", "expected true or false"))
+        if not isinstance(given.get("summary"), str):
+            wrong.append(("summary", "expected a text"))
+        if not isinstance(given.get("converged", False), bool):
+            wrong.append(("converged", "expected true or false"))
+        outputs: Any = given.get("outputs", {})
+        if not isinstance(outputs, dict):
+            wrong.append(("outputs", "expected an object with a value for each name"))
+        elif given.get("achieved") is True:
+            wrong += [(f"outputs.{name}", "missing") for name in self.outputs if name not in outputs]
+            strange = [str(name) for name in cast("Json", outputs) if name not in self.outputs]
+            wrong += [(f"outputs.{name}", "no such output") for name in strange]
+        if wrong:
+            raise Invalid(wrong)
+        return given
+
+    async def _run(self, given: Json, _context: ToolContext) -> ToolResult:
+        outputs = {str(name): _as_text(value) for name, value in given.get("outputs", {}).items()}
+        self.result = Result(
+            achieved=given["achieved"],
+            summary=given["summary"][:MAX_TEXT],
+            outputs=outputs,
+            converged=given.get("converged", False),
+        )
+        return ToolResult("Taken down.", ends=True)
+
+    def missing(self) -> str | None:
+        """What a session that ended without the values that it owes is told."""
+        if self.result is not None or not self.outputs:
+            return None
+        return f"The result needs a value for each of: {', '.join(self.outputs)}. Call GoalResult now."
+
+
+def schema(outputs: tuple[str, ...], loop: str | None) -> Json:
+    properties: Json = {
+        "achieved": {"type": "boolean", "description": "Whether the goal is reached."},
+        "summary": {"type": "string", "description": "What was done and found, or why it cannot be reached."},
+    }
+    required = ["achieved", "summary"]
+    if outputs:
+        properties["outputs"] = {
+            "type": "object",
+            "description": "A value for each of these names.",
+            "properties": {name: {"type": "string"} for name in outputs},
+        }
+        required.append("outputs")
+    if loop is not None:
+        properties["converged"] = {"type": "boolean", "description": loop}
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _as_text(value: object) -> str:
+    from adderclaw.types import canonical
+
+    return (value if isinstance(value, str) else canonical(value))[:MAX_TEXT]
+
+
+class Verdict:
+    """Takes the one verdict of a reviewer."""
+
+    def __init__(self) -> None:
+        self.approved: bool | None = None
+        self.comment = ""
+
+    def tool(self) -> Tool[Any]:
+        return Tool(
+            name="ReviewVerdict",
+            arguments=dict,
+            decode=self._decode,
+            touch=lambda _arguments, _context: Touch(why="says what the review found"),
+            run=self._run,
+            description="Say whether the result reaches the goal; this ends the review.",
+            parameters={
+                "type": "object",
+                "properties": {
+                    "approved": {"type": "boolean"},
+                    "comment": {"type": "string", "description": "What is missing or wrong, if it is."},
+                },
+                "required": ["approved", "comment"],
+                "additionalProperties": False,
+            },
+        )
+
+    def _decode(self, given: Json) -> Json:
+        wrong: list[tuple[str, str]] = []
+        if not isinstance(given.get("approved"), bool):
+            wrong.append(("approved", "expected true or false"))
+        if not isinstance(given.get("comment"), str):
+            wrong.append(("comment", "expected a text"))
+        if wrong:
+            raise Invalid(wrong)
+        return given
+
+    async def _run(self, given: Json, _context: ToolContext) -> ToolResult:
+        self.approved, self.comment = given["approved"], given["comment"][:20_000]
+        return ToolResult("Taken down.", ends=True)
+
+    def missing(self) -> str | None:
+        return None if self.approved is not None else "You ended without a verdict. Call ReviewVerdict now."

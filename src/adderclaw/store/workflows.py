@@ -1,0 +1,63 @@
+"""Workflows under way: which file with which inputs, and the result of every goal that is finished."""
+
+import json
+import sqlite3
+from typing import NamedTuple
+
+from adderclaw.store import Store
+from adderclaw.store.text import compact, plain
+from adderclaw.types import Json
+
+
+class Begun(NamedTuple):
+    run_id: str
+    file: str
+    name: str
+    digest: str
+    """Of the workflow with all its files: a run goes on only with the one that it began with."""
+    inputs: dict[str, str]
+
+
+class Finished(NamedTuple):
+    place: str
+    """Step, round and goal, as `execute` counts them."""
+    agent: str
+    """The persona; empty for the goal's own result."""
+    goal: str
+    session_id: str
+    result: Json
+
+
+def begin(cursor: sqlite3.Cursor, begun: Begun) -> None:
+    cursor.execute(
+        "INSERT INTO workflows(run_id, file, name, digest, inputs_json) VALUES (?, ?, ?, ?, ?)"
+        " ON CONFLICT(run_id) DO NOTHING",
+        (begun.run_id, plain(begun.file), plain(begun.name), begun.digest, compact(begun.inputs)),
+    )
+
+
+def get(store: Store, run_id: str) -> Begun | None:
+    rows = store.read("SELECT run_id, file, name, digest, inputs_json FROM workflows WHERE run_id = ?", (run_id,))
+    if not rows:
+        return None
+    row = rows[0]
+    return Begun(row[0], row[1], row[2], row[3], json.loads(row[4]))
+
+
+def keep(cursor: sqlite3.Cursor, run_id: str, done: Finished) -> None:
+    """A result is kept once: whoever comes to the same place again finds it."""
+    cursor.execute(
+        "INSERT INTO workflow_results(run_id, place, agent, goal, session_id, result_json) VALUES (?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT(run_id, place, agent) DO UPDATE SET session_id = excluded.session_id,"
+        " result_json = excluded.result_json",
+        (run_id, done.place, done.agent, done.goal, done.session_id, compact(done.result)),
+    )
+
+
+def finished(store: Store, run_id: str) -> dict[tuple[str, str], Finished]:
+    """(place, agent) → what came of it."""
+    rows = store.read(
+        "SELECT place, agent, goal, session_id, result_json FROM workflow_results WHERE run_id = ? ORDER BY rowid",
+        (run_id,),
+    )
+    return {(row[0], row[1]): Finished(row[0], row[1], row[2], row[3], json.loads(row[4])) for row in rows}

@@ -1,0 +1,431 @@
+"""Workflows run by the installed program on a scripted model: outcomes, sessions, resumption, limits."""
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from tests.acceptance.world import World, call, text
+from tests.program import Done
+from tests.scripted import ScriptedModel, Step
+
+
+class Flow:
+    """A workflow's folder, and the model that it runs on."""
+
+    def __init__(self, world: World, model: ScriptedModel) -> None:
+        self.world, self.model = world, model
+        self.folder = world.workspace
+        self.configure()
+
+    def configure(self, more: str = "", security: str = "", autonomy: str = "full") -> None:
+        entry = f'kind = "openai-compatible"\nbase_url = "{self.model.base_url}"\nmodel = "m"\n'
+        own = "[runtime]\nretry_base_delay_seconds = 0.01\n[providers.models.scripted]\n" + entry
+        head = f'workspace_dir = "{self.folder}"\ndefault_provider = "scripted"\n'
+        self.world.cli.configure(f'{head}[security]\nautonomy = "{autonomy}"\n{security}\n{own}\n{more}')
+
+    def write(self, body: str, **files: str) -> None:
+        (self.folder / "Agentfile").write_text(f"NAME flow\n{body}")
+        for name, content in files.items():
+            (self.folder / name.replace("__", ".")).write_text(content)
+
+    def add(self, *steps: dict[str, Any]) -> None:
+        self.model.add(*(cast(Step, step) for step in steps))
+
+    def run(self, *more: str) -> Done:
+        return self.world.cli("run", str(self.folder / "Agentfile"), *more)
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        for file in sorted(self.folder.glob("runs/*/events.jsonl")):
+            found += [json.loads(line) for line in file.read_text().splitlines()]
+        return [one["payload"] for one in found if one["event_type"] == kind]
+
+    def killed_when(self, requests: int, *arguments: str) -> "subprocess.Popen[bytes]":
+        """Start the run and kill it once the model was asked so often."""
+        process = self.world.cli.start(*(arguments or ("run", str(self.folder / "Agentfile"))))
+        limit = time.monotonic() + 30
+        while len(self.model.requests) < requests and process.poll() is None and time.monotonic() < limit:
+            time.sleep(0.01)
+        time.sleep(0.1)
+        process.kill()
+        process.communicate()
+        return process
+
+    @property
+    def run_id(self) -> str:
+        return str(self.world.rows("SELECT run_id FROM runs ORDER BY rowid DESC LIMIT 1")[0][0])
+
+
+@pytest.fixture
+def model() -> Iterator[ScriptedModel]:
+    with ScriptedModel() as made:
+        yield made
+
+
+@pytest.fixture
+def flow(world: World, model: ScriptedModel) -> Flow:
+    return Flow(world, model)
+
+
+def result(summary: str, achieved: bool = True, **more: Any) -> dict[str, Any]:
+    return call("GoalResult", achieved=achieved, summary=summary, **more)
+
+
+def asked(model: ScriptedModel, number: int) -> str:
+    return str(model.requests[number].messages[-1]["content"])
+
+
+# ------------------------------------------------------------------ refusals
+
+REFUSED = [
+    ('GOAL g "x $who"\nRUN r USING g\nINPUT who\n', (), "the input 'who' is missing: give it with --input who=VALUE"),
+    ('GOAL g "x"\nRUN r USING g\n', ("--input", "a=b"), "there is no input 'a' (inputs: none)"),
+    ('GOAL g "x"\nRUN r USING g\n', ("--input", "a"), "--input 'a': it takes NAME=VALUE"),
+    ('INPUT a\nGOAL g "x"\nRUN r USING g\n', ("-i", "a=1", "-i", "a=2"), "--input a: given twice"),
+    ('GOAL g "x $nothing"\nRUN r USING g\n', (), "goal g uses $nothing, which is not defined"),
+    ('AGENT a "x" REQUIRES wings\nGOAL g "x" USING a\nRUN r USING g\n', (), "REQUIRES wings, and no provider is known"),
+]
+
+
+@pytest.mark.parametrize(("body", "more", "message"), REFUSED, ids=[message[:30] for _, _, message in REFUSED])
+def test_what_cannot_run_is_refused_before_a_model_is_asked(
+    flow: Flow, body: str, more: tuple[str, ...], message: str
+) -> None:
+    flow.write(body)
+    done = flow.run(*more)
+    assert done.code == 2
+    assert message in done.err
+    assert not flow.model.requests
+
+
+@pytest.mark.parametrize("target", [[], ["none"], ["--resume", "none"], ["--resume", "none", "-i", "a=b"]])
+def test_a_target_that_is_not_there_is_a_usage_error(flow: Flow, target: list[str]) -> None:
+    done = flow.world.cli("run", *target, cwd=flow.folder.parent)
+    assert done.code == 2, done.err
+    assert done.out == ""
+
+
+# ------------------------------------------------------------------ goals
+
+
+def test_goals_run_in_order_and_hand_on_their_outputs(flow: Flow) -> None:
+    flow.write(
+        'INPUT who DEFAULT "you"\nGOAL plan "Plan for $who" -> steps\n'
+        'GOAL do "Do $steps after $plan"\nRUN r USING plan, do\n'
+    )
+    nasty = 'she said "$steps"\nand left'
+    flow.add(result("planned", outputs={"steps": "one, two"}), text("did it"))
+    done = flow.run("--input", f"who={nasty}")
+    assert (done.code, done.out) == (0, "did it\n")
+    assert f"Plan for {nasty}" in asked(flow.model, 0)
+    assert "Do one, two after planned" in asked(flow.model, 1)
+    assert "- plan: planned" in asked(flow.model, 1)
+    assert [one["goal"] for one in flow.events("goal_complete")] == ["plan", "do"]
+    assert flow.world.rows("SELECT outcome, exit_code FROM runs") == [("completed", 0)]
+    children = flow.world.rows("SELECT DISTINCT session_id FROM model_calls")
+    assert len(children) == 2
+    assert flow.world.cli("receipt", "verify").code == 0
+
+
+def test_a_goal_that_cannot_be_reached_ends_the_run(flow: Flow) -> None:
+    flow.write('GOAL a "x"\nGOAL b "y"\nRUN r USING a, b\n')
+    flow.add(result("there is no compiler", achieved=False))
+    done = flow.run("--output-format", "json")
+    assert done.code == 1
+    said = json.loads(done.out)
+    assert said["outcome"] == "error"
+    assert said["reason"] == "goal a was not reached: there is no compiler"
+
+
+def test_values_that_are_owed_are_asked_for_once(flow: Flow) -> None:
+    flow.write('GOAL a "x" -> v\nRUN r USING a\n')
+    flow.add(text("done"), text("really"))
+    done = flow.run()
+    assert done.code == 1
+    assert "Call GoalResult now" in asked(flow.model, 1)
+    assert "no value was given for v" in done.err
+
+
+def test_a_result_that_does_not_fit_is_told_to_the_model(flow: Flow) -> None:
+    flow.write('GOAL a "x" -> v\nRUN r USING a\n')
+    flow.add(
+        result("s"), call("GoalResult", achieved="yes", summary=3, other=1, outputs=[]), result("s", outputs={"v": [1]})
+    )
+    done = flow.run()
+    assert (done.code, done.out) == (0, "s\n")
+    assert "outputs.v: missing" in asked(flow.model, 1)
+    for problem in ("achieved: expected true or false", "summary: expected a text", "other: no such field"):
+        assert problem in asked(flow.model, 2)
+
+
+def test_tools_work_in_a_goal_and_every_call_has_its_receipt(flow: Flow) -> None:
+    flow.write('GOAL a "x"\nRUN r USING a\n')
+    flow.add(call("Write", file_path="out.txt", content="hi\n"), result("written"))
+    assert flow.run().code == 0
+    assert (flow.folder / "out.txt").read_text() == "hi\n"
+    assert [one["tool"] for one in flow.world.receipts()] == ["Write", "GoalResult"]
+
+
+def test_a_denial_that_ends_a_goal_is_the_runs_outcome(flow: Flow) -> None:
+    flow.write('GOAL a "x"\nRUN r USING a\n', policy__toml="[write]\nenabled = false\n")
+    flow.add(call("Write", file_path="out.txt", content="hi\n"), text("I may not"))
+    done = flow.run()
+    assert done.code == 3, done.err
+    assert not (flow.folder / "out.txt").exists()
+
+
+# ------------------------------------------------------------------ personas
+
+
+def test_personas_work_in_parallel_each_in_its_own_session_then_one_reconciles(world: World, tmp_path: Path) -> None:
+    aside = {
+        "You are bold.": {"text": "go fast"},
+        "You are careful.": {"text": "go slow"},
+        "Reconcile this": result("go steadily"),
+    }
+    with ScriptedModel(aside=aside) as model:
+        flow = Flow(world, model)
+        flow.write('AGENT a FROM a.md\nAGENT b "You are careful."\nGOAL g "How?" USING a, b\nRUN r USING g\n')
+        (flow.folder / "a.md").write_text("You are bold.\n")
+        done = flow.run()
+    assert (done.code, done.out) == (0, "go steadily\n")
+    assert len(model.requests) == 3
+    assert "<a>\ngo fast\n</a>" in asked(model, 2)
+    assert "<b>\ngo slow\n</b>" in asked(model, 2)
+    assert len(world.rows("SELECT DISTINCT session_id FROM model_calls")) == 3
+
+
+def test_fifty_personas_on_one_goal_lose_no_row(world: World) -> None:
+    names = [f"p{number}" for number in range(50)]
+    aside: dict[str, Any] = {f"persona-{name}.": {"text": f"view of {name}"} for name in names}
+    aside["Reconcile this"] = result("one view")
+    with ScriptedModel(aside=aside) as model:
+        flow = Flow(world, model)
+        agents = "".join(f'AGENT {name} "persona-{name}."\n' for name in names)
+        flow.write(f'{agents}GOAL g "Say" USING {", ".join(names)}\nRUN r USING g\n')
+        done = flow.run()
+    assert (done.code, done.out) == (0, "one view\n"), done.err
+    assert len(model.requests) == 51
+    last = asked(model, 50)
+    assert all(f"view of {name}\n" in last for name in names)
+    assert world.rows("SELECT count(*) FROM model_calls WHERE status = 'ok'") == [(51,)]
+    assert world.rows("SELECT count(*) FROM workflow_results WHERE agent != ''") == [(50,)]
+    assert world.rows("SELECT count(*) FROM subagents WHERE outcome = 'completed'") == [(51,)]
+
+
+def test_limits_hold_over_parallel_personas(world: World) -> None:
+    aside: dict[str, Any] = {f"persona-{n}.": call("Time") for n in range(5)}
+    with ScriptedModel(aside=aside) as model:
+        flow = Flow(world, model)
+        flow.configure(more="[limits]\ntool_calls = 7\n")
+        agents = "".join(f'AGENT p{n} "persona-{n}."\n' for n in range(5))
+        flow.write(f'{agents}GOAL g "Say" USING p0, p1, p2, p3, p4\nRUN r USING g\n')
+        done = flow.run()
+    assert done.code == 4, done.err
+    begun = [one for one in world.receipts() if one["status"] != "denied"]
+    assert 5 <= len(begun) <= 7
+
+
+def test_a_capability_chooses_the_provider(flow: Flow) -> None:
+    with ScriptedModel([text("thought hard")]) as heavy:
+        entry = f'kind = "openai-compatible"\nbase_url = "{heavy.base_url}"\nmodel = "big"\n'
+        flow.configure(more=f'[providers.models.thinker]\n{entry}[capabilities]\nreasoning-heavy = "thinker"\n')
+        flow.write('AGENT a "x" REQUIRES "reasoning-heavy"\nGOAL g "y" USING a\nRUN r USING g\n')
+        assert flow.run().out == "thought hard\n"
+    assert heavy.requests[0].json["model"] == "big"
+
+
+# ------------------------------------------------------------------ loops
+
+LOOPS = [
+    ([result("r1", converged=False), result("r2", converged=True)], "explicit", 2),
+    ([text("nothing to do")], "implicit", 1),
+    ([call("Time"), result("same", converged=False), call("Time"), result("same", converged=False)], "unchanged", 2),
+]
+
+
+@pytest.mark.parametrize(("steps", "how", "rounds"), LOOPS, ids=[how for _, how, _ in LOOPS])
+def test_a_loop_ends_by_each_of_the_three_rules(flow: Flow, steps: list[Any], how: str, rounds: int) -> None:
+    if how == "explicit":
+        steps = [call("Time"), steps[0], call("Time"), steps[1]]
+    flow.write('GOAL g "x"\nLOOP l USING g WITHIN 5\n')
+    flow.add(*steps)
+    done = flow.run()
+    assert done.code == 0, done.err
+    told = flow.events("loop_finished")
+    assert [(one["rounds"], one["converged"]) for one in told] == [(rounds, how)]
+
+
+def test_a_loop_that_does_not_converge_is_a_limit_and_the_rest_still_runs(flow: Flow) -> None:
+    flow.write('INPUT n DEFAULT 2\nGOAL g "x"\nGOAL h "y"\nLOOP l USING g WITHIN $n\nRUN r USING h\n')
+    for number in range(2):
+        flow.add(call("Time"), result(f"round {number}", converged=False))
+    flow.add(text("reported"))
+    done = flow.run()
+    assert (done.code, done.out) == (4, "reported\n")
+    assert "LOOP l did not converge within 2 rounds" in done.err
+
+
+def test_convergence_in_the_middle_of_a_round_leaves_the_rest_of_it_out(flow: Flow) -> None:
+    flow.write('GOAL test "run tests"\nGOAL fix "fix $test"\nCONVERGE c "all tests pass" USING test, fix WITHIN 4\n')
+    flow.add(
+        call("Time"),
+        result("1 fails", converged=False),
+        result("fixed", converged=False),
+        result("0 fail", converged=True),
+    )
+    done = flow.run()
+    assert (done.code, done.out) == (0, "0 fail\n")
+    offered = flow.model.requests[0].json["tools"]
+    schema = next(one["function"] for one in offered if one["function"]["name"] == "GoalResult")
+    assert "all tests pass" in schema["parameters"]["properties"]["converged"]["description"]
+
+
+# ------------------------------------------------------------------ reviews
+
+
+def test_a_reviewer_sends_a_goal_back_with_its_reasons(flow: Flow) -> None:
+    flow.write('GOAL g "x" SUPERVISED\nRUN r USING g\n')
+    flow.add(
+        result("first"),
+        call("ReviewVerdict", approved=False, comment="no tests"),
+        result("second"),
+        call("ReviewVerdict", approved=True, comment=""),
+    )
+    done = flow.run()
+    assert (done.code, done.out) == (0, "second\n")
+    assert "sent back:\nno tests" in asked(flow.model, 2)
+    offered = {one["function"]["name"] for one in flow.model.requests[1].json["tools"]}
+    assert "Write" not in offered
+    assert "ReviewVerdict" in offered
+
+
+def test_a_goal_that_is_sent_back_too_often_ends_the_run(flow: Flow) -> None:
+    flow.write('SUPERVISED\nGOAL g "x"\nRUN r USING g\n')
+    for _ in range(3):
+        flow.add(result("again"), call("ReviewVerdict", approved=False, comment="no"))
+    done = flow.run()
+    assert done.code == 1
+    assert "sent back 3 times by its review: no" in done.err
+
+
+def test_the_operators_word_is_waited_for_by_resuming(flow: Flow) -> None:
+    flow.write('GOAL g "x" SUPERVISED HUMAN\nGOAL h "y"\nRUN r USING g, h\n')
+    flow.add(result("deployed"), text("after"))
+    done = flow.run()
+    assert done.code == 5, done.err
+    assert f"adderclaw run --resume {flow.run_id}" in done.err
+    flow.configure(security="approval_timeout_seconds = 20")
+    going = flow.world.cli.start("run", "--resume", flow.run_id)
+    limit = time.monotonic() + 20
+    waiting: list[Any] = []
+    while not waiting and time.monotonic() < limit:
+        waiting = json.loads(flow.world.cli("approvals", "list", "--output-format", "json").out)
+    answered = flow.world.cli("approvals", "answer", waiting[0]["id"], "yes")
+    assert answered.code == 0, answered.err
+    out, err = going.communicate(timeout=30)
+    assert (going.returncode, out) == (0, b"after\n"), err
+    assert len(flow.model.requests) == 2, "the finished goal was not done again"
+
+
+# ------------------------------------------------------------------ killed and resumed
+
+
+def test_a_run_goes_on_after_a_kill_without_repeating_a_finished_goal(flow: Flow) -> None:
+    flow.write('GOAL a "x" -> v\nGOAL b "of $v"\nRUN r USING a, b\n')
+    flow.add(result("A", outputs={"v": "kept"}), {"hang": 30}, text("B"))
+    flow.killed_when(2)
+    before = flow.run_id
+    done = flow.world.cli("run", "--resume", before)
+    assert (done.code, done.out) == (0, "B\n"), done.err
+    assert flow.run_id == before
+    assert "of kept" in asked(flow.model, 2)
+    assert flow.world.rows("SELECT outcome FROM runs") == [("completed",)]
+
+
+def test_a_loop_goes_on_in_the_round_that_was_interrupted(flow: Flow) -> None:
+    flow.write('GOAL a "x"\nGOAL b "y"\nLOOP l USING a, b WITHIN 3\n')
+    one = [call("Time"), result("a1", converged=False), result("b1", converged=False)]
+    flow.add(*one, call("Time"), result("a2", converged=False), {"hang": 30}, result("b2", converged=True))
+    flow.killed_when(6)
+    done = flow.world.cli("run", "--resume", flow.run_id)
+    assert (done.code, done.out) == (0, "b2\n"), done.err
+    assert [one["rounds"] for one in flow.events("loop_finished")] == [2]
+    assert not flow.model.left
+
+
+def test_personas_that_are_finished_do_not_work_again(world: World) -> None:
+    aside: dict[str, Any] = {"persona-a.": {"text": "view a"}, "persona-b.": {"hang": 30}}
+    with ScriptedModel(aside=aside) as model:
+        flow = Flow(world, model)
+        flow.write('AGENT a "persona-a."\nAGENT b "persona-b."\nGOAL g "Say" USING a, b\nRUN r USING g\n')
+        flow.killed_when(2)
+    again: dict[str, Any] = {"Reconcile this": result("both"), "persona-b.": {"text": "view b"}}
+    with ScriptedModel(aside=again) as model:
+        flow.model = model
+        flow.configure()
+        done = world.cli("run", "--resume", flow.run_id)
+        assert (done.code, done.out) == (0, "both\n"), done.err
+    assert len(model.requests) == 2
+    assert "view a" in asked(model, 1)
+
+
+def test_a_changed_workflow_and_a_finished_run_are_not_resumed(flow: Flow) -> None:
+    flow.write('GOAL a "x"\nGOAL b "y"\nRUN r USING a, b\n')
+    flow.add(text("A"), {"hang": 30}, text("B"))
+    flow.killed_when(2)
+    flow.write('GOAL a "x"\nGOAL b "z"\nRUN r USING a, b\n')
+    changed = flow.world.cli("run", "--resume", flow.run_id)
+    assert changed.code == 2
+    assert "has changed since run" in changed.err
+    flow.write('GOAL a "x"\nGOAL b "y"\nRUN r USING a, b\n')
+    assert flow.world.cli("run", "--resume", flow.run_id).code == 0
+    over = flow.world.cli("run", "--resume", flow.run_id)
+    assert over.code == 2
+    assert "is completed" in over.err
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_ends_a_run_cleanly(flow: Flow, number: signal.Signals, code: int) -> None:
+    flow.write('GOAL a "x"\nRUN r USING a\n')
+    flow.add({"hang": 30})
+    process = flow.world.cli.start("run", str(flow.folder / "Agentfile"))
+    limit = time.monotonic() + 20
+    while not flow.model.requests and time.monotonic() < limit:
+        time.sleep(0.02)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == code, err
+    assert flow.world.rows("SELECT outcome FROM runs") == [("stopped",)]
+
+
+def test_the_emergency_stop_ends_a_run(flow: Flow) -> None:
+    flow.write('GOAL a "x"\nRUN r USING a\n')
+    flow.add({"hang": 30})
+    process = flow.world.cli.start("run", str(flow.folder / "Agentfile"))
+    limit = time.monotonic() + 20
+    while not flow.model.requests and time.monotonic() < limit:
+        time.sleep(0.02)
+    flow.world.cli("estop")
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 6, err
+
+
+# ------------------------------------------------------------------ without a model
+
+
+def test_a_dry_run_shows_the_prompts_and_asks_nobody(flow: Flow) -> None:
+    flow.write('INPUT who\nAGENT a "You help $who."\nGOAL g "Greet $who" USING a\nRUN r USING g\n')
+    done = flow.run("--input", "who=me", "--dry-run", "--output-format", "json")
+    plan = json.loads(done.out)
+    assert plan["mode"] == "dry_run"
+    assert "Greet me" in plan["steps"][0]["goals"][0]["prompt"]
+    assert plan["steps"][0]["goals"][0]["agents"][0]["persona"] == "You help me."
+    assert not flow.model.requests
+    assert not (flow.folder / "runs").exists()
