@@ -46,16 +46,20 @@ class Flow:
             found += [json.loads(line) for line in file.read_text().splitlines()]
         return [one["payload"] for one in found if one["event_type"] == kind]
 
-    def killed_when(self, requests: int, *arguments: str) -> "subprocess.Popen[bytes]":
-        """Start the run and kill it once the model was asked so often."""
-        process = self.world.cli.start(*(arguments or ("run", str(self.folder / "Agentfile"))))
+    def killed_when(self, requests: int, kept: int) -> "subprocess.Popen[bytes]":
+        """Start the run and kill it once the model was asked so often, and so many results are kept."""
+        process = self.world.cli.start("run", str(self.folder / "Agentfile"))
         limit = time.monotonic() + 30
-        while len(self.model.requests) < requests and process.poll() is None and time.monotonic() < limit:
+        while process.poll() is None and time.monotonic() < limit:
+            if len(self.model.requests) >= requests and self.kept() >= kept:
+                break
             time.sleep(0.01)
-        time.sleep(0.1)
         process.kill()
         process.communicate()
         return process
+
+    def kept(self) -> int:
+        return int(self.world.rows("SELECT count(*) FROM workflow_results")[0][0])
 
     @property
     def run_id(self) -> str:
@@ -340,7 +344,7 @@ def test_the_operators_word_is_waited_for_by_resuming(flow: Flow) -> None:
 def test_a_run_goes_on_after_a_kill_without_repeating_a_finished_goal(flow: Flow) -> None:
     flow.write('GOAL a "x" -> v\nGOAL b "of $v"\nRUN r USING a, b\n')
     flow.add(result("A", outputs={"v": "kept"}), {"hang": 30}, text("B"))
-    flow.killed_when(2)
+    flow.killed_when(2, 1)
     before = flow.run_id
     done = flow.world.cli("run", "--resume", before)
     assert (done.code, done.out) == (0, "B\n"), done.err
@@ -353,7 +357,7 @@ def test_a_loop_goes_on_in_the_round_that_was_interrupted(flow: Flow) -> None:
     flow.write('GOAL a "x"\nGOAL b "y"\nLOOP l USING a, b WITHIN 3\n')
     one = [call("Time"), result("a1", converged=False), result("b1", converged=False)]
     flow.add(*one, call("Time"), result("a2", converged=False), {"hang": 30}, result("b2", converged=True))
-    flow.killed_when(6)
+    flow.killed_when(6, 3)
     done = flow.world.cli("run", "--resume", flow.run_id)
     assert (done.code, done.out) == (0, "b2\n"), done.err
     assert [one["rounds"] for one in flow.events("loop_finished")] == [2]
@@ -365,7 +369,7 @@ def test_personas_that_are_finished_do_not_work_again(world: World) -> None:
     with ScriptedModel(aside=aside) as model:
         flow = Flow(world, model)
         flow.write('AGENT a "persona-a."\nAGENT b "persona-b."\nGOAL g "Say" USING a, b\nRUN r USING g\n')
-        flow.killed_when(2)
+        flow.killed_when(2, 1)
     again: dict[str, Any] = {"Reconcile this": result("both"), "persona-b.": {"text": "view b"}}
     with ScriptedModel(aside=again) as model:
         flow.model = model
@@ -379,7 +383,7 @@ def test_personas_that_are_finished_do_not_work_again(world: World) -> None:
 def test_a_changed_workflow_and_a_finished_run_are_not_resumed(flow: Flow) -> None:
     flow.write('GOAL a "x"\nGOAL b "y"\nRUN r USING a, b\n')
     flow.add(text("A"), {"hang": 30}, text("B"))
-    flow.killed_when(2)
+    flow.killed_when(2, 1)
     flow.write('GOAL a "x"\nGOAL b "z"\nRUN r USING a, b\n')
     changed = flow.world.cli("run", "--resume", flow.run_id)
     assert changed.code == 2
