@@ -1,7 +1,8 @@
-"""What a channel is: a way in to a conversation."""
+"""What a channel is: a way in to a conversation; and how each of them says that a turn has ended."""
 
-from typing import Protocol
+from typing import Any, Protocol
 
+from adderclaw.kernel.session import TurnResult
 from adderclaw.runtime import Run
 
 
@@ -22,3 +23,29 @@ class Channel(Protocol):
     def send(self, conversation_id: str, message: str) -> None:
         """Show a message of the conversation to whoever is there."""
         ...
+
+
+def complaint(run: Run, result: TurnResult) -> TurnResult:
+    """A scripted model with steps left over is an error: the script and the run did not agree."""
+    left = getattr(run.session.provider, "finished", None)
+    played = run.session.budget.steps > 0 and result.outcome == "completed"
+    complaint: str | None = left() if left is not None and played else None
+    return TurnResult("error", result.answer, complaint) if complaint else result
+
+
+def report(run: Run, result: TurnResult) -> dict[str, Any]:
+    session = run.session
+    return {
+        "outcome": result.outcome,
+        "answer": result.answer,
+        "reason": result.reason,
+        "run_id": run.run_id,
+        "conversation_id": session.conversation_id,
+        "session_id": session.session_id,
+        "provider": session.provider.name,
+        "model": session.model,
+        "steps": session.budget.steps,
+        "tool_calls": session.budget.tool_calls,
+        "usage": session.budget.usage.as_json(),
+        "cost": session.budget.cost,
+    }

@@ -133,7 +133,7 @@ def _in_its_workspace(runtime: Runtime, store: Store, conversation_id: str) -> c
     place = rows[0][0]
     if not os.path.isdir(place):
         raise UsageError(f"the conversation's workspace {place} is gone; name another with --workspace")
-    loaded = config.load(config_file=runtime.options.config_file, workspace=place)
+    loaded = config.load(config_file=runtime.options.config_file, workspace=place, overrides=runtime.options.overrides)
     runtime.bus.tell({"event_type": "workspace_path", "path": place, "reason": "where the conversation was held"})
     return loaded
 

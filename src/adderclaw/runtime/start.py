@@ -3,7 +3,7 @@
 import os
 import sys
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from adderclaw import __version__, config
 from adderclaw.checkpoints import Checkpoints
@@ -17,6 +17,7 @@ from adderclaw.sinks import log
 from adderclaw.types import (
     Clock,
     Ids,
+    Json,
 )
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class Options:
     """Keys only from the environment and the operator's own helper: no login, no keyring."""
     beside: str | None = None
     """The folder of the Agentfile that is run: its policy.toml counts."""
+    overrides: Json = field(default_factory=dict[str, Any])
+    """Configuration that goes before every file."""
     headless: bool = False
     """`run`: the profile is `runtime.profile` unless one is named, and the run folders are in `logging.jsonl_dir`."""
 
@@ -84,7 +87,12 @@ class Runtime:
 
 def start(options: Options) -> Runtime:
     """Configuration and events; nothing is opened for writing yet."""
-    loaded = config.load(config_file=options.config_file, workspace=options.workspace, beside=options.beside)
+    loaded = config.load(
+        config_file=options.config_file,
+        workspace=options.workspace,
+        overrides=options.overrides,
+        beside=options.beside,
+    )
     if options.headless and options.profile is None:
         options = replace(options, profile=loaded.config.runtime.profile)
     clock, ids, secrets = SystemClock(), random_ids, Secrets()

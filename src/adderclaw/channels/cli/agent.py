@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from adderclaw.channels.channel import Channel
+from adderclaw.channels.channel import Channel, complaint, report
 from adderclaw.channels.cli.common import (
     ConfigFile,
     ModelName,
@@ -104,7 +104,7 @@ class OneShot:
         turn = run_turn(run.session, self.message, self._shown or silent)
         result, by_signal = await interruptible(run.runtime, turn)
         await run.session.provider.close()
-        result = _complaint(run, result)
+        result = complaint(run, result)
         code = run.finish(result, exit_code=128 + by_signal if by_signal else None)
         if self.output_format == "text":
             self.send(run.session.conversation_id, result.answer)
@@ -159,32 +159,6 @@ async def interruptible(runtime: Runtime, turn: Any) -> tuple[TurnResult, int]:
             timer.cancel()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
-
-
-def _complaint(run: Run, result: TurnResult) -> TurnResult:
-    """A scripted model with steps left over is an error: the script and the run did not agree."""
-    left = getattr(run.session.provider, "finished", None)
-    played = run.session.budget.steps > 0 and result.outcome == "completed"
-    complaint: str | None = left() if left is not None and played else None
-    return TurnResult("error", result.answer, complaint) if complaint else result
-
-
-def report(run: Run, result: TurnResult) -> dict[str, Any]:
-    session = run.session
-    return {
-        "outcome": result.outcome,
-        "answer": result.answer,
-        "reason": result.reason,
-        "run_id": run.run_id,
-        "conversation_id": session.conversation_id,
-        "session_id": session.session_id,
-        "provider": session.provider.name,
-        "model": session.model,
-        "steps": session.budget.steps,
-        "tool_calls": session.budget.tool_calls,
-        "usage": session.budget.usage.as_json(),
-        "cost": session.budget.cost,
-    }
 
 
 class Shown:

@@ -1,0 +1,10 @@
+from adderclaw.channels.python import AgentClient as AgentClient
+from adderclaw.channels.python import AssistantMessage as AssistantMessage
+from adderclaw.channels.python import PartialMessage as PartialMessage
+from adderclaw.channels.python import Query as Query
+from adderclaw.channels.python import QueryOptions as QueryOptions
+from adderclaw.channels.python import ResultMessage as ResultMessage
+from adderclaw.channels.python import SystemMessage as SystemMessage
+from adderclaw.channels.python import UserMessage as UserMessage
+
+__version__: str

@@ -1,0 +1,366 @@
+"""The Python API: another program asks, and gets the messages of the turn as they are made.
+
+`AgentClient(options).query("…")` is an async generator with `interrupt()`. It opens a conversation like every other
+channel does, and runs the one turn loop in it.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Literal, TypedDict
+
+from adderclaw.channels.channel import complaint, report
+from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.events import EventRecord
+from adderclaw.kernel import prompt
+from adderclaw.kernel.loop import run_turn
+from adderclaw.kernel.session import Session, TurnResult
+from adderclaw.runtime import Options, Resume, Run, opened, start
+from adderclaw.store import memory
+from adderclaw.types import (
+    Answer,
+    ApprovalRequest,
+    Delta,
+    Json,
+    Message,
+    Outcome,
+    Question,
+    Replies,
+    ToolCall,
+    ToolResultBlock,
+    ToolUseBlock,
+)
+
+type PermissionMode = Literal["default", "acceptEdits", "bypassPermissions"]
+type CanUseTool = Callable[[ApprovalRequest], Awaitable[bool | Answer]]
+"""Called where a person would be asked: yes or no, or an Answer with a comment for the model."""
+type AskUser = Callable[[Sequence[Question]], Awaitable[Replies | None]]
+
+
+class SystemPromptPreset(TypedDict):
+    """AdderClaw's own system prompt with something behind it."""
+
+    type: Literal["preset"]
+    append: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryOptions:
+    """How a query runs. What is left out is as the operator's configuration has it."""
+
+    cwd: str | None = None
+    """The workspace."""
+    allowed_tools: Sequence[str] | None = None
+    """Only these tools are offered, by name or alias; the gate still judges each call."""
+    permission_mode: PermissionMode | None = None
+    system_prompt: str | SystemPromptPreset | None = None
+    """In place of AdderClaw's own, or a preset with an addition to it."""
+    mcp_servers: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    """Name → `{command, args, env}` or `{url}`, beside the configured ones."""
+    hooks: Sequence[Json] = ()
+    """Beside the configured ones, each `{hook_event_name, matcher, command}`."""
+    model: str | None = None
+    provider: str | None = None
+    profile: str | None = None
+    max_turns: int | None = None
+    """Rounds of tool calls."""
+    resume: str | None = None
+    """The conversation that goes on, by its id."""
+    can_use_tool: CanUseTool | None = None
+    """Without it nobody can be asked, and what would be asked is denied."""
+    ask_user: AskUser | None = None
+    """Answers the questions of AskUserQuestion."""
+    include_partial_messages: bool = False
+    """Also yield pieces of the answer while they arrive."""
+    config_file: str | None = None
+    settings: Json = field(default_factory=dict[str, Any])
+    """Further configuration, over every file, in the form of config.toml."""
+
+
+# ------------------------------------------------------------------ messages
+
+
+@dataclass(frozen=True)
+class SystemMessage:
+    """The first message: which conversation it is, and what it has to work with."""
+
+    conversation_id: str
+    session_id: str
+    run_id: str
+    cwd: str
+    provider: str
+    model: str
+    tools: tuple[str, ...]
+    type: Literal["system"] = "system"
+
+
+@dataclass(frozen=True)
+class PartialMessage:
+    """A piece of an answer. `reset` says that what came so far is void."""
+
+    kind: Literal["text", "thinking", "tool", "reset"]
+    text: str
+    type: Literal["partial"] = "partial"
+
+
+@dataclass(frozen=True)
+class AssistantMessage:
+    """One reply of the model: its text, and the calls that it makes."""
+
+    text: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    type: Literal["assistant"] = "assistant"
+
+
+@dataclass(frozen=True)
+class UserMessage:
+    """What the model was told: results of its calls, or a text."""
+
+    text: str
+    tool_results: tuple[ToolResultBlock, ...] = ()
+    type: Literal["user"] = "user"
+
+
+@dataclass(frozen=True)
+class ResultMessage:
+    """The last message: how it ended."""
+
+    outcome: Outcome
+    answer: str
+    reason: str = ""
+    run_id: str = ""
+    conversation_id: str = ""
+    session_id: str = ""
+    provider: str = ""
+    model: str = ""
+    steps: int = 0
+    tool_calls: int = 0
+    usage: Mapping[str, int] = field(default_factory=dict[str, int])
+    cost: float | None = None
+    type: Literal["result"] = "result"
+
+    @property
+    def is_error(self) -> bool:
+        return self.outcome != "completed"
+
+
+type AgentMessage = SystemMessage | PartialMessage | AssistantMessage | UserMessage | ResultMessage
+
+
+# ------------------------------------------------------------------ the client
+
+
+class AgentClient:
+    """Asks the agent. Each query is a conversation of its own, unless it says which one it goes on with."""
+
+    def __init__(self, options: QueryOptions | None = None) -> None:
+        self.options = options or QueryOptions()
+
+    def query(self, message: str, *, resume: str | None = None) -> "Query":
+        """Nothing happens before the first message is asked for."""
+        if not message.strip():
+            raise UsageError("the message is empty; say what the agent should do")
+        return Query(self.options, message, resume or self.options.resume)
+
+
+class Query(AsyncGenerator["AgentMessage", None]):
+    """The messages of one turn. Leaving it early (`break`, `aclose()`) ends the turn cleanly."""
+
+    def __init__(self, options: QueryOptions, message: str, resume: str | None) -> None:
+        self._options, self._message, self._resume = options, message, resume
+        self._turn: asyncio.Task[TurnResult] | None = None
+        self._interrupted = False
+        self._messages = self._run()
+
+    async def interrupt(self) -> None:
+        """End the turn now: what runs is stopped, and the last message says `stopped`."""
+        self._interrupted = True
+        if self._turn is not None:
+            self._turn.cancel()
+
+    def __aiter__(self) -> "Query":
+        return self
+
+    async def __anext__(self) -> "AgentMessage":
+        return await anext(self._messages)
+
+    async def asend(self, value: None) -> "AgentMessage":
+        return await self._messages.asend(value)
+
+    async def athrow(
+        self,
+        typ: type[BaseException] | BaseException,
+        val: BaseException | object = None,
+        tb: TracebackType | None = None,
+        /,
+    ) -> "AgentMessage":
+        error = typ if isinstance(typ, BaseException) else val if isinstance(val, BaseException) else typ()
+        return await self._messages.athrow(error.with_traceback(tb) if tb is not None else error)
+
+    async def aclose(self) -> None:
+        await self._messages.aclose()
+
+    async def _run(self) -> AsyncGenerator["AgentMessage", None]:
+        runtime = start(_options(self._options))
+        again = Resume(self._resume, go_on=False) if self._resume else None
+        operator = _Caller(self._options)
+        with opened(runtime, operator, kind="agent", channel="python", again=again) as run:
+            _prompted(run.session, self._options)
+            yield _began(run)
+            heard = _Heard(run.session, partial=self._options.include_partial_messages)
+            runtime.bus.listen("python", heard.event)
+            self._turn = asyncio.ensure_future(run_turn(run.session, self._message, heard.delta))
+            self._turn.add_done_callback(lambda _turn: heard.end())
+            if self._interrupted:
+                self._turn.cancel()
+            try:
+                async for message in heard.messages():
+                    yield message
+                result = complaint(run, await self._ended(self._turn))
+                run.finish(result)
+            finally:
+                await _stopped(self._turn)
+                await run.session.provider.close()
+            yield ResultMessage(**report(run, result))
+
+    async def _ended(self, turn: "asyncio.Task[TurnResult]") -> TurnResult:
+        try:
+            return await turn
+        except asyncio.CancelledError:
+            if not self._interrupted:
+                raise
+            return TurnResult("stopped", "", "interrupted by the program")
+        except AdderClawError as error:
+            return TurnResult("error", "", str(error))
+
+
+async def _stopped(turn: "asyncio.Task[TurnResult]") -> None:
+    """However the query is left, nothing of the turn goes on."""
+    if not turn.done():
+        turn.cancel()
+        await asyncio.wait({turn})
+
+
+def _options(given: QueryOptions) -> Options:
+    settings: Json = dict(given.settings)
+    if given.permission_mode is not None:
+        settings["permissions"] = {**settings.get("permissions", {}), "defaultMode": given.permission_mode}
+    if given.max_turns is not None:
+        settings["runtime"] = {**settings.get("runtime", {}), "max_tool_rounds": given.max_turns}
+    if given.allowed_tools is not None:
+        settings["channels"] = {"cli": {"tools_allow": list(given.allowed_tools)}}
+    if given.mcp_servers:
+        settings["mcp_servers"] = {**settings.get("mcp_servers", {}), **given.mcp_servers}
+    if given.hooks:
+        settings["hooks"] = [*settings.get("hooks", ()), *given.hooks]
+    return Options(
+        config_file=given.config_file,
+        workspace=given.cwd,
+        provider=given.provider,
+        model=given.model,
+        profile=given.profile,
+        log_level="error",
+        overrides=settings,
+    )
+
+
+def _prompted(session: Session, options: QueryOptions) -> None:
+    wanted = options.system_prompt
+    if wanted is None:
+        return
+    tools, root = session.scene.tools.values(), session.scene.context.workspace.root
+    if isinstance(wanted, str):
+        session.prompt = prompt.compose(root, memory.context(session.store), tools, system=wanted)
+    else:
+        session.prompt = prompt.made(f"{session.prompt.system}\n\n{wanted['append']}", session.prompt.tools)
+
+
+def _began(run: Run) -> SystemMessage:
+    session = run.session
+    return SystemMessage(
+        session.conversation_id,
+        session.session_id,
+        run.run_id,
+        session.scene.context.workspace.root,
+        session.provider.name,
+        session.model,
+        tuple(session.scene.tools),
+    )
+
+
+class _Caller:
+    """The program that asked is the operator."""
+
+    def __init__(self, options: QueryOptions) -> None:
+        self._options = options
+
+    async def approve(self, request: ApprovalRequest) -> Answer:
+        if self._options.can_use_tool is None:
+            comment = "the program that asked gave no can_use_tool"
+            return Answer(approved=False, by="no_operator", comment=comment)
+        said = await self._options.can_use_tool(request)
+        return Answer(approved=said, by="operator") if isinstance(said, bool) else said
+
+    async def ask(self, questions: Sequence[Question]) -> Replies | None:
+        return None if self._options.ask_user is None else await self._options.ask_user(questions)
+
+
+class _Heard:
+    """What the turn says, in order: pieces as they come, and each message once it is in the history."""
+
+    def __init__(self, session: Session, *, partial: bool) -> None:
+        self._session, self._partial = session, partial
+        self._history = session.history
+        self._seen = len(session.history.messages)
+        self._first = True
+        self._queue: asyncio.Queue[AgentMessage | None] = asyncio.Queue()
+
+    def event(self, _record: EventRecord) -> None:
+        """Something happened: there may be new messages."""
+        history = self._session.history
+        if history is not self._history:  # compacted: what stands in it now was told before
+            self._history, self._seen = history, len(history.messages)
+        for message in history.messages[self._seen :]:
+            self._seen += 1
+            if self._first and message.role == "user":
+                self._first = False  # the caller's own words
+            else:
+                self._queue.put_nowait(_told(message))
+
+    def delta(self, delta: Delta) -> None:
+        if self._partial:
+            text = self._session.secrets.scrub(delta.text)
+            self._queue.put_nowait(PartialMessage(delta.kind, text))
+
+    def end(self) -> None:
+        self.event(_NOTHING)
+        self._queue.put_nowait(None)
+
+    async def messages(self) -> AsyncGenerator[AgentMessage, None]:
+        while (message := await self._queue.get()) is not None:
+            yield message
+
+
+_NOTHING = EventRecord("", "", "", 0.0, "", {}, "summary", "", "")
+
+
+def _told(message: Message) -> AgentMessage:
+    if message.role == "assistant":
+        calls = tuple(block.call for block in message.blocks if isinstance(block, ToolUseBlock))
+        return AssistantMessage(message.text, calls)
+    return UserMessage(message.text, tuple(block for block in message.blocks if isinstance(block, ToolResultBlock)))
+
+
+__all__ = [
+    "AgentClient",
+    "AgentMessage",
+    "AssistantMessage",
+    "CanUseTool",
+    "PartialMessage",
+    "Query",
+    "QueryOptions",
+    "ResultMessage",
+    "SystemMessage",
+    "UserMessage",
+]

@@ -1,0 +1,217 @@
+"""The Python API, used as another program uses it."""
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adderclaw import (
+    AgentClient,
+    AssistantMessage,
+    PartialMessage,
+    QueryOptions,
+    ResultMessage,
+    SystemMessage,
+    UserMessage,
+)
+from adderclaw.errors import AdderClawError, ConfigError, UsageError
+from adderclaw.testing import MockAgentClient, ScriptedModel, call, text
+from adderclaw.types import Answer, ApprovalRequest
+from tests.acceptance.world import World
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "python.md"
+EXAMPLES: list[str] = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def asked(client: AgentClient, message: str = "hi", **more: Any) -> list[Any]:
+    async def collect() -> list[Any]:
+        return [each async for each in client.query(message, **more)]
+
+    return asyncio.run(collect())
+
+
+async def yes(_request: ApprovalRequest) -> bool:
+    return True
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=range(len(EXAMPLES)))
+def test_the_examples_of_the_page_run(example: str, world: World) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", example], env=world.cli.env, cwd=world.workspace, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_importing_the_package_loads_nothing() -> None:
+    code = "import sys, adderclaw; print([m for m in sys.modules if m.startswith('adderclaw.')], 'json' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[] False\n"
+
+
+def test_a_name_that_is_not_there() -> None:
+    with pytest.raises(ImportError):
+        exec("from adderclaw import Nonsense")
+
+
+def test_the_messages_of_a_turn_in_order(world: World) -> None:
+    (world.workspace / "a.txt").write_text("aardvark\n")
+    with ScriptedModel(call("Read", file_path="a.txt"), text("It says aardvark.")) as model:
+        messages = asked(AgentClient(model.options(cwd=str(world.workspace))))
+    system, first, results, second, result = messages
+    assert isinstance(system, SystemMessage)
+    assert system.cwd == str(world.workspace)
+    assert "Read" in system.tools
+    assert isinstance(first, AssistantMessage)
+    assert first.tool_calls[0].name == "Read"
+    assert isinstance(results, UserMessage)
+    assert "aardvark" in results.tool_results[0].content
+    assert second == AssistantMessage("It says aardvark.")
+    assert isinstance(result, ResultMessage)
+    assert (result.outcome, result.answer, result.steps, result.tool_calls) == ("completed", second.text, 2, 1)
+    assert world.rows("SELECT outcome, kind FROM runs WHERE run_id = ?", result.run_id) == [("completed", "agent")]
+    assert world.receipts()[-1]["tool"] == "Read"
+
+
+def test_partial_messages_come_first(world: World) -> None:
+    with ScriptedModel(text("Hello.")) as model:
+        messages = asked(AgentClient(model.options(cwd=str(world.workspace), include_partial_messages=True)))
+    assert [type(message) for message in messages] == [SystemMessage, PartialMessage, AssistantMessage, ResultMessage]
+    assert messages[1] == PartialMessage("text", "Hello.")
+
+
+DECISIONS: list[tuple[Any, bool, str]] = [
+    (None, False, "no_operator"),
+    (True, True, ""),
+    (False, False, "Denied by operator"),
+    (Answer(approved=False, by="operator", comment="not today"), False, "not today"),
+]
+
+
+@pytest.mark.parametrize(("said", "written", "heard"), DECISIONS)
+def test_can_use_tool_decides_where_a_person_would(world: World, said: Any, written: bool, heard: str) -> None:
+    async def decide(request: ApprovalRequest) -> Any:
+        assert (request.tool, request.risk) == ("Write", "medium")
+        return said
+
+    more: dict[str, Any] = {} if said is None else {"can_use_tool": decide}
+    with ScriptedModel(call("Write", file_path="n.txt", content="x"), text("end")) as model:
+        messages = asked(AgentClient(model.options(cwd=str(world.workspace), **more)))
+    assert (world.workspace / "n.txt").exists() is written
+    assert heard in messages[2].tool_results[0].content
+    assert messages[-1].outcome == ("completed" if written else "denied")
+
+
+def test_what_the_gate_denies_stays_denied(world: World) -> None:
+    with ScriptedModel(call("Write", file_path="/etc/x", content="x"), text("end")) as model:
+        messages = asked(AgentClient(model.options(cwd=str(world.workspace), can_use_tool=yes)))
+    assert "Denied by" in messages[2].tool_results[0].content
+
+
+def test_options_count(world: World) -> None:
+    with ScriptedModel(text("ok")) as model:
+        options = model.options(cwd=str(world.workspace), allowed_tools=["Read", "file_list"], model="other")
+        system: SystemMessage = asked(AgentClient(options))[0]
+    assert (set(system.tools), system.model) == ({"Read", "LS"}, "other")
+
+
+def test_permission_mode_and_rounds(world: World) -> None:
+    write = call("Write", file_path="n.txt", content="x")
+    with ScriptedModel(write, text("end")) as model:
+        messages = asked(AgentClient(model.options(cwd=str(world.workspace), permission_mode="acceptEdits")))
+    assert messages[-1].outcome in ("completed", "denied")
+    with ScriptedModel(call("Time"), call("Time"), call("Time"), partial=True) as model:
+        messages = asked(AgentClient(model.options(cwd=str(world.workspace), max_turns=1)))
+    assert messages[-1].outcome == "limit"
+    assert "max_tool_rounds" in messages[-1].reason
+
+
+def test_a_conversation_goes_on(world: World) -> None:
+    with ScriptedModel(text("one"), text("two: {{last_user}}"), partial=True) as model:
+        client = AgentClient(model.options(cwd=str(world.workspace)))
+        first = asked(client, "first")[-1]
+        second = asked(client, "second", resume=first.conversation_id)[-1]
+    assert second.conversation_id == first.conversation_id
+    assert second.answer == "two: second"
+
+
+def test_a_system_prompt_of_ones_own_reaches_the_model(world: World) -> None:
+    world.configure(more="[logging]\ndebug_llm_bodies = true")
+    for prompt in ("You are a pirate.", {"type": "preset", "append": "Speak like a pirate."}):
+        with ScriptedModel(text("arr")) as model:
+            asked(AgentClient(model.options(cwd=str(world.workspace), system_prompt=prompt)))
+    kept = [path.read_text() for path in sorted(world.cli.data.rglob("*request*"))] or [""]
+    assert any("pirate" in body for body in kept)
+
+
+def test_interrupt_kills_what_runs_and_says_so(world: World) -> None:
+    async def run() -> list[Any]:
+        seen: list[Any] = []
+        with ScriptedModel(call("Bash", command="sleep 30; touch late"), text("never"), partial=True) as model:
+            client = AgentClient(model.options(cwd=str(world.workspace), can_use_tool=yes, profile="sandboxed"))
+            query = client.query("go")
+            async for message in query:
+                seen.append(message)
+                if isinstance(message, AssistantMessage):
+                    await asyncio.sleep(0.3)
+                    await query.interrupt()
+        return seen
+
+    seen = asyncio.run(asyncio.wait_for(run(), 20))
+    assert seen[-1].outcome == "stopped"
+    assert world.rows("SELECT outcome FROM runs") == [("stopped",)]
+    assert len(world.receipts()) == 1
+
+
+def test_leaving_early_ends_the_turn(world: World) -> None:
+    async def run() -> None:
+        with ScriptedModel(call("Bash", command="sleep 30"), text("never"), partial=True) as model:
+            query = AgentClient(model.options(cwd=str(world.workspace), can_use_tool=yes)).query("go")
+            async for message in query:
+                if isinstance(message, AssistantMessage):
+                    break
+            await query.aclose()
+
+    asyncio.run(asyncio.wait_for(run(), 20))
+    assert not list((world.cli.data / "locks").glob("*.lock"))
+
+
+def test_steps_left_over_are_an_error(world: World) -> None:
+    with ScriptedModel(text("one"), text("never asked for")) as model:
+        result = asked(AgentClient(model.options(cwd=str(world.workspace))))[-1]
+    assert result.is_error
+    assert "were not played" in result.reason
+
+
+def test_bad_input_raises_a_clear_error(world: World) -> None:
+    with pytest.raises(UsageError, match="message is empty"):
+        AgentClient().query("  ")
+    with pytest.raises(AdderClawError, match="is not a directory"):
+        asked(AgentClient(QueryOptions(cwd=str(world.workspace / "missing"))))
+    with pytest.raises(ConfigError, match="autonomy"):
+        asked(AgentClient(QueryOptions(cwd=str(world.workspace), settings={"security": {"autonomy": "godmode"}})))
+    with pytest.raises(UsageError, match="no conversation"):
+        asked(AgentClient(QueryOptions(cwd=str(world.workspace), resume="nonsense")))
+
+
+def test_the_mock_client_replays_and_complains() -> None:
+    client = MockAgentClient()
+    client.set_responses([AssistantMessage("a"), ResultMessage("completed", "a")], [])
+    assert asked(client, "one") == [AssistantMessage("a"), ResultMessage("completed", "a")]
+    with pytest.raises(AssertionError, match="1 responses were not asked for"):
+        client.finished()
+    assert asked(client, "two") == []
+    client.finished()
+    with pytest.raises(AssertionError, match="has no response"):
+        client.query("three")
+    assert client.asked == ["one", "two", "three"]
+
+
+def test_the_package_says_that_it_is_typed() -> None:
+    import adderclaw
+
+    assert os.path.exists(os.path.join(os.path.dirname(adderclaw.__file__ or ""), "py.typed"))
