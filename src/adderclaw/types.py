@@ -325,6 +325,8 @@ class Touch:
     opaque: bool = False
     why: str = ""
     """One short clause for the person who is asked: "writes to workspace"."""
+    inward: bool = False
+    """It reaches nothing but the session itself (a result for its driver): no list of tools needs to name it."""
 
 
 class CommandFact(Protocol):

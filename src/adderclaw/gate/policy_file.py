@@ -213,7 +213,7 @@ def opinion_of(file: PolicyFile, case: Case) -> Opinion | None:
         return Opinion("policy.toml", "deny", f"{file.file}: {refusal}")
     if section is not None and (why := _granted(file, section, case)):
         return Opinion("policy.toml", "allow", f"{file.file}: {why}") if file.trusted else None
-    if not file.default_deny:
+    if not file.default_deny or case.touch.inward:
         return None
     return Opinion("policy.toml", "deny", f"{file.file}: {_not_allowed(section, case)}")
 

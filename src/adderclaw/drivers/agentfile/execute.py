@@ -164,8 +164,9 @@ class Execution:
         """One try at a goal: by one session, or by one for each persona and then one that reconciles them."""
         if len(goal.agents) < 2:
             return await self._one(goal, at, goal.agents[0] if goal.agents else "", loop, again)
-        async with _Together() as together:
-            tasks = {name: together.begin(self._one(goal, at, name, None, again)) for name in goal.agents}
+        view = replace(goal, outputs=())  # values are owed by whoever reconciles
+        async with _Together(self.session.config.subagents.max_concurrent) as together:
+            tasks = {name: together.begin(self._one(view, at, name, None, again)) for name in goal.agents}
         results = {name: task.result() for name, task in tasks.items()}
         views = {name: _view(result) for name, result in results.items()}
         report = Report(goal.outputs, loop.meaning if loop else None)
@@ -266,16 +267,24 @@ class Execution:
 class _Together:
     """Sessions side by side: all are waited for; the first that fails ends the others and is the one that counts."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
         self._tasks: list[asyncio.Task[Result]] = []
+        self._room = asyncio.Semaphore(max(most, 1))
 
     async def __aenter__(self) -> "_Together":
         return self
 
     def begin(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
-        task = asyncio.ensure_future(work)
+        task = asyncio.ensure_future(self._in_turn(work))
         self._tasks.append(task)
         return task
+
+    async def _in_turn(self, work: Coroutine[Any, Any, Result]) -> Result:
+        try:
+            async with self._room:
+                return await work
+        finally:
+            work.close()  # of one that never began; a finished one does not mind
 
     async def __aexit__(self, *_: object) -> None:
         try:

@@ -38,7 +38,7 @@ class Report:
             name="GoalResult",
             arguments=dict,
             decode=self._decode,
-            touch=lambda _arguments, _context: Touch(why="says what came of the goal"),
+            touch=lambda _arguments, _context: Touch(why="says what came of the goal", inward=True),
             run=self._run,
             description="Say what came of the goal; this ends your work on it. Call it once, at the end.",
             parameters=schema(self.outputs, self.loop),
@@ -119,7 +119,7 @@ class Verdict:
             name="ReviewVerdict",
             arguments=dict,
             decode=self._decode,
-            touch=lambda _arguments, _context: Touch(why="says what the review found"),
+            touch=lambda _arguments, _context: Touch(why="says what the review found", inward=True),
             run=self._run,
             description="Say whether the result reaches the goal; this ends the review.",
             parameters={
