@@ -148,6 +148,21 @@ class EstopTriggered(TypedDict):
     reason: str
 
 
+class HookFinished(TypedDict):
+    event_type: Literal["hook_finished"]
+    hook_event: str
+    ordinal: int
+    command: str
+    exit_code: int | None
+    error: str
+
+
+class HookMessage(TypedDict):
+    event_type: Literal["hook_message"]
+    hook_event: str
+    message: str
+
+
 class LoopWarning(TypedDict):
     event_type: Literal["loop_warning"]
     tool: str
@@ -416,6 +431,8 @@ type Body = (
     | ReceiptWritten
     | MemoryPersisted
     | EstopTriggered
+    | HookFinished
+    | HookMessage
     | LoopWarning
     | LimitReached
     | ContextCompacted

@@ -11,6 +11,7 @@ from adderclaw.channels.terminal import STDIN
 from adderclaw.config.catalog import first_of
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import AdderClawError
+from adderclaw.kernel import occasions
 from adderclaw.kernel.compact import compact
 from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.session import TurnResult
@@ -41,6 +42,8 @@ async def _converse(run: Run) -> int:
     print("AdderClaw. /help lists the commands, /exit leaves.", file=sys.stderr)
     ask = _asker()
     last = TurnResult("completed", "")
+    await occasions.begin(run.session)
+    run.session.ends_with = "prompt_input_exit"
     while (line := await ask()) is not None:
         text = line.strip()
         if text.startswith("/"):

@@ -25,6 +25,8 @@ class Loaded(NamedTuple):
     """Whether the project's own files count in full; a project without any has nothing to trust."""
     policies: tuple[Json, ...] = ()
     """Every policy.toml that was found, for `gate.policy_file` to compile."""
+    held_hooks: tuple[Json, ...] = ()
+    """Hooks of a project that is not trusted: they do not run. Each has its `source`."""
 
 
 def load(
@@ -43,7 +45,7 @@ def load(
     from adderclaw.config import layers
 
     composed = layers.compose(request)
-    loaded = Loaded(*composed[:8])
+    loaded = Loaded(*composed[:9])
     as_json = loaded._asdict() | {"config": freeze(loaded.config)}
     cache.keep(request, as_json, composed.looked_at, composed.variables, [loaded.workspace])
     return loaded
@@ -52,7 +54,7 @@ def load(
 def _restored(kept: Json | None) -> Loaded | None:
     try:
         if kept is not None:
-            values: Json = kept | {name: tuple(kept[name]) for name in ("files", "warnings", "policies")}
+            values: Json = kept | {name: tuple(kept[name]) for name in ("files", "warnings", "policies", "held_hooks")}
             values["config"] = thaw(Config, kept["config"])
             return Loaded(**values)
     except (KeyError, TypeError, AttributeError):
@@ -85,4 +87,7 @@ def with_snapshot(loaded: Loaded, row: Json) -> Loaded:
     """The settings with the operator's own row in place of permissions, hooks and model; raises ConfigError."""
     from adderclaw.config import layers
 
-    return loaded._replace(config=layers.with_row(loaded.config, row))
+    now = layers.with_row(loaded.config, row)
+    origins = {key: origin for key, origin in loaded.origins.items() if not key.startswith("hooks[")}
+    origins |= {f"hooks[{index}]": layers.ROW for index in range(len(now.hooks))}
+    return loaded._replace(config=now, origins=origins, held_hooks=())

@@ -71,6 +71,7 @@ BASELINE: dict[str, Rule] = {
     "checkpoints.enabled": _TRUE,
     "memory.path": _kept,
     "memory.backend": _kept,
+    "disableAllHooks": _kept,
 }
 """Holds for a project's files, trusted or not. `permissive`, which has no sandbox, is kept out by `of_project`."""
 
@@ -114,6 +115,7 @@ TIGHTEN: dict[str, Rule] = {
     "permissions.additionalDirectories": _fewer,
     "permissions.disableBypassPermissionsMode": _only("disable"),
     "permissions.allowManagedPermissionRulesOnly": _TRUE,
+    "allowManagedHooksOnly": _TRUE,
 }
 """Key → how an untrusted project's file may set it. A key that is not here does not count."""
 

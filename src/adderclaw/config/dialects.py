@@ -1,10 +1,11 @@
 """The seeds' other spellings of the configuration, mapped into the one schema."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple, cast
 
+from adderclaw.config import hooks, settings_keys
 from adderclaw.config.schema import Config, Kind, ProviderEntry
 from adderclaw.credentials.sources import KEY_VARIABLES
 from adderclaw.decode import bare, literals, nearest, shown
@@ -15,8 +16,11 @@ __all__ = ["KEY_VARIABLES", "KINDS", "MODEL_CONFIG", "RENAMED", "VARIABLES", "Ma
 
 type Path = tuple[str, ...]
 
-SETTINGS_KEYS = ("permissions", "hooks", "mcpServers", "model_config", "apiKeyHelper")
-"""All that `.adderclaw/agent.json` and `settings.json` may hold."""
+SETTINGS_KEYS = (
+    *("permissions", "hooks", "mcpServers", "model_config", "apiKeyHelper"),
+    *("disableAllHooks", "allowManagedHooksOnly"),
+)
+"""All of `.adderclaw/agent.json` and `settings.json` that counts; settings_keys.ELSEWHERE may stand there, too."""
 
 KINDS = literals(Kind)
 
@@ -134,17 +138,39 @@ def map_file(file: str, raw: Json, *, settings_only: bool = False) -> Mapped:
         if value is not None:
             _SECTIONS[name](value, mapped)
     if "hooks" in mapped.data:
-        mapped.data["hooks"] = hook_entries(mapped.data["hooks"], mapped)
+        made = hooks.normal(mapped.data["hooks"])
+        mapped.data["hooks"] = made.entries
+        mapped.problems += [Problem(file, key, message) for key, message in made.problems]
+        mapped.warnings += [f"{file}: {warning}" for warning in made.warnings]
     return mapped
 
 
 def _settings_only(rest: Json, mapped: Mapped) -> None:
+    elsewhere: list[str] = []
     for key in [key for key in rest if key not in SETTINGS_KEYS]:
         del rest[key]
         if key == "sandbox":
             mapped.warnings.append(f"{mapped.file}: sandbox is ignored: a project file cannot change the sandbox")
+        elif key in settings_keys.ELSEWHERE:
+            elsewhere.append(key)
         else:
             mapped.refuse(key, f"unknown key{nearest(key, list(SETTINGS_KEYS))}")
+    elsewhere += _permission_keys(rest)
+    if elsewhere:
+        mapped.warnings.append(
+            f"{mapped.file}: settings of another program have no effect here: {', '.join(elsewhere)}"
+        )
+
+
+def _permission_keys(rest: Json) -> list[str]:
+    """Take out of the permissions what only another program knows."""
+    permissions = rest.get("permissions")
+    if not isinstance(permissions, dict):
+        return []
+    table = dict(cast(Json, permissions))
+    left_out = [key for key in table if key in settings_keys.PERMISSIONS]
+    rest["permissions"] = {key: value for key, value in table.items() if key not in left_out}
+    return [f"permissions.{key}" for key in left_out]
 
 
 def _without_empty(table: Json, kind: Any) -> Json:
@@ -288,44 +314,3 @@ _SECTIONS: dict[str, Callable[[Any, Mapped], None]] = {
 }
 VARIABLES = ("LM_STUDIO_MODEL", *BASE_URLS.values())
 """What is looked up in the environment here."""
-
-
-# ------------------------------------------------------------------ hooks
-
-
-def hook_entries(value: Any, mapped: Mapped) -> Any:
-    """All three shapes of hooks as one flat list, in order: named lists, nested groups, flat entries."""
-    value = [] if value is None else value
-    if isinstance(value, dict):
-        found: list[Json] = []
-        for event, groups in cast(Json, value).items():
-            if not isinstance(groups, list):
-                mapped.refuse(f"hooks.{event}", f"expected a list, not {shown(groups)}")
-                continue
-            for index, group in enumerate(cast(list[Any], groups)):
-                found.extend(_group(event, group, f"hooks.{event}[{index}]", mapped))
-        return found
-    if isinstance(value, list):
-        for index, entry in enumerate(cast(list[Any], value)):
-            if not isinstance(_at({"entry": entry}, ("entry", "hook_event_name")), str):
-                mapped.refuse(f"hooks[{index}]", f"expected a table with hook_event_name, not {shown(entry)}")
-        return cast(Any, value)
-    return value
-
-
-def _group(event: str, group: Any, key: str, mapped: Mapped) -> Iterator[Json]:
-    match group:
-        case str():
-            yield {"hook_event_name": event, "name": group}
-        case {"hooks": list()}:
-            table = cast(Json, group)
-            shared = {name: item for name, item in table.items() if name != "hooks"}
-            for index, hook in enumerate(table["hooks"]):
-                if isinstance(hook, dict):
-                    yield {"hook_event_name": event, **shared, **cast(Json, hook)}
-                else:
-                    mapped.refuse(f"{key}.hooks[{index}]", f"expected a table, not {shown(hook)}")
-        case dict():
-            yield {"hook_event_name": event, **cast(Json, group)}
-        case _:
-            mapped.refuse(key, f"expected a name or a table, not {shown(group)}")

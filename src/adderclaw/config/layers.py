@@ -35,6 +35,7 @@ class Composed(NamedTuple):
     warnings: tuple[str, ...]
     trusted: bool
     policies: tuple[Json, ...]
+    held_hooks: tuple[Json, ...]
     looked_at: dict[str, bytes | None]
     variables: tuple[str, ...]
 
@@ -103,6 +104,7 @@ class Composition:
         self.project_files: set[str] = set()
         self.present: dict[str, bytes] = {}
         self.trusted = True
+        self.held_hooks: list[Json] = []
 
     # -------------------------------------------------------------- files
 
@@ -226,6 +228,8 @@ class Composition:
         if not why_not and layer.scope == "project":
             value, why_not = self._of_project(leaf, current)
         wanted = f"{layer.written.get(key, key)} = {shown(leaf.value)}"
+        if why_not == baseline.UNTRUSTED and key == "hooks":
+            self.held_hooks += [{**entry, "source": layer.origin} for entry in leaf.value]
         if why_not and why_not != baseline.UNTRUSTED:
             self.warnings.append(f"{layer.origin}: {wanted} is ignored: {why_not}")
         if layer.scope != "project" or value != current:
@@ -239,6 +243,8 @@ class Composition:
         before = cast(list[Any], current) if isinstance(current, list) else []
         if before and value[: len(before)] == before and (key in UNITED or layer.scope == "project"):
             origin = ", ".join(dict.fromkeys((*self.origins[key].split(", "), origin)))
+        if key == "hooks":
+            self.origins |= {f"hooks[{at}]": layer.origin for at in range(len(before), len(value))}
         _set(self.tree, leaf.path, value)
         self.origins[key] = origin
 
@@ -247,6 +253,8 @@ class Composition:
             return baseline.Judged(leaf.value)
         if leaf.key == "permissions.allow" and self.tree["permissions"]["allowManagedPermissionRulesOnly"]:
             return baseline.Judged(current, "allowManagedPermissionRulesOnly is set" if leaf.value else "")
+        if leaf.key == "hooks" and self.tree["allowManagedHooksOnly"]:
+            return baseline.Judged(current, "allowManagedHooksOnly is set" if leaf.value else "")
         return baseline.of_project(leaf.key, current, leaf.value, trusted=self.trusted)
 
     # -------------------------------------------------------------- the whole
@@ -417,6 +425,7 @@ class Composition:
             tuple(visible(without_shapes(text), keep_newlines=False) for text in dict.fromkeys(self.warnings)),
             self.trusted,
             policies,
+            tuple(self.held_hooks),
             self.looked_at,
             tuple(sorted(self.variables)),
         )

@@ -474,5 +474,9 @@ class Config:
     """Permission rules."""
     hooks: list[Json] = field(default_factory=list[dict[str, Any]])
     """Hooks, each `{hook_event_name, matcher, command}`; nested groups and lists of names are read too."""
+    disableAllHooks: bool = False
+    """No configured hook runs. A project's file cannot say this."""
+    allowManagedHooksOnly: bool = False
+    """The project's hooks do not run, trusted or not."""
     mcp_servers: dict[str, Json] = field(default_factory=dict[str, dict[str, Any]])
     """MCP servers: name → `{command, args, env}` or `{url}`, see docs/mcp.md. `mcpServers` is the same."""

@@ -7,27 +7,24 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from sqlite3 import Cursor
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from adderclaw import gate
 from adderclaw.errors import AdderClawError, LimitError
-from adderclaw.gate.case import FAMILY, Case, Decision
-from adderclaw.kernel.session import Scene, Session
-from adderclaw.record import record
+from adderclaw.gate.case import FAMILY, Decision
+from adderclaw.kernel import call_hooks
+from adderclaw.kernel.call_hooks import Life
+from adderclaw.kernel.considering import Considered, consider, unfit
+from adderclaw.kernel.session import Session
 from adderclaw.store import permissions, transcript
 from adderclaw.store.chain import ReceiptDraft, Status
-from adderclaw.tools import arguments_of, find, nearest
 from adderclaw.types import (
     Answer,
     ApprovalRequest,
-    Disabled,
     ErrorClass,
     Json,
     Risk,
-    Tool,
     ToolCall,
     ToolResult,
-    Touch,
     canonical,
     digest,
     internal_failure,
@@ -42,76 +39,11 @@ STOP_POLL = 0.25
 """Seconds between looks at the emergency stop while a tool runs."""
 
 
-@record
-class Considered:
-    """A call after everything that can be said of it without running it."""
-
-    call: ToolCall
-    tool: Tool[Any] | None
-    arguments: Any
-    touch: Touch
-    decision: Decision
-    error: str | None = None
-    """Why it cannot even be judged: unknown tool, arguments that do not fit."""
-    case: Case | None = None
-    """What the gate was shown, if it came to that."""
-
-
 class Done(NamedTuple):
     result: ToolResult
     denied: bool
-
-
-# ------------------------------------------------------------------ before
-
-
-def consider(scene: Scene, call: ToolCall) -> Considered:
-    """Find, decode and judge a call; nothing runs, nothing is written."""
-    found = find(scene.tools, call.name)
-    if found is None:
-        return _unfit(call, None, _unknown(scene, call.name))
-    tool, alias = found
-    if call.arguments is None:
-        return _unfit(call, tool, f"the arguments of {call.name} are not a JSON object: {call.raw[:200]!r}")
-    from adderclaw.decode import Invalid, decode
-
-    try:
-        given = arguments_of(alias, call.arguments)
-        arguments = decode(tool.arguments, given) if tool.decode is None else tool.decode(given)
-    except Invalid as error:
-        return _unfit(call, tool, f"the arguments of {call.name} do not fit: {error}")
-    scene.context.called_as = call.name
-    try:
-        touch = tool.touch(arguments, scene.context)
-    except (ValueError, OSError) as error:
-        by = error.by if isinstance(error, Disabled) else "paths"
-        refusal = Decision("deny", "high", str(error), by, ())
-        return Considered(call, tool, arguments, Touch(opaque=True), refusal)
-    planning = scene.planning()
-    case = Case(
-        tool=tool.name,
-        called_as=call.name,
-        arguments=call.arguments,
-        touch=touch,
-        policy=scene.policy,
-        estop=scene.stopped(),
-        phase=planning.phase,
-        plan_approved=planning.plan_approved,
-        free_reads=scene.context.free_reads,
-        protected_ids=scene.protected_ids() if touch.reads or touch.writes else frozenset(),
-        recent=scene.pace.recent(FAMILY.get(tool.name, tool.name)) if scene.pace and scene.policy.files else 0,
-    )
-    return Considered(call, tool, arguments, touch, gate.judge(case), case=case)
-
-
-def _unfit(call: ToolCall, tool: Tool[Any] | None, error: str) -> Considered:
-    return Considered(call, tool, None, Touch(opaque=True), Decision("deny", "high", error, "input", ()), error)
-
-
-def _unknown(scene: Scene, name: str) -> str:
-    near = nearest(scene.tools, name)
-    hint = f"; did you mean {near}?" if near else ""
-    return f"there is no tool named {name!r}{hint} (available: {', '.join(scene.tools)})"
+    stop: str | None = None
+    """A hook ends the turn, for this reason."""
 
 
 # ------------------------------------------------------------------ the life
@@ -128,19 +60,23 @@ async def run_call(session: Session, call: ToolCall, *, refusal: str | None = No
             "summary": canonical(call.arguments)[:200] if call.arguments is not None else call.raw[:200],
         }
     )
-    considered = consider(session.scene, call)
+    considered, life = consider(session.scene, call), Life()
     if considered.tool is None and session.scene.arrive is not None:
         why_not = await session.scene.arrive(call.name)
-        considered = _unfit(call, None, why_not) if why_not else consider(session.scene, call)
+        considered = unfit(call, None, why_not) if why_not else consider(session.scene, call)
     if refusal is not None:
         considered = replace(considered, decision=Decision("deny", considered.decision.risk, refusal, "limit", ()))
-    if considered.error is not None:
-        return _leave(session, considered, rejected(considered.error), "failed", _how(session, considered, None))
     try:
-        answer = await _answer(session, considered)
+        if considered.error is None and refusal is None:
+            considered = await call_hooks.before(session, considered, life)
+        if considered.error is not None:
+            how = _how(session, considered, None)
+            return _leave(session, considered, rejected(considered.error), "failed", how, life)
+        considered, answer = await _answer(session, considered, life)
     except asyncio.CancelledError:
         how = {**_how(session, considered, None), "verdict": "deny", "by": "interrupted"}
-        _leave(session, considered, rejected("Not run: interrupted while the operator was asked"), "denied", how)
+        note = "Not run: interrupted while the operator or a hook was asked"
+        _leave(session, considered, rejected(note), "denied", how, life)
         raise
     if answer is not None and answer.approved:
         considered = _again(session, considered)
@@ -148,11 +84,11 @@ async def run_call(session: Session, call: ToolCall, *, refusal: str | None = No
     if answer is not None and answer.remember and considered.decision.verdict == "ask":
         how |= _remember(session, considered, answer)
     if considered.decision.verdict == "deny" or (answer is not None and not answer.approved):
-        return _leave(session, considered, rejected(_denial(considered, answer)), "denied", how)
+        return await _deny(session, considered, _denial(considered, answer), how, life)
     if (spent := limit_of(session)) is not None:  # others of the run may have used it up meanwhile
         considered = replace(considered, decision=Decision("deny", considered.decision.risk, spent, "limit", ()))
         how = _how(session, considered, None)
-        return _leave(session, considered, rejected(_denial(considered, None)), "denied", how)
+        return _leave(session, considered, rejected(_denial(considered, None)), "denied", how, life)
     _approve(session, considered, how)
     session.budget.tool_calls += 1
     began = session.clock.monotonic()
@@ -163,23 +99,46 @@ async def run_call(session: Session, call: ToolCall, *, refusal: str | None = No
     except asyncio.CancelledError:
         if watch is not None and session.checkpoints is not None:
             session.checkpoints.end_now(watch)
-        _leave(session, considered, rejected("interrupted before it ended; the outcome is unknown"), "failed", how)
+        unknown = rejected("interrupted before it ended; the outcome is unknown")
+        _leave(session, considered, unknown, "failed", how, life)
         raise
     if watch is not None and session.checkpoints is not None:
         await session.checkpoints.end(watch)
+    took_ms = (session.clock.monotonic() - began) * 1000
     status: Status = "denied" if result.denied else "failed" if result.is_error else "allowed"
     if result.denied:
         how = {**how, "verdict": "deny", "by": "open", "reason": result.denied}
-    return _leave(session, considered, result, status, how, (session.clock.monotonic() - began) * 1000)
+    try:
+        result = await call_hooks.after(session, considered, result, life)
+    except asyncio.CancelledError:  # the tool has run: what it did is not lost
+        _leave(session, considered, result, status, how, life, took_ms)
+        raise
+    return _leave(session, considered, result, status, how, life, took_ms)
 
 
-async def _answer(session: Session, considered: Considered) -> Answer | None:
-    """The operator's word where the gate asks for it, else none."""
-    decision = considered.decision
-    if decision.verdict != "ask":
-        return None
+async def _deny(session: Session, considered: Considered, message: str, how: Json, life: Life) -> Done:
+    try:
+        message += await call_hooks.denied(session, considered, how, life)
+    except asyncio.CancelledError:
+        _leave(session, considered, rejected(message), "denied", how, life)
+        raise
+    return _leave(session, considered, rejected(message), "denied", how, life)
+
+
+async def _answer(session: Session, considered: Considered, life: Life) -> tuple[Considered, Answer | None]:
+    """The word of a hook or of the operator where the gate asks for it, else none; a hook may rewrite the call."""
+    if considered.decision.verdict != "ask":
+        return considered, None
+    considered, answer = await call_hooks.requested(session, considered, life)
+    if answer is not None or considered.decision.verdict != "ask":
+        return considered, answer
+    return considered, await _operators_word(session, considered)
+
+
+async def _operators_word(session: Session, considered: Considered) -> Answer:
     from adderclaw.gate import grants
 
+    decision = considered.decision
     session.store.flush()
     command = considered.touch.command
     shown = command.shown if command is not None else canonical(considered.call.arguments)
@@ -220,7 +179,7 @@ def _remember(session: Session, considered: Considered, answer: Answer) -> Json:
 
 def _again(session: Session, asked: Considered) -> Considered:
     """What was approved is what is judged once more: the stop, a link or a file may have changed meanwhile."""
-    now = consider(session.scene, asked.call)
+    now = consider(session.scene, asked.call, asked.case.hook_opinion if asked.case is not None else None)
     if now.decision.verdict == "deny" or _plan_hash(session, now) == _plan_hash(session, asked):
         return now
     reason = "what the call touches changed while the operator was asked"
@@ -350,11 +309,12 @@ def _leave(
     result: ToolResult,
     status: Status,
     how: Json,
+    life: Life,
     took_ms: float | None = None,
 ) -> Done:
-    """Record the call and its result, with its receipt, in one transaction; then tell."""
+    """Record the call and its result, with its receipt and its hooks' rows, in one transaction; then tell."""
     call = considered.call
-    result = _warned(session, call, _scrubbed(session, result))
+    result = _warned(session, call, _scrubbed(session, life.told(result)))
     ran = took_ms is not None or (status == "failed" and considered.error is None)
 
     def rows(cursor: Cursor) -> None:
@@ -365,10 +325,12 @@ def _leave(
         if result.media:
             transcript.keep_opaque(cursor, session.session_id, sequence, media_json(result.media))
         session.keep_place(cursor)
+        for write in life.rows:
+            write(cursor)
 
     receipt_id = receipt(session, call, considered.decision.risk, result, status, how, rows)
     _tell(session, considered, result, status, how, took_ms or 0.0)
-    return Done(replace(result, receipt_id=receipt_id), status == "denied")
+    return Done(replace(result, receipt_id=receipt_id), status == "denied", life.stop)
 
 
 def _warned(session: Session, call: ToolCall, result: ToolResult) -> ToolResult:

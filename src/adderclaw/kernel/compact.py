@@ -8,9 +8,9 @@ import os
 from typing import Literal, NamedTuple
 
 from adderclaw.errors import LimitError, ProviderError
-from adderclaw.kernel import model, resume
+from adderclaw.kernel import model, occasions, resume
 from adderclaw.kernel.prompt import made
-from adderclaw.kernel.session import Session
+from adderclaw.kernel.session import Session, is_told
 from adderclaw.store import calls, transcript
 from adderclaw.store.transcript import Entry
 from adderclaw.types import Delta, History, Json, Message, TextBlock
@@ -58,6 +58,11 @@ async def compact(session: Session, trigger: Trigger, instructions: str = "", *,
     cut = _cut(session, (window or session.history.size) * KEPT_SHARE)
     if cut is None:
         return False
+    said = await session.fire("PreCompact", {"trigger": trigger, "custom_instructions": instructions or None})
+    if said.blocked:
+        message = f"a PreCompact hook refused the compaction: {said.reason}"
+        session.bus.tell({"event_type": "warning", "message": message})
+        return False
     earlier = _earlier(session)
     summary, how = await _summary(session, cut.older, earlier, instructions)
     carried = _carried(session, cut.older, earlier, summary)
@@ -87,6 +92,9 @@ async def compact(session: Session, trigger: Trigger, instructions: str = "", *,
             "how": how,
         }
     )
+    session.began = "compact"
+    await occasions.begin(session)
+    await session.fire("PostCompact", {"trigger": trigger, "compact_summary": summary})
     return True
 
 
@@ -157,7 +165,7 @@ def _said(entries: list[Entry]) -> list[str]:
     for entry in entries:
         if entry.entry_type == "user":
             texts += [block["text"] for block in entry.payload["content"] if block["type"] == "text"]
-    return texts
+    return [text for text in texts if not is_told(text)]
 
 
 def _within(said: list[str]) -> list[str]:

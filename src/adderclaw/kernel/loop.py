@@ -5,7 +5,7 @@ from dataclasses import replace
 from sqlite3 import Cursor
 
 from adderclaw.errors import LimitError, ProviderError, Stopped
-from adderclaw.kernel import compact, model, resume
+from adderclaw.kernel import compact, model, occasions, resume
 from adderclaw.kernel.call import limit_of, run_call
 from adderclaw.kernel.prompt import Prompt
 from adderclaw.kernel.session import Session, TurnResult
@@ -42,6 +42,8 @@ class _Turn:
         self.denied = ""
         self.unanswered = ""
         self.ended = False
+        self.halted: str | None = None
+        self.sent_back = 0
 
 
 async def run_turn(session: Session, message: str | None, on_delta: OnDelta = silent) -> TurnResult:
@@ -51,8 +53,12 @@ async def run_turn(session: Session, message: str | None, on_delta: OnDelta = si
     prompt = session.prompt.without_tools(STOP_NOTE) if session.scene.stopped() else session.prompt
     try:
         if message is not None:
+            if (refused := await occasions.submitted(session, message)) is not None:
+                return TurnResult("denied", "", f"a hook refused the message: {refused}")
             _hear(session, message)
-        elif (finished := _already_answered(session)) is not None:
+        elif session.hooks:
+            await occasions.begin(session)
+        if message is None and (finished := _already_answered(session)) is not None:
             return TurnResult("completed", finished)
         return await _go_on(session, turn, prompt, on_delta)
     except LimitError as error:
@@ -63,6 +69,7 @@ async def run_turn(session: Session, message: str | None, on_delta: OnDelta = si
         return TurnResult("stopped", turn.text, str(error))
     except ProviderError as error:
         _note_failure(session, error)
+        await occasions.failed(session, error.stop_failure, str(error), turn.text)
         reason = "missing_provider_api_key" if error.kind == "missing_key" else error.kind
         # no colon after a word that ends in "key": what follows would be taken for one and redacted
         return TurnResult("error", turn.text, f"{reason}, {error}" if reason.endswith("_key") else f"{reason}: {error}")
@@ -81,6 +88,10 @@ async def _go_on(session: Session, turn: _Turn, prompt: Prompt, on_delta: OnDelt
             pending = await _step(session, turn, prompt, on_delta)
         if not pending and await _waited(session):
             continue
+        if not pending and (sent_back := await occasions.stopping(session, turn.text, turn.sent_back)) is not None:
+            turn.sent_back += 1
+            _hear(session, sent_back)
+            continue
         if not pending:
             outcome = "denied" if turn.denied else "needs_input" if turn.unanswered else "completed"
             return TurnResult(outcome, turn.text, turn.denied or turn.unanswered)
@@ -91,6 +102,8 @@ async def _go_on(session: Session, turn: _Turn, prompt: Prompt, on_delta: OnDelt
             raise LimitError(spent)
         if session.scene.stopped():
             raise Stopped("the emergency stop was set; `adderclaw estop --clear` removes it")
+        if turn.halted is not None:
+            return TurnResult("denied", turn.text, f"a hook ended the turn: {turn.halted}".removesuffix(": "))
         if turn.ended:
             return TurnResult("completed", turn.text)
         if session.loops.stops:
@@ -205,6 +218,7 @@ async def _live(session: Session, turn: _Turn, pending: tuple[ToolCall, ...], re
         elif not done.result.is_error:
             turn.denied = turn.unanswered = ""
         turn.ended = turn.ended or done.result.ends
+        turn.halted = done.stop if turn.halted is None else turn.halted
         results.append(ToolResultBlock(call.id, done.result.content, done.result.is_error, done.result.media))
     session.history.append(Message("user", (*results, *_news(session))))
     return refusal

@@ -1,9 +1,9 @@
 """A session: everything that one line of work reaches, put together by the composition root."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from sqlite3 import Cursor
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adderclaw.checkpoints import Checkpoints
 from adderclaw.config.schema import Config
@@ -34,6 +34,9 @@ from adderclaw.types import (
     ToolCall,
     ToolContext,
 )
+
+if TYPE_CHECKING:
+    from asyncio import Task
 
 
 class Planning(NamedTuple):
@@ -114,6 +117,20 @@ class Session:
     agent_type: str = ""
     depth: int = 0
     """How many sessions stand above it: 0 for the one that a person or a driver began."""
+    hooks_ran: set[int] = field(default_factory=set[int])
+    """Ordinals of the hooks that ran in it."""
+    beside: set["Task[None]"] = field(default_factory=set["Task[None]"])
+    """Hooks that run beside the turn."""
+    began: str = "startup"
+    """How it begins, for SessionStart; empty once that was told."""
+    ends_with: str = "other"
+    """How it ends, for SessionEnd."""
+    due: list[str] = field(default_factory=list[str])
+    """What the model is told with the user's next message."""
+    settings_files: dict[str, tuple[str, tuple[int, int] | None]] = field(
+        default_factory=dict[str, tuple[str, tuple[int, int] | None]]
+    )
+    """Path → whose settings it has, and what it looked like: for ConfigChange hooks, where there are any."""
 
     async def fire(self, event: str, fields: Json, rows: Rows | None = None) -> Merged:
         """Run an event's hooks; where there are none this costs a look into a table.
@@ -140,6 +157,15 @@ class Session:
     @property
     def session_id(self) -> str:
         return self.scene.context.session_id
+
+
+def told(event: str, texts: Sequence[str]) -> str:
+    """What hooks say to the model, marked as theirs."""
+    return f'<hook event="{event}">\n{"\n".join(texts)}\n</hook>'
+
+
+def is_told(text: str) -> bool:
+    return text.startswith('<hook event="')
 
 
 class TurnResult(NamedTuple):

@@ -100,12 +100,29 @@ def opened(
         session = sessions.make(runtime, store, operator, conversation_id, session_id, provider)
         stack.callback(lambda: runtime.checkpoints and runtime.checkpoints.close())
         stack.callback(lambda: runtime.box and runtime.box.close())
+        stack.callback(lambda: _end(session))
         if kind != "tool":  # there the operator has answered already, by typing the call
             session.operator = sessions.durable(runtime, session, channel)
         _begin(runtime, store, session, kind, channel, resumed=again is not None)
         if again is not None:
             resume.restore(session, go_on=again.go_on)
         yield Run(runtime, session)
+
+
+def _end(session: Session) -> None:
+    """SessionEnd, for a session that began. Whoever runs us inside a loop of their own fires it there."""
+    if session.began or "SessionEnd" not in session.hooks:
+        return
+    import asyncio
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        asyncio.run(_ended(session))
+
+
+async def _ended(session: Session) -> None:
+    await session.fire("SessionEnd", {"reason": session.ends_with})
 
 
 def _require_workspace(runtime: Runtime) -> None:

@@ -1,7 +1,7 @@
 """A session put together from its parts: provider, ledger, prompt, budget, operator."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from adderclaw import providers
@@ -11,7 +11,7 @@ from adderclaw.config.schema import Config
 from adderclaw.errors import ProviderError
 from adderclaw.kernel import prompt
 from adderclaw.kernel.limits import Budget, LoopDetector
-from adderclaw.kernel.session import Session
+from adderclaw.kernel.session import Chain, Session
 from adderclaw.store import Store, memory
 from adderclaw.store.ledger import Ledger
 from adderclaw.types import (
@@ -33,6 +33,7 @@ from adderclaw.types import (
 
 if TYPE_CHECKING:
     from adderclaw.checkpoints.tracker import Tracker
+    from adderclaw.hooks.settings import Hook
 from adderclaw.runtime.judging import scene
 from adderclaw.runtime.start import Options, Runtime, warn
 
@@ -87,12 +88,49 @@ def make(
     )
     here.fire = session.fire
     session.checkpoints = _checkpoints(runtime, store) if now.checkpoints.enabled else None
+    session.hooks = _hooks(runtime, session)
     bind(runtime, session)
     if runtime.servers is not None:
         from adderclaw.runtime import servers
 
         servers.attach(session, runtime.servers)
     return session
+
+
+def _hooks(runtime: Runtime, session: Session) -> Mapping[str, Chain]:
+    """The session's hooks; where none is configured nothing of them is imported."""
+    loaded = runtime.loaded
+    if not loaded.config.hooks and not loaded.held_hooks:
+        return {}
+    from adderclaw.hooks import settings
+    from adderclaw.kernel import hooking, occasions
+
+    found = hooks_of(runtime)
+    settings.require_shells(found)
+    for path in loaded.files:
+        session.settings_files[path] = (_whose(runtime, path), occasions.stamp(path))
+    return hooking.table(found)
+
+
+def hooks_of(runtime: Runtime) -> "tuple[Hook, ...]":
+    """All configured hooks in their order."""
+    from adderclaw.hooks import settings
+
+    loaded = runtime.loaded
+    return settings.read(
+        loaded.config.hooks,
+        loaded.held_hooks,
+        origins=loaded.origins,
+        home=runtime.home,
+        environ=os.environ,
+        disabled=loaded.config.disableAllHooks,
+    )
+
+
+def _whose(runtime: Runtime, path: str) -> str:
+    if not path.startswith(os.path.join(runtime.loaded.workspace, "")):
+        return "user_settings"
+    return "policy_settings" if os.path.basename(path) == "policy.toml" else "project_settings"
 
 
 def bind(runtime: Runtime, session: Session) -> None:

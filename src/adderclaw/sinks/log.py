@@ -15,6 +15,7 @@ _LEVEL_OF = {
     "provider_fallback": "warning",
     "estop_triggered": "warning",
     "loop_warning": "warning",
+    "hook_message": "warning",
     "limit_reached": "warning",
     "warning": "warning",
     "llm_retry_scheduled": "warning",

@@ -21,7 +21,8 @@ from adderclaw.channels.terminal import OwnHand
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import EXIT_CODES, UsageError
 from adderclaw.gate.case import Decision
-from adderclaw.kernel.call import Done, consider, run_call
+from adderclaw.kernel.call import Done, run_call
+from adderclaw.kernel.considering import consider
 from adderclaw.kernel.session import Scene, TurnResult
 from adderclaw.runtime import Options, Run, opened, scene, start
 from adderclaw.store import transcript

@@ -1,0 +1,38 @@
+"""Whether a hook's matcher means this occasion."""
+
+import os
+import re
+from collections.abc import Mapping
+
+from adderclaw.hooks.catalogue import EVENTS
+from adderclaw.types import Json
+
+EVERYTHING = ("", "*")
+_EXACT = r"[\w |,-]+"
+
+
+def query(event: str, fields: Json) -> str:
+    """What a matcher of this event looks at."""
+    name = EVENTS[event].query
+    value = str(fields.get(name, "")) if name else ""
+    return os.path.basename(value) if event == "FileChanged" else value
+
+
+def matches(event: str, matcher: str, text: str, aliases: Mapping[str, str] | None = None) -> bool:
+    """`""` and `*` mean everything; words, alone or in a list, are exact names; the rest is an ECMAScript search.
+
+    What is no regular expression, and what takes too long, matches nothing.
+    """
+    if matcher in EVERYTHING:
+        return True
+    if not EVENTS[event].query:
+        return False
+    if re.fullmatch(_EXACT, matcher, re.ASCII):
+        words = {word.strip() for word in re.split(r"[|,]", matcher)}
+        return text in words or text in {(aliases or {}).get(word) for word in words}
+    from adderclaw.hooks import ecmascript
+
+    try:
+        return ecmascript.found(matcher, text) is True
+    except ecmascript.Invalid:
+        return False

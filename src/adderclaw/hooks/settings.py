@@ -1,0 +1,157 @@
+"""Configured hooks as values, in their total order."""
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
+from typing import Any, Literal
+
+from adderclaw.errors import ConfigError, Problem
+from adderclaw.hooks.catalogue import EVENTS
+from adderclaw.record import record
+from adderclaw.types import Json
+
+type Kind = Literal["command", "http", "prompt", "agent", "mcp_tool"]
+type Shell = Literal["bash", "sh", "powershell"]
+
+BASELINE = frozenset({"bash-security", "bashsecurity", "adderclaw-protection", ".adderclaw-protection"})
+"""Validators that the gate itself is: naming them changes nothing, and nothing removes them."""
+SECONDS: dict[str, float] = {"prompt": 30.0, "agent": 60.0}
+SESSION_END_LONGEST = 60.0
+HOOK_TIMEOUT, END_TIMEOUT = "SDLC_HOOK_TIMEOUT_MS", "SDLC_SESSIONEND_HOOK_TIMEOUT_MS"
+DISABLE = "SDLC_DISABLE_ALL_HOOKS"
+
+
+@record
+class Hook:
+    """One configured hook. Its ordinal is its place among all hooks, whatever their event."""
+
+    ordinal: int
+    event: str
+    matcher: str = ""
+    kind: Kind = "command"
+    command: str = ""
+    """The shell's text, or what stands for it in the row of another kind: a URL, a prompt."""
+    argv: tuple[str, ...] = ()
+    """Run as it is, without a shell, where it is given."""
+    shell: Shell = "bash"
+    condition: str = ""
+    """A permission rule: the hook runs only for calls that it matches."""
+    seconds: float = 60.0
+    source: str = ""
+    aside: bool = False
+    """It runs beside the turn and has no say."""
+    once: bool = False
+    failure_blocks: bool = False
+    more: Json = field(default_factory=dict[str, Any])
+    """Fields of its own kind: headers, allowedEnvVars, model, continueOnBlock."""
+    skipped: str = ""
+    """Why it does not run at all: then only its row is written."""
+
+
+def read(
+    entries: Sequence[Json],
+    held: Sequence[Json] = (),
+    *,
+    origins: Mapping[str, str],
+    home: str,
+    environ: Mapping[str, str],
+    disabled: bool = False,
+) -> tuple[Hook, ...]:
+    """All hooks in order: those of the settings as they stand there; what an untrusted project wants comes last."""
+    off = disabled or environ.get(DISABLE) == "1"
+    named = [{"source": origins.get(f"hooks[{index}]", ""), **entry} for index, entry in enumerate(entries)]
+    marked = [(entry, "disabled" if off else "") for entry in named]
+    marked += [(entry, "disabled" if off else "untrusted_workspace") for entry in held]
+    found = _once_each(_hook(entry, skipped, home, environ) for entry, skipped in marked if not _is_gate(entry))
+    return tuple(_numbered(found))
+
+
+def _is_gate(entry: Json) -> bool:
+    return str(entry.get("name", "")).strip().lower().replace(" ", "-") in BASELINE
+
+
+def _hook(entry: Json, skipped: str, home: str, environ: Mapping[str, str]) -> Hook:
+    kind: Kind = entry.get("type", "command")
+    event = str(entry["hook_event_name"])
+    argv: tuple[str, ...] = ()
+    command = str(entry.get({"http": "url", "command": "command"}.get(kind, "prompt"), ""))
+    if kind == "mcp_tool":
+        command, skipped = f"{entry.get('server', '')}/{entry.get('tool', '')}", skipped or "unsupported_type"
+    if "name" in entry and not command:
+        command = os.path.join(home, "hooks", str(entry["name"]))
+        argv = (command,)
+    elif "args" in entry:
+        argv = (command, *entry["args"])
+    return Hook(
+        ordinal=0,
+        event=event,
+        matcher=str(entry.get("matcher", "")),
+        kind=kind,
+        command=command,
+        argv=argv,
+        shell=entry.get("shell", "bash"),
+        condition=str(entry.get("if", entry.get("if_condition", ""))),
+        seconds=_seconds(entry, event, kind, environ),
+        source=str(entry.get("source", "")),
+        aside=bool(entry.get("async") or entry.get("asyncRewake")),
+        once=bool(entry.get("once")),
+        failure_blocks=entry.get("onFailure") == "block",
+        more={name: entry[name] for name in ("headers", "allowedEnvVars", "model", "continueOnBlock") if name in entry},
+        skipped=skipped,
+    )
+
+
+def _seconds(entry: Json, event: str, kind: str, environ: Mapping[str, str]) -> float:
+    """The hook's own word, else the operator's variable, else the event's default."""
+    ends = event == "SessionEnd"
+    if "timeout" in entry:
+        return min(float(entry["timeout"]), SESSION_END_LONGEST) if ends else float(entry["timeout"])
+    given = environ.get(END_TIMEOUT if ends else HOOK_TIMEOUT, "")
+    if given.isascii() and given.isdigit() and int(given) > 0:
+        return int(given) / 1000
+    return SECONDS.get(kind, EVENTS[event].seconds)
+
+
+def _once_each(hooks: Iterable[Hook]) -> Iterator[Hook]:
+    """Of adjacent hooks that are the same, the first."""
+    before = None
+    for hook in hooks:
+        now = (hook.event, hook.matcher, hook.kind, hook.command, hook.argv, hook.shell, hook.condition)
+        if now != before:
+            yield hook
+        before = now
+
+
+def _numbered(hooks: Iterable[Hook]) -> Iterator[Hook]:
+    from dataclasses import replace
+
+    for ordinal, hook in enumerate(hooks):
+        yield replace(hook, ordinal=ordinal)
+
+
+def chains(hooks: Iterable[Hook]) -> dict[str, tuple[Hook, ...]]:
+    """Event → its hooks, in order."""
+    found: dict[str, list[Hook]] = {}
+    for hook in hooks:
+        found.setdefault(hook.event, []).append(hook)
+    return {event: tuple(chain) for event, chain in found.items()}
+
+
+def require_shells(hooks: Iterable[Hook]) -> None:
+    """A hook whose shell is not there is said at the start, not when it is needed."""
+    for hook in hooks:
+        plain = hook.kind == "command" and not hook.argv and not hook.skipped
+        if plain and hook.shell != "powershell" and shell_of(hook.shell) is None:
+            fix = f"install {hook.shell}, or give the hook another shell (bash, sh, powershell) or args"
+            raise ConfigError([Problem(hook.source, f"hooks[{hook.ordinal}]", f"{hook.shell} is not there; {fix}")])
+
+
+def shell_of(shell: Shell) -> str | None:
+    """The program of a shell: where it usually is, else the first on PATH."""
+    if shell == "powershell":
+        return shutil.which("pwsh") or shutil.which("powershell")
+    for path in (f"/bin/{shell}", f"/usr/bin/{shell}"):
+        if os.path.exists(path):
+            return path
+    return shutil.which(shell)

@@ -1,0 +1,155 @@
+"""What hooks say of one tool call: before it is judged, when the operator would be asked, and after it ran."""
+
+from dataclasses import replace
+from typing import Any
+
+from adderclaw.errors import AdderClawError
+from adderclaw.gate.case import Decision, Opinion
+from adderclaw.gate.shell import Raw
+from adderclaw.kernel.considering import Considered, consider
+from adderclaw.kernel.session import Rows, Session, told
+from adderclaw.tools import arguments_of, find
+from adderclaw.types import Answer, Json, Merged, ToolResult, canonical
+
+BY_HOOK = "hook"
+
+
+class Life:
+    """What hooks left of a call: their rows, what they tell the model, and whether the turn ends."""
+
+    __slots__ = ("rows", "said", "stop")
+
+    def __init__(self) -> None:
+        self.rows: Rows = []
+        self.said: list[str] = []
+        self.stop: str | None = None
+
+    def hear(self, event: str, merged: Merged, *reasons: str) -> None:
+        texts = [text for text in (*merged.context, *reasons) if text]
+        if texts:
+            self.said.append(told(event, texts))
+        if merged.stop is not None and self.stop is None:
+            self.stop = merged.stop
+
+    def told(self, result: ToolResult) -> ToolResult:
+        """The result with what hooks have to say of the call."""
+        return replace(result, content="\n\n".join((result.content, *self.said))) if self.said else result
+
+
+def _fields(session: Session, considered: Considered) -> Json:
+    """A call as hooks know it: by its canonical name, with canonical names of its arguments."""
+    call = considered.call
+    found = find(session.scene.tools, call.name)
+    given = arguments_of(found[1], call.input) if found is not None else call.input
+    name = considered.tool.name if considered.tool is not None else call.name
+    return {"tool_name": name, "tool_input": given, "tool_use_id": call.id}
+
+
+async def before(session: Session, considered: Considered, life: Life) -> Considered:
+    """PreToolUse: may refuse, may rewrite the input. Then the call is decoded and judged again, as it now is."""
+    if "PreToolUse" not in session.hooks or session.scene.stopped():
+        return considered
+    merged = await session.fire("PreToolUse", _fields(session, considered), life.rows)
+    life.hear("PreToolUse", merged)
+    if merged.blocked or merged.verdict == "deny":
+        reason = merged.reason if merged.blocked else merged.verdict_reason
+        return replace(considered, decision=Decision("deny", considered.decision.risk, reason, BY_HOOK, ()))
+    if not merged.ran:
+        return considered
+    opinion = Opinion(BY_HOOK, merged.verdict, merged.verdict_reason) if merged.verdict is not None else None
+    return _rewritten(session, considered, merged.updated_input, opinion)
+
+
+def _rewritten(session: Session, considered: Considered, given: Json | None, opinion: Opinion | None) -> Considered:
+    call = considered.call
+    if given is not None:
+        call = replace(call, arguments=session.secrets.scrub_all(given))
+    now = consider(session.scene, call, opinion)
+    if now.error is not None and given is not None:
+        return replace(now, error=f"a hook rewrote the input: {now.error}")
+    return now
+
+
+async def requested(session: Session, considered: Considered, life: Life) -> tuple[Considered, Answer | None]:
+    """PermissionRequest: may answer in the operator's place; if not, a Notification says that they are asked."""
+    if "PermissionRequest" in session.hooks:
+        fields = _fields(session, considered) | _suggestions(considered)
+        del fields["tool_use_id"]
+        merged = await session.fire("PermissionRequest", fields, life.rows)
+        life.hear("PermissionRequest", merged)
+        decision: Json | None = merged.specific.get("decision")
+        if decision is not None and decision["behavior"] == "deny":
+            if decision.get("interrupt"):
+                life.stop = str(decision.get("message", ""))
+            return considered, Answer(approved=False, by=BY_HOOK, comment=str(decision.get("message", "")))
+        # raw bash is asked for each time: no hook grants it
+        if decision is not None and not isinstance(considered.touch.command, Raw):
+            return _allowed(session, considered, decision)
+    if "Notification" in session.hooks:
+        message = f"{considered.call.name} needs your approval: {considered.decision.reason}"
+        kind = {"title": "Approval needed", "notification_type": "permission_prompt"}
+        life.hear("Notification", await session.fire("Notification", {"message": message, **kind}, life.rows))
+    return considered, None
+
+
+def _suggestions(considered: Considered) -> Json:
+    from adderclaw.gate import grants
+
+    rules = grants.exact(considered.case) if considered.case is not None else ()
+    if not rules:
+        return {}
+    parts = (rule.partition("(") for rule in rules)
+    listed = [{"toolName": tool, "ruleContent": rest.removesuffix(")")} for tool, _, rest in parts]
+    return {
+        "permission_suggestions": [
+            {"type": "addRules", "rules": listed, "behavior": "allow", "destination": "session"},
+        ]
+    }
+
+
+def _allowed(session: Session, considered: Considered, decision: Json) -> tuple[Considered, Answer]:
+    from adderclaw.config.permissions import PermissionUpdate
+    from adderclaw.decode import decode
+    from adderclaw.kernel import updates
+
+    for update in decision.get("updatedPermissions", []):
+        try:
+            updates.apply(session, decode(PermissionUpdate, update))
+        except AdderClawError as error:
+            message = f"a hook's permission update is not made: {error}"
+            session.bus.tell({"event_type": "warning", "message": message})
+    opinion = considered.case.hook_opinion if considered.case is not None else None
+    now = _rewritten(session, considered, decision.get("updatedInput"), opinion)
+    return now, Answer(approved=True, by=BY_HOOK)
+
+
+async def denied(session: Session, considered: Considered, how: Json, life: Life) -> str:
+    """PermissionDenied: a refusal that a hook did not make itself. Says what the model hears beside it."""
+    if "PermissionDenied" not in session.hooks or how["by"] == BY_HOOK:
+        return ""
+    fields = {**_fields(session, considered), "reason": str(how["reason"])}
+    merged = await session.fire("PermissionDenied", fields, life.rows)
+    life.hear("PermissionDenied", merged)
+    return " (a hook says: it may be tried again)" if merged.specific.get("retry") else ""
+
+
+async def after(session: Session, considered: Considered, result: ToolResult, life: Life) -> ToolResult:
+    """PostToolUse, PostToolUseFailure or PermissionDenied, as it ended; the result, which a hook may replace."""
+    if result.denied:
+        how = {"by": "open", "reason": result.denied}
+        note = await denied(session, considered, how, life)
+        return replace(result, content=result.content + note) if note else result
+    event = "PostToolUseFailure" if result.is_error else "PostToolUse"
+    if event not in session.hooks:
+        return result
+    fields = _fields(session, considered)
+    if result.is_error:
+        fields |= {"error": result.content, "is_interrupt": session.scene.stopped()}
+    else:
+        fields |= {"tool_response": {**result.metadata, "content": result.content}}
+    merged = await session.fire(event, fields, life.rows)
+    life.hear(event, merged, merged.reason)
+    replaced: Any = merged.specific.get("updatedMCPToolOutput")
+    if replaced is not None and str(fields["tool_name"]).startswith("mcp__"):
+        return replace(result, content=replaced if isinstance(replaced, str) else canonical(replaced))
+    return result

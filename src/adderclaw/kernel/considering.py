@@ -1,0 +1,75 @@
+"""A call before it runs: found, decoded, and judged."""
+
+from typing import Any
+
+from adderclaw import gate
+from adderclaw.gate.case import FAMILY, Case, Decision, Opinion
+from adderclaw.kernel.session import Scene
+from adderclaw.record import record
+from adderclaw.tools import arguments_of, find, nearest
+from adderclaw.types import Disabled, Tool, ToolCall, Touch
+
+
+@record
+class Considered:
+    """A call after everything that can be said of it without running it."""
+
+    call: ToolCall
+    tool: Tool[Any] | None
+    arguments: Any
+    touch: Touch
+    decision: Decision
+    error: str | None = None
+    """Why it cannot even be judged: unknown tool, arguments that do not fit."""
+    case: Case | None = None
+    """What the gate was shown, if it came to that."""
+
+
+def consider(scene: Scene, call: ToolCall, opinion: Opinion | None = None) -> Considered:
+    """Find, decode and judge a call; nothing runs, nothing is written. `opinion` is what hooks said of it."""
+    found = find(scene.tools, call.name)
+    if found is None:
+        return unfit(call, None, _unknown(scene, call.name))
+    tool, alias = found
+    if call.arguments is None:
+        return unfit(call, tool, f"the arguments of {call.name} are not a JSON object: {call.raw[:200]!r}")
+    from adderclaw.decode import Invalid, decode
+
+    try:
+        given = arguments_of(alias, call.arguments)
+        arguments = decode(tool.arguments, given) if tool.decode is None else tool.decode(given)
+    except Invalid as error:
+        return unfit(call, tool, f"the arguments of {call.name} do not fit: {error}")
+    scene.context.called_as = call.name
+    try:
+        touch = tool.touch(arguments, scene.context)
+    except (ValueError, OSError) as error:
+        by = error.by if isinstance(error, Disabled) else "paths"
+        refusal = Decision("deny", "high", str(error), by, ())
+        return Considered(call, tool, arguments, Touch(opaque=True), refusal)
+    planning = scene.planning()
+    case = Case(
+        tool=tool.name,
+        called_as=call.name,
+        arguments=call.arguments,
+        touch=touch,
+        policy=scene.policy,
+        estop=scene.stopped(),
+        phase=planning.phase,
+        plan_approved=planning.plan_approved,
+        free_reads=scene.context.free_reads,
+        protected_ids=scene.protected_ids() if touch.reads or touch.writes else frozenset(),
+        hook_opinion=opinion,
+        recent=scene.pace.recent(FAMILY.get(tool.name, tool.name)) if scene.pace and scene.policy.files else 0,
+    )
+    return Considered(call, tool, arguments, touch, gate.judge(case), case=case)
+
+
+def unfit(call: ToolCall, tool: Tool[Any] | None, error: str) -> Considered:
+    return Considered(call, tool, None, Touch(opaque=True), Decision("deny", "high", error, "input", ()), error)
+
+
+def _unknown(scene: Scene, name: str) -> str:
+    near = nearest(scene.tools, name)
+    hint = f"; did you mean {near}?" if near else ""
+    return f"there is no tool named {name!r}{hint} (available: {', '.join(scene.tools)})"

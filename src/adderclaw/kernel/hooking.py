@@ -1,0 +1,265 @@
+"""A session's hooks: what they are told of it, what runs the kinds that need it, and where their rows go."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from adderclaw.errors import AdderClawError
+from adderclaw.gate import judges
+from adderclaw.gate.rules import Anchors, Invalid, parse
+from adderclaw.gate.shell import Raw
+from adderclaw.hooks import asked, http, plane, process
+from adderclaw.hooks.answers import Ran
+from adderclaw.hooks.settings import Hook, chains
+from adderclaw.kernel import model
+from adderclaw.kernel.considering import consider
+from adderclaw.kernel.prompt import made
+from adderclaw.kernel.session import Chain, Rows, Session
+from adderclaw.store import calls
+from adderclaw.store import hooks as rows_of
+from adderclaw.store.text import compact, iso
+from adderclaw.types import (
+    Autonomy,
+    Child,
+    Delta,
+    History,
+    Json,
+    Merged,
+    Message,
+    PermissionMode,
+    TextBlock,
+    ToolCall,
+)
+
+if TYPE_CHECKING:
+    from sqlite3 import Cursor
+
+AGENT = "hook"
+"""The kind of agent that a hook of type agent is."""
+LOOKING = ("Read", "Glob", "Grep", "LS")
+MODES: dict[Autonomy, PermissionMode] = {
+    "readonly": "plan",
+    "supervised": "default",
+    "full": "bypassPermissions",
+}
+
+
+def table(hooks: tuple[Hook, ...]) -> Mapping[str, Chain]:
+    """Event → what `Session.fire` runs."""
+    return {event: _chain(event, chain) for event, chain in chains(hooks).items()}
+
+
+def _chain(event: str, hooks: tuple[Hook, ...]) -> Chain:
+    async def fire(session: Session, fields: Json, rows: Rows | None) -> Merged:
+        kept: list[rows_of.Invocation] = []
+
+        def write(cursor: "Cursor") -> None:
+            rows_of.record(cursor, session.session_id, session.conversation_id, kept)
+
+        session.store.flush()  # hooks may read the store
+        if event == "SubagentStop":
+            fields = {"agent_transcript_path": "", **fields}  # the transcript is in the store
+        try:
+            merged = await plane.run(hooks, event, fields, _place(session, kept))
+        finally:
+            if kept and rows is not None:
+                rows.append(write)
+            elif kept:
+                with session.store.write() as cursor:
+                    write(cursor)
+        for message in merged.messages:
+            session.bus.tell({"event_type": "hook_message", "hook_event": event, "message": message})
+        return merged
+
+    return fire
+
+
+def _place(session: Session, kept: list[rows_of.Invocation]) -> plane.Place:
+    clean, policy = session.secrets.clean, session.scene.policy
+
+    def told(hook: Hook, ran: Ran, wrong: str) -> None:
+        session.bus.tell(
+            {
+                "event_type": "hook_finished",
+                "hook_event": hook.event,
+                "ordinal": hook.ordinal,
+                "command": hook.command[:200],
+                "exit_code": ran.exit_code,
+                "error": wrong[:500],
+            }
+        )
+
+    def warn(message: str) -> None:
+        session.bus.tell({"event_type": "warning", "message": message})
+
+    return plane.Place(
+        base=base(session),
+        kinds=_kinds(session),
+        time=lambda: _time(session),
+        keep=kept.append,
+        told=told,
+        warn=warn,
+        stopped=session.scene.stopped,
+        seconds_left=max(session.budget.seconds_left, 0.0),
+        clean=clean,
+        scrub=session.secrets.scrub_all,
+        applies=lambda rule, fields: applies(session, rule, fields),
+        aliases=policy.aliases,
+        aside=lambda hook, stdin: _aside(session, hook, stdin),
+        ran=session.hooks_ran,
+    )
+
+
+def _time(session: Session) -> str:
+    return iso(session.clock.now()).replace("T", " ").removesuffix("Z")
+
+
+def base(session: Session) -> Json:
+    """What every hook is told (seed 003 §6)."""
+    policy = session.scene.policy
+    told: Json = {
+        "session_id": session.session_id,
+        "conversation_id": session.conversation_id,
+        "runtime_db_path": session.store.path,
+        "cwd": session.scene.context.workspace.cwd,
+        "permission_mode": policy.mode or MODES[policy.autonomy],
+    }
+    if session.agent_id:
+        told |= {"agent_id": session.agent_id, "agent_type": session.agent_type}
+    return told
+
+
+def variables(database: str, project: str) -> dict[str, str]:
+    """What a hook's environment has beside the host's."""
+    return {"AGENT_SDLC_DB": database, "CLAUDE_PROJECT_DIR": project, "ADDERCLAW_PROJECT_DIR": project}
+
+
+# ------------------------------------------------------------------ the kinds
+
+
+def _kinds(session: Session) -> Mapping[str, plane.Run]:
+    async def prompt(hook: Hook, stdin: Json, seconds: float) -> Ran:
+        return await _within(_ask(session, hook, stdin), seconds)
+
+    async def agent(hook: Hook, stdin: Json, seconds: float) -> Ran:
+        return await _within(_spawn(session, hook, stdin), seconds)
+
+    more = variables(session.store.path, session.scene.context.workspace.root)
+    return {**kinds(more), "prompt": prompt, "agent": agent}
+
+
+def kinds(more: Mapping[str, str]) -> dict[str, plane.Run]:
+    """The kinds that need no session."""
+
+    async def command(hook: Hook, stdin: Json, seconds: float) -> Ran:
+        given = f"{compact(stdin)}\n".encode()
+        return await process.run(hook, given, cwd=str(stdin["cwd"]), more=more, seconds=seconds)
+
+    async def posted(hook: Hook, stdin: Json, seconds: float) -> Ran:
+        return await _within(http.post(hook, compact(stdin), os.environ), seconds)
+
+    return {"command": command, "http": posted}
+
+
+async def _within(work: Awaitable[Ran], seconds: float) -> Ran:
+    try:
+        async with asyncio.timeout(seconds):
+            return await work
+    except TimeoutError:
+        return Ran(None, stderr=f"the hook did not end within {seconds:g} s", timed_out=True)
+
+
+async def _ask(session: Session, hook: Hook, stdin: Json) -> Ran:
+    """One question to the session's model, within its budget and beside its conversation."""
+    history = History([Message("user", (TextBlock(asked.question(hook, stdin)),))])
+    asking = replace(session, model=str(hook.more.get("model") or session.model))
+    try:
+        reply = await model.ask(asking, made(asked.SYSTEM, (), response_schema=asked.SCHEMA), _unheard, history)
+    except AdderClawError as error:
+        return Ran(None, stderr=f"the model could not be asked: {error}")
+    text = session.secrets.scrub(reply.response.final_text)
+    with session.store.write() as cursor:
+        calls.record(
+            cursor,
+            session_id=session.session_id,
+            step=session.budget.steps,
+            provider=reply.response.provider or session.provider.name,
+            model=reply.response.model or asking.model,
+            request_hash=reply.request_hash,
+            response={"text": text, "purpose": "hook"},
+            usage=reply.response.usage.as_json(),
+            attempts=reply.attempts,
+            latency_ms=reply.latency_ms,
+            status="ok",
+            error=None,
+            cost=reply.cost,
+            run_id=session.bus.run_id,
+        )
+    return asked.answered(hook, text)
+
+
+def _unheard(_delta: Delta) -> None:
+    """A hook's verdict is not an answer: nobody watches it arrive."""
+
+
+async def _spawn(session: Session, hook: Hook, stdin: Json) -> Ran:
+    """A child session that may look around, but changes nothing, and then says yes or no."""
+    kit = session.scene.kit
+    if session.agent_type == AGENT or kit is None or kit.spawn is None:
+        return Ran(None, stderr="an agent hook does not run inside an agent hook, nor without a session")
+    wanted = str(hook.more.get("model", "")) or None
+    order = Child(
+        asked.question(hook, stdin),
+        agent_type=AGENT,
+        description=f"{hook.event} hook",
+        system=asked.SYSTEM,
+        tools=LOOKING,
+        model=wanted,
+        background=True,
+    )
+    try:
+        report = await kit.spawn(order)
+    except AdderClawError as error:
+        return Ran(None, stderr=f"no agent could be started: {error}")
+    if report.outcome != "completed":
+        return Ran(None, report.answer, f"the agent ended {report.outcome}: {report.reason}")
+    return asked.answered(hook, report.answer)
+
+
+# ------------------------------------------------------------------ conditions, and hooks beside the turn
+
+
+def applies(session: Session, rule: str, fields: Json) -> bool:
+    """Whether a call is one that a permission rule names. Where that cannot be told, the hook runs."""
+    policy, context = session.scene.policy, session.scene.context
+    try:
+        parsed = parse(rule, "ask", Anchors(policy.workspace, context.workspace.cwd, policy.user_home), policy.aliases)
+    except Invalid as error:
+        message = f"a hook's condition {rule!r} is no permission rule, so that the hook always runs: {error}"
+        session.bus.tell({"event_type": "warning", "message": message})
+        return True
+    called_as = context.called_as
+    call = ToolCall(str(fields.get("tool_use_id", "")), str(fields["tool_name"]), fields["tool_input"])
+    case = consider(session.scene, call).case
+    context.called_as = called_as
+    if case is None:
+        return True
+    return judges.forbids(parsed, case) or (parsed.tool == "Bash" and isinstance(case.touch.command, Raw))
+
+
+def _aside(session: Session, hook: Hook, stdin: Json) -> None:
+    kept: list[rows_of.Invocation] = []
+    place = _place(session, kept)
+
+    async def work() -> None:
+        try:
+            await plane.unheard(hook, stdin, place)
+        finally:
+            with session.store.write() as cursor:
+                rows_of.record(cursor, session.session_id, session.conversation_id, kept)
+
+    task = asyncio.ensure_future(work())
+    session.beside.add(task)
+    task.add_done_callback(session.beside.discard)
