@@ -262,6 +262,9 @@ class Broken:
     async def approve(self, request: ApprovalRequest) -> Answer:
         raise self.error
 
+    async def ask(self, questions: Sequence[Question]) -> Replies:
+        raise self.error
+
 
 def test_an_operator_who_is_gone_says_no(store: Store) -> None:
     said = asyncio.run(durable(store, Broken(BrokenPipeError("gone"))).approve(REQUEST))
