@@ -41,7 +41,7 @@ class World:
     def trust(self) -> None:
         from adderclaw.config import trust
 
-        found = trust.fingerprint(trust.contents(str(self.root)))
+        found = trust.survey(str(self.root))
         trust.record(str(self.own), str(self.root), found, "2026-01-01T00:00:00Z")
 
     @staticmethod

@@ -5,7 +5,8 @@ import stat
 
 import pytest
 
-from adderclaw.config import trust
+from adderclaw.config import trees, trust
+from adderclaw.errors import ConfigError
 from tests.config.conftest import World
 
 
@@ -51,7 +52,7 @@ def test_revoked(trusted: World) -> None:
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"x": 1}', '{"%s": "%s"}', "\xff"])
 def test_a_broken_trust_file_trusts_nothing(trusted: World, text: str) -> None:
-    found = trust.fingerprint(trust.contents(str(trusted.root)))
+    found = trust.survey(str(trusted.root))
     text = text.replace("%s", str(trusted.root), 1).replace("%s", found.sha256)
     (trusted.own / "trust.json").write_text(text, encoding="latin-1")
     assert not trusted.load().trusted
@@ -66,3 +67,135 @@ def test_the_file_is_private_and_keeps_the_others(trusted: World) -> None:
 
 def test_nothing_to_trust(world: World) -> None:
     assert world.load().trusted
+
+
+# ------------------------------------------------------------------ all that a repository brings
+
+
+BROUGHT = [
+    ".mcp.json",
+    ".claude/settings.json",
+    ".claude/settings.local.json",
+    ".adderclaw/policy.toml",
+    ".adderclaw/hooks/check.sh",
+    ".adderclaw/plugins/p/plugin.json",
+    ".adderclaw/agents/helper.md",
+    ".claude/hooks/deep/er/check.py",
+    ".claude/skills/s/SKILL.md",
+    ".claude/commands/c.md",
+    "skills/s/scripts/run.sh",
+    "skills/s/__pycache__/run.cpython-312.pyc",
+    "plugins/p.py",
+]
+
+
+def put(world: World, name: str, text: str) -> None:
+    path = world.root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+@pytest.mark.parametrize("name", BROUGHT)
+@pytest.mark.parametrize("warm", [False, True])
+def test_everything_that_runs_or_grants_is_covered(trusted: World, name: str, warm: bool) -> None:
+    put(trusted, name, "{}" if name.endswith(".json") else "")
+    assert not trusted.load().trusted, "a new file"
+    trusted.trust()
+    assert trusted.load().trusted
+    if warm:
+        assert trusted.load().trusted, "from what is kept"
+    put(trusted, name, "{} " if name.endswith(".json") else "# changed")
+    assert not trusted.load().trusted, "a changed byte"
+    put(trusted, name, "{}" if name.endswith(".json") else "")
+    assert trusted.load().trusted, "as it was"
+    (trusted.root / name).unlink()
+    assert not trusted.load().trusted, "gone"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (".adderclaw/settings.json", '{"hooks": {"PreToolUse": [{"hooks": [{"command": "bash tools/check.sh -x"}]}]}}'),
+        (
+            ".adderclaw/settings.json",
+            '{"hooks": [{"hook_event_name": "Stop", "command": "\\"$CLAUDE_PROJECT_DIR\\"/x"}]}',
+        ),
+        (".mcp.json", '{"mcpServers": {"s": {"command": "sh", "args": ["./tools/check.sh"]}}}'),
+        (".claude/settings.json", '{"apiKeyHelper": "tools/check.sh --print"}'),
+        (".adderclaw/settings.json", '{"hooks": {"Stop": [{"hooks": [{"command": "cd tools;../tools/check.sh"}]}]}}'),
+    ],
+    ids=["hook", "nothing", "server", "helper", "no path of ours"],
+)
+def test_scripts_that_the_configuration_names_are_covered(world: World, name: str, text: str) -> None:
+    put(world, "tools/check.sh", "true")
+    put(world, name, text)
+    world.trust()
+    covered = "tools/check.sh" in trust.survey(str(world.root)).started
+    assert covered == ("tools/check.sh" in text and "../" not in text)
+    assert world.load().trusted
+    assert world.load().started == ((str(world.root / "tools" / "check.sh"),) if covered else ())
+    put(world, "tools/check.sh", "evil")
+    assert world.load().trusted != covered
+    put(world, "tools/check.sh", "true")
+    assert world.load().trusted
+
+
+def test_a_link_to_a_folder_cannot_be_trusted(trusted: World) -> None:
+    put(trusted, "elsewhere/check.sh", "true")
+    (trusted.root / ".claude").mkdir()
+    (trusted.root / ".claude" / "hooks").mkdir()
+    (trusted.root / ".claude" / "hooks" / "more").symlink_to(trusted.root / "elsewhere")
+    with pytest.raises(ConfigError, match="a link to a folder"):
+        trusted.trust()
+    loaded = trusted.load()
+    assert not loaded.trusted
+    assert any("a link to a folder" in warning for warning in loaded.warnings)
+
+
+def test_a_link_to_a_file_counts_with_what_it_leads_to(trusted: World) -> None:
+    put(trusted, "elsewhere.sh", "true")
+    (trusted.root / ".adderclaw" / "hooks").mkdir()
+    (trusted.root / ".adderclaw" / "hooks" / "check.sh").symlink_to(trusted.root / "elsewhere.sh")
+    trusted.trust()
+    assert trusted.load().trusted
+    put(trusted, "elsewhere.sh", "evil")
+    assert not trusted.load().trusted
+
+
+def test_too_much_cannot_be_trusted(trusted: World) -> None:
+    for number in range(trees.MOST_FILES + 1):
+        folder = trusted.root / "skills" / str(number // 500)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / str(number)).touch()
+    with pytest.raises(ConfigError, match="more than"):
+        trusted.trust()
+    assert not trusted.load().trusted
+
+
+@pytest.mark.parametrize("kind", ["fifo", "unreadable"])
+def test_what_cannot_be_read_cannot_be_trusted(trusted: World, kind: str) -> None:
+    path = trusted.root / "skills" / "x"
+    path.parent.mkdir()
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif os.geteuid() == 0:
+        path.symlink_to("/proc/self/mem")
+    else:
+        path.touch(mode=0)
+    with pytest.raises(ConfigError):
+        trusted.trust()
+    assert not trusted.load().trusted
+
+
+def test_what_changed_is_said(trusted: World) -> None:
+    put(trusted, "skills/s/SKILL.md", "new")
+    trusted.project("agent_id: z")
+    said = "\n".join(trusted.load().warnings)
+    assert "has changed since you trusted it" in said
+    assert "+ skills/s/SKILL.md" in said
+    assert "~ agent.yaml" in said
+
+
+def test_servers_that_wait_are_said(world: World) -> None:
+    put(world, ".mcp.json", "{}")
+    assert any("nothing of .mcp.json runs" in warning for warning in world.load().warnings)

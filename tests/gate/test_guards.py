@@ -158,7 +158,7 @@ PERMITTED = [
     ("Write", "/ws/a.txt"),
     ("Write", "/ws/git/config"),
     ("Write", "/ws/.gitignore"),
-    ("Write", "/ws/.github/workflows/x.yml"),
+    ("Write", "/ws/.github/ISSUE_TEMPLATE.md"),
     ("Write", "/ws/runs/model/weights.bin"),
     ("Write", "/ws/etc/passwd"),
     ("Write", "/dev/null"),

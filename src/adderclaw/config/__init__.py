@@ -27,6 +27,8 @@ class Loaded(NamedTuple):
     """Every policy.toml that was found, for `gate.policy_file` to compile."""
     held_hooks: tuple[Json, ...] = ()
     """Hooks of a project that is not trusted: they do not run. Each has its `source`."""
+    started: tuple[str, ...] = ()
+    """Files of a trusted project that its hooks, MCP servers and helpers start: only the operator changes them."""
 
 
 def load(
@@ -45,16 +47,24 @@ def load(
     from adderclaw.config import layers
 
     composed = layers.compose(request)
-    loaded = Loaded(*composed[:9])
+    loaded = Loaded(*composed[:10])
     as_json = loaded._asdict() | {"config": freeze(loaded.config)}
-    cache.keep(request, as_json, composed.looked_at, composed.variables, [loaded.workspace])
+    cache.keep(
+        request,
+        as_json,
+        composed.looked_at,
+        composed.variables,
+        [loaded.workspace],
+        (composed.project, list(composed.named)),
+    )
     return loaded
 
 
 def _restored(kept: Json | None) -> Loaded | None:
     try:
         if kept is not None:
-            values: Json = kept | {name: tuple(kept[name]) for name in ("files", "warnings", "policies", "held_hooks")}
+            listed = ("files", "warnings", "policies", "held_hooks", "started")
+            values: Json = kept | {name: tuple(kept[name]) for name in listed}
             values["config"] = thaw(Config, kept["config"])
             return Loaded(**values)
     except (KeyError, TypeError, AttributeError):

@@ -7,6 +7,7 @@ from typing import Any
 
 from adderclaw import __version__
 from adderclaw.config.places import Request, read, replace
+from adderclaw.config.trees import stamps
 from adderclaw.errors import ConfigError
 from adderclaw.types import Json, digest
 
@@ -52,29 +53,42 @@ def recall(request: Request) -> Json | None:
             all(_variable(name) == value for name, value in kept["variables"].items())
             and all(_hashed(read(path)) == value for path, value in kept["files"].items())
             and all(os.path.isdir(path) == there for path, there in kept["directories"].items())
+            and _trees(*kept["project"]) == kept["trees"]
         )
         return kept["loaded"] if fresh else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ConfigError):
         return None  # not there, or not ours: read everything anew
 
 
+def _trees(project: str, named: list[str]) -> str:
+    """Changes with anything in the folders of a project that trust covers, and with the scripts that it names."""
+    return digest(list(stamps(project, named)))
+
+
 def keep(
-    request: Request, loaded: Json, files: dict[str, bytes | None], variables: tuple[str, ...], directories: list[str]
+    request: Request,
+    loaded: Json,
+    files: dict[str, bytes | None],
+    variables: tuple[str, ...],
+    directories: list[str],
+    project: tuple[str, list[str]],
 ) -> None:
     """Keep a result. A home that does not exist or cannot be written only means that the next start is slower."""
     if not os.path.isdir(request.home):
         return
-    kept = {
-        "files": {path: _hashed(data) for path, data in files.items()},
-        "variables": {name: _variable(name) for name in variables},
-        "directories": {path: os.path.isdir(path) for path in directories},
-        "loaded": loaded,
-    }
     try:
+        kept = {
+            "files": {path: _hashed(data) for path, data in files.items()},
+            "variables": {name: _variable(name) for name in variables},
+            "directories": {path: os.path.isdir(path) for path in directories},
+            "project": project,
+            "trees": _trees(*project),
+            "loaded": loaded,
+        }
         os.makedirs(_folder(request.home), mode=0o700, exist_ok=True)
         _make_room(_folder(request.home))
         replace(_place(request), json.dumps(kept, separators=(",", ":")))
-    except OSError:
+    except (OSError, ConfigError):
         return
 
 

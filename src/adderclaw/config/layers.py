@@ -36,8 +36,11 @@ class Composed(NamedTuple):
     trusted: bool
     policies: tuple[Json, ...]
     held_hooks: tuple[Json, ...]
+    started: tuple[str, ...]
     looked_at: dict[str, bytes | None]
     variables: tuple[str, ...]
+    project: str
+    named: tuple[str, ...]
 
 
 class Layer(NamedTuple):
@@ -91,8 +94,10 @@ def meaning(kind: Any) -> str | None:
 class Composition:
     """One cold load, step by step."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, *, trusted: bool | None = None) -> None:
+        """`trusted`: as if the operator had trusted the project, or not."""
         self.request = request
+        self.assumed = trusted
         self.problems: list[Problem] = []
         self.warnings: list[str] = []
         self.looked_at: dict[str, bytes | None] = {}
@@ -105,6 +110,8 @@ class Composition:
         self.present: dict[str, bytes] = {}
         self.trusted = True
         self.held_hooks: list[Json] = []
+        self.named: tuple[str, ...] = ()
+        self.started: tuple[str, ...] = ()
 
     # -------------------------------------------------------------- files
 
@@ -277,7 +284,33 @@ class Composition:
         self.present = {name: data for name, data in found.items() if data is not None}
         # looked at even if there is nothing to trust: the kept result must notice a change
         table = trust.known(request.home, self.look(trust.place(request.home)) or b"")
-        self.trusted = not self.present or trust.trusts(table, self.project, trust.fingerprint(self.present))
+        try:
+            survey = trust.survey(self.project, self.look)
+        except ConfigError as error:
+            survey = None
+            self.warnings += (f"{problem.file}: {problem.message}" for problem in error.problems)
+        self.trusted = survey is not None and (not survey.files or trust.trusts(table, self.project, survey))
+        self.trusted = self.trusted if self.assumed is None else self.assumed
+        self.named = survey.started if survey is not None else ()
+        if self.trusted:
+            self.started = tuple(os.path.join(self.project, name) for name in self.named)
+        if not self.trusted:
+            self._say_what_waits(table, survey)
+
+    def _say_what_waits(self, table: dict[str, Json], survey: trust.Fingerprint | None) -> None:
+        """Configuration says for itself what of it does not count; this is for what would be started."""
+        names = survey.files if survey is not None else {}
+        waiting = [name for name in names if name == ".mcp.json" or "/hooks/" in name or "plugins/" in name]
+        changed = trust.changes(table, self.project, survey) if survey is not None else []
+        if waiting and not changed:
+            shown = ", ".join(waiting[:5]) + (" …" if len(waiting) > 5 else "")
+            fix = f"`adderclaw trust --show {self.project}` shows what would"
+            self.warnings.append(f"{self.project}: this project is not trusted, so that nothing of {shown} runs; {fix}")
+        if changed:
+            shown = ", ".join(changed[:5]) + (" …" if len(changed) > 5 else "")
+            self.warnings.append(
+                f"{self.project}: it has changed since you trusted it, so that it is no longer: {shown}"
+            )
 
     def project_layers(self) -> None:
         configuration = next((name for name in places.PROJECT_FILES if name in self.present), None)
@@ -426,8 +459,11 @@ class Composition:
             self.trusted,
             policies,
             tuple(self.held_hooks),
+            self.started,
             self.looked_at,
             tuple(sorted(self.variables)),
+            self.project,
+            self.named,
         )
 
     def _make_absolute(self, workspace: str) -> None:
@@ -446,9 +482,9 @@ class Composition:
             )
 
 
-def compose(request: Request) -> Composed:
-    """The configuration, read and checked anew."""
-    composition = Composition(request)
+def compose(request: Request, *, trusted: bool | None = None) -> Composed:
+    """The configuration, read and checked anew; `trusted` says what to assume of the project's files."""
+    composition = Composition(request, trusted=trusted)
     if request.config_file:
         base = os.path.dirname(request.config_file)
         composition.lay(composition.file(request.config_file, "user", base))

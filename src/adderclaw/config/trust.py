@@ -1,32 +1,138 @@
-"""Which projects the operator trusts: by the hash of everything that their configuration says."""
+"""Which projects the operator trusts: by one hash over everything of theirs that executes or loosens.
+
+That is their configuration, and all that it would start: hooks, MCP servers, plugins, skills, and the scripts that
+these name. Where any of it changes by a byte, none of it counts until the operator has looked again.
+"""
 
 import hashlib
 import json
 import os
+import re
+import stat
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, cast
 
 from adderclaw.config.places import PROJECT_FILES, SETTINGS_FILES, read, replace
+from adderclaw.config.trees import MOST_FILES, TREES, beneath, unfit
+from adderclaw.errors import ConfigError
 from adderclaw.types import Json, digest
 
-FILES = (*PROJECT_FILES, *SETTINGS_FILES, ".adderclaw/policy.toml", "policy.toml", ".mcp.json")
-"""The files of a project that could loosen something, and so are hashed together."""
+FILES = (
+    *PROJECT_FILES,
+    *SETTINGS_FILES,
+    ".adderclaw/policy.toml",
+    "policy.toml",
+    ".mcp.json",
+    ".claude/settings.json",
+    ".claude/settings.local.json",
+)
+"""The files of a project that say what counts, in this order."""
+STARTING = frozenset(
+    (
+        *("hooks", "mcpservers", "plugins", "plugin", "command", "args", "shell"),
+        *("apikeyhelper", "statusline", "awsauthrefresh", "awscredentialexport", "otelheadershelper"),
+    )
+)
+"""Keys under which a file names what is to be started, without case and underscores."""
+WORD = re.compile(r"[^\s'\"`;|&<>()\[\]{},=]+")
+PROJECT = re.compile(r"^(?:\$\{?(?:CLAUDE_PROJECT_DIR|ADDERCLAW_PROJECT_DIR|WORKSPACE|PWD)\}?/|\./)+")
+MOST_BYTES = 256 << 20
 
 
 class Fingerprint(NamedTuple):
     sha256: str
     files: dict[str, str]
     """Path inside the project → hash of its bytes."""
+    started: tuple[str, ...] = ()
+    """Of these, the scripts that the configuration names: nobody but the operator changes them."""
 
 
-def fingerprint(contents: dict[str, bytes]) -> Fingerprint:
-    """Of the given files; one byte more or less, or one file, is another fingerprint."""
-    files = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(contents.items())}
-    return Fingerprint(digest(files), files)
+type Look = Callable[[str], bytes | None]
+"""Reads a file of the configuration; None where there is none."""
 
 
-def contents(project: str) -> dict[str, bytes]:
-    found = {name: read(os.path.join(project, name)) for name in FILES}
-    return {name: data for name, data in found.items() if data is not None}
+def survey(project: str, look: Look = read) -> Fingerprint:
+    """Everything in a project that trust is about. Raises ConfigError for what cannot be hashed."""
+    found = {name: look(os.path.join(project, name)) for name in FILES}
+    contents = {name: data for name, data in found.items() if data is not None}
+    hashes = {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()}
+    started = tuple(dict.fromkeys(_named(project, contents)))
+    size = 0
+    for name in (*(path for tree in TREES for path in beneath(project, tree)), *started):
+        if name in hashes:
+            continue
+        hashes[name], more = _hashed(os.path.join(project, name))
+        size += more
+        if len(hashes) > MOST_FILES or size > MOST_BYTES:
+            raise unfit(os.path.join(project, name), f"brings more than {MOST_FILES} files or {MOST_BYTES} bytes")
+    files = dict(sorted(hashes.items()))
+    return Fingerprint(digest(files), files, started)
+
+
+def _hashed(path: str) -> tuple[str, int]:
+    """The hash of a file's bytes and their number; of a link, with where it leads."""
+    running, size = hashlib.sha256(), 0
+    try:
+        if os.path.islink(path):
+            running.update(b"link to " + os.fsencode(os.readlink(path)) + b"\0")
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return running.hexdigest(), 0  # a link to nothing
+    except OSError as error:
+        raise unfit(path, f"cannot be read: {error.strerror}") from None
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise unfit(path, "is not a regular file")
+        try:
+            while size <= MOST_BYTES and (part := file.read(1 << 20)):
+                running.update(part)
+                size += len(part)
+        except OSError as error:
+            raise unfit(path, f"cannot be read: {error.strerror}") from None
+    return running.hexdigest(), size
+
+
+# ------------------------------------------------------------------ what the files start
+
+
+def _named(project: str, contents: dict[str, bytes]) -> Iterator[str]:
+    """Files of the project that its configuration names where it says what is to be started."""
+    for name, data in contents.items():
+        for word in _words(_parsed(name, data)):
+            path = os.path.normpath(PROJECT.sub("", word))
+            if path in (".", "..") or path.startswith(("../", "/", "-")) or "\0" in path or len(path) > 1000:
+                continue
+            if os.path.isfile(os.path.join(project, path)):
+                yield path
+
+
+def _parsed(name: str, data: bytes) -> Any:
+    """What a file says; one that cannot be parsed is reported where it is read, and starts nothing."""
+    plain = data.lower().replace(b"_", b"")
+    if not any(key.encode() in plain for key in STARTING):
+        return {}
+    from adderclaw.config import syntax
+
+    try:
+        return syntax.parse(name, data)
+    except ConfigError:
+        return {}
+
+
+def _words(value: Any, *, starting: bool = False) -> Iterator[str]:
+    if isinstance(value, str):
+        if starting:
+            yield value
+            yield from WORD.findall(value)
+    elif isinstance(value, dict):
+        for key, item in cast(dict[Any, Any], value).items():
+            yield from _words(item, starting=starting or str(key).lower().replace("_", "") in STARTING)
+    elif isinstance(value, list):
+        for item in cast(list[Any], value):
+            yield from _words(item, starting=starting)
+
+
+# ------------------------------------------------------------------ what was trusted
 
 
 def place(home: str) -> str:
@@ -49,8 +155,18 @@ def trusts(table: dict[str, Json], project: str, of: Fingerprint) -> bool:
     return table.get(os.path.realpath(project), {}).get("sha256") == of.sha256
 
 
+def changes(table: dict[str, Json], project: str, of: Fingerprint) -> list[str]:
+    """What is different from what was trusted: `+` new, `-` gone, `~` changed; empty where nothing ever was."""
+    before = table.get(os.path.realpath(project), {}).get("files")
+    if not isinstance(before, dict):
+        return []
+    old = cast(dict[str, Any], before)
+    marks = [(name, "-" if name not in of.files else "+" if name not in old else "~") for name in {**old, **of.files}]
+    return [f"{mark} {name}" for name, mark in sorted(marks) if mark != "~" or old[name] != of.files[name]]
+
+
 def record(home: str, project: str, of: Fingerprint, now: str) -> None:
-    entry = {"sha256": of.sha256, "files": list(of.files), "trusted_at": now}
+    entry: Json = {"sha256": of.sha256, "files": of.files, "trusted_at": now}
     _write(home, known(home) | {os.path.realpath(project): entry})
 
 

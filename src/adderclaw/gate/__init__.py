@@ -111,6 +111,7 @@ def policy_of(
     known: Collection[str] = (),
     own_files: Collection[str] = (),
     kept: str = "",
+    started: Collection[str] = (),
     policies: Sequence[Json] = (),
     real: Callable[[str], str] = os.path.realpath,
 ) -> Policy:
@@ -119,7 +120,7 @@ def policy_of(
     `profile` None follows `security.autonomy`. `sandboxed` says whether an OS sandbox really carries the commands,
     `autonomy_set` whether a layer of the configuration chose the autonomy (or it is the default), `aliases` maps
     other names of tools to canonical ones, `own_files` adds to the files that no tool touches, `policies` are the
-    policy.toml files as `config` read them.
+    policy.toml files as `config` read them, `started` the scripts that a trusted project's settings name.
     """
     security, permissions = config.security, config.permissions
 
@@ -149,6 +150,7 @@ def policy_of(
         home=real(home),
         user_home=user_home,
         own_files=_both(own, real),
+        started=_both(started, real),
         run_folders=_both((os.path.join(workspace, config.logging.jsonl_dir),), real),
         kept=kept,
         sandboxed=sandboxed,

@@ -50,6 +50,8 @@ class Policy:
     """What `~` stands for."""
     own_files: tuple[str, ...] = ()
     """The database, the receipt log, the key: wherever they are configured to be."""
+    started: tuple[str, ...] = ()
+    """Scripts that a trusted project's hooks, MCP servers and helpers start: read, never written."""
     run_folders: tuple[str, ...] = ()
     """Where the folders of our runs are kept."""
     kept: str = ""

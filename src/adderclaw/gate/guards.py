@@ -118,6 +118,8 @@ def _protected_write(case: Case, path: str) -> str | None:
         return f"{path} is the record of a run"
     if policy.home and paths.among(path, (policy.home,)) and not _root_at_home(case, path):
         return f"{path} belongs to AdderClaw itself"
+    if paths.among(path, policy.started):
+        return f"{path} is started by this project's trusted settings (hooks, MCP servers): change it yourself"
     name = paths.protected_name(path, policy.roots)
     return f"{path} is protected: {name} decides what other programs run" if name else None
 

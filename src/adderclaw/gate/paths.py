@@ -13,7 +13,8 @@ DEVICES = frozenset(
 """Free for everybody: they keep nothing and lead nowhere."""
 
 PROTECTED_FOLDERS = names(
-    """.git .adderclaw .claude .vscode .idea .husky .cargo .devcontainer .yarn .mvn .ssh .gnupg git~1"""
+    """.git .adderclaw .claude .vscode .idea .husky .cargo .devcontainer .yarn .mvn .ssh .gnupg git~1
+    .circleci .buildkite .woodpecker"""
 )
 PROTECTED_FILES = names(
     """.gitconfig .gitmodules .bashrc .bash_profile .bash_login .bash_aliases .bash_logout .zshrc .zprofile .zshenv
@@ -22,9 +23,14 @@ PROTECTED_FILES = names(
     .pre-commit-config.yaml .pre-commit-config.yml lefthook.yml lefthook.yaml lefthook.toml lefthook.json
     .lefthook.yml .lefthook.yaml .lefthook.toml .lefthook.json lefthook-local.yml .lefthook-local.yml
     gradle-wrapper.properties maven-wrapper.properties .devcontainer.json .ripgreprc pyrightconfig.json
-    .mcp.json .claude.json .netrc .pypirc"""
+    .mcp.json .claude.json .netrc .pypirc
+    .gitlab-ci.yml .travis.yml .drone.yml .woodpecker.yml .woodpecker.yaml .cirrus.yml azure-pipelines.yml
+    bitbucket-pipelines.yml appveyor.yml .appveyor.yml jenkinsfile"""
 )
-PROTECTED_PAIRS = frozenset({(".config", "git"), (".config", "fish")})
+PROTECTED_PAIRS = frozenset(
+    {(".config", "git"), (".config", "fish")}
+    | {(host, folder) for host in (".github", ".gitea", ".forgejo") for folder in ("workflows", "actions")}
+)
 
 READABLE_AT_HOME = frozenset({"skills", "workspace"})
 """What of AdderClaw's own folder is meant for the model."""

@@ -60,6 +60,7 @@ def scene(
         known=everything,
         own_files=(runtime.key_path, *(file["file"] for file in runtime.loaded.policies)),
         kept=keep.folder,
+        started=runtime.loaded.started,
         policies=runtime.loaded.policies if policies is None else policies,
     )
     offered = _allowed(everything, settings_now.channels.cli.tools_allow)
@@ -137,6 +138,7 @@ def _box(runtime: Runtime, kind: str, workspace: Workspace) -> "Box":
     room = Room(
         roots=(workspace.root, *workspace.extra),
         hidden=tuple(f"{path}{end}" for path in own for end in ("", "-wal", "-shm", ".lock", ".head")),
+        kept=runtime.loaded.started,
         read_only=autonomy == "readonly",
         network=now.security.network == "allow",
         shown=_server_files(runtime) if now.mcp_servers else (),

@@ -41,6 +41,8 @@ class Room:
     """Whether they share the network of the machine."""
     shown: tuple[str, ...] = ()
     """What they may read though it lies where nothing else is seen: programs that the operator configured."""
+    kept: tuple[str, ...] = ()
+    """Files in the workspace that must stay as they are, beside the protected names: what trusted settings start."""
 
 
 def options(room: Room, places: protected.Places) -> list[str]:

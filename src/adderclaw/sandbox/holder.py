@@ -12,6 +12,7 @@ import socket
 import struct
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from adderclaw.errors import AdderClawError
@@ -49,7 +50,7 @@ class Box:
             raise AdderClawError("the workspace is /: a sandbox would protect nothing; choose a directory below it")
         self.kind: Kind = kind
         shown = tuple(path for path in map(os.path.realpath, room.shown) if path not in ("/", *homes()))
-        self.room = Room(roots, room.hidden, room.read_only, room.network, shown)
+        self.room = replace(room, roots=roots, shown=shown)
         self._proxy = proxy if kind == "bubblewrap" and not room.network else None
         self._tell = tell
         self._inside: _Inside | None = None
@@ -58,7 +59,7 @@ class Box:
 
     def start(self, order: Order) -> "Held":
         """Start a command inside; where nothing is inside yet, or no longer, that first."""
-        places = protected.places(() if self.room.read_only else self.room.roots)
+        places = self._places()
         self._calls += 1
         mark = f"{os.getpid()}.{id(self):x}.{self._calls}"
         try:
@@ -71,7 +72,10 @@ class Box:
 
     def open(self) -> None:
         """Start the program inside now."""
-        self._ready(protected.places(() if self.room.read_only else self.room.roots))
+        self._ready(self._places())
+
+    def _places(self) -> protected.Places:
+        return protected.places(() if self.room.read_only else self.room.roots, self.room.kept)
 
     def close(self) -> None:
         """End everything inside."""

@@ -44,7 +44,8 @@ class Places(NamedTuple):
     """Not there, or a link: looked at when a command ends."""
 
 
-def places(roots: Sequence[str]) -> Places:
+def places(roots: Sequence[str], further: Sequence[str] = ()) -> Places:
+    """`further` are files that are to stay as they are, too."""
     kept: list[str] = []
     pinned: list[str] = []
     missing: list[str] = []
@@ -62,7 +63,22 @@ def places(roots: Sequence[str]) -> Places:
                 kept.append(path)
             elif _is_folder(os.path.dirname(path)):
                 missing.append(path)
-    return Places(tuple(kept), tuple(pinned), tuple(missing))
+    for path in map(os.path.realpath, further):
+        root = next((root for root in roots if path.startswith(root.rstrip("/") + "/")), None)
+        if root is None:
+            continue
+        (kept if os.path.isfile(path) else missing).append(path)
+        pinned += _between(root, os.path.dirname(path))
+    return Places(tuple(dict.fromkeys(kept)), tuple(dict.fromkeys(pinned)), tuple(dict.fromkeys(missing)))
+
+
+def _between(root: str, folder: str) -> Iterator[str]:
+    """The folders on the way, the outermost first."""
+    parts = os.path.relpath(folder, root).split("/") if folder != root else []
+    for count in range(1, len(parts) + 1):
+        path = os.path.join(root, *parts[:count])
+        if _is_folder(path):
+            yield path
 
 
 def _is_folder(path: str) -> bool:

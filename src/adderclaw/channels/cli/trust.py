@@ -1,4 +1,4 @@
-"""`adderclaw trust`: let a project's configuration count in full, as it is now."""
+"""`adderclaw trust`: let what a project brings count in full, as it is now."""
 
 import os
 import time
@@ -7,10 +7,11 @@ from typing import Annotated
 import typer
 
 from adderclaw.channels.cli.common import OutputFormat, print_json
-from adderclaw.config import home, load, places
+from adderclaw.config import home, places
 from adderclaw.config import trust as trusted
-from adderclaw.credentials.redaction import visible
+from adderclaw.credentials.redaction import Secrets, visible
 from adderclaw.errors import AdderClawError, ConfigError, UsageError
+from adderclaw.types import Json, canonical
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -19,12 +20,14 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 def trust(
     path: Annotated[str | None, typer.Argument(metavar="[PATH]", help="The project; default: this one.")] = None,
     listing: Annotated[bool, typer.Option("--list", help="List the trusted projects.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Show what would become active; trust nothing.")] = False,
     revoke: Annotated[bool, typer.Option("--revoke", help="Trust this project no longer.")] = False,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Trust what a project's configuration files say, as they are now. One changed byte, and it is asked again.
+    """Trust what a project brings, as it is now: configuration, hooks, MCP servers, plugins, skills, and the scripts
+    that these name. One hash covers all of it: one changed byte, and it is asked again.
 
-    Example: adderclaw trust .
+    Example: adderclaw trust --show .
     """
     if listing:
         _list(as_json=output_format == "json")
@@ -34,7 +37,7 @@ def trust(
         if revoke:
             _revoke(project, as_json=output_format == "json")
         else:
-            _record(project, as_json=output_format == "json")
+            _record(project, only_show=show, as_json=output_format == "json")
     except OSError as error:
         raise AdderClawError(f"{trusted.place(home())} cannot be written: {error.strerror}") from None
 
@@ -65,7 +68,7 @@ def _list(*, as_json: bool) -> None:
 
 def _fingerprint(project: str) -> trusted.Fingerprint:
     try:
-        return trusted.fingerprint(trusted.contents(project))
+        return trusted.survey(project)
     except ConfigError:  # a file that cannot be read is a change
         return trusted.Fingerprint("", {})
 
@@ -78,30 +81,53 @@ def _revoke(project: str, *, as_json: bool) -> None:
         say(f"{project} {'is no longer trusted' if revoked else 'was not trusted'}")
 
 
-def _record(project: str, *, as_json: bool) -> None:
-    found = trusted.fingerprint(trusted.contents(project))
-    ignored = _ignored(project)
-    if found.files:
+def _record(project: str, *, only_show: bool, as_json: bool) -> None:
+    found = trusted.survey(project)
+    table = trusted.known(home())
+    was = trusted.trusts(table, project, found)
+    begins = _active(project, found)
+    if found.files and not only_show:
         trusted.record(home(), project, found, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
     if as_json:
-        print_json({"project": project, "trusted": bool(found.files), "sha256": found.sha256, "files": found.files})
+        said: Json = {"project": project, "trusted": bool(found.files) and (was or not only_show)}
+        said |= {"sha256": found.sha256, "files": found.files, "active": begins}
+        print_json(Secrets().clean({**said, "changed": trusted.changes(table, project, found)}))
         return
     if not found.files:
-        say(f"{project} has no configuration files: there is nothing to trust")
+        say(f"{project} brings nothing that executes or loosens: there is nothing to trust")
         return
     for name, sha256 in found.files.items():
         say(f"{sha256}  {name}")
-    for warning in ignored:
-        say(f"until now: {warning}")
-    say(f"trusted: {project} ({found.sha256})")
+    for change in trusted.changes(table, project, found):
+        say(f"since it was trusted: {change}")
+    for row in begins:
+        say(f"active: {row['what']} {row['name']}: {_short(row['value'])}{_before(row['now'])}")
+    if only_show:
+        say(f"{'trusted' if was else 'not trusted'}: {project} ({found.sha256})")
+    else:
+        say(f"trusted: {project} ({found.sha256})")
 
 
-def _ignored(project: str) -> tuple[str, ...]:
-    """What was held back so far, so that the operator sees what begins to count."""
+def _active(project: str, found: trusted.Fingerprint) -> list[Json]:
+    """What begins to count; of a configuration that is not valid, what is wrong with it."""
+    from adderclaw.config.active import active
+
     try:
-        return load(workspace=project).warnings
+        return active(project, found)
     except ConfigError as error:
-        return tuple(map(str, error.problems))
+        return [
+            {"what": "problem", "name": problem.file, "value": problem.message, "now": None, "origin": problem.file}
+            for problem in error.problems
+        ]
+
+
+def _short(value: object) -> str:
+    text = value if isinstance(value, str) else canonical(value)
+    return str(Secrets().clean(text))[:400]
+
+
+def _before(value: object) -> str:
+    return f" (until now: {_short(value)})" if value not in (None, [], {}, "") else ""
 
 
 def say(line: str) -> None:

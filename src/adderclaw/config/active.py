@@ -1,0 +1,71 @@
+"""What would begin to count if the operator trusted a project: each value, what is started, what is granted."""
+
+import os
+from typing import Any, cast
+
+from adderclaw.config import places, trust
+from adderclaw.config.layers import Composed, compose, leaves
+from adderclaw.config.places import Request
+from adderclaw.decode import freeze
+from adderclaw.types import Json
+
+
+def active(project: str, found: trust.Fingerprint) -> list[Json]:
+    """Rows of `{what, name, value, now, origin}`; raises ConfigError where the configuration is not valid."""
+    request = places.request(None, project, project, None)
+    return [*_settings(request), *_policies(request), *_skills(project, found), *_started(found)]
+
+
+def _settings(request: Request) -> list[Json]:
+    now, then = compose(request, trusted=False), compose(request, trusted=True)
+    before, after = _values(now), _values(then)
+    rows: list[Json] = []
+    for key, value in after.items():
+        if before.get(key) == value:
+            continue
+        new = _added(before.get(key), value)
+        rows.append(_row("setting", key, new, before.get(key), then.origins.get(key, "")))
+    return rows
+
+
+def _values(composed: Composed) -> dict[str, Any]:
+    return {leaf.key: leaf.value for leaf in leaves(freeze(composed.config))}
+
+
+def _added(before: Any, after: Any) -> Any:
+    """Of a list that only grows, what it grows by."""
+    if not (isinstance(before, list) and isinstance(after, list)):
+        return after
+    old, new = cast(list[Any], before), cast(list[Any], after)
+    return new[len(old) :] if new[: len(old)] == old else new
+
+
+def _policies(request: Request) -> list[Json]:
+    composed = compose(request, trusted=True)
+    own = os.path.join(request.home, "policy.toml")
+    files = [policy["file"] for policy in composed.policies if policy["file"] != own]
+    return [_row("policy", os.path.basename(file), "what it allows", "only what it denies", file) for file in files]
+
+
+def _skills(project: str, found: trust.Fingerprint) -> list[Json]:
+    """Skills that grant themselves tools."""
+    rows: list[Json] = []
+    for name in found.files:
+        if os.path.basename(name) != "SKILL.md":
+            continue
+        with open(os.path.join(project, name), encoding="utf-8", errors="replace") as file:
+            head = file.read(65_536).split("\n---", 1)[0]
+        granted = [line.partition(":")[2].strip() for line in head.splitlines() if line.startswith("allowed-tools:")]
+        if granted:
+            rows.append(_row("skill's tools", os.path.dirname(name), granted[0], None, os.path.join(project, name)))
+    return rows
+
+
+def _started(found: trust.Fingerprint) -> list[Json]:
+    folders = ("hooks/", "plugins/")
+    inside = [name for name in found.files if any(f"/{folder}" in f"/{name}" for folder in folders)]
+    return [_row("runs", name, found.files[name], None, name) for name in dict.fromkeys((*found.started, *inside))]
+
+
+def _row(what: str, name: str, value: Any, now: Any, origin: str) -> Json:
+    return {"what": what, "name": name, "value": value, "now": now, "origin": origin}

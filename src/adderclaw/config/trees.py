@@ -1,0 +1,49 @@
+"""The folders of a project that trust covers, and what shows cheaply that something in them has changed."""
+
+import os
+from collections.abc import Iterator, Sequence
+
+from adderclaw.errors import ConfigError, Problem
+
+OURS = ("hooks", "plugins", "skills", "agents", "commands", "sops")
+TREES = (*(f"{top}/{name}" for top in (".adderclaw", ".claude") for name in OURS), "skills", "plugins")
+"""Folders whose content runs, or may grant itself tools."""
+MOST_FILES = 5_000
+
+
+def stamps(project: str, named: Sequence[str]) -> Iterator[tuple[str, int, int, int, int]]:
+    """What shows cheaply whether anything that is no configuration has changed: names, sizes, times of change."""
+    for path in (*(path for tree in TREES for path in beneath(project, tree, strict=False)), *named):
+        try:
+            status = os.stat(os.path.join(project, path))
+        except OSError:
+            continue
+        yield path, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def beneath(project: str, tree: str, *, strict: bool = True) -> Iterator[str]:
+    """Every file of a folder, sorted, by its path inside the project. A link to a folder cannot be looked into."""
+    waiting, count = [tree], 0
+    while waiting:
+        folder = waiting.pop()
+        try:
+            entries = sorted(os.scandir(os.path.join(project, folder)), key=lambda entry: entry.name)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            raise unfit(os.path.join(project, folder), f"cannot be read: {error.strerror}") from None
+        for entry in entries:
+            name = f"{folder}/{entry.name}"
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(name)
+            elif strict and entry.is_symlink() and entry.is_dir():
+                raise unfit(os.path.join(project, name), "is a link to a folder, whose content could change unseen")
+            else:
+                yield name
+            count += 1
+            if count > 2 * MOST_FILES:
+                raise unfit(os.path.join(project, tree), f"has more than {MOST_FILES} files")
+
+
+def unfit(path: str, why: str) -> ConfigError:
+    return ConfigError([Problem(path, "", f"{why}: the project cannot be trusted so")])
