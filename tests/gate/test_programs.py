@@ -20,16 +20,10 @@ def test_the_seeds_programs_are_listed(name: str) -> None:
 
 HIGH = [
     "terraform plan",
-    "docker ps",
     "curl http://x",
     "perl x.pl",
-    "bash x.sh",
-    "sh -c ls",
-    "tar xf x",
     "xargs cat",
     "sudo ls",
-    "awk 1 x",
-    "find . -exec ls {} +",
     "find . -delete",
     "find . -fprintf x y",
     "find . -ok ls",
@@ -77,15 +71,11 @@ HIGH = [
     "npx -y tsc",
     "npx -p x tsc",
     "npx -c ls",
-    "node -e 1",
-    "node --eval 1",
-    "node -p 1",
     "node -r ./x y.js",
     "node --require=./x y.js",
     "node",
     "node -",
     "node /dev/stdin",
-    "python3 -c 1",
     "python3 -Ic 1",
     "python3",
     "python3 -",
@@ -99,7 +89,6 @@ HIGH = [
     "pip download x",
     "uv tool run x",
     "uv run terraform",
-    "uv run bash -c ls",
     "uv publish",
     "make SHELL=/x",
     "make CC=x all",
@@ -121,16 +110,12 @@ HIGH = [
     "sed '1e ls' x",
     "sed -f s x",
     "sed -s -e p -e 'r /x' y",
-    "env A=1 ls",
-    "env -i ls",
     "env -S ls",
     "timeout 5 terraform plan",
     "timeout ls",
     "nice bash",
     "nohup",
     "../ls",
-    "./bash x",
-    "./python3 -c 1",
     "./find . -delete",
     "/tmp/ls",
     "absent",
@@ -147,6 +132,13 @@ def test_high(judge: Any, command: str) -> None:
 
 
 MEDIUM = [
+    "env A=1 ls",
+    "python3 -c 1",
+    "find . -exec ls {} +",
+    "awk 1 x",
+    "sh -c ls",
+    "bash x.sh",
+    "docker ps",
     "ls -la",
     "/bin/ls",
     "cat a b",
@@ -223,7 +215,7 @@ def test_medium(judge: Any, command: str) -> None:
         ("terraform", "/usr/bin/terraform plan", "medium"),
         ("/usr/bin/terraform", "terraform plan", "medium"),
         ("/usr/bin/terraform", "/tmp/terraform plan", "high"),
-        ("terraform", "terraform plan; docker ps", "high"),
+        ("terraform", "terraform plan; packer build x", "high"),
         ("terraform", "terraform2", "high"),
         ("terraform plan", "terraform plan -out x", "medium"),
         ("terraform plan", "terraform apply", "high"),
@@ -248,7 +240,8 @@ def test_the_operators_list(judge: Any, entry: str, command: str, risk: str) -> 
 def test_wrappers() -> None:
     assert inner(("timeout", "-k", "1", "5s", "ls", "-l")) == ("ls", "-l")
     assert inner(("timeout", "--weird", "5", "ls")) is None
-    assert inner(("env", "A=1", "ls")) is None
+    assert inner(("env", "A=1", "ls")) == ("ls",)
+    assert inner(("env", "LD_PRELOAD=x", "ls")) is None
     assert inner(("ls",)) is None
     assert objection("timeout", ("timeout", "5", "ls")) is None
 
@@ -317,7 +310,7 @@ def test_operands(command: str, named: Operands) -> None:
         ("find . -delete", "without that", "allowed_commands"),
         ("sort -o x y", "without that", "allowed_commands"),
         ("pytest -p evil", "without that", "allowed_commands"),
-        ("python3 -c 1", "without that", "allowed_commands"),
+        ("python3 -c 'open(1)'", "without that", "allowed_commands"),
         ("git push", 'add "git push" to', "[permissions]"),
         ("terraform plan", 'add "terraform" to', "[permissions]"),
         ("timeout 5 terraform plan", 'add "terraform" to', "[permissions]"),

@@ -3,11 +3,13 @@
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from adderclaw.gate.allowlist import names
+from adderclaw.gate.allowlist import names, those
 from adderclaw.gate.case import Policy
 from adderclaw.gate.loose import every_word, statements
-from adderclaw.gate.programs import HARMLESS, INTERPRETERS, PROGRAMS, SHELLS, WRAPPERS, inner, objection
+from adderclaw.gate.objections import Ask, Objection
+from adderclaw.gate.programs import INTERPRETERS, PROGRAMS, SHELLS, WRAPPERS, is_tame, objection
 from adderclaw.gate.shell import Plan, Raw, Simple, simples, steps
+from adderclaw.gate.wrappers import inner
 
 type Words = tuple[str, ...]
 
@@ -245,26 +247,41 @@ def unknowable(command: Plan | Raw) -> str | None:
     return command.unknown or None
 
 
+def harmless() -> frozenset[str]:
+    """What a readonly session may still run."""
+    return those("harmless") | {"ls"}
+
+
 def is_harmless(command: Plan | Raw) -> bool:
     """Whether a readonly session may run it: it only looks, and writes nowhere."""
     if isinstance(command, Raw):
         return False
     return all(
-        simple.name in HARMLESS and not any(r.writes and r.target != "/dev/null" for r in simple.redirects)
+        simple.name in harmless() and not any(r.writes and r.target != "/dev/null" for r in simple.redirects)
         for simple in simples(command)
     )
 
 
-def unlisted(simple: Simple, policy: Policy, is_project_code: Callable[[str], bool]) -> str | None:
+def unlisted(
+    simple: Simple, policy: Policy, is_project_code: Callable[[str], bool], inside: "tuple[Plan | Raw, ...]" = ()
+) -> str | None:
     """Why a simple command is high risk, with what would change that; None if the lists take it.
 
-    `is_project_code` tells whether a program that is named by a path lies in the workspace.
+    `is_project_code` tells whether a program that is named by a path lies in the workspace; `inside` are the texts
+    that the plan hands to shells, as plans of their own.
     """
 
     def allowed(name: str, words: Words) -> bool:
-        inside = name != simple.name and base(name) not in _KNOWN and is_project_code(name)
-        return inside or _is_allowed(name, words, simple.program, policy.allowed_commands)
+        known = name != simple.name and not _is_known(base(name)) and is_project_code(name)
+        return known or _is_allowed(name, words, simple.program, policy.allowed_commands)
 
+    def code(text: str) -> Objection | None:
+        return _of_code(text, inside, policy, is_project_code)
+
+    def within(words: Words) -> Objection | None:
+        return objection(words[0], words, ask)
+
+    ask = Ask(within, allowed, policy.allowed_domains, code, _stdin(simple))
     if not simple.program:
         return f"{simple.words[0]!r} is not installed: there is no such program on the PATH"
     name = simple.name
@@ -273,8 +290,8 @@ def unlisted(simple: Simple, policy: Policy, is_project_code: Callable[[str], bo
         if not is_project_code(simple.name):
             return f"{simple.name!r} is a program named by its path: add {_quoted(simple.name)} to {SETTING}"
         if name not in PROGRAMS:
-            return f"{simple.name!r} may run any code" if name in _KNOWN else None
-    found = objection(name, simple.words, allowed)
+            return f"{simple.name!r} may run any code" if _is_known(name) else None
+    found = objection(name, simple.words, ask)
     if found is None:
         return None
     if found.entry:
@@ -282,7 +299,88 @@ def unlisted(simple: Simple, policy: Policy, is_project_code: Callable[[str], bo
     return f"{simple.name!r}: {found.why}: {WITHOUT}"
 
 
-_KNOWN = INTERPRETERS | WRAPPERS | PROGRAMS.keys()
+# ------------------------------------------------------------------ what xargs is given
+
+_FILTERS = names("sort uniq head tail tac shuf")
+_LISTS = r"-[A-Za-z]*[lL][A-Za-z0]*|--files-with-matches|--files-without-match|--files"
+
+
+def unnamed(command: Plan) -> Iterator[str]:
+    """Why what xargs hands to a program may be more than names that the commands before it lead to."""
+    for step in steps(command):
+        for index, simple in enumerate(step.commands):
+            if simple.name == "xargs":
+                why = _handed(inner(simple.words) or (), step.commands[:index])
+                if why:
+                    yield f"'xargs': {why}"
+
+
+def _handed(command: Words, before: "tuple[Simple, ...]") -> str | None:
+    name = base(command[0]) if command else "echo"
+    options = PROGRAMS.get(name)
+    if name in INTERPRETERS:
+        return f"what {name} would run is not known before"
+    if options is not None and options.operands == "none" and (options.kind == "look" or name == "kill"):
+        return None
+    sources = [simple for simple in before if not _selects(simple)]
+    if len(sources) != 1 or not _gives_names(sources[0]):
+        return f"what {name} is given are not names that a command before it found"
+    writes = options is None or options.kind != "look"
+    if writes and sources[0].name == "find" and not is_tame(sources[0].words):
+        return f"{name} may change files that decide what other programs run: name the files by their ending"
+    return None
+
+
+def _selects(simple: Simple) -> bool:
+    """Whether a command only leaves lines, or parts of lines, out."""
+    words = simple.words
+    if simple.name in ("grep", "egrep", "rg"):
+        return not any(re.fullmatch(_LISTS, word) for word in words[1:]) and len(_plain(words)) <= 1
+    if simple.name == "awk":
+        return bool(re.fullmatch(r"(?:NR ?[<>=]+ ?\d+ *)?\{ *print +\$\w+ *\}", words[-1]))
+    if simple.name == "tr":
+        return _plain(words) in (("\\n", "\\0"), ("\\n", " "), (" ", "\\n"))
+    return simple.name in _FILTERS or simple.name == "cut"
+
+
+def _plain(words: Words) -> Words:
+    return tuple(word for word in words[1:] if not word.startswith("-"))
+
+
+def _gives_names(simple: Simple) -> bool:
+    name, words = simple.name, simple.words
+    if name in ("find", "fd", "ls"):
+        return not any(word.startswith(("-printf", "-exec", "-fprint")) for word in words)
+    if name == "git":
+        return words[1:2] == ("ls-files",) or (words[1:2] in (("diff",), ("show",)) and "--name-only" in words)
+    if name in ("grep", "egrep", "rg"):
+        return any(re.fullmatch(_LISTS, word) for word in words[1:])
+    return name in ("lsof", "pgrep", "docker") and any(re.match(r"-[a-z]*[tq]", word) for word in words[1:])
+
+
+def _stdin(simple: Simple) -> str | None:
+    """The text that a here-document gives a command."""
+    return next((r.target for r in simple.redirects if r.operator == "<<<"), None)
+
+
+def _of_code(
+    text: str, inside: "tuple[Plan | Raw, ...]", policy: Policy, is_project_code: Callable[[str], bool]
+) -> Objection | None:
+    """What is said of the text that a shell is given: the strictest that is said of its commands."""
+    plan = next((plan for plan in inside if plan.text == text), None)
+    if not isinstance(plan, Plan):
+        return Objection(f"what the shell is given is raw bash ({plan.reason if plan else 'not looked through'})")
+    for simple in simples(plan):
+        why = unlisted(simple, policy, is_project_code, plan.inside)
+        if why:
+            return Objection(why)
+    return None
+
+
+def _is_known(name: str) -> bool:
+    return name in INTERPRETERS or name in WRAPPERS or name in PROGRAMS
+
+
 SETTING = "[security] allowed_commands"
 WITHOUT = "write it without that, or add a rule for exactly this command to [permissions] allow"
 

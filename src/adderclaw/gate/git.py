@@ -1,129 +1,111 @@
-"""What git may be asked for: the options of each of its commands that neither run, write nor reconfigure anything else.
+"""Git: which of its commands the list takes, by the options of each and by what their words name."""
 
-An option that is not here makes a command high risk, abbreviations too. `~` marks a value that is text, `=` a path.
-"""
+import re
 
-GLOBAL = "--no-pager -P --no-optional-locks --literal-pathspecs --no-replace-objects -C="
+from adderclaw.gate.allowlist import PROGRAMS
+from adderclaw.gate.objections import Ask, Objection, Words
+from adderclaw.gate.options import parse
 
-_DIFF = """-p -u --patch -s --no-patch -U~ --unified~ --raw --minimal --patience --histogram --diff-algorithm~ --stat
-    --numstat --shortstat --dirstat --summary --patch-with-stat --compact-summary --name-only --name-status --color
-    --no-color --word-diff --color-words --word-diff-regex~ --no-renames --check --full-index --binary --abbrev
-    --no-abbrev -B? -M? -C? -D --find-renames --find-copies --find-copies-harder --diff-filter~ -S~ -G~ --pickaxe-all
-    --pickaxe-regex -R -a --text --ignore-cr-at-eol --ignore-space-at-eol -b --ignore-space-change -w
-    --ignore-all-space --ignore-blank-lines -W --function-context --exit-code --quiet -q --no-ext-diff --no-textconv
-    --src-prefix~ --dst-prefix~ --no-prefix --relative --no-relative -z --cached --staged --merge-base --stat-width~
-    --stat-count~ --inter-hunk-context~ --indent-heuristic --color-moved --no-color-moved --ws-error-highlight~
-    --submodule --ignore-submodules -c --cc -m --combined-all-paths --no-indent-heuristic --ours --theirs --base"""
-_LOG = f"""{_DIFF} -n~ --max-count~ --skip~ --since~ --after~ --until~ --before~ --author~ --committer~ --grep~
-    --grep-reflog~ --all-match --invert-grep -i --regexp-ignore-case --basic-regexp -E --extended-regexp -F
-    --fixed-strings -P --perl-regexp --merges --no-merges --min-parents~ --max-parents~ --first-parent --not --all
-    --branches --tags --remotes --glob~ --exclude~ --reflog --cherry --cherry-pick --cherry-mark --left-right
-    --left-only --right-only -g --walk-reflogs --boundary --simplify-by-decoration --full-history --dense --sparse
-    --ancestry-path --date-order --author-date-order --topo-order --reverse --no-walk --oneline --pretty --format~
-    --abbrev-commit --no-abbrev-commit --date~ --relative-date --parents --children --graph --decorate --no-decorate
-    --decorate-refs~ --decorate-refs-exclude~ --source --follow --full-diff -L~ --count --notes --no-notes --encoding~
-    --no-mailmap --use-mailmap --mailmap --expand-tabs --no-expand-tabs -t -r --root --objects"""
-_QUIET = "-q --quiet -v --verbose --progress --no-progress"
-_FETCH = f"""{_QUIET} -a --all -p --prune -t --tags --no-tags -n --depth~ --deepen~ --unshallow --dry-run --prune-tags
-    -j~ --jobs~ --shallow-since~ -4 -6 --no-recurse-submodules --set-upstream --append --keep -k --ff-only --ff
-    --no-ff --atomic"""
 
-COMMANDS: dict[str, str] = {
-    "status": """-s --short -b --branch --porcelain --long -v --verbose -u? --untracked-files --ignored -z --column
-    --ignore-submodules --show-stash --no-column --ahead-behind --no-ahead-behind --renames --no-renames""",
-    "log": _LOG,
-    "show": _LOG,
-    "diff": _DIFF,
-    "rev-list": _LOG,
-    "reflog": _LOG,
-    "whatchanged": _LOG,
-    "diff-tree": f"{_LOG} --no-commit-id",
-    "shortlog": f"{_LOG} -s -n -e --numbered --summary --email --group~",
-    "branch": f"""{_QUIET} -a --all -r --remotes -l --list --show-current --sort~ --format~ --contains --no-contains
-    --merged --no-merged --points-at~ -d --delete -m --move -c --copy -u~ --set-upstream-to~ --unset-upstream -t --track
-    --no-track --color --no-color --column --no-column --abbrev -i --ignore-case""",
-    "tag": """-l --list -n? --sort~ --format~ --contains --no-contains --points-at~ --merged --no-merged -a --annotate
-    -m~ --message~ -F= --file= -i --ignore-case --column --no-column --color --cleanup~""",
-    "add": f"""{_QUIET} -p -A --all -u --update -n --dry-run -f --force -N --intent-to-add --ignore-errors --chmod~
-    --ignore-removal --no-ignore-removal --no-all --renormalize --refresh --sparse""",
-    "commit": f"""{_QUIET} -m~ --message~ -a --all --amend --no-edit --allow-empty --allow-empty-message -s --signoff -n
-    --no-verify --author~ --date~ -F= --file= -C~ --reuse-message~ --fixup~ --squash~ -o -i --only --include --dry-run
-    --short --porcelain --branch --no-gpg-sign --reset-author --cleanup~ --status --no-status -u? --no-post-rewrite -z
-    --long""",
-    "checkout": f"""{_QUIET} -b~ --detach -d -t --track --no-track --ours --theirs -m --merge --orphan~ -l --guess
-    --no-guess -2 -3""",
-    "switch": f"{_QUIET} -c~ --create~ -d --detach --guess --no-guess -t --track --no-track --orphan~ -m --merge",
-    "restore": f"{_QUIET} -s~ --source~ -S --staged -W --worktree --ours --theirs -m --merge",
-    "stash": f"{_LOG} -m~ --message~ -u --include-untracked -k --keep-index --no-keep-index -S --staged --index",
-    "init": "-q --quiet -b~ --initial-branch~",
-    "rev-parse": """--show-toplevel --abbrev-ref --short --verify --is-inside-work-tree --git-common-dir --git-dir
-    --absolute-git-dir --symbolic-full-name --symbolic --show-prefix --show-cdup -q --quiet --all --branches --tags
-    --remotes --is-bare-repository --is-inside-git-dir --is-shallow-repository --show-superproject-working-tree
-    --git-path~ --show-object-format --not --revs-only --no-revs --flags --no-flags --default~""",
-    "ls-files": """-c -d -m -o -i -s -u -z -t -v -k --cached --deleted --modified --others --ignored --stage --unmerged
-    --killed --exclude-standard --error-unmatch --full-name --directory --no-empty-directory --eol --abbrev -x~
-    --exclude~ --format~ --deduplicate""",
-    "ls-tree": """-d -r -t -l -z --name-only --name-status --long --full-name --full-tree --abbrev --format~
-        --object-only""",
-    "ls-remote": "--heads --tags -h -t -q --quiet --refs --symref --exit-code --get-url --sort~",
-    "cat-file": "-t -s -e -p",
-    "blame": """-L~ -l -t -w -M? -C? -s -e --show-email -p --porcelain --line-porcelain --date~ --since~ --root
-    --reverse --first-parent --abbrev -n --show-number -f --show-name -c --score-debug --no-textconv --no-ext-diff""",
-    "describe": """--tags --all --always --long --abbrev --dirty --broken --match~ --exclude~ --first-parent
-    --exact-match --candidates~ --contains --debug""",
-    "merge-base": "-a --all --octopus --independent --is-ancestor --fork-point",
-    "reset": f"{_QUIET} --soft --mixed -N --intent-to-add --no-refresh --refresh",
-    "merge": f"""{_QUIET} --ff --no-ff --ff-only --no-commit --commit --squash --no-squash -m~ --abort --continue --quit
-    --stat --no-stat -n --no-edit --no-verify --log --no-log --autostash --no-autostash --no-gpg-sign --signoff""",
-    "cherry-pick": """-n --no-commit -x -m~ --mainline~ --abort --continue --skip --quit --ff -s --signoff --no-gpg-sign
-    --allow-empty --keep-redundant-commits""",
-    "revert": "--no-edit -n --no-commit -m~ --mainline~ --abort --continue --skip --quit -s --signoff --no-gpg-sign",
-    "mv": "-v --verbose -n --dry-run -k",
-    "rm": "-r --cached -n --dry-run -q --quiet --ignore-unmatch --sparse",
-    "grep": """-n -i -I -l -L -c -w -v -E -F -P -G -h -H -o -e~ -q -r -z --cached --untracked --name-only --count
-    --line-number --ignore-case --word-regexp --max-depth~ -A~ -B~ -C~ --context~ --after-context~ --before-context~
-    --color --no-color --heading --break -p --show-function -W --function-context --and --or --not -a --text --column
-    --only-matching --all-match --fixed-strings --extended-regexp --perl-regexp --basic-regexp -m~ --max-count~
-    --files-with-matches --files-without-match --invert-match --full-name --recursive --no-recursive --quiet
-    --exclude-standard --no-exclude-standard --null --threads~""",
-    "remote": "-v --verbose -n --all --push",
-    "fetch": _FETCH,
-    "pull": f"""{_FETCH} --rebase --no-rebase -r --autostash --no-autostash --squash --no-squash --no-edit --no-commit
-    --commit --stat --no-stat --no-verify --no-gpg-sign""",
-    "clone": f"""{_QUIET} --depth~ -b~ --branch~ --single-branch --no-single-branch --no-tags --shallow-since~ --filter~
-    --no-checkout -n -o~ --origin~ --sparse -j~ --jobs~""",
-    "rebase": f"""{_QUIET} --continue --abort --skip --quit --onto~ --autostash --no-autostash --stat --no-stat -n
-        --root --no-ff --keep-base --rebase-merges --no-verify --fork-point --no-fork-point
-        --committer-date-is-author-date --update-refs --no-update-refs --empty~ --no-gpg-sign --show-current-patch
-        --apply --merge""",
-    "config": """--get --get-all --get-regexp --list -l --show-origin --show-scope --name-only --local --global --system
-    --worktree --null -z --type~ --bool --int --path --default~ --includes --no-includes""",
-    "show-ref": "--head --heads --tags -d --dereference -s --hash --verify --abbrev -q --quiet --branches",
-    "for-each-ref": "--count~ --sort~ --format~ --points-at~ --merged --no-merged --contains --no-contains --color",
-    "check-ignore": "-q --quiet -v --verbose -n --non-matching --no-index",
-    "count-objects": "-v --verbose -H --human-readable",
-    "name-rev": "--tags --refs~ --exclude~ --all --name-only --no-undefined --always",
-    "cherry": "-v --abbrev",
-    "worktree": "-v --verbose --porcelain -z",
-    "submodule": "--cached --recursive -q --quiet",
-    "version": "--build-options",
-}
+def command_of(words: Words) -> tuple[str, Words, str]:
+    """The command that git is given, what follows it, and an option before it that is not taken."""
+    before = parse(words[1:], PROGRAMS["git"].before, until_operand=True)
+    command, *rest = before.operands or ("",)
+    return command, tuple(rest), before.strange[0] if before.strange else ""
 
-SECOND: dict[str, frozenset[str]] = {
-    "stash": frozenset({"push", "pop", "list", "show", "apply", "save", "branch"}),
-    "reflog": frozenset({"show", "exists"}),
-    "remote": frozenset({"show", "get-url"}),
-    "worktree": frozenset({"list"}),
-    "submodule": frozenset({"status", "summary"}),
-}
-"""Commands whose first operand is a command again, and the ones of those that are taken."""
 
-READING = COMMANDS.keys() - {
-    *("checkout", "switch", "restore", "stash", "init", "reset", "merge", "cherry-pick", "revert", "mv", "rm"),
-    *("pull", "clone", "rebase"),
-}
-"""Commands that write nothing that their words name: the index and the objects are git's own."""
+def judged(words: Words, ask: Ask) -> Objection | None:
+    from adderclaw.gate.programs import by_command
 
-CONFIG_READS = frozenset({"--get", "--get-all", "--get-regexp", "--list", "-l"})
-OWN_KEYS = frozenset({"user.name", "user.email", "init.defaultbranch", "pull.rebase", "core.autocrlf", "color.ui"})
-"""Settings that can be given a value: none of them makes git run anything."""
+    options = PROGRAMS["git"]
+    if words[1:] and options.bare.issuperset(words[1:]):
+        return None
+    command, rest, strange = command_of(words)
+    if strange:
+        return Objection(f"git {strange} before the command can change what git runs")
+    # The operator's "git push" counts with a global option in front of it, too.
+    if ask.allowed is not None and ask.allowed("git", ("git", command, *rest)):
+        return None
+    return by_command("git", ("git", command, *rest), options) or _operands(command, rest)
+
+
+_TEXT = frozenset({"log", "show", "grep", "commit", "rev-list", "shortlog", "blame"})
+
+
+def _operands(command: str, rest: Words) -> Objection | None:
+    found = parse(rest, (PROGRAMS["git"].commands or {})[command])
+    if command not in _TEXT and any("::" in word or word.startswith("ext:") for word in found.operands):
+        return Objection("a remote helper (…::…) can run a program")
+    if command == "remote" and rest and rest[0] not in ("show", "get-url") and len(rest) > 1:
+        return Objection("git remote with more than -v, show or get-url changes where code goes to")
+    if command == "config":
+        return _config(found.given, found.operands)
+    if command in ("clone", "fetch", "pull", "ls-remote"):
+        return _source(command, found.operands)
+    if command == "symbolic-ref" and len(found.operands) > 1:
+        return Objection("git symbolic-ref with a value moves a branch", "git symbolic-ref")
+    if command == "apply" and not found.operands:
+        return Objection("a patch from standard input is not looked at: name a file")
+    if command == "worktree" and found.operands[:1] == ("add",) and len(found.operands) < 2:
+        return Objection("git worktree add without a place")
+    if command == "reset" and found.given & {"--hard"}:
+        return Objection("git reset --hard throws work away", "git reset --hard")
+    return None
+
+
+def _source(command: str, operands: Words) -> Objection | None:
+    """Where git fetches from: a remote of the repository by its name, https or ssh; never a file of somewhere else."""
+    source = operands[0] if operands else ""
+    if source.startswith("-") or re.match(r"(?i)(?:file|ftp|ftps|http|git|rsync)://|[\w+-]+::|~", source):
+        return Objection(f"git {command} from {source}")
+    return None
+
+
+READS_CONFIG = frozenset({"--get", "--get-all", "--get-regexp", "--list", "-l"})
+
+
+def _config(given: frozenset[str], operands: Words) -> Objection | None:
+    """Reading is free, and a few settings that make git run nothing can be given a value."""
+    if (
+        given & READS_CONFIG
+        or operands[:1] in (("get",), ("list",))
+        or (len(operands) == 1 and operands[0] not in ("edit", "unset", "set"))
+    ):
+        return None
+    operands = operands[1:] if operands[:1] == ("set",) else operands
+    if len(operands) == 2 and operands[0].casefold() in PROGRAMS["git"].settings and given <= {"--local"}:
+        return None
+    return Objection("git config may change what git runs")
+
+
+# ------------------------------------------------------------------ programs that a repository's configuration names
+
+_HELPERS = (
+    r"filter\..*\.(?:clean|smudge|process)|diff\.external|diff\..*\.(?:command|textconv)|merge\..*\.driver"
+    r"|core\.(?:alternaterefscommand|worktree)|include(?:if\..*)?\.path|trailer\..*\.(?:command|cmd)|tar\..*\.command"
+    r"|gpg\.ssh\.defaultkeycommand|interactive\.difffilter"
+)
+_REMOTE_HELPERS = (
+    r"remote\..*\.(?:uploadpack|receivepack|vcs|proxy)|url\..*\.(?:push)?insteadof|core\.gitproxy|http\..*proxy"
+)
+_LARGE_FILES = frozenset({"git-lfs clean -- %f", "git-lfs smudge -- %f", "git-lfs filter-process"})
+REACHING = frozenset({"fetch", "pull", "clone", "push", "ls-remote", "submodule", "remote"})
+
+
+def is_helper(key: str, value: str) -> bool:
+    """Whether a setting of a repository names a program that git may run, or sends git elsewhere."""
+    key = key.casefold()
+    if re.fullmatch(r"remote\..*\.(?:push)?url", key):
+        return "::" in value or value.startswith(("-", "ext:"))
+    if re.fullmatch(r"submodule\..*\.update", key):
+        return value.lstrip().startswith("!")
+    return bool(re.fullmatch(f"{_HELPERS}|{_REMOTE_HELPERS}", key)) and value not in _LARGE_FILES
+
+
+def helper(words: Words, keys: Words) -> str | None:
+    """The setting that would make this git command run a program that nobody judged."""
+    command = command_of(words)[0]
+    if command in ("", "config", "version", "init") or not keys:
+        return None
+    everywhere = (key for key in keys if re.fullmatch(_HELPERS, key.casefold()))
+    return next(everywhere, None) or (keys[0] if command in REACHING else None)

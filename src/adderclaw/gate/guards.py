@@ -39,7 +39,7 @@ def readonly(case: Case) -> str | None:
     if touch.command is not None and not (
         isinstance(touch.command, Plan | Raw) and commands.is_harmless(touch.command)
     ):
-        return f"readonly runs no commands but {', '.join(sorted(commands.HARMLESS - {':', '['}))}"
+        return f"readonly runs no commands but {', '.join(sorted(commands.harmless() - {':', '['}))}"
     if touch.opaque and autonomy_of(case.policy) == "readonly":
         return f"readonly runs nothing of which it is not known what it touches: {case.tool}"
     for host in touch.hosts:

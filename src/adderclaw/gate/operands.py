@@ -6,10 +6,11 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from adderclaw.gate import git
-from adderclaw.gate.allowlist import COVERAGE, LOOKING, PROGRAMS, PYTHON_MODULES, UV, names
+from adderclaw.gate.allowlist import PROGRAMS, Options
+from adderclaw.gate.languages import python_parts, sed_parts, tar_words
 from adderclaw.gate.options import Parsed, Words, endings, parse
 from adderclaw.gate.paths import protected_name
-from adderclaw.gate.programs import git_command, inner, python_parts, sed_parts, tar_words
+from adderclaw.gate.wrappers import find_parts, inner
 
 
 class Operands(NamedTuple):
@@ -41,10 +42,12 @@ def _once[T](first: tuple[T, ...], second: tuple[T, ...]) -> tuple[T, ...]:
     return tuple(dict.fromkeys((*first, *second)))
 
 
-NO_FILES = names("echo printf true false : exit pwd sleep seq uname whoami id which basename dirname tr expr")
-PATTERN_FIRST = names("grep egrep fgrep rg jq awk gawk mawk")
+NONE = Options()
 COPIERS = frozenset({"cp", "mv", "ln", "install", "rsync", "scp"})
-LOOKERS = frozenset(LOOKING) | names("less more od xxd hexdump strings source awk gawk mawk")
+ARCHIVE = "/*"
+"""After the name of an archive: what is in it lands in a folder, as what is in a folder does."""
+PATCH = "/*patch"
+"""After the name of a patch: what it changes."""
 _MAX_RUNNERS = 8
 
 
@@ -69,32 +72,43 @@ def _module(base: str, words: Words) -> tuple[str, Words]:
 
 
 def _of(base: str, words: Words) -> Operands:
-    if base in NO_FILES:
-        return Operands()
     special = SPECIAL.get(base)
     if special is not None:
         return special(words)
-    if base in PATTERN_FIRST:
-        return _searched(base, words)
+    options = PROGRAMS.get(base, NONE)
+    match options.operands:
+        case "none":
+            return _looked((), parse(words[1:], options.options, single_dash=options.single_dash).values)
+        case "pattern":
+            return _searched(base, words)
+        case "in-out":
+            found = parse(words[1:], options.options)
+            return Operands(found.operands[:1], found.operands[1:])
+        case "write":
+            return _plain_operands(words)
+        case "copy":
+            return _copied(words)
+        case _:
+            return _by_table(base, words, options)
+
+
+def _by_table(base: str, words: Words, options: Options) -> Operands:
     table = _table(base, words)
-    if base in LOOKERS:
-        found = parse(words[1:], table)
+    if options.kind == "look":
+        found = parse(words[1:], table, single_dash=options.single_dash)
         return _looked(found.operands, found.values)._replace(trees=_followed(base, found))
     if not table:
         return _any(words[1:])
-    found = parse(words[1:], table, single_dash=base == "go")
+    found = parse(words[1:], table, single_dash=options.single_dash)
     both = _both(_sorted((*found.operands, *found.values)))
-    return both._replace(folders=found.values) if base == "make" else both
+    return both._replace(folders=found.values) if base in ("make", "gmake") else both
 
 
 def _table(base: str, words: Words) -> str:
     """What is known of a program's options; of one with commands, of the command."""
-    options = PROGRAMS.get(base)
-    if options is None or base in ("uv", "coverage"):
-        commands = {"uv": UV, "coverage": COVERAGE}.get(base, {})
-        return commands.get(words[1] if len(words) > 1 else "", PYTHON_MODULES.get(base, ""))
+    options = PROGRAMS.get(base) or PROGRAMS.get(f"python -m {base}", NONE)
     if options.commands is None:
-        return options.known
+        return options.options
     return options.commands.get(words[1] if len(words) > 1 else "", "")
 
 
@@ -188,7 +202,7 @@ def _followed(base: str, found: Parsed, places: Words | None = None) -> Words:
 
 def _searched(base: str, words: Words) -> Operands:
     """The first operand is a pattern, unless an option gave one, or an option is there that we cannot read."""
-    found = parse(words[1:], PROGRAMS[base].known if base in PROGRAMS else "-F~ -v~ -f=")
+    found = parse(words[1:], PROGRAMS[base].options)
     gives_pattern = found.given & {"-e", "--regexp", "-f", "--file", "--files", "--type-list", "--from-file"}
     places = found.operands if found.strange or gives_pattern else found.operands[1:]
     return _looked(places, found.values)._replace(trees=_followed(base, found, places))
@@ -215,17 +229,31 @@ def _sed(words: Words) -> Operands:
 
 
 def _find(words: Words) -> Operands:
-    found = parse(words[1:], PROGRAMS["find"].known, single_dash=True)
+    parts = find_parts(words)
+    found = parse(parts.words[1:], PROGRAMS["find"].options, single_dash=True)
     roots = tuple(word for word in found.operands if word not in ("(", ")", "!", ",", ";", "+", "{}")) or (".",)
     trees = roots if found.given & {"-L", "-H", "-follow"} else ()
     named = _looked(roots, found.values)._replace(trees=trees)
-    return named.plus(_any(words[1:])) if found.strange else named
+    for command in parts.commands:
+        for place in roots:
+            filled = tuple(word.replace("{}", place) for word in command)
+            named = named.plus(operands(filled[0], filled))
+    return named.plus(_any(words[1:])) if found.strange or parts.strange else named
+
+
+def _awk(words: Words) -> Operands:
+    """The first operand is the program; `name=value` among the others sets a variable."""
+    found = parse(words[1:], PROGRAMS["awk"].options, until_operand=True)
+    if found.strange:
+        return _any(words[1:])
+    return _looked(tuple(word for word in found.operands[1:] if not re.match(r"[A-Za-z_]\w*=", word)))
 
 
 def _git(words: Words) -> Operands:
-    command, rest, strange = git_command(words)
-    table = git.COMMANDS.get(command)
-    folders = parse(words[1 : len(words) - len(rest)], git.GLOBAL).values
+    command, rest, strange = git.command_of(words)
+    options = PROGRAMS["git"]
+    table = (options.commands or {}).get(command)
+    folders = parse(words[1 : len(words) - len(rest)], options.before).values
     if table is None or strange:
         return _any(words[1:])
     found = parse(rest, table)
@@ -233,15 +261,18 @@ def _git(words: Words) -> Operands:
     if command == "grep" and "-e" not in found.given and not found.strange:
         named = named[1:]
     both = _both(_sorted((*named, *found.values)))
-    if command in git.READING:
+    if command == "apply" and not found.given & {"--check", "--stat", "--numstat", "--summary"}:
+        changed = tuple((f"{file}{PATCH}", ".") for file in found.operands)
+        return _looked(folders).plus(Operands(found.operands, merged=changed, folders=folders))
+    if command in options.reads:
         both = both._replace(writes=(), written_if_there=())
     return _looked(folders).plus(both._replace(folders=folders))
 
 
 def _copied(words: Words) -> Operands:
     base = words[0].rsplit("/", 1)[-1]
-    found = parse(words[1:], PROGRAMS["cp"].known)
-    if found.strange or base not in ("cp", "mv"):
+    found = parse(words[1:], PROGRAMS.get(base, NONE).options)
+    if found.strange or base not in ("cp", "mv", "install", "rsync", "ln"):
         landing = tuple(_landing(found.operands, found.operands[-1:], found.given))
         return _any(words[1:]).plus(Operands(writes=landing))
     folders, plain = found.values[-1:], found.operands
@@ -268,18 +299,28 @@ def _landing(sources: Words, target: Words, given: frozenset[str]) -> Iterator[s
             yield f"{folder.rstrip('/') or '/'}/{name.lstrip('/')}"
 
 
-def _uniq(words: Words) -> Operands:
-    found = parse(words[1:], PROGRAMS["uniq"].known)
-    return Operands(found.operands[:1], found.operands[1:])
-
-
 def _script(words: Words) -> Operands:
     """An interpreter reads its script; what it does with the words after it, nobody knows."""
-    parts = python_parts(words) if "python" in words[0] else None
-    rest = parts[1] if parts is not None else parse(words[1:], "--test-reporter~ --test-name-pattern~").operands
-    if (parts is None and any(word.startswith("-") and word != "--test" for word in words[1:])) or not rest:
+    base = words[0].rsplit("/", 1)[-1]
+    parts = python_parts(words) if "python" in base else None
+    if "python" in base and parts is None:
+        return _any(words[1:]) if "-c" not in words else Operands()
+    options = PROGRAMS.get(base, NONE).options
+    rest = parts[1] if parts is not None else parse(words[1:], options, until_operand=True).operands
+    if (base in ("node", "ts-node", "tsx") and set(words) & _CODE_OPTIONS) or (base in _SHELLS and _has_code(words)):
+        return Operands()
+    if not rest or rest[0].startswith("-"):
         return _any(words[1:])
     return Operands(reads=rest[:1]).plus(_any(rest[1:]))
+
+
+_CODE_OPTIONS = frozenset({"-e", "-p", "--eval", "--print"})
+_SHELLS = frozenset({"bash", "sh", "dash", "zsh"})
+
+
+def _has_code(words: Words) -> bool:
+    """Whether a shell is given a text: what that names is looked at as a command of its own."""
+    return "-c" in parse(words[1:], PROGRAMS["bash"].options, until_operand=True).given
 
 
 def _chmod(words: Words) -> Operands:
@@ -289,16 +330,52 @@ def _chmod(words: Words) -> Operands:
 
 def _tar(words: Words) -> Operands:
     plain = tar_words(words)
-    found = parse(plain[1:], PROGRAMS["tar"].known) if plain else None
-    if found is None or found.strange:
+    found = parse(plain[1:], PROGRAMS["tar"].options) if plain else None
+    if plain is None or found is None or found.strange:
         return _any(words[1:])
-    if found.given & {"-t", "--list"}:
-        return _looked(found.values)
-    return Operands(found.values, found.values, folders=found.values).plus(_looked(found.operands))
+    files = tuple(value for value in found.values if value != "-")
+    if found.given & {"-t", "--list", "-d", "--diff", "--compare"}:
+        return _looked(files)
+    if not found.given & {"-x", "--extract", "--get"}:
+        return Operands(files, files, folders=files).plus(_looked(found.operands))
+    return _unpacked(values_of(plain, "-f", "--file"), values_of(plain, "-C", "--directory"), found.given)
+
+
+def values_of(words: Words, *options: str) -> Words:
+    """The values of one option, wherever it stands in a bundle."""
+    letters = tuple(option[1] for option in options if len(option) == 2)
+    found: list[str] = []
+    for word, after in pairwise((*words, "")):
+        name, attached, value = word.partition("=")
+        if name in options and attached:
+            found.append(value)
+        elif word in options or (re.fullmatch(r"-\w+", word) and word.endswith(letters)):
+            found.append(after)
+        elif word.startswith(tuple(f"-{letter}" for letter in letters)) and not word.startswith("--"):
+            found.append(word[2:])
+    return tuple(found)
+
+
+def _unpacked(archives: Words, folders: Words, given: frozenset[str]) -> Operands:
+    """What comes out of an archive lands in the last folder that is named; `tools.shell` looks at what that is."""
+    target = folders[-1] if folders else "."
+    if given & {"-O", "--to-stdout"}:
+        return _looked(archives)
+    named = archives or ("-",)
+    return Operands(archives, (target,), merged=tuple((f"{archive}{ARCHIVE}", target) for archive in named))
+
+
+def _unzip(words: Words) -> Operands:
+    found = parse(words[1:], PROGRAMS["unzip"].options)
+    if found.strange:
+        return _any(words[1:])
+    if found.given & {"-l", "-t", "-p", "-c", "-v", "-Z", "-z"}:
+        return _looked(found.operands[:1])
+    return _unpacked(found.operands[:1], found.values, frozenset())
 
 
 def _json_tool(words: Words) -> Operands:
-    found = parse(words[1:], PYTHON_MODULES["json.tool"])
+    found = parse(words[1:], PROGRAMS["python -m json.tool"].options)
     return Operands(found.operands[:1], found.operands[1:]).plus(_looked((), found.values))
 
 
@@ -311,7 +388,7 @@ def _test(words: Words) -> Operands:
 def _plain_operands(words: Words) -> Operands:
     """Programs whose operands are all written."""
     base = words[0].rsplit("/", 1)[-1]
-    found = parse(words[1:], PROGRAMS[base].known if base in PROGRAMS else "")
+    found = parse(words[1:], PROGRAMS.get(base, NONE).options)
     named = tuple(word for word in found.operands if word)
     return Operands(writes=named).plus(_both(_sorted(found.values)))
 
@@ -322,8 +399,9 @@ SPECIAL = {
     "find": _find,
     "git": _git,
     **dict.fromkeys(COPIERS, _copied),
-    "uniq": _uniq,
-    **dict.fromkeys(("python", "python3", "node"), _script),
+    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), _awk),
+    "unzip": _unzip,
+    **dict.fromkeys(("python", "python3", "node", "ts-node", "tsx", "bash", "sh", "dash", "zsh"), _script),
     "chmod": _chmod,
     "tar": _tar,
     "json.tool": _json_tool,

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from adderclaw.config.paths import beneath
+from adderclaw.gate import git
 from adderclaw.gate.case import Case
-from adderclaw.gate.commands import unlisted
+from adderclaw.gate.commands import unlisted, unnamed
 from adderclaw.gate.hosts import PLAIN_METHODS, is_listed
 from adderclaw.gate.paths import forms, is_device
 from adderclaw.gate.shell import Plan, Raw, simples
@@ -30,9 +31,14 @@ def _parts(case: Case) -> Iterator[tuple[Risk, str]]:
         yield "high", f"raw bash ({touch.command.reason})"
     elif isinstance(touch.command, Plan):
         for simple in simples(touch.command):
-            why = unlisted(simple, policy, lambda name: _is_project_code(name, case))
+            why = unlisted(simple, policy, lambda name: _is_project_code(name, case), touch.command.inside)
             if why:
                 yield "high", why
+            key = git.helper(simple.words, touch.helpers) if simple.name == "git" else None
+            if key:
+                yield "high", f"the repository's own configuration ({key}) would make git run another program"
+        for why in unnamed(touch.command):
+            yield "high", why
         yield "medium", touch.why or "runs a command"
     elif touch.command is not None:
         yield "high", "a command of an unknown kind"

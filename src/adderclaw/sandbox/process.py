@@ -38,6 +38,19 @@ _GIT = {
     "gpg.program": "gpg",
     "gpg.ssh.program": "ssh-keygen",
     "gpg.x509.program": "gpgsm",
+    "gpg.openpgp.program": "gpg",
+    "commit.gpgSign": "false",
+    "tag.gpgSign": "false",
+    "log.showSignature": "false",
+    "merge.verifySignatures": "false",
+    "credential.helper": "",
+    "core.askPass": "",
+    "core.alternateRefsCommand": "true",
+    "interactive.diffFilter": "cat",
+    "init.templateDir": "",
+    "submodule.recurse": "false",
+    "fetch.recurseSubmodules": "false",
+    "core.gitProxy": "none",
 }
 """Settings by which a repository's own configuration could make git run a program: here they are fixed."""
 _FIXED = {

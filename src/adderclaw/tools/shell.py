@@ -11,6 +11,7 @@ from adderclaw.config.schema import Config
 from adderclaw.decode import Between
 from adderclaw.gate import programs as knowledge
 from adderclaw.gate import shell as planner
+from adderclaw.gate.operands import ARCHIVE, PATCH
 from adderclaw.gate.shell import Plan, Raw, Simple
 from adderclaw.record import record
 from adderclaw.sandbox import process, programs
@@ -55,13 +56,24 @@ def touch(arguments: BashArguments, ctx: ToolContext) -> Touch:
         why = f"runs {', '.join(dict.fromkeys(simple.name for simple in planner.simples(command)))}"
     reads = (*named.reads, *_there(named.read_if_there), *_matches(named.read_globs), *_linked(named.trees))
     writes = (*named.writes, *_there(named.written_if_there), *_matches(named.written_globs), *_landed(named.merged))
+    seen = tuple(_facts(reads, ctx))
     return Touch(
-        reads=tuple(_facts(reads, ctx)),
+        reads=seen,
         writes=tuple(_facts(writes, ctx)),
         command=command,
         opaque=is_raw,
+        helpers=_helpers(command, seen, ctx),
         why=why,
     )
+
+
+def _helpers(command: Plan | Raw, reads: tuple[PathFact, ...], ctx: ToolContext) -> tuple[str, ...]:
+    """What the configuration of every repository that git may be called in names."""
+    if isinstance(command, Raw) or not any(simple.name == "git" for simple in planner.simples(command)):
+        return ()
+    from adderclaw.tools import repository
+
+    return repository.helpers((ctx.workspace.cwd, ctx.workspace.root, *(fact.path for fact in reads)))
 
 
 MAX_LOOKED_AT = 20_000
@@ -115,6 +127,11 @@ def _linked(trees: Iterable[str]) -> Iterator[str]:
 def _landed(merged: Iterable[tuple[str, str]]) -> Iterator[str]:
     """Where the content of a folder lands that is copied into another."""
     for folder, target in merged:
+        if folder.endswith((ARCHIVE, PATCH)):
+            from adderclaw.tools import archives
+
+            yield from (os.path.join(target, name) for name in archives.names(folder))
+            continue
         with suppress(OSError):
             yield from (os.path.join(target, name) for name in os.listdir(folder))
 

@@ -1,0 +1,291 @@
+"""Small programs that are words of a command: sed, awk, jq, SQL, and one line of Python or JavaScript.
+
+Each is read only as far as it takes to see that it runs nothing, writes nothing and opens nothing by itself.
+"""
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from adderclaw.gate.allowlist import names
+from adderclaw.gate.objections import Words
+
+if TYPE_CHECKING:
+    import ast
+
+# ------------------------------------------------------------------ sed
+
+_SED_PIECE = r"(?:[^\[\\\n{mark}]|\\[^\n]|\[\^?\]?(?:\[:\w+:\]|\\[\w.+* -]|[^\]\[\\\n{mark}])*\])*"
+"""A pattern in which no bracket holds the mark or ends in doubt: everybody finds the same end of it."""
+_SED_MARKS = "/|#,@:!%"
+_SED_SINGLE = r"[pdq=nNhHgGxPDlFz]|q\s*\d+|[btT]\s*\w*|:\s*[A-Za-z]\w*|[aic]\\?[ \t]*[^\n\\]+(?=\n|$)"
+_SED_OPTIONS = (
+    r"-[nErsuz]+|-[nErsuz]*i(?:\.\w+)?|--quiet|--silent|--regexp-extended|--in-place(?:=\.\w+)?|--null-data|--version"
+    r"|--debug|--posix|--separate|--unbuffered"
+)
+
+
+class Sed(NamedTuple):
+    scripts: Words
+    files: Words
+    in_place: bool
+    strange: str
+    """An option that is not taken."""
+
+
+def sed_parts(words: Words) -> Sed:
+    scripts: list[str] = []
+    operands: list[str] = []
+    in_place, strange, rest = False, "", list(words[1:])
+    while rest:
+        word = rest.pop(0)
+        long = word.partition("=")
+        if re.fullmatch(r"-[nErsuz]*e|--expression", word) and rest:
+            scripts.append(rest.pop(0))
+        elif long[0] == "--expression" and long[1]:
+            scripts.append(long[2])
+        elif word == "--":
+            operands += rest
+            break
+        elif not word.startswith("-") or word == "-":
+            operands.append(word)
+        elif not re.fullmatch(_SED_OPTIONS, word):
+            strange = strange or word
+        in_place = in_place or bool(re.match(r"-[A-Za-z]*i|--in?", word))
+    if not scripts:
+        scripts, operands = operands[:1], operands[1:]
+    return Sed(tuple(scripts), tuple(operands), in_place, strange)
+
+
+def is_plain_sed(script: str) -> bool:
+    """Sed's `e`, `w`, `r` and `s///e` run, write and read: only the plain commands are taken."""
+    rest = script.strip()
+    while rest:
+        match = re.match(_sed_command(), rest)
+        if match is None or not match.group():
+            return False
+        block = match.group().endswith(("{", "}")) and match["plain"] in ("{", "}")
+        rest = rest[match.end() :].lstrip(" \t")
+        if rest and rest[0] not in ";\n}" and not block:
+            return False
+        rest = rest.lstrip(" \t;\n") if not rest.startswith("}") else rest
+    return True
+
+
+def _sed_command() -> str:
+    address = rf"(?:\d+(?:~\d+)?|\$|/{_SED_PIECE.replace('{mark}', '/')}/I?)"
+    marks = [re.escape(mark) for mark in _SED_MARKS]
+    replacement = r"(?:[^\\\n{mark}]|\\[^\n])*"
+    substitutes = "|".join(
+        f"s{mark}{_SED_PIECE}{mark}{replacement}{mark}[gpiIm0-9]*".replace("{mark}", mark) for mark in marks
+    )
+    return (
+        rf"(?:{address}(?:,(?:{address}|[+~]\d+))?)?[ \t]*!?[ \t]*"
+        rf"(?:(?P<plain>[{{}}])|{substitutes}|{_SED_SINGLE})"
+    )
+
+
+# ------------------------------------------------------------------ awk
+
+_AWK_REACHES = r"\b(?:system|getline|close|fflush|popen|ARGV|ARGC|ENVIRON|PROCINFO|SYMTAB|FUNCTAB|nextfile)\b|@"
+_AWK_PART = (
+    r'"(?:[^"\\\n]|\\.)*"|#[^\n]*|(?P<regex>/(?:[^/\\\n\[]|\\.|\[\^?\]?(?:\[:\w+:\]|\\.|[^\]\\\n/])*\])+/)'
+    r"|\|\||>=|>>|\w+|\s+|."
+)
+
+
+def is_plain_awk(program: str) -> bool:
+    """Whether an awk program only computes and prints: no pipe, no redirect, no file that it opens by itself."""
+    depth, printing, before = 0, False, ""
+    for match in re.finditer(_AWK_PART, program, re.DOTALL):
+        part = match.group()
+        # A slash after a value divides: what was taken for a regular expression may hide code.
+        if match["regex"] and (re.match(r"[\w)\]$]", before) or re.search(_AWK_REACHES, part)):
+            return False
+        if part.isspace() and "\n" not in part:
+            continue
+        if re.fullmatch(_AWK_REACHES, part) or part in ("|", ">>"):
+            return False
+        if part in ("print", "printf"):
+            printing, depth = True, 0
+        elif part in (";", "}", "\n") or "\n" in part:
+            printing = False
+        elif part in "([":
+            depth += 1
+        elif part in ")]":
+            depth -= 1
+        elif part == ">" and printing and depth <= 0:
+            return False
+        before = part[-1:]
+    return True
+
+
+# ------------------------------------------------------------------ jq and SQL
+
+
+def is_plain_jq(program: str) -> bool:
+    """A filter that imports reads files that it does not name; `env` and `$ENV` are what we gave it."""
+    return not re.search(r"(?<![\w.$\"])(?:import|include)(?:\s|#[^\n]*\n)*\"|\binput_filename\b.*\binclude\b", program)
+
+
+_SQLITE_DOTS = names(".tables .schema .indexes .headers .mode .databases .dbinfo .width .nullvalue .fullschema .quit")
+_SQLITE_REACHES = (
+    r"(?i)\b(?:load_extension|readfile|writefile|edit|fts3_tokenizer|attach|vacuum\s+into|zipfile|fsdir|lsmode"
+    r"|pragma\s+(?:temp_store_directory|data_store_directory))\b"
+)
+
+
+def is_plain_sqlite(text: str) -> bool:
+    """Statements that stay in their database, and dot commands that only show."""
+    for line in text.split("\n"):
+        if line.lstrip().startswith("."):
+            words = line.split()
+            if words[0] not in _SQLITE_DOTS or any(word.startswith(("|", "/", "~", ".", "-")) for word in words[1:]):
+                return False
+    return not re.search(_SQLITE_REACHES, text)
+
+
+_SQL_REACHES = (
+    r"(?i)\\(?![dl?]|x\b|timing\b|conninfo\b|pset\b|z\b)|\bprogram\b|\bcopy\b|\bpg_read_|\bpg_ls_|\bpg_write|\blo_(?:im|ex)port"
+    r"|\bdblink|\bcreate\s+(?:\w+\s+)*(?:extension|function|language)\b|\balter\s+(?:system|role|user)\b|\bsuperuser\b"
+    r"|\binto\s+(?:out|dump)file\b|\bload_file\b|\bload\s+data\b|\bsystem\b|\bsource\b|\binstall\s+plugin\b|\bsonames?\b"
+    r"|\bdrop\s+(?:database|schema)\b"
+)
+
+
+def is_plain_sql(text: str) -> bool:
+    """A statement that runs nothing on the server's or the client's system, and opens no file there."""
+    return not re.search(_SQL_REACHES, text)
+
+
+# ------------------------------------------------------------------ one line of Python or JavaScript
+
+_CALLS = names(
+    """print len str int float bool repr sorted list tuple set dict sum max min range abs round type enumerate zip any
+    all chr ord hex bin oct isinstance divmod pow json.load json.loads json.dumps math.sqrt math.floor math.ceil
+    sys.stdin.read sys.getsizeof sys.exit platform.python_version platform.platform platform.system platform.machine
+    importlib.metadata.version time.time datetime.date.today datetime.datetime.now os.cpu_count os.getcwd
+    sysconfig.get_paths sysconfig.get_path secrets.token_hex secrets.token_urlsafe uuid.uuid4 random.random
+    random.randint collections.Counter os.environ.get"""
+)
+_METHODS = names("get keys values items strip split splitlines join upper lower startswith endswith count replace")
+_DUNDERS = names("__version__ __file__ __name__ __doc__ __all__")
+
+
+def is_plain_python(code: str) -> bool:
+    """Whether code imports, computes and prints, and calls nothing that could do anything else.
+
+    What an import runs is the project's or an installed package's code, as with a script.
+    """
+    import ast
+
+    try:
+        tree = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    imported = {
+        alias.name.split(".", 1)[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    return all(_is_plain(node, imported) for node in ast.walk(tree))
+
+
+_FIXED = frozenset(call.split(".", 1)[0] for call in _CALLS)
+"""Names that stand for what they usually do: nothing else is stored under them."""
+_KEYWORDS = names("sep end flush indent sort_keys reverse ensure_ascii strict start maxsplit")
+
+
+def _is_plain(node: "ast.AST", imported: set[str]) -> bool:
+    import ast
+
+    match node:
+        case ast.Import():
+            return all(map(_imports, node.names))
+        case ast.ImportFrom():
+            return not {alias.name for alias in node.names} & {"*", *_FIXED} and all(map(_imports, node.names))
+        case ast.Call():
+            return all(keyword.arg in _KEYWORDS for keyword in node.keywords) and _calls_plainly(node.func, imported)
+        case ast.Attribute():
+            return isinstance(node.ctx, ast.Load) and (not node.attr.startswith("_") or node.attr in _DUNDERS)
+        case ast.Subscript():
+            return isinstance(node.ctx, ast.Load)
+        case ast.Name():
+            return not node.id.startswith("__") and (isinstance(node.ctx, ast.Load) or node.id not in _FIXED)
+        case ast.stmt():
+            return isinstance(node, ast.Expr | ast.Assign | ast.AugAssign | ast.For | ast.If | ast.Pass | ast.Assert)
+        case ast.Lambda() | ast.Await() | ast.Yield() | ast.YieldFrom() | ast.NamedExpr():
+            return False
+        case _:
+            return True
+
+
+def _calls_plainly(called: "ast.expr", imported: set[str]) -> bool:
+    """A function of the list, or a method of a value; never a function of a module that was imported."""
+    import ast
+
+    if ast.unparse(called) in _CALLS:
+        return True
+    if not isinstance(called, ast.Attribute) or called.attr not in _METHODS:
+        return False
+    root: ast.expr = called.value
+    while isinstance(root, ast.Attribute | ast.Subscript):
+        root = root.value
+    return not (isinstance(root, ast.Name) and root.id in imported)
+
+
+def _imports(alias: "ast.alias") -> bool:
+    return alias.asname is None and not alias.name.startswith("_")
+
+
+_JS_VALUE = r"[\w$]+(?:\.[\w$]+)*|'[^'\\]*'|\"[^\"\\]*\"|\d+(?:\.\d+)?"
+_JS_PACKAGE = r"require\((?:'|\")\./package(?:-lock)?\.json(?:'|\")\)(?:\.[\w$]+|\[(?:'|\")[\w@/.-]+(?:'|\")\])*"
+_JS_TERM = rf"(?:{_JS_PACKAGE}|{_JS_VALUE}|JSON\.stringify\((?:{_JS_PACKAGE}|{_JS_VALUE})\)|Math\.\w+\([\d., ]*\))"
+_JS_EXPRESSION = rf"\s*{_JS_TERM}(?:\s*(?:[-+*/%,]|\*\*|&&|\|\||[=!]==?|[<>]=?)\s*{_JS_TERM})*\s*"
+_JS_REACHES = (
+    r"mainModule|binding|constructor|child_process|globalThis|eval|Function|import|module\b|global\b|__proto__"
+)
+
+
+def is_plain_javascript(code: str) -> bool:
+    """One value, or `console.log` of some: versions, fields of package.json, sums."""
+    if len(code) > 500 or re.search(_JS_REACHES, code):
+        return False
+    line = rf"\s*(?:console\.log\({_JS_EXPRESSION}\)|{_JS_EXPRESSION})\s*"
+    return all(re.fullmatch(line, part) for part in code.rstrip("; \n").split(";"))
+
+
+# ------------------------------------------------------------------ words that stand for programs and archives
+
+_PYTHON_X = names("dev utf8 utf8=1 importtime faulthandler tracemalloc frozen_modules=off")
+
+
+def python_parts(words: Words) -> tuple[str, Words] | None:
+    """("-m", module and the rest), ("", script and the rest) or ("--version", ()); None for any other form."""
+    rest = words[1:]
+    while rest and rest[0].startswith("-") and rest[0] != "-":
+        option, rest = rest[0], rest[1:]
+        if option in ("-V", "--version", "-VV", "--help", "-h"):
+            return "--version", ()
+        if option == "-m":
+            return "-m", rest
+        if option in ("-W", "-X") and rest:
+            option, rest = option + rest[0], rest[1:]
+        if re.match("-X", option) and option[2:] not in _PYTHON_X:
+            return None
+        if not re.fullmatch(r"-[uBsEIObqvP]+|-W[\w:.=]+|-X[\w=]+", option):
+            return None
+    return ("", rest) if rest and rest[0] != "-" else None
+
+
+def is_piped(path: str) -> bool:
+    """Whether a script is no file that can be looked at: standard input under one of its names, or an address."""
+    return path == "-" or path.startswith(("/dev/", "/proc/")) or "://" in path
+
+
+def tar_words(words: Words) -> Words | None:
+    """The words of tar with its first one as an option; None for an order of letters that takes more than one value."""
+    if len(words) < 2 or words[1].startswith("-"):
+        return words
+    letters = words[1]
+    return (words[0], f"-{letters}", *words[2:]) if re.fullmatch(r"[cxtvzjJapkmo]*f?", letters) else None

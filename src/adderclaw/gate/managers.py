@@ -1,0 +1,267 @@
+"""Package managers and builders: what they fetch comes from the registry, and no word of theirs names other code."""
+
+import re
+from collections.abc import Callable
+
+from adderclaw.gate.allowlist import PROGRAMS, Options, names
+from adderclaw.gate.objections import Ask, Objection, Words, harmful, unknown, unlisted
+from adderclaw.gate.options import parse
+from adderclaw.gate.wrappers import VERSION, wrapped
+
+_FOREIGN = r"://|(^|@)\s*(git\+|hg\+|svn\+|bzr\+|github:|gitlab:|bitbucket:|gist:|file:|git@)|\.git(#|$)"
+
+
+def foreign(words: Words, *, shorthand: bool = False) -> Objection | None:
+    """Code that would not come from the registry; npm takes `person/repository` for a repository."""
+    for word in words:
+        of_a_person = shorthand and re.match(r"(?:[^@/]+@)?[\w-][\w.-]*/[\w.-]+", word) and not word.startswith("-")
+        if of_a_person or re.search(_FOREIGN, word):
+            return Objection(f"{word} is code from outside of the package registry")
+    return None
+
+
+def table(name: str, words: Words, options: Options | None = None) -> Objection | None:
+    # The dispatcher knows the special rules, and these rules need its reading of a table: the import goes one way.
+    from adderclaw.gate.programs import by_command, by_table
+
+    options = options or PROGRAMS[name]
+    return by_command(name, words, options) if options.commands is not None else by_table(name, words, options)
+
+
+# ------------------------------------------------------------------ node
+
+
+_RUNS_SCRIPTS = names("run run-script test t tst start stop restart build lint dev typecheck format check")
+
+
+def _npm(words: Words, _ask: Ask) -> Objection | None:
+    first = words[1] if len(words) > 1 else ""
+    if first in ("init", "create") and parse(words[2:], "-y --yes").operands:
+        return Objection("npm init with a name downloads and runs a package")
+    rest = words[2:]
+    if first in _RUNS_SCRIPTS and "--" in rest:
+        words = words[: words.index("--")]
+    return table("npm", words) or (None if first in _RUNS_SCRIPTS else foreign(rest, shorthand=True))
+
+
+_NODE_NEVER = names(
+    """dlx exec x publish create config set global link unlink login logout plugin node npm env patch patch-commit
+    deploy unpublish init self-update setup server tag team owner access token rebuild import fetch store"""
+)
+
+
+def _yarn(words: Words, _ask: Ask) -> Objection | None:
+    """Yarn, pnpm and bun take the name of a script of package.json in the place of a command."""
+    name = words[0].rsplit("/", 1)[-1]
+    first = words[1] if len(words) > 1 else ""
+    commands = PROGRAMS[name].commands or {}
+    if first and first not in commands and first not in _NODE_NEVER and re.fullmatch(r"[a-z][\w:.-]*", first):
+        return _script_words(words[2:])
+    if first in _RUNS_SCRIPTS:
+        return table(name, words[: words.index("--")] if "--" in words else words)
+    return table(name, words) or foreign(words[2:], shorthand=True)
+
+
+def _script_words(words: Words) -> Objection | None:
+    """What follows the name of a script is for the script."""
+    bad = next((word for word in words if re.match(r"--?(script-shell|cwd|dir|prefix|C)\b", word)), None)
+    return harmful(bad) if bad else None
+
+
+# ------------------------------------------------------------------ python
+
+
+def _pip(words: Words, _ask: Ask) -> Objection | None:
+    return table("pip", words) or foreign(words[2:])
+
+
+def _uv(words: Words, ask: Ask) -> Objection | None:
+    rest = words[1:]
+    if rest[:1] == ("pip",):
+        return table("pip", rest) or foreign(rest[2:])
+    if rest[:1] == ("run",):
+        found = wrapped(words)
+        return Objection(found.strange or "uv run without a command") if not found.words else ask.inner(found.words)
+    return table("uv", ("uv", *without_pairs(rest, r"--python|-p", VERSION))) or foreign(rest[1:])
+
+
+def _poetry(words: Words, ask: Ask) -> Objection | None:
+    if words[1:2] == ("run",):
+        found = wrapped(words)
+        if found.strange or not found.words:
+            return Objection(found.strange or "poetry run without a command")
+        return ask.inner(found.words)
+    return table("poetry", words) or foreign(words[2:])
+
+
+def without_pairs(words: Words, option: str, value: str) -> Words:
+    """Words without an option that is harmless with such a value, and with no other."""
+    kept: list[str] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if re.fullmatch(option, word) and rest and re.fullmatch(value, rest[0]):
+            rest.pop(0)
+        elif not re.fullmatch(f"(?:{option})=?(?:{value})", word):
+            kept.append(word)
+    return tuple(kept)
+
+
+_PLUGINS = r"no:[\w.-]+|xdist|asyncio|cov|pytest_cov|randomly|timeout|hypothesispytest|faulthandler|cacheprovider"
+
+
+def _pytest(words: Words, _ask: Ask) -> Objection | None:
+    plain = without_pairs(words, "-p", _PLUGINS)
+    bad = next((word for word in plain[1:] if re.match(r"-[A-Za-z]*p(?!\w*y)", word) and word[:2] != "--"), None)
+    if bad is not None and parse((bad,), PROGRAMS["pytest"].options).given & {"-p"}:
+        return harmful("-p")
+    return table("pytest", plain)
+
+
+def _tox(words: Words, _ask: Ask) -> Objection | None:
+    options = PROGRAMS["tox"]
+    found = parse(words[1:], options.options, until_operand=True)
+    if found.strange:
+        return unknown(found.strange[0])
+    after = words.index("--") if "--" in words else len(words)
+    operand = next(iter(parse(words[1:after], options.options).operands), "run")
+    if operand not in ("run", "r", "run-parallel", "p", "list", "l"):
+        return Objection(f"tox {operand} can run any program", f"tox {operand}")
+    return table("tox", words[:after])
+
+
+# ------------------------------------------------------------------ go, rust, make and the rest
+
+
+_PLAIN_LDFLAGS = r"(?:\s*(?:-[sw]|-X[= ][\w./-]+=[\w.+:/-]*))*\s*"
+
+
+_GO_HOSTS = (
+    r"(?:github\.com|gitlab\.com|bitbucket\.org|(?:\w+\.)?golang\.org|gopkg\.in|go\.uber\.org|k8s\.io)/"
+    r"|\.|all$|toolchain"
+)
+
+
+def _go(words: Words, _ask: Ask) -> Objection | None:
+    first = words[1] if len(words) > 1 else ""
+    if first == "run" and any("@" in word for word in words[2:]):
+        return Objection("go run of a package from the network")
+    if first == "get" and not all(re.match(_GO_HOSTS, word) for word in parse(words[2:], "-t -u? -v -x").operands):
+        return Objection("go get of a package from a host that is not one of the usual ones", "go get")
+    if first == "env" and any("=" in word for word in words[2:]):
+        return Objection("go env with a value changes the build")
+    kept: list[str] = []
+    for before, word in zip(("", *words), words, strict=False):
+        flags = word if before in ("-ldflags", "--ldflags") else re.sub(r"^--?ldflags=", "", word)
+        is_flags = before in ("-ldflags", "--ldflags") or flags != word
+        if (is_flags and re.fullmatch(_PLAIN_LDFLAGS, flags)) or word in ("-ldflags", "--ldflags"):
+            continue
+        if is_flags:
+            return harmful("-ldflags")
+        kept.append(word)
+    return table("go", _up_to_operands(tuple(kept)))
+
+
+def _up_to_operands(words: Words) -> Words:
+    """What follows `go run`'s package, or -args, is for the project's own program."""
+    if words[1:2] == ("run",):
+        found = parse(words[2:], (PROGRAMS["go"].commands or {})["run"], single_dash=True, until_operand=True)
+        return words[: len(words) - len(found.operands) + 1] if found.operands else words
+    ends = next((index for index, word in enumerate(words) if word in ("-args", "--args")), len(words))
+    return words[:ends]
+
+
+def _cargo(words: Words, _ask: Ask) -> Objection | None:
+    """After `--` everything is for the project's own program."""
+    if words[1:2] == ("nextest",) and words[2:3] not in (("run",), ("list",)):
+        return Objection("cargo nextest does more than run and list", "cargo nextest")
+    return table("cargo", words) or foreign(words[2:])
+
+
+_PLAIN_VARIABLE = (
+    r"(?!(?:SHELL|CC|CXX|CPP|LD|AR|AS|RM|MAKE|MAKEFLAGS|MAKEFILES|\w*FLAGS|\w*CMD|\w*COMMAND|PYTHON\w*|\w*PATH)=)"
+    r"[A-Z][A-Z0-9_]*=[\w.:,@/-]*"
+)
+
+
+def _make(words: Words, _ask: Ask) -> Objection | None:
+    kept: list[str] = []
+    for word in words:
+        if "=" not in word or word.startswith("-"):
+            kept.append(word)
+        elif not re.fullmatch(_PLAIN_VARIABLE, word) or word.split("=", 1)[1].startswith(("/", "~", "..")):
+            return Objection(f"{word} sets a variable that make may run")
+    if any(word == "-" or re.search(r"^-\w*f-|=-$|/dev/|/proc/", word) for word in words[1:]):
+        return Objection("a makefile from standard input")
+    return table("make", tuple(kept))
+
+
+_CMAKE_RUNS = (
+    r"(?i)-?D?[^=]*(?:COMPILER|LAUNCHER|LINKER|TOOLCHAIN|PROGRAM|COMMAND|_RULE|INCLUDE|MODULE_PATH|_FLAGS|EXECUTABLE"
+    r"|PREFIX_PATH|FETCHCONTENT|WRAPPER|CLANG_TIDY|CPPCHECK|EMULATOR)[^=]*="
+)
+
+
+def _cmake(words: Words, _ask: Ask) -> Objection | None:
+    bad = next((word for word in words[1:] if re.match(_CMAKE_RUNS, word)), None)
+    if bad is not None:
+        return Objection(f"{bad} can name a program that cmake runs")
+    return table("cmake", words[: words.index("--")] if "--" in words else words)
+
+
+def _gcc(words: Words, _ask: Ask) -> Objection | None:
+    name = words[0].rsplit("/", 1)[-1]
+    for word in words[1:]:
+        if word.startswith("@"):
+            return Objection("options from a file cannot be looked at")
+        bad = next((bad for bad in PROGRAMS[name].harmful if len(bad) > 2 and word.startswith(bad)), None)
+        if bad or re.match(r"-B|-T", word):
+            return harmful(bad or word)
+    return table(name, words)
+
+
+def _java(words: Words, _ask: Ask) -> Objection | None:
+    name = words[0].rsplit("/", 1)[-1]
+    for word in words[1:]:
+        if word.startswith("@"):
+            return Objection("options from a file cannot be looked at")
+        if not word.startswith("-") and name == "java":
+            break
+        if re.match(r"-J|-XX|-agent|-javaagent|-processor|-Xplugin|-A", word):
+            return harmful(word)
+    return table(name, words)
+
+
+def _rustc(words: Words, _ask: Ask) -> Objection | None:
+    bad = next((word for word in words[1:] if re.match(r"-[CZ]|--codegen|@", word)), None)
+    return harmful(bad) if bad else table("rustc", words)
+
+
+def _protoc(words: Words, _ask: Ask) -> Objection | None:
+    bad = next((word for word in words[1:] if word.startswith("@")), None)
+    return Objection("options from a file cannot be looked at") if bad else table("protoc", words)
+
+
+def _just(words: Words, _ask: Ask) -> Objection | None:
+    bad = next((word for word in words[1:] if re.match(r"[A-Za-z_]\w*=", word)), None)
+    return unlisted(f"just {bad}") if bad else table("just", words)
+
+
+SPECIAL: dict[str, Callable[[Words, Ask], Objection | None]] = {
+    "npm": _npm,
+    **dict.fromkeys(("yarn", "pnpm", "bun"), _yarn),
+    **dict.fromkeys(("pip", "pip3"), _pip),
+    "uv": _uv,
+    "poetry": _poetry,
+    **dict.fromkeys(("pytest", "py.test"), _pytest),
+    "tox": _tox,
+    "go": _go,
+    "cargo": _cargo,
+    **dict.fromkeys(("make", "gmake"), _make),
+    "cmake": _cmake,
+    **dict.fromkeys(("gcc", "g++", "cc", "c++", "clang", "clang++"), _gcc),
+    **dict.fromkeys(("java", "javac"), _java),
+    "rustc": _rustc,
+    "protoc": _protoc,
+    "just": _just,
+}

@@ -1,0 +1,44 @@
+"""Why the built-in list does not take a command, and the words that say so."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+type Words = tuple[str, ...]
+
+
+class Objection(NamedTuple):
+    """Why the built-in list does not take a command."""
+
+    why: str
+    entry: str = ""
+    """What the operator could list to have it taken; nothing where it is an option that is wrong."""
+
+
+type Allowed = Callable[[str, Words], bool] | None
+"""The operator's own list: whether it takes a program with these words."""
+
+
+class Ask(NamedTuple):
+    """What a program's judge may ask about the command that its words name."""
+
+    inner: Callable[[Words], Objection | None]
+    """What the list says of a command that is run by this one."""
+    allowed: Allowed = None
+    domains: Words = ()
+    """The hosts that the operator allows."""
+    code: Callable[[str], Objection | None] | None = None
+    """What is said of a text that a shell is given."""
+    stdin: str | None = None
+    """The text that a here-document gives it."""
+
+
+def unknown(option: str) -> Objection:
+    return Objection(f"its option {option} is not one of those that are known to do no harm")
+
+
+def harmful(option: str) -> Objection:
+    return Objection(f"its option {option} can run a program, write a file or change its configuration")
+
+
+def unlisted(entry: str) -> Objection:
+    return Objection(f"{entry} is not on the list", entry)

@@ -1,0 +1,149 @@
+"""Programs that run the program that their words name: what that is, and what they change for it."""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from adderclaw.gate.allowlist import PROGRAMS, names
+from adderclaw.gate.objections import Words
+from adderclaw.gate.options import parse
+
+_SAFE_VARIABLES = names(
+    """PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE PYTHONWARNINGS PYTHONHASHSEED PYTHONUTF8 PYTHONIOENCODING
+    PYTHONFAULTHANDLER PYTHONDEVMODE PYTHONASYNCIODEBUG PYTHONTRACEMALLOC NODE_ENV NODE_DEBUG NODE_NO_WARNINGS
+    RUST_LOG RUST_BACKTRACE RUST_TEST_THREADS CARGO_TERM_COLOR CARGO_INCREMENTAL GOOS GOARCH GOARM GOMAXPROCS GOGC
+    GO111MODULE CGO_ENABLED RAILS_ENV RACK_ENV APP_ENV ENVIRONMENT FLASK_ENV FLASK_DEBUG DJANGO_SETTINGS_MODULE
+    LOG_LEVEL LOGLEVEL DEBUG VERBOSE CI TZ LANG LANGUAGE TERM COLUMNS LINES NO_COLOR FORCE_COLOR CLICOLOR
+    CLICOLOR_FORCE PORT HOST MODE JOBS V Q DEBIAN_FRONTEND UV_OFFLINE UV_FROZEN UV_NO_PROGRESS UV_LINK_MODE
+    PIP_NO_INPUT PIP_DISABLE_PIP_VERSION_CHECK PIP_NO_CACHE_DIR HUSKY DOCKER_BUILDKIT COMPOSE_DOCKER_CLI_BUILD
+    TF_LOG SKIP"""
+)
+_STEERING = (
+    r"(?:LD|DYLD|GIT|SSH|BASH|PYTHON|NODE|NPM|YARN|PNPM|BUN|DENO|PIP|UV|POETRY|PDM|HATCH|PIPX|CARGO|RUST|RUSTUP|GO|CGO"
+    r"|JAVA|JDK|MAVEN|MVN|GRADLE|KOTLIN|RUBY|GEM|BUNDLE|RUBYOPT|PERL|PERL5|LUA|PHP|DOCKER|COMPOSE|KUBE|AWS|GCP|AZURE"
+    r"|SSL|OPENSSL|CURL|GNUPG|GPG|XDG|ADDERCLAW|PYTEST|COVERAGE|MYPY|RUFF|BLACK|TOX|NOX|PRE|ESLINT|JEST|VITEST|TS|TSC"
+    r"|MAKE|CMAKE|CTEST|NINJA|MESON|CC|CXX|CPP|AR|AS|NM|LESS|MAN|GCC|GCONV|MALLOC|LOCPATH|NLS|TERMINFO|TERMCAP|HIST"
+    r"|SUDO|DBUS|SYSTEMD|JUPYTER|IPYTHON|ELECTRON|CHROME|WEBDRIVER|EMACS|VIM|PSQL|PG|MYSQL|SQLITE|RIPGREP|FZF|JQ|AWK"
+    r"|GAWK|TAR|ZIP|UNZIP|GZIP|XZ|ZSTD|BAT|DIRENV|ASDF|PYENV|NVM|VOLTA|TERRAFORM|TF|ANSIBLE|VAGRANT)(?:_.*|\d.*)?"
+    r"|_.*|IFS|PS\d|PROMPT.*|ENV|FPATH|CDPATH|HOME|USER|LOGNAME|SHELL.*|OLDPWD|PWD|TMP|TEMP|TMPDIR|PAGER|VISUAL|EDITOR"
+    r"|BROWSER|DISPLAY|.*PATH|.*HOME|.*FLAGS|.*OPTIONS?|.*OPTS?|.*EDITOR|.*PAGER|.*PROXY|.*CONFIG.*|.*RC|.*COMMAND"
+    r"|.*CMD|.*PROGRAM|.*WRAPPER|.*PRELOAD|.*PLUGINS?|.*HOOKS?|.*LAUNCHER|.*ASKPASS|.*STARTUP|.*INIT|.*LOADER|.*SHELL"
+    r"|.*REGISTRY|.*INDEX_URL|.*_DIR|.*ALIASES|.*_EXE|.*_BIN|.*INTERPRETER|.*COMPILER|.*LINKER"
+)
+"""Variables by which programs are told what to load or to run, and where they find their files."""
+
+
+def is_plain_variable(name: str, value: str) -> bool:
+    """Whether a variable, given to a program, changes nothing about which code it loads and runs."""
+    if re.fullmatch(r"LC_[A-Z]+", name) or name in _SAFE_VARIABLES:
+        return "/" not in value and "$" not in value and not value.startswith("(")
+    return not re.fullmatch(_STEERING, name.upper()) and not value.startswith("()")
+
+
+class Wrapped(NamedTuple):
+    words: Words
+    """The command that is run; none where there is none."""
+    strange: str = ""
+    """Why it is not looked through."""
+
+
+def wrapped(words: Words) -> Wrapped:
+    """What a wrapper runs."""
+    kind = words[0].rsplit("/", 1)[-1]
+    if kind in ("uv", "poetry") and words[1:2] == ("run",):
+        return _project_run(kind, words)
+    options = PROGRAMS.get(kind)
+    if options is None or not options.wraps:
+        return Wrapped((), "it runs no other program")
+    found = parse(words[1:], options.options, until_operand=True)
+    rest = found.operands
+    if found.strange:
+        return Wrapped((), f"{kind} {found.strange[0]} is not looked through")
+    if kind == "env":
+        return _env(rest)
+    if kind in ("timeout", "chrt", "taskset"):
+        if not rest or not re.fullmatch(_FIRST[kind], rest[0]):
+            return Wrapped((), f"{kind} without a plain value")
+        rest = rest[1:]
+    if rest and "=" in rest[0]:
+        return Wrapped((), f"{rest[0]} is not a program")
+    return Wrapped(rest)
+
+
+_FIRST = {"timeout": r"\d+(\.\d+)?[smhd]?", "chrt": r"\d+", "taskset": r"[\d,-]+|0x[\da-f]+"}
+
+
+def _env(rest: Words) -> Wrapped:
+    while rest and "=" in rest[0]:
+        name, _, value = rest[0].partition("=")
+        if not re.fullmatch(r"[A-Za-z_]\w*", name) or not is_plain_variable(name, value):
+            return Wrapped((), f"{name} may change what code is loaded")
+        rest = rest[1:]
+    return Wrapped(rest)
+
+
+def _project_run(kind: str, words: Words) -> Wrapped:
+    plain = without_python(words[2:])
+    found = parse(plain, f"{PROGRAMS[f'{kind} run'].options} -m --module", until_operand=True)
+    rest = found.operands
+    if found.strange:
+        return Wrapped((), f"its option {found.strange[0]} is not one of those that are known to do no harm")
+    if rest and found.given & {"-m", "--module"}:
+        return Wrapped(("python", "-m", *rest))
+    return Wrapped(("python", *rest) if rest and rest[0].endswith(".py") else rest)
+
+
+def without_python(words: Words) -> Words:
+    """Words without the version of Python that is asked for, as long as options go."""
+    kept: list[str] = []
+    rest = list(words)
+    while rest and rest[0].startswith("-"):
+        word = rest.pop(0)
+        if word in ("--python", "-p") and rest and re.fullmatch(VERSION, rest[0]):
+            rest.pop(0)
+        elif not re.fullmatch(rf"(?:--python=|-p){VERSION}", word):
+            kept.append(word)
+    return (*kept, *rest)
+
+
+VERSION = r"(?:cpython@)?\d+(\.\d+)*"
+
+
+def inner(words: Words) -> Words | None:
+    """The command that a wrapper runs, () if none; None if it is no wrapper, or one that is not looked through."""
+    found = wrapped(words)
+    return None if found.strange else found.words
+
+
+# ------------------------------------------------------------------ find -exec
+
+
+class Found(NamedTuple):
+    """A find without its actions, and the commands that those are."""
+
+    words: Words
+    commands: tuple[Words, ...]
+    strange: str = ""
+
+
+def find_parts(words: Words) -> Found:
+    kept: list[str] = []
+    commands: list[Words] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if word not in ("-exec", "-execdir"):
+            kept.append(word)
+            continue
+        end = next((i for i, w in enumerate(rest) if w == ";" or (w == "+" and i and rest[i - 1] == "{}")), None)
+        if end is None or not end:
+            return Found(words, (), f"{word} without an end")
+        commands.append(tuple(rest[:end]))
+        del rest[: end + 1]
+    return Found(tuple(kept), tuple(commands))
+
+
+def with_places(command: Words, places: Words) -> Iterator[Words]:
+    """A command that names come to, once for each place that they may be in."""
+    for place in places or (".",):
+        yield tuple(word.replace("{}", place) for word in command)

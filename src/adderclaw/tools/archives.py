@@ -1,0 +1,102 @@
+"""What is in an archive or a patch, before it is unpacked or applied: the names that it would write."""
+
+import os
+import re
+from collections.abc import Iterator
+
+from adderclaw.gate.operands import ARCHIVE, PATCH
+from adderclaw.gate.paths import protected_name
+from adderclaw.tools.paths import Refused
+
+MAX_MEMBERS = 100_000
+MAX_BYTES = 512 << 20
+_MAX_PATCH = 32 << 20
+
+
+def names(marked: str) -> Iterator[str]:
+    """The names that matter: each first one, each folder, and whatever is protected. `marked` says which kind it is."""
+    is_patch = marked.endswith(PATCH)
+    path = marked.removesuffix(PATCH if is_patch else ARCHIVE)
+    seen: set[str] = set()
+    for name in _changed(path) if is_patch else _members(path):
+        parts = name.split("/")
+        for part in (parts[0] or "/", os.path.dirname(name), name if _matters(name, parts) else ""):
+            if part and part not in seen:
+                seen.add(part)
+                yield part
+
+
+def _matters(name: str, parts: list[str]) -> bool:
+    return name.startswith("/") or ".." in parts or bool(protected_name(f"/{name}", ()))
+
+
+def _members(path: str) -> Iterator[str]:
+    import tarfile
+    import zipfile
+
+    try:
+        if os.path.getsize(path) > MAX_BYTES:
+            raise Refused(f"{path} is too large to look into before it is unpacked")
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                yield from _bounded(
+                    path, (_whole(info.filename, _zip_link(archive, info)) for info in archive.infolist())
+                )
+            return
+        with tarfile.open(path) as archive:
+            yield from _bounded(path, (_whole(member.name, _tar_link(member)) for member in archive))
+    except (OSError, EOFError, tarfile.TarError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+        raise Refused(f"{path} cannot be looked into before it is unpacked: {error}") from error
+
+
+def _tar_link(member: object) -> str:
+    import tarfile
+
+    if not isinstance(member, tarfile.TarInfo):
+        return ""
+    if member.isfile() or member.isdir():
+        return ""
+    return member.linkname or "/dev"
+
+
+def _zip_link(archive: object, info: object) -> str:
+    import zipfile
+
+    if not isinstance(archive, zipfile.ZipFile) or not isinstance(info, zipfile.ZipInfo):
+        return ""
+    is_link = (info.external_attr >> 16) & 0o170000 == 0o120000
+    return archive.read(info).decode(errors="replace") if is_link and info.file_size < 4096 else "/" if is_link else ""
+
+
+def _whole(name: str, link: str) -> str:
+    """A member that leads out, by its name or as a link, is named by where it leads."""
+    if link.startswith("/") or ".." in link.split("/"):
+        raise Refused(f"it holds {name}, a link that leads to {link}")
+    return name.removeprefix("./")
+
+
+def _bounded(path: str, members: Iterator[str]) -> Iterator[str]:
+    for count, name in enumerate(members):
+        if count >= MAX_MEMBERS:
+            raise Refused(f"{path} holds more than {MAX_MEMBERS:,} files")
+        yield name
+
+
+_TARGET = r"(?m)^(?:\+\+\+|---|rename (?:from|to)|copy to) (\"?)([^\t\n]+?)\1(?:\t.*)?$"
+
+
+def _changed(path: str) -> Iterator[str]:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            text = file.read(_MAX_PATCH + 1)
+    except OSError as error:
+        raise Refused(f"{path} cannot be looked into before it is applied: {error}") from error
+    if len(text) > _MAX_PATCH:
+        raise Refused(f"{path} is too large to look into before it is applied")
+    for match in re.finditer(_TARGET, text):
+        name = match[2]
+        if "\\" in name:
+            raise Refused(f"{path} changes {name}, which is not a plain name")
+        if name != "/dev/null":
+            yield name
+            yield name.split("/", 1)[-1]
