@@ -8,6 +8,7 @@ from typing import NamedTuple
 from adderclaw.gate import git
 from adderclaw.gate.allowlist import PROGRAMS, Options
 from adderclaw.gate.languages import python_parts, sed_parts, tar_words
+from adderclaw.gate.network import data
 from adderclaw.gate.options import Parsed, Words, endings, parse
 from adderclaw.gate.paths import protected_name
 from adderclaw.gate.wrappers import find_parts, inner
@@ -249,6 +250,13 @@ def _awk(words: Words) -> Operands:
     return _looked(tuple(word for word in found.operands[1:] if not re.match(r"[A-Za-z_]\w*=", word)))
 
 
+def _curl(words: Words) -> Operands:
+    """What is sent from a file is read; `name@file` and `@file` name one."""
+    sent = tuple(text.rsplit("@", 1)[1] for text in data(words[1:]) if "@" in text)
+    base = words[0].rsplit("/", 1)[-1]
+    return _by_table(base, words, PROGRAMS[base]).plus(_looked(sent))
+
+
 def _git(words: Words) -> Operands:
     command, rest, strange = git.command_of(words)
     options = PROGRAMS["git"]
@@ -401,6 +409,7 @@ SPECIAL = {
     **dict.fromkeys(COPIERS, _copied),
     **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), _awk),
     "unzip": _unzip,
+    "curl": _curl,
     **dict.fromkeys(("python", "python3", "node", "ts-node", "tsx", "bash", "sh", "dash", "zsh"), _script),
     "chmod": _chmod,
     "tar": _tar,

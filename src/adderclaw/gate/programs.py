@@ -33,7 +33,11 @@ def objection(name: str, words: Words, ask: Ask | None = None, *, allowed: Allow
     `ask` says what the operator's own list and the texts of shells come to, also for what a wrapper runs.
     """
     if ask is None:
-        ask = Ask(lambda within: objection(within[0], within, allowed=allowed), allowed)
+
+        def within(words: Words) -> Objection | None:
+            return objection(words[0], words, allowed=allowed)
+
+        ask = Ask(within, allowed)
     if ask.allowed is not None and ask.allowed(name, words):
         return None
     if sum(word.rsplit("/", 1)[-1] in WRAPPERS for word in words) > _MAX_RUNNERS:
