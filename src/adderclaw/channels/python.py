@@ -270,8 +270,9 @@ def _prompted(session: Session, options: QueryOptions) -> None:
     if wanted is None:
         return
     tools, root = session.scene.tools.values(), session.scene.context.workspace.root
+    told = session.secrets.scrub(session.instructions.text) if session.instructions is not None else ""
     if isinstance(wanted, str):
-        session.prompt = prompt.compose(root, memory.context(session.store), tools, system=wanted)
+        session.prompt = prompt.compose(root, memory.context(session.store), tools, system=wanted, instructions=told)
     else:
         session.prompt = prompt.made(f"{session.prompt.system}\n\n{wanted['append']}", session.prompt.tools)
 

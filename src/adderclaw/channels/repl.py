@@ -112,6 +112,10 @@ def _tools(run: Run, _rest: str) -> bool:
 
 def _memory(run: Run, rest: str) -> bool:
     if not rest:
+        files = run.session.instructions.files if run.session.instructions is not None else []
+        for file in files:
+            how = f", imported by {visible(file.parent)}" if file.parent else ""
+            print(f"{visible(file.path)} ({file.scope.lower()}, {len(file.text):,} characters{how})")
         print(visible(memory.context(run.session.store)) or "no memories yet")
         return True
     hits = transcript.search(run.session.store, rest, 10)
@@ -188,7 +192,7 @@ def _ids(run: Run, _rest: str) -> bool:
 SLASH: dict[str, Slash] = {
     "help": Slash("list the commands, or those that contain a word", _help),
     "tools": Slash("list the active tools", _tools),
-    "memory": Slash("search memory: /memory QUERY; alone, show what is kept", _memory),
+    "memory": Slash("search memory: /memory QUERY; alone, show the instruction files and what is kept", _memory),
     "policy": Slash("show the autonomy and the workspace boundary", _policy),
     "model": Slash("show the model, or take another: /model NAME, /model ENTRY, /model ENTRY/NAME", _model),
     "compact": Slash("replace the older part of the conversation by a summary: /compact [WHAT MATTERS]", _compact),

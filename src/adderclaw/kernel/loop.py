@@ -5,7 +5,7 @@ from dataclasses import replace
 from sqlite3 import Cursor
 
 from adderclaw.errors import LimitError, ProviderError, Stopped
-from adderclaw.kernel import compact, model, occasions, resume
+from adderclaw.kernel import compact, instructions, model, occasions, resume
 from adderclaw.kernel.call import limit_of, run_call
 from adderclaw.kernel.prompt import Prompt
 from adderclaw.kernel.session import Session, TurnResult
@@ -60,6 +60,7 @@ async def run_turn(session: Session, message: str | None, on_delta: OnDelta = si
             await occasions.begin(session)
         if message is None and (finished := _already_answered(session)) is not None:
             return TurnResult("completed", finished)
+        await _announce(session)
         return await _go_on(session, turn, prompt, on_delta)
     except LimitError as error:
         session.bus.tell({"event_type": "limit_reached", "reason": str(error)})
@@ -220,7 +221,7 @@ async def _live(session: Session, turn: _Turn, pending: tuple[ToolCall, ...], re
         turn.ended = turn.ended or done.result.ends
         turn.halted = done.stop if turn.halted is None else turn.halted
         results.append(ToolResultBlock(call.id, done.result.content, done.result.is_error, done.result.media))
-    session.history.append(Message("user", (*results, *_news(session))))
+    session.history.append(Message("user", (*results, *await _nested(session), *_news(session))))
     return refusal
 
 
@@ -242,6 +243,30 @@ def _hear(session: Session, text: str) -> None:
     if session.checkpoints is not None and not session.agent_id:
         session.checkpoints.turn = (session.conversation_id, session.session_id, sequence)
     session.history.append(Message("user", (*news, said)))
+
+
+async def _nested(session: Session) -> tuple[TextBlock, ...]:
+    """Instruction files beside what was just read: told at the end, so that what stands before them stays the same."""
+    if session.instructions is None:
+        return ()
+    found = session.instructions.nested(session.scene.context.files_read)
+    if not found:
+        return ()
+    text = session.secrets.scrub(instructions.told(found))
+    with session.store.write() as cursor:
+        attachment: Json = {"type": "instructions", "files": [file.path for file in found], "content": text}
+        transcript.append(cursor, session.session_id, "attachment", {"attachment": attachment})
+    await _announce(session)
+    return (TextBlock(text),)
+
+
+async def _announce(session: Session) -> None:
+    """Tell the hooks of instruction files that were loaded since the last time."""
+    if session.instructions is None:
+        return
+    waiting, session.instructions.unannounced = session.instructions.unannounced, []
+    for file in waiting:
+        await session.fire("InstructionsLoaded", file.fields())
 
 
 def _news(session: Session) -> tuple[TextBlock, ...]:

@@ -106,7 +106,7 @@ def read(store: Store, session_id: str) -> Kept:
                 media = _media(opaque.get(entry.sequence, []))
                 results.append(ToolResultBlock(payload["tool_use_id"], payload["content"], payload["is_error"], media))
                 open_calls.pop(payload["tool_use_id"], None)
-            case "attachment" if entry.payload["attachment"].get("type") == "background_task":
+            case "attachment" if entry.payload["attachment"].get("type") in ("background_task", "instructions"):
                 results.append(TextBlock(entry.payload["attachment"]["content"]))
             case _:
                 pass

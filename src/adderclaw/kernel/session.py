@@ -10,6 +10,7 @@ from adderclaw.config.schema import Config
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.events import Bus
 from adderclaw.gate.case import Policy
+from adderclaw.kernel.instructions import Instructions
 from adderclaw.kernel.limits import Budget, LoopDetector, Pace
 from adderclaw.kernel.prompt import Prompt
 from adderclaw.store import Store
@@ -110,6 +111,8 @@ class Session:
     """Imports what the next step needs, while the model thinks."""
     hooks: Mapping[str, Chain] = field(default_factory=dict[str, "Chain"])
     """Event → its hooks. A child session is given its parent's."""
+    instructions: Instructions | None = None
+    """The instruction files of the user and the project; None where none are wanted."""
     checkpoints: Checkpoints | None = None
     """Keeps what calls change on disk; a child session is given its parent's. None: nothing is kept."""
     agent_id: str = ""

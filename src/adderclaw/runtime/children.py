@@ -12,7 +12,7 @@ from adderclaw.kernel.limits import LoopDetector
 from adderclaw.kernel.loop import run_turn, silent
 from adderclaw.kernel.session import Scene, Session, TurnResult
 from adderclaw.runtime.judging import fired_in
-from adderclaw.runtime.session import bind, open_provider
+from adderclaw.runtime.session import bind, open_provider, scrubbed
 from adderclaw.runtime.start import Runtime
 from adderclaw.store import subagents, transcript
 from adderclaw.types import (
@@ -103,6 +103,7 @@ def make(runtime: Runtime, parent: Session, order: Child) -> tuple[Session, Prov
         runtime=replace(parent.config.runtime, max_tool_rounds=rounds),
         permissions=replace(parent.config.permissions, defaultMode=here.policy.mode),
     )
+    files = parent.instructions.of_child() if parent.instructions is not None else None
     child = replace(
         parent,
         config=config,
@@ -111,8 +112,14 @@ def make(runtime: Runtime, parent: Session, order: Child) -> tuple[Session, Prov
         provider=own or parent.provider,
         model=chosen.model,
         prompt=prompt.compose(
-            here.context.workspace.root, "", here.tools.values(), system=order.system, persona=order.persona
+            here.context.workspace.root,
+            "",
+            here.tools.values(),
+            system=order.system,
+            persona=order.persona,
+            instructions=scrubbed(runtime, files if order.system is None else None),
         ),
+        instructions=files,
         operator=_operator(parent, order, session_id),
         loops=LoopDetector(config.runtime.loop_warn_at, config.runtime.loop_stop_at),
         history=History(),

@@ -10,6 +10,7 @@ from adderclaw.config.catalog import Prices
 from adderclaw.config.schema import Config
 from adderclaw.errors import ProviderError
 from adderclaw.kernel import prompt
+from adderclaw.kernel.instructions import Instructions
 from adderclaw.kernel.limits import Budget, LoopDetector
 from adderclaw.kernel.session import Chain, Session
 from adderclaw.store import Store, memory
@@ -67,6 +68,8 @@ def make(
     now, options = runtime.config, runtime.options
     chosen = _chosen(options, now)
     here = scene(runtime, store, conversation_id, session_id)
+    root = here.context.workspace.root
+    files = None if options.bare else Instructions(runtime.home, root, here.context.hidden)
     session = Session(
         config=now,
         scene=here,
@@ -75,7 +78,7 @@ def make(
         bus=runtime.bus,
         provider=provider or open_provider(runtime, chosen.provider),
         model=chosen.model,
-        prompt=prompt.compose(here.context.workspace.root, memory.context(store), here.tools.values()),
+        prompt=prompt.compose(root, memory.context(store), here.tools.values(), instructions=scrubbed(runtime, files)),
         operator=operator,
         budget=Budget(now.limits, runtime.clock, Prices(now)),
         loops=LoopDetector(now.runtime.loop_warn_at, now.runtime.loop_stop_at),
@@ -87,6 +90,7 @@ def make(
         keep_body=_body_keeper(runtime) if now.logging.debug_llm_bodies else None,
     )
     here.fire = session.fire
+    session.instructions = files
     session.checkpoints = _checkpoints(runtime, store) if now.checkpoints.enabled else None
     session.hooks = _hooks(runtime, session)
     bind(runtime, session)
@@ -131,6 +135,11 @@ def _whose(runtime: Runtime, path: str) -> str:
     if not path.startswith(os.path.join(runtime.loaded.workspace, "")):
         return "user_settings"
     return "policy_settings" if os.path.basename(path) == "policy.toml" else "project_settings"
+
+
+def scrubbed(runtime: Runtime, files: Instructions | None) -> str:
+    """What instruction files say, for the prompt."""
+    return runtime.secrets.scrub(files.text) if files is not None else ""
 
 
 def bind(runtime: Runtime, session: Session) -> None:
