@@ -189,6 +189,13 @@ class Warned(TypedDict):
     message: str
 
 
+class Briefed(TypedDict):
+    event_type: Literal["brief"]
+    message: str
+    attachments: list[str]
+    status: str
+
+
 class SubagentStarted(TypedDict):
     event_type: Literal["subagent_started"]
     parent_session_id: str
@@ -437,6 +444,7 @@ type Body = (
     | LimitReached
     | ContextCompacted
     | Warned
+    | Briefed
     | SubagentStarted
     | SubagentFinished
     | RunStarted

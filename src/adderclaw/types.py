@@ -446,6 +446,10 @@ class ToolContext:
     """The operator named the file by hand (`--eval`): reads outside the workspace are theirs to make."""
     called_as: str = ""
     """The name in the call, which may be an alias."""
+    tool_use_id: str = ""
+    """The call's id."""
+    rewritten: bool = False
+    """A hook, and not the model, wrote the call's input as it is."""
     judged: dict[str, PathFact] = field(default_factory=dict[str, PathFact])
     """Path → what the gate was told of it, so that what runs opens what was judged."""
     hidden: Callable[[str], bool] = lambda _path: False

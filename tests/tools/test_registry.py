@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from adderclaw.config.schema import Config
+from adderclaw.kernel.prompt import advertised
 from adderclaw.store import Store, transcript
 from adderclaw.tools import NAMES, Kit, arguments_of, builtin, find, generate, nearest, specs
 from adderclaw.types import Alias, ToolContext, ToolResult, Workspace
@@ -72,13 +73,9 @@ def test_the_generated_file_is_what_the_types_say() -> None:
 
 
 def test_everything_advertised_fits_in_a_small_request() -> None:
-    tools = builtin(Kit(Config(), None, FixedClock())).values()
-    told = [
-        {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-        for tool in tools
-        if not tool.deferred
-    ]
-    assert len(json.dumps(told, separators=(",", ":")).encode()) <= 4500
+    tools = advertised(builtin(Kit(Config(), None, FixedClock())).values())
+    told = [{"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in tools]
+    assert len(json.dumps(told, separators=(",", ":")).encode()) <= 6500
 
 
 def test_every_tool_has_a_description_and_a_closed_schema() -> None:

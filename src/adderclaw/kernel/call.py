@@ -17,6 +17,7 @@ from adderclaw.kernel.considering import Considered, consider, unfit
 from adderclaw.kernel.session import Session
 from adderclaw.store import permissions, transcript
 from adderclaw.store.chain import ReceiptDraft, Status
+from adderclaw.tools import unwrapped
 from adderclaw.types import (
     Answer,
     ApprovalRequest,
@@ -51,6 +52,7 @@ class Done(NamedTuple):
 
 async def run_call(session: Session, call: ToolCall, *, refusal: str | None = None) -> Done:
     """Live a call's whole life. With `refusal` it is refused for that reason, by the same door."""
+    call, session.scene.context.rewritten = unwrapped(call), False
     session.bus.tell(
         {
             "event_type": "tool_requested",

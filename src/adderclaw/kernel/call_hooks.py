@@ -64,6 +64,7 @@ def _rewritten(session: Session, considered: Considered, given: Json | None, opi
     call = considered.call
     if given is not None:
         call = replace(call, arguments=session.secrets.scrub_all(given))
+        session.scene.context.rewritten = True
     now = consider(session.scene, call, opinion)
     if now.error is not None and given is not None:
         return replace(now, error=f"a hook rewrote the input: {now.error}")

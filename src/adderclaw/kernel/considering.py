@@ -6,8 +6,8 @@ from adderclaw import gate
 from adderclaw.gate.case import FAMILY, Case, Decision, Opinion
 from adderclaw.kernel.session import Scene
 from adderclaw.record import record
-from adderclaw.tools import arguments_of, find, nearest
-from adderclaw.types import Disabled, Tool, ToolCall, Touch
+from adderclaw.tools import arguments_of, find, nearest, unwrapped
+from adderclaw.types import Disabled, Tool, ToolCall, Touch, canonical
 
 
 @record
@@ -27,6 +27,7 @@ class Considered:
 
 def consider(scene: Scene, call: ToolCall, opinion: Opinion | None = None) -> Considered:
     """Find, decode and judge a call; nothing runs, nothing is written. `opinion` is what hooks said of it."""
+    call = unwrapped(call)
     found = find(scene.tools, call.name)
     if found is None:
         return unfit(call, None, _unknown(scene, call.name))
@@ -39,8 +40,9 @@ def consider(scene: Scene, call: ToolCall, opinion: Opinion | None = None) -> Co
         given = arguments_of(alias, call.arguments)
         arguments = decode(tool.arguments, given) if tool.decode is None else tool.decode(given)
     except Invalid as error:
-        return unfit(call, tool, f"the arguments of {call.name} do not fit: {error}")
-    scene.context.called_as = call.name
+        schema = f"; its schema: {canonical(tool.parameters)}" if tool.deferred else ""
+        return unfit(call, tool, f"the arguments of {call.name} do not fit: {error}{schema}")
+    scene.context.called_as, scene.context.tool_use_id = call.name, call.id
     try:
         touch = tool.touch(arguments, scene.context)
     except (ValueError, OSError) as error:

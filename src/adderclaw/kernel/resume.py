@@ -7,6 +7,7 @@ from adderclaw.kernel.call import receipt
 from adderclaw.kernel.session import Session
 from adderclaw.store import Store, tasks, transcript
 from adderclaw.store.transcript import Entry
+from adderclaw.tools import unwrapped
 from adderclaw.types import (
     Block,
     History,
@@ -195,6 +196,7 @@ def _return_to_place(session: Session) -> None:
 
 def close(session: Session, call: ToolCall, text: str, *, begun: bool) -> ToolResultBlock:
     """Give an interrupted call its one result and its one receipt."""
+    call = unwrapped(call)
     result = rejected(text)
 
     def rows(cursor: Any) -> None:

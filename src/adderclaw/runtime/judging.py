@@ -48,6 +48,7 @@ def scene(
     keep = Kept(outputs(runtime, session_id), runtime.secrets.scrub)
     tasks = Tasks(runtime.clock, runtime.ids, keep, store, runtime.stopped) if store is not None else None
     kit = tools.Kit(settings_now, store, runtime.clock, start=start, fire=fire, tasks=tasks)
+    kit.home, kit.project = runtime.home, workspace.root
     everything = tools.builtin(kit)
     policy = gate.policy_of(
         settings_now,

@@ -159,7 +159,10 @@ def bind(runtime: Runtime, session: Session) -> None:
 
         return await children.run(runtime, session, order)
 
-    kit.ask, kit.approve, kit.spawn = ask, approve, spawn
+    def say(message: str, attachments: list[str], status: str) -> None:
+        session.bus.tell({"event_type": "brief", "message": message, "attachments": attachments, "status": status})
+
+    kit.ask, kit.approve, kit.spawn, kit.say = ask, approve, spawn, say
     kit.tools = lambda: session.scene.tools
 
 

@@ -34,6 +34,7 @@ _LEVEL_OF = {
     "approval_requested": "debug",
     "approval_answered": "debug",
     "approval_expired": "warning",
+    "brief": "debug",  # the channel shows it
     "tool_progress": "debug",
     "graceful_shutdown_started": "debug",
 }

@@ -207,6 +207,40 @@ def m013_checkpoints(cursor: sqlite3.Cursor) -> None:
         ) WITHOUT ROWID""")
 
 
+def m014_lists(cursor: sqlite3.Cursor) -> None:
+    """What is to be done: a session's todo list, and a conversation's tasks with what blocks what."""
+    cursor.execute("""
+        CREATE TABLE todos (
+            session_id  TEXT NOT NULL,
+            position    INTEGER NOT NULL,
+            content     TEXT NOT NULL,
+            status      TEXT NOT NULL,
+            active_form TEXT NOT NULL,
+            PRIMARY KEY (session_id, position)
+        )""")
+    cursor.execute("""
+        CREATE TABLE todo_tasks (
+            conversation_id TEXT NOT NULL,
+            number          INTEGER NOT NULL,
+            subject         TEXT NOT NULL,
+            description     TEXT NOT NULL,
+            active_form     TEXT NOT NULL,
+            status          TEXT NOT NULL DEFAULT 'pending',
+            owner           TEXT NOT NULL DEFAULT '',
+            metadata_json   TEXT NOT NULL,
+            created_at      TEXT NOT NULL DEFAULT (datetime('now')),
+            updated_at      TEXT NOT NULL DEFAULT (datetime('now')),
+            PRIMARY KEY (conversation_id, number)
+        )""")
+    cursor.execute("""
+        CREATE TABLE todo_links (
+            conversation_id TEXT NOT NULL,
+            blocker         INTEGER NOT NULL,
+            blocked         INTEGER NOT NULL,
+            PRIMARY KEY (conversation_id, blocker, blocked)
+        )""")
+
+
 def m020_workflows(cursor: sqlite3.Cursor) -> None:
     """What a run of an Agentfile began with, and the result of each goal and persona that is finished."""
     cursor.execute("""
@@ -246,6 +280,7 @@ MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
         m011_approval_mac,
         m012_background_tasks,
         m013_checkpoints,
+        m014_lists,
         m020_workflows,
     )
 }

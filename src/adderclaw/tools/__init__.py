@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from adderclaw.types import (
     Alias,
@@ -15,6 +15,7 @@ from adderclaw.types import (
     Replies,
     Spawn,
     Tool,
+    ToolCall,
     ToolResult,
 )
 
@@ -39,6 +40,18 @@ NAMES = (
     "MemoryWrite",
     "ListMcpResources",
     "ReadMcpResource",
+    "AskUserQuestion",
+    "TodoWrite",
+    "Agent",
+    "ToolSearch",
+    "Call",
+    "EnterPlanMode",
+    "ExitPlanMode",
+    "Brief",
+    "TaskCreate",
+    "TaskGet",
+    "TaskList",
+    "TaskUpdate",
 )
 
 
@@ -77,12 +90,18 @@ class Kit:
     """Makes a child session of the session and runs it to its end."""
     tasks: "Tasks | None" = None
     """The background tasks of the session; None where nothing can run."""
+    say: Callable[[str, list[str], str], None] | None = None
+    """Shows the operator a message with attachments and its status, while the turn goes on."""
+    home: str = ""
+    """AdderClaw's own folder."""
+    project: str = ""
+    """Where the project's own definitions are."""
 
 
 def builtin(kit: Kit) -> "dict[str, Tool[Any]]":
     """Canonical name → tool, always in the order of NAMES, so that the prompt's beginning stays the same."""
     from adderclaw.tools import clock as clocks
-    from adderclaw.tools import files, memory, resources, search, shell, web
+    from adderclaw.tools import control, files, memory, resources, search, shell, web
 
     made = (
         *shell.tools(kit.config, start=kit.start),
@@ -92,6 +111,7 @@ def builtin(kit: Kit) -> "dict[str, Tool[Any]]":
         *clocks.tools(kit.clock),
         *memory.tools(kit.store, kit.clock),
         *resources.tools(lambda: kit.resources),
+        *control.tools(kit),
     )
     by_name = {tool.name: tool for tool in made}
     return {name: by_name[name] for name in NAMES}
@@ -106,6 +126,29 @@ def find(tools: Mapping[str, Tool[Any]], name: str) -> tuple[Tool[Any], Alias | 
             if alias.name == name:
                 return tool, alias
     return None
+
+
+def unwrapped(call: ToolCall) -> ToolCall:
+    """The call that a `Call {tool, input}` is about: what hooks, the gate and the receipt see. Others as they are."""
+    given = call.arguments
+    if call.name != "Call" or given is None or given.keys() - {"tool", "input"}:
+        return call
+    name, inner = given.get("tool"), given.get("input", {})
+    if not isinstance(name, str) or name == "Call":
+        return call
+    if isinstance(inner, str):  # some models write the input as a text that holds JSON
+        return ToolCall(call.id, name, _object(inner), inner)
+    return ToolCall(call.id, name, cast(Json, inner)) if isinstance(inner, dict) else call
+
+
+def _object(text: str) -> Json | None:
+    import json
+
+    try:
+        value: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return cast(Json, value) if isinstance(value, dict) else None
 
 
 def nearest(tools: Mapping[str, Tool[Any]], name: str) -> str | None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from adderclaw import decode
 from adderclaw.tools import NAMES, clock, files, memory, resources, search, shell, specs, web
+from adderclaw.tools.control import agent, catalogue, lists, plans, questions
 from adderclaw.types import Json
 
 ARGUMENTS: dict[str, type[Any]] = {
@@ -23,6 +24,18 @@ ARGUMENTS: dict[str, type[Any]] = {
     "MemoryWrite": memory.MemoryWriteArguments,
     "ListMcpResources": resources.ListMcpResourcesArguments,
     "ReadMcpResource": resources.ReadMcpResourceArguments,
+    "AskUserQuestion": questions.AskUserQuestionArguments,
+    "TodoWrite": lists.TodoWriteArguments,
+    "Agent": agent.AgentArguments,
+    "ToolSearch": catalogue.ToolSearchArguments,
+    "Call": catalogue.CallArguments,
+    "EnterPlanMode": plans.EnterPlanModeArguments,
+    "ExitPlanMode": plans.ExitPlanModeArguments,
+    "Brief": questions.BriefArguments,
+    "TaskCreate": lists.TaskCreateArguments,
+    "TaskGet": lists.TaskGetArguments,
+    "TaskList": lists.TaskListArguments,
+    "TaskUpdate": lists.TaskUpdateArguments,
 }
 
 
@@ -34,10 +47,16 @@ def description(name: str) -> str:
 
 def parameters(kind: type[Any]) -> Json:
     """The schema as short as it can be said: a default that is nothing needs no saying."""
-    made = decode.schema(kind)
+    return _short(decode.schema(kind)) | {"additionalProperties": False}
+
+
+def _short(made: Json) -> Json:
+    made.pop("additionalProperties", None)
     for entry in made.get("properties", {}).values():
         if not entry.get("default", True):
             del entry["default"]
+        if "properties" in entry.get("items", {}):
+            _short(entry["items"])
     return made
 
 

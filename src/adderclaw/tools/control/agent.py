@@ -1,0 +1,146 @@
+"""Agent: a task for a subagent, which works in a session of its own and gives back its last message."""
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from adderclaw.errors import AdderClawError
+from adderclaw.record import record
+from adderclaw.tools.specs import spec
+from adderclaw.types import Alias, Child, ChildReport, Json, Tool, ToolContext, ToolResult, Touch, rejected
+
+if TYPE_CHECKING:
+    from adderclaw.tools import Kit
+    from adderclaw.tools.control.definitions import Definition
+
+MAX_PROMPT = 200_000
+DEFAULT = "general-purpose"
+UNUSED = frozenset({"name", "team_name", "mode", "effort"})
+"""What the reference product accepts and we have no use for."""
+
+
+@record
+class AgentArguments:
+    description: str
+    prompt: str
+    subagent_type: str = DEFAULT
+    model: str = ""
+    run_in_background: bool = False
+
+
+def _decode(given: Json) -> AgentArguments:
+    from adderclaw.decode import decode
+
+    return decode(AgentArguments, {key: value for key, value in given.items() if key not in UNUSED})
+
+
+def _order(given: AgentArguments, definition: "Definition", ctx: ToolContext) -> Child:
+    return Child(
+        prompt=given.prompt,
+        agent_type=definition.name,
+        description=given.description,
+        system=definition.system,
+        tools=definition.tools,
+        without=definition.without,
+        mode=definition.mode,
+        model=given.model or definition.model,
+        max_rounds=definition.max_rounds,
+        background=given.run_in_background or definition.background,
+        tool_use_id=ctx.tool_use_id,
+    )
+
+
+def _found(kit: "Kit", given: AgentArguments) -> "Definition | ToolResult":
+    """The definition that is meant, or what is wrong with the call."""
+    from adderclaw.tools.control import definitions
+
+    if not given.prompt.strip():
+        return rejected("the prompt is empty: say what the subagent is to do.")
+    if len(given.prompt) > MAX_PROMPT:
+        fix = "put long material into a file and name it"
+        return rejected(f"the prompt has {len(given.prompt)} characters, at most {MAX_PROMPT} are given: {fix}.")
+    known = definitions.known(kit.home, kit.project)
+    wanted = given.subagent_type.strip() or DEFAULT
+    found = known.by_name.get(wanted)
+    return found if found is not None else rejected(_unknown(known, wanted))
+
+
+def _unknown(known: Any, wanted: str) -> str:
+    from difflib import get_close_matches
+
+    folded = {name.lower(): name for name in known.by_name}
+    near = get_close_matches(wanted[:100].lower(), folded, n=1)
+    hint = f"; did you mean {folded[near[0]]}?" if near else ""
+    left_out = [problem for problem in known.problems if wanted.lower() in problem.lower()]
+    why = f" ({'; '.join(left_out)[:1000]})" if left_out else ""
+    return f"there is no subagent_type {wanted[:100]!r}{hint} There are: {', '.join(known.by_name)}.{why}"
+
+
+def told(report: ChildReport, most: int) -> str:
+    """What the parent hears of a child's end."""
+    answer = report.answer
+    if len(answer) > most:
+        left = len(answer) - most
+        answer = f"{answer[:most]}\n[… {left} characters left out; the whole is in session {report.session_id} …]"
+    if report.outcome == "completed":
+        return answer or "(the subagent said nothing)"
+    ended = f"The subagent ended: {report.outcome}: {report.reason}" if report.reason else f"ended: {report.outcome}"
+    return f"{ended}\nIts last words:\n{answer}" if answer else ended
+
+
+def _result(report: ChildReport, most: int) -> ToolResult:
+    failed = report.outcome != "completed"
+    facts: Json = {
+        "agentId": report.session_id,
+        "status": report.outcome,
+        "totalTokens": report.tokens,
+        "totalToolUseCount": report.tool_calls,
+        "resolvedModel": report.model,
+    }
+    return ToolResult(told(report, most), "tool_rejected" if failed else "success", facts)
+
+
+FOLDERS = (".claude/agents", ".adderclaw/agents")
+"""Where a project keeps definitions; of two with the same name, the later folder's counts."""
+LISTED = 4_000
+"""Characters of the prompt that definitions of the operator and the project may take."""
+
+
+def _described(kit: "Kit", text: str) -> str:
+    """With the types that are not built in; no file is looked for where there is no folder for it."""
+    folders = [os.path.join(kit.home, "agents"), *(os.path.join(kit.project, name) for name in FOLDERS)]
+    if not kit.home or not any(map(os.path.isdir, folders)):
+        return text
+    from adderclaw.tools.control import definitions
+
+    found = definitions.known(kit.home, kit.project).by_name.values()
+    lines = [f"\n- {one.name}: {one.description[:300]}" for one in found if one.source != "built in"]
+    return (text + "".join(lines))[: len(text) + LISTED]
+
+
+def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
+    async def run(given: AgentArguments, ctx: ToolContext) -> ToolResult:
+        found = _found(kit, given)
+        if isinstance(found, ToolResult):
+            return found
+        if kit.spawn is None:
+            return rejected("there is no session that could begin a subagent.")
+        order = _order(given, found, ctx)
+        try:
+            return _result(await kit.spawn(order), kit.config.subagents.result_chars)
+        except AdderClawError as error:
+            return rejected(f"the subagent could not begin: {error}")
+
+    known = spec("Agent")
+    return (
+        Tool(
+            "Agent",
+            AgentArguments,
+            lambda given, _ctx: Touch(why=f"begins a subagent ({given.subagent_type[:40]})"),
+            run,
+            _described(kit, known.description),
+            known.parameters,
+            (Alias("Task"),),
+            timeout=lambda _given: kit.config.limits.seconds,
+            decode=_decode,
+        ),
+    )

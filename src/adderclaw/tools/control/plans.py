@@ -1,0 +1,134 @@
+"""EnterPlanMode and ExitPlanMode: nothing is changed until the operator has approved a plan."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from adderclaw.record import record
+from adderclaw.tools.specs import spec
+from adderclaw.types import Answer, ApprovalRequest, Json, Tool, ToolContext, ToolResult, Touch, digest, rejected
+
+if TYPE_CHECKING:
+    from adderclaw.store import Store
+    from adderclaw.tools import Kit
+
+MAX_PLAN = 256 * 1024
+NO_STORE = "there is no plan in this run: it was started without a database."
+ENTERED = (
+    "Planning: until a plan is approved, Write, Edit, NotebookEdit and Bash are refused, and nothing is changed."
+    " Explore with Read, Grep and Glob, ask what is unclear, then give the plan, with its success criteria:"
+    ' Call {"tool": "ExitPlanMode", "input": {"plan": "…"}}.'
+)
+
+
+@record
+class EnterPlanModeArguments:
+    pass
+
+
+@record
+class ExitPlanModeArguments:
+    plan: str = ""
+
+
+def enter(store: "Store", ctx: ToolContext) -> ToolResult:
+    from adderclaw.store import plans
+
+    if plans.phase_of(store, ctx.conversation_id) == "planning" and not plans.last(
+        store, ctx.conversation_id, "approved"
+    ):
+        return ToolResult(f"Already {ENTERED[0].lower()}{ENTERED[1:]}")
+    with store.write() as cursor:
+        plans.enter(cursor, ctx.conversation_id)
+    return ToolResult(ENTERED, metadata={"phase": "planning"})
+
+
+async def leave(store: "Store", kit: "Kit", given: ExitPlanModeArguments, ctx: ToolContext) -> ToolResult:
+    from adderclaw.store import plans
+
+    phase = plans.phase_of(store, ctx.conversation_id)
+    if phase != "planning":
+        return rejected(f"the conversation is not planning but {phase}; EnterPlanMode begins a plan.")
+    if (approved := plans.last(store, ctx.conversation_id, "approved")) is not None:
+        return _implement(store, ctx, approved.content)
+    drafted = plans.last(store, ctx.conversation_id, "draft")
+    text = given.plan if given.plan.strip() else drafted.content if drafted is not None else ""
+    if not text.strip():
+        return rejected('there is no plan to approve: give its text, {"plan": "…"}.')
+    if len(text) > MAX_PLAN:
+        return rejected(f"the plan has {len(text)} characters; at most {MAX_PLAN} can be approved.")
+    with store.write() as cursor:
+        number = plans.draft(cursor, ctx.conversation_id, text)
+    answer = await _asked(kit, text, ctx)
+    if answer.approved:
+        return _implement(store, ctx, text, number)
+    return _refused(answer, number)
+
+
+async def _asked(kit: "Kit", text: str, ctx: ToolContext) -> Answer:
+    if kit.approve is None:
+        return Answer(approved=False, by="no_operator")
+    reason = "the plan is to be approved; then files can be written and commands run"
+    return await kit.approve(
+        ApprovalRequest("ExitPlanMode", "medium", reason, text, ctx.tool_use_id, plan_hash=digest(text))
+    )
+
+
+def _implement(store: "Store", ctx: ToolContext, text: str, number: int | None = None) -> ToolResult:
+    """Approve the draft of that number, if one is named, and let the work begin, in one transaction."""
+    from adderclaw.store import plans
+
+    with store.write() as cursor:
+        moved = (number is None or plans.approve(cursor, number)) and plans.implement(cursor, ctx.conversation_id)
+    if not moved:  # another process moved on while the operator was asked
+        return rejected("the conversation is no longer planning, or its plan was withdrawn meanwhile.")
+    return ToolResult(f"The plan is approved: carry it out.\n\n{text}", metadata={"phase": "implement"})
+
+
+def _refused(answer: Answer, number: int) -> ToolResult:
+    comment = f": {answer.comment}" if answer.comment else ""
+    if answer.by != "operator":
+        kept = f"it is kept as draft {number}, and planning goes on"
+        return replace(
+            rejected(f"The plan was not approved by anybody ({answer.by}{comment}); {kept}."), unanswered=True
+        )
+    denied = f"the operator did not approve the plan{comment}"
+    return ToolResult(f"Denied: {denied}. Planning goes on: change the plan, or ask.", "tool_rejected", denied=denied)
+
+
+# ------------------------------------------------------------------ the tools
+
+
+def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
+    async def begin(_given: EnterPlanModeArguments, ctx: ToolContext) -> ToolResult:
+        return rejected(NO_STORE) if kit.store is None else enter(kit.store, ctx)
+
+    async def end(given: ExitPlanModeArguments, ctx: ToolContext) -> ToolResult:
+        return rejected(NO_STORE) if kit.store is None else await leave(kit.store, kit, given, ctx)
+
+    return (
+        _tool("EnterPlanMode", EnterPlanModeArguments, "begins to plan", begin, 30.0),
+        _tool("ExitPlanMode", ExitPlanModeArguments, "offers the plan to the operator", end, kit.config.limits.seconds),
+    )
+
+
+def _tool(name: str, arguments: type[Any], why: str, run: Any, seconds: float) -> Tool[Any]:
+    known = spec(name)
+
+    def decoded(given: Json) -> Any:
+        from adderclaw.decode import decode
+
+        # what the reference's host adds, or no longer uses
+        kept = {key: value for key, value in given.items() if key not in ("allowedPrompts", "planFilePath")}
+        return decode(arguments, kept)
+
+    return Tool(
+        name,
+        arguments,
+        lambda _given, _ctx: Touch(why=why),
+        run,
+        known.description,
+        known.parameters,
+        timeout=lambda _given: seconds,
+        decode=decoded,
+        deferred=True,
+    )
