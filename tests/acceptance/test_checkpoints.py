@@ -305,3 +305,38 @@ def test_pruning_frees_what_nobody_needs(full: World) -> None:
     ran(full, bash("echo 1 > f"))
     report = checkpoint(full, "prune", "--days", "0")
     assert report["checkpoints"] == 0 or checkpoint(full, "list") == []
+
+
+# ------------------------------------------------------------------ /rewind
+
+
+def test_rewind_lists_prompts_and_goes_back(full: World) -> None:
+    work = full.workspace
+    (work / "f").write_text("0\n")
+    full.script(bash("echo 1 > f"), text("one"), bash("echo 2 > f"), text("two"), text("{{last_user}} after all"))
+    typed = "first\nsecond\n/rewind\n/rewind 2\nthird\n/rewind 9\n/rewind 1 nonsense\n/exit\n"
+    full.fixture.write_text(json.dumps({"steps": json.loads(full.fixture.read_text())["steps"], "partial": True}))
+    done = full.cli("agent", stdin=typed)
+    assert done.code == 0, done.err
+    assert "  1    1 paths  first" in done.out
+    assert "  2    1 paths  second" in done.out
+    assert "the conversation is as it was before: second" in done.out
+    assert "'9' is none of the" in done.err
+    assert "'nonsense' is neither" in done.err
+    # the model is at its second answer again: the script plays that step once more
+    assert full.entries("system")[-1]["subtype"] == "rewind"
+    assert (work / "f").read_text() == "2\n"
+
+
+def test_rewind_files_or_conversation_alone(full: World) -> None:
+    work = full.workspace
+    full.script(bash("echo 1 > f"), text("one"), text("two"))
+    full.fixture.write_text(json.dumps({"steps": json.loads(full.fixture.read_text())["steps"], "partial": True}))
+    done = full.cli("agent", stdin="first\n/rewind 1 files\n/exit\n")
+    assert done.code == 0, done.err
+    assert not (work / "f").exists()
+    assert full.entries("system") == []
+    (work / "f").write_text("the user's")
+    done = full.cli("agent", stdin="first\n/rewind 1 conversation\n/exit\n")
+    assert full.entries("system")[-1]["to"] == 0
+    assert (work / "f").read_text() == "1\n"

@@ -5,7 +5,7 @@ from dataclasses import replace
 from sqlite3 import Cursor
 
 from adderclaw.errors import LimitError, ProviderError, Stopped
-from adderclaw.kernel import compact, instructions, model, occasions, resume
+from adderclaw.kernel import compact, instructions, model, occasions, resume, watching
 from adderclaw.kernel.call import limit_of, run_call
 from adderclaw.kernel.prompt import Prompt
 from adderclaw.kernel.session import Session, TurnResult
@@ -60,6 +60,7 @@ async def run_turn(session: Session, message: str | None, on_delta: OnDelta = si
             await occasions.begin(session)
         if message is None and (finished := _already_answered(session)) is not None:
             return TurnResult("completed", finished)
+        await watching.look(session)
         await _announce(session)
         return await _go_on(session, turn, prompt, on_delta)
     except LimitError as error:
@@ -221,6 +222,7 @@ async def _live(session: Session, turn: _Turn, pending: tuple[ToolCall, ...], re
         turn.ended = turn.ended or done.result.ends
         turn.halted = done.stop if turn.halted is None else turn.halted
         results.append(ToolResultBlock(call.id, done.result.content, done.result.is_error, done.result.media))
+    await watching.look(session)
     session.history.append(Message("user", (*results, *await _nested(session), *_news(session))))
     return refusal
 

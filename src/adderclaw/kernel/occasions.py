@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 
+from adderclaw.kernel import watching
 from adderclaw.kernel.session import Session, told
 from adderclaw.types import Block, Merged, ToolCall, ToolResultBlock
 
@@ -22,6 +23,7 @@ async def begin(session: Session) -> None:
         return
     merged = await session.fire("SessionStart", {"source": source, "model": session.model})
     _hear(session, "SessionStart", merged)
+    watching.heard(session, merged)
     if first := merged.specific.get("initialUserMessage"):
         session.due.insert(0, str(first))
 

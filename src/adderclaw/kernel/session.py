@@ -111,6 +111,10 @@ class Session:
     """Imports what the next step needs, while the model thinks."""
     hooks: Mapping[str, Chain] = field(default_factory=dict[str, "Chain"])
     """Event → its hooks. A child session is given its parent's."""
+    watched: dict[str, tuple[int, int, int] | None] = field(default_factory=dict[str, tuple[int, int, int] | None])
+    """Paths that hooks want to hear about, with what each looked like at the last look."""
+    watched_from: str = ""
+    """The directory that the shell was in then."""
     instructions: Instructions | None = None
     """The instruction files of the user and the project; None where none are wanted."""
     checkpoints: Checkpoints | None = None

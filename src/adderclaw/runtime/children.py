@@ -120,6 +120,8 @@ def make(runtime: Runtime, parent: Session, order: Child) -> tuple[Session, Prov
             instructions=scrubbed(runtime, files if order.system is None else None),
         ),
         instructions=files,
+        watched={},
+        watched_from="",
         operator=_operator(parent, order, session_id),
         loops=LoopDetector(config.runtime.loop_warn_at, config.runtime.loop_stop_at),
         history=History(),

@@ -35,6 +35,7 @@ from adderclaw.types import (
 if TYPE_CHECKING:
     from adderclaw.checkpoints.tracker import Tracker
     from adderclaw.hooks.settings import Hook
+    from adderclaw.tools.background import Tasks
 from adderclaw.runtime.judging import scene
 from adderclaw.runtime.start import Options, Runtime, warn
 
@@ -92,6 +93,8 @@ def make(
     here.fire = session.fire
     session.instructions = files
     session.checkpoints = _checkpoints(runtime, store) if now.checkpoints.enabled else None
+    if session.checkpoints is not None and here.kit is not None and here.kit.tasks is not None:
+        session.checkpoints.background = _busy(here.kit.tasks)
     session.hooks = _hooks(runtime, session)
     bind(runtime, session)
     if runtime.servers is not None:
@@ -107,12 +110,14 @@ def _hooks(runtime: Runtime, session: Session) -> Mapping[str, Chain]:
     if not loaded.config.hooks and not loaded.held_hooks:
         return {}
     from adderclaw.hooks import settings
-    from adderclaw.kernel import hooking, occasions
+    from adderclaw.kernel import hooking, occasions, watching
 
     found = hooks_of(runtime)
     settings.require_shells(found)
     for path in loaded.files:
         session.settings_files[path] = (_whose(runtime, path), occasions.stamp(path))
+    names = [name for hook in found if hook.event == "FileChanged" for name in hook.matcher.split("|")]
+    watching.watch(session, [name for name in names if name and name != "*"])
     return hooking.table(found)
 
 
@@ -164,6 +169,18 @@ def bind(runtime: Runtime, session: Session) -> None:
 
     kit.ask, kit.approve, kit.spawn, kit.say = ask, approve, spawn, say
     kit.tools = lambda: session.scene.tools
+
+
+def _busy(tasks: "Tasks") -> Callable[[], str]:
+    """Which background tasks run, or have ended since this was last asked."""
+    over: set[str] = set()
+
+    def busy() -> str:
+        found = [task for task in tasks.listed() if task.running or task.id not in over]
+        over.update(task.id for task in found if not task.running)
+        return ", ".join(task.id for task in found)
+
+    return busy
 
 
 def _checkpoints(runtime: Runtime, store: Store) -> Checkpoints:
