@@ -19,6 +19,8 @@ MAX_BYTES = 1 << 20
 """What is kept of each stream; the rest is read and dropped, so that the child does not block."""
 FLOOD_BYTES = 64 << 20
 """A child that writes more than this to one stream is killed."""
+SINK_BYTES = 1 << 30
+"""The same where what it writes is not kept here."""
 TERM_GRACE = 0.3
 """Seconds between asking a group to end and killing it."""
 LINGER_GRACE = 0.2
@@ -149,9 +151,13 @@ async def run(
     stdin: bytes = b"",
     pass_fds: Sequence[int] = (),
     start: Start | None = None,
+    sink: Callable[[bytes], None] | None = None,
 ) -> Finished:
-    """Run a program to its end. However this call ends, nothing that it started goes on running."""
-    child = _Child(start or bare, argv, cwd, env, max_bytes, stdin, pass_fds)
+    """Run a program to its end. However this call ends, nothing that it started goes on running.
+
+    A `sink` is given what is printed while it is, both streams in one, however much it is.
+    """
+    child = _Child(start or bare, argv, cwd, env, max_bytes, stdin, pass_fds, sink)
     timed_out = False
     try:
         timed_out = not await _within(child.over, timeout)
@@ -194,11 +200,11 @@ async def _within(event: asyncio.Event, seconds: float) -> bool:
 class _Stream:
     """One pipe from a child: the first bytes are kept, the others counted."""
 
-    __slots__ = ("cut", "fd", "kept", "limit", "theirs", "total")
+    __slots__ = ("cut", "fd", "kept", "limit", "sink", "theirs", "total")
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, sink: Callable[[bytes], None] | None) -> None:
         self.fd, self.theirs = os.pipe()
-        self.limit = limit
+        self.limit, self.sink = limit, sink
         self.kept, self.total, self.cut = bytearray(), 0, False
         os.set_blocking(self.fd, False)
 
@@ -211,6 +217,9 @@ class _Stream:
         if not chunk:
             return False
         self.total += len(chunk)
+        if self.sink is not None:
+            self.sink(chunk)
+            return True
         room = self.limit - len(self.kept)
         self.kept += chunk[:room]
         self.cut = self.total > self.limit
@@ -229,17 +238,18 @@ class _Child:
         max_bytes: int,
         stdin: bytes,
         pass_fds: Sequence[int],
+        sink: Callable[[bytes], None] | None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self.ended, self.quiet, self.over = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.flooded = False
         self.failure: OSError | None = None
         self._poll: asyncio.TimerHandle | None = None
-        self.out, self.err = _Stream(max_bytes), _Stream(max_bytes)
+        self.out, self.err = _Stream(max_bytes, sink), _Stream(max_bytes, sink)
         self._open = {self.out, self.err}
         given = memory_file(stdin) if stdin else os.open(os.devnull, os.O_RDONLY)
         try:
-            streams = (given, self.out.theirs, self.err.theirs)
+            streams = (given, self.out.theirs, self.out.theirs if sink is not None else self.err.theirs)
             self._started = start(Order(tuple(argv), cwd, env, streams, tuple(pass_fds)))
         except BaseException:
             os.close(self.out.fd)
@@ -284,7 +294,7 @@ class _Child:
             self._open.discard(stream)
             if not self._open:
                 self.quiet.set()
-        elif stream.total > FLOOD_BYTES:
+        elif stream.total > (FLOOD_BYTES if stream.sink is None else SINK_BYTES):
             self.flooded = True
             self.over.set()
 

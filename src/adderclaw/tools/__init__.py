@@ -33,6 +33,9 @@ NAMES = (
     "LS",
     "Glob",
     "Grep",
+    "NotebookEdit",
+    "TaskOutput",
+    "TaskStop",
     "Http",
     "Time",
     "MemorySearch",
@@ -101,11 +104,13 @@ class Kit:
 def builtin(kit: Kit) -> "dict[str, Tool[Any]]":
     """Canonical name → tool, always in the order of NAMES, so that the prompt's beginning stays the same."""
     from adderclaw.tools import clock as clocks
-    from adderclaw.tools import control, files, memory, resources, search, shell, web
+    from adderclaw.tools import control, files, memory, notebook, resources, search, shell, tasks, web
 
     made = (
-        *shell.tools(kit.config, start=kit.start),
+        *shell.tools(kit.config, shell.Means(kit.start, kit.tasks, kit.fire)),
         *files.tools(kit.config),
+        *notebook.tools(kit.config.runtime.tool_timeout_seconds),
+        *tasks.tools(kit.tasks),
         *search.tools(kit.config),
         *web.tools(kit.config),
         *clocks.tools(kit.clock),

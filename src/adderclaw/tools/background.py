@@ -127,7 +127,7 @@ class Task:
         self.result = ""
         self.told = False
         self.over = asyncio.Event()
-        self.runner: asyncio.Task[None] | None = None
+        self.runner: asyncio.Task[End] | None = None
 
     @property
     def running(self) -> bool:
@@ -176,30 +176,31 @@ class Tasks:
                 rows.begin(cursor, task_id=task.id, session_id=ctx.session_id, kind=kind, title=title)
         self._tasks[task.id] = task
         task.runner = asyncio.ensure_future(self._run(task, work, seconds))
+        task.runner.add_done_callback(lambda runner: self._ended(task, runner))
         if self._watcher is None or self._watcher.done():
             self._watcher = asyncio.ensure_future(self._watch())
         return task
 
-    async def _run(self, task: Task, work: Work, seconds: float | None) -> None:
-        status: Status = "stopped"
-        summary, result = "stopped", ""
+    async def _run(self, task: Task, work: Work, seconds: float | None) -> End:
         try:
             async with asyncio.timeout(seconds):
-                end = await work(task.output)
-            status, summary, result = end.status, end.summary, end.result
+                return await work(task.output)
         except TimeoutError:
-            status, summary = "failed", f"stopped after {seconds:g} s, its time limit"
-        except asyncio.CancelledError:
-            pass  # by `stop`, by the emergency stop, or by the end of the session
+            return End("failed", f"stopped after {seconds:g} s, its time limit")
         except Exception as error:  # noqa: BLE001 - work that fails is news for the model, never the end of the session
-            status, summary = "failed", f"{type(error).__name__}: {error}"
-        finally:
-            task.output.flush()
-            task.status, task.summary, task.result = status, summary, result
-            if self._store is not None:
-                with self._store.write() as cursor:
-                    rows.end(cursor, task.id, status, summary)
-            task.over.set()
+            return End("failed", f"{type(error).__name__}: {error}")
+
+    def _ended(self, task: Task, runner: "asyncio.Task[End]") -> None:
+        """Also of one that was cancelled before it began: by `stop`, the emergency stop, the end of the session."""
+        task.output.flush()
+        if runner.cancelled():
+            task.status = task.summary = "stopped"
+        else:
+            task.status, task.summary, task.result = runner.result()
+        if self._store is not None:
+            with self._store.write() as cursor:
+                rows.end(cursor, task.id, task.status, task.summary)
+        task.over.set()
 
     async def _watch(self) -> None:
         """The emergency stop ends what goes on in the background, too."""

@@ -11,9 +11,11 @@ from adderclaw.record import record
 from adderclaw.tools import paths, text
 from adderclaw.tools.paths import Old, answered
 from adderclaw.tools.specs import spec
-from adderclaw.types import Alias, PathFact, Tool, ToolContext, ToolResult, Touch, rejected
+from adderclaw.types import Alias, MediaBlock, PathFact, Tool, ToolContext, ToolResult, Touch, rejected
 
 LINES = 2000
+PICTURES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF")
+KIND_NAMES = {"image/png": "PNG", "image/jpeg": "JPEG", "image/gif": "GIF", "image/webp": "WebP"}
 INLINE = 1 << 20
 """Larger files are read in a thread, so that nothing else waits for the disk."""
 FREE_WRITERS = frozenset({"file_write", "write", "edit"})
@@ -27,6 +29,7 @@ class ReadArguments:
     file_path: str
     offset: int = 1
     limit: int = LINES
+    pages: str = ""
 
 
 @record
@@ -66,6 +69,8 @@ async def read(arguments: ReadArguments, ctx: ToolContext, *, anywhere: bool) ->
     except FileNotFoundError:
         return rejected(missing(place, ctx))
     try:
+        if (other := await _other_kind(fd, place, arguments, ctx)) is not None:
+            return other
         if os.fstat(fd).st_size <= INLINE:
             content = _load(fd, place, arguments)
         else:
@@ -73,6 +78,58 @@ async def read(arguments: ReadArguments, ctx: ToolContext, *, anywhere: bool) ->
     finally:
         os.close(fd)
     return _shown(place, arguments, content, ctx)
+
+
+async def _other_kind(fd: int, place: PathFact, arguments: ReadArguments, ctx: ToolContext) -> ToolResult | None:
+    """Files that are shown by what is in them, and not by their lines; None for all others."""
+    head = os.pread(fd, 16, 0)
+    if head.startswith(b"%PDF-"):
+        from adderclaw.tools import pdf
+
+        return await pdf.read(fd, place, arguments.pages, ctx)
+    if head.startswith(PICTURES):
+        return _picture(fd, head, place, ctx)
+    if place.path.endswith(".ipynb"):
+        return _notebook(fd, place, ctx)
+    return None
+
+
+def _picture(fd: int, head: bytes, place: PathFact, ctx: ToolContext) -> ToolResult | None:
+    from base64 import b64encode
+
+    from adderclaw.tools import images
+
+    if images.kind_of(head) is None:
+        return None
+    name, size = paths.relative(place.path, ctx), os.fstat(fd).st_size
+    if size > images.MAX_BYTES:
+        return rejected(f"{name} has {size} bytes; images of at most {images.MAX_BYTES} can be shown: {images.FIX}.")
+    data = paths.read_all(fd, place.path)
+    try:
+        found = images.measured(data)
+    except images.Broken as error:
+        return rejected(f"{name} cannot be shown: {error}.")
+    kind = KIND_NAMES[found.media_type]
+    about = {"file_path": place.path, "bytes": size, "width": found.width, "height": found.height}
+    shown = MediaBlock(found.media_type, b64encode(data).decode(), os.path.basename(place.path))
+    text = f"{name}: {kind} image, {found.width} × {found.height} pixels, {size} bytes"
+    return ToolResult(text, metadata=about, media=(shown,))
+
+
+def _notebook(fd: int, place: PathFact, ctx: ToolContext) -> ToolResult | None:
+    """What is called a notebook and is none is shown as the text that it is."""
+    from adderclaw.tools import notebook
+
+    if os.fstat(fd).st_size > paths.MAX_BYTES:
+        return None
+    data = paths.read_all(fd, place.path)
+    try:
+        result = notebook.shown(data, place, ctx)
+    except notebook.NoNotebook:
+        os.lseek(fd, 0, os.SEEK_SET)
+        return None
+    ctx.files_read[place.real] = PART + digest(data)
+    return result
 
 
 async def _in_thread(fd: int, place: PathFact, arguments: ReadArguments) -> Content:
@@ -191,9 +248,9 @@ async def write(arguments: WriteArguments, ctx: ToolContext) -> ToolResult:
     if isinstance(data, str):
         return rejected(f"content {data}")
     old = paths.current(place, ctx)
-    if old is not None and (reason := _unseen(place, old, ctx, whole=True)):
+    if old is not None and (reason := unseen(place, old, ctx, whole=True)):
         return rejected(reason)
-    return _put(place, data, old, ctx, "Wrote")
+    return put(place, data, old, ctx, "Wrote")
 
 
 def _bytes(content: str) -> bytes | str:
@@ -207,19 +264,19 @@ def _bytes(content: str) -> bytes | str:
     return data
 
 
-def _unseen(place: PathFact, old: Old, ctx: ToolContext, *, whole: bool) -> str | None:
+def unseen(place: PathFact, old: Old, ctx: ToolContext, *, whole: bool) -> str | None:
     """Why the model may not change this file yet."""
     seen = ctx.files_read.get(place.real)
     if seen is not None and seen.removeprefix(PART) != digest(old.data):
         return "File has been modified since it was read. Read it again before changing it."
-    if ctx.called_as in FREE_WRITERS:
+    if ctx.called_as in FREE_WRITERS or ctx.free_reads:
         return None
     if seen is None or (whole and seen.startswith(PART)):
         return "File has not been read yet. Read it first before writing to it."
     return None
 
 
-def _put(place: PathFact, data: bytes, old: Old | None, ctx: ToolContext, verb: str, more: str = "") -> ToolResult:
+def put(place: PathFact, data: bytes, old: Old | None, ctx: ToolContext, verb: str, more: str = "") -> ToolResult:
     paths.replace(place, ctx, data, old)
     ctx.files_read[place.real] = digest(data)
     lines = text.count_lines(data)
@@ -242,12 +299,14 @@ async def edit(arguments: EditArguments, ctx: ToolContext) -> ToolResult:
     place = paths.judged(arguments.file_path, ctx)
     old = paths.current(place, ctx)
     if not arguments.old_string and (old is None or not old.data):
-        return _put(place, data, old, ctx, "Wrote")
+        return put(place, data, old, ctx, "Wrote")
+    if place.path.endswith(".ipynb"):
+        return rejected(f"{paths.relative(place.path, ctx)} is a notebook: use NotebookEdit.")
     if old is None:
         return rejected(f"{missing(place, ctx)} An empty old_string would create it.")
     if not arguments.old_string:
         return rejected("old_string is empty, but the file exists and is not: name the text to replace.")
-    if reason := _unseen(place, old, ctx, whole=False):
+    if reason := unseen(place, old, ctx, whole=False):
         return rejected(reason)
     return _edited(place, arguments, old, ctx)
 
@@ -260,7 +319,7 @@ def _edited(place: PathFact, arguments: EditArguments, old: Old, ctx: ToolContex
         before, encoding = text.decoded(old.data)
     except UnicodeDecodeError as error:
         return rejected(f"{name} is not valid {error.encoding.upper()} (byte {error.start}); Edit changes text only.")
-    find, put = _line_ends(before, arguments.old_string, arguments.new_string)
+    find, into = _line_ends(before, arguments.old_string, arguments.new_string)
     count = before.count(find)
     if count == 0:
         return rejected(f"String to replace not found in file {name}. It must match exactly, spaces and all.")
@@ -268,17 +327,17 @@ def _edited(place: PathFact, arguments: EditArguments, old: Old, ctx: ToolContex
         return rejected(
             f"old_string occurs {count} times in {name}: add lines around it until it is unique, or set replace_all."
         )
-    after = before.replace(find, put)
+    after = before.replace(find, into)
     data = text.encoded(after, encoding)
     if len(data) > paths.MAX_BYTES:
         return rejected(f"{name} would grow to {len(data)} bytes; at most {paths.MAX_BYTES} can be written at once.")
     start = before.find(find)
     # with several replacements the excerpt ends at the first: later ones move the text behind it
-    once = after if count == 1 else before[:start] + put + before[start + len(find) :]
-    diff = text.difference(before, once, start, len(find), len(put))
+    once = after if count == 1 else before[:start] + into + before[start + len(find) :]
+    diff = text.difference(before, once, start, len(find), len(into))
     shown = diff.encode("utf-8", "replace").decode("utf-8")
     more = f"\n(and {count - 1} more)" if count > 1 else ""
-    return _put(place, data, old, ctx, "Edited", shown + more)
+    return put(place, data, old, ctx, "Edited", shown + more)
 
 
 def _line_ends(before: str, find: str, put: str) -> tuple[str, str]:
@@ -329,7 +388,7 @@ def tools(config: Config) -> tuple[Tool[Any], ...]:
             answered(read_there),
             reading.description,
             reading.parameters,
-            (Alias("file_read", PATH), Alias("read", PATH)),
+            (Alias("file_read", PATH), Alias("read", PATH), Alias("pdf_extract", PATH)),
             limit,
         ),
         Tool(

@@ -5,7 +5,7 @@ import os
 from typing import Any
 
 from adderclaw import decode
-from adderclaw.tools import NAMES, clock, files, memory, resources, search, shell, specs, web
+from adderclaw.tools import NAMES, clock, files, memory, notebook, resources, search, shell, specs, tasks, web
 from adderclaw.tools.control import agent, catalogue, lists, plans, questions
 from adderclaw.types import Json
 
@@ -17,6 +17,9 @@ ARGUMENTS: dict[str, type[Any]] = {
     "LS": search.LSArguments,
     "Glob": search.GlobArguments,
     "Grep": search.GrepArguments,
+    "NotebookEdit": notebook.NotebookEditArguments,
+    "TaskOutput": tasks.TaskOutputArguments,
+    "TaskStop": tasks.TaskStopArguments,
     "Http": web.HttpArguments,
     "Time": clock.TimeArguments,
     "MemorySearch": memory.MemorySearchArguments,

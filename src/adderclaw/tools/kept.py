@@ -1,15 +1,30 @@
 """Outputs that are too long to be shown whole: kept in a folder of the session's own, where Read may look."""
 
+import hashlib
 import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from adderclaw.types import ToolContext
+
 SESSION_BYTES = 512 << 20
 """What is kept of one session, at most."""
+SHOWN = 30_000
+"""Characters of one output that the model sees."""
 DAYS = 30
 """After so long the outputs of an earlier session are removed."""
 CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def shown(text: str, ctx: ToolContext, most: int = SHOWN) -> str:
+    """The text as the model sees it: of a long one the head and the tail, and where all of it can be read."""
+    if len(text) <= most:
+        return text
+    half = most // 2
+    path = ctx.keep(text)
+    where = f"; Read {path} has all of it" if path else ""
+    return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out{where} …]\n{text[-half:]}"
 
 
 class Kept:
@@ -19,15 +34,17 @@ class Kept:
         self.folder, self.scrub = folder, scrub
         self._clock = clock
         self._used = 0
-        self._files = 0
         self._made = False
 
     def __call__(self, text: str) -> str | None:
         data = self.scrub(text).encode("utf-8", "replace")
         if self._used + len(data) > SESSION_BYTES:
             return None
-        self._files += 1
-        made = self.create(f"output-{os.getpid()}-{self._files}.txt")
+        # Named by its content: the same output is kept once, and a call that is repeated has the same result.
+        name = f"output-{hashlib.sha256(data).hexdigest()[:16]}.txt"
+        if self.folder and os.path.exists(there := os.path.join(self.folder, name)):
+            return there
+        made = self.create(name)
         if made is None:
             return None
         fd, path = made

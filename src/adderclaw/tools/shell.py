@@ -5,7 +5,7 @@ import signal
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from adderclaw.config.schema import Config
 from adderclaw.decode import Between
@@ -17,13 +17,15 @@ from adderclaw.record import record
 from adderclaw.sandbox import process, programs
 from adderclaw.sandbox.process import Finished
 from adderclaw.tools import paths
+from adderclaw.tools.background import End, Output, Tasks, TooMany
+from adderclaw.tools.kept import shown
 from adderclaw.tools.specs import spec
-from adderclaw.types import Alias, PathFact, Tool, ToolContext, ToolResult, Touch, internal_failure, rejected
+from adderclaw.types import Alias, Fire, PathFact, Tool, ToolContext, ToolResult, Touch, internal_failure, rejected
 
 DEFAULT_MS = 120_000
 MAX_MS = 600_000
-SHOWN = 30_000
-"""Characters that the model sees of one command's output: the head and the tail of it."""
+BEHIND_DEFAULT_MS, BEHIND_MAX_MS = 1_800_000, 7_200_000
+"""The same for a command in the background."""
 TRUNCATED = "[SDLC_TRUNCATED]"
 GRACE = 5.0
 """Seconds that the kernel waits beyond our own time limit, so that what was printed so far is still reported."""
@@ -37,10 +39,12 @@ SHELL = ("/bin/bash", "--norc", "--noprofile", "-c")
 @record
 class BashArguments:
     command: str
-    timeout: Annotated[int, Between(1)] = DEFAULT_MS
-    """Milliseconds, at most 600000."""
+    timeout: Annotated[int, Between(1)] | None = None
+    """Milliseconds: 120000 unless given, at most 600000."""
     description: str = ""
     """What it does, in 5 to 10 words."""
+    run_in_background: bool = False
+    """Do not wait for it: TaskOutput shows what it prints, TaskStop ends it."""
 
 
 # ------------------------------------------------------------------ before
@@ -149,28 +153,77 @@ def _roots(ctx: ToolContext) -> tuple[str, ...]:
 # ------------------------------------------------------------------ the run
 
 
-async def run(arguments: BashArguments, ctx: ToolContext, *, start: process.Start | None = None) -> ToolResult:
-    """`start` is the sandbox's; without it the command is not confined."""
+class Means(NamedTuple):
+    """What a command is run with: the sandbox's `start` (without it nothing confines it), background tasks, hooks."""
+
+    start: process.Start | None = None
+    tasks: Tasks | None = None
+    fire: Fire | None = None
+
+
+ALONE = Means()
+
+
+async def run(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) -> ToolResult:
     roots, cwd = _roots(ctx), ctx.workspace.cwd
     if not os.path.isdir(cwd) or not programs.inside(os.path.realpath(cwd), roots):
         ctx.workspace.cwd = ctx.workspace.root
         return rejected(f"{cwd} is no longer a directory of the workspace.\n{_reset(ctx)}\nNothing was run: try again.")
     command = _planned(arguments.command, roots)
     text = command.text if isinstance(command, Raw) else planner.render(_hardened(command))
-    seconds = min(arguments.timeout, MAX_MS) / 1000
+    if arguments.run_in_background:
+        return _begin(arguments, text, ctx, means)
+    seconds = _seconds(arguments)
     if not _moves(command):
-        done = await _execute(text, cwd, roots, seconds, start)
-        return _result(command, done, seconds, "")
+        done = await _execute(text, cwd, roots, seconds, means.start)
+        return _result(command, done, seconds, "", ctx)
     reader, writer = os.pipe()
     try:
         # Bash tells where it ended, on a descriptor of its own, however it ends: `exit` in the command included.
         text = f"trap 'builtin pwd -P >&{writer}' EXIT\n{text}"
-        done = await _execute(text, cwd, roots, seconds, start, pass_fds=(writer,))
+        done = await _execute(text, cwd, roots, seconds, means.start, pass_fds=(writer,))
         note = _follow(reader, ctx)
     finally:
         os.close(reader)
         os.close(writer)
-    return _result(command, done, seconds, note)
+    if means.fire is not None and ctx.workspace.cwd != cwd:
+        await means.fire("CwdChanged", {"old_cwd": cwd, "new_cwd": ctx.workspace.cwd})
+    return _result(command, done, seconds, note, ctx)
+
+
+def _seconds(arguments: BashArguments) -> float:
+    if arguments.run_in_background:
+        return min(arguments.timeout or BEHIND_DEFAULT_MS, BEHIND_MAX_MS) / 1000
+    return min(arguments.timeout or DEFAULT_MS, MAX_MS) / 1000
+
+
+def _begin(arguments: BashArguments, text: str, ctx: ToolContext, means: Means) -> ToolResult:
+    """Start it as a background task: it goes on when the call is over, and ends with the session at the latest."""
+    if means.tasks is None:
+        return rejected("nothing can run in the background here: run it in the foreground.")
+    roots, cwd, seconds = _roots(ctx), ctx.workspace.cwd, _seconds(arguments)
+
+    async def work(output: Output) -> End:
+        env = process.environment(workspace_roots=roots)
+        argv = [*SHELL, text]
+        done = await process.run(argv, cwd=cwd, env=env, timeout=seconds, start=means.start, sink=output.write)
+        output.write(done.stderr)  # what the sandbox has to say of it
+        if done.flooded:
+            return End("failed", f"killed: it printed more than {process.SINK_BYTES >> 20} MiB")
+        if done.timed_out:
+            return End("failed", f"stopped after {seconds:g} s, its time limit")
+        return End("failed" if done.returncode else "completed", f"exit code {_code(done.returncode)}")
+
+    try:
+        task = means.tasks.begin("bash", arguments.command, work, ctx)
+    except TooMany as error:
+        return rejected(f"{error}.")
+    where = f" (all of it: Read {task.output.path})" if task.output.path else ""
+    told = "You are told when it ends."
+    return ToolResult(
+        f"Running in the background as {task.id}. TaskOutput shows what it prints{where}; TaskStop ends it. {told}",
+        metadata={"task_id": task.id, "output_file": task.output.path},
+    )
 
 
 async def _execute(
@@ -245,19 +298,19 @@ def _reset(ctx: ToolContext) -> str:
 # ------------------------------------------------------------------ the result
 
 
-def _result(command: Plan | Raw, done: Finished, seconds: float, note: str) -> ToolResult:
+def _result(command: Plan | Raw, done: Finished, seconds: float, note: str, ctx: ToolContext) -> ToolResult:
     printed = _streams(done)
     if note:
         printed = f"{printed.rstrip(chr(10))}\n{note}" if printed else note
     if done.timed_out:
-        return internal_failure(_cut(f"Command timed out after {seconds:g} s and was killed\n{printed}"))
+        return internal_failure(shown(f"Command timed out after {seconds:g} s and was killed\n{printed}", ctx))
     about = {"exit_code": done.returncode, "truncated": done.truncated}
     if done.flooded:
         limit = process.FLOOD_BYTES >> 20
-        return ToolResult(_cut(f"Killed: it printed more than {limit} MiB\n{printed}"), "tool_rejected", about)
+        return ToolResult(shown(f"Killed: it printed more than {limit} MiB\n{printed}", ctx), "tool_rejected", about)
     if done.returncode == 0 or (done.returncode == 1 and _last(command) in ONE_IS_AN_ANSWER):
-        return ToolResult(_cut(printed), metadata=about)
-    return ToolResult(_cut(f"Exit code {_code(done.returncode)}\n{printed}"), "tool_rejected", about)
+        return ToolResult(shown(printed, ctx), metadata=about)
+    return ToolResult(shown(f"Exit code {_code(done.returncode)}\n{printed}", ctx), "tool_rejected", about)
 
 
 def _streams(done: Finished) -> str:
@@ -268,13 +321,6 @@ def _streams(done: Finished) -> str:
 
 def _text(stream: bytes, *, cut: bool) -> str:
     return stream.decode("utf-8", "replace") + (TRUNCATED if cut else "")
-
-
-def _cut(text: str) -> str:
-    if len(text) <= SHOWN:
-        return text
-    half = SHOWN // 2
-    return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[-half:]}"
 
 
 def _code(returncode: int) -> str:
@@ -301,12 +347,12 @@ def _last(command: Plan | Raw) -> str:
 # ------------------------------------------------------------------ the tool
 
 
-def tools(config: Config, *, start: process.Start | None = None) -> tuple[Tool[Any], ...]:
+def tools(config: Config, means: Means = ALONE) -> tuple[Tool[Any], ...]:
     async def run_here(arguments: BashArguments, ctx: ToolContext) -> ToolResult:
-        return await run(arguments, ctx, start=start)
+        return await run(arguments, ctx, means)
 
     def limit(arguments: BashArguments) -> float:
-        return min(arguments.timeout, MAX_MS) / 1000 + GRACE
+        return _seconds(arguments) + GRACE
 
     bash = spec("Bash")
     short = {"timeout": int(config.runtime.shell_timeout_seconds * 1000)}

@@ -1,0 +1,196 @@
+"""Background tasks: begun, looked at, ended, and told of exactly once."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adderclaw.config.schema import Config
+from adderclaw.decode import decode
+from adderclaw.tools import Kit, arguments_of, background, builtin, find
+from adderclaw.tools.background import End, Output, Tasks
+from adderclaw.tools.kept import Kept
+from adderclaw.types import ToolContext, ToolResult, Workspace
+from tests.tools.conftest import FixedClock
+
+
+class Yard:
+    """Tools with a registry of background tasks, called inside one event loop."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root / "ws"
+        self.root.mkdir()
+        self.stop = root / "ESTOP"
+        self.keep = Kept(str(root / "outputs" / "s"), lambda text: text.replace("hunter2", "[redacted]"))
+        self.ctx = ToolContext("c", "s", Workspace(str(self.root)), kept=self.keep.folder, keep=self.keep)
+        numbers = iter(range(1, 1000))
+        self.tasks = Tasks(FixedClock(), lambda kind: f"{kind}-{next(numbers)}", self.keep, stopped=self.stop.exists)
+        self.tools = builtin(Kit(Config(), None, FixedClock(), tasks=self.tasks))
+
+    async def call(self, name: str, /, **given: Any) -> ToolResult:
+        found = find(self.tools, name)
+        assert found
+        tool, alias = found
+        self.ctx.called_as = name
+        arguments = decode(tool.arguments, arguments_of(alias, given))
+        tool.touch(arguments, self.ctx)
+        return await tool.run(arguments, self.ctx)
+
+    async def bash(self, command: str, **more: Any) -> str:
+        result = await self.call("Bash", command=command, run_in_background=True, **more)
+        assert not result.is_error, result.content
+        return str(result.metadata["task_id"])
+
+    async def over(self, task_id: str) -> None:
+        task = self.tasks.find(task_id)
+        assert task
+        assert await self.tasks.wait(task, 10)
+
+
+@pytest.fixture
+def yard(tmp_path: Path) -> Yard:
+    return Yard(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["TaskOutput", "TaskStop", "BashOutput", "KillShell"])
+def test_an_unknown_task_is_an_error_that_names_the_known_ones(name: str, yard: Yard) -> None:
+    async def go() -> None:
+        assert "none was begun" in (await yard.call(name, task_id="task-9")).content
+        await yard.over(await yard.bash("true"))
+        result = await yard.call(name, task_id="task-9")
+        assert result.error_class == "tool_rejected"
+        assert result.content == "there is no background task 'task-9'; known: task-1 (completed)."
+
+    asyncio.run(go())
+
+
+def test_what_has_ended_cannot_be_stopped_and_where_nothing_can_run_nothing_is_begun(yard: Yard) -> None:
+    async def go() -> None:
+        await yard.over(await yard.bash("exit 3"))
+        stopped = await yard.call("TaskStop", task_id="task-1")
+        assert stopped.content == "task-1 failed: exit code 3: there is nothing to stop."
+        alone = builtin(Kit(Config(), None, FixedClock()))["Bash"]
+        given = decode(alone.arguments, {"command": "true", "run_in_background": True})
+        assert (await alone.run(given, yard.ctx)).is_error
+
+    asyncio.run(go())
+
+
+def test_no_more_than_so_many_at_once(yard: Yard) -> None:
+    async def go() -> None:
+        for _ in range(background.MOST):
+            await yard.bash("sleep 60")
+        result = await yard.call("Bash", command="true", run_in_background=True)
+        assert result.error_class == "tool_rejected"
+        assert "stop one with TaskStop" in result.content
+        await yard.tasks.close()
+
+    asyncio.run(go())
+
+
+def test_output_is_shown_once_both_streams_as_they_came_and_all_of_it_stays_readable(yard: Yard) -> None:
+    async def go() -> None:
+        task = await yard.bash("echo one; echo two hunter2 >&2; cat go 2>/dev/null; sleep 0.3; printf three")
+        for _ in range(100):
+            first = await yard.call("TaskOutput", task_id=task, block=False)
+            if "\ntwo" in first.content:
+                break
+            await asyncio.sleep(0.02)
+        assert "is running\n" in first.content
+        second = await yard.call("TaskOutput", task_id=task)
+        assert second.content == f"{task} completed: exit code 0\nthree"
+        assert (await yard.call("BashOutput", bash_id=task)).content.endswith("(nothing new was printed)")
+        path = f"{yard.keep.folder}/{task}.txt"
+        whole = await yard.call("Read", file_path=path)
+        assert [line.split("\t")[-1] for line in whole.content.splitlines()[:3]] == ["one", "two [redacted]", "three"]
+        assert (await yard.call("Write", file_path=path, content="x")).denied
+
+    asyncio.run(go())
+
+
+def test_each_end_is_handed_over_exactly_once(yard: Yard) -> None:
+    async def go() -> None:
+        seen, told = await yard.bash("echo a"), await yard.bash("exit 4")
+        await yard.over(seen)
+        await yard.over(told)
+        await yard.call("TaskOutput", task_id=seen)
+        ((task_id, status, text),) = yard.tasks.finished()
+        assert (task_id, status) == (told, "failed")
+        assert text.startswith(f"[Background task {told} (exit 4) failed: exit code 4.")
+        assert yard.tasks.finished() == []
+
+    asyncio.run(go())
+
+
+def test_stopping_ends_the_whole_group_and_what_left_it(yard: Yard) -> None:
+    async def go() -> None:
+        task = await yard.bash("sh -c 'trap \"\" TERM; echo up; sleep 987 & sleep 987'")
+        for _ in range(500):
+            if "\nup" in (await yard.call("TaskOutput", task_id=task, block=False)).content:
+                break
+            await asyncio.sleep(0.02)
+        assert (await yard.call("TaskStop", task_id=task)).content.startswith(f"Stopped {task}")
+        assert "987" not in _running()
+        assert yard.tasks.finished() == [], "whoever stopped it knows"
+
+    asyncio.run(go())
+
+
+def _running() -> str:
+    found: list[str] = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found.append(entry.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace"))
+        except OSError:
+            continue
+    return " ".join(line for line in found if line.startswith("sleep"))
+
+
+def test_its_time_limit_and_the_emergency_stop_end_it(yard: Yard) -> None:
+    async def go() -> None:
+        late = await yard.bash("sleep 60", timeout=100)
+        await yard.over(late)
+        stopped = await yard.bash("sleep 60")
+        yard.stop.touch()
+        await yard.over(stopped)
+        assert [end.status for end in yard.tasks.finished()] == ["failed", "stopped"]
+
+    asyncio.run(go())
+
+
+def test_work_that_fails_and_work_that_is_waited_for(yard: Yard) -> None:
+    async def fails(_output: Output) -> End:
+        raise RuntimeError("no luck")
+
+    async def answers(output: Output) -> End:
+        output.write(b"thinking")
+        await asyncio.sleep(0.05)
+        return End("completed", "it answered", "forty-two")
+
+    async def go() -> None:
+        assert not await yard.tasks.awaited()
+        await yard.over(yard.tasks.begin("agent", "bad", fails, yard.ctx).id)
+        assert not await yard.tasks.awaited(), "nobody waits for that one"
+        yard.tasks.begin("agent", "good", answers, yard.ctx, awaited=True)
+        assert await yard.tasks.awaited()
+        failed, good = yard.tasks.finished()
+        assert "RuntimeError: no luck" in failed.text
+        assert good.text.endswith("<task-result id='task-2'>\nforty-two\n</task-result>")
+        assert not await yard.tasks.awaited()
+
+    asyncio.run(go())
+
+
+def test_much_output_has_its_middle_left_out_and_its_end_dropped(yard: Yard) -> None:
+    async def go() -> None:
+        task = await yard.bash("yes | head -c 66000000; echo end")
+        await yard.over(task)
+        shown = (await yard.call("TaskOutput", task_id=task)).content
+        assert "bytes left out; Read" in shown
+        assert shown.endswith(("[SDLC_TRUNCATED]", "end")), shown[-80:]
+        found = yard.tasks.find(task)
+        assert found
+        assert found.output.size <= background.OUTPUT_BYTES
+
+    asyncio.run(go())
