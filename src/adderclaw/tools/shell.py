@@ -44,7 +44,6 @@ class BashArguments:
     description: str = ""
     """What it does, in 5 to 10 words."""
     run_in_background: bool = False
-    """Do not wait for it: TaskOutput shows what it prints, TaskStop ends it."""
 
 
 # ------------------------------------------------------------------ before

@@ -16,9 +16,7 @@ GRACE = 5.0
 class TaskOutputArguments:
     task_id: str
     block: bool = True
-    """Wait for its end."""
     timeout: Annotated[int, Between(0, MAX_MS)] = 30_000
-    """Milliseconds to wait."""
 
 
 @record
