@@ -2,20 +2,18 @@
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 from adderclaw.channels.cli.agent import interruptible, report
 from adderclaw.channels.cli.common import StreamFormat, print_json
+from adderclaw.channels.prepared import Drive, Prepared
 from adderclaw.channels.terminal import Terminal
 from adderclaw.credentials.redaction import visible
+from adderclaw.errors import UsageError
 from adderclaw.events import EventRecord
-from adderclaw.kernel.session import TurnResult
-from adderclaw.runtime import Options, Resume, Run, Runtime, opened, start
+from adderclaw.runtime import Resume, Run, Runtime, opened, start
 from adderclaw.store import Store, runs
 from adderclaw.types import Answer, ApprovalRequest, Json, Operator, Question, Replies
-
-type Drive = Callable[[Run], Awaitable[TurnResult]]
-"""What is to be done: a driver, ready to run on an opened session."""
 
 
 class Nobody:
@@ -40,20 +38,18 @@ def operator(runtime: Runtime) -> Operator:
     return Nobody(waits=runtime.config.security.approval_timeout_seconds > 0)
 
 
-def execute(options: Options, drive: Drive, *, kind: str, again: str | None, output_format: StreamFormat) -> int:
+def execute(prepared: Prepared, output_format: StreamFormat) -> int:
     """Run a driver and print what came of it; the exit code is the outcome's."""
-    runtime = start(options)
-    resume = _resumed(runtime, again) if again is not None else None
+    runtime = start(prepared.options)
+    resume = resumed(runtime, prepared.again) if prepared.again is not None else None
     if output_format == "stream-json":
         runtime.bus.listen("stream", _stream)
-    with opened(runtime, operator(runtime), kind=kind, channel="run", again=resume) as run:
-        return asyncio.run(_driven(run, drive, output_format))
+    with opened(runtime, operator(runtime), kind=prepared.kind, channel="run", again=resume) as run:
+        return asyncio.run(_driven(run, prepared.drive, output_format))
 
 
-def _resumed(runtime: Runtime, run_id: str) -> Resume:
+def resumed(runtime: Runtime, run_id: str) -> Resume:
     """A run goes on under its own id, in its own conversation."""
-    from adderclaw.errors import UsageError
-
     store = Store.open(runtime.config.memory.path)
     try:
         row = runs.get(store, run_id)

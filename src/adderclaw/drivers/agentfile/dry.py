@@ -41,10 +41,10 @@ def _all(workflow: Workflow, values: Mapping[str, str]) -> dict[str, str]:
     return {**later, **values}
 
 
-def text(workflow: Workflow, values: Mapping[str, str]) -> str:
-    plan = as_json(workflow, values)
-    rows = [f"{workflow.name}: dry run, no model is asked"]
-    rows += [f"  {name} = {value}" for name, value in values.items()]
+def text(plan: Json) -> str:
+    """The same for a person."""
+    rows = [f"{plan['workflow']}: dry run, no model is asked"]
+    rows += [f"  {name} = {value}" for name, value in plan["inputs"].items()]
     for step in plan["steps"]:
         rows.append(f"{step['kind']} {step['name']}" + (f", at most {step['within']} rounds" if step["within"] else ""))
         for goal in step["goals"]:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from adderclaw.drivers.agentfile import prompts
 from adderclaw.drivers.agentfile.signal import Report, Result, Verdict
 from adderclaw.drivers.agentfile.workflow import Goal, Step, Workflow
+from adderclaw.events import EventRecord
 from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.store import workflows
 from adderclaw.store.workflows import Begun, Finished
@@ -53,10 +54,13 @@ class Execution:
         self.kept: dict[tuple[str, str], Finished] = {}
         self.unconverged: list[str] = []
         self.answer = ""
+        self._goal_of: dict[str, str] = {}
+        """Session → the goal that it works on."""
 
     async def run(self) -> TurnResult:
         """All steps; whatever ends the workflow, its outcome is one of the closed set."""
         self._begin()
+        self.session.bus.listen("workflow", self._calls)
         try:
             for number, step in enumerate(self.workflow.steps):
                 if step.kind == "RUN":
@@ -244,6 +248,16 @@ class Execution:
         raise _Ends("denied", f"goal {goal.name} was turned down by {answer.by}: {answer.comment or 'no reason given'}")
 
     # -------------------------------------------------------------- kept and told
+
+    def _calls(self, record: EventRecord) -> None:
+        """Whoever watches the workflow hears of its tool calls by the goal that they belong to."""
+        if record.event_type == "subagent_started":
+            self._goal_of[record.session_id] = record.payload["description"]
+        elif record.event_type == "tool_requested" and record.session_id in self._goal_of:
+            tool, use = record.payload["tool"], record.payload["tool_use_id"]
+            goal = self._goal_of[record.session_id]
+            body = {"workflow": self.workflow.name, "goal": goal, "tool": tool, "tool_use_id": use}
+            self.session.bus.tell({"event_type": "tool_call", **body})  # pyright: ignore[reportArgumentType]
 
     def _keep(self, done: Finished) -> None:
         with self.session.store.write() as cursor:

@@ -1,0 +1,30 @@
+"""`adderclaw rpc`: a program drives AdderClaw by JSON-RPC 2.0 on stdin and stdout."""
+
+import asyncio
+
+import typer
+
+from adderclaw.channels.cli.common import ConfigFile, ModelName, Profile, ProviderName, WorkspaceDir
+from adderclaw.runtime import Options
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command()
+def rpc(
+    profile: Profile = None,
+    provider: ProviderName = None,
+    model: ModelName = None,
+    workspace: WorkspaceDir = None,
+    config: ConfigFile = None,
+) -> None:
+    """Serve JSON-RPC 2.0 on stdin and stdout, one message a line; ends when stdin does.
+
+    Example: echo '{"jsonrpc":"2.0","id":1,"method":"initialize"}' | adderclaw rpc
+    """
+    from adderclaw.channels.rpc.server import serve
+
+    options = Options(
+        config_file=config, workspace=workspace, provider=provider, model=model, profile=profile, headless=True
+    )
+    raise typer.Exit(asyncio.run(serve(options)))

@@ -1,0 +1,92 @@
+"""What is to be run, made ready: files read, inputs bound, and all refused that can be before a run begins."""
+
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+
+from adderclaw.drivers.agentfile import dry
+from adderclaw.drivers.agentfile.execute import Execution, fingerprint
+from adderclaw.drivers.agentfile.load import bound, load
+from adderclaw.drivers.agentfile.workflow import Workflow
+from adderclaw.errors import UsageError
+from adderclaw.kernel.loop import run_turn
+from adderclaw.kernel.session import TurnResult
+from adderclaw.record import record
+from adderclaw.runtime import Options, Run
+from adderclaw.store import Store, runs, workflows
+from adderclaw.store.workflows import Begun
+from adderclaw.types import Json
+
+type Drive = Callable[[Run], Awaitable[TurnResult]]
+"""What is to be done: a driver, ready to run on an opened session."""
+
+
+@record
+class Prepared:
+    options: Options
+    kind: str
+    drive: Drive
+    plan: Callable[[], Json]
+    """What would be asked, without asking."""
+    again: str | None = None
+    """The run that goes on."""
+
+
+def agentfile(options: Options, path: str, inputs: Mapping[str, str]) -> Prepared:
+    workflow = load(path, (options.workspace or os.getcwd(),))
+    return _workflow(options, workflow, bound(workflow, inputs))
+
+
+def message(options: Options, text: str) -> Prepared:
+    """One turn, headless."""
+    if not text.strip():
+        raise UsageError("the message is empty")
+
+    async def drive(run: Run) -> TurnResult:
+        return await run_turn(run.session, text)
+
+    return Prepared(options, "message", drive, lambda: {"mode": "dry_run", "message": text})
+
+
+def resumed(options: Options, run_id: str) -> Prepared:
+    """A run goes on with the workflow and the inputs that it began with."""
+    begun = _begun(options, run_id)
+    workflow = load(begun.file, (options.workspace or os.getcwd(),))
+    if fingerprint(workflow) != begun.digest:
+        changed = f"{begun.file} or a file that it names has changed since run {begun.run_id} began"
+        raise UsageError(f"{changed}; run it anew")
+    return replace(_workflow(options, workflow, begun.inputs), again=begun.run_id)
+
+
+def _workflow(options: Options, workflow: Workflow, values: dict[str, str]) -> Prepared:
+    async def drive(run: Run) -> TurnResult:
+        kit = run.session.scene.kit
+        assert kit is not None
+        assert kit.spawn is not None
+        _need_capabilities(workflow, run.session.config.capabilities)
+        return await Execution(run.session, workflow, values, kit.spawn, run_id=run.run_id).run()
+
+    options = replace(options, beside=os.path.dirname(os.path.abspath(workflow.file)))
+    return Prepared(options, "agentfile", drive, lambda: dry.as_json(workflow, values))
+
+
+def _need_capabilities(workflow: Workflow, known: Mapping[str, str]) -> None:
+    required = {agent.requires for agent in workflow.agents if agent.requires}
+    if missing := sorted(required - known.keys()):
+        fix = f'name a provider for it: [capabilities] {missing[0]} = "ENTRY"'
+        raise UsageError(f"{workflow.name} REQUIRES {', '.join(missing)}, and no provider is known for it; {fix}")
+
+
+def _begun(options: Options, run_id: str) -> Begun:
+    from adderclaw import config
+
+    loaded = config.load(config_file=options.config_file, workspace=options.workspace)
+    store = Store.open(loaded.config.memory.path)
+    try:
+        row = runs.get(store, run_id)
+        begun = workflows.get(store, row.run_id) if row is not None else None
+    finally:
+        store.close()
+    if begun is None:
+        raise UsageError(f"there is no run {run_id!r} of a workflow; `adderclaw runs list` lists them")
+    return begun

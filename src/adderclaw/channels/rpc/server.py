@@ -1,0 +1,313 @@
+"""The server: reads messages, calls methods, answers; ends when its input does."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Annotated, Any, Literal, cast
+
+from adderclaw import __version__
+from adderclaw.channels import prepared
+from adderclaw.channels.prepared import Prepared
+from adderclaw.channels.rpc import wire
+from adderclaw.channels.rpc.runs import Runs
+from adderclaw.channels.rpc.wire import Call, Id, Outbox, RpcError
+from adderclaw.decode import Between, Invalid, decode
+from adderclaw.drivers.agentfile.load import load
+from adderclaw.drivers.agentfile.workflow import InvalidAgentfile
+from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.record import record
+from adderclaw.runtime import Options
+from adderclaw.types import Answer, Json
+
+PROTOCOL = "1.0"
+
+
+@record
+class InitializeParams:
+    protocol_version: str = PROTOCOL
+    client: dict[str, str] | None = None
+
+
+@record
+class RunParams:
+    """Exactly one of `agentfile`, `message` and `resume`."""
+
+    agentfile: str | None = None
+    message: str | None = None
+    resume: str | None = None
+    inputs: dict[str, str] | None = None
+    workspace: str | None = None
+    profile: Literal["supervised", "sandboxed", "readonly", "permissive"] | None = None
+    provider: str | None = None
+    model: str | None = None
+    config: str | None = None
+    dry_run: bool = False
+
+
+@record
+class CancelParams:
+    run_id: str
+    reason: str = "cancelled by the client"
+
+
+@record
+class ApproveParams:
+    id: str
+    approved: bool
+    comment: str = ""
+    remember: Literal["", "session"] = ""
+
+
+@record
+class ValidateParams:
+    agentfile: str
+
+
+@record
+class StatusParams:
+    run_id: str | None = None
+    limit: Annotated[int, Between(1, 1000)] = 20
+
+
+class Server:
+    """One client's server."""
+
+    def __init__(self, options: Options, outbox: Outbox) -> None:
+        self._options, self._outbox = options, outbox
+        self.runs = Runs(outbox)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._methods: dict[str, tuple[type[object], Callable[[Any, Id], Awaitable[object]]]] = {
+            "initialize": (InitializeParams, self._initialize),
+            "run": (RunParams, self._run),
+            "cancel": (CancelParams, self._cancel),
+            "approve": (ApproveParams, self._approve),
+            "validate": (ValidateParams, self._validate),
+            "status": (StatusParams, self._status),
+        }
+
+    # -------------------------------------------------------------- messages
+
+    def take(self, line: bytes) -> None:
+        """One line of input: answered when its method is done, in whatever order that is."""
+        if line.strip():
+            self._begin(self._line(line))
+
+    def refuse(self, message: str) -> None:
+        self._outbox.put(wire.failure(None, RpcError(wire.INVALID_REQUEST, f"Invalid Request: {message}")))
+
+    def _begin(self, work: Any) -> None:
+        task: asyncio.Task[None] = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _line(self, line: bytes) -> None:
+        try:
+            message = wire.parse(line)
+        except RpcError as error:
+            self._outbox.put(wire.failure(None, error))
+            return
+        if not isinstance(message, list):
+            answered = await self._message(message)
+            if answered is not None:
+                self._outbox.put(answered)
+            return
+        batch = cast("list[object]", message)
+        if not batch or len(batch) > wire.MAX_BATCH:
+            self.refuse("an empty batch" if not batch else f"a batch has at most {wire.MAX_BATCH} messages")
+            return
+        answers = await asyncio.gather(*(self._message(one) for one in batch))
+        if said := [one for one in answers if one is not None]:
+            self._outbox.put(said)
+
+    async def _message(self, message: object) -> Json | None:
+        """The answer to one message; none to a notification, whatever becomes of it."""
+        try:
+            call = wire.call_of(message)
+        except RpcError as error:
+            return wire.failure(_id_of(message), error)
+        try:
+            result = await self._called(call)
+        except RpcError as error:
+            return None if call.notification else wire.failure(call.id, error)
+        except Exception as error:  # noqa: BLE001 - a client gets an answer, whatever went wrong
+            broken = RpcError(wire.INTERNAL_ERROR, f"Internal error: {type(error).__name__}: {error}")
+            return None if call.notification else wire.failure(call.id, broken)
+        return None if call.notification else wire.answer(call.id, result)
+
+    async def _called(self, call: Call) -> object:
+        found = self._methods.get(call.method)
+        if found is None:
+            known = ", ".join(self._methods)
+            raise RpcError(wire.METHOD_NOT_FOUND, f"Method not found: {call.method[:100]!r} (known: {known})")
+        kind, method = found
+        if isinstance(call.params, list):
+            if call.params:
+                raise RpcError(wire.INVALID_PARAMS, "Invalid params: they are given by name, as an object")
+            call = call._replace(params={})
+        try:
+            params: object = decode(kind, call.params)
+        except Invalid as error:
+            problems = [{"key": key, "message": message} for key, message in error.problems]
+            raise RpcError(wire.INVALID_PARAMS, f"Invalid params: {error}", problems) from error
+        return await method(params, call.id)
+
+    # -------------------------------------------------------------- methods
+
+    async def _initialize(self, params: InitializeParams, _id: Id) -> Json:  # noqa: ARG002 - one version so far
+        return {
+            "protocol_version": PROTOCOL,
+            "server": {"name": "adderclaw", "version": __version__},
+            "capabilities": {
+                "methods": list(self._methods),
+                "notifications": ["event", "approval_request"],
+                "batch": True,
+                "approvals": True,
+                "resume": True,
+            },
+        }
+
+    async def _run(self, params: RunParams, id: Id) -> Json:
+        given = [name for name in ("agentfile", "message", "resume") if getattr(params, name)]
+        if len(given) != 1:
+            raise RpcError(wire.INVALID_PARAMS, "Invalid params: give exactly one of agentfile, message and resume")
+        options = replace(
+            self._options,
+            **{
+                name: value
+                for name in ("workspace", "profile", "provider", "model")
+                if (value := getattr(params, name)) is not None
+            },
+            config_file=params.config or self._options.config_file,
+        )
+        try:
+            made = _prepared(options, params)
+        except AdderClawError as error:
+            raise RpcError(wire.INVALID_PARAMS, f"Invalid params: {error}", _problems(error)) from error
+        return made.plan() if params.dry_run else await self.runs.begin(made, id)
+
+    async def _cancel(self, params: CancelParams, _id: Id) -> Json:
+        return self.runs.cancel(params.run_id, params.reason)
+
+    async def _approve(self, params: ApproveParams, _id: Id) -> Json:
+        return self.runs.answer(params.id, Answer(params.approved, "operator", params.comment, params.remember))
+
+    async def _validate(self, params: ValidateParams, _id: Id) -> Json:
+        from adderclaw.drivers.agentfile import show
+
+        try:
+            workflow = load(params.agentfile, (os.getcwd(),))
+        except AdderClawError as error:
+            return {"valid": False, "problems": _problems(error)}
+        return {"valid": True, "problems": [], "workflow": show.as_json(workflow)}
+
+    async def _status(self, params: StatusParams, _id: Id) -> Json:
+        from adderclaw import config
+        from adderclaw.store import Store, runs
+
+        if params.run_id is not None and params.run_id in self.runs.active:
+            return self.runs.active[params.run_id].status()
+        if params.run_id is None:
+            return {"runs": [one.status() for one in self.runs.active.values()]}
+        loaded = config.load(config_file=self._options.config_file, workspace=self._options.workspace)
+        store = Store.open(loaded.config.memory.path)
+        try:
+            row = runs.get(store, params.run_id)
+        except AdderClawError as error:
+            raise RpcError(wire.INVALID_PARAMS, f"Invalid params: {error}") from error
+        finally:
+            store.close()
+        if row is None:
+            raise RpcError(wire.NO_SUCH_RUN, f"there is no run {params.run_id!r}")
+        said = {"answer": row.answer, "reason": row.reason}
+        return {"run_id": row.run_id, "kind": row.kind, "status": row.status, **said}
+
+    async def end(self) -> None:
+        """The input ended: runs are stopped, what is left is written."""
+        self.runs.end()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=10)
+        await self._outbox.flush(2)
+
+
+def _prepared(options: Options, params: RunParams) -> Prepared:
+    if params.inputs and not params.agentfile:
+        raise UsageError("inputs are for an agentfile")
+    if params.agentfile:
+        return prepared.agentfile(options, params.agentfile, params.inputs or {})
+    if params.resume:
+        return prepared.resumed(options, params.resume)
+    return prepared.message(options, params.message or "")
+
+
+def _id_of(message: object) -> Id:
+    given = cast("Json", message).get("id") if isinstance(message, dict) else None
+    return given if wire.is_id(given) else None
+
+
+def _problems(error: AdderClawError) -> list[Json]:
+    if isinstance(error, InvalidAgentfile):
+        return [{"line": one.line, "column": one.column, "message": one.message} for one in error.problems]
+    return [{"message": str(error)}]
+
+
+# ------------------------------------------------------------------ stdio
+
+
+async def serve(options: Options) -> int:
+    """Serve the client on stdin and stdout until it closes its end, or a signal comes; the exit code."""
+    import signal
+
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=wire.MAX_LINE)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    outbox = Outbox(await _writer(loop))
+    server = Server(options, outbox)
+    writing = asyncio.ensure_future(outbox.run())
+    signalled: asyncio.Future[int] = loop.create_future()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, lambda got=number: signalled.done() or signalled.set_result(got))
+    reading = asyncio.ensure_future(_read(reader, server))
+    waits: list[asyncio.Future[Any]] = [signalled, asyncio.ensure_future(outbox.gone.wait())]
+    await asyncio.wait([reading, *waits], return_when=asyncio.FIRST_COMPLETED)
+    await server.end()
+    code = 128 + signalled.result() if signalled.done() else 0
+    for task in (reading, writing, *waits):
+        task.cancel()
+    return code
+
+
+async def _read(reader: asyncio.StreamReader, server: Server) -> None:
+    while True:
+        try:
+            line = await reader.readuntil(b"\n")
+        except asyncio.IncompleteReadError as error:
+            server.take(error.partial)
+            return
+        except asyncio.LimitOverrunError as error:
+            await _skip(reader, error.consumed)
+            server.refuse(f"a message has at most {wire.MAX_LINE:,} bytes")
+            continue
+        server.take(line)
+
+
+async def _skip(reader: asyncio.StreamReader, held: int) -> None:
+    """To the end of a line that is too long."""
+    await reader.readexactly(held)
+    while True:
+        try:
+            await reader.readuntil(b"\n")
+            return
+        except asyncio.LimitOverrunError as error:
+            await reader.readexactly(error.consumed)
+        except asyncio.IncompleteReadError:
+            return
+
+
+async def _writer(loop: asyncio.AbstractEventLoop) -> asyncio.StreamWriter:
+    """The client's end, on a descriptor of its own: whatever else prints goes to stderr."""
+    own = os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)
+    transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, own)
+    return asyncio.StreamWriter(transport, protocol, None, loop)

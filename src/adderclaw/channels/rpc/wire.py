@@ -1,0 +1,139 @@
+"""JSON-RPC 2.0, one message a line: what came in, told apart; what goes out, never more than a client can hold up."""
+
+import asyncio
+import json
+from collections import deque
+from typing import Any, NamedTuple, cast
+
+from adderclaw.types import Json
+
+MAX_LINE = 8 << 20
+"""Bytes of one message."""
+MAX_BATCH = 100
+MAX_WAITING = 4_096
+"""Messages that wait for a client that does not read; events beyond that are counted, not kept."""
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+RUN_REFUSED = -32000
+"""The run could not begin: configuration, trust, a workspace that is not there."""
+NO_SUCH_RUN = -32001
+NO_SUCH_APPROVAL = -32002
+ALREADY_ANSWERED = -32003
+TOO_MANY_RUNS = -32004
+
+type Id = str | int | float | None
+
+
+class RpcError(Exception):
+    """An answer that is an error object."""
+
+    def __init__(self, code: int, message: str, data: object = None) -> None:
+        super().__init__(message)
+        self.code, self.message, self.data = code, message, data
+
+    def as_json(self) -> Json:
+        made: Json = {"code": self.code, "message": self.message}
+        return made if self.data is None else made | {"data": self.data}
+
+
+class Call(NamedTuple):
+    method: str
+    params: Json | list[Any]
+    id: Id
+    notification: bool
+
+
+def parse(line: bytes) -> object:
+    """The message of a line; RpcError where it is no JSON."""
+    try:
+        return cast(object, json.loads(line, parse_constant=_no_constant))
+    except (ValueError, RecursionError) as error:
+        raise RpcError(PARSE_ERROR, f"Parse error: {error}") from error
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(f"{name} is no JSON")
+
+
+def call_of(message: object) -> Call:
+    """A request or a notification; RpcError where it is neither, with the id if there is a fit one."""
+    if not isinstance(message, dict):
+        raise RpcError(INVALID_REQUEST, "Invalid Request: a message is an object")
+    given = cast(Json, message)
+    if given.get("jsonrpc") != "2.0":
+        raise RpcError(INVALID_REQUEST, 'Invalid Request: "jsonrpc" must be "2.0"')
+    if not isinstance(method := given.get("method"), str):
+        raise RpcError(INVALID_REQUEST, 'Invalid Request: "method" must be a text')
+    if "id" in given and not is_id(given["id"]):
+        raise RpcError(INVALID_REQUEST, 'Invalid Request: "id" must be a text, a number or null')
+    params: Any = given.get("params", {})
+    if not isinstance(params, (dict, list)):
+        raise RpcError(INVALID_REQUEST, 'Invalid Request: "params" must be an object or a list')
+    return Call(method, cast("Json | list[Any]", params), given.get("id"), "id" not in given)
+
+
+def is_id(value: object) -> bool:
+    return value is None or (isinstance(value, (str, int, float)) and not isinstance(value, bool))
+
+
+def answer(id: Id, result: object) -> Json:
+    return {"jsonrpc": "2.0", "id": id, "result": result}
+
+
+def failure(id: Id, error: RpcError) -> Json:
+    return {"jsonrpc": "2.0", "id": id, "error": error.as_json()}
+
+
+def notice(method: str, params: Json) -> Json:
+    return {"jsonrpc": "2.0", "method": method, "params": params}
+
+
+class Outbox:
+    """What goes to the client, in order. Answers and questions always go; events only while there is room."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+        self._waiting: deque[Json | list[Json]] = deque()
+        self._wake = asyncio.Event()
+        self._empty = asyncio.Event()
+        self._dropped = 0
+        self.gone = asyncio.Event()
+        """The client reads no more."""
+
+    def put(self, message: Json | list[Json]) -> None:
+        self._waiting.append(message)
+        self._empty.clear()
+        self._wake.set()
+
+    def put_event(self, params: Json) -> None:
+        if len(self._waiting) >= MAX_WAITING:
+            self._dropped += 1
+            return
+        if self._dropped:
+            params, self._dropped = {**params, "dropped": self._dropped}, 0
+        self.put(notice("event", params))
+
+    async def run(self) -> None:
+        """Write until the client is gone; `drain` waits for one that is slow."""
+        try:
+            while True:
+                while self._waiting:
+                    text = json.dumps(self._waiting.popleft(), ensure_ascii=True, separators=(",", ":"))
+                    self._writer.write(text.encode() + b"\n")
+                    await self._writer.drain()
+                self._empty.set()
+                self._wake.clear()
+                await self._wake.wait()
+        except (ConnectionError, OSError):
+            self.gone.set()
+
+    async def flush(self, seconds: float) -> None:
+        """Give the client a moment to read what is left."""
+        waits = [asyncio.ensure_future(one.wait()) for one in (self._empty, self.gone)]
+        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
