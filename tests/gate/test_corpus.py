@@ -1,5 +1,6 @@
 """Three lists of commands against a real disk: attacks, which are denied, and what models write every minute."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from adderclaw import gate
 from adderclaw.config.schema import Config, Security
+from adderclaw.gate.allowlist import PROGRAMS
 from adderclaw.gate.case import Case, Decision, Policy
 from adderclaw.tools import shell
 from adderclaw.tools.paths import Refused
@@ -55,7 +57,7 @@ class World:
         for name, target in (("slink", "../home/notes"), ("link", "../home"), ("sub/up", "../../home")):
             (self.root / name).symlink_to(target)
         (self.root / "outlinks/key").symlink_to(self.home / "notes")
-        for name in (*SYSTEM.split(), *STUBS.split()):
+        for name in {*SYSTEM.split(), *STUBS.split(), *(name for name in PROGRAMS if re.fullmatch(r"[\w.+-]+", name))}:
             self._program(self.bin / name)
 
     @staticmethod
@@ -105,7 +107,7 @@ def said(commands: list[str], world: World, autonomy: Autonomy) -> dict[str, Dec
     }
 
 
-@pytest.mark.parametrize(("title", "commands"), sections("attacks.txt"))
+@pytest.mark.parametrize(("title", "commands"), [*sections("attacks.txt"), *sections("attacks_programs.txt")])
 def test_denied_in_supervised(title: str, commands: list[str], world: World) -> None:
     loose = {c: d.verdict for c, d in said(commands, world, "supervised").items() if d.verdict != "deny"}
     assert not loose, title
@@ -118,7 +120,7 @@ def test_denied_in_full_without_a_sandbox(title: str, commands: list[str], world
     assert not loose, title
 
 
-@pytest.mark.parametrize(("title", "commands"), sections("harmless.txt"))
+@pytest.mark.parametrize(("title", "commands"), [*sections("harmless.txt"), *sections("harmless_programs.txt")])
 @pytest.mark.parametrize("autonomy", ["supervised", "full"])
 def test_harmless_commands_are_not_denied(title: str, commands: list[str], world: World, autonomy: Autonomy) -> None:
     denied = {c: d.reason for c, d in said(commands, world, autonomy).items() if d.verdict == "deny"}
@@ -129,5 +131,5 @@ def test_the_lists_are_long_enough() -> None:
     def count(name: str) -> int:
         return sum(len(lines) for _, lines in sections(name))
 
-    assert count("attacks.txt") + count("attacks_full.txt") > 1500
-    assert count("harmless.txt") > 600
+    assert sum(map(count, ("attacks.txt", "attacks_full.txt", "attacks_programs.txt"))) > 1800
+    assert count("harmless.txt") + count("harmless_programs.txt") > 1200

@@ -238,10 +238,15 @@ def _opens_all(targets: list[str]) -> bool:
 # ------------------------------------------------------------------ lists
 
 
+_TO_XARGS = "what xargs is given"
+
+
 def unknowable(command: Plan | Raw) -> str | None:
     """What in a command stands for programs or paths that nobody can look at before it runs."""
     if isinstance(command, Plan):
-        return next((what for code in command.inside if (what := unknowable(code))), None)
+        # Whether what xargs is given are names, `unnamed` knows better than the planner.
+        inside = (code for code in command.inside if not (isinstance(code, Raw) and code.reason == _TO_XARGS))
+        return next((what for code in inside if (what := unknowable(code))), next(unnamed(command), None))
     if not command.literal:
         return f"a program that is not a literal word ({command.reason})"
     return command.unknown or None

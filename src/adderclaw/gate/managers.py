@@ -53,13 +53,22 @@ _NODE_NEVER = names(
 def _yarn(words: Words, _ask: Ask) -> Objection | None:
     """Yarn, pnpm and bun take the name of a script of package.json in the place of a command."""
     name = words[0].rsplit("/", 1)[-1]
+    while len(words) > 2 and words[1] in ("-r", "--recursive", "-w", "--workspace-root", "--silent", "-s"):
+        words = (words[0], *words[2:])
     first = words[1] if len(words) > 1 else ""
     commands = PROGRAMS[name].commands or {}
     if first and first not in commands and first not in _NODE_NEVER and re.fullmatch(r"[a-z][\w:.-]*", first):
         return _script_words(words[2:])
-    if first in _RUNS_SCRIPTS:
-        return table(name, words[: words.index("--")] if "--" in words else words)
+    if first in _RUNS_SCRIPTS - {"run", "run-script"}:
+        return _script_words(words[2:])
+    if first in _RUNS_SCRIPTS and first in commands:
+        before = len(words) - len(parse(words[2:], commands[first], until_operand=True).operands)
+        return table(name, words[:before]) or _refused_script(words[before:]) or _script_words(words[2:])
     return table(name, words) or foreign(words[2:], shorthand=True)
+
+
+def _refused_script(words: Words) -> Objection | None:
+    return Objection(f"{words[0]} is not the name of a script") if words and words[0] == "-" else None
 
 
 def _script_words(words: Words) -> Objection | None:

@@ -45,6 +45,8 @@ def objection(name: str, words: Words, ask: Ask | None = None, *, allowed: Allow
     options = PROGRAMS.get(name)
     if options is None:
         return Objection("it is not on the list of allowed commands", name)
+    if words[1:] in (("--version",), ("--help",)):
+        return None
     if options.response_files and any(word.startswith("@") for word in words[1:]):
         return Objection("options from a file cannot be looked at")
     special = SPECIAL.get(name)
@@ -136,7 +138,9 @@ def _wrapper(words: Words, ask: Ask) -> Objection | None:
         return Objection(found.strange)
     if not found.words:
         return None if name in ("env", "xargs") else Objection(f"{name} without a command")
-    return ask.inner(found.words)
+    # What xargs hands on are the numbers of processes where it runs kill; `commands.unnamed` looks at the others.
+    given = ("2",) if name == "xargs" and found.words[0] == "kill" else ()
+    return ask.inner((*found.words, *given))
 
 
 def _npx(words: Words, ask: Ask) -> Objection | None:
@@ -444,7 +448,8 @@ _IMAGES = names(
 
 def _http_server(words: Words, _ask: Ask) -> Objection | None:
     """A server of one's files is for this machine alone."""
-    if not any(re.fullmatch(network.LOOPBACK, value) for value in network.values(words, "-b", "--bind")):
+    places = network.values(words, "-b", "--bind")
+    if not places or any(place == "0.0.0.0" or not re.fullmatch(network.LOOPBACK, place) for place in places):
         return Objection("it would serve the files to every machine: give it --bind 127.0.0.1")
     return by_table("http.server", words, PROGRAMS["python -m http.server"])
 
