@@ -315,8 +315,10 @@ def unnamed(command: Plan) -> Iterator[str]:
     for step in steps(command):
         for index, simple in enumerate(step.commands):
             if simple.name == "xargs":
-                why = _handed(inner(simple.words) or (), step.commands[:index])
-                if why:
+                within = inner(simple.words)
+                asked = simple.words[1:] in (("--version",), ("--help",))
+                why = "it is not looked through" if within is None else _handed(within, step.commands[:index])
+                if why and not asked:
                     yield f"'xargs': {why}"
 
 
