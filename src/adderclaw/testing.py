@@ -22,7 +22,7 @@ def text(said: str) -> dict[str, Any]:
     return {"text": said}
 
 
-def call(name: str, **arguments: Any) -> dict[str, Any]:
+def call(name: str, /, **arguments: Any) -> dict[str, Any]:
     """A step of a script: the model calls this tool."""
     return {"tool_calls": [{"name": name, "arguments": arguments}]}
 

@@ -55,6 +55,8 @@ NAMES = (
     "TaskGet",
     "TaskList",
     "TaskUpdate",
+    "EnterWorktree",
+    "ExitWorktree",
 )
 
 
@@ -104,7 +106,7 @@ class Kit:
 def builtin(kit: Kit) -> "dict[str, Tool[Any]]":
     """Canonical name → tool, always in the order of NAMES, so that the prompt's beginning stays the same."""
     from adderclaw.tools import clock as clocks
-    from adderclaw.tools import control, files, memory, notebook, resources, search, shell, tasks, web
+    from adderclaw.tools import control, files, memory, notebook, resources, search, shell, tasks, web, worktree
 
     made = (
         *shell.tools(kit.config, shell.Means(kit.start, kit.tasks, kit.fire)),
@@ -117,6 +119,7 @@ def builtin(kit: Kit) -> "dict[str, Tool[Any]]":
         *memory.tools(kit.store, kit.clock),
         *resources.tools(lambda: kit.resources),
         *control.tools(kit),
+        *worktree.tools(kit),
     )
     by_name = {tool.name: tool for tool in made}
     return {name: by_name[name] for name in NAMES}

@@ -5,7 +5,7 @@ import os
 from typing import Any
 
 from adderclaw import decode
-from adderclaw.tools import NAMES, clock, files, memory, notebook, resources, search, shell, specs, tasks, web
+from adderclaw.tools import NAMES, clock, files, memory, notebook, resources, search, shell, specs, tasks, web, worktree
 from adderclaw.tools.control import agent, catalogue, lists, plans, questions
 from adderclaw.types import Json
 
@@ -39,6 +39,8 @@ ARGUMENTS: dict[str, type[Any]] = {
     "TaskGet": lists.TaskGetArguments,
     "TaskList": lists.TaskListArguments,
     "TaskUpdate": lists.TaskUpdateArguments,
+    "EnterWorktree": worktree.EnterWorktreeArguments,
+    "ExitWorktree": worktree.ExitWorktreeArguments,
 }
 
 

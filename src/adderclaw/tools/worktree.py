@@ -1,0 +1,196 @@
+"""EnterWorktree and ExitWorktree: a git worktree in the workspace to work in apart, and out of it with nothing lost."""
+
+import os
+import re
+from typing import Any, Literal, NamedTuple
+
+from adderclaw.record import record
+from adderclaw.sandbox import process
+from adderclaw.tools import Kit, paths
+from adderclaw.tools.specs import spec
+from adderclaw.types import Tool, ToolContext, ToolResult, Touch, rejected
+
+FOLDER = ".worktrees"
+"""In the workspace; it ignores itself, so that git does not show it."""
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+BRANCH = "worktree-"
+SECONDS = 60.0
+
+
+@record
+class EnterWorktreeArguments:
+    name: str = ""
+    """Of a new worktree: letters, digits, dots, dashes."""
+    path: str = ""
+    """One that is there already."""
+
+
+@record
+class ExitWorktreeArguments:
+    action: Literal["keep", "remove"]
+    discard_changes: bool = False
+    """Remove it though something in it would be lost."""
+
+
+class Made(NamedTuple):
+    """A worktree, or why there is none."""
+
+    path: str = ""
+    problem: str = ""
+
+
+def touch_enter(arguments: EnterWorktreeArguments, ctx: ToolContext) -> Touch:
+    place = paths.judge(_wanted(arguments, ctx), ctx)
+    if arguments.path:
+        return Touch(reads=(place,), why=paths.why("enters", "in", place, ctx))
+    return Touch(writes=(place,), why=paths.why("makes a git worktree", "in", place, ctx))
+
+
+def touch_exit(arguments: ExitWorktreeArguments, ctx: ToolContext) -> Touch:
+    inside = current(ctx)
+    if arguments.action == "keep" or not inside:
+        return Touch(why="leaves the worktree")
+    place = paths.judge(inside, ctx)
+    return Touch(writes=(place,), why=paths.why("removes a git worktree", "from", place, ctx))
+
+
+def _wanted(arguments: EnterWorktreeArguments, ctx: ToolContext) -> str:
+    return arguments.path or os.path.join(ctx.workspace.root, FOLDER, arguments.name or "unnamed")
+
+
+def current(ctx: ToolContext) -> str:
+    """The worktree that the session is in, if it is one of ours."""
+    home = os.path.join(os.path.realpath(ctx.workspace.root), FOLDER, "")
+    here = os.path.realpath(ctx.workspace.cwd)
+    return home + here[len(home) :].split("/", 1)[0] if here.startswith(home) else ""
+
+
+# ------------------------------------------------------------------ making and removing
+
+
+async def create(kit: Kit, ctx: ToolContext, name: str) -> Made:
+    """A new worktree with a branch of its own; the Agent tool isolates a subagent with it."""
+    if not NAME.fullmatch(name) or name.endswith((".", ".lock")) or ".." in name:
+        return Made(problem=f"{name!r} is no name of a worktree: letters, digits, dots and dashes, at most 64")
+    path = os.path.join(ctx.workspace.root, FOLDER, name)
+    if kit.fire is not None:
+        said = await kit.fire("WorktreeCreate", {"name": name})
+        if said.blocked:
+            return Made(problem=f"a WorktreeCreate hook refused: {said.reason}")
+        if by_hook := said.specific.get("worktreePath"):
+            return _by_hook(str(by_hook), ctx)
+    if os.path.lexists(path):
+        return Made(problem=f"{FOLDER}/{name} is there already: enter it by its path, or take another name")
+    done = await _git(kit, ctx, ctx.workspace.root, "rev-parse", "--verify", "-q", "HEAD^{commit}")
+    if done.returncode:
+        why = done.stderr.decode("utf-8", "replace").strip() or "the repository has no commit yet"
+        return Made(problem=f"a worktree needs a git repository with a commit: {why}")
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(os.path.join(os.path.dirname(path), ".gitignore"), "w", encoding="utf-8") as file:
+        file.write("*\n")
+    done = await _git(kit, ctx, ctx.workspace.root, "worktree", "add", "-b", BRANCH + name, path, "HEAD")
+    if done.returncode:
+        return Made(problem=f"git could not make it: {done.stderr.decode('utf-8', 'replace').strip()}")
+    return Made(path)
+
+
+def _by_hook(path: str, ctx: ToolContext) -> Made:
+    real = os.path.realpath(os.path.join(ctx.workspace.root, path))
+    try:
+        paths.locate(real, ctx)
+    except paths.Refused as refusal:
+        return Made(problem=f"the WorktreeCreate hook's path cannot be used: {refusal}")
+    return Made(real) if os.path.isdir(real) else Made(problem=f"the WorktreeCreate hook made no folder {real}")
+
+
+async def lost(kit: Kit, ctx: ToolContext, path: str) -> str:
+    """What would be lost if a worktree were removed; empty when nothing would."""
+    status = await _git(kit, ctx, path, "status", "--porcelain", "--ignored=no")
+    if status.returncode:
+        return f"git cannot say what is in it: {status.stderr.decode('utf-8', 'replace').strip()}"
+    changed = status.stdout.decode("utf-8", "replace").splitlines()
+    branch = BRANCH + os.path.basename(path)
+    others = ("--not", f"--exclude={branch}", "--branches", "--remotes", "--tags")
+    ahead = await _git(kit, ctx, path, "rev-list", "--count", "HEAD", *others)
+    commits = ahead.stdout.decode().strip() if ahead.returncode == 0 else "some"
+    parts = [f"{len(changed)} uncommitted changes"] if changed else []
+    parts += [f"{commits} commits that no other branch has"] if commits != "0" else []
+    return " and ".join(parts)
+
+
+async def remove(kit: Kit, ctx: ToolContext, path: str, *, discard: bool = False) -> str:
+    """Remove a worktree of ours; says why not, or nothing."""
+    if not discard and (what := await lost(kit, ctx, path)):
+        return f"{what} would be lost: commit or merge them, keep the worktree, or say discard_changes"
+    if kit.fire is not None:
+        await kit.fire("WorktreeRemove", {"worktree_path": path})
+    force = ("--force",) if discard else ()
+    done = await _git(kit, ctx, ctx.workspace.root, "worktree", "remove", *force, path)
+    if done.returncode:
+        return f"git could not remove it: {done.stderr.decode('utf-8', 'replace').strip()}"
+    await _git(kit, ctx, ctx.workspace.root, "branch", "-D", BRANCH + os.path.basename(path))
+    return ""
+
+
+async def _git(kit: Kit, ctx: ToolContext, cwd: str, *words: str) -> process.Finished:
+    roots = (ctx.workspace.root, *ctx.workspace.extra)
+    env = process.environment(workspace_roots=roots)
+    return await process.run(["git", *words], cwd=cwd, env=env, timeout=SECONDS, start=kit.start)
+
+
+# ------------------------------------------------------------------ the tools
+
+
+def tools(kit: Kit) -> tuple[Tool[Any], ...]:
+    async def enter(arguments: EnterWorktreeArguments, ctx: ToolContext) -> ToolResult:
+        if bool(arguments.name) == bool(arguments.path):
+            return rejected("give either the name of a new worktree or the path of one that is there")
+        if inside := current(ctx):
+            return rejected(f"the session is in the worktree {inside} already: leave it first with ExitWorktree")
+        if arguments.path:
+            place = paths.judged(arguments.path, ctx).real
+            made = (
+                Made(place) if os.path.isfile(os.path.join(place, ".git")) else Made(problem=f"{place} is no worktree")
+            )
+        else:
+            made = await create(kit, ctx, arguments.name)
+        if made.problem:
+            return rejected(made.problem)
+        ctx.workspace.cwd = made.path
+        return ToolResult(f"Working in {made.path} now: relative paths and commands start there.")
+
+    async def leave(arguments: ExitWorktreeArguments, ctx: ToolContext) -> ToolResult:
+        inside = current(ctx)
+        if not inside:
+            return rejected("the session is in no worktree of its own")
+        if arguments.action == "remove" and (why := await remove(kit, ctx, inside, discard=arguments.discard_changes)):
+            return rejected(f"The worktree stays: {why}.")
+        ctx.workspace.cwd = ctx.workspace.root
+        kept = (
+            "removed" if arguments.action == "remove" else f"kept, with its branch {BRANCH}{os.path.basename(inside)}"
+        )
+        return ToolResult(f"Back in {ctx.workspace.root}; the worktree {inside} is {kept}.")
+
+    entering, leaving = spec("EnterWorktree"), spec("ExitWorktree")
+    return (
+        Tool(
+            "EnterWorktree",
+            EnterWorktreeArguments,
+            touch_enter,
+            paths.answered(enter),
+            entering.description,
+            entering.parameters,
+            timeout=lambda _arguments: SECONDS * 3,
+            deferred=True,
+        ),
+        Tool(
+            "ExitWorktree",
+            ExitWorktreeArguments,
+            touch_exit,
+            paths.answered(leave),
+            leaving.description,
+            leaving.parameters,
+            timeout=lambda _arguments: SECONDS * 4,
+            deferred=True,
+        ),
+    )
