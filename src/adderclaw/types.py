@@ -601,6 +601,8 @@ class Child:
     """Nobody waits for it: it can ask nobody."""
     tool_use_id: str = ""
     """The call that wants it."""
+    cwd: str = ""
+    """Where in the workspace it begins, a worktree of its own for instance; empty: at the root."""
 
 
 @record

@@ -121,3 +121,33 @@ def test_hooks_may_make_it_or_refuse_it_and_hear_of_its_end(repository: World) -
     repository.configure(autonomy="full", more=more)
     results(repository, enter(name="y"), leave(action="remove"))
     assert json.loads(log.read_text())["worktree_path"] == str(repository.workspace / ".worktrees" / "y")
+
+
+def child(world: World, *steps: dict[str, Any]) -> dict[str, str]:
+    """Subagents with the model `child` play these steps."""
+    script = world.cli.home / "child.json"
+    script.write_text(json.dumps({"steps": list(steps), "partial": True}))
+    entry = f'[providers.models.child]\nkind = "mock"\nmodel = "m"\nfixture = "{script}"'
+    world.configure(autonomy="full", more=entry)
+    return {"description": "a task", "prompt": "do it", "model": "child"}
+
+
+@pytest.mark.parametrize("changes", [True, False])
+def test_a_subagent_works_in_a_worktree_of_its_own(repository: World, changes: bool) -> None:
+    steps = [call("Write", file_path="n.txt", content="n")] if changes else []
+    order = child(repository, *steps, text("did it"))
+    answer = results(repository, call("Agent", **order, isolation="worktree"))[-1]
+    assert "did it" in answer
+    assert not (repository.workspace / "n.txt").exists()
+    made = list((repository.workspace / ".worktrees").glob("agent-*"))
+    assert [(place / "n.txt").read_text() for place in made] == (["n"] if changes else [])
+    assert ("its work is in" in answer) is changes
+
+
+def test_what_a_subagent_changed_is_restored_with_its_parents_turn(repository: World) -> None:
+    order = child(repository, call("Bash", command="echo child > c.txt"), text("did it"))
+    results(repository, call("Bash", command="echo parent > p.txt"), call("Agent", **order))
+    (group,) = json.loads(repository.cli("checkpoint", "list", "--output-format", "json").out)
+    assert (group["text"], group["calls"], group["paths"]) == ("go", 2, 2)
+    assert repository.cli("checkpoint", "restore", str(group["id"])).code == 0
+    assert git(repository, "status", "--porcelain") == ""

@@ -154,7 +154,7 @@ def _scene(parent: Session, order: Child, session_id: str) -> Scene:
     context = ToolContext(
         parent.conversation_id,
         session_id,
-        Workspace(place.root, place.extra),
+        Workspace(place.root, place.extra, order.cwd),
         hidden=gate.hides(policy),
         kept=above.context.kept,
         keep=above.context.keep,

@@ -109,7 +109,7 @@ def builtin(kit: Kit) -> "dict[str, Tool[Any]]":
     from adderclaw.tools import control, files, memory, notebook, resources, search, shell, tasks, web, worktree
 
     made = (
-        *shell.tools(kit.config, shell.Means(kit.start, kit.tasks, kit.fire)),
+        *shell.tools(kit.config, shell.Means(kit.start, kit.tasks)),
         *files.tools(kit.config),
         *notebook.tools(kit.config.runtime.tool_timeout_seconds),
         *tasks.tools(kit.tasks),

@@ -20,7 +20,7 @@ from adderclaw.tools import paths
 from adderclaw.tools.background import End, Output, Tasks, TooMany
 from adderclaw.tools.kept import shown
 from adderclaw.tools.specs import spec
-from adderclaw.types import Alias, Fire, PathFact, Tool, ToolContext, ToolResult, Touch, internal_failure, rejected
+from adderclaw.types import Alias, PathFact, Tool, ToolContext, ToolResult, Touch, internal_failure, rejected
 
 DEFAULT_MS = 120_000
 MAX_MS = 600_000
@@ -153,11 +153,10 @@ def _roots(ctx: ToolContext) -> tuple[str, ...]:
 
 
 class Means(NamedTuple):
-    """What a command is run with: the sandbox's `start` (without it nothing confines it), background tasks, hooks."""
+    """What a command is run with: the sandbox's `start` (without it nothing confines it), and background tasks."""
 
     start: process.Start | None = None
     tasks: Tasks | None = None
-    fire: Fire | None = None
 
 
 ALONE = Means()
@@ -185,8 +184,6 @@ async def run(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) 
     finally:
         os.close(reader)
         os.close(writer)
-    if means.fire is not None and ctx.workspace.cwd != cwd:
-        await means.fire("CwdChanged", {"old_cwd": cwd, "new_cwd": ctx.workspace.cwd})
     return _result(command, done, seconds, note, ctx)
 
 

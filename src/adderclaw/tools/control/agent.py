@@ -1,7 +1,8 @@
 """Agent: a task for a subagent, which works in a session of its own and gives back its last message."""
 
 import os
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from adderclaw.errors import AdderClawError
 from adderclaw.record import record
@@ -25,6 +26,8 @@ class AgentArguments:
     subagent_type: str = DEFAULT
     model: str = ""
     run_in_background: bool = False
+    isolation: Literal["", "worktree"] = ""
+    """worktree: it works in a git worktree of its own, which goes when nothing was changed in it."""
 
 
 def _decode(given: Json) -> AgentArguments:
@@ -87,6 +90,16 @@ def told(report: ChildReport, most: int) -> str:
     return f"{ended}\nIts last words:\n{answer}" if answer else ended
 
 
+def _touch(given: AgentArguments, ctx: ToolContext) -> Touch:
+    why = f"begins a subagent ({given.subagent_type[:40]})"
+    if not given.isolation:
+        return Touch(why=why)
+    from adderclaw.tools import paths, worktree
+
+    place = paths.fact(os.path.join(ctx.workspace.root, worktree.FOLDER), ctx)
+    return Touch(writes=(place,), why=f"{why} in a git worktree")
+
+
 def _result(report: ChildReport, most: int) -> ToolResult:
     failed = report.outcome != "completed"
     facts: Json = {
@@ -97,6 +110,26 @@ def _result(report: ChildReport, most: int) -> ToolResult:
         "resolvedModel": report.model,
     }
     return ToolResult(told(report, most), "tool_rejected" if failed else "success", facts)
+
+
+async def _apart(kit: "Kit", order: Child, ctx: ToolContext) -> ToolResult:
+    """Run a subagent in a worktree of its own; one in which nothing would be lost is removed afterwards."""
+    from adderclaw.tools import worktree
+
+    assert kit.spawn is not None
+    made = await worktree.create(kit, ctx, f"agent-{order.tool_use_id[-24:]}".replace("_", "-"))
+    if made.problem:
+        return rejected(made.problem)
+    try:
+        result = _result(await kit.spawn(replace(order, cwd=made.path)), kit.config.subagents.result_chars)
+    except AdderClawError as error:
+        result = rejected(f"the subagent could not begin: {error}")
+    kept = await worktree.remove(kit, ctx, made.path)
+    if not kept:
+        return result
+    branch = worktree.BRANCH + os.path.basename(made.path)
+    facts = result.metadata | {"worktreePath": made.path, "worktreeBranch": branch}
+    return replace(result, content=f"{result.content}\n(its work is in {made.path}, branch {branch})", metadata=facts)
 
 
 FOLDERS = (".claude/agents", ".adderclaw/agents")
@@ -125,6 +158,8 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
         if kit.spawn is None:
             return rejected("there is no session that could begin a subagent.")
         order = _order(given, found, ctx)
+        if given.isolation:
+            return await _apart(kit, order, ctx)
         try:
             return _result(await kit.spawn(order), kit.config.subagents.result_chars)
         except AdderClawError as error:
@@ -135,7 +170,7 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
         Tool(
             "Agent",
             AgentArguments,
-            lambda given, _ctx: Touch(why=f"begins a subagent ({given.subagent_type[:40]})"),
+            _touch,
             run,
             _described(kit, known.description),
             known.parameters,
