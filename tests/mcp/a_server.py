@@ -3,20 +3,12 @@
 import asyncio
 import os
 import sys
-import time
 from typing import Any
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context, Image
 from mcp_types import ToolAnnotations
 from pydantic import BaseModel
-
-if os.environ.get("CRASH") == "start":
-    sys.exit("it cannot start today")
-if os.environ.get("CRASH") == "silent":
-    time.sleep(60)
-if os.environ.get("RUBBISH"):
-    print("Welcome to the server!\n{not json}", flush=True)
 
 server = MCPServer("a-server", instructions="Be kind to it.")
 PIXEL = bytes.fromhex(
@@ -112,9 +104,6 @@ async def grow(ctx: Context[Any, Any]) -> str:
     return "grown"
 
 
-if os.environ.get("MORE"):
-    for number in range(int(os.environ["MORE"])):
-        server.add_tool(lambda: "one of many", name=f"tool_{number}", description="One of many.")
 if os.environ.get("NEW"):
     server.add_tool(lambda: "new", name=os.environ["NEW"], description="New.")
 

@@ -80,6 +80,8 @@ async def _turn(run: Run, message: str | None) -> TurnResult:
 async def _slash(run: Run, text: str) -> bool:
     name, _, rest = text[1:].partition(" ")
     command = SLASH.get(name)
+    if command is None and name.startswith("mcp__"):
+        command = Slash("a prompt of an MCP server", lambda run, words: _prompt(run, name, words))
     if command is None:
         near = [known for known in SLASH if known.startswith(name[:1])]
         hint = f"did you mean /{near[0]}? " if near else ""
@@ -241,6 +243,32 @@ async def _status(run: Run, _rest: str) -> bool:
     return _ids(run, "")
 
 
+async def _mcp(run: Run, rest: str) -> bool:
+    """What is known of the MCP servers; with a name, that server's prompts too."""
+    servers = run.runtime.servers
+    if servers is None:
+        print("no MCP server is configured; `adderclaw mcp add` adds one")
+        return True
+    for row in servers.status():
+        if rest in ("", row.entry.name):
+            off = sum(not pin.usable for pin in row.pins.values())
+            said = f"{len(row.pins)} tools" + (f", {off} off until approved" if off else "")
+            print(f"{row.entry.name:<16} {row.state:<9} {said}  {visible(row.reason, keep_newlines=False)}")
+    for prompt in await servers.prompts(rest) if rest else ():
+        print(f"/{visible(prompt['name'])} {' '.join(map(visible, prompt['arguments']))}  {prompt['description']}")
+    return True
+
+
+async def _prompt(run: Run, name: str, rest: str) -> bool:
+    """Send a prompt of an MCP server as the person's own message."""
+    servers = run.runtime.servers
+    if servers is None:
+        print(f"there is no command /{visible(name)}: no MCP server is configured.", file=sys.stderr)
+        return True
+    await _turn(run, await servers.prompt(name, rest.split()))
+    return True
+
+
 def _ids(run: Run, _rest: str) -> bool:
     print(f"conversation {run.session.conversation_id}, session {run.session.session_id}, run {run.run_id}")
     return True
@@ -257,6 +285,7 @@ SLASH: dict[str, Slash] = {
     "login": Slash("log in to a provider: /login [PROVIDER]", _login),
     "logout": Slash("forget a login: /logout [PROVIDER]", _logout),
     "status": Slash("show the model, and whether its credentials can be used", _status),
+    "mcp": Slash("show the MCP servers: /mcp; with a name, its prompts too", _mcp),
     "session": Slash("show the ids of this conversation", _ids),
     "exit": Slash("leave", _exit),
     "quit": Slash("leave", _exit),

@@ -1,15 +1,13 @@
 """Changes of permissions while a session runs, and those that are kept in the operator's own file."""
 
-import json
 import os
 from dataclasses import field, replace
 from typing import Any, Literal, cast
 
-from adderclaw.config import places
+from adderclaw.config import own_file
 from adderclaw.config.checks import is_rule
 from adderclaw.config.schema import Permissions
 from adderclaw.decode import Invalid
-from adderclaw.errors import AdderClawError, ConfigError, Problem
 from adderclaw.record import record
 from adderclaw.types import Json, PermissionMode
 
@@ -98,49 +96,13 @@ def _check(permissions: Permissions, update: PermissionUpdate) -> None:
 
 def save(home: str, update: PermissionUpdate) -> str:
     """Change the operator's own file, all else in it kept as it is written; returns which file that is."""
-    os.makedirs(home, mode=0o700, exist_ok=True)
-    import fcntl
 
-    with open(os.path.join(home, "config.lock"), "w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        path = os.path.join(home, "config.toml")
-        yaml = os.path.expanduser("~/.config/adderclaw/agent.yaml")
-        try:
-            if not os.path.exists(path) and os.path.exists(yaml):
-                # A config.toml would take the place of that file: what is ours goes beside it.
-                path = os.path.join(home, "settings.json")
-                return _save_json(path, update)
-            return _save_toml(path, update)
-        except OSError as error:
-            raise AdderClawError(f"{path} cannot be written: {error.strerror}") from error
+    def change(document: Any) -> None:
+        table = document.setdefault("permissions", {})
+        plain = cast(Json, table.unwrap() if hasattr(table, "unwrap") else table)
+        table.update(_difference(plain, update))
 
-
-def _save_toml(path: str, update: PermissionUpdate) -> str:
-    import tomlkit
-    from tomlkit.exceptions import TOMLKitError
-
-    try:
-        document: Any = tomlkit.parse((places.read(path) or b"").decode())
-    except (TOMLKitError, UnicodeDecodeError) as error:
-        raise ConfigError([Problem(path, "", f"cannot be changed, since it cannot be read: {error}")]) from None
-    table: Any = document.setdefault("permissions", tomlkit.table())
-    for key, value in _difference(cast(Json, document.unwrap()).get("permissions", {}), update).items():
-        table[key] = value
-    places.replace(path, tomlkit.dumps(document))
-    return path
-
-
-def _save_json(path: str, update: PermissionUpdate) -> str:
-    try:
-        document: Any = json.loads(places.read(path) or b"{}")
-    except ValueError as error:
-        raise ConfigError([Problem(path, "", f"cannot be changed, since it cannot be read: {error}")]) from None
-    if not isinstance(document, dict):
-        raise ConfigError([Problem(path, "", "must be a table of keys and values")])
-    table = cast(Json, document).setdefault("permissions", {})
-    table.update(_difference(table, update))
-    places.replace(path, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
-    return path
+    return own_file.edit(home, change)
 
 
 def _difference(table: Json, update: PermissionUpdate) -> Json:

@@ -61,6 +61,8 @@ class Server:
     """How long one call may take, in milliseconds."""
     startupTimeout: Milliseconds = 30_000
     """How long it may take to start, in milliseconds."""
+    protocol: Literal["handshake", "auto"] = "handshake"
+    """`auto` tries the protocol of 2026-07-28 first, in which few servers can ask anything back yet."""
     sampling: bool = False
     """It may ask your model something, at your cost."""
     disabled: bool = False

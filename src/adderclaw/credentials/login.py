@@ -55,7 +55,7 @@ async def _by_browser(client: Client, person: Person) -> Tokens:
     async with loopback.listening() as listener:
         attempt = client.attempt(listener.redirect_uri)
         person.tell(f"Opening the browser. If nothing happens, open this address on this machine:\n\n  {attempt.url}\n")
-        await asyncio.to_thread(_open, attempt.url)
+        await asyncio.to_thread(open_page, attempt.url)
         try:
             query = await asyncio.wait_for(listener.answer, BROWSER_SECONDS)
         except TimeoutError:
@@ -64,7 +64,7 @@ async def _by_browser(client: Client, person: Person) -> Tokens:
     return await client.exchange(attempt, client.code_of(attempt, query))
 
 
-def _open(url: str) -> None:
+def open_page(url: str) -> None:
     import webbrowser
 
     try:

@@ -189,7 +189,8 @@ class Connection:
         if self._child is not None:
             code = self._child.returncode
             last = " ".join(self._child.errors.split())[-SHOWN:]
-            said = f"it ended with exit code {code}" if code is not None and "exit code" not in said else said
+            ended = code is not None and not isinstance(inner, Unavailable)
+            said = f"it ended with exit code {code}" if ended and code != -9 else "it ended" if ended else said
             said += f"; its last words: {last}" if last else ""
         return visible(self._wires.secrets.scrub(said), keep_newlines=False)[: 2 * SHOWN]
 
@@ -215,6 +216,7 @@ class Connection:
             list_roots_callback=answers.roots(wires.roots),
             message_handler=answers.changes(self._changed),
             cache=None,
+            mode="legacy" if server.protocol == "handshake" else "auto",
         )
 
     async def _transport(self) -> Any:

@@ -68,7 +68,7 @@ class Kept:
         if login is not None and login.clientId:
             secret = os.environ.get(login.clientSecretEnv or "", "").strip() or None
             self._secrets.add(secret or "")
-            method = "client_secret_post" if secret else "none"
+            method = "client_secret_basic" if secret else "none"
             return OAuthClientInformationFull(
                 client_id=login.clientId, client_secret=secret, token_endpoint_auth_method=method, redirect_uris=None
             )

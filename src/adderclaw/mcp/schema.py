@@ -24,7 +24,14 @@ def checked(schema: Json, data: Json) -> Json:
 
     try:
         found = list(_errors(schema, data))
-    except (_TooMuch, RecursionError, exceptions.SchemaError, references.Unresolvable, references.Unretrievable):
+    except (
+        _TooMuch,
+        RecursionError,
+        exceptions.SchemaError,
+        exceptions.UnknownType,
+        references.Unresolvable,
+        references.Unretrievable,
+    ):
         return data  # the schema is no use: the server judges
     except (TypeError, ValueError, AttributeError, KeyError):
         return data  # not a schema at all, in a way of its own

@@ -1,7 +1,7 @@
 """The servers of a session: their tools as ours, their resources and prompts, each started when it is needed."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, NamedTuple, cast
 
 from adderclaw.config.servers import Entry
@@ -90,6 +90,10 @@ class Servers:
     def sample_with(self, sample: Sample) -> None:
         """The session is made: servers that may ask its model can do so from now on."""
         self._wires.sample = sample
+
+    def log_in_with(self, login: Callable[[Entry, str], Awaitable[Any]]) -> None:
+        """A person is there who wants to log in."""
+        self._wires.login = login
 
     async def close(self) -> None:
         await asyncio.gather(*(connection.close() for connection in self._connections.values()))

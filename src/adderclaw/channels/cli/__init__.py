@@ -22,6 +22,7 @@ COMMANDS: dict[str, Command] = {
     "fmt": Command("agentfile", "Bring an Agentfile into the usual form."),
     "tool": Command("tool", "List, run and explain tools."),
     "config": Command("config", "Validate, show and create configuration."),
+    "mcp": Command("mcp", "Configure, look at, approve and try MCP servers; and be one."),
     "provider": Command("provider", "List and test model providers."),
     "login": Command("auth", "Log in to a provider: in the browser, by device code or by a pasted code."),
     "logout": Command("auth", "Forget a login, and revoke it where the provider can."),

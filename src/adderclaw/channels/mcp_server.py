@@ -1,0 +1,142 @@
+"""The MCP channel: each call of a client lives its whole life in one session, behind the same gate as any other."""
+
+import asyncio
+import os
+import secrets
+import sys
+from collections.abc import Sequence
+
+from adderclaw.channels.cli.agent import interruptible
+from adderclaw.credentials.redaction import visible
+from adderclaw.errors import UsageError
+from adderclaw.events import EventRecord
+from adderclaw.kernel.call import limit_of, run_call
+from adderclaw.kernel.session import TurnResult
+from adderclaw.mcp import answers, server
+from adderclaw.mcp.server import Caller, Offer
+from adderclaw.runtime import Options, Run, opened, start
+from adderclaw.store import transcript
+from adderclaw.types import Answer, ApprovalRequest, Json, Question, Replies, ToolCall, ToolResult, digest
+
+TOKEN = "ADDERCLAW_MCP_TOKEN"  # noqa: S105 - the name of a variable
+APPROVAL: Json = {
+    "type": "object",
+    "properties": {"approve": {"type": "boolean", "title": "Approve", "default": False}},
+    "required": ["approve"],
+}
+
+
+class Asked:
+    """The operator is the person behind the client, where the client can ask them; else nobody."""
+
+    def __init__(self) -> None:
+        self.caller: Caller | None = None
+
+    async def approve(self, request: ApprovalRequest) -> Answer:
+        if self.caller is None or not self.caller.can_be_asked:
+            return Answer(approved=False, by="no_operator", comment="the client cannot ask anybody")
+        shown = (
+            request.shown
+            if len(request.shown) <= 4_000
+            else f"{request.shown[:4_000]}… [sha256 {digest(request.shown)}]"
+        )
+        message = f"{request.tool} ({request.risk} risk: {request.reason}) wants to run: {visible(shown)}"
+        said = await self.caller.ask(message, APPROVAL)
+        return Answer(approved=said is not None and said.get("approve") is True, by="operator")
+
+    async def ask(self, questions: Sequence[Question]) -> Replies | None:
+        if self.caller is None:
+            return None
+        replies: Replies = {}
+        for question in questions:
+            field: Json = {"type": "string", "title": question.header or "answer"}
+            if question.options and not question.multi:
+                field["enum"] = [option.label for option in question.options]
+            said = await self.caller.ask(
+                question.question, {"type": "object", "properties": {"answer": field}, "required": ["answer"]}
+            )
+            if said is None:
+                return None
+            replies[question.question] = str(said.get("answer", ""))
+        return replies
+
+
+class Channel:
+    """One session that serves calls, one at a time."""
+
+    def __init__(self, run: Run, asked: Asked) -> None:
+        self._run, self._asked = run, asked
+        self._turn = asyncio.Lock()
+        self._told: set[asyncio.Task[None]] = set()
+        run.runtime.bus.listen("mcp", self._progress)
+
+    @property
+    def offer(self) -> Offer:
+        tools = self._run.session.scene.tools
+        return Offer(lambda: [tool for name, tool in tools.items() if not name.startswith("mcp__")], self.call)
+
+    async def call(self, name: str, arguments: Json, caller: Caller) -> ToolResult:
+        session = self._run.session
+        async with self._turn:
+            self._asked.caller = caller
+            call = ToolCall(session.ids("call"), name, session.secrets.scrub_all(arguments))
+            with session.store.write() as cursor:
+                content = [{"type": "text", "text": f"an MCP client calls {name}"}]
+                entry: Json = {"uuid": session.ids("entry"), "content": content}
+                transcript.append(cursor, session.session_id, "user", entry)
+            try:
+                return (await run_call(session, call, refusal=limit_of(session))).result
+            finally:
+                self._asked.caller = None
+
+    def _progress(self, record: EventRecord) -> None:
+        caller, said = self._asked.caller, record.payload
+        if record.event_type == "tool_progress" and caller is not None:
+            task = asyncio.ensure_future(caller.report(said["progress"], said["total"], said["message"]))
+            self._told.add(task)
+            task.add_done_callback(self._told.discard)
+
+
+def serve(options: Options, http: str | None) -> int:
+    """Serve until the client leaves, or a signal comes."""
+    answers.quiet()
+    asked = Asked()
+    with opened(start(options), asked, kind="mcp", channel="mcp") as run:
+        return asyncio.run(_serve(run, asked, http))
+
+
+async def _serve(run: Run, asked: Asked, http: str | None) -> int:
+    made = server.made(Channel(run, asked).offer)
+
+    async def live() -> TurnResult:
+        if http is None:
+            await server.over_stdio(made)
+        else:
+            host, port = _place(http)
+            await server.over_http(made, host, port, _token(run), _ready)
+        return TurnResult("completed", "")
+
+    result, by_signal = await interruptible(run.runtime, live())
+    await run.session.provider.close()
+    return run.finish(result, exit_code=0 if by_signal else None)
+
+
+def _place(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not port.isdigit() or int(port) > 65_535:
+        raise UsageError(f"--http: {text!r} is not HOST:PORT, such as 127.0.0.1:8765")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def _token(run: Run) -> str:
+    given = os.environ.get(TOKEN, "").strip()
+    token = given or secrets.token_urlsafe(32)
+    if not given:
+        # said once, to whoever sits here, before it is known to the redaction
+        print(f"bearer token (set {TOKEN} to choose it): {token}", file=sys.stderr, flush=True)
+    run.runtime.secrets.add(token)
+    return token
+
+
+def _ready(address: str) -> None:
+    print(f"serving MCP on {address}", file=sys.stderr, flush=True)

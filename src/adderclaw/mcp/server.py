@@ -1,0 +1,152 @@
+"""Our tools for other programs: an MCP server over stdio or loopback HTTP. Whoever runs the calls is handed in."""
+
+import contextlib
+import hmac
+from collections.abc import Awaitable, Callable, Generator, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from adderclaw import __version__
+from adderclaw.errors import UsageError
+from adderclaw.types import Json, Tool, ToolResult
+
+if TYPE_CHECKING:
+    from mcp.server.context import ServerRequestContext
+    from mcp.server.lowlevel import Server
+    from mcp_types import CallToolResult
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+PATH = "/mcp"
+
+
+class Caller:
+    """The client behind one call: can be told how far it is, and asked."""
+
+    def __init__(self, context: "ServerRequestContext[Any]") -> None:
+        self._session = context.session
+
+    @property
+    def can_be_asked(self) -> bool:
+        capabilities = self._session.client_capabilities
+        able = capabilities is not None and capabilities.elicitation is not None
+        return able and self._session.can_send_request
+
+    async def ask(self, message: str, schema: Json) -> Json | None:
+        """What the person behind the client answers; None where there is nobody, or they do not want to."""
+        if not self.can_be_asked:
+            return None
+        result = await self._session.elicit_form(message, schema)
+        return dict(result.content or {}) if result.action == "accept" else None
+
+    async def report(self, progress: float, total: float | None, message: str) -> None:
+        await self._session.report_progress(progress, total, message)
+
+
+class Offer(NamedTuple):
+    """What is served."""
+
+    tools: Callable[[], Iterable[Tool[Any]]]
+    call: Callable[[str, Json, Caller], Awaitable[ToolResult]]
+    instructions: str = ""
+
+
+def made(offer: Offer) -> "Server[Any]":
+    """The SDK's server for it."""
+    import mcp_types as types
+    from mcp.server.lowlevel import Server
+
+    async def list_tools(_context: Any, _params: Any) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[_described(tool) for tool in offer.tools()])
+
+    async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        return _result(await offer.call(params.name, dict(params.arguments or {}), Caller(context)))
+
+    return Server(
+        "adderclaw",
+        version=__version__,
+        instructions=offer.instructions or None,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
+
+
+def _described(tool: Tool[Any]) -> Any:
+    from mcp_types import Tool as Described
+
+    return Described(name=tool.name, description=tool.description, input_schema=tool.parameters)
+
+
+def _result(result: ToolResult) -> "CallToolResult":
+    import mcp_types as types
+
+    content: list[types.ContentBlock] = [types.TextContent(type="text", text=result.content)] if result.content else []
+    for one in result.media:
+        if one.media_type.startswith("image/"):
+            content.append(types.ImageContent(type="image", data=one.data, mime_type=one.media_type))
+        else:
+            uri = f"adderclaw://{one.name or 'file'}"
+            blob = types.BlobResourceContents(uri=uri, blob=one.data, mime_type=one.media_type)
+            content.append(types.EmbeddedResource(type="resource", resource=blob))
+    return types.CallToolResult(content=content, is_error=result.is_error)
+
+
+# ------------------------------------------------------------------ transports
+
+
+async def over_stdio(server: "Server[Any]") -> None:
+    """Serve whoever started us, until they close our input."""
+    from mcp.server.stdio import stdio_server
+
+    async with stdio_server() as (read, write):
+        await server.run(read, write, server.create_initialization_options())
+
+
+async def over_http(server: "Server[Any]", host: str, port: int, token: str, ready: Callable[[str], None]) -> None:
+    """Serve on this machine alone, whoever brings the token; `ready` is told the address."""
+    import uvicorn
+
+    if host not in LOOPBACK:
+        raise UsageError(f"--http: {host!r} is not this machine; use 127.0.0.1, and a tunnel for the rest of the world")
+
+    class Quiet(uvicorn.Server):
+        @contextlib.contextmanager
+        def capture_signals(self) -> Generator[None]:
+            yield  # signals are ours
+
+        async def startup(self, sockets: Any = None) -> None:
+            await super().startup(sockets)
+            if self.started:
+                place = self.servers[0].sockets[0].getsockname()
+                ready(f"http://{f'[{host}]' if ':' in host else host}:{place[1]}{PATH}")
+
+    app = Guarded(application(server), token)
+    running = Quiet(uvicorn.Config(app, host=host, port=port, log_level="critical", access_log=False, lifespan="on"))
+    try:
+        await running.serve()
+    finally:
+        running.should_exit = True
+
+
+def application(server: "Server[Any]") -> Any:
+    """The ASGI application: only requests for this machine, from pages of this machine."""
+    from mcp.server.transport_security import TransportSecuritySettings
+
+    hosts = ["127.0.0.1:*", "localhost:*", "[::1]:*"]
+    security = TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=[f"http://{host}" for host in hosts])
+    return server.streamable_http_app(streamable_http_path=PATH, transport_security=security)
+
+
+class Guarded:
+    """Lets only requests with the bearer token through."""
+
+    def __init__(self, app: Any, token: str) -> None:
+        self._app, self._expected = app, f"Bearer {token}".encode()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            given = [value for name, value in scope["headers"] if name == b"authorization"]
+            if len(given) != 1 or not hmac.compare_digest(given[0], self._expected):
+                headers = [(b"www-authenticate", b"Bearer"), (b"content-type", b"text/plain")]
+                await send({"type": "http.response.start", "status": 401, "headers": headers})
+                await send({"type": "http.response.body", "body": b"the bearer token is missing or wrong\n"})
+                return
+        await self._app(scope, receive, send)

@@ -1,0 +1,277 @@
+"""MCP from the outside: the installed program, real servers in the real sandbox, and the program as a server."""
+
+import asyncio
+import json
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp_types import ElicitResult
+
+from tests.acceptance.world import World, call, text
+from tests.mcp.node import EVERYTHING, needed, node
+from tests.program import PROGRAM
+
+SCRIPT = Path(__file__).parents[1] / "mcp" / "a_server.py"
+TABLE = (
+    '[mcp_servers.demo]\ncommand = "{python}"\nargs = ["{script}"]\nenv = {{SECRET_TOKEN = "${{MY_TOKEN}}"{more}}}\n'
+)
+SECRET = "sk-very-secret-0123456789"
+
+
+@pytest.fixture
+def demo(world: World, needs: Callable[[str], str]) -> World:
+    needs("bwrap")
+    world.cli.env["MY_TOKEN"] = SECRET
+    configure(world)
+    return world
+
+
+def configure(world: World, autonomy: str = "full", more: str = "") -> None:
+    world.configure(autonomy, more=TABLE.format(python=sys.executable, script=SCRIPT, more=more))
+
+
+def results(world: World) -> list[str]:
+    return [entry["content"] for entry in world.entries("tool_result")]
+
+
+# ------------------------------------------------------------------ as a client
+
+
+def test_a_tool_runs_in_the_sandbox_behind_the_gate_with_a_receipt(demo: World) -> None:
+    demo.script(
+        call("mcp__demo__add", a=2, b=3),
+        call("mcp__demo__environment"),
+        call("mcp__demo__reach", path=str(demo.cli.data / "config.toml")),
+        call("mcp__demo__write", path=str(demo.workspace / "x.txt"), text="hello"),
+        call("mcp__demo__add", a="two", b=3),
+        call("mcp__demo__nothing"),
+        text("done"),
+    )
+    done = demo.agent("go")
+    assert done.code == 0, done.err
+    added, environment, reached, written, unfit, unknown = results(demo)
+    assert "\n5\n" in added
+    assert "SECRET_TOKEN" in environment
+    assert "MY_TOKEN" not in environment.replace("SECRET_TOKEN", "")
+    assert SECRET not in environment  # the redaction knows what stands under a secret's name
+    assert "cannot:" in reached
+    assert "written" in written
+    assert (demo.workspace / "x.txt").read_text() == "hello"
+    assert "do not fit" in unfit
+    assert "no tool named" in unknown
+    assert [receipt["status"] for receipt in demo.receipts()] == ["allowed"] * 4 + ["failed"] * 2
+    assert SECRET not in demo.log.read_text() + done.out + done.err
+
+
+def test_supervised_asks_and_nobody_is_no(demo: World) -> None:
+    configure(demo, "supervised")
+    demo.script(call("mcp__demo__add", a=2, b=3), text("done"))
+    done = demo.agent("go")
+    assert done.code == 3
+    assert "calls add of the MCP server demo" in done.err
+    assert demo.receipts()[0]["risk"] == "medium"
+    # approved by the operator, the server's own word that it only reads counts
+    assert demo.cli("mcp", "approve", "demo").code == 0
+    demo.script(call("mcp__demo__add", a=2, b=3), text("done"))
+    assert demo.agent("go").code == 0
+
+
+def test_a_changed_tool_is_off_and_said_everywhere(demo: World) -> None:
+    assert demo.cli("mcp", "test", "demo").code == 0
+    configure(demo, more=', SAYS = "Now with more."')
+    demo.script(call("mcp__demo__add", a=2, b=3), text("done"))
+    done = demo.agent("go")
+    assert "mcp approve demo" in results(demo)[0]
+    assert "warning" in done.err
+    assert demo.receipts()[-1]["status"] == "denied"
+    (row,) = json.loads(demo.cli("mcp", "list", "--output-format", "json").out)
+    states = {tool["name"]: tool["state"] for tool in row["tools"]}
+    assert (states["add"], states["write"]) == ("changed", "first_sight")
+    assert "1 off until approved" in demo.cli("mcp", "list").out
+    approved = json.loads(demo.cli("mcp", "approve", "demo", "add", "--output-format", "json").out)
+    assert approved == {"name": "demo", "approved": ["add"]}
+    assert "5" in demo.cli("tool", "run", "mcp__demo__add", "--json", '{"a": 2, "b": 3}').out
+
+
+def test_a_repositorys_server_waits_for_trust(world: World, needs: Callable[[str], str]) -> None:
+    needs("bwrap")
+    (world.workspace / ".git").mkdir()
+    entry = {"command": sys.executable, "args": [str(SCRIPT)]}
+    (world.workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"Their": entry}}))
+    world.configure("full")
+    here = world.workspace
+    assert "no MCP server" in world.cli("mcp", "list", cwd=here).out
+    assert "not trusted" in world.cli("config", "validate", cwd=here).out
+    assert world.cli("mcp", "test", "their", cwd=here).code == 2
+    assert world.cli("trust", ".", cwd=here).code == 0
+    tested = json.loads(world.cli("mcp", "test", "their", "--output-format", "json", cwd=here).out)
+    assert (tested["ok"], tested["scope"]) == (True, str(here))
+    entry["args"].append("--more")
+    (world.workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"Their": entry}}))
+    assert "no MCP server" in world.cli("mcp", "list", cwd=here).out
+
+
+def test_add_test_remove(demo: World) -> None:
+    cli = demo.cli
+    added = cli(
+        "mcp", "add", "My Notes", "-e", "A_TOKEN=${A_TOKEN}", "--output-format", "json", "--", "python", "-x", "y"
+    )
+    assert json.loads(added.out)["entry"] == {
+        "command": "python",
+        "args": ["-x", "y"],
+        "env": {"A_TOKEN": "${A_TOKEN}"},
+    }
+    assert cli("mcp", "add", "x", "-e", "A_TOKEN=abcdef", "--", "y").code == 2
+    assert cli("mcp", "add", "x").code == 2
+    assert cli("mcp", "add", "x", "--url", "nonsense").code == 2
+    failed = cli("mcp", "test", "my_notes")
+    assert failed.code == 1
+    assert "A_TOKEN is not set" in failed.err
+    assert cli("mcp", "remove", "my_notes").code == 0
+    assert cli("mcp", "remove", "my_notes").code == 2
+    assert [row["name"] for row in json.loads(cli("mcp", "list", "--output-format", "json").out)] == ["demo"]
+
+
+def everything(port: int | None = None) -> list[str]:
+    return [node(), str(needed(EVERYTHING)), *(["stdio"] if port is None else ["streamableHttp"])]
+
+
+def test_the_everything_server_over_stdio_in_the_sandbox(world: World, needs: Callable[[str], str]) -> None:
+    needs("bwrap")
+    program, script, kind = everything()
+    world.configure("full", more=f'[mcp_servers.every]\ncommand = "{program}"\nargs = ["{script}", "{kind}"]\n')
+    world.script(
+        call("mcp__every__get-sum", a=2, b=40),
+        call("mcp__every__get-tiny-image"),
+        call("mcp__every__get-structured-content", location="Chicago"),
+        call("mcp__every__get-resource-links", count=2),
+        call("mcp__every__get-roots-list"),
+        call("ListMcpResources"),
+        text("done"),
+    )
+    done = world.agent("go")
+    assert done.code == 0, done.err
+    added, _, structured, links, roots, resources = results(world)
+    assert "42" in added
+    assert "humidity" in structured
+    assert "ReadMcpResource reads it" in links
+    assert world.workspace.as_uri() in roots
+    assert '"server": "every"' in resources
+
+
+def test_the_everything_server_over_http(world: World) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    process = subprocess.Popen(
+        everything(port),
+        env={"PORT": str(port), "PATH": "/usr/bin"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        _await_port(port)
+        world.configure("full", more=f'[mcp_servers.every]\nurl = "http://127.0.0.1:{port}/mcp"\n')
+        done = world.cli("tool", "run", "mcp__every__echo", "--json", '{"message": "over http"}')
+        assert "Echo: over http" in done.out, done.err
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _await_port(port: int) -> None:
+    for _ in range(400):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+
+
+def test_in_the_repl(demo: World) -> None:
+    demo.script(text("Hello Ann."))
+    done = demo.cli("agent", stdin="/mcp\n/mcp__demo__greet Ann\n/mcp__demo__none\n/mcp\n/exit\n")
+    assert done.code == 0, done.err
+    assert "Hello Ann." in done.out
+    assert demo.entries("user")[0]["content"][0]["text"] == "Please greet Ann."
+    assert "has no such prompt" in done.err
+    assert re.search(r"demo +ready", done.out)
+
+
+# ------------------------------------------------------------------ as a server
+
+
+def test_serve_runs_calls_behind_the_same_gate(world: World) -> None:
+    (world.workspace / "a.txt").write_text("inside")
+    asked: list[str] = []
+
+    async def elicit(context: Any, params: Any) -> ElicitResult:
+        asked.append(params.message)
+        return ElicitResult(action="accept", content={"approve": "b.txt" in params.message})
+
+    async def work(ask: Any) -> list[tuple[bool, str]]:
+        parameters = StdioServerParameters(
+            command=str(PROGRAM), args=["mcp", "serve"], env=world.cli.env, cwd=world.workspace
+        )
+        async with Client(parameters, mode="legacy", elicitation_callback=ask) as client:
+            names = [tool.name for tool in (await client.list_tools()).tools]
+            assert {"Read", "Write", "Bash"} <= set(names)
+            made: list[tuple[bool, str]] = []
+            for name, given in (
+                ("Read", {"file_path": str(world.workspace / "a.txt")}),
+                ("Read", {"file_path": "/etc/passwd"}),
+                ("Write", {"file_path": str(world.workspace / "b.txt"), "content": "x"}),
+                ("Write", {"file_path": str(world.workspace / "c.txt"), "content": "x"}),
+                ("Nope", {}),
+                ("Read", {"nonsense": 1}),
+            ):
+                result = await client.call_tool(name, given)
+                made.append((result.is_error, getattr(result.content[0], "text", "")))
+            return made
+
+    with_person = asyncio.run(work(elicit))
+    assert [error for error, _ in with_person] == [False, True, False, True, True, True]
+    assert len(asked) == 2
+    assert (world.workspace / "b.txt").exists()
+    assert not (world.workspace / "c.txt").exists()
+    alone = asyncio.run(work(None))
+    assert [error for error, _ in alone] == [False, True, True, True, True, True]
+    assert "no_operator" in alone[2][1]
+    assert len(world.receipts()) == 12
+    assert {row[0] for row in world.rows("SELECT kind FROM runs")} == {"mcp"}
+
+
+def test_serve_over_http_wants_the_token_and_this_machine(world: World) -> None:
+    assert world.cli("mcp", "serve", "--http", "0.0.0.0:0").code == 2
+    assert world.cli("mcp", "serve", "--http", "nonsense").code == 2
+    process = world.cli.start(
+        "mcp", "serve", "--http", "127.0.0.1:0", env={"ADDERCLAW_MCP_TOKEN": "a-token"}, cwd=world.workspace
+    )
+    try:
+        assert process.stderr is not None
+        address = ""
+        for line in process.stderr:
+            if found := re.search(rb"serving MCP on (\S+)", line):
+                address = found[1].decode()
+                break
+        good = {"authorization": "Bearer a-token", "accept": "application/json, text/event-stream"}
+        client = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": client}
+        for headers, status in (
+            ({}, 401),
+            ({"authorization": "Bearer wrong"}, 401),
+            (good | {"host": "evil.example"}, 421),
+            (good | {"origin": "https://evil.example"}, 403),
+            (good, 200),
+        ):
+            assert httpx2.post(address, json=body, headers=headers, timeout=10).status_code == status, headers
+    finally:
+        process.terminate()
+        assert process.wait(20) == 0

@@ -1,0 +1,93 @@
+"""What the conformance suite runs as a client: our own connection against its server, as the scenario wants it."""
+
+import asyncio
+import json
+import os
+import sys
+from typing import Any
+
+import httpx2
+
+from adderclaw.config.servers import Entry, read
+from adderclaw.credentials.redaction import Secrets
+from adderclaw.kernel.clock import SystemClock
+from adderclaw.mcp import forms
+from adderclaw.mcp.connection import Connection, Wires
+from adderclaw.mcp.oauth import Kept, Person, provider
+from adderclaw.types import Json
+
+SCENARIO = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
+CONTEXT: Json = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
+
+
+class Memory:
+    """Keeps logins for as long as the scenario lasts."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+
+    async def text(self, name: str) -> str | None:
+        return self.texts.get(name)
+
+    async def keep_text(self, name: str, text: str) -> str:
+        self.texts[name] = text
+        return "memory"
+
+    async def forget(self, name: str) -> bool:
+        return self.texts.pop(name, None) is not None
+
+
+class Browser:
+    """Stands for the person with a browser: the server's page answers with where it would send them."""
+
+    def __init__(self) -> None:
+        self.landed = ""
+
+    async def show(self, address: str) -> None:
+        async with httpx2.AsyncClient(follow_redirects=False, trust_env=False) as client:
+            self.landed = (await client.get(address)).headers["location"]
+
+    async def answer(self) -> str:
+        return self.landed
+
+
+async def accept_defaults(_server: str, question: Json) -> Json:
+    return {"action": "accept", "content": forms.defaults(question)}
+
+
+def entry_of(url: str) -> Entry:
+    made: Json = {"url": url}
+    if SCENARIO == "auth/pre-registration":
+        os.environ["THE_SECRET"] = str(CONTEXT.get("client_secret", ""))
+        made["oauth"] = {"clientId": CONTEXT["client_id"], "clientSecretEnv": "THE_SECRET"}
+    return Entry("suite", "suite", read(made), "user")
+
+
+async def main(url: str) -> None:
+    entry, memory, secrets, clock, browser = entry_of(url), Memory(), Secrets(), SystemClock(), Browser()
+
+    async def login(wanted: Entry, address: str) -> Any:
+        kept = Kept(wanted, address, memory, secrets, clock)
+        return provider(wanted, address, kept, Person("http://127.0.0.1:3000/callback", browser.show, browser.answer))
+
+    wires = Wires(
+        clock,
+        secrets,
+        lambda body: print(body, file=sys.stderr),
+        ("/",),
+        allowed=("localhost", "127.0.0.1"),
+        login=login if SCENARIO.startswith("auth/") else None,
+        elicit=accept_defaults,
+    )
+    connection = Connection(entry, wires, lambda listing: None)
+    try:
+        client = await connection.client()
+        if client.server_capabilities.tools is not None:
+            for tool in (await client.list_tools()).tools:
+                arguments = {"a": 5, "b": 3} if tool.name == "add_numbers" else {}
+                print(await client.call_tool(tool.name, arguments), file=sys.stderr)
+    finally:
+        await connection.close()
+
+
+asyncio.run(main(sys.argv[1]))

@@ -1,0 +1,117 @@
+"""What the conformance suite asks as a server: its fixed tools as values of ours, through our own server code."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import uvicorn
+
+from adderclaw.mcp import answers, server
+from adderclaw.mcp.server import Caller, Offer
+from adderclaw.types import Json, MediaBlock, Tool, ToolContext, ToolResult, Touch, rejected
+
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+SCHEMA_2020: Json = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "$defs": {"address": {"type": "object", "properties": {"street": {"type": "string"}, "city": {"type": "string"}}}},
+    "properties": {"name": {"type": "string"}, "address": {"$ref": "#/$defs/address"}},
+    "additionalProperties": False,
+}
+
+type Run = Callable[[Json, Caller], Awaitable[ToolResult]]
+
+
+async def simple(_given: Json, _caller: Caller) -> ToolResult:
+    return ToolResult("This is a simple text response for testing.")
+
+
+async def image(_given: Json, _caller: Caller) -> ToolResult:
+    return ToolResult("", media=(MediaBlock("image/png", PIXEL),))
+
+
+async def error(_given: Json, _caller: Caller) -> ToolResult:
+    return rejected("This tool intentionally returns an error for testing")
+
+
+async def progress(_given: Json, caller: Caller) -> ToolResult:
+    for done in (0, 50, 100):
+        await caller.report(done, 100, f"{done} of 100")
+        await asyncio.sleep(0.05)
+    return ToolResult("done")
+
+
+async def elicit(given: Json, caller: Caller) -> ToolResult:
+    schema = {
+        "type": "object",
+        "properties": {
+            "username": {"type": "string", "description": "User's response"},
+            "email": {"type": "string", "description": "User's email address"},
+        },
+        "required": ["username", "email"],
+    }
+    return ToolResult(f"User response: {await caller.ask(str(given.get('message', 'Who?')), schema)}")
+
+
+async def elicit_defaults(_given: Json, caller: Caller) -> ToolResult:
+    schema: Json = {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "default": "John Doe"},
+            "age": {"type": "integer", "default": 30},
+            "score": {"type": "number", "default": 95.5},
+            "status": {"type": "string", "enum": ["active", "inactive", "pending"], "default": "active"},
+            "verified": {"type": "boolean", "default": True},
+        },
+    }
+    return ToolResult(f"Elicitation completed: {await caller.ask('Please review', schema)}")
+
+
+async def elicit_enums(_given: Json, caller: Caller) -> ToolResult:
+    titled = [
+        {"const": f"value{n}", "title": f"{word} Option"} for n, word in ((1, "First"), (2, "Second"), (3, "Third"))
+    ]
+    plain = ["option1", "option2", "option3"]
+    schema: Json = {
+        "type": "object",
+        "properties": {
+            "untitledSingle": {"type": "string", "enum": plain},
+            "titledSingle": {"type": "string", "oneOf": titled},
+            "legacyEnum": {"type": "string", "enum": ["opt1", "opt2", "opt3"], "enumNames": ["One", "Two", "Three"]},
+            "untitledMulti": {"type": "array", "items": {"type": "string", "enum": plain}},
+            "titledMulti": {"type": "array", "items": {"anyOf": titled}},
+        },
+    }
+    return ToolResult(f"Elicitation completed: {await caller.ask('Please choose', schema)}")
+
+
+TOOLS: dict[str, Run] = {
+    "test_simple_text": simple,
+    "test_image_content": image,
+    "test_error_handling": error,
+    "test_tool_with_progress": progress,
+    "test_elicitation": elicit,
+    "test_elicitation_sep1034_defaults": elicit_defaults,
+    "test_elicitation_sep1330_enums": elicit_enums,
+    "json_schema_2020_12_tool": simple,
+}
+
+
+def value(name: str) -> Tool[Any]:
+    async def unused(_arguments: Any, _context: ToolContext) -> ToolResult:
+        return rejected("called by the suite only")
+
+    parameters = SCHEMA_2020 if name.startswith("json_schema") else {"type": "object", "properties": {}}
+    return Tool(name, dict, lambda _a, _c: Touch(), unused, f"A fixture: {name}.", parameters)
+
+
+async def call(name: str, given: Json, caller: Caller) -> ToolResult:
+    run = TOOLS.get(name)
+    return rejected(f"no tool {name}") if run is None else await run(given, caller)
+
+
+if __name__ == "__main__":
+    answers.quiet()
+    made = server.made(Offer(lambda: map(value, TOOLS), call))
+    uvicorn.run(server.application(made), host="127.0.0.1", port=int(sys.argv[1]), log_level="critical")

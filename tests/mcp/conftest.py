@@ -1,0 +1,85 @@
+"""Servers of a session, in this process: real children, a real store, and what was told."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adderclaw.config.servers import Entry, read
+from adderclaw.credentials.redaction import Secrets
+from adderclaw.kernel.clock import SystemClock
+from adderclaw.mcp.connection import Wires
+from adderclaw.mcp.servers import Servers
+from adderclaw.store import Store
+from adderclaw.types import Json, Tool, ToolContext, ToolResult, Workspace
+
+SCRIPT = Path(__file__).with_name("a_server.py")
+
+
+class Bench:
+    """`bench.run(work, SAYS="…")` starts the server when `work` needs it, with these variables."""
+
+    def __init__(self, root: Path, store: Store) -> None:
+        self.root, self.store = root, store
+        self.told: list[Json] = []
+        self.tools: dict[str, Tool[Any]] = {}
+        self.answer: Json = {"action": "decline"}
+        self.asked: list[Json] = []
+
+    def run[T](
+        self, work: Callable[[Servers], Awaitable[T]], entry: Json | None = None, *, seconds: float = 20, **env: str
+    ) -> T:
+        made = entry or {"command": sys.executable, "args": [str(SCRIPT)], "env": env, "startupTimeout": 15_000}
+
+        async def live() -> T:
+            servers = self.servers(made)
+            try:
+                async with asyncio.timeout(seconds):
+                    return await work(servers)
+            finally:
+                await servers.close()
+
+        return asyncio.run(live())
+
+    def servers(self, entry: Json) -> Servers:
+        async def elicit(_server: str, question: Json) -> Json:
+            self.asked.append(question)
+            return self.answer
+
+        wires = Wires(
+            SystemClock(), Secrets(), lambda body: self.told.append(dict(body)), (str(self.root),), elicit=elicit
+        )
+
+        def offer(tool: Tool[Any]) -> None:
+            self.tools[tool.name] = tool
+
+        return Servers([Entry("demo", "Demo", read(entry), "user")], wires, self.store, offer)
+
+    async def call(self, servers: Servers, name: str, /, **given: Any) -> ToolResult:
+        """A call as the kernel makes it: found (perhaps late), decoded, touched, run."""
+        name = f"mcp__demo__{name}"
+        if name not in self.tools:
+            why_not = await servers.arrive(name)
+            assert not why_not, why_not
+        tool = self.tools[name]
+        context = ToolContext("c", "s", Workspace(str(self.root)))
+        assert tool.decode is not None
+        arguments = tool.decode(given)
+        tool.touch(arguments, context)
+        return await tool.run(arguments, context)
+
+    def states(self) -> list[str]:
+        return [said["state"] for said in self.told if said["event_type"] == "mcp_server"]
+
+    def warnings(self) -> str:
+        return "\n".join(said["message"] for said in self.told if said["event_type"] == "warning")
+
+
+@pytest.fixture
+def bench(tmp_path: Path, home: Path) -> Generator[Bench]:
+    store = Store.open(str(tmp_path / "memory.sqlite"))
+    yield Bench(tmp_path, store)
+    store.close()

@@ -1,0 +1,245 @@
+"""The pure parts: schemas of strangers, forms, names, entries of the configuration."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from adderclaw import config
+from adderclaw.config.servers import Missing, files, filled, problems, read, scope_of, slug
+from adderclaw.decode import Invalid
+from adderclaw.mcp import forms
+from adderclaw.mcp.definitions import Definition, listing, server_of, tool_name
+from adderclaw.mcp.results import of_call
+from adderclaw.mcp.schema import checked
+from adderclaw.types import Json
+from tests.program import Cli
+
+# ------------------------------------------------------------------ schemas that strangers wrote
+
+BLOWS_UP: Json = {"$defs": {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)}} | {
+    "$ref": "#/$defs/d0"
+}
+BLOWS_UP["$defs"]["d40"] = {"type": "object"}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        BLOWS_UP,
+        {"$ref": "#"},
+        {"$ref": "https://example.org/schema.json"},
+        {"type": "nonsense"},
+        {"properties": 7},
+        {"properties": {"a": {"pattern": "(a+)+$"}}},
+        {"required": "a"},
+    ],
+)
+def test_a_schema_that_is_no_use_takes_no_time_and_refuses_nothing(schema: Json) -> None:
+    assert checked(schema, {"a": "a" * 40 + "!"}) == {"a": "a" * 40 + "!"}
+
+
+def test_every_problem_at_once() -> None:
+    schema: Json = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"enum": [1]}}, "required": ["c"]}
+    with pytest.raises(Invalid) as refused:
+        checked(schema, {"a": "x", "b": 2})
+    assert len(refused.value.problems) == 3
+
+
+# ------------------------------------------------------------------ names and definitions
+
+
+@pytest.mark.parametrize(
+    ("given", "made"),
+    [("GitHub", "github"), ("my server!", "my_server"), ("a__b", "a_b"), ("_x_", "x"), ("x-1", "x-1"), ("!", "")],
+)
+def test_slugs(given: str, made: str) -> None:
+    assert slug(given) == made
+
+
+@pytest.mark.parametrize(
+    ("name", "server"),
+    [("mcp__a__b", "a"), ("mcp__a_b__c__d", "a_b"), ("mcp__a", None), ("Bash", None), ("mcp__A__b", None)],
+)
+def test_the_server_of_a_name(name: str, server: str | None) -> None:
+    assert server_of(name) == server
+
+
+def _tool(name: str, **more: Any) -> Any:
+    given = {
+        "name": name,
+        "title": None,
+        "description": "",
+        "input_schema": {},
+        "output_schema": None,
+        "annotations": None,
+    }
+    return SimpleNamespace(**{**given, **more})
+
+
+def test_what_cannot_be_offered_is_said() -> None:
+    big = {"description": "x" * 70_000}
+    tools = [_tool("a b"), _tool("a_b"), _tool("x\u202e"), _tool(""), _tool("big", input_schema=big), _tool("good")]
+    kept, left_out = listing("s", tools)
+    assert [one.name for one in kept] == ["a b", "good"]
+    assert len(left_out) == 4
+    assert "same name" in left_out[0]
+    assert tool_name("s", "a b") == "mcp__s__a_b"
+
+
+def test_every_part_of_a_definition_counts_for_its_hash() -> None:
+    base = Definition("n", "d", {"type": "object"})
+    others = [
+        base._replace(description="e"),
+        base._replace(schema={}),
+        base._replace(output={}),
+        base._replace(read_only=True),
+    ]
+    assert len({one.sha256 for one in (base, *others)}) == 5
+    assert Definition.load(base.as_json()) == base
+
+
+# ------------------------------------------------------------------ results
+
+
+def _result(*content: Any, structured: Any = None) -> Any:
+    return SimpleNamespace(content=content, structured_content=structured, is_error=False)
+
+
+def _text(text: str) -> Any:
+    return SimpleNamespace(type="text", text=text)
+
+
+def test_structured_content_is_said_once() -> None:
+    assert "structured" not in of_call("s", "t", _result(_text('{"a": 1}'), structured={"a": 1})).content
+    assert 'structured content: {"a":1}' in of_call("s", "t", _result(_text("other"), structured={"a": 1})).content
+
+
+def test_links_sounds_and_odd_images_are_named() -> None:
+    link = SimpleNamespace(
+        type="resource_link", uri="x://y", title=None, name="n", mime_type="text/plain", description=None
+    )
+    sound = SimpleNamespace(type="audio", mime_type="audio/wav", data="AAAA")
+    odd = SimpleNamespace(type="image", mime_type="image/png", data="not base64!")
+    result = of_call("s", "t", _result(link, sound, odd))
+    assert "[resource x://y (n, text/plain); ReadMcpResource reads it]" in result.content
+    assert "audio/wav, 3 bytes: not shown" in result.content
+    assert not result.media
+
+
+# ------------------------------------------------------------------ forms
+
+FORM: Json = {
+    "mcp_server_name": "s",
+    "message": "Who\u202e?",
+    "mode": "form",
+    "requested_schema": {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "title": "Name"},
+            "age": {"type": "integer"},
+            "sure": {"type": "boolean", "default": True},
+            "tags": {"type": "array", "items": {"enum": ["a", "b"]}},
+        },
+        "required": ["name", "age"],
+    },
+}
+
+
+def test_a_form_is_questions() -> None:
+    name, age, sure, tags = forms.questions("s", FORM)
+    assert name.question.startswith("The MCP server s asks: Who\\u{202e}? Name")
+    assert age.options == ()
+    assert [option.label for option in sure.options] == ["yes", "no", "leave it empty"]
+    assert tags.multi
+
+
+@pytest.mark.parametrize(
+    ("said", "action"),
+    [
+        (None, "cancel"),
+        (["Ann", "7", "no", "a, b"], "accept"),
+        (["Ann", "seven", "no", "a"], "decline"),
+        (["Ann", "leave it empty", "yes", "a"], "decline"),
+        (["Ann", "7", "yes", "c"], "decline"),
+    ],
+)
+def test_answers_fit_or_are_a_refusal(said: list[str] | None, action: str) -> None:
+    questions = forms.questions("s", FORM)
+    replies = None if said is None else {one.question: word for one, word in zip(questions, said, strict=True)}
+    made = forms.answer("s", FORM, replies)
+    assert made["action"] == action
+    if action == "accept":
+        assert made["content"] == {"name": "Ann", "age": 7, "sure": False, "tags": ["a", "b"]}
+
+
+@pytest.mark.parametrize(("said", "action"), [("yes", "accept"), ("no", "decline"), ("maybe", "decline")])
+def test_an_address_is_a_question(said: str, action: str) -> None:
+    asked: Json = {"message": "Pay.", "mode": "url", "url": "https://x.org/", "elicitation_id": "1"}
+    (question,) = forms.questions("s", asked)
+    assert "https://x.org/" in question.question
+    assert forms.answer("s", asked, {question.question: said})["action"] == action
+
+
+# ------------------------------------------------------------------ entries
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ({}, "either command"),
+        ({"command": "x", "url": "https://x.org"}, "either command"),
+        ({"command": " "}, "is empty"),
+        ({"url": "ftp://x.org"}, "not a URL"),
+        ({"url": "https://user:pass@x.org"}, "user name"),
+        ({"command": "x", "type": "http"}, "does not go with"),
+        ({"command": "x", "timeout": 5}, "timeout"),
+        ({"command": "x", "argz": []}, 'did you mean "args"'),
+        ({"type": "sse", "url": "https://x.org"}, "not allowed"),
+        ("x", "expected"),
+    ],
+)
+def test_wrong_entries(entry: Any, said: str) -> None:
+    with pytest.raises(Invalid, match=said):
+        read(entry)
+
+
+def test_keys_of_other_programs_pass() -> None:
+    assert read({"command": "x", "alwaysLoad": True, "headersHelper": "y"}).command == "x"
+
+
+def test_two_names_that_become_one() -> None:
+    assert any("same name" in message for _, message in problems({"A": {"command": "x"}, "a": {"command": "x"}}))
+
+
+def test_variables() -> None:
+    values = {"A": "1", "EMPTY": ""}
+    assert filled("x${A}y${B:-2}${EMPTY:-3}", values) == "x1y23"
+    assert filled("$A", values) == "1"
+    assert filled("a$A", values) == "a$A"
+    with pytest.raises(Missing, match="B is not set"):
+        filled("${B}", values)
+
+
+def test_what_must_be_visible_in_the_sandbox(tmp_path: Path) -> None:
+    script = tmp_path / "node_modules" / "x" / "index.js"
+    script.parent.mkdir(parents=True)
+    script.touch()
+    server = read({"command": "node", "args": [str(script), "--flag"], "reads": [str(tmp_path)]})
+    assert files(server) == [str(tmp_path / "node_modules"), str(tmp_path)]
+
+
+def test_whose_a_server_is(tmp_path: Path) -> None:
+    assert scope_of(str(tmp_path / ".mcp.json"), str(tmp_path), "/home/x/.adderclaw") == str(tmp_path)
+    assert scope_of("/home/x/.adderclaw/config.toml", str(tmp_path), "/home/x/.adderclaw") == "user"
+
+
+def test_a_shared_file_with_faults_stops_nobody(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    (cli.cwd / ".git").mkdir()
+    monkeypatch.chdir(cli.cwd)
+    for text in ("{", "[]", '{"mcpServers": 7}', '{"mcpServers": {"x": {"cmd": "y"}}}', "\x00"):
+        (cli.cwd / ".mcp.json").write_text(text)
+        loaded = config.load()
+        assert loaded.config.mcp_servers == {}
+        assert any(".mcp.json" in warning for warning in loaded.warnings)
