@@ -105,7 +105,7 @@ def test_a_changed_tool_is_off_and_said_everywhere(demo: World) -> None:
 def test_a_repositorys_server_waits_for_trust(world: World, needs: Callable[[str], str]) -> None:
     needs("bwrap")
     (world.workspace / ".git").mkdir()
-    entry = {"command": sys.executable, "args": [str(SCRIPT)]}
+    entry: dict[str, Any] = {"command": sys.executable, "args": [str(SCRIPT)]}
     (world.workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"Their": entry}}))
     world.configure("full")
     here = world.workspace

@@ -102,7 +102,7 @@ def value(name: str) -> Tool[Any]:
     async def unused(_arguments: Any, _context: ToolContext) -> ToolResult:
         return rejected("called by the suite only")
 
-    parameters = SCHEMA_2020 if name.startswith("json_schema") else {"type": "object", "properties": {}}
+    parameters: Json = SCHEMA_2020 if name.startswith("json_schema") else {"type": "object", "properties": {}}
     return Tool(name, dict, lambda _a, _c: Touch(), unused, f"A fixture: {name}.", parameters)
 
 

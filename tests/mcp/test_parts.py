@@ -67,7 +67,7 @@ def test_the_server_of_a_name(name: str, server: str | None) -> None:
 
 
 def _tool(name: str, **more: Any) -> Any:
-    given = {
+    given: Json = {
         "name": name,
         "title": None,
         "description": "",

@@ -121,7 +121,7 @@ def test_an_error_of_a_tool_is_a_result(bench: Bench) -> None:
 
 
 def reach(bench: Bench, **env: str) -> None:
-    assert bench.run(lambda servers: servers.reach("demo"), **env) == ""
+    assert bench.run(lambda servers: servers.reach("demo"), None, seconds=20, **env) == ""
 
 
 def test_a_changed_tool_is_off_until_it_is_approved(bench: Bench) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import NamedTuple
 
 from adderclaw.channels.cli import auth
@@ -81,7 +82,7 @@ async def _slash(run: Run, text: str) -> bool:
     name, _, rest = text[1:].partition(" ")
     command = SLASH.get(name)
     if command is None and name.startswith("mcp__"):
-        command = Slash("a prompt of an MCP server", lambda run, words: _prompt(run, name, words))
+        command = Slash("a prompt of an MCP server", partial(_prompt, name))
     if command is None:
         near = [known for known in SLASH if known.startswith(name[:1])]
         hint = f"did you mean /{near[0]}? " if near else ""
@@ -259,7 +260,7 @@ async def _mcp(run: Run, rest: str) -> bool:
     return True
 
 
-async def _prompt(run: Run, name: str, rest: str) -> bool:
+async def _prompt(name: str, run: Run, rest: str) -> bool:
     """Send a prompt of an MCP server as the person's own message."""
     servers = run.runtime.servers
     if servers is None:
