@@ -312,7 +312,8 @@ def _options(arguments: GrepArguments) -> list[str]:
     if arguments.ignore_case:
         options.append("--ignore-case")
     if arguments.multiline:
-        options += ["--multiline", "--multiline-dotall"]
+        # a match over lines is looked for in the whole file at once: one of gigabytes would be held in memory
+        options += ["--multiline", "--multiline-dotall", "--max-filesize=64M"]
     if arguments.output_mode == "content":
         around = arguments.around or arguments.context
         options.append(f"--after-context={arguments.after or around}")
