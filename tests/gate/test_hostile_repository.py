@@ -156,7 +156,7 @@ class Hostile:
 
     def run(self, command: str, start: process.Start | None = None) -> None:
         context = ToolContext("c", "s", Workspace(str(self.root)))
-        asyncio.run(shell.run(BashArguments(command=command), context, start=start))
+        asyncio.run(shell.run(BashArguments(command=command), context, shell.Means(start)))
 
 
 @pytest.fixture
@@ -242,3 +242,13 @@ def test_a_worktree_and_a_submodule_lead_to_their_repository(hostile: Hostile) -
     hostile.configure({"diff.external": "{evil}"})
     assert hostile.judge("cd wt && git diff").verdict == "deny"
     assert hostile.judge("git -C wt diff").verdict == "deny"
+
+
+def test_a_shell_inside_of_the_command_gets_text_of_ours(hostile: Hostile) -> None:
+    """What `bash -c` is given is written from its plan: git in it has the same options as git outside of it."""
+    hostile.configure({"diff.external": "{evil}"})
+    assert hostile.judge("bash -c 'git diff HEAD; git log -p'").verdict == "deny"
+    hostile.run("bash -c 'git diff HEAD; git log -p'")
+    assert not hostile.mark.exists()
+    subprocess.run(["git", "diff", "HEAD"], cwd=hostile.root, check=True, capture_output=True)
+    assert hostile.mark.exists(), "a git without these options runs it"

@@ -72,7 +72,7 @@ def touch(arguments: BashArguments, ctx: ToolContext) -> Touch:
 
 def _helpers(command: Plan | Raw, reads: tuple[PathFact, ...], ctx: ToolContext) -> tuple[str, ...]:
     """What the configuration of every repository that git may be called in names."""
-    if isinstance(command, Raw) or not any(simple.name == "git" for simple in planner.simples(command)):
+    if isinstance(command, Raw) or "git" not in command.text:
         return ()
     from adderclaw.tools import repository
 
@@ -241,7 +241,15 @@ NO_DRIVERS = ("--no-ext-diff", "--no-textconv")
 
 def _hardened(plan: Plan) -> Plan:
     """The plan with what makes its programs do no more than was judged; nothing that they are asked for changes."""
-    return plan._replace(body=tuple(item if isinstance(item, str) else _hardened_simple(item) for item in plan.body))
+    codes = {code.text: planner.render(_hardened(code)) for code in plan.inside if isinstance(code, Plan)}
+    return plan._replace(
+        body=tuple(item if isinstance(item, str) else _with_codes(_hardened_simple(item), codes) for item in plan.body)
+    )
+
+
+def _with_codes(simple: Simple, codes: dict[str, str]) -> Simple:
+    """What a shell is given as a word is text of ours, too: written from the plan that was judged."""
+    return simple._replace(words=tuple(codes.get(word, word) for word in simple.words)) if codes else simple
 
 
 def _hardened_simple(simple: Simple) -> Simple:
