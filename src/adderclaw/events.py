@@ -256,6 +256,16 @@ class PromptComposed(TypedDict):
     tokens: int
 
 
+class TurnStarted(TypedDict):
+    event_type: Literal["turn_started"]
+
+
+class TurnFinished(TypedDict):
+    event_type: Literal["turn_finished"]
+    outcome: str
+    """Empty when it was interrupted."""
+
+
 class LlmRequestSent(TypedDict):
     event_type: Literal["llm_request_sent"]
     provider: str
@@ -453,6 +463,8 @@ type Body = (
     | SkillDisclosureLoaded
     | PromptBudgetComputed
     | PromptComposed
+    | TurnStarted
+    | TurnFinished
     | LlmRequestSent
     | LlmRetryScheduled
     | LlmResponseReceived

@@ -48,6 +48,17 @@ class _Turn:
 
 async def run_turn(session: Session, message: str | None, on_delta: OnDelta = silent) -> TurnResult:
     """From a user's message to the final answer. Without a message an interrupted turn goes on."""
+    session.bus.tell({"event_type": "turn_started"})
+    outcome = ""
+    try:
+        result = await _turn(session, message, on_delta)
+        outcome = result.outcome
+        return result
+    finally:
+        session.bus.tell({"event_type": "turn_finished", "outcome": outcome})
+
+
+async def _turn(session: Session, message: str | None, on_delta: OnDelta) -> TurnResult:
     turn = _Turn()
     before = len(session.history.messages)
     prompt = session.prompt.without_tools(STOP_NOTE) if session.scene.stopped() else session.prompt

@@ -203,6 +203,7 @@ def _sent(session: Session, request: ChatRequest, request_hash: str, attempt: in
 
 
 def _received(session: Session, response: ChatResponse, attempt: int, latency: float, price: float | None) -> None:
+    told = session.config.telemetry.include_content and session.config.telemetry.enabled
     session.bus.tell(
         {
             "event_type": "llm_response_received",
@@ -216,7 +217,7 @@ def _received(session: Session, response: ChatResponse, attempt: int, latency: f
             "cost": price,
             "stop_reason": response.stop_reason,
             "tool_calls": len(response.tool_calls),
-            "text": f"{len(response.final_text)} characters",
+            "text": response.final_text if told else f"{len(response.final_text)} characters",
         }
     )
 

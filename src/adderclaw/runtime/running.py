@@ -1,6 +1,7 @@
 """One execution: opened, resumed, finished."""
 
 import os
+import sys
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
@@ -186,6 +187,13 @@ def _listen(runtime: Runtime, store: Store, stack: ExitStack, conversation_id: s
     write, close = jsonl.sink(runtime.runs_folder)
     stack.callback(close)
     bus.listen("jsonl", write)
+    if runtime.config.telemetry.enabled:
+        from adderclaw.sinks import telemetry
+
+        made = telemetry.sink(runtime.config, session_id, lambda message: print(message, file=sys.stderr))
+        if made is not None:
+            bus.listen("telemetry", made[0])
+            stack.callback(made[1])
     bus.settled()
 
 

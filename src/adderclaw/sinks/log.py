@@ -27,6 +27,8 @@ _LEVEL_OF = {
     "skill_disclosure_loaded": "debug",
     "prompt_budget_computed": "debug",
     "prompt_composed": "debug",
+    "turn_started": "debug",
+    "turn_finished": "debug",
     "llm_request_sent": "debug",
     "llm_response_received": "debug",
     "llm_decision_decoded": "debug",

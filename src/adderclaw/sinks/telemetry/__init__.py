@@ -1,0 +1,111 @@
+"""Telemetry: what a run did, told to another service; off unless configured, and never in the run's way.
+
+Events are put into a bounded queue and sent by a thread of its own. A service that is slow or gone costs events,
+which are counted, and nothing else.
+"""
+
+import queue
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from adderclaw.events import EventRecord, Sink
+
+if TYPE_CHECKING:
+    from adderclaw.config.schema import Config
+
+MOST_WAITING = 2_048
+"""Events that wait to be sent."""
+LAST_WORDS = 2.0
+"""Seconds that the end of a run waits for what is left to be sent."""
+
+
+class Exporter(Protocol):
+    """Where events go. It is called from one thread only, and may take its time."""
+
+    def send(self, events: list[EventRecord]) -> None: ...
+    def close(self) -> None: ...
+
+
+def sink(config: "Config", session: str, complain: Callable[[str], None]) -> tuple[Sink, Callable[[], None]] | None:
+    """The sink and what closes it, where telemetry is on; `complain` is told once when a service does not answer."""
+    wanted = config.telemetry
+    if not wanted.enabled or wanted.protocol == "noop":
+        return None
+    outbox = Outbox(lambda: _exporter(config, session), complain)
+    return outbox.put, outbox.close
+
+
+def _exporter(config: "Config", session: str) -> Exporter:
+    wanted = config.telemetry
+    if wanted.protocol == "otlp":
+        from adderclaw.sinks.telemetry.otlp import Otlp
+
+        return Otlp(wanted.endpoint or "", config.agent_id, include_content=wanted.include_content)
+    from adderclaw.sinks.telemetry.records import File, Http, Records
+
+    made = Records(config.agent_id, session, include_content=wanted.include_content)
+    if wanted.protocol == "http":
+        return Http(wanted.endpoint or "", made)
+    return File(wanted.path or "telemetry.jsonl", made)
+
+
+class Outbox:
+    """A queue with a bound, and the thread that empties it."""
+
+    def __init__(self, make: Callable[[], Exporter], complain: Callable[[str], None]) -> None:
+        self._make, self._complain = make, complain
+        self._queue: queue.Queue[EventRecord | None] = queue.Queue(MOST_WAITING)
+        self.dropped = 0
+        self._complained = False
+        self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
+        self._thread.start()
+
+    def put(self, record: EventRecord) -> None:
+        try:
+            self._queue.put_nowait(record)
+        except queue.Full:
+            self.dropped += 1
+
+    def close(self) -> None:
+        try:
+            self._queue.put(None, timeout=LAST_WORDS)
+        except queue.Full:
+            pass
+        self._thread.join(LAST_WORDS)
+        if self.dropped:
+            self._say(f"telemetry: {self.dropped} events were left out: the service is slower than the run")
+
+    def _run(self) -> None:
+        exporter: Exporter | None = None
+        ended = False
+        while not ended:
+            batch = self._batch()
+            ended = batch[-1] is None
+            events = [one for one in batch if one is not None]
+            try:
+                exporter = exporter or self._make()
+                if events:
+                    exporter.send(events)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on
+                self.dropped += len(events)
+                self._say(f"telemetry: {type(error).__name__}: {error}")
+        if exporter is not None:
+            try:
+                exporter.close()
+            except Exception as error:  # noqa: BLE001
+                self._say(f"telemetry: {type(error).__name__}: {error}")
+
+    def _batch(self) -> list[EventRecord | None]:
+        batch = [self._queue.get()]
+        while batch[-1] is not None and len(batch) < 256:
+            try:
+                batch.append(self._queue.get_nowait())
+            except queue.Empty:
+                break
+        return batch
+
+    def _say(self, message: str) -> None:
+        if not self._complained:
+            self._complained = True
+            self._complain(message)

@@ -1,0 +1,193 @@
+"""Telemetry as a service sees it: OTLP by the official decoder, plain posts, a file; and what a dead one costs."""
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
+
+import pytest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from tests.acceptance.world import World, call, text
+
+
+class Receiver:
+    """A service that keeps what is posted to it."""
+
+    def __init__(self, status: int = 200) -> None:
+        self.posts: list[tuple[str, bytes]] = []
+        posts = self.posts
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                if self.headers.get("Content-Encoding") == "gzip":
+                    import gzip
+
+                    body = gzip.decompress(body)
+                posts.append((self.path, body))
+                self.send_response(status)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, format: str, *args: Any) -> None:
+                return None
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver() as made:
+        yield made
+
+
+def configure(world: World, protocol: str, endpoint: str = "", more: str = "") -> None:
+    where = f'endpoint = "{endpoint}"\n' if endpoint else ""
+    world.configure(more=f'[telemetry]\nenabled = true\nprotocol = "{protocol}"\n{where}{more}')
+
+
+def run(world: World) -> None:
+    world.script(call("Time"), call("Read", file_path="/etc/shadow"), text("the secret answer"))
+    done = world.agent("a secret question")
+    assert done.code == 3, done.err
+
+
+def test_nothing_is_sent_unless_it_is_configured(world: World, receiver: Receiver) -> None:
+    world.configure(more=f'[telemetry]\nenabled = false\nprotocol = "http"\nendpoint = "{receiver.url}"\n')
+    run(world)
+    configure(world, "noop", receiver.url)
+    run(world)
+    assert receiver.posts == []
+
+
+@pytest.mark.parametrize("protocol", ["http", "otlp"])
+@pytest.mark.parametrize("kind", ["closed", "silent", "failing"])
+def test_a_dead_service_neither_fails_nor_holds_up_a_run(world: World, protocol: str, kind: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening, Receiver(500) as failing:
+        port = listening.getsockname()[1]
+        if kind == "closed":
+            listening.close()
+        configure(world, protocol, failing.url if kind == "failing" else f"http://127.0.0.1:{port}")
+        world.script(text("answered"))
+        began = time.monotonic()
+        done = world.agent("hi")
+        assert (done.code, done.out) == (0, "answered\n"), done.err
+        assert time.monotonic() - began < 25
+
+
+def spans_of(receiver: Receiver) -> list[Any]:
+    found: list[Any] = []
+    for path, body in receiver.posts:
+        if path == "/v1/traces":
+            for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
+                for scope in resource.scope_spans:
+                    found += scope.spans
+    return found
+
+
+def attributes(span: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for one in span.attributes:
+        value = one.value
+        found[one.key] = getattr(value, value.WhichOneof("value"))
+    return found
+
+
+def test_a_run_is_a_tree_of_spans_by_the_conventions(world: World, receiver: Receiver) -> None:
+    configure(world, "otlp", receiver.url)
+    run(world)
+    spans = spans_of(receiver)
+    names = [span.name for span in spans]
+    assert names.count("chat mock") == 3
+    assert {"invoke_agent agent", "turn", "execute_tool Time", "execute_tool Read"} <= set(names)
+    by_id = {span.span_id: span for span in spans}
+    root = next(span for span in spans if not span.parent_span_id)
+    assert root.name == "invoke_agent agent"
+    assert len({span.trace_id for span in spans}) == 1
+    parents = {span.name: by_id[span.parent_span_id].name for span in spans if span.parent_span_id}
+    assert parents == {
+        "turn": "invoke_agent agent",
+        "chat mock": "turn",
+        "execute_tool Time": "turn",
+        "execute_tool Read": "turn",
+    }
+    chat = attributes(next(span for span in spans if span.name == "chat mock"))
+    assert chat["gen_ai.operation.name"] == "chat"
+    assert chat["gen_ai.request.model"] == "mock"
+    assert "gen_ai.usage.input_tokens" in chat
+    denied = next(span for span in spans if span.name == "execute_tool Read")
+    assert attributes(denied)["error.type"] == "denied"
+    assert denied.status.code == 2
+    assert b"secret" not in b"".join(body for _, body in receiver.posts)
+
+
+def test_tokens_and_latency_are_metrics(world: World, receiver: Receiver) -> None:
+    configure(world, "otlp", receiver.url)
+    run(world)
+    names: set[str] = set()
+    for path, body in receiver.posts:
+        if path == "/v1/metrics":
+            for resource in ExportMetricsServiceRequest.FromString(body).resource_metrics:
+                for scope in resource.scope_metrics:
+                    names |= {metric.name for metric in scope.metrics}
+    assert {"gen_ai.client.token.usage", "gen_ai.client.operation.duration"} <= names
+
+
+def test_content_leaves_only_where_the_operator_says_so(world: World, receiver: Receiver) -> None:
+    configure(world, "otlp", receiver.url, "include_content = true\n")
+    run(world)
+    spans = spans_of(receiver)
+    assert "the secret answer" in {attributes(span).get("gen_ai.output.messages") for span in spans}
+
+
+RECORD = {"schema_version", "agent_id", "session_id", "workflow_name", "timestamp", "type", "data"}
+
+
+def check_records(records: list[dict[str, Any]]) -> None:
+    assert all(set(one) == RECORD for one in records)
+    messages = [one["data"] for one in records if one["type"] == "message" and one["data"]["role"] == "assistant"]
+    assert len(messages) == 3
+    assert {"model", "tokens", "latency", "tool_calls", "content", "role"} <= set(messages[0])
+    assert {one["type"] for one in records} == {"message", "log"}
+    assert "secret" not in json.dumps(records)
+
+
+def test_records_are_posted(world: World, receiver: Receiver) -> None:
+    configure(world, "http", receiver.url + "/intake?x=1")
+    run(world)
+    assert {path for path, _ in receiver.posts} == {"/intake?x=1"}
+    check_records([one for _, body in receiver.posts for one in json.loads(body)])
+
+
+def test_records_are_lines_of_a_file(world: World) -> None:
+    configure(world, "file", more='path = "out/telemetry.jsonl"\n')
+    run(world)
+    file = world.workspace / "out" / "telemetry.jsonl"
+    check_records([json.loads(line) for line in file.read_text().splitlines()])
+
+
+def test_a_workflows_records_name_it_and_its_goal(world: World) -> None:
+    configure(world, "file", more='path = "telemetry.jsonl"\n')
+    (world.workspace / "Agentfile").write_text('NAME flow\nGOAL g "x"\nLOOP l USING g WITHIN 2\n')
+    world.script(text("done"))
+    assert world.cli("run", str(world.workspace / "Agentfile")).code == 0
+    records = [json.loads(line) for line in (world.workspace / "telemetry.jsonl").read_text().splitlines()]
+    message = next(one for one in records if one["type"] == "message")
+    assert message["workflow_name"] == "flow"
+    assert (message["data"]["goal"], message["data"]["iteration"]) == ("g", 1)
