@@ -22,7 +22,7 @@ def chunk(kind: bytes, data: bytes) -> bytes:
 
 HEAD = struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0)
 PNG = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", HEAD) + chunk(b"IDAT", zlib.compress(b"\0" * 4)) + chunk(b"IEND", b"")
-CELL: dict[str, Any] = {"cell_type": "code", "id": "a", "metadata": {}, "source": ["1"], "outputs": [], "execution_count": 1}
+CELL: dict[str, Any] = {"cell_type": "code", "id": "a", "metadata": {}, "source": ["1"], "outputs": []}
 BOOK = json.dumps({"cells": [CELL], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
 
 
