@@ -38,7 +38,7 @@ def parse(words: Words, table: str, *, single_dash: bool = False, until_operand:
     With `single_dash` options are whole words after one dash (find, go), and `--` ends nothing for find. With
     `until_operand` the first operand ends the options, and everything from there on is an operand.
     """
-    reader = _Reader(kinds(table), single_dash=single_dash)
+    reader = _Reader(kinds(table), _prefixes(table), single_dash=single_dash)
     for index, word in enumerate(words):
         if reader.waiting:
             reader.value(word)
@@ -55,10 +55,15 @@ def parse(words: Words, table: str, *, single_dash: bool = False, until_operand:
     return Parsed(tuple(reader.operands), tuple(reader.values), frozenset(reader.given), tuple(reader.strange))
 
 
+@cache
+def _prefixes(table: str) -> Words:
+    return tuple(name for name, kind in kinds(table).items() if kind == "*")
+
+
 class _Reader:
-    def __init__(self, known: dict[str, str], *, single_dash: bool) -> None:
+    def __init__(self, known: dict[str, str], prefixes: Words, *, single_dash: bool) -> None:
         self.known, self.single_dash = known, single_dash
-        self.prefixes = tuple(name for name, kind in known.items() if kind == "*")
+        self.prefixes = prefixes
         self.operands: list[str] = []
         self.values: list[str] = []
         self.given: set[str] = set()

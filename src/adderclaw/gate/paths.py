@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from adderclaw.config.paths import beneath
 from adderclaw.gate.allowlist import names
@@ -62,6 +63,7 @@ def fold(name: str) -> str:
     return name.split(":", 1)[0].casefold().rstrip(". ") or name.casefold()
 
 
+@lru_cache(maxsize=2048)
 def folded(path: str) -> str:
     return "/" + "/".join(fold(part) for part in path.split("/") if part)
 
