@@ -275,3 +275,17 @@ def test_serve_over_http_wants_the_token_and_this_machine(world: World) -> None:
     finally:
         process.terminate()
         assert process.wait(20) == 0
+
+
+def test_found_by_tool_search_and_used_through_call(demo: World) -> None:
+    demo.script(
+        call("ToolSearch", query="add two numbers"),
+        call("Call", tool="mcp__demo__add", input={"a": 4, "b": 5}),
+        text("done"),
+    )
+    done = demo.agent("go")
+    assert done.code == 0, done.err
+    found, added = results(demo)
+    assert "mcp__demo__add" in found
+    assert "\n9\n" in added
+    assert demo.receipts()[-1]["tool"] == "mcp__demo__add"

@@ -74,4 +74,6 @@ def unfit(call: ToolCall, tool: Tool[Any] | None, error: str) -> Considered:
 def _unknown(scene: Scene, name: str) -> str:
     near = nearest(scene.tools, name)
     hint = f"; did you mean {near}?" if near else ""
-    return f"there is no tool named {name!r}{hint} (available: {', '.join(scene.tools)})"
+    # those that are found late may be thousands: ToolSearch lists them
+    available = ", ".join(known for known, tool in scene.tools.items() if not tool.deferred)
+    return f"there is no tool named {name!r}{hint} (available: {available})"

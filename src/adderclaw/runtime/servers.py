@@ -15,7 +15,7 @@ from adderclaw.store import Store
 from adderclaw.tools import Kit
 from adderclaw.types import History, Json, Message, TextBlock, Tool
 
-SETTLE_SECONDS = 10.0
+SETTLE_SECONDS = 30.0
 """How long ToolSearch waits for servers that are still starting."""
 
 

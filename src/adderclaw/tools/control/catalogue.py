@@ -112,7 +112,7 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
             return rejected(f"the query has {len(given.query)} characters; at most {MAX_QUERY} are searched for.")
         failed = await kit.connecting() if kit.connecting is not None else ""
         result = search(kit.tools(), given.query, given.max_results)
-        if failed and not result.metadata.get("tools"):
+        if failed:
             return ToolResult(f"{result.content}\n{failed}", result.error_class, result.metadata)
         return result
 
