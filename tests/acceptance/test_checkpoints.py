@@ -340,3 +340,15 @@ def test_rewind_files_or_conversation_alone(full: World) -> None:
     done = full.cli("agent", stdin="first\n/rewind 1 conversation\n/exit\n")
     assert full.entries("system")[-1]["to"] == 0
     assert (work / "f").read_text() == "1\n"
+
+
+def test_what_runs_in_the_background_is_the_agents_doing(full: World) -> None:
+    full.script(
+        call("Bash", command="sleep 0.3; echo late > late", run_in_background=True),
+        bash("sleep 1.5"),
+        bash("touch other"),
+        text("done"),
+    )
+    done = full.agent("go", stdin="y\n" * 9)
+    assert done.code == 0, done.err
+    assert fates(checkpoint(full, "restore", "1")).items() >= {"late": "delete", "other": "delete"}.items()

@@ -6,10 +6,13 @@ import threading
 import time
 from collections.abc import Iterable
 
+from adderclaw.checkpoints import kept
+from adderclaw.errors import StoreError
 from adderclaw.store import Store
 from adderclaw.store import checkpoints as rows
 from adderclaw.store.checkpoints import Blob
 
+DAY = 86_400.0
 NEW_SECONDS = 3600.0
 """A pack that nothing names yet may belong to a process that is just writing it."""
 
@@ -93,6 +96,24 @@ def prune(store: Store, folder: str, *, older_than: str, needed: Iterable[str]) 
     with store.write() as cursor:
         rows.drop_packs(cursor, idle)
     return dropped, sum(_unlinked(os.path.join(folder, name)) for name in idle)
+
+
+def prune_daily(store: Store, folder: str, days: int) -> None:
+    """Once a day: forget what is older than so many days."""
+    mark = os.path.join(folder, "pruned")
+    try:
+        if os.path.exists(mark) and time.time() - os.stat(mark).st_mtime < DAY:
+            return
+        with open(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600), "w"):
+            os.utime(mark)
+        prune(store, folder, older_than=moment(days), needed=kept.digests(folder))
+    except (OSError, StoreError):
+        return  # the next session tries again
+
+
+def moment(days: int) -> str:
+    """So many days ago, as the store writes it."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(time.time() - days * DAY))
 
 
 def _is_old(path: str) -> bool:

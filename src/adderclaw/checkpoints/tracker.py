@@ -12,7 +12,7 @@ from sqlite3 import Cursor
 from typing import NamedTuple
 
 from adderclaw.checkpoints import FOLDER, kept
-from adderclaw.checkpoints.blobs import Blobs
+from adderclaw.checkpoints.blobs import Blobs, prune_daily
 from adderclaw.checkpoints.tree import IGNORED, Index, Limits, Scanned, Seen, TooBig, scan, state_at
 from adderclaw.config.schema import Checkpoints as Settings
 from adderclaw.errors import StoreError
@@ -68,6 +68,7 @@ class Tracker:
     ) -> None:
         self.folder = os.path.join(home, FOLDER)
         self.limits = limits
+        self.keep_days = 30
         self.blobs = Blobs(self.folder, store)
         self.background: Callable[[], str] = lambda: ""
         """What still runs in the background, if anything: what changes between calls is then its doing."""
@@ -256,6 +257,8 @@ class Tracker:
                 except OSError:
                     break
         self.blobs.close()
+        if self._trees and not self._off:
+            prune_daily(self._store, self.folder, self.keep_days)
 
 
 def _inside(path: str, roots: Sequence[str]) -> Iterable[tuple[str, str]]:

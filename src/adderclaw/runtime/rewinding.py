@@ -4,7 +4,7 @@ import os
 from typing import NamedTuple
 
 from adderclaw.checkpoints import FOLDER
-from adderclaw.checkpoints.blobs import Blobs, prune
+from adderclaw.checkpoints.blobs import Blobs, moment, prune
 from adderclaw.checkpoints.restore import Outcome, Plan, Workshop, alone, carry_out, finish_pending, plan
 from adderclaw.checkpoints.tracker import limits_of
 from adderclaw.config.schema import Config
@@ -155,10 +155,8 @@ def finished(shop: Workshop) -> list[Outcome]:
 
 def pruned(shop: Workshop, days: int) -> tuple[int, int]:
     """Drop what is older than so many days; checkpoints and bytes that went."""
-    import time
-
     from adderclaw.checkpoints import kept
 
-    before = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(time.time() - days * 86400))
+    before = moment(days)
     folder = shop.blobs.folder
     return prune(shop.store, folder, older_than=before, needed=kept.digests(folder))

@@ -190,7 +190,10 @@ def _checkpoints(runtime: Runtime, store: Store) -> Checkpoints:
         def tracker() -> "Tracker":
             from adderclaw.checkpoints.tracker import Tracker, limits_of
 
-            return Tracker(store, runtime.home, limits_of(runtime.config.checkpoints), lambda text: warn(runtime, text))
+            settings = runtime.config.checkpoints
+            made = Tracker(store, runtime.home, limits_of(settings), lambda text: warn(runtime, text))
+            made.keep_days = settings.keep_days
+            return made
 
         runtime.checkpoints = Checkpoints(tracker)
     return runtime.checkpoints
