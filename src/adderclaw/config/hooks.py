@@ -98,7 +98,7 @@ def normal(value: Any) -> Normal:
                     _add(made, key, entry)
     elif isinstance(value, list):
         for index, entry in enumerate(cast(list[object], value)):
-            key, table = f"hooks[{index}]", cast(Json, entry) if isinstance(entry, dict) else {}
+            key, table = f"hooks[{index}]", _table(entry)
             if not isinstance(table.get("hook_event_name"), str):
                 made.problems.append((key, f"expected a table with hook_event_name, not {shown(entry)}"))
                 continue
@@ -107,6 +107,10 @@ def normal(value: Any) -> Normal:
     else:
         return made._replace(entries=[] if value is None else value)
     return made
+
+
+def _table(value: object) -> Json:
+    return cast(Json, value) if isinstance(value, dict) else {}
 
 
 def _flat(entry: Json, key: str, made: Normal) -> Iterator[tuple[str, Json]]:

@@ -2,10 +2,12 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Mapping
+import time
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import AdderClawError
 from adderclaw.gate import judges
 from adderclaw.gate.rules import Anchors, Invalid, parse
@@ -16,7 +18,7 @@ from adderclaw.hooks.settings import Hook, chains
 from adderclaw.kernel import model
 from adderclaw.kernel.considering import consider
 from adderclaw.kernel.prompt import made
-from adderclaw.kernel.session import Chain, Rows, Session
+from adderclaw.kernel.session import Chain, Rows, Scene, Session
 from adderclaw.store import calls
 from adderclaw.store import hooks as rows_of
 from adderclaw.store.text import compact, iso
@@ -105,7 +107,7 @@ def _place(session: Session, kept: list[rows_of.Invocation]) -> plane.Place:
         seconds_left=max(session.budget.seconds_left, 0.0),
         clean=clean,
         scrub=session.secrets.scrub_all,
-        applies=lambda rule, fields: applies(session, rule, fields),
+        applies=lambda rule, fields: applies(session.scene, warn, rule, fields),
         aliases=policy.aliases,
         aside=lambda hook, stdin: _aside(session, hook, stdin),
         ran=session.hooks_ran,
@@ -231,22 +233,51 @@ async def _spawn(session: Session, hook: Hook, stdin: Json) -> Ran:
 # ------------------------------------------------------------------ conditions, and hooks beside the turn
 
 
-def applies(session: Session, rule: str, fields: Json) -> bool:
+def applies(scene: Scene, warn: Callable[[str], None], rule: str, fields: Json) -> bool:
     """Whether a call is one that a permission rule names. Where that cannot be told, the hook runs."""
-    policy, context = session.scene.policy, session.scene.context
+    policy, context = scene.policy, scene.context
     try:
         parsed = parse(rule, "ask", Anchors(policy.workspace, context.workspace.cwd, policy.user_home), policy.aliases)
     except Invalid as error:
-        message = f"a hook's condition {rule!r} is no permission rule, so that the hook always runs: {error}"
-        session.bus.tell({"event_type": "warning", "message": message})
+        warn(f"a hook's condition {rule!r} is no permission rule, so that the hook always runs: {error}")
         return True
     called_as = context.called_as
     call = ToolCall(str(fields.get("tool_use_id", "")), str(fields["tool_name"]), fields["tool_input"])
-    case = consider(session.scene, call).case
+    case = consider(scene, call).case
     context.called_as = called_as
     if case is None:
         return True
     return judges.forbids(parsed, case) or (parsed.tool == "Bash" and isinstance(case.touch.command, Raw))
+
+
+def by_hand(
+    scene: Scene, database: str, keep: Callable[[rows_of.Invocation], None], warn: Callable[[str], None]
+) -> plane.Place:
+    """A place where an operator tries hooks: nothing is written, and no model is asked."""
+    context, policy = scene.context, scene.policy
+    clean = Secrets().clean
+
+    async def unasked(hook: Hook, _stdin: Json, _seconds: float) -> Ran:
+        return Ran(None, stderr=f"a hook of type {hook.kind} is not run by hand: it needs a session")
+
+    base: Json = {
+        "session_id": context.session_id or "by-hand",
+        "conversation_id": context.conversation_id or "by-hand",
+        "runtime_db_path": database,
+        "cwd": context.workspace.cwd,
+        "permission_mode": policy.mode or MODES[policy.autonomy],
+    }
+    return plane.Place(
+        base=base,
+        kinds={**kinds(variables(database, context.workspace.root)), "prompt": unasked, "agent": unasked},
+        time=lambda: iso(time.time()).replace("T", " ").removesuffix("Z"),
+        keep=keep,
+        warn=warn,
+        stopped=scene.stopped,
+        clean=clean,
+        applies=lambda rule, fields: applies(scene, warn, rule, fields),
+        aliases=policy.aliases,
+    )
 
 
 def _aside(session: Session, hook: Hook, stdin: Json) -> None:

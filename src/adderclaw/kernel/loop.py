@@ -249,13 +249,15 @@ def _left(session: Session, calls_left: tuple[ToolCall, ...], *, recorded: bool)
 
 
 def _hear(session: Session, text: str) -> None:
-    said = TextBlock(session.secrets.scrub(text))
+    """The user's message, and with it what hooks have to say."""
+    texts, session.due = (text, *session.due), []
+    said = tuple(TextBlock(session.secrets.scrub(part)) for part in texts)
     news = _news(session)
     with session.store.write() as cursor:
-        sequence = _keep(session, cursor, Message("user", (said,)))
+        sequence = _keep(session, cursor, Message("user", said))
     if session.checkpoints is not None and not session.agent_id:
         session.checkpoints.turn = (session.conversation_id, session.session_id, sequence)
-    session.history.append(Message("user", (*news, said)))
+    session.history.append(Message("user", (*news, *said)))
 
 
 async def _nested(session: Session) -> tuple[TextBlock, ...]:

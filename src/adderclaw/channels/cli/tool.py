@@ -26,6 +26,7 @@ from adderclaw.kernel.considering import consider
 from adderclaw.kernel.session import Scene, TurnResult
 from adderclaw.runtime import Options, Run, opened, scene, start
 from adderclaw.store import transcript
+from adderclaw.tools import arguments_of, find
 from adderclaw.types import ToolCall
 
 app = group("List, run and explain tools.")
@@ -79,12 +80,15 @@ def explain(
     batch: Annotated[
         bool, typer.Option("--batch", help='Read {"tool", "input"} lines from stdin, write one object a line.')
     ] = False,
+    hooks: Annotated[
+        bool, typer.Option("--hooks", help="Run the PreToolUse hooks, too, and count what they say.")
+    ] = False,
     config: ConfigFile = None,
     workspace: WorkspaceDir = None,
     profile: Profile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Say what the gate would decide on a call, and why; nothing runs.
+    """Say what the gate would decide on a call, and why; nothing runs, save hooks if you ask for them.
 
     Example: adderclaw tool explain Bash --json '{"command": "rm -rf /"}'
     """
@@ -94,7 +98,10 @@ def explain(
         return
     if name is None:
         raise UsageError("tool explain: name a tool, or give --batch and lines on stdin")
-    verdict = _explained(here, name, json_object(arguments, "--json"))
+    given = json_object(arguments, "--json")
+    verdict = _explained(here, name, given)
+    if hooks:
+        verdict = asyncio.run(_explained_with_hooks(config, workspace, profile, name, given))
     if output_format == "json":
         print_json(verdict)
     else:
@@ -162,6 +169,26 @@ def _described(tool: Any, *, schema: bool) -> dict[str, Any]:
 def _explained(here: Scene, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     considered = consider(here, ToolCall("explain", name, arguments))
     return {**considered.decision.as_json(), "tool": name}
+
+
+async def _explained_with_hooks(
+    config: str | None, workspace: str | None, profile: str | None, name: str, arguments: dict[str, Any]
+) -> dict[str, Any]:
+    """The same after the PreToolUse hooks, which are really run: what they say counts, what they rewrite is judged."""
+    from adderclaw.channels.cli.hooks import tried
+    from adderclaw.gate.case import Opinion
+
+    runtime = start(Options(config_file=config, workspace=workspace, profile=profile, log_level="warning"))
+    here = scene(runtime, None)
+    found = find(here.tools, name)
+    if found is None:
+        return _explained(here, name, arguments)
+    given = arguments_of(found[1], arguments)
+    fields = {"tool_name": found[0].name, "tool_input": given, "tool_use_id": "explain"}
+    said, _ = await tried(runtime, "PreToolUse", fields)
+    opinion = Opinion("hook", "deny" if said.blocked else said.verdict, said.reason or said.verdict_reason)
+    call = ToolCall("explain", name, arguments if said.updated_input is None else said.updated_input)
+    return {**consider(here, call, opinion).decision.as_json(), "tool": name}
 
 
 def _explain_batch(here: Scene) -> None:

@@ -1,0 +1,202 @@
+"""The catalogue against the specification's tables: order, fields, queries, timeouts, answers."""
+
+from typing import Any
+
+import pytest
+
+from adderclaw.config.hooks import EVENTS as CLOSED
+from adderclaw.config.hooks import NEWER
+from adderclaw.hooks.catalogue import BASE, EVENTS, problems, strange
+from adderclaw.types import Json
+
+APPENDIX_A = [
+    "PreToolUse",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "PermissionDenied",
+    "Notification",
+    "UserPromptSubmit",
+    "SessionStart",
+    "SessionEnd",
+    "Stop",
+    "StopFailure",
+    "SubagentStart",
+    "SubagentStop",
+    "PreCompact",
+    "PostCompact",
+    "PermissionRequest",
+    "Setup",
+    "TeammateIdle",
+    "TaskCreated",
+    "TaskCompleted",
+    "Elicitation",
+    "ElicitationResult",
+    "ConfigChange",
+    "InstructionsLoaded",
+    "WorktreeCreate",
+    "WorktreeRemove",
+    "CwdChanged",
+    "FileChanged",
+]
+
+CALL: Json = {"tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_use_id": "t1"}
+TASK: Json = {"task_id": "1", "task_subject": "s"}
+MORE: Json = {"task_description": "d", "teammate_name": "n", "team_name": "t"}
+# event → its smallest input, its whole input, and values that do not fit
+FIELDS: dict[str, tuple[Json, Json, Json]] = {
+    "PreToolUse": (CALL, {}, {"tool_name": 1}),
+    "PostToolUse": ({**CALL, "tool_response": None}, {}, {"tool_use_id": None}),
+    "PostToolUseFailure": ({**CALL, "error": "e"}, {"is_interrupt": True}, {"is_interrupt": "yes", "error": 1}),
+    "PermissionDenied": ({**CALL, "reason": "r"}, {}, {"reason": 1}),
+    "Notification": ({"message": "m", "notification_type": "idle_prompt"}, {"title": "t"}, {"message": []}),
+    "UserPromptSubmit": ({"prompt": "p"}, {}, {"prompt": None}),
+    "SessionStart": ({"source": "startup"}, {"agent_type": "a", "model": "m"}, {"source": "fork"}),
+    "SessionEnd": ({"reason": "bypass_permissions_disabled"}, {}, {"reason": "done"}),
+    "Stop": ({"stop_hook_active": False}, {"last_assistant_message": "m"}, {"stop_hook_active": 0}),
+    "StopFailure": (
+        {"error": "rate_limit"},
+        {"error_details": "d", "last_assistant_message": "m"},
+        {"error": "overloaded"},
+    ),
+    "SubagentStart": ({"agent_id": "a", "agent_type": "t"}, {}, {"agent_id": 1}),
+    "SubagentStop": (
+        {"stop_hook_active": True, "agent_id": "a", "agent_transcript_path": "", "agent_type": "t"},
+        {"last_assistant_message": "m"},
+        {"agent_transcript_path": None},
+    ),
+    "PreCompact": ({"trigger": "auto", "custom_instructions": None}, {}, {"trigger": "now", "custom_instructions": 1}),
+    "PostCompact": ({"trigger": "manual", "compact_summary": "s"}, {}, {"compact_summary": None}),
+    "PermissionRequest": (
+        {"tool_name": "Bash", "tool_input": {}},
+        {
+            "permission_suggestions": [
+                {
+                    "type": "addRules",
+                    "rules": [{"toolName": "Bash", "ruleContent": "ls"}],
+                    "behavior": "allow",
+                    "destination": "session",
+                },
+                {"type": "setMode", "mode": "plan", "destination": "userSettings"},
+                {"type": "removeDirectories", "directories": ["/x"], "destination": "cliArg"},
+            ]
+        },
+        {"permission_suggestions": [{"type": "addRules", "rules": [], "behavior": "maybe", "destination": "session"}]},
+    ),
+    "Setup": ({"trigger": "init"}, {}, {"trigger": "manual"}),
+    "TeammateIdle": ({"teammate_name": "a", "team_name": "b"}, {}, {"team_name": 1}),
+    "TaskCreated": (TASK, MORE, {"task_id": 1}),
+    "TaskCompleted": (TASK, MORE, {"task_subject": 1}),
+    "Elicitation": (
+        {"mcp_server_name": "s", "message": "m"},
+        {"mode": "form", "url": "u", "elicitation_id": "e", "requested_schema": {}},
+        {"mode": "page", "requested_schema": []},
+    ),
+    "ElicitationResult": (
+        {"mcp_server_name": "s", "action": "accept"},
+        {"elicitation_id": "e", "mode": "url", "content": {}},
+        {"action": "yes", "content": []},
+    ),
+    "ConfigChange": ({"source": "skills"}, {"file_path": "p"}, {"source": "settings"}),
+    "InstructionsLoaded": (
+        {"file_path": "p", "memory_type": "Local", "load_reason": "include"},
+        {"globs": ["*"], "trigger_file_path": "p", "parent_file_path": "p"},
+        {"memory_type": "local", "load_reason": "start", "globs": "x"},
+    ),
+    "WorktreeCreate": ({"name": "n"}, {}, {"name": 1}),
+    "WorktreeRemove": ({"worktree_path": "p"}, {}, {"worktree_path": 1}),
+    "CwdChanged": ({"old_cwd": "a", "new_cwd": "b"}, {}, {"new_cwd": None}),
+    "FileChanged": ({"file_path": "p", "event": "unlink"}, {}, {"event": "rename"}),
+}
+QUERIES = {
+    "tool_name": {"PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest", "PermissionDenied"},
+    "source": {"SessionStart", "ConfigChange"},
+    "trigger": {"Setup", "PreCompact", "PostCompact"},
+    "notification_type": {"Notification"},
+    "reason": {"SessionEnd"},
+    "error": {"StopFailure"},
+    "agent_type": {"SubagentStart", "SubagentStop"},
+    "mcp_server_name": {"Elicitation", "ElicitationResult"},
+    "load_reason": {"InstructionsLoaded"},
+    "file_path": {"FileChanged"},
+}
+ARMS: dict[str, set[str]] = {
+    "PreToolUse": {"permissionDecision", "permissionDecisionReason", "updatedInput", "additionalContext"},
+    "UserPromptSubmit": {"additionalContext"},
+    "SessionStart": {"additionalContext", "initialUserMessage", "watchPaths"},
+    "Setup": {"additionalContext"},
+    "SubagentStart": {"additionalContext"},
+    "PostToolUse": {"additionalContext", "updatedMCPToolOutput"},
+    "PostToolUseFailure": {"additionalContext"},
+    "PermissionDenied": {"retry"},
+    "Notification": {"additionalContext"},
+    "PermissionRequest": {"decision"},
+    "Elicitation": {"action", "content"},
+    "ElicitationResult": {"action", "content"},
+    "CwdChanged": {"watchPaths"},
+    "FileChanged": {"watchPaths"},
+    "WorktreeCreate": {"worktreePath"},
+}
+
+
+def test_d35_the_events_are_the_closed_set_in_its_order() -> None:
+    assert list(CLOSED) == APPENDIX_A
+    assert list(EVENTS) == [*APPENDIX_A, *NEWER]
+    assert set(FIELDS) == set(APPENDIX_A)
+
+
+@pytest.mark.parametrize("event", APPENDIX_A)
+def test_d97_to_d106_fields(event: str) -> None:
+    least, more, wrong = FIELDS[event]
+    spec = EVENTS[event].fields
+    assert problems(spec, least) == []
+    assert problems(spec, {**least, **more}) == []
+    assert strange(spec, {**least, **more}) == []
+    assert set(least) | set(more) == {name.removesuffix("?") for name in spec}
+    for name in least:
+        without = {key: value for key, value in least.items() if key != name}
+        assert problems(spec, without) == [f"{name} is missing"]
+    for name, value in wrong.items():
+        (said,) = problems(spec, {**least, **more, name: value})
+        assert said.startswith(f"{name} must be ")
+
+
+@pytest.mark.parametrize("event", APPENDIX_A)
+def test_d49_match_queries(event: str) -> None:
+    assert EVENTS[event].query == next((query for query, events in QUERIES.items() if event in events), "")
+
+
+@pytest.mark.parametrize("event", APPENDIX_A)
+def test_d58_default_timeouts(event: str) -> None:
+    long = {"PreToolUse", "PostToolUse", "PostToolUseFailure", "UserPromptSubmit"}
+    wanted = 600.0 if event in long else 1.5 if event == "SessionEnd" else 60.0
+    assert EVENTS[event].seconds == wanted
+
+
+@pytest.mark.parametrize("event", APPENDIX_A)
+def test_d108_d109_arms(event: str) -> None:
+    arm = EVENTS[event].arm
+    assert (None if arm is None else {name.removesuffix("?") for name in arm}) == ARMS.get(event)
+
+
+def test_the_base_fields_have_no_transcript_path() -> None:
+    assert "transcript_path" not in BASE
+    assert {"hook_event_name", "session_id", "conversation_id", "runtime_db_path", "cwd"} <= set(BASE)
+
+
+UPDATE: list[tuple[Any, bool]] = [
+    ({"type": "addRules", "rules": [{"toolName": "Read"}], "behavior": "deny", "destination": "localSettings"}, True),
+    ({"type": "replaceRules", "rules": [], "behavior": "ask", "destination": "projectSettings"}, True),
+    ({"type": "addDirectories", "directories": ["/a"], "destination": "session"}, True),
+    ({"type": "setMode", "mode": "auto", "destination": "session"}, False),
+    ({"type": "setMode", "mode": "plan"}, False),
+    ({"type": "addRules", "rules": [{"ruleContent": "x"}], "behavior": "allow", "destination": "session"}, False),
+    ({"type": "dropRules", "destination": "session"}, False),
+    ("addRules", False),
+]
+
+
+@pytest.mark.parametrize(("update", "fits"), UPDATE)
+def test_d110_permission_updates(update: Any, fits: bool) -> None:
+    spec = EVENTS["PermissionRequest"].fields
+    data: Json = {"tool_name": "x", "tool_input": {}, "permission_suggestions": [update]}
+    assert (problems(spec, data) == []) == fits

@@ -1,0 +1,81 @@
+"""Configured hooks as values: order, timeouts, shells."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adderclaw.errors import ConfigError
+from adderclaw.hooks import settings
+from adderclaw.hooks.process import argv_of
+from adderclaw.hooks.settings import Hook
+from adderclaw.types import Json
+
+
+def made(*entries: Json, environ: dict[str, str] | None = None, **more: Any) -> tuple[Hook, ...]:
+    return settings.read(entries, origins={}, home="/home/me/.adderclaw", environ=environ or {}, **more)
+
+
+def entry(event: str = "PreToolUse", **more: Any) -> Json:
+    return {"hook_event_name": event, "command": "true", **more}
+
+
+TIMEOUTS: list[tuple[Json, dict[str, str], float]] = [
+    (entry(), {}, 600),
+    (entry("Stop"), {}, 60),
+    (entry("SessionEnd"), {}, 1.5),
+    (entry(timeout=5), {"SDLC_HOOK_TIMEOUT_MS": "9000"}, 5),
+    (entry(), {"SDLC_HOOK_TIMEOUT_MS": "9000"}, 9),
+    (entry(), {"SDLC_HOOK_TIMEOUT_MS": "soon"}, 600),
+    (entry(), {"SDLC_HOOK_TIMEOUT_MS": "0"}, 600),
+    (entry(), {"SDLC_HOOK_TIMEOUT_MS": "-1"}, 600),
+    (entry("SessionEnd"), {"SDLC_HOOK_TIMEOUT_MS": "9000"}, 1.5),
+    (entry("SessionEnd"), {"SDLC_SESSIONEND_HOOK_TIMEOUT_MS": "3000"}, 3),
+    (entry("SessionEnd", timeout=500), {}, 60),
+    (entry("Stop", type="prompt", prompt="x"), {}, 30),
+    (entry("Stop", type="agent", prompt="x"), {}, 60),
+]
+
+
+@pytest.mark.parametrize(("given", "environ", "seconds"), TIMEOUTS)
+def test_d58_whose_timeout_counts(given: Json, environ: dict[str, str], seconds: float) -> None:
+    assert made(given, environ=environ)[0].seconds == seconds
+
+
+def test_d51_one_order_over_all_events_with_what_is_the_same_and_adjacent_once() -> None:
+    found = made(entry(), entry(), entry(shell="sh"), entry("Stop"), entry(**{"if": "Bash"}), entry())
+    assert [hook.ordinal for hook in found] == [0, 1, 2, 3, 4]
+    assert [hook.event for hook in found] == ["PreToolUse", "PreToolUse", "Stop", "PreToolUse", "PreToolUse"]
+    assert [hook.ordinal for hook in settings.chains(found)["PreToolUse"]] == [0, 1, 3, 4]
+
+
+def test_d61_what_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (bash,) = made(entry(command="a b"))
+    assert argv_of(bash, {}) in (("/bin/bash", "-lc", "a b"), ("/usr/bin/bash", "-lc", "a b"))
+    (sh,) = made(entry(command="a b", shell="sh"))
+    assert argv_of(sh, {})[1:] == ("-c", "a b")
+    (power,) = made(entry(command="a b", shell="powershell"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(FileNotFoundError, match="pwsh"):
+        argv_of(power, {})
+    (tmp_path / "powershell").write_text("")
+    (tmp_path / "powershell").chmod(0o755)
+    said = ("-NoProfile", "-NonInteractive", "-Command", "a b")
+    assert argv_of(power, {}) == (str(tmp_path / "powershell"), *said)
+    (exact,) = made(entry(command="prog", args=["${CLAUDE_PROJECT_DIR}/x", "$HOME"]))
+    assert argv_of(exact, {"CLAUDE_PROJECT_DIR": "/p"}) == ("prog", "/p/x", "$HOME")
+    (named,) = made({"hook_event_name": "Stop", "name": "check"})
+    assert argv_of(named, {}) == ("/home/me/.adderclaw/hooks/check",)
+
+
+def test_d62_a_shell_that_is_not_there_is_said_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    missing = Hook(0, "Stop", command="x", shell="no-such-shell", source="settings.json")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="no-such-shell is not there"):
+        settings.require_shells([missing])
+    settings.require_shells(made(entry(), entry(shell="sh"), entry(shell="powershell")))
+
+
+@pytest.mark.parametrize("name", ["BashSecurity", "bash-security", ".adderclaw Protection"])
+def test_the_baseline_is_no_hook(name: str) -> None:
+    assert made({"hook_event_name": "PreToolUse", "name": name}) == ()
