@@ -410,6 +410,8 @@ class Tool[A]:
     """How the model's JSON becomes the arguments where no dataclass says it: `parameters` is somebody else's schema."""
     deferred: bool = False
     """Stays out of the prompt: it is found through ToolSearch and called through Call."""
+    usable: bool = True
+    """False: neither advertised nor found, since something is not configured; a call is told what."""
 
 
 class Disabled(ValueError):

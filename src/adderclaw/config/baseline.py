@@ -104,6 +104,8 @@ TIGHTEN: dict[str, Rule] = {
     "subagents.max_tool_rounds": _lower,
     "subagents.result_chars": _lower,
     "channels.cli.tools_allow": _common,
+    "web.fetches_per_minute": _lower,
+    "web.searches_per_minute": _lower,
     "skills.disclosure_max_reference_bytes": _lower,
     "skills.disclosure_max_reference_tokens": _lower,
     "logging.debug_llm_bodies": _FALSE,

@@ -109,6 +109,9 @@ def _providers(tree: Json) -> Iterator[tuple[str, str]]:
     chosen: str = tree["default_provider"]
     if chosen not in models:
         yield "default_provider", f"{shown(chosen)} is not in providers.models{nearest(chosen, names)}"
+    small: str | None = tree["providers"].get("small")
+    if small is not None and small not in names:
+        yield "providers.small", f"{shown(small)} is not in providers.models{nearest(small, names)}"
     for name, entry in models.items():
         key = f"providers.models.{name}"
         if not entry.get("kind"):
@@ -168,12 +171,20 @@ def _logins(tree: Json) -> Iterator[tuple[str, str]]:
                 yield f"auth.oauth.{name}.{key}", "must begin with https://; http:// is only for this machine"
 
 
+def _is_place(text: str) -> bool:
+    """A host, by name, pattern or address, alone or with a port."""
+    found = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::([0-9]{1,5}))?", text)
+    if found is None or not 0 < int(found[2] or 1) < 65536:
+        return False
+    return found[1].startswith("[") or _DOMAIN.fullmatch(found[1]) is not None
+
+
 def _lists(security: Json) -> Iterator[tuple[str, str]]:
     for domain in security["allowed_domains"]:
-        if domain != "*" and not _DOMAIN.fullmatch(domain):
+        if domain != "*" and not _is_place(domain):
             yield (
                 "security.allowed_domains",
-                f"{shown(domain)} is not a host name, such as example.org or *.example.org",
+                f"{shown(domain)} is not a host name, such as example.org, *.example.org or localhost:8080",
             )
     for name in ("allowed_commands", "forbidden_commands"):
         for command in security[name]:

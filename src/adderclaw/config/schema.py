@@ -164,6 +164,8 @@ class Providers:
 
     models: dict[str, ProviderEntry] = field(default_factory=_models)
     """Name → entry; `default_provider` and `--provider` choose by this name."""
+    small: str | None = None
+    """The entry for small questions beside the conversation, such as WebFetch's; without one, the session's own."""
 
 
 @record
@@ -382,12 +384,22 @@ class Logging:
 
 @record
 class Web:
-    """The internet gateway of the web tools."""
+    """The web tools: how often, through what, and where to search."""
 
     gateway_url: Url | None = None
     """Where requests of the web tools go instead of directly to their host."""
     gateway_token_env: Variable | None = None
     """The environment variable that holds the gateway's token."""
+    search: Literal["searxng", "brave", "tavily", "gateway"] | None = None
+    """The service that WebSearch asks; without one, the gateway where there is one, else WebSearch is not offered."""
+    search_url: Url | None = None
+    """Where that service is: needed for `searxng`; for `brave` and `tavily` in place of their own address."""
+    search_key_env: Variable | None = None
+    """The environment variable that holds the key of `brave` or `tavily`."""
+    fetches_per_minute: Positive = 10
+    """Pages that WebFetch asks for in a minute."""
+    searches_per_minute: Positive = 5
+    """Searches in a minute."""
 
 
 @record

@@ -62,7 +62,7 @@ SEARCH = frozenset({"ToolSearch", "Call"})
 
 def advertised(tools: Iterable[Tool[Any]]) -> list[Tool[Any]]:
     """Those in the prompt: deferred ones wait behind ToolSearch and Call, which are there only for their sake."""
-    everything = list(tools)
+    everything = [tool for tool in tools if tool.usable]
     late = any(tool.deferred for tool in everything)
     if late and {tool.name for tool in everything} >= SEARCH:
         return [tool for tool in everything if not tool.deferred]

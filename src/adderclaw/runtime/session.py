@@ -147,6 +147,21 @@ def scrubbed(runtime: Runtime, files: Instructions | None) -> str:
     return runtime.secrets.scrub(files.text) if files is not None else ""
 
 
+async def _aside(runtime: Runtime, session: Session, instructions: str, text: str, purpose: str) -> str:
+    """Ask the small model; a provider of its own is opened for it."""
+    from adderclaw.kernel import aside
+
+    name = runtime.config.providers.small
+    if name is None or name == session.provider.name:
+        return await aside.ask(session, instructions, text, purpose=purpose)
+    provider = open_provider(runtime, name)
+    try:
+        named = providers.model_of(name, runtime.config)
+        return await aside.ask(session, instructions, text, purpose=purpose, provider=provider, named=named)
+    finally:
+        await provider.close()
+
+
 def bind(runtime: Runtime, session: Session) -> None:
     """Give the session's tools what they need of it."""
     kit = session.scene.kit
@@ -167,7 +182,11 @@ def bind(runtime: Runtime, session: Session) -> None:
     def say(message: str, attachments: list[str], status: str) -> None:
         session.bus.tell({"event_type": "brief", "message": message, "attachments": attachments, "status": status})
 
+    async def aside(instructions: str, text: str, purpose: str) -> str:
+        return await _aside(runtime, session, instructions, text, purpose)
+
     kit.ask, kit.approve, kit.spawn, kit.say = ask, approve, spawn, say
+    kit.aside = None if isinstance(session.provider, Unasked) else aside
     kit.tools = lambda: session.scene.tools
 
 

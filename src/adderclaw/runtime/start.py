@@ -128,6 +128,8 @@ def credentials(options: Options, loaded: config.Loaded, secrets: Secrets, clock
         operators_own=operators_own,
     )
     sources.register(loaded.config.providers.models)
+    for variable in (loaded.config.web.gateway_token_env, loaded.config.web.search_key_env):
+        secrets.add(os.environ.get(variable or "", ""))
     return sources
 
 

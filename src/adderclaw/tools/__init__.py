@@ -1,9 +1,10 @@
 """The one tool registry: every built-in tool as a value, found by its name or by another seed's name for it."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from adderclaw.tools.surfing import Surfing
 from adderclaw.types import (
     Alias,
     Answer,
@@ -37,6 +38,8 @@ NAMES = (
     "TaskOutput",
     "TaskStop",
     "Http",
+    "WebFetch",
+    "WebSearch",
     "Time",
     "MemorySearch",
     "MemoryRead",
@@ -101,12 +104,29 @@ class Kit:
     """AdderClaw's own folder."""
     project: str = ""
     """Where the project's own definitions are."""
+    aside: Callable[[str, str, str], Awaitable[str]] | None = None
+    """Asks the small model beside the conversation: instructions, text, purpose; raises ProviderError or LimitError."""
+    surfing: Surfing = field(default_factory=Surfing)
+    """What the web tools share with those of child sessions."""
 
 
 def builtin(kit: Kit) -> "dict[str, Tool[Any]]":
     """Canonical name → tool, always in the order of NAMES, so that the prompt's beginning stays the same."""
     from adderclaw.tools import clock as clocks
-    from adderclaw.tools import control, files, memory, notebook, resources, search, shell, tasks, web, worktree
+    from adderclaw.tools import (
+        control,
+        fetch,
+        files,
+        memory,
+        notebook,
+        resources,
+        search,
+        shell,
+        tasks,
+        web,
+        websearch,
+        worktree,
+    )
 
     made = (
         *shell.tools(kit.config, shell.Means(kit.start, kit.tasks)),
@@ -115,6 +135,8 @@ def builtin(kit: Kit) -> "dict[str, Tool[Any]]":
         *tasks.tools(kit.tasks),
         *search.tools(kit.config),
         *web.tools(kit.config),
+        *fetch.tools(kit),
+        *websearch.tools(kit),
         *clocks.tools(kit.clock),
         *memory.tools(kit.store, kit.clock),
         *resources.tools(lambda: kit.resources),

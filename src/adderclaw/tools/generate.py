@@ -5,7 +5,22 @@ import os
 from typing import Any
 
 from adderclaw import decode
-from adderclaw.tools import NAMES, clock, files, memory, notebook, resources, search, shell, specs, tasks, web, worktree
+from adderclaw.tools import (
+    NAMES,
+    clock,
+    fetch,
+    files,
+    memory,
+    notebook,
+    resources,
+    search,
+    shell,
+    specs,
+    tasks,
+    web,
+    websearch,
+    worktree,
+)
 from adderclaw.tools.control import agent, catalogue, lists, plans, questions
 from adderclaw.types import Json
 
@@ -21,6 +36,8 @@ ARGUMENTS: dict[str, type[Any]] = {
     "TaskOutput": tasks.TaskOutputArguments,
     "TaskStop": tasks.TaskStopArguments,
     "Http": web.HttpArguments,
+    "WebFetch": fetch.WebFetchArguments,
+    "WebSearch": websearch.WebSearchArguments,
     "Time": clock.TimeArguments,
     "MemorySearch": memory.MemorySearchArguments,
     "MemoryRead": memory.MemoryReadArguments,

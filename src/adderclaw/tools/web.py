@@ -3,7 +3,7 @@
 import asyncio
 import re
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from adderclaw.config.schema import Config
 from adderclaw.errors import Refused
@@ -64,47 +64,68 @@ async def http(arguments: HttpArguments, *, hosts: Hosts, seconds: float, limit:
         content = arguments.body.encode("utf-8")
     except UnicodeEncodeError:
         return rejected("body cannot be sent as UTF-8: it holds lone surrogates.")
-    from adderclaw.net.client import Failed, exchange
+    from adderclaw.net.client import Failed
 
     try:
         async with asyncio.timeout(seconds):
-            for _ in range(MAX_REDIRECTS + 1):
-                answer = await exchange(target, headers, content, hosts, limit)
-                following = _redirect(target, answer)
-                if isinstance(following, ToolResult):
-                    return following
-                if following.method == "GET":
-                    content = b""
-                    headers.pop("content-type", None)
-                target = following
+            place, answer = await followed(target, headers, content, hosts, limit)
     except TimeoutError:
         return rejected(f"{target.host} did not answer within {seconds:g} seconds.")
     except Failed as error:
         return rejected(f"the request to {target.host} failed: {error}")
-    return rejected(f"{arguments.url} redirects more than {MAX_REDIRECTS} times.")
+    if not isinstance(answer, Elsewhere):
+        return _result(place, answer)
+    if answer.why:
+        return rejected(f"HTTP {answer.status}: the redirect to {shown(answer.url)!r} was not followed: {answer.why}")
+    return ToolResult(
+        f"HTTP {answer.status}: redirects to {answer.url}, which is another host and was not followed. "
+        "Request it directly if that is wanted.",
+        metadata={"status": answer.status, "location": answer.url},
+    )
 
 
-def _redirect(target: HostFact, answer: "Answer") -> HostFact | ToolResult:
-    """Where to go next, or the result: another host is another decision."""
+class Elsewhere(NamedTuple):
+    """A redirect that is not followed: another host is another decision."""
+
+    status: int
+    url: str
+    why: str = ""
+    """Why it could not be asked for either."""
+
+
+async def followed(
+    target: HostFact, headers: dict[str, str], content: bytes, hosts: Hosts, limit: int
+) -> "tuple[HostFact, Answer | Elsewhere]":
+    """The answer of a place and where it came from, redirects within the host followed. Raises Refused or Failed."""
+    from adderclaw.net.client import Failed, exchange
+
+    for _ in range(MAX_REDIRECTS + 1):
+        answer = await exchange(target, headers, content, hosts, limit)
+        following = _redirect(target, answer)
+        if not isinstance(following, HostFact):
+            return target, following
+        if following.method == "GET":
+            content = b""
+            headers = {name: value for name, value in headers.items() if name != "content-type"}
+        target = following
+    raise Failed(f"{target.url} redirects more than {MAX_REDIRECTS} times")
+
+
+def _redirect(target: HostFact, answer: "Answer") -> "HostFact | Answer | Elsewhere":
+    """Where to go next, or what is to be told."""
     from urllib.parse import urljoin
 
     location = answer.headers.get("location", "")
     if answer.status not in REDIRECTS or not location:
-        return _result(target, answer)
+        return answer
     method = target.method
     if method != "HEAD" and (answer.status == 303 or (answer.status < 303 and method == "POST")):
         method = "GET"
     try:
         following = parse(urljoin(target.url, location), method)
     except ValueError as error:
-        return rejected(f"HTTP {answer.status}: the redirect to {shown(location[:200])!r} was not followed: {error}")
-    if _same_place(target, following):
-        return following
-    return ToolResult(
-        f"HTTP {answer.status}: redirects to {following.url}, which is another host and was not followed. "
-        "Request it directly if that is wanted.",
-        metadata={"status": answer.status, "location": following.url},
-    )
+        return Elsewhere(answer.status, location[:200], str(error))
+    return following if _same_place(target, following) else Elsewhere(answer.status, following.url)
 
 
 def _same_place(here: HostFact, there: HostFact) -> bool:
@@ -167,5 +188,6 @@ def tools(config: Config) -> tuple[Tool[Any], ...]:
             known.parameters,
             (Alias("http"),),
             lambda _: seconds + 5,
+            deferred=True,
         ),
     )

@@ -163,6 +163,7 @@ def _scene(config: str | None, workspace: str | None, profile: str | None) -> Sc
 def _described(tool: Any, *, schema: bool) -> dict[str, Any]:
     described = {"name": tool.name, "description": tool.description, "aliases": [alias.name for alias in tool.aliases]}
     described["deferred"] = tool.deferred
+    described["usable"] = tool.usable
     return described | ({"parameters": tool.parameters} if schema else {})
 
 

@@ -1,0 +1,48 @@
+"""A question beside the conversation: asked of the small model, within the session's budget, kept as a row."""
+
+from dataclasses import replace
+
+from adderclaw.errors import ProviderError
+from adderclaw.kernel import model
+from adderclaw.kernel.prompt import made
+from adderclaw.kernel.session import Session
+from adderclaw.store import calls
+from adderclaw.types import Delta, History, Message, Provider, TextBlock
+
+
+async def ask(
+    session: Session, instructions: str, text: str, *, purpose: str, provider: Provider | None = None, named: str = ""
+) -> str:
+    """The answer, without secrets. `provider` and its model `named` stand in for the session's own.
+
+    Raises ProviderError or LimitError.
+    """
+    # The budget is the same object: what this costs is what the session has spent.
+    asking = session if provider is None else replace(session, provider=provider, model=named)
+    history = History([Message("user", (TextBlock(text),))])
+    reply = await model.ask(asking, made(instructions, ()), _unheard, history)
+    response = reply.response
+    with session.store.write() as cursor:
+        calls.record(
+            cursor,
+            session_id=session.session_id,
+            step=session.budget.steps,
+            provider=response.provider or asking.provider.name,
+            model=response.model or asking.model,
+            request_hash=reply.request_hash,
+            response={"text": session.secrets.scrub(response.final_text), "purpose": purpose},
+            usage=response.usage.as_json(),
+            attempts=reply.attempts,
+            latency_ms=reply.latency_ms,
+            status="ok",
+            error=None,
+            cost=reply.cost,
+            run_id=session.bus.run_id,
+        )
+    if not response.final_text.strip():
+        raise ProviderError("malformed", "the small model answered without a word", provider=asking.provider.name)
+    return session.secrets.scrub(response.final_text)
+
+
+def _unheard(_delta: Delta) -> None:
+    """It is no answer to the user: nobody watches it arrive."""

@@ -1,0 +1,92 @@
+"""A body that a server sent, as text that a model can read: HTML as Markdown, PDF as its words, text as it is."""
+
+import re
+
+MOST_PAGES = 100
+"""Pages of a PDF."""
+MOST_HTML = 5 << 20
+TEXTUAL = re.compile(
+    r"text/|application/(?:[\w.+-]+\+)?(?:json|xml|yaml|toml|javascript|ecmascript|x-ndjson|x-sh|x-yaml|sql|graphql)\b"
+)
+LEFT_OUT = ("script", "style", "noscript", "template", "iframe", "object", "svg", "head", "form", "button")
+
+
+class Unreadable(Exception):
+    """Why there is no text in it."""
+
+
+def text_of(body: bytes, kind: str) -> str:
+    """Raises Unreadable. Hostile input costs time, so it runs in a thread."""
+    media = kind.partition(";")[0].strip().lower()
+    if media == "application/pdf" or body.startswith(b"%PDF-"):
+        return _pdf(body)
+    if media in ("text/html", "application/xhtml+xml") or (not media and body[:1024].lstrip()[:1] == b"<"):
+        return _markdown(decoded(body[:MOST_HTML], kind))
+    if media and not TEXTUAL.match(media):
+        raise Unreadable(f"it is {media} ({len(body)} bytes), in which there is no text to read")
+    if b"\0" in body[:8192] and "utf-16" not in kind.lower():
+        raise Unreadable(f"it is binary ({len(body)} bytes), whatever its type says")
+    return decoded(body, kind)
+
+
+def decoded(body: bytes, kind: str) -> str:
+    named = re.search(r"charset=\"?([A-Za-z0-9_.:-]+)", kind) or re.search(
+        r"<meta[^>]{0,200}charset=[\"']?([A-Za-z0-9_.:-]+)", body[:2048].decode("latin-1"), re.IGNORECASE
+    )
+    try:
+        return body.decode(named[1] if named else "utf-8", "replace")
+    except (LookupError, ValueError, AssertionError):  # a charset that does not exist, or is no text encoding
+        return body.decode("utf-8", "replace")
+
+
+def _markdown(html: str) -> str:
+    """The article of a page; where none is found in it, all of its text."""
+    found = _article(html)
+    if len(found) >= 200:
+        return found
+    whole = _everything(html)
+    return found if found and len(whole) < 2 * len(found) else whole
+
+
+def _article(html: str) -> str:
+    from trafilatura import extract
+
+    found = extract(
+        html,
+        output_format="markdown",
+        include_links=True,
+        include_tables=True,
+        include_comments=False,
+        favor_recall=True,
+    )
+    return (found or "").strip()
+
+
+def _everything(html: str) -> str:
+    from markdownify import markdownify
+
+    for tag in LEFT_OUT:
+        html = re.sub(rf"<{tag}\b[^>]*>.*?(?:</{tag}\s*>|\Z)", "", html, flags=re.IGNORECASE | re.DOTALL)
+    try:
+        text = markdownify(html, heading_style="ATX")
+    except RecursionError:  # thousands of elements in one another: the words alone
+        text = re.sub(r"<[^<>]{0,2000}>", " ", html)
+    return re.sub(r"\n{3,}", "\n\n", text).strip()
+
+
+def _pdf(body: bytes) -> str:
+    import io
+
+    from pypdf import PdfReader
+    from pypdf.errors import PyPdfError
+
+    try:
+        reader = PdfReader(io.BytesIO(body))
+        pages = [page.extract_text() for _, page in zip(range(MOST_PAGES), reader.pages, strict=False)]
+        count = len(reader.pages)
+    except (PyPdfError, ValueError, KeyError, TypeError, IndexError, RecursionError, AttributeError) as error:
+        raise Unreadable(f"it is a PDF that cannot be read: {error}") from None
+    text = "\n\n".join(f"[page {number}]\n{page}" for number, page in enumerate(pages, 1)).strip()
+    if not "".join(pages).strip():
+        raise Unreadable(f"it is a PDF of {count} pages without any text, perhaps scanned")
+    return text if count <= MOST_PAGES else f"{text}\n\n[{count - MOST_PAGES} more pages are left out]"

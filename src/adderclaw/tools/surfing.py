@@ -1,0 +1,43 @@
+"""What the web tools of a session and of its children share: how often they ask, and the pages that they have."""
+
+from collections import deque
+
+from adderclaw.types import Clock
+
+KEPT_SECONDS = 900.0
+MOST_PAGES = 50
+MOST_CHARACTERS = 20_000_000
+MINUTE = 60.0
+MOST_SEARCHES = 200
+"""Of one session, its children included."""
+
+
+class Surfing:
+    def __init__(self) -> None:
+        self._asked: dict[str, deque[float]] = {}
+        self._pages: dict[str, tuple[float, str]] = {}
+        self.searches = 0
+
+    def wait(self, kind: str, most: int, clock: Clock) -> float:
+        """Seconds until one more request of this kind is within its limit; 0 counts it."""
+        times, now = self._asked.setdefault(kind, deque()), clock.monotonic()
+        while times and times[0] <= now - MINUTE:
+            times.popleft()
+        if len(times) >= most:
+            return times[0] + MINUTE - now
+        times.append(now)
+        return 0.0
+
+    def page(self, url: str, clock: Clock) -> str | None:
+        """The text of a page that was fetched within the last quarter of an hour."""
+        kept = self._pages.get(url)
+        if kept is None or kept[0] <= clock.monotonic() - KEPT_SECONDS:
+            self._pages.pop(url, None)
+            return None
+        return kept[1]
+
+    def keep(self, url: str, text: str, clock: Clock) -> None:
+        self._pages.pop(url, None)
+        self._pages[url] = (clock.monotonic(), text)
+        while len(self._pages) > MOST_PAGES or sum(len(text) for _, text in self._pages.values()) > MOST_CHARACTERS:
+            del self._pages[next(iter(self._pages))]
