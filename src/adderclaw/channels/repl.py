@@ -275,12 +275,61 @@ def _ids(run: Run, _rest: str) -> bool:
     return True
 
 
+def _todos(run: Run, _rest: str) -> bool:
+    from adderclaw.store import lists
+    from adderclaw.tools.control.lists import MARKS, line
+
+    session = run.session
+    lines = [f"{MARKS[todo.status]} {todo.content}" for todo in lists.todos(session.store, session.session_id)]
+    lines += map(line, lists.tasks(session.store, session.conversation_id))
+    print(visible("\n".join(lines)) or "nothing is to be done")
+    return True
+
+
+def _agents(run: Run, _rest: str) -> bool:
+    from adderclaw.store import subagents
+    from adderclaw.tools.control import definitions
+
+    known = definitions.known(run.runtime.home, run.session.scene.context.workspace.root)
+    for one in known.by_name.values():
+        print(visible(f"{one.name:<18} {one.description}  ({one.source})", keep_newlines=False))
+    for problem in known.problems:
+        print(f"left out: {visible(problem, keep_newlines=False)}", file=sys.stderr)
+    for child in subagents.of_parent(run.session.store, run.session.session_id):
+        line = f"{child.session_id}  {child.agent_type}  {child.status}  {child.description}"
+        print(visible(line, keep_newlines=False))
+    return True
+
+
+def _plan(run: Run, rest: str) -> bool:
+    from adderclaw.store import plans
+
+    store, conversation = run.session.store, run.session.conversation_id
+    if rest not in ("", "approve"):
+        raise UsageError(f"{rest!r}: it takes nothing, or `approve`")
+    found = plans.last(store, conversation)
+    if rest and found is not None and found.status == "draft":
+        with store.write() as cursor:
+            if plans.approve(cursor, found.id):
+                plans.implement(cursor, conversation)
+        found = plans.last(store, conversation)
+    print(f"phase: {plans.phase_of(store, conversation)}")
+    if found is None:
+        print("there is no plan yet")
+    else:
+        print(f"plan {found.id}, {found.status}, of {found.created_at}:\n{visible(found.content)}")
+    return True
+
+
 SLASH: dict[str, Slash] = {
     "help": Slash("list the commands, or those that contain a word", _help),
     "tools": Slash("list the active tools", _tools),
     "memory": Slash("search memory: /memory QUERY; alone, show the instruction files and what is kept", _memory),
     "policy": Slash("show the autonomy and the workspace boundary", _policy),
     "model": Slash("show the model, or take another: /model NAME, /model ENTRY, /model ENTRY/NAME", _model),
+    "todos": Slash("show what is to be done", _todos),
+    "agents": Slash("list the kinds of subagents, and those of this conversation", _agents),
+    "plan": Slash("show the plan and the phase; /plan approve approves it", _plan),
     "compact": Slash("replace the older part of the conversation by a summary: /compact [WHAT MATTERS]", _compact),
     "rewind": Slash("go back: /rewind lists the prompts, /rewind NUMBER [files|conversation] [--force]", _rewind),
     "login": Slash("log in to a provider: /login [PROVIDER]", _login),

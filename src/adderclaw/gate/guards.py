@@ -27,6 +27,8 @@ def trust(case: Case) -> str | None:
 def phase(case: Case) -> str | None:
     if case.phase == "planning" and not case.plan_approved and case.tool in PLAN_DENIES:
         return f"{case.tool} is not used while planning: the plan has to be approved first"
+    if case.phase == "planning" and not case.plan_approved and (case.touch.writes or case.touch.command is not None):
+        return f"{case.tool} would change something, and the plan has to be approved first"
     return None
 
 

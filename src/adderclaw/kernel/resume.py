@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from adderclaw.kernel.call import receipt
 from adderclaw.kernel.session import Session
-from adderclaw.store import Store, tasks, transcript
+from adderclaw.store import Store, subagents, tasks, transcript
 from adderclaw.store.transcript import Entry
 from adderclaw.tools import unwrapped
 from adderclaw.types import (
@@ -18,6 +18,7 @@ from adderclaw.types import (
     TaskEnd,
     TextBlock,
     ToolCall,
+    ToolResult,
     ToolResultBlock,
     ToolUseBlock,
     rejected,
@@ -155,7 +156,7 @@ def restore(session: Session, *, go_on: bool) -> None:
     _return_to_place(session)
     session.lost = _lost(session)
     kept = read(session.store, session.session_id)
-    answered = [*kept.answered, *(close(session, call, UNKNOWN, begun=True) for call in kept.begun)]
+    answered = [*kept.answered, *(_close_begun(session, call) for call in kept.begun)]
     if not go_on:
         answered += [close(session, call, NOT_RUN, begun=False) for call in kept.unbegun]
     for message in kept.messages:
@@ -194,18 +195,33 @@ def _return_to_place(session: Session) -> None:
         workspace.cwd = session.kept_cwd = kept
 
 
-def close(session: Session, call: ToolCall, text: str, *, begun: bool) -> ToolResultBlock:
+def _close_begun(session: Session, call: ToolCall) -> ToolResultBlock:
+    """A call whose outcome is unknown; unless it began a subagent that had ended before the interruption."""
+    child = subagents.of_call(session.store, session.session_id, call.id)
+    if child is None:
+        return close(session, call, UNKNOWN, begun=True)
+    if child.outcome is None:
+        with session.store.write() as cursor:
+            subagents.finish(cursor, child.session_id, "stopped", "", "interrupted with its parent")
+        return close(session, call, f"{UNKNOWN} (The subagent's session: {child.session_id})", begun=True)
+    if child.outcome == "completed":
+        return close(session, call, child.answer, begun=True, is_error=False)
+    return close(session, call, f"The subagent ended: {child.outcome}: {child.reason}\n{child.answer}", begun=True)
+
+
+def close(session: Session, call: ToolCall, text: str, *, begun: bool, is_error: bool = True) -> ToolResultBlock:
     """Give an interrupted call its one result and its one receipt."""
     call = unwrapped(call)
-    result = rejected(text)
+    result = rejected(text) if is_error else ToolResult(text)
 
     def rows(cursor: Any) -> None:
-        payload: Json = {"tool_use_id": call.id, "content": text, "is_error": True}
+        payload: Json = {"tool_use_id": call.id, "content": text, "is_error": is_error}
         if not begun:
             use: Json = {"id": call.id, "name": call.name, "input": call.input}
             transcript.append(cursor, session.session_id, "tool_use", use, call.id)
         transcript.append(cursor, session.session_id, "tool_result", payload, call.id)
 
     how: Json = {"verdict": "allow" if begun else "deny", "by": "resume", "reason": "interrupted"}
-    receipt(session, call, "medium", result, "failed" if begun else "denied", how, rows, after_crash=begun)
-    return ToolResultBlock(call.id, text, is_error=True)
+    status = "denied" if not begun else "failed" if is_error else "allowed"
+    receipt(session, call, "medium", result, status, how, rows, after_crash=begun)
+    return ToolResultBlock(call.id, text, is_error=is_error)

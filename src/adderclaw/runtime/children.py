@@ -65,11 +65,13 @@ async def run(runtime: Runtime, parent: Session, order: Child, on_delta: OnDelta
         result = TurnResult("error", "", str(error))
     finally:
         runtime.children.discard(child.session_id)
+        if child.scene.kit is not None and child.scene.kit.tasks is not None:
+            await child.scene.kit.tasks.close()
         if own_provider is not None:
             await own_provider.close()
     _finish(child, result)
     tokens, calls = subagents.used(child.store, child.session_id)
-    return ChildReport(child.session_id, *result, child.model, tokens, calls)
+    return ChildReport(child.session_id, result.outcome, result.answer, result.reason, child.model, tokens, calls)
 
 
 def _room(runtime: Runtime, parent: Session) -> None:
@@ -248,6 +250,8 @@ async def _turns(parent: Session, child: Session, order: Child, on_delta: OnDelt
                 return result
         last = {"stop_hook_active": again > 0, "last_assistant_message": result.answer}
         said = await parent.fire("SubagentStop", {**who, **last})
+        if order.background and not said.blocked:  # its work is done, and nobody has taken it yet
+            said = await parent.fire("TeammateIdle", {"teammate_name": order.description, "team_name": ""})
         if not said.blocked or again == STOP_HOOK_CAP:
             return result
         message = said.reason or "Go on."

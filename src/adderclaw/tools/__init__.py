@@ -1,7 +1,7 @@
 """The one tool registry: every built-in tool as a value, found by its name or by another seed's name for it."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from adderclaw.tools.surfing import Surfing
@@ -144,6 +144,9 @@ def builtin(kit: Kit) -> "dict[str, Tool[Any]]":
         *worktree.tools(kit),
     )
     by_name = {tool.name: tool for tool in made}
+    late = ", ".join(name for name in NAMES if by_name[name].deferred)
+    search_tool = by_name["ToolSearch"]
+    by_name["ToolSearch"] = replace(search_tool, description=search_tool.description.replace("{late}", late))
     return {name: by_name[name] for name in NAMES}
 
 

@@ -77,6 +77,8 @@ def converse(channel: Channel, options: Options, again: Resume | None) -> int:
         raise UsageError("the command line is switched off as a channel (channels.cli.enabled = false)")
     if isinstance(channel, OneShot) and channel.output_format == "stream-json":
         runtime.bus.listen("stream", _stream)
+    else:
+        runtime.bus.listen("brief", show_brief)
     kind = "agent" if isinstance(channel, OneShot) else channel.name
     with opened(runtime, Terminal(), kind=kind, channel=channel.name, again=again) as run:
         return channel.start(run)
@@ -176,6 +178,13 @@ class Shown:
         elif delta.kind == "text":
             self.text += delta.text
             print(visible(self._secrets.scrub(delta.text)), end="", flush=True)
+
+
+def show_brief(record: EventRecord) -> None:
+    """What the agent tells the operator while the work goes on; stdout is for the answer alone."""
+    if record.event_type == "brief":
+        files = "".join(f"\n  {name}" for name in record.payload["attachments"])
+        print(visible(f"[{record.payload['status']}] {record.payload['message']}{files}"), file=sys.stderr, flush=True)
 
 
 def _stream(record: EventRecord) -> None:

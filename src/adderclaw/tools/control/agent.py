@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from adderclaw.errors import AdderClawError
 from adderclaw.record import record
 from adderclaw.tools.specs import spec
-from adderclaw.types import Alias, Child, ChildReport, Json, Tool, ToolContext, ToolResult, Touch, rejected
+from adderclaw.types import Alias, Child, ChildReport, Json, Spawn, Tool, ToolContext, ToolResult, Touch, rejected
 
 if TYPE_CHECKING:
     from adderclaw.tools import Kit
@@ -132,6 +132,30 @@ async def _apart(kit: "Kit", order: Child, ctx: ToolContext) -> ToolResult:
     return replace(result, content=f"{result.content}\n(its work is in {made.path}, branch {branch})", metadata=facts)
 
 
+def _in_background(kit: "Kit", spawn: Spawn, order: Child, ctx: ToolContext) -> ToolResult:
+    """The turn goes on; when the subagent ends, the model is told its answer, once."""
+    from adderclaw.tools.background import End, Output, TooMany
+
+    assert kit.tasks is not None
+    allowed = kit.config.subagents
+
+    async def work(output: Output) -> End:
+        try:
+            report = await spawn(order)
+        except AdderClawError as error:
+            return End("failed", f"it could not begin: {error}")
+        text = told(report, allowed.result_chars)
+        output.write(text.encode("utf-8", "replace") + b"\n")
+        return End("completed" if report.outcome == "completed" else "failed", report.outcome, text)
+
+    try:
+        task = kit.tasks.begin("agent", order.description, work, ctx, awaited=True, most=allowed.max_concurrent)
+    except TooMany as error:
+        return rejected(str(error))
+    note = "Its answer is told to you when it ends; go on with other work, or end your turn to wait."
+    return ToolResult(f"The subagent runs in the background as {task.id}. {note}", metadata={"agentId": task.id})
+
+
 FOLDERS = (".claude/agents", ".adderclaw/agents")
 """Where a project keeps definitions; of two with the same name, the later folder's counts."""
 LISTED = 4_000
@@ -159,7 +183,9 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
             return rejected("there is no session that could begin a subagent.")
         order = _order(given, found, ctx)
         if given.isolation:
-            return await _apart(kit, order, ctx)
+            return await _apart(kit, replace(order, background=False), ctx)
+        if order.background and kit.tasks is not None:
+            return _in_background(kit, kit.spawn, order, ctx)
         try:
             return _result(await kit.spawn(order), kit.config.subagents.result_chars)
         except AdderClawError as error:

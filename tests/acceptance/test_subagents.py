@@ -1,0 +1,267 @@
+"""Subagents: child sessions that do no more than their parent may, within its limits, and report exactly once."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from tests.acceptance.world import World, call, text
+
+HELPER = """
+[providers.models.helper]
+kind = "mock"
+model = "mock"
+fixture = "{fixture}"
+"""
+
+
+def helper(world: World, *steps: dict[str, Any], autonomy: str = "supervised", more: str = "") -> None:
+    """A second scripted model, which the subagents are given."""
+    fixture = world.fixture.with_name("helper.json")
+    fixture.write_text(json.dumps({"steps": list(steps), "partial": True}))
+    world.configure(autonomy=autonomy, more=HELPER.format(fixture=fixture) + more)
+
+
+def send(prompt: str = "look", **more: Any) -> dict[str, Any]:
+    return call("Agent", description="a task", prompt=prompt, model="helper", **more)
+
+
+def children(world: World) -> list[tuple[Any, ...]]:
+    return world.rows("SELECT agent_type, outcome, background FROM subagents ORDER BY rowid")
+
+
+# ------------------------------------------------------------------ refusals
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"prompt": " "}, "prompt is empty"),
+        ({"prompt": "x" * 200_001}, "at most 200000"),
+        ({"prompt": "x", "subagent_type": "Explorer"}, "did you mean Explore?"),
+        ({"prompt": "x", "subagent_type": "../../etc/passwd"}, "There are: general-purpose, Explore, Plan"),
+        ({"prompt": "x", "isolation": "remote"}, "do not fit"),
+        ({"prompt": "x", "model": "nowhere/x"}, "ended"),
+    ],
+)
+def test_agents_that_are_not_begun(world: World, given: dict[str, Any], said: str) -> None:
+    world.script(call("Agent", description="d", **given), text("done"))
+    world.agent("go")
+    (result, *_) = [entry for entry in world.entries("tool_result") if entry["tool_use_id"] == "call_1_0"]
+    assert result["is_error"] is True
+    assert said in result["content"] or given.get("model"), result
+
+
+def test_a_child_may_not_more_than_its_parent(world: World) -> None:
+    helper(world, call("file_write", path="a.txt", content="x"), text("I tried."), autonomy="readonly")
+    world.script(send(), text("{{last_result}}"))
+    done = world.agent("go")
+    assert not (world.workspace / "a.txt").exists()
+    assert "I tried." in done.out
+    assert "denied" in done.out
+    assert world.receipts()[0]["status"] == "denied"
+
+
+def test_a_definition_tightens_and_never_loosens(world: World) -> None:
+    folder = world.cli.data / "agents"
+    folder.mkdir(parents=True)
+    definition = "---\nname: reader\ndescription: reads\ntools: Read, LS\npermissionMode: bypassPermissions\n---\nRead."
+    (folder / "reader.md").write_text(definition)
+    helper(
+        world,
+        call("Bash", command="touch b.txt"),
+        call("file_write", path="a.txt", content="x"),
+        text("no way"),
+    )
+    world.script(send(subagent_type="reader"), text("done"))
+    world.agent("go", stdin="y\ny\n")
+    assert [receipt["status"] for receipt in world.receipts()] == ["failed", "failed", "allowed"]
+    assert "there is no tool named 'Bash'" in world.entries("tool_result")[0]["content"]
+    assert list(world.workspace.iterdir()) == []
+
+
+BROKEN = {
+    "binary.md": b"\x00\xff\xfe\x00",
+    "no_head.md": b"just text",
+    "yaml.md": b"---\nname: [a\n---\nx",
+    "nameless.md": b"---\ndescription: d\n---\nx",
+    "badname.md": b"---\nname: a/../b\ndescription: d\n---\nx",
+    "rule.md": b"---\nname: ruled\ndescription: d\ntools: Bash(git *)\n---\nx",
+    "turns.md": b"---\nname: turny\ndescription: d\nmaxTurns: -1\n---\nx",
+    "list.md": b"---\n- a\n---\nx",
+}
+
+
+def test_broken_definitions_are_left_out_and_said(world: World) -> None:
+    folder = world.cli.data / "agents"
+    folder.mkdir(parents=True)
+    for name, data in BROKEN.items():
+        (folder / name).write_bytes(data)
+    (folder / "good.md").write_bytes(b"---\nname: good\ndescription: does it\n---\nDo it.")
+    done = world.cli("agent", stdin="/agents\n/exit\n")
+    assert done.code == 0, done.err
+    assert "good" in done.out
+    for name in BROKEN:
+        assert name in done.err
+    assert "Traceback" not in done.err
+
+
+def test_a_projects_agents_count_after_trust_and_until_they_change(world: World) -> None:
+    folder = world.workspace / ".adderclaw" / "agents"
+    folder.mkdir(parents=True)
+    (folder / "local.md").write_text("---\nname: local\ndescription: of the project\n---\nWork.")
+    world.cli.cwd = world.workspace
+    assert "not trusted" in world.cli("agent", stdin="/agents\n/exit\n").err
+    assert world.cli("trust").code == 0
+    assert "of the project" in world.cli("agent", stdin="/agents\n/exit\n").out
+    (folder / "local.md").write_text("---\nname: local\ndescription: changed\n---\nWork!")
+    assert "changed" not in world.cli("agent", stdin="/agents\n/exit\n").out
+
+
+def test_depth_and_number_are_limited(world: World) -> None:
+    deeper = call("Agent", description="deeper", prompt="go deeper", model="helper")
+    helper(world, deeper, text("{{last_result}}"), more="[subagents]\nmax_depth = 2\n")
+    world.script(send(), text("{{last_result}}"))
+    done = world.agent("go")
+    assert len(children(world)) == 2
+    assert "there is no tool named 'Agent'" in done.out
+
+    helper(world, text("done"), more="[subagents]\nmax_total = 1\n")
+    world.script(send(), send(), text("{{last_result}}"))
+    assert "subagents.max_total" in world.agent("again").out
+
+
+def test_100_agents_at_once(world: World) -> None:
+    helper(world, {"delay_ms": 300, "text": "done"}, more="[subagents]\nmax_concurrent = 5\n")
+    one = send(run_in_background=True)["tool_calls"][0]
+    world.script({"tool_calls": [one] * 100}, text("all sent"), text("all back"), *[text("more")] * 6)
+    world.cli("agent", "-m", "go", timeout=60)
+    refused = [entry for entry in world.entries("tool_result") if entry["is_error"]]
+    assert len(children(world)) + len(refused) == 100
+    assert "5 background tasks are running already" in refused[0]["content"]
+
+
+def test_the_runs_limits_hold_for_children(world: World) -> None:
+    helper(world, *[call("time")] * 5, text("never"), more="[limits]\ntool_calls = 3\n")
+    world.script(send(), text("never"))
+    world.agent("go")
+    assert "limits.tool_calls" in world.entries("tool_result")[-1]["content"]
+    allowed = [receipt for receipt in world.receipts() if receipt["status"] == "allowed"]
+    assert len(allowed) <= 3
+    assert children(world) == [("general-purpose", "limit", 0)]
+
+
+def test_a_failed_child_is_an_error_for_its_parent(world: World) -> None:
+    helper(world, {"error": {"kind": "authentication_failed", "message": "no key"}})
+    world.script(send(), text("{{last_result}}"))
+    done = world.agent("go")
+    assert "The subagent ended: error" in done.out
+    assert world.entries("tool_result")[0]["is_error"] is True
+
+
+# ------------------------------------------------------------------ what works
+
+
+def test_a_child_has_its_own_session_and_gives_back_its_last_message(world: World) -> None:
+    (world.workspace / "a.txt").write_text("heron\n")
+    helper(world, call("file_read", path="a.txt"), text("It says heron."))
+    world.script(
+        call("Task", description="read it", prompt="What is in a.txt?", model="helper"), text("{{last_result}}")
+    )
+    done = world.agent("go")
+    assert (done.code, done.out) == (0, "It says heron.\n")
+    ((child, parent),) = world.rows("SELECT session_id, parent_id FROM subagents")
+    said = world.rows("SELECT payload_json FROM transcript_entries WHERE session_id = ? AND entry_type = 'user'", child)
+    assert "What is in a.txt?" in said[0][0]
+    assert world.rows("SELECT count(*) FROM sessions") == [(2,)]
+    assert world.rows("SELECT count(*) FROM conversations") == [(1,)]
+    assert {row[0] for row in world.rows("SELECT session_id FROM receipts")} == {child, parent}
+    told = world.rows("SELECT DISTINCT session_id FROM events WHERE event_type = 'tool_completed'")
+    assert {row[0] for row in told} == {child, parent}
+    assert world.cli("receipt", "verify").code == 0
+
+
+def test_a_background_child_is_waited_for_and_told_once(world: World) -> None:
+    helper(world, {"delay_ms": 300, "text": "found it"})
+    world.script(send(run_in_background=True), text("waiting"), text("now I know"))
+    done = world.agent("go")
+    assert (done.code, done.out) == (0, "now I know\n"), done.err
+    told = [entry["attachment"]["content"] for entry in world.entries("attachment")]
+    assert len(told) == 1
+    assert "found it" in told[0]
+    assert children(world) == [("general-purpose", "completed", 1)]
+
+
+def test_a_background_child_can_ask_nobody(world: World) -> None:
+    helper(world, call("file_write", path="a.txt", content="x"), text("refused"))
+    world.script(send(run_in_background=True), text("waiting"), text("done"))
+    done = world.agent("go", stdin="y\ny\n")
+    assert "Approve?" not in done.err
+    assert not (world.workspace / "a.txt").exists()
+
+
+def test_explore_only_looks(world: World) -> None:
+    helper(world, call("Bash", command="touch b.txt"), text("could not"), autonomy="full")
+    world.script(send(subagent_type="Explore"), text("done"))
+    world.agent("go")
+    assert "there is no tool named 'Bash'" in world.entries("tool_result")[0]["content"]
+
+
+def test_the_stop_reaches_children(world: World) -> None:
+    helper(world, {"delay_ms": 20_000, "text": "never"})
+    world.script(send(), text("never"))
+    process = world.cli.start("agent", "-m", "go")
+    wait_for(world, 1)
+    world.cli("estop")
+    process.communicate(timeout=20)
+    assert process.returncode == 6
+    assert children(world) == [("general-purpose", "stopped", 0)]
+
+
+def wait_for(world: World, count: int) -> None:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        if world.database.exists():
+            try:
+                if len(children(world)) >= count:
+                    return
+            except Exception:  # noqa: BLE001 - the table is not there yet
+                pass
+        time.sleep(0.05)
+    raise AssertionError("no child began")
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_a_parent_that_is_killed_reports_its_child_once(world: World, background: bool) -> None:
+    helper(world, {"delay_ms": 20_000, "text": "never"})
+    world.script(send(run_in_background=background), text("as it is"), text("so be it"))
+    process = world.cli.start("agent", "-m", "go")
+    wait_for(world, 1)
+    while background and not world.entries("tool_result"):
+        time.sleep(0.05)
+    process.kill()
+    process.communicate()
+    done = world.cli("agent", "--continue", "-m", "and now?")
+    assert done.code in (0, 1), done.err
+    told = json.dumps(world.entries("tool_result") + world.entries("attachment"))
+    assert told.count("unknown") + told.count("ended before this session was resumed") == 1
+    assert world.rows("SELECT count(*) FROM subagents") == [(1,)], "it is not run again"
+    assert world.cli("receipt", "verify").code == 0
+
+
+def test_a_child_that_had_ended_before_the_crash_is_not_lost(world: World) -> None:
+    """The row of a finished child is there, the parent's result is not: as a crash between the two leaves it."""
+    import sqlite3
+
+    helper(world, {"delay_ms": 20_000, "text": "never"})
+    world.script(send(), text("{{last_result}}"))
+    process = world.cli.start("agent", "-m", "go")
+    wait_for(world, 1)
+    process.kill()
+    process.communicate()
+    with sqlite3.connect(world.database) as connection:
+        connection.execute("UPDATE subagents SET outcome = 'completed', answer = 'the work is done'")
+    done = world.cli("agent", "--continue")
+    assert done.out == "the work is done\n", done.err
+    assert world.cli("receipt", "verify").code == 0
