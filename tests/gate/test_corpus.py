@@ -102,7 +102,9 @@ def sections(name: str) -> list[tuple[str, list[str]]]:
 def said(commands: list[str], world: World, autonomy: Autonomy) -> dict[str, Decision]:
     """Each command with its verdict; in the raw lists a here-document is written on one line."""
     return {
-        command: world.judge(command.replace("\\n", "\n") if "<<" in command else command, autonomy)
+        command: world.judge(
+            command.replace("\\n", "\n").replace("\\t", "\t") if "<<" in command else command, autonomy
+        )
         for command in commands
     }
 

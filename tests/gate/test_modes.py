@@ -138,8 +138,8 @@ def test_the_stricter_of_both_decides(judge: Any, autonomy: str, mode: str, subj
         ({"command": "/ws/../run.sh", "policy": {"workspace_only": False}}, ['"/ws/../run.sh"', "allowed_commands"]),
         ({"command": "nosuch x"}, ["nosuch", "not installed"]),
         ({"command": "echo $x"}, ["variable expansion", 'raw_bash = "ask"']),
-        ({"command": "for i in a; do ls; done"}, ["control flow", 'raw_bash = "ask"']),
-        ({"command": "cat <<EOF\nx\nEOF"}, ["here-document"]),
+        ({"command": "f() { ls; }; f"}, ["function definition", 'raw_bash = "ask"']),
+        ({"command": "cat <<EOF\nx\nEO"}, ["here-document"]),
     ],
 )
 def test_a_denial_names_the_setting(judge: Any, facts: dict[str, Any], words: list[str]) -> None:

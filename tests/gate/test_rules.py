@@ -145,7 +145,7 @@ def test_a_refusing_rule_meets_any_part(judge: Any, rule: str, command: str) -> 
         (('Bash(terraform "a b")',), 'terraform "a b"', "allow"),
         (("Bash(terraform *)",), "terraform $x", "deny"),
         (("Bash(*)",), "terraform $(x)", "deny"),
-        (("Bash",), "for i in a; do ls; done", "deny"),
+        (("Bash",), "for i in $1; do ls; done", "deny"),
         (("Bash(terraform *)",), "timeout 5 terraform plan", "deny"),
         (("Bash(terraform *)",), "terraform plan > out.txt", "deny"),
         (("Bash(terraform *)", "Edit(out.txt)"), "terraform plan > out.txt", "allow"),

@@ -8,7 +8,7 @@ from adderclaw.gate.case import Policy
 from adderclaw.gate.loose import every_word, statements
 from adderclaw.gate.objections import Ask, Objection
 from adderclaw.gate.programs import INTERPRETERS, PROGRAMS, SHELLS, WRAPPERS, is_tame, objection
-from adderclaw.gate.shell import Plan, Raw, Simple, simples, steps
+from adderclaw.gate.shell import Plan, Raw, Simple, redirects, simples, steps
 from adderclaw.gate.wrappers import inner
 
 type Words = tuple[str, ...]
@@ -141,6 +141,7 @@ def destructive(command: Plan | Raw) -> str | None:
 def _texts(command: Plan | Raw) -> Iterator[str]:
     """The text, and each word in it that is a text of its own."""
     yield command.text
+    yield command.shown
     words = command.words if isinstance(command, Raw) else every_word(command.text)
     yield from (word for word in words if re.search(r"[\s|;&(]", word))
     yield " ".join(words)
@@ -261,10 +262,9 @@ def is_harmless(command: Plan | Raw) -> bool:
     """Whether a readonly session may run it: it only looks, and writes nowhere."""
     if isinstance(command, Raw):
         return False
-    return all(
-        simple.name in harmless() and not any(r.writes and r.target != "/dev/null" for r in simple.redirects)
-        for simple in simples(command)
-    )
+    if any(redirect.writes and redirect.target != "/dev/null" for redirect in redirects(command)):
+        return False
+    return all(simple.name in harmless() for simple in simples(command))
 
 
 def unlisted(

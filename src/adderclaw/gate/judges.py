@@ -7,7 +7,7 @@ from adderclaw.gate.case import Case, Opinion, Policy
 from adderclaw.gate.commands import reachable
 from adderclaw.gate.paths import is_device
 from adderclaw.gate.rules import Rule
-from adderclaw.gate.shell import Plan, Raw, Simple, canonical_text, simples
+from adderclaw.gate.shell import Plan, Raw, Simple, canonical_text, redirects, simples
 from adderclaw.types import PathFact
 
 
@@ -147,7 +147,7 @@ def plan_granted(allow: tuple[Rule, ...], case: Case, command: Plan) -> str | No
         if rule is None:
             return None
         used.append(rule.text)
-    targets = {r.target for simple in simples(command) for r in simple.redirects if r.writes}
+    targets = {redirect.target for redirect in redirects(command) if redirect.writes}
     for fact in case.touch.writes:
         redirected = any(fact.given == target or fact.given.endswith("/" + target) for target in targets)
         if redirected and not is_device(fact) and not any(_allows_edit(rule, fact) for rule in allow):

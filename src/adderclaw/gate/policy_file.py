@@ -284,7 +284,7 @@ def denied_command(rule: Rule, command: Plan | Raw, texts: Sequence[str]) -> boo
     pattern = " ".join(rule.text.split())
     parts = [part.strip() for part in pattern.split("|")]
     if len(parts) > 1 and all(parts):
-        if any(_pipes(parts, pipeline) for pipeline in statements(command.text)):
+        if any(_pipes(parts, pipeline) for text in (command.text, command.shown) for pipeline in statements(text)):
             return True
     elif any(rules.matches_text(rule, text) for text in texts):
         return True

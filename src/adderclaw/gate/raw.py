@@ -65,6 +65,15 @@ def read(root: "Node", source: bytes) -> Reading:
     return _Walk(source).over(root)
 
 
+def literal(node: "Node", source: bytes) -> str | None:
+    """A word without its quotes; None where it is more than text."""
+    letters = _Walk(source).letters(node, 0)
+    if letters is None or any(char in ("*", "?", "[", HOME, PWD) and not quoted for char, quoted in letters if char):
+        return None
+    text = "".join(char for char, _ in letters)
+    return None if re.search(f"[{HOME}{PWD}]|^~", text) or node.type.endswith("expansion") else text
+
+
 class _Walk:
     def __init__(self, source: bytes) -> None:
         self.source = source

@@ -4,8 +4,8 @@ import re
 from typing import Literal
 
 from adderclaw.gate.allowlist import names
-from adderclaw.gate.commands import is_harmless
-from adderclaw.gate.shell import Plan, Simple, simples
+from adderclaw.gate.commands import harmless, is_harmless
+from adderclaw.gate.shell import Plan, Simple, redirects, simples
 from adderclaw.types import Touch
 
 type Reach = Literal["nothing", "named", "anything"]
@@ -32,12 +32,12 @@ def reach(touch: Touch) -> Reach:
 
 
 def _only_looks(plan: Plan) -> bool:
+    if any(redirect.writes and redirect.target != "/dev/null" for redirect in redirects(plan)):
+        return False
     return is_harmless(plan) or (not plan.inside and all(map(_looks, simples(plan))))
 
 
 def _looks(simple: Simple) -> bool:
-    if any(redirect.writes and redirect.target != "/dev/null" for redirect in simple.redirects):
-        return False
     words = simple.words
     match simple.name:
         case "git":
@@ -51,7 +51,7 @@ def _looks(simple: Simple) -> bool:
         case "sed":
             return len(words) > 2 and words[1] == "-n" and SED_PRINTS.fullmatch(words[2]) is not None and _plain(words)
         case name:
-            return name in LOOKING or is_harmless(Plan("", "", (simple,)))
+            return name in LOOKING or name in harmless()
 
 
 def _plain(words: tuple[str, ...]) -> bool:

@@ -6,17 +6,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import Annotated, Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from adderclaw.config.schema import Config
 from adderclaw.decode import Between
 from adderclaw.gate import programs as knowledge
 from adderclaw.gate import shell as planner
 from adderclaw.gate.operands import ARCHIVE, PATCH
+from adderclaw.gate.plan import with_simples
 from adderclaw.gate.shell import Plan, Raw, Simple
 from adderclaw.record import record
 from adderclaw.sandbox import process, programs
 from adderclaw.sandbox.process import Finished
-from adderclaw.tools import paths
+from adderclaw.tools import paths, wildcards
 from adderclaw.tools.background import End, Output, Tasks, TooMany
 from adderclaw.tools.kept import shown
 from adderclaw.tools.specs import spec
@@ -50,13 +52,16 @@ class BashArguments:
 
 
 def touch(arguments: BashArguments, ctx: ToolContext) -> Touch:
-    command = _planned(arguments.command, _roots(ctx))
-    named = planner.paths_of(command, ctx.workspace.cwd, os.path.expanduser("~"))
+    cwd = ctx.workspace.cwd
+    command = _planned(arguments.command, _roots(ctx), cwd)
+    _keep(arguments, ctx, command, cwd)
+    named = planner.paths_of(command, cwd, os.path.expanduser("~"))
     is_raw = isinstance(command, Raw)
     if is_raw:
         why = f"runs raw bash ({command.reason})"
     else:
-        why = f"runs {', '.join(dict.fromkeys(simple.name for simple in planner.simples(command)))}"
+        runs = ", ".join(dict.fromkeys(simple.name for simple in planner.simples(command)))
+        why = f"runs {runs or 'nothing but the shell itself'}"
     reads = (*named.reads, *_there(named.read_if_there), *_matches(named.read_globs), *_linked(named.trees))
     writes = (*named.writes, *_there(named.written_if_there), *_matches(named.written_globs), *_landed(named.merged))
     seen = tuple(_facts(reads, ctx))
@@ -72,7 +77,7 @@ def touch(arguments: BashArguments, ctx: ToolContext) -> Touch:
 
 def _helpers(command: Plan | Raw, reads: tuple[PathFact, ...], ctx: ToolContext) -> tuple[str, ...]:
     """What the configuration of every repository that git may be called in names."""
-    if isinstance(command, Raw) or "git" not in command.text:
+    if isinstance(command, Raw) or "git" not in command.text + command.shown:
         return ()
     from adderclaw.tools import repository
 
@@ -139,10 +144,39 @@ def _landed(merged: Iterable[tuple[str, str]]) -> Iterator[str]:
             yield from (os.path.join(target, name) for name in os.listdir(folder))
 
 
-@lru_cache(maxsize=32)
-def _planned(text: str, roots: tuple[str, ...]) -> Plan | Raw:
-    """Kept, so that what runs is what was judged."""
-    return planner.plan(text, lambda name: programs.resolve(name, roots))
+def _planned(text: str, roots: tuple[str, ...], cwd: str) -> Plan | Raw:
+    facts = planner.Facts(
+        os.path.realpath(cwd), process.environment(workspace_roots=roots), wildcards.within(cwd, roots)
+    )
+    return planner.plan(text, lambda name: programs.resolve(name, roots), facts=facts)
+
+
+class Judged(NamedTuple):
+    """A command as it was judged, and where: nothing else is run for that call."""
+
+    arguments: BashArguments
+    command: Plan | Raw
+    cwd: str
+
+
+MAX_KEPT = 64
+_kept: "WeakKeyDictionary[ToolContext, dict[int, Judged]]" = WeakKeyDictionary()
+
+
+def _keep(arguments: BashArguments, ctx: ToolContext, command: Plan | Raw, cwd: str) -> None:
+    waiting = _kept.setdefault(ctx, {})
+    waiting[id(arguments)] = Judged(arguments, command, cwd)
+    while len(waiting) > MAX_KEPT:
+        del waiting[next(iter(waiting))]
+
+
+def _judged(arguments: BashArguments, ctx: ToolContext) -> Judged:
+    """What was judged for this call. The names that a glob matches may have changed since: they are not asked again."""
+    kept = _kept.get(ctx, {}).pop(id(arguments), None)
+    if kept is not None and kept.arguments is arguments:
+        return kept
+    cwd = ctx.workspace.cwd
+    return Judged(arguments, _planned(arguments.command, _roots(ctx), cwd), cwd)
 
 
 def _roots(ctx: ToolContext) -> tuple[str, ...]:
@@ -163,11 +197,11 @@ ALONE = Means()
 
 
 async def run(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) -> ToolResult:
-    roots, cwd = _roots(ctx), ctx.workspace.cwd
+    roots = _roots(ctx)
+    _, command, cwd = _judged(arguments, ctx)
     if not os.path.isdir(cwd) or not programs.inside(os.path.realpath(cwd), roots):
         ctx.workspace.cwd = ctx.workspace.root
         return rejected(f"{cwd} is no longer a directory of the workspace.\n{_reset(ctx)}\nNothing was run: try again.")
-    command = _planned(arguments.command, roots)
     text = command.text if isinstance(command, Raw) else planner.render(_hardened(command))
     if arguments.run_in_background:
         return _begin(arguments, text, ctx, means)
@@ -242,9 +276,7 @@ NO_DRIVERS = ("--no-ext-diff", "--no-textconv")
 def _hardened(plan: Plan) -> Plan:
     """The plan with what makes its programs do no more than was judged; nothing that they are asked for changes."""
     codes = {code.text: planner.render(_hardened(code)) for code in plan.inside if isinstance(code, Plan)}
-    return plan._replace(
-        body=tuple(item if isinstance(item, str) else _with_codes(_hardened_simple(item), codes) for item in plan.body)
-    )
+    return plan._replace(body=with_simples(plan.body, lambda simple: _with_codes(_hardened_simple(simple), codes)))
 
 
 def _with_codes(simple: Simple, codes: dict[str, str]) -> Simple:
@@ -342,9 +374,10 @@ def _last(command: Plan | Raw) -> str:
     if isinstance(command, Raw):
         alone = command.literal and len(command.programs) == 1 and "!" not in command.words
         return command.programs[0] if alone else ""
-    if "!" in command.body:
+    last = command.body.steps[-1]
+    simple = last.commands[-1]
+    if last.negated or command.body.tail or not isinstance(simple, Simple):
         return ""
-    simple = planner.simples(command)[-1]
     return f"git {simple.words[1]}" if simple.name == "git" and len(simple.words) > 1 else simple.name
 
 

@@ -1,0 +1,44 @@
+"""What the compiler knows of a few commands themselves: builtins that it refuses, and outputs that it works out."""
+
+import re
+
+from adderclaw.gate.plan import Live
+from adderclaw.gate.syntax import NotAPlan
+
+
+def is_plain_path(path: str) -> bool:
+    return (
+        bool(path)
+        and not path.startswith("-")
+        and not path.endswith("/")
+        and "//" not in path
+        and path.count("/") < 100
+        and not (path.startswith("/") and path.count("/") == 1)
+    )
+
+
+def test_words(words: tuple[str, ...]) -> tuple[str, ...]:
+    """`[[ … ]]` as `test`: what compares numbers would evaluate them, so they have to be numbers."""
+    rest = words[1:]
+    if len(rest) == 3 and rest[1].startswith("-") and rest[1] not in ("-nt", "-ot", "-ef"):
+        for word in (rest[0], rest[2]):
+            if isinstance(word, Live) or not re.fullmatch(r"-?(0|[1-9]\d{0,17})", word, re.ASCII):
+                raise NotAPlan("[[ ]] with numbers that are not known")
+    return ("test", *rest)
+
+
+def check_builtin(argv: tuple[str, ...]) -> None:
+    """Bash evaluates a subscript in a variable's name: `printf -v 'a[$(x)]'` and `test -v` run what is in it."""
+    name, arguments = argv[0], argv[1:]
+    if name == "printf" and arguments and arguments[0].startswith("-") and arguments[0] != "--":
+        raise NotAPlan("printf with an option")
+    if name in ("test", "[") and any(word in ("-v", "-R") and not isinstance(word, Live) for word in arguments):
+        raise NotAPlan(f"{name} of a variable")
+    if name == "cd" and (
+        len(arguments) != 1 or arguments[0].startswith("-") or not arguments[0] or isinstance(arguments[0], Live)
+    ):
+        raise NotAPlan("cd to a place that is not named")
+    if name == "command" and (len(arguments) < 2 or arguments[0] not in ("-v", "-V")):
+        raise NotAPlan("shell builtin command")
+    if name == "type" and any(word.startswith("-") and word not in ("-t", "-p", "-P", "-a") for word in arguments):
+        raise NotAPlan("shell builtin type")

@@ -1,0 +1,81 @@
+"""Where a word may stand that is only known when the command runs: as data, and nowhere else.
+
+Data is what echo and printf print, what `test` compares as text, and the value of an option that a program's table
+marks as text (`git commit -m`). It is never a program, an option, a path or code.
+"""
+
+from adderclaw.gate import git
+from adderclaw.gate.allowlist import PROGRAMS
+from adderclaw.gate.options import parse
+from adderclaw.gate.plan import Live, Simple
+from adderclaw.gate.syntax import NotAPlan
+
+_COMPARES = frozenset({"=", "==", "!=", "-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
+_MARK = "\x03"
+
+
+def check(simple: Simple) -> None:
+    """Raises NotAPlan where a word that is not known stands for anything but data."""
+    for index, word in enumerate(simple.words):
+        if isinstance(word, Live) and not _is_data(simple, index, word):
+            raise NotAPlan(f"{str(word)[:60]}, which is not known before it runs, where it may be more than data")
+
+
+def _is_data(simple: Simple, index: int, word: Live) -> bool:
+    name, words = simple.name, simple.words
+    if index == 0 or "/" in name:
+        return False
+    if name == "echo":
+        return True
+    if name == "printf":
+        return index > 1 and not isinstance(words[1], Live)
+    if word.splits:
+        return False
+    if name in ("test", "["):
+        return _is_compared(words)
+    if name == "exit":
+        return len(words) == 2
+    return _is_text_value(simple, index)
+
+
+def _is_compared(words: tuple[str, ...]) -> bool:
+    inside = words[1:-1] if words[0] == "[" else words[1:]
+    if inside[:1] == ("!",) and not isinstance(inside[0], Live):
+        inside = inside[1:]
+    if len(inside) == 2:
+        return inside[0] in ("-n", "-z") and not isinstance(inside[0], Live)
+    return len(inside) == 1 or (len(inside) == 3 and inside[1] in _COMPARES and not isinstance(inside[1], Live))
+
+
+def _is_text_value(simple: Simple, index: int) -> bool:
+    """Whether the table of the program's options takes the word for the text of an option."""
+    marked = tuple(_marked(w) if n == index else str(w) for n, w in enumerate(simple.words))
+    if any(isinstance(w, Live) for w in simple.words[:index]) and simple.name != "git":
+        return False
+    if simple.name == "git":
+        command, rest, strange = git.command_of(marked)
+        table = (PROGRAMS["git"].commands or {}).get(command) if not strange else None
+    else:
+        table, rest = _table(simple.name, marked)
+    if table is None or _MARK in "".join(marked[: len(marked) - len(rest)]):
+        return False
+    found = parse(rest, table)
+    seen = (*found.operands, *found.values, *found.strange, *found.given)
+    return not found.strange and not any(_MARK in text for text in seen)
+
+
+def _table(name: str, words: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
+    """What is known of a program's options, and the words that they are among."""
+    options = PROGRAMS.get(name)
+    if options is None or options.single_dash or options.wraps or options.shell or options.never:
+        return None, ()
+    if options.commands is None:
+        return options.options or None, words[1:]
+    return options.commands.get(words[1] if len(words) > 1 else ""), words[2:]
+
+
+def _marked(word: str) -> str:
+    """The word with a mark for whatever is not known of it."""
+    if not isinstance(word, Live):
+        return word
+    return "".join(piece if isinstance(piece, str) else _MARK for piece in word.pieces)

@@ -1,0 +1,331 @@
+"""A shell plan as a value: commands whose words are known, and the order in which bash runs them."""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from adderclaw.gate.raw import Named
+
+WRITING = frozenset({">", ">>", ">|", "&>", "&>>"})
+
+
+class Variable(NamedTuple):
+    """A variable of the shell whose value is only known when it runs, or `?`, `!`, `$`."""
+
+    name: str
+    quoted: bool
+
+
+class Output(NamedTuple):
+    """What a plan prints, as part of a word: `$(…)`."""
+
+    body: "Script"
+    quoted: bool
+
+
+type Piece = str | Variable | Output
+
+
+class Live(str):
+    """A word that is only known when it runs. As text it is what was written; it stands only where it is data."""
+
+    __slots__ = ("pieces",)
+    pieces: tuple[Piece, ...]
+
+    def __new__(cls, text: str, pieces: tuple[Piece, ...]) -> "Live":
+        made = super().__new__(cls, text)
+        made.pieces = pieces
+        return made
+
+    @property
+    def splits(self) -> bool:
+        """Whether it may become several words, or none."""
+        return any(not isinstance(piece, str) and not piece.quoted for piece in self.pieces)
+
+    def with_outputs(self, change: "Callable[[Script], Script]") -> "Live":
+        changed = (p._replace(body=change(p.body)) if isinstance(p, Output) else p for p in self.pieces)
+        return Live(str(self), tuple(changed))
+
+
+class Redirect(NamedTuple):
+    fd: str
+    """The descriptor that was written down, or none."""
+    operator: str
+    target: str
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether it only copies a descriptor, as 2>&1 does."""
+        return self.operator == ">&"
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the target is what is read itself: a here-string, or a here-document that became one."""
+        return self.operator == "<<<"
+
+    @property
+    def writes(self) -> bool:
+        return self.operator in WRITING
+
+
+HERE = ("",)
+
+
+class Simple(NamedTuple):
+    """One program with its words, as bash would call it."""
+
+    words: tuple[str, ...]
+    program: str
+    """Absolute path, builtin's name, the path as written, or nothing when no such program was found."""
+    redirects: tuple[Redirect, ...] = ()
+    name: str = ""
+    """What policy knows it by: a bare name only if that name leads to this program."""
+    text: str = ""
+    env: tuple[tuple[str, str], ...] = ()
+    """Variables that are set for it alone; none of them changes what code is loaded."""
+    folders: tuple[str, ...] = HERE
+    """Every directory that it may run in, from where the shell starts."""
+
+
+class Internal(NamedTuple):
+    """Something that only concerns the shell itself: `set -e`, `export X`, `read -r line`, `wait`."""
+
+    words: tuple[str, ...]
+    redirects: tuple[Redirect, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    folders: tuple[str, ...] = HERE
+
+
+class Assign(NamedTuple):
+    name: str
+    value: str
+    export: bool = False
+
+
+class Block(NamedTuple):
+    """A subshell `(`, or a group `{`."""
+
+    opener: str
+    body: "Script"
+    redirects: tuple[Redirect, ...] = ()
+    folders: tuple[str, ...] = HERE
+
+
+class If(NamedTuple):
+    branches: "tuple[tuple[Script, Script], ...]"
+    otherwise: "Script | None"
+    redirects: tuple[Redirect, ...] = ()
+    folders: tuple[str, ...] = HERE
+
+
+class Loop(NamedTuple):
+    """`while` and `until` with a condition; `for` with a name and words that are only known when it runs."""
+
+    kind: str
+    condition: "Script | None"
+    body: "Script"
+    redirects: tuple[Redirect, ...] = ()
+    folders: tuple[str, ...] = HERE
+    name: str = ""
+    words: tuple[str, ...] = ()
+
+
+class Choice(NamedTuple):
+    """`case`: each pattern is the text that we wrote for it."""
+
+    word: str
+    arms: "tuple[tuple[tuple[str, ...], Script], ...]"
+    redirects: tuple[Redirect, ...] = ()
+    folders: tuple[str, ...] = HERE
+
+
+type Compound = Block | If | Loop | Choice
+type Command = Simple | Internal | Assign | Compound
+
+
+class Step(NamedTuple):
+    """One pipeline with the operator that stands before it."""
+
+    after: str
+    negated: bool
+    commands: tuple[Command, ...]
+    joints: tuple[str, ...] = ()
+    timed: bool = False
+
+
+class Script(NamedTuple):
+    steps: tuple[Step, ...]
+    tail: str = ""
+    """`&` where the last list runs in the background."""
+
+
+class Plan(NamedTuple):
+    text: str
+    shown: str
+    body: Script
+    inside: "tuple[Plan | Raw, ...]" = ()
+    """Commands that its words are for a shell: `bash -c "…"`."""
+
+
+class Raw(NamedTuple):
+    text: str
+    shown: str
+    reason: str
+    words: tuple[str, ...]
+    """Every word that the text shows, unquoted, those inside of quoted words too."""
+    programs: tuple[str, ...]
+    """The literal words in command position."""
+    literal: bool
+    """Whether every program is a literal word of a text that could be parsed."""
+    named: tuple[Named, ...] = ()
+    """Every word of the parse that can be known, `~` and $HOME and $PWD as marks."""
+    unknown: str = "a text that cannot be parsed"
+    """The first thing of which it cannot be known what it stands for."""
+    writes: bool = True
+    """Whether it may write a file."""
+
+
+# ------------------------------------------------------------------ looking through a plan
+
+
+def commands(script: Script) -> Iterator[Command]:
+    """Every command of a script, those inside of others and of words too."""
+    for step in script.steps:
+        for command in step.commands:
+            yield from _within(command)
+
+
+def _within(command: Command) -> Iterator[Command]:
+    yield command
+    for body in bodies(command):
+        yield from commands(body)
+    for word in live_words(command):
+        for piece in word.pieces:
+            if isinstance(piece, Output):
+                yield from commands(piece.body)
+
+
+def bodies(command: Command) -> Iterator[Script]:
+    match command:
+        case Block():
+            yield command.body
+        case If():
+            for condition, body in command.branches:
+                yield condition
+                yield body
+            if command.otherwise is not None:
+                yield command.otherwise
+        case Loop():
+            if command.condition is not None:
+                yield command.condition
+            yield command.body
+        case Choice():
+            yield from (body for _, body in command.arms)
+        case _:
+            return
+
+
+def live_words(command: Command) -> Iterator[Live]:
+    found: list[str] = []
+    match command:
+        case Simple() | Internal():
+            found += command.words
+            found += (value for _, value in command.env)
+        case Assign():
+            found.append(command.value)
+        case Loop():
+            found += command.words
+        case Choice():
+            found.append(command.word)
+        case _:
+            pass
+    found += (redirect.target for redirect in redirects_of(command))
+    yield from (word for word in found if isinstance(word, Live))
+
+
+def redirects_of(command: Command) -> tuple[Redirect, ...]:
+    return () if isinstance(command, Assign) else command.redirects
+
+
+def simples(plan: Plan) -> tuple[Simple, ...]:
+    """Every simple command that may run: what the lists and the rules judge."""
+    return tuple(command for command in commands(plan.body) if isinstance(command, Simple))
+
+
+def redirects(plan: Plan) -> tuple[Redirect, ...]:
+    """Every redirect, those of groups and loops too."""
+    return tuple(redirect for command in commands(plan.body) for redirect in redirects_of(command))
+
+
+class Flat(NamedTuple):
+    """A pipeline as simple commands alone, whatever groups they stand in."""
+
+    commands: tuple[Simple, ...]
+
+
+def steps(plan: Plan) -> Iterator[Flat]:
+    """Every pipeline at every level."""
+    yield from _steps(plan.body)
+
+
+def _steps(script: Script) -> Iterator[Flat]:
+    for step in script.steps:
+        within = [c for command in step.commands for c in _within(command)]
+        yield Flat(tuple(c for c in within if isinstance(c, Simple)))
+        for command in step.commands:
+            for body in bodies(command):
+                yield from _steps(body)
+            for word in live_words(command):
+                for piece in word.pieces:
+                    if isinstance(piece, Output):
+                        yield from _steps(piece.body)
+
+
+# ------------------------------------------------------------------ changing a plan
+
+
+def with_simples(script: Script, change: Callable[[Simple], Simple]) -> Script:
+    """The script with each simple command replaced, at every level."""
+
+    def again(inner: Script) -> Script:
+        return with_simples(inner, change)
+
+    def one(command: Command) -> Command:
+        command = _with_words(command, lambda word: word.with_outputs(again) if isinstance(word, Live) else word)
+        match command:
+            case Simple():
+                return change(command)
+            case Block():
+                return command._replace(body=again(command.body))
+            case If():
+                branches = tuple((again(condition), again(body)) for condition, body in command.branches)
+                return command._replace(
+                    branches=branches, otherwise=again(command.otherwise) if command.otherwise else None
+                )
+            case Loop():
+                condition = again(command.condition) if command.condition is not None else None
+                return command._replace(condition=condition, body=again(command.body))
+            case Choice():
+                return command._replace(arms=tuple((patterns, again(body)) for patterns, body in command.arms))
+            case _:
+                return command
+
+    changed = (step._replace(commands=tuple(map(one, step.commands))) for step in script.steps)
+    return script._replace(steps=tuple(changed))
+
+
+def _with_words(command: Command, change: Callable[[str], str]) -> Command:
+    if not any(True for _ in live_words(command)):
+        return command
+    if isinstance(command, Assign):
+        return command._replace(value=change(command.value))
+    targets = tuple(redirect._replace(target=change(redirect.target)) for redirect in command.redirects)
+    match command:
+        case Simple() | Internal():
+            env = tuple((name, change(value)) for name, value in command.env)
+            return command._replace(words=tuple(map(change, command.words)), env=env, redirects=targets)
+        case Loop():
+            return command._replace(words=tuple(map(change, command.words)), redirects=targets)
+        case Choice():
+            return command._replace(word=change(command.word), redirects=targets)
+        case Block() | If():
+            return command._replace(redirects=targets)

@@ -1,0 +1,453 @@
+"""The part of bash's grammar that plans are made of: text into commands whose words are not yet expanded.
+
+Every character is read by a rule of this file or of `lexer`. What no rule takes makes the text raw, with the reason;
+so nothing that bash would see can be passed over.
+"""
+
+import re
+from collections.abc import Callable
+
+from adderclaw.gate.lexer import META, NAME, Lexer
+from adderclaw.gate.loose import RESERVED
+from adderclaw.gate.syntax import (
+    Case,
+    Command,
+    For,
+    Group,
+    If,
+    Node,
+    NotAPlan,
+    Pipeline,
+    Redir,
+    Script,
+    Text,
+    While,
+    Word,
+)
+
+_REDIRECTS = frozenset({"<", ">", ">>", ">|", "&>", "&>>", ">&", "<<<", "<<", "<<-"})
+_ASSIGNS = re.compile(r"([A-Za-z_]\w*)(\+?)=", re.ASCII)
+_OPENERS = frozenset({"if", "while", "until", "for", "case", "{", "[["})
+_UNSUPPORTED = {"function": "function definition", "select": "select", "coproc": "coprocess"}
+_UNARY = frozenset("-b -c -d -e -f -g -h -k -L -n -p -r -s -S -t -u -w -x -z -N -O -G".split())  # noqa: SIM905
+_NUMERIC = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
+_BINARY = frozenset({"=", "==", "!=", "-nt", "-ot", "-ef"}) | _NUMERIC
+
+
+def read(text: str) -> Script:
+    """The commands of a text; raises NotAPlan at the first thing that plans do not have."""
+    reader = Reader(text)
+    script = reader.script(frozenset())
+    if reader.at < len(text) or reader.documents:
+        raise NotAPlan("cannot be parsed")
+    if not script.pipelines:
+        raise NotAPlan("empty")
+    return script
+
+
+class Reader(Lexer):
+    """Commands; what they are made of, the lexer reads."""
+
+    # ---- lists and pipelines
+
+    def script(self, closers: frozenset[str]) -> Script:
+        """Commands up to a closing word, a closing parenthesis, `;;` or the end."""
+        self.deeper()
+        found: list[Pipeline] = []
+        after, needs = "", False
+        while True:
+            self.newlines()
+            if self.ends(closers):
+                break
+            found.append(self.pipeline(after))
+            self.blanks()
+            after = self.operator()
+            needs = after in ("&&", "||")
+            if after in ("&&", "||", ";", "&"):
+                self.at += len(after)
+            elif after == "\n":
+                after = ";"
+            else:
+                after = ""
+                break
+        if needs or (found and not self.ends(closers)):
+            raise NotAPlan("cannot be parsed")
+        self.depth -= 1
+        return Script(tuple(found), "&" if after == "&" else "")
+
+    def ends(self, closers: frozenset[str]) -> bool:
+        self.blanks()
+        if self.at >= len(self.text) or self.operator() in (")", ";;", ";&", ";;&"):
+            return True
+        return self.reserved() in closers
+
+    def pipeline(self, after: str) -> Pipeline:
+        negated = timed = False
+        while (word := self.reserved()) in ("!", "time"):
+            if (word == "!" and negated) or (word == "time" and (timed or negated)):
+                raise NotAPlan(f"reserved word {word}")
+            self.at += len(word)
+            negated, timed = negated or word == "!", timed or word == "time"
+            self.blanks()
+            if word == "time" and self.reserved() == "-p":
+                raise NotAPlan("time with an option")
+        commands, joints = [self.command()], list[str]()
+        while True:
+            self.blanks()
+            joint = self.operator()
+            if joint not in ("|", "|&"):
+                return Pipeline(after, negated, timed, tuple(commands), tuple(joints))
+            self.at += len(joint)
+            self.newlines()
+            joints.append(joint)
+            commands.append(self.command())
+
+    def command(self) -> Node:
+        self.deeper()
+        self.blanks()
+        word = self.reserved()
+        if self.operator() == "(":
+            made: Node = self.subshell()
+        elif word in _OPENERS:
+            made = _COMPOUND[word](self)
+        else:
+            made = self.simple()
+        if not isinstance(made, Command):
+            made = self.with_redirects(made)
+        self.depth -= 1
+        return made
+
+    def with_redirects(self, node: Group | If | While | For | Case) -> Node:
+        redirects: list[Redir] = []
+        while self.redirect_here(redirects):
+            pass
+        self.blanks()
+        if self.at < len(self.text) and not self.operator():
+            raise NotAPlan("cannot be parsed")
+        # The list itself, since here-documents are filled in at the end of the line.
+        return node._replace(redirects=redirects)
+
+    # ---- compound commands
+
+    def subshell(self) -> Group:
+        if self.ahead(2) == "((":
+            raise NotAPlan("arithmetic command")
+        self.at += 1
+        body = self.script(frozenset())
+        self.close(")")
+        return Group("(", _some(body))
+
+    def close(self, mark: str) -> None:
+        self.blanks()
+        if self.ahead() != mark or self.documents:
+            raise NotAPlan("cannot be parsed")
+        self.at += 1
+
+    def group(self) -> Group:
+        self.at += 1
+        body = self.script(frozenset({"}"}))
+        self.expect("}")
+        return Group("{", _some(body))
+
+    def conditional(self) -> If:
+        branches: list[tuple[Script, Script]] = []
+        otherwise = None
+        word = "if"
+        while word in ("if", "elif"):
+            self.at += len(word)
+            condition = self.script(frozenset({"then"}))
+            self.expect("then")
+            branches.append((_some(condition), _some(self.script(frozenset({"elif", "else", "fi"})))))
+            word = self.reserved()
+        if word == "else":
+            self.at += len(word)
+            otherwise = _some(self.script(frozenset({"fi"})))
+        self.expect("fi")
+        return If(tuple(branches), otherwise)
+
+    def loop(self) -> While:
+        kind = self.reserved()
+        self.at += len(kind)
+        condition = self.script(frozenset({"do"}))
+        return While(kind, _some(condition), self.body())
+
+    def body(self) -> Script:
+        self.expect("do")
+        body = self.script(frozenset({"done"}))
+        self.expect("done")
+        return _some(body)
+
+    def each(self) -> For:
+        self.at += 3
+        self.blanks()
+        name = NAME.match(self.text, self.at)
+        if name is None:
+            raise NotAPlan("a for loop over numbers" if self.ahead() == "(" else "cannot be parsed")
+        self.at = name.end()
+        self.newlines()
+        if self.reserved() != "in":
+            raise NotAPlan("a for loop over the shell's own arguments")
+        self.at += 2
+        words: list[Word] = []
+        while True:
+            self.blanks()
+            if self.operator() in ("\n", ";"):
+                break
+            if self.operator() or self.at >= len(self.text):
+                raise NotAPlan("cannot be parsed")
+            words.append(self.word())
+        if self.ahead() == ";":
+            self.at += 1
+        return For(name.group(), tuple(words), self.body())
+
+    def cases(self) -> Case:
+        self.at += 4
+        self.blanks()
+        word = self.word()
+        self.newlines()
+        self.expect("in")
+        arms: list[tuple[tuple[Word, ...], Script]] = []
+        self.newlines()
+        while self.reserved() != "esac":
+            arms.append(self.arm())
+            self.newlines()
+        self.at += 4
+        return Case(word, tuple(arms))
+
+    def arm(self) -> tuple[tuple[Word, ...], Script]:
+        if self.ahead() == "(":
+            self.at += 1
+        patterns: list[Word] = []
+        while True:
+            self.blanks()
+            patterns.append(self.word())
+            self.blanks()
+            if self.ahead() == "|":
+                self.at += 1
+                continue
+            self.close(")")
+            break
+        body = self.script(frozenset({"esac"}))
+        self.newlines()
+        if self.operator() in (";&", ";;&"):
+            raise NotAPlan("a case that falls through")
+        if self.operator() == ";;":
+            self.at += 2
+        elif self.reserved() != "esac":
+            raise NotAPlan("cannot be parsed")
+        return tuple(patterns), body
+
+    # ---- [[ … ]]
+
+    def double_brackets(self) -> Group:
+        """`[[ … ]]` in terms of `test` and `case`, which say the same."""
+        self.at += 2
+        script = self.either()
+        self.blanks()
+        if self.reserved() != "]]":
+            raise NotAPlan("[[ ]] of a form that plans do not have")
+        self.at += 2
+        return Group("{", script)
+
+    def either(self) -> Script:
+        return self.chained("||", self.both)
+
+    def both(self) -> Script:
+        return self.chained("&&", self.single)
+
+    def chained(self, operator: str, part: Callable[[], Script]) -> Script:
+        found = [part()]
+        self.blanks()
+        while self.ahead(2) == operator:
+            self.at += 2
+            found.append(part())
+            self.blanks()
+        if len(found) == 1:
+            return found[0]
+        return Script(tuple(_alone(Group("{", one), operator if n else "") for n, one in enumerate(found)))
+
+    def single(self) -> Script:
+        self.deeper()
+        self.blanks()
+        if self.reserved() == "!":
+            self.at += 1
+            made = Script((_alone(Group("{", self.single()), negated=True),))
+        elif self.ahead() == "(":
+            self.at += 1
+            made = self.either()
+            self.close(")")
+        else:
+            made = Script((_alone(self.primary()),))
+        self.depth -= 1
+        return made
+
+    def primary(self) -> Node:
+        start = self.at
+        first = self.reserved()
+        if first in _UNARY:
+            self.at += len(first)
+            self.blanks()
+            return self.tested((first,), (self.word(),), start)
+        left = self.word()
+        self.blanks()
+        operator = self.reserved()
+        if operator in ("]]", "") or self.operator():
+            if self.operator() in ("<", ">"):
+                raise NotAPlan("[[ ]] that compares the order of texts")
+            return self.tested(("-n",), (left,), start)
+        if operator not in _BINARY:
+            raise NotAPlan("[[ ]] with =~" if operator == "=~" else "[[ ]] of a form that plans do not have")
+        self.at += len(operator)
+        self.blanks()
+        right = self.word()
+        if operator in ("=", "==", "!=") and not all(isinstance(p, Text) and _is_literal(p) for p in right):
+            same = Script((_alone(_builtin("true" if operator != "!=" else "false")),))
+            other = Script((_alone(_builtin("false" if operator != "!=" else "true")),))
+            return Case(_held(left), (((right,), same), (((Text("*"),),), other)))
+        return self.tested((operator.replace("==", "="),), (left, right), start)
+
+    def tested(self, operator: tuple[str, ...], operands: tuple[Word, ...], start: int) -> Command:
+        held = [_held(word) for word in operands]
+        sign = (Text(operator[0], True),)
+        words = (sign, *held) if len(held) == 1 else (held[0], sign, held[1])
+        return Command((), ((Text("[["),), *words), (), self.text[start : self.at].strip())
+
+    # ---- simple commands
+
+    def simple(self) -> Command:
+        start = self.at
+        word = self.reserved()
+        if word in _UNSUPPORTED:
+            raise NotAPlan(_UNSUPPORTED[word])
+        if word in RESERVED:
+            raise NotAPlan(f"reserved word {word}")
+        assigns: list[tuple[str, Word]] = []
+        words: list[Word] = []
+        redirects: list[Redir] = []
+        end = start
+        while True:
+            self.blanks()
+            if not self.redirect_here(redirects):
+                if self.at >= len(self.text) or self.operator():
+                    break
+                self.argument(assigns, words)
+            end = self.at
+        if self.operator() == "(":
+            raise NotAPlan("function definition" if len(words) == 1 else "cannot be parsed")
+        if not words and not assigns:
+            raise NotAPlan("redirect without a command" if redirects else "cannot be parsed")
+        return Command(tuple(assigns), tuple(words), redirects, self.text[start:end])
+
+    def argument(self, assigns: list[tuple[str, Word]], words: list[Word]) -> None:
+        if not words:
+            found = _ASSIGNS.match(self.text, self.at)
+            if found is not None:
+                assigns.append(self.assignment(found))
+                return
+            if re.compile(r"[A-Za-z_]\w*\[", re.ASCII).match(self.text, self.at):
+                raise NotAPlan("assignment to an array")
+        word = self.word()
+        if self.ahead() in ("<", ">") and isinstance(word[0], Text) and re.match(r"\{\w+\}$", word[0].text):
+            raise NotAPlan("redirect of a further descriptor")
+        words.append(word)
+
+    def assignment(self, found: re.Match[str]) -> tuple[str, Word]:
+        if found[2]:
+            raise NotAPlan("assignment with +=")
+        self.at = found.end()
+        if self.ahead() == "(":
+            raise NotAPlan("assignment to an array")
+        empty = self.at >= len(self.text) or self.ahead() in META or self.ahead(2) == "\\\n"
+        return found[1], () if empty else self.word()
+
+    # ---- redirects
+
+    def redirect_here(self, redirects: list[Redir]) -> bool:
+        self.blanks()
+        start = self.at
+        found = re.compile(r"\d+(?=[<>])").match(self.text, self.at)
+        fd = found.group() if found else ""
+        self.at += len(fd)
+        operator = self.operator()
+        if operator not in _REDIRECTS:
+            self.at = start
+            if operator in ("<&", "<>") or fd:
+                raise NotAPlan(f"redirect {fd}{operator}")
+            return False
+        if fd not in ("", "0", "1", "2") or (fd and operator.startswith("&")):
+            raise NotAPlan("redirect of a further descriptor")
+        if self.text[self.at + len(operator) : self.at + len(operator) + 1] == "(" and operator in ("<", ">"):
+            raise NotAPlan("process substitution")
+        self.at += len(operator)
+        self.blanks()
+        if self.at >= len(self.text) or self.ahead() in META:
+            raise NotAPlan("process substitution" if self.ahead(2) in ("<(", ">(") else "cannot be parsed")
+        if operator in ("<<", "<<-"):
+            self.here_document(redirects, fd, strips=operator == "<<-")
+            return True
+        target = self.word()
+        if self.ahead() in ("<", ">") and isinstance(target[0], Text) and re.fullmatch(r"\d+|\{\w+\}", target[0].text):
+            raise NotAPlan("redirect of a further descriptor")
+        if operator == ">&":
+            copied = target[0].text if len(target) == 1 and isinstance(target[0], Text) else ""
+            if copied not in ("1", "2"):
+                raise NotAPlan("redirect >& to something that is not 1 or 2")
+        redirects.append(Redir(fd, operator, target))
+        return True
+
+    def here_document(self, redirects: list[Redir], fd: str, *, strips: bool) -> None:
+        start = self.at
+        word = self.word()
+        if not all(isinstance(part, Text) for part in word) or "\n" in self.text[start : self.at]:
+            raise NotAPlan("a here-document whose mark is not plain")
+        mark = "".join(part.text for part in word if isinstance(part, Text))
+        quoted = any(isinstance(part, Text) and part.quoted for part in word)
+        if fd not in ("", "0") or not mark:
+            raise NotAPlan("a here-document for a further descriptor")
+        place = len(redirects)
+        redirects.append(Redir("", "<<<", (), document=True))
+
+        def give(body: Word) -> None:
+            redirects[place] = Redir("", "<<<", body, document=True)
+
+        self.documents.append((mark, strips, quoted, give))
+
+
+_COMPOUND: dict[str, Callable[[Reader], Node]] = {
+    "if": Reader.conditional,
+    "while": Reader.loop,
+    "until": Reader.loop,
+    "for": Reader.each,
+    "case": Reader.cases,
+    "{": Reader.group,
+    "[[": Reader.double_brackets,
+}
+
+
+def _some(script: Script) -> Script:
+    if not script.pipelines:
+        raise NotAPlan("cannot be parsed")
+    return script
+
+
+def _alone(node: Node, after: str = "", *, negated: bool = False) -> Pipeline:
+    return Pipeline(after, negated, False, (node,), ())
+
+
+def _builtin(name: str) -> Command:
+    return Command((), ((Text(name),),), (), name)
+
+
+def _is_literal(part: Text) -> bool:
+    return part.quoted or not re.search(r"[*?\[~]", part.text)
+
+
+def _held(word: Word) -> Word:
+    """A word as `[[ ]]` reads it: nothing is split, no names are looked up, but a leading `~` is home."""
+    held = [part._replace(quoted=True) for part in word]
+    first = word[0]
+    if isinstance(first, Text) and not first.quoted and first.text.startswith("~"):
+        if not first.text.startswith("~/") and (first.text != "~" or len(word) > 1):
+            raise NotAPlan("tilde expansion of a user's name")
+        held = [Text(first.text[:2]), Text(first.text[2:], True), *held[1:]]
+    return tuple(held)

@@ -1,0 +1,146 @@
+"""A plan as text: the one that bash gets, every word quoted, and the one that people read."""
+
+from collections.abc import Callable, Iterable
+
+from adderclaw.gate.plan import (
+    Assign,
+    Block,
+    Choice,
+    Command,
+    If,
+    Internal,
+    Live,
+    Loop,
+    Output,
+    Plan,
+    Redirect,
+    Script,
+    Simple,
+    Variable,
+    commands,
+    live_words,
+)
+from adderclaw.gate.quoting import quote, quote_if_needed
+
+BUILTINS = frozenset({"cd", "pwd", "echo", "printf", "true", "false", "test", "[", ":", "exit", "command", "type"})
+"""Builtins of bash that a plan may use by name: none of them runs a program or changes how words are read."""
+
+
+def render(plan: Plan) -> str:
+    """The text that bash gets: every word quoted, programs by absolute path, builtins by name."""
+    text = RUN.script(plan.body)
+    # What globs match was looked up before it was judged; bash itself looks nothing up.
+    return f"set -f ; {text}" if _splits(plan.body) else text
+
+
+def _splits(script: Script) -> bool:
+    return any(word.splits for command in commands(script) for word in live_words(command))
+
+
+def shown(script: Script) -> str:
+    """The text that people read: what runs, with programs by their names and quotes only where they matter."""
+    return SHOW.script(script)
+
+
+def canonical_text(simple: Simple) -> str:
+    """A simple command in one spelling, whatever quoting it was written with."""
+    return " ".join(map(quote_if_needed, simple.words))
+
+
+class Writer:
+    def __init__(self, quoting: Callable[[str], str], *, paths: bool) -> None:
+        self.quoting, self.paths = quoting, paths
+
+    def script(self, script: Script) -> str:
+        out: list[str] = []
+        for step in script.steps:
+            if step.after == ";" and not self.paths:
+                out[-1] += ";"
+            elif step.after:
+                out.append(step.after)
+            out += ["time"] if step.timed else []
+            out += ["!"] if step.negated else []
+            for joint, command in zip(("", *step.joints), step.commands, strict=True):
+                out += [joint] if joint else []
+                out.append(self.command(command))
+        out += [script.tail] if script.tail else []
+        return " ".join(out)
+
+    def command(self, command: Command) -> str:
+        match command:
+            case Simple():
+                return self.simple(command)
+            case Internal():
+                words = (command.words[0], *map(self.word, command.words[1:]))
+                return self.joined((*self.env(command.env), *words), command.redirects)
+            case Assign():
+                return f"{'export ' if command.export else ''}{command.name}={self.word(command.value)}"
+            case Block():
+                if command.opener == "(":
+                    return self.joined(("(", self.script(command.body), ")"), command.redirects)
+                return self.joined(("{", self.closed(command.body), "}"), command.redirects)
+            case If():
+                return self.conditional(command)
+            case Loop():
+                return self.loop(command)
+            case Choice():
+                return self.choice(command)
+
+    def closed(self, script: Script) -> str:
+        """A script followed by what bash wants before a closing word."""
+        text = self.script(script)
+        return text if script.tail else f"{text};" if not self.paths else f"{text} ;"
+
+    def joined(self, words: Iterable[str], redirects: tuple[Redirect, ...]) -> str:
+        return " ".join((*words, *map(self.redirect, redirects)))
+
+    def simple(self, simple: Simple) -> str:
+        first = simple.words[0]
+        if self.paths:
+            first = simple.program if simple.program in BUILTINS else quote(simple.program or first)
+        else:
+            first = self.quoting(first)
+        return self.joined((*self.env(simple.env), first, *map(self.word, simple.words[1:])), simple.redirects)
+
+    def env(self, env: tuple[tuple[str, str], ...]) -> Iterable[str]:
+        return (f"{name}={self.word(value)}" for name, value in env)
+
+    def redirect(self, redirect: Redirect) -> str:
+        target = redirect.target if redirect.is_copy else self.word(redirect.target)
+        return f"{redirect.fd}{redirect.operator}{target}"
+
+    def conditional(self, command: If) -> str:
+        out: list[str] = []
+        for index, (condition, body) in enumerate(command.branches):
+            out += ["elif" if index else "if", self.closed(condition), "then", self.closed(body)]
+        if command.otherwise is not None:
+            out += ["else", self.closed(command.otherwise)]
+        return self.joined((*out, "fi"), command.redirects)
+
+    def loop(self, command: Loop) -> str:
+        if command.condition is None:
+            head = " ".join(("for", command.name, "in", *map(self.word, command.words), ";"))
+        else:
+            head = f"{command.kind} {self.closed(command.condition)}"
+        return self.joined((head, "do", self.closed(command.body), "done"), command.redirects)
+
+    def choice(self, command: Choice) -> str:
+        arms = (f"{' | '.join(patterns)}) {self.script(body)} ;;" for patterns, body in command.arms)
+        return self.joined(("case", self.word(command.word), "in", *arms, "esac"), command.redirects)
+
+    # ---- words
+
+    def word(self, word: str) -> str:
+        if not isinstance(word, Live):
+            return self.quoting(word)
+        return "".join(map(self.piece, word.pieces))
+
+    def piece(self, piece: str | Variable | Output) -> str:
+        if isinstance(piece, str):
+            return self.quoting(piece) if piece else ""
+        text = f"${{{piece.name}}}" if isinstance(piece, Variable) else f"$( {self.script(piece.body)} )"
+        return f'"{text}"' if piece.quoted else text
+
+
+RUN = Writer(quote, paths=True)
+SHOW = Writer(quote_if_needed, paths=False)

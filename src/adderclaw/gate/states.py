@@ -1,0 +1,71 @@
+"""What is known of the shell at one place of a script, and what of it holds after two ways have met."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from adderclaw.gate.words import UNKNOWN, Variables
+
+MAX_FOLDERS = 64
+"""How many working directories may be possible before we stop counting."""
+
+
+class State(NamedTuple):
+    """What is known of the shell at one place."""
+
+    folders: tuple[str, ...] = ("",)
+    variables: Variables = {}  # noqa: RUF012
+    exported: frozenset[str] = frozenset()
+    changed: frozenset[str] = frozenset()
+    """Paths that earlier commands may have changed."""
+    errexit: bool = False
+    nounset: bool = False
+    guarded: bool = False
+    """Whether `set -e` has no effect here: in a condition, and before `&&` and `||`."""
+    loops: int = 0
+    """How many loops of bash's own this stands in: there `break` has a meaning."""
+
+    def with_variable(self, name: str, value: str | None) -> "State":
+        return self._replace(variables={**self.variables, name: value})
+
+
+class Flow(NamedTuple):
+    """The state after a command that succeeded and after one that failed; None where that cannot be."""
+
+    success: State | None
+    failure: State | None
+
+    @property
+    def either(self) -> State | None:
+        return merged(self.success, self.failure)
+
+
+def merged(one: State | None, other: State | None) -> State | None:
+    if one is None or other is None or one == other:
+        return one or other
+    variables = dict(one.variables)
+    for name in one.variables.keys() | other.variables.keys():
+        same = one.variables.get(name, "\0") == other.variables.get(name, "\0")
+        variables[name] = one.variables[name] if same else UNKNOWN
+    return State(
+        bounded((*one.folders, *other.folders)),
+        variables,
+        one.exported | other.exported,
+        one.changed | other.changed,
+        one.errexit and other.errexit,
+        one.nounset or other.nounset,
+        one.guarded,
+        one.loops,
+    )
+
+
+def bounded(folders: Iterable[str]) -> tuple[str, ...]:
+    """Each once; too many to follow are the root, so that no relative path passes as inside the workspace."""
+    possible = tuple(dict.fromkeys(folders))
+    return possible if len(possible) <= MAX_FOLDERS else ("/",)
+
+
+def all_of(states: Iterable[State | None]) -> State | None:
+    found: State | None = None
+    for state in states:
+        found = merged(found, state)
+    return found

@@ -1,0 +1,378 @@
+"""Words as bash makes them: braces, `~`, variables, substitutions, splitting and names on the disk, in that order."""
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from adderclaw.gate import arithmetic, braces, patterns
+from adderclaw.gate.allowlist import names
+from adderclaw.gate.patterns import Letters
+from adderclaw.gate.plan import Live, Output, Piece, Script, Variable
+from adderclaw.gate.syntax import Arith, NotAPlan, Param, Part, Sub, Text, Word
+
+MAX_MATCHES = 1_000
+MAX_VALUE = 2_000
+"""Characters of a value that is cut or searched by `${…}`."""
+
+
+class Component(NamedTuple):
+    """One name of a path: as it is, or a pattern."""
+
+    text: str
+    pattern: bool = False
+    dots: bool = False
+    """Whether names that begin with a dot may match."""
+
+
+class Facts(NamedTuple):
+    """What is known of the world in which a command would run; without it, what needs it makes a command raw."""
+
+    cwd: str = ""
+    env: Mapping[str, str] | None = None
+    """The whole environment of the child: a name that is not in it is not set."""
+    look: "Callable[[str, tuple[Component, ...]], list[str] | None] | None" = None
+    """The paths that match in a folder, sorted; None where they cannot or may not be looked up."""
+
+
+UNKNOWN = None
+"""The value of a variable that is set to something which is only known when the command runs."""
+
+type Variables = dict[str, str | None]
+
+SPECIAL = names(
+    """BASHOPTS BASHPID BASH_ALIASES BASH_ARGC BASH_ARGV BASH_CMDS BASH_COMMAND BASH_ENV BASH_VERSION COLUMNS
+    COMP_WORDS COPROC CDPATH DIRSTACK ENV EPOCHREALTIME EPOCHSECONDS EUID EXECIGNORE FCEDIT FIGNORE FUNCNAME FUNCNEST
+    GLOBIGNORE GROUPS HISTCMD HISTCONTROL HISTFILE HISTIGNORE HISTSIZE HOSTFILE HOSTNAME HOSTTYPE IFS IGNOREEOF
+    INPUTRC LINENO LINES MACHTYPE MAILCHECK MAPFILE OLDPWD OPTARG OPTERR OPTIND OSTYPE PATH PIPESTATUS POSIXLY_CORRECT
+    PPID PROMPT_COMMAND PS0 PS1 PS2 PS3 PS4 PWD RANDOM READLINE_LINE REPLY SECONDS SHELL SHELLOPTS SHLVL SRANDOM
+    TIMEFORMAT TMOUT UID _ HOME LC_ALL LC_COLLATE LC_CTYPE LC_MESSAGES LC_NUMERIC LANG"""
+)
+"""Variables that bash itself gives a meaning: a plan neither sets them for itself nor takes them for unset."""
+_READABLE = names("PATH SHELL HOME LANG LC_ALL LC_CTYPE LC_COLLATE LC_MESSAGES LC_NUMERIC")
+
+
+def is_special(name: str) -> bool:
+    return name in SPECIAL or name.startswith(("BASH_", "COMP_", "READLINE_"))
+
+
+def is_uncertain(name: str) -> bool:
+    """Whether the sandbox gives a variable its value, so that it is not known here."""
+    return name == "TMPDIR" or name.lower().endswith("_proxy") or name.startswith("ADDERCLAW_")
+
+
+LITERAL, QUOTED, SPLIT = 0, 1, 2
+"""How a piece was written: as it is, quoted, or as the value of something that is split into words."""
+
+
+class Bit(NamedTuple):
+    text: str
+    how: int
+    live: Variable | Output | None = None
+
+
+class Field:
+    """A word while it is put together."""
+
+    def __init__(self) -> None:
+        self.bits: list[Bit] = []
+
+    @property
+    def counts(self) -> bool:
+        return any(bit.text or bit.how == QUOTED or bit.live for bit in self.bits)
+
+
+class Expander:
+    """Expands words in one state of the shell; `output` makes a plan of what stands in `$(…)`."""
+
+    def __init__(
+        self,
+        facts: Facts,
+        folders: tuple[str, ...],
+        variables: Variables,
+        output: Callable[[Sub], str | Script],
+        *,
+        nounset: bool = False,
+        changed: Callable[[str, tuple[Component, ...]], bool] = lambda _folder, _parts: False,
+    ) -> None:
+        self.facts, self.folders, self.variables = facts, folders, variables
+        self.output, self.nounset, self.changed = output, nounset, changed
+
+    # ---- whole words
+
+    def fields(self, word: Word) -> list[str]:
+        """What an argument becomes: any number of words."""
+        if len(word) == 1 and isinstance(word[0], Text):
+            text, quoted = word[0]
+            if quoted or not re.search(r"[*?\[{~]", text):
+                return [text]
+        return [
+            made for one in braces.expanded(word) for field in self.split(self.bits(one)) for made in self.named(field)
+        ]
+
+    def one(self, word: Word, *, assigned: bool = False) -> str:
+        """What an assignment, a here-string or the word of a `case` becomes: it is not split, nor looked up."""
+        bits = self.bits(word, assigned=assigned)
+        field = Field()
+        field.bits = [bit._replace(how=QUOTED, live=_quoted(bit.live)) for bit in bits]
+        return self.text(field)
+
+    def target(self, word: Word) -> str:
+        found = self.fields(word)
+        if len(found) != 1 or isinstance(found[0], Live):
+            raise NotAPlan("a redirect to a name that is not known")
+        if not found[0]:
+            raise NotAPlan("redirect to an empty name")
+        return found[0]
+
+    def pattern(self, word: Word) -> str:
+        """The text of a `case` pattern, what was quoted in it quoted again."""
+        out: list[str] = []
+        for bit in self.bits(word):
+            if bit.live is not None:
+                raise NotAPlan("a pattern that is not known")
+            if bit.how == QUOTED:
+                out.append("'" + bit.text.replace("'", "'\\''") + "'")
+            else:
+                patterns.regex([(char, True) for char in bit.text])
+                out.append(re.sub(r"[^*?\[\]!^\w-]+", lambda m: "'" + m[0].replace("'", "'\\''") + "'", bit.text))
+        return "".join(out) or "''"
+
+    # ---- parts
+
+    def bits(self, word: Word, *, assigned: bool = False) -> list[Bit]:
+        word = self.tilde(word, assigned=assigned)
+        return [bit for part in word for bit in self.bit(part)]
+
+    def tilde(self, word: Word, *, assigned: bool) -> Word:
+        first = word[0] if word else None
+        plain = "".join(p.text if isinstance(p, Text) and not p.quoted else "\0" for p in word)
+        if "~" not in plain:
+            return word
+        inner = r":~" if assigned else r"^[A-Za-z_]\w*=(?:.*:)?~"
+        if re.search(inner, plain, re.ASCII):
+            raise NotAPlan("tilde expansion inside of a word")
+        if not isinstance(first, Text) or first.quoted or not first.text.startswith("~"):
+            return word
+        prefix = re.match(r"~[^/]*", plain)
+        if prefix is None or prefix.group() != "~":
+            raise NotAPlan("tilde expansion of a user's name")
+        home = self.known("HOME")
+        if not home:
+            raise NotAPlan("tilde expansion")
+        return (Text(home, True), Text(first.text[1:]), *word[1:])
+
+    def bit(self, part: Part) -> list[Bit]:
+        match part:
+            case Text():
+                return [Bit(part.text, QUOTED if part.quoted else LITERAL)]
+            case Param():
+                return self.param(part)
+            case Arith():
+                return [Bit(str(arithmetic.evaluate(part.text, self.number)), QUOTED if part.quoted else SPLIT)]
+            case Sub():
+                made = self.output(part)
+                if isinstance(made, str):
+                    return [Bit(made, QUOTED if part.quoted else SPLIT)]
+                return [Bit(part.text, QUOTED if part.quoted else SPLIT, Output(made, part.quoted))]
+
+    def number(self, name: str) -> str | None:
+        return self.value(name)
+
+    def value(self, name: str) -> str | None:
+        """A variable's value, the empty text where it is not set, or UNKNOWN."""
+        if name == "PWD" and name not in self.variables:
+            return self.here()
+        known = self.known(name)
+        if known is None and name not in self.variables:
+            if self.nounset:
+                raise NotAPlan(f"${name}, which is not set, under set -u")
+            return ""
+        return known
+
+    def known(self, name: str) -> str | None:
+        if name in self.variables:
+            return self.variables[name]
+        if self.facts.env is None or is_uncertain(name) or (is_special(name) and name not in _READABLE):
+            raise NotAPlan(f"variable expansion of {name}")
+        return self.facts.env.get(name)
+
+    def here(self) -> str:
+        if not self.facts.cwd or len(self.folders) != 1:
+            raise NotAPlan("a working directory that is not certain: use cd … && …")
+        return os.path.normpath(os.path.join(self.facts.cwd, self.folders[0]))
+
+    def param(self, part: Param) -> list[Bit]:
+        how = QUOTED if part.quoted else SPLIT
+        if part.name in "?$!":
+            if part.op:
+                raise NotAPlan("variable expansion of a form that plans do not have")
+            # A number: nothing of it is ever split.
+            return [Bit(f"${part.name}", how, Variable(part.name, part.quoted or part.name != "!"))]
+        if not re.match(r"[A-Za-z_]", part.name):
+            raise NotAPlan(f"variable expansion of ${part.name}")
+        value = self.defaulted(part) if part.op in (":-", ":+", "-", "+") else self.value(part.name)
+        if isinstance(value, list):
+            return value
+        if value is UNKNOWN:
+            if part.op:
+                raise NotAPlan(f"${{{part.name}{part.op}…}} of a value that is not known")
+            return [Bit(f"${part.name}", how, Variable(part.name, part.quoted))]
+        return [Bit(self.changed_value(value or "", part), how)]
+
+    def defaulted(self, part: Param) -> "str | list[Bit] | None":
+        is_set = part.name in self.variables or (part.name == "PWD") or self.known(part.name) is not None
+        value = self.value(part.name) if is_set else ""
+        if value is UNKNOWN:
+            raise NotAPlan(f"${{{part.name}{part.op}…}} of a value that is not known")
+        present = bool(value) if part.op.startswith(":") else is_set
+        if part.op.endswith("-") == present:
+            return value if present else ""
+        how = QUOTED if part.quoted else SPLIT
+        if any(isinstance(p, Text) and not p.quoted and "~" in p.text for p in part.argument):
+            raise NotAPlan("tilde expansion inside of a variable's default")
+        bits = [bit for piece in part.argument for bit in self.bit(piece)]
+        return [bit if bit.how == QUOTED else bit._replace(how=how, live=bit.live) for bit in bits] or [Bit("", how)]
+
+    def changed_value(self, value: str, part: Param) -> str:
+        op = part.op
+        if not op or op in (":-", ":+", "-", "+"):
+            return value
+        if len(value) > MAX_VALUE:
+            raise NotAPlan("a long value that is cut")
+        if op == "length":
+            return str(len(value))
+        if op in ("^^", ",,", "^", ","):
+            if part.argument or not value.isascii():
+                raise NotAPlan("variable expansion of a form that plans do not have")
+            changed = str.upper if op[0] == "^" else str.lower
+            return changed(value) if len(op) == 2 else changed(value[:1]) + value[1:]
+        if op == ":":
+            return self.substring(value, part.argument)
+        wanted = patterns.regex(self.letters(part.argument))
+        if op in ("/", "//"):
+            return self.replaced(value, wanted, part)
+        return _trimmed(value, wanted, op)
+
+    def letters(self, word: Word) -> Letters:
+        found: Letters = []
+        for part in word:
+            for bit in self.bit(part):
+                if bit.live is not None:
+                    raise NotAPlan("a pattern that is not known")
+                found += [(char, bit.how != QUOTED) for char in bit.text]
+        return found
+
+    def substring(self, value: str, word: Word) -> str:
+        text = "".join(part.text if isinstance(part, Text) else "\0" for part in word)
+        found = re.fullmatch(r"(\d{1,6}| -\d{1,6})(?::(\d{1,6}))?", text, re.ASCII)
+        if found is None:
+            raise NotAPlan("variable expansion of a form that plans do not have")
+        start = int(found[1])
+        if start < 0:
+            start += len(value)
+            if start < 0:
+                return ""
+        return value[start : start + int(found[2])] if found[2] else value[start:]
+
+    def replaced(self, value: str, wanted: str, part: Param) -> str:
+        second = [bit for piece in part.second for bit in self.bit(piece)]
+        instead = "".join(bit.text for bit in second)
+        if any(bit.live for bit in second) or re.search(r"[&\\]", instead) or not wanted:
+            raise NotAPlan("variable expansion of a form that plans do not have")
+        anchored = self.letters(part.argument)[:1]
+        if anchored in ([("#", True)], [("%", True)], [("/", True)]) or len(value) > 300:
+            raise NotAPlan("variable expansion of a form that plans do not have")
+        return _replaced(value, wanted, instead, every=part.op == "//")
+
+    # ---- splitting
+
+    def split(self, bits: list[Bit]) -> list[Field]:
+        done: list[Field] = []
+        field = Field()
+        for bit in bits:
+            if bit.how != SPLIT or bit.live is not None:
+                field.bits.append(bit)
+                continue
+            first, *rest = re.split(r"[ \t\n]+", bit.text)
+            field.bits.append(Bit(first, SPLIT))
+            for piece in rest:
+                if field.counts:
+                    done.append(field)
+                field = Field()
+                field.bits.append(Bit(piece, SPLIT))
+        return [*done, field] if field.counts else done
+
+    def text(self, field: Field) -> str:
+        text = "".join(bit.text for bit in field.bits)
+        if not any(bit.live for bit in field.bits):
+            return text
+        pieces: tuple[Piece, ...] = tuple(bit.live if bit.live is not None else bit.text for bit in field.bits)
+        return Live(text, pieces)
+
+    # ---- names on the disk
+
+    def named(self, field: Field) -> list[str]:
+        letters = [(char, bit.how != QUOTED) for bit in field.bits if bit.live is None for char in bit.text]
+        if not patterns.is_pattern(letters):
+            return [self.text(field)]
+        if any(bit.live for bit in field.bits):
+            raise NotAPlan("a glob in a word that is not known")
+        parts = tuple(_component(part) for part in patterns.components(letters))
+        if not any(part.pattern for part in parts):
+            return [self.text(field)]
+        if self.facts.look is None:
+            raise NotAPlan("glob")
+        if len(self.folders) != 1:
+            raise NotAPlan("a glob in a directory that is not certain: use cd … && …")
+        if self.changed(self.folders[0], parts):
+            raise NotAPlan("a glob after a command that may change what it matches: make it a call of its own")
+        found = self.facts.look(self.folders[0], parts)
+        if found is None:
+            raise NotAPlan("a glob that leads out of the workspace, or matches too much or odd names")
+        if len(found) > MAX_MATCHES:
+            raise NotAPlan(f"a glob that matches more than {MAX_MATCHES:,} names")
+        return list(found) or [self.text(field)]
+
+
+def _quoted(live: Variable | Output | None) -> Variable | Output | None:
+    return live._replace(quoted=True) if live is not None else None
+
+
+def _component(letters: Letters) -> Component:
+    text = "".join(char for char, _ in letters)
+    if not patterns.is_pattern(letters):
+        return Component(text)
+    found = patterns.regex(letters)
+    if not any(mark in found for mark in (".", "[")) or found == re.escape(text):
+        return Component(text)
+    return Component(found, True, letters[0][0] == ".")
+
+
+def _trimmed(value: str, wanted: str, op: str) -> str:
+    compiled = re.compile(wanted, re.DOTALL)
+    lengths = range(len(value) + 1)
+    for length in lengths if len(op) == 1 else reversed(lengths):
+        if op[0] == "#" and compiled.fullmatch(value, 0, length):
+            return value[length:]
+        if op[0] == "%" and compiled.fullmatch(value, len(value) - length):
+            return value[: len(value) - length]
+    return value
+
+
+def _replaced(value: str, wanted: str, instead: str, *, every: bool) -> str:
+    """The longest match at each place, from the left."""
+    compiled = re.compile(wanted, re.DOTALL)
+    out: list[str] = []
+    at = 0
+    while at < len(value):
+        end = next((end for end in range(len(value), at, -1) if compiled.fullmatch(value, at, end)), None)
+        if end is None:
+            out.append(value[at])
+            at += 1
+            continue
+        out.append(instead)
+        at = end
+        if not every:
+            break
+    return "".join(out) + value[at:]

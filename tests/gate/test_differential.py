@@ -1,0 +1,218 @@
+"""The differential test: of every text that becomes a plan, bash does the same with the text as with what we render."""
+
+import random
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.gate import differential
+from tests.gate.differential import Ground, compared
+from tests.program import Soak
+
+HERE = Path(__file__).parent
+TOTAL = 100_000
+LEAST = 0.6
+"""The part of all texts that has to become plans."""
+
+WORDS = [
+    *["a", "b.txt", "*.txt", "*.py", "src/*", "src/*.py", ".h*", "[ab].txt", "?.py", "nomatch*", '"a b"'],
+    *["'c d.txt'", "a\\ b", '""', "''", "{a,b}", "{1..3}", "x{,y}z", "~", "~/q", "$HOME", '"$HOME"', "$USER"],
+    *['"$USER"', "$X", '"$X"', "${X}", "${X:-dflt}", '"${X:-a b}"', "${Y:+set}", "$UNSET", '"$UNSET"'],
+    *["$'t\\tx'", "$((1+2))", "$((X*2))", "-n", "--opt=v", "a=b", "a,b", "100%", "@x", '"x$X"y', "'$X'"],
+    *["\\$X", '"it\'s"', '"q\\"q"', "src/", "docs/*.md", '-m "msg $X"', "{}", "}", "a#b", "HEAD~1"],
+    *["$(cat <<<inner)", '"$(basename src/app.py .py)"', "${F%.py}", "${F##*/}", "${#F}", "${F/a/o}", "${F^^}"],
+    *["${F:1:2}", "a{b,c{d,e}}f", '"a\nb"', "\\*", '"*"', "~x", "a~", "x=~/y", "[!a]*", "*/", "src/*/", '"$?"'],
+    *["$?", '"$(good x)"'],
+]
+PROGRAMS = ["good", "bad", "ok", "run", "git", "make", "ls"]
+REDIRECTS = [
+    "> out",
+    ">> out",
+    "2> err",
+    "2>&1",
+    "> /dev/null",
+    "2>/dev/null",
+    "< a.txt",
+    "<<< x",
+    '<<< "$X y"',
+    "&> all",
+    ">| out",
+]
+ASSIGNS = [
+    "X=1",
+    "X=a",
+    "X='b c'",
+    'X="$X$X"',
+    "X=$((3))",
+    "F=src/app.py",
+    "Y=",
+    "X=*.py",
+    "CI=1",
+    "export FOO=bar",
+    "X=$(good)",
+]
+TESTS = [
+    *["[ -f a.txt ]", '[ "$X" = a ]', '[ -n "$X" ]', "[[ -d src ]]", "[[ $X == a* ]]", "[[ -f a.txt && ! -d nope ]]"],
+    *['test -z "$X"', "[[ $X != b ]]", "good", "! bad x", "true", "false", "[ 1 -lt 2 ]", "[[ a == a || b == c ]]"],
+]
+
+
+class Writer:
+    """Texts from the grammar."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+
+    def word(self) -> str:
+        word = self.rng.choice(WORDS)
+        return word if self.rng.random() < 0.9 else word + self.rng.choice(WORDS)
+
+    def simple(self) -> str:
+        rng = self.rng
+        roll = rng.random()
+        if roll < 0.1:
+            return rng.choice(ASSIGNS)
+        if roll < 0.2:
+            return " ".join((rng.choice(["echo", "printf '%s,'"]), *(self.word() for _ in range(rng.randint(0, 3)))))
+        if roll < 0.24:
+            return rng.choice(["cd src", "cd nope", "pwd", "cd src/sub", "cd ..", ":", 'echo "$?"', "echo $(good a)"])
+        words = [rng.choice(PROGRAMS), *(self.word() for _ in range(rng.randint(0, 3)))]
+        if rng.random() < 0.08:
+            words.insert(0, rng.choice(["FOO=1", "CI=$X", 'FOO="a b"']))
+        if rng.random() < 0.2:
+            words.append(rng.choice(REDIRECTS))
+        return " ".join(words)
+
+    def command(self, depth: int) -> str:
+        rng = self.rng
+        if depth <= 0 or rng.random() < 0.75:
+            return self.simple()
+        kind = rng.randrange(9)
+        body = self.script(depth - 1)
+        match kind:
+            case 0:
+                return f"({body})"
+            case 1:
+                return f"{{ {body}; }}"
+            case 2:
+                return f"if {rng.choice(TESTS)}; then {body}; fi"
+            case 3:
+                first, second = rng.choices(TESTS, k=2)
+                return f"if {first}; then {body}; elif {second}; then {self.simple()}; else {self.simple()}; fi"
+            case 4 | 5:
+                words = " ".join(self.word() for _ in range(rng.randint(0, 3)))
+                return f'for i in {words}; do {body}; {rng.choice(PROGRAMS)} "$i"; done'
+            case 6:
+                return f"case {rng.choice(['$X', 'a.txt', '$i'])} in a*|b) {body};; *) {self.simple()};; esac"
+            case 7:
+                return f"{rng.choice(TESTS)} {rng.choice(['&&', '||'])} {self.simple()}"
+            case _:
+                return f'while read -r line; do echo "$line"; {self.simple()}; done < a.txt'
+
+    def script(self, depth: int) -> str:
+        rng = self.rng
+        parts = [self.command(depth)]
+        while rng.random() < 0.4 and len(parts) < 8:
+            parts.append(rng.choice([" && ", " || ", "; ", "\n", " | ", "; ", " & ", " |& "]))
+            parts.append(self.command(depth))
+        return "".join(parts)
+
+
+JUNK = list("'\"\\$`*?[]{}~!#&|;<>() \n=ax1")
+
+
+def mutated(text: str, corpus: list[str], rng: random.Random) -> str:
+    """A real command, changed in one or two places."""
+    for _ in range(rng.choice([0, 1, 1, 2])):
+        text = _mutation(text, corpus, rng)
+    return text
+
+
+def _mutation(text: str, corpus: list[str], rng: random.Random) -> str:
+    at = rng.randrange(len(text) + 1)
+    blanks = [found.start() for found in re.finditer(" ", text)] or [len(text)]
+    blank = rng.choice(blanks)
+    other = rng.choice(corpus)
+    match rng.randrange(14):
+        case 0:
+            return text[:at] + rng.choice(JUNK) + text[at:]
+        case 1:
+            return text[:at] + text[at + 1 :]
+        case 2:
+            return f"{text[:blank]} {rng.choice(WORDS)}{text[blank:]}"
+        case 3:
+            return text[:blank] + rng.choice(["  ", "\t", " \\\n ", " ''", ' "" ']) + text[blank:]
+        case 4:
+            return f"{text}{rng.choice([' && ', ' || ', '; ', ' | ', chr(10)])}{other}"
+        case 5:
+            return f"{text} {rng.choice(REDIRECTS)}"
+        case 6:
+            return f"({text})"
+        case 7:
+            return f"{{ {text}; }}"
+        case 8:
+            return f"if {text}; then {other}; fi"
+        case 9:
+            return f"for i in 1 b*; do {text}; done"
+        case 10:
+            return f"! {text}" if rng.random() < 0.5 else f"{text} # note"
+        case 11:
+            return f"{rng.choice(ASSIGNS)}; {text}"
+        case 12:
+            return re.sub(r"\b(\w+)\b", r"'\1'", text, count=1)
+        case _:
+            return f"cd src && {text}" if rng.random() < 0.5 else f"set -e; {text}"
+
+
+def corpus() -> list[str]:
+    blocks = (HERE / "real_commands.txt").read_text().split("\n\n")
+    found = [block.strip("\n") for block in blocks if block.strip() and not block.startswith("## ")]
+    lines = (HERE / "harmless.txt").read_text().splitlines()
+    found += [
+        line.replace("\\n", "\n") if "<<" in line else line for line in lines if line and not line.startswith("#")
+    ]
+    return found
+
+
+def texts(part: range, real: list[str]) -> list[str]:
+    made: list[str] = []
+    for number in part:
+        rng = random.Random(number)
+        made.append(mutated(rng.choice(real), real, rng) if number % 2 else Writer(rng).script(2))
+    return made
+
+
+def test_the_corpus_of_real_commands_is_planned_as_bash_runs_it(tmp_path: Path) -> None:
+    real = corpus()
+    assert len(real) > 800
+    accepted, wrong = compared(real, Ground(tmp_path))
+    assert not wrong, "\n\n".join(map("\n  ".join, wrong))
+    assert accepted / len(real) > 0.95
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(not differential.available(), reason="bash is not installed")
+def test_bash_does_with_the_text_what_it_does_with_the_plan(
+    tmp_path: Path, soak: Soak, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rounds = list(soak.of(TOTAL))
+    real = corpus()
+
+    def half(index: int) -> tuple[int, list[tuple[str, str, str]]]:
+        # Rounds that follow each other alternate between the two kinds, so both halves hold as much of either.
+        part = rounds[index * len(rounds) // 2 : (index + 1) * len(rounds) // 2]
+        top = tmp_path / str(index)
+        top.mkdir()
+        return compared(texts(range(part[0], part[-1] + 1, part[1] - part[0]), real), Ground(top))
+
+    with ThreadPoolExecutor(2) as pool:
+        results = list(pool.map(half, range(2)))
+    accepted = sum(count for count, _ in results)
+    wrong = [one for _, found in results for one in found]
+    with capsys.disabled():
+        share = f"{accepted / len(rounds):.1%}"
+        print(f"\ndifferential test: {len(rounds):,} commands, {share} are plans, {len(wrong)} differ")
+    assert not wrong, "\n\n".join(map("\n  ".join, wrong[:10]))
+    assert accepted / len(rounds) >= LEAST
