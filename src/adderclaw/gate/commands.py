@@ -66,8 +66,8 @@ def handed_on(words: Words, depth: int = 0) -> Iterator[Words]:
 
     Where a wrapper's options are not understood, each of its words may be the program.
     """
-    while words and re.match(r"[A-Za-z_]\w*\+?=", words[0]):
-        words = words[1:]
+    first = next((n for n, word in enumerate(words) if not re.match(r"[A-Za-z_]\w*\+?=", word)), len(words))
+    words = words[first:]
     if not words:
         return
     yield words
