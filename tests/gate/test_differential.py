@@ -193,7 +193,6 @@ def test_the_corpus_of_real_commands_is_planned_as_bash_runs_it(tmp_path: Path) 
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(1_800)
 @pytest.mark.skipif(not differential.available(), reason="bash is not installed")
 def test_bash_does_with_the_text_what_it_does_with_the_plan(
     tmp_path: Path, soak: Soak, capsys: pytest.CaptureFixture[str]

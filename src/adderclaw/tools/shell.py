@@ -204,7 +204,7 @@ async def run(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) 
         return rejected(f"{cwd} is no longer a directory of the workspace.\n{_reset(ctx)}\nNothing was run: try again.")
     text = command.text if isinstance(command, Raw) else planner.render(_hardened(command))
     if arguments.run_in_background:
-        return _begin(arguments, text, ctx, means)
+        return _begin(arguments, text, cwd, ctx, means)
     seconds = _seconds(arguments)
     if not _moves(command):
         done = await _execute(text, cwd, roots, seconds, means.start)
@@ -227,11 +227,11 @@ def _seconds(arguments: BashArguments) -> float:
     return min(arguments.timeout or DEFAULT_MS, MAX_MS) / 1000
 
 
-def _begin(arguments: BashArguments, text: str, ctx: ToolContext, means: Means) -> ToolResult:
+def _begin(arguments: BashArguments, text: str, cwd: str, ctx: ToolContext, means: Means) -> ToolResult:
     """Start it as a background task: it goes on when the call is over, and ends with the session at the latest."""
     if means.tasks is None:
         return rejected("nothing can run in the background here: run it in the foreground.")
-    roots, cwd, seconds = _roots(ctx), ctx.workspace.cwd, _seconds(arguments)
+    roots, seconds = _roots(ctx), _seconds(arguments)
 
     async def work(output: Output) -> End:
         env = process.environment(workspace_roots=roots)
