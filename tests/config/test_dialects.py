@@ -91,7 +91,7 @@ def test_session_store(world: World) -> None:
     world.user('[session]\nstore = "file"\npath = "s.sqlite"')
     loaded = world.load()
     assert loaded.config.memory.path == str(world.own / "s.sqlite")
-    assert "sessions are kept in SQLite" in loaded.warnings[0]
+    assert loaded.config.memory.backend == "file"
 
 
 def test_an_entry_by_its_own_name(world: World) -> None:

@@ -198,11 +198,6 @@ def _rename(source: Path, target: Path, raw: Json, mapped: Mapped) -> None:
     here = _at(raw, source)
     if here is None:
         return
-    if source == ("session", "store") and here == "file":
-        mapped.warnings.append(
-            f'{mapped.file}: session.store = "file": sessions are kept in SQLite; logging.jsonl_dir has their export'
-        )
-        here = "sqlite"
     mapped.put(target, here, ".".join(source))
 
 

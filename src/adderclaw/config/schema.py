@@ -234,8 +234,8 @@ class Channels:
 class Memory:
     """The one database: conversations, memories, runs, receipts' mirror."""
 
-    backend: Literal["sqlite"] = "sqlite"
-    """The only one."""
+    backend: Literal["sqlite", "file"] = "sqlite"
+    """`file` keeps the rows as files beside `path`; so it is, with a warning, where SQLite cannot write its file."""
     path: PathText = "~/.adderclaw/memory.sqlite"
     """The file. The environment variable AGENT_SDLC_DB, an absolute path, goes before it."""
 

@@ -20,7 +20,7 @@ from adderclaw.types import (
 if TYPE_CHECKING:
     pass
 from adderclaw.runtime import session as sessions
-from adderclaw.runtime.start import Runtime, credentials
+from adderclaw.runtime.start import Runtime, credentials, warn
 
 
 class Resume(NamedTuple):
@@ -89,8 +89,10 @@ def opened(
     """Open store, ledger, provider and session; whatever happens, everything is closed."""
     with ExitStack() as stack:
         _require_workspace(runtime)
-        store = Store.open(runtime.config.memory.path)
+        store = Store.open(runtime.config.memory.path, in_files=runtime.config.memory.backend == "file")
         stack.callback(store.close)
+        if store.notice:
+            warn(runtime, store.notice)
         conversation_id, session_id = _which(runtime, store, again)
         runtime.loaded = _in_its_workspace(runtime, store, conversation_id)
         runtime.loaded = _with_operators_own(runtime, store)

@@ -7,10 +7,13 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adderclaw.errors import StoreError
 from adderclaw.store import migrations
+
+if TYPE_CHECKING:
+    from adderclaw.store.files import Image
 
 BUSY_MS = 30_000
 QUEUE_LIMIT = 512
@@ -19,8 +22,14 @@ QUEUE_LIMIT = 512
 class Store:
     """Open it with `Store.open`. What `write` yields is the only way to change a row."""
 
-    def __init__(self, path: str, connection: sqlite3.Connection, *, read_only: bool) -> None:
+    def __init__(
+        self, path: str, connection: sqlite3.Connection, *, read_only: bool, image: "Image | None" = None
+    ) -> None:
         self.path = path
+        self.image = image
+        """Where the rows are kept if SQLite cannot write its own file."""
+        self.notice = ""
+        """What whoever opened it should say loudly."""
         self.read_only = read_only
         self._connection = connection
         self._lock = threading.RLock()
@@ -28,18 +37,30 @@ class Store:
         self._soon: list[Callable[[sqlite3.Cursor], None]] = []
 
     @staticmethod
-    def open(path: str, *, read_only: bool = False) -> "Store":
-        """Creates and migrates the file, unless it is only to be read: then it must be there and be up to date."""
+    def open(path: str, *, read_only: bool = False, in_files: bool = False) -> "Store":
+        """Creates and migrates the file, unless it is only to be read: then it must be there and be up to date.
+
+        Where SQLite cannot write its file, or with `in_files`, the rows are kept in a folder beside it from then on.
+        """
         path = os.path.abspath(path)
         if os.path.isdir(path):
             raise StoreError(f"{path} cannot be opened, it is a folder: set [memory] path to a file")
-        return _open_to_read(path) if read_only else _open_to_write(path)
+        if in_files:
+            return _open_files(path, read_only=read_only)
+        if os.path.isdir(f"{path}.files"):
+            return _said(_open_files(path, read_only=read_only), "SQLite could not write its file when this began")
+        if read_only:
+            return _open_to_read(path)
+        try:
+            return _open_to_write(path)
+        except Unwritable as error:
+            return _fallen_back(path, error)
 
     def write(self) -> AbstractContextManager[sqlite3.Cursor]:
         """One transaction, held for as short as possible: never await inside it."""
         if self.read_only:
             raise StoreError(f"{self.path} is open for reading only")
-        return _Transaction(self.path, self._connection, self._lock, self._queue, self._soon)
+        return _Transaction(self.path, self._connection, self._lock, self._queue, self._soon, self.image)
 
     def read(self, sql: str, params: Sequence[Any] = ()) -> list[sqlite3.Row]:
         with self._lock:
@@ -71,6 +92,8 @@ class Store:
                 with suppress(StoreError), self.write():
                     pass
             self._connection.close()
+            if self.image is not None:
+                self.image.close()
 
 
 class _Transaction:
@@ -83,7 +106,9 @@ class _Transaction:
         lock: threading.RLock,
         queue: list[tuple[str, tuple[Any, ...]]],
         soon: list[Callable[[sqlite3.Cursor], None]],
+        image: "Image | None" = None,
     ) -> None:
+        self._image = image
         self._path, self._connection, self._lock, self._queue, self._soon = path, connection, lock, queue, soon
         self._flushed = self._opened = 0
 
@@ -109,6 +134,8 @@ class _Transaction:
         if error is None:
             try:
                 self._connection.execute("COMMIT")
+                if self._image is not None:
+                    self._keep_image(self._image)
             except BaseException as failure:
                 self._leave(failure)
                 raise
@@ -117,6 +144,14 @@ class _Transaction:
             self._lock.release()
         else:
             self._leave(error)
+
+    def _keep_image(self, image: "Image") -> None:
+        try:
+            image.write(self._connection.serialize())
+        except OSError as error:
+            raise StoreError(
+                f"{image.folder} cannot be written ({error.strerror}): what was just done is not kept"
+            ) from error
 
     def _flush(self, cursor: sqlite3.Cursor) -> None:
         self._flushed = len(self._queue)
@@ -140,6 +175,41 @@ class _Nested(StoreError):
 
 
 # ------------------------------------------------------------------ opening
+
+
+class Unwritable(StoreError):
+    """SQLite cannot open its file for writing, though the folder is ours."""
+
+
+UNWRITABLE = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_NOLFS})
+"""What a file system without locks or shared memory makes SQLite say."""
+
+
+def _fallen_back(path: str, error: Unwritable) -> Store:
+    """Keep the rows in files, unless the database holds some that would be lost from sight."""
+    if os.path.exists(path) and os.path.getsize(path) > 0:
+        raise error
+    return _said(_open_files(path, read_only=False), str(error))
+
+
+def _said(store: Store, why: str) -> Store:
+    store.notice = (
+        f"rows are kept as files in {store.path}.files and not in the database ({why}): "
+        "this is slower, and one process at a time can use it"
+    )
+    return store
+
+
+def _open_files(path: str, *, read_only: bool) -> Store:
+    from adderclaw.store import files
+
+    try:
+        connection, image = files.connected(path, _connect, read_only=read_only)
+    except OSError as error:
+        raise StoreError(f"cannot write {path}.files: {error.strerror}: make its folder writable") from error
+    except sqlite3.Error as error:
+        raise explained(f"{path}.files", error) from error
+    return Store(path, connection, read_only=read_only, image=image)
 
 
 def _open_to_write(path: str) -> Store:
@@ -239,6 +309,8 @@ def _patiently(path: str, attempt: Callable[[], Store]) -> Store:
         try:
             return attempt()
         except sqlite3.Error as error:
+            if _primary(error) in UNWRITABLE:
+                raise Unwritable(str(explained(path, error))) from error
             if _primary(error) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) or time.monotonic() > deadline:
                 raise explained(path, error) from error
             time.sleep(0.01)

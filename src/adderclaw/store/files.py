@@ -1,0 +1,90 @@
+"""The store where SQLite cannot write its file: the tables in memory, a whole image of them on disk after each commit.
+
+It needs nothing of the file system but a rename: no locks, no shared memory, no second file. One process at a time.
+"""
+
+import os
+import sqlite3
+from collections.abc import Callable
+
+from adderclaw.errors import StoreError
+from adderclaw.store import migrations
+
+IMAGE = "store.image"
+
+
+def folder_of(path: str) -> str:
+    return f"{path}.files"
+
+
+class Image:
+    """The file that holds the tables between two runs."""
+
+    def __init__(self, path: str, *, read_only: bool) -> None:
+        self.folder = folder_of(path)
+        self._lock = -1
+        if not read_only:
+            os.makedirs(self.folder, mode=0o700, exist_ok=True)
+            self._lock = self._locked()
+
+    def _locked(self) -> int:
+        import fcntl
+
+        descriptor = os.open(os.path.join(self.folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(descriptor)
+            raise StoreError(
+                f"{self.folder} is in use by another process, and files take one at a time: wait for it to end"
+            ) from error
+        return descriptor
+
+    def read(self) -> bytes:
+        try:
+            with open(os.path.join(self.folder, IMAGE), "rb") as file:
+                return file.read()
+        except FileNotFoundError:
+            return b""
+
+    def write(self, data: bytes) -> None:
+        """Whole or not at all."""
+        place, fresh = os.path.join(self.folder, IMAGE), os.path.join(self.folder, f"{IMAGE}.new")
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with open(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(fresh, place)
+
+    def close(self) -> None:
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+
+def connected(
+    path: str, connect: Callable[[str], sqlite3.Connection], *, read_only: bool
+) -> tuple[sqlite3.Connection, Image]:
+    """The tables of the image, in memory; a damaged image is an error, never an empty store."""
+    image = Image(path, read_only=read_only)
+    connection = connect(":memory:")
+    try:
+        data = image.read()
+        if data:
+            connection.deserialize(data)
+            connection.execute("PRAGMA foreign_keys = ON")
+        cursor = connection.cursor()
+        missing = migrations.pending(cursor, image.folder)
+        if missing and read_only:
+            raise StoreError(f"{image.folder} has not been set up by this version: run `adderclaw init`")
+        if missing:
+            cursor.execute("BEGIN IMMEDIATE")
+            migrations.apply(cursor, image.folder)
+            cursor.execute("COMMIT")
+            image.write(connection.serialize())
+    except BaseException:
+        connection.close()
+        image.close()
+        raise
+    return connection, image
