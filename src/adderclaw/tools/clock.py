@@ -41,4 +41,6 @@ def tools(clock: Clock) -> tuple[Tool[Any], ...]:
         return Touch(why="reads the clock")
 
     known = spec("Time")
-    return (Tool("Time", TimeArguments, touch, run, known.description, known.parameters, (Alias("time"),)),)
+    return (
+        Tool("Time", TimeArguments, touch, run, known.description, known.parameters, (Alias("time"),), deferred=True),
+    )

@@ -85,7 +85,7 @@ def _tool[A](
         return Touch(why=why, opaque=name == "MemoryWrite")
 
     known = spec(name)
-    return Tool(name, arguments, touch, run, known.description, known.parameters, (Alias(alias),))
+    return Tool(name, arguments, touch, run, known.description, known.parameters, (Alias(alias),), deferred=True)
 
 
 def tools(store: Store | None, clock: Clock) -> tuple[Tool[Any], ...]:
