@@ -12,6 +12,7 @@ import textwrap
 import time
 from collections.abc import Callable, Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,7 @@ def root(home: Path, tmp_path: Path) -> Path:
     return folder
 
 
-def started(kind: str, root: Path, **more: bool) -> Box:
+def started(kind: str, root: Path, **more: Any) -> Box:
     """A sandbox that really starts; skipped where this system has none."""
     if why := confinement.trial(kind):
         pytest.skip(f"{kind} does not start on this machine: {why}")

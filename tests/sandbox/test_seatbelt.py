@@ -1,12 +1,14 @@
 """The profile for macOS, as text: no Mac runs these tests."""
 
+from typing import Any
+
 import pytest
 
 from adderclaw.sandbox import seatbelt
 from adderclaw.sandbox.bubblewrap import Room
 
 
-def profile(**more: bool) -> list[str]:
+def profile(**more: Any) -> list[str]:
     return seatbelt.profile(
         Room(("/Users/me/ws",), hidden=("/Users/me/ws/memory.sqlite",), **more),
         homes=("/Users",),

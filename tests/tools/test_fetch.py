@@ -176,7 +176,7 @@ def test_addresses_that_cannot_be_asked(url: str, browser: Browser) -> None:
         ("/500", "HTTP 500 Internal Server Error"),
         ("/png", "image/png"),
         ("/lies", "binary"),
-        ("/badpdf", "a PDF that cannot be read"),
+        ("/badpdf", "cannot be read as a PDF"),
         ("/empty", "sent nothing"),
         ("/blank", "holds no text"),
         ("/loop", "redirects more than 5 times"),

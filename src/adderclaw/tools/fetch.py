@@ -146,7 +146,7 @@ def _question(url: str, text: str, prompt: str) -> str:
 
 
 async def _read(place: HostFact, answer: "Answer") -> str | ToolResult:
-    from adderclaw.tools.pages import Unreadable, decoded, text_of
+    from adderclaw.tools.pages import Unreadable, decoded, is_pdf, pdf_text, text_of
 
     kind = answer.headers.get("content-type", "")
     if answer.status >= 400:
@@ -156,7 +156,10 @@ async def _read(place: HostFact, answer: "Answer") -> str | ToolResult:
         return rejected(f"HTTP {answer.status}: {place.url} sent nothing.")
     try:
         async with asyncio.timeout(READING_SECONDS):
-            text = await asyncio.to_thread(text_of, answer.body, kind)
+            reading = (
+                pdf_text(answer.body) if is_pdf(answer.body, kind) else asyncio.to_thread(text_of, answer.body, kind)
+            )
+            text = await reading
     except Unreadable as error:
         return rejected(f"{place.url} cannot be read: {error}.")
     except TimeoutError:

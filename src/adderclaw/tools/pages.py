@@ -1,14 +1,20 @@
 """A body that a server sent, as text that a model can read: HTML as Markdown, PDF as its words, text as it is."""
 
 import re
+from typing import Any
 
 MOST_PAGES = 100
 """Pages of a PDF."""
 MOST_HTML = 5 << 20
+PDF_SECONDS = 15.0
 TEXTUAL = re.compile(
     r"text/|application/(?:[\w.+-]+\+)?(?:json|xml|yaml|toml|javascript|ecmascript|x-ndjson|x-sh|x-yaml|sql|graphql)\b"
 )
 LEFT_OUT = ("script", "style", "noscript", "template", "iframe", "object", "svg", "head", "form", "button")
+
+
+def is_pdf(body: bytes, kind: str) -> bool:
+    return kind.partition(";")[0].strip().lower() == "application/pdf" or body.startswith(b"%PDF-")
 
 
 class Unreadable(Exception):
@@ -18,8 +24,6 @@ class Unreadable(Exception):
 def text_of(body: bytes, kind: str) -> str:
     """Raises Unreadable. Hostile input costs time, so it runs in a thread."""
     media = kind.partition(";")[0].strip().lower()
-    if media == "application/pdf" or body.startswith(b"%PDF-"):
-        return _pdf(body)
     if media in ("text/html", "application/xhtml+xml") or (not media and body[:1024].lstrip()[:1] == b"<"):
         return _markdown(decoded(body[:MOST_HTML], kind))
     if media and not TEXTUAL.match(media):
@@ -74,19 +78,34 @@ def _everything(html: str) -> str:
     return re.sub(r"\n{3,}", "\n\n", text).strip()
 
 
-def _pdf(body: bytes) -> str:
-    import io
+async def pdf_text(body: bytes) -> str:
+    """The words of a PDF, by the parser of Read: a process of its own with limits. Raises Unreadable."""
+    import json
+    import os
+    import sys
 
-    from pypdf import PdfReader
-    from pypdf.errors import PyPdfError
+    from adderclaw.sandbox import process
+    from adderclaw.tools.pdf import OUTPUT_BYTES, PROGRAM
 
+    fd, most = process.memory_file(body), str(MOST_PAGES)
     try:
-        reader = PdfReader(io.BytesIO(body))
-        pages = [page.extract_text() for _, page in zip(range(MOST_PAGES), reader.pages, strict=False)]
-        count = len(reader.pages)
-    except (PyPdfError, ValueError, KeyError, TypeError, IndexError, RecursionError, AttributeError) as error:
-        raise Unreadable(f"it is a PDF that cannot be read: {error}") from None
-    text = "\n\n".join(f"[page {number}]\n{page}" for number, page in enumerate(pages, 1)).strip()
-    if not "".join(pages).strip():
-        raise Unreadable(f"it is a PDF of {count} pages without any text, perhaps scanned")
-    return text if count <= MOST_PAGES else f"{text}\n\n[{count - MOST_PAGES} more pages are left out]"
+        done = await process.run(
+            [sys.executable, "-I", PROGRAM, str(fd), most, most, ""],
+            cwd="/",
+            env=process.environment(),
+            timeout=PDF_SECONDS,
+            max_bytes=OUTPUT_BYTES,
+            pass_fds=(fd,),
+        )
+    finally:
+        os.close(fd)
+    try:
+        said: dict[str, Any] = json.loads(done.stdout)
+    except ValueError:
+        said = {"error": "cannot be read as a PDF: its parser gave up"}
+    if error := said.get("error"):
+        raise Unreadable(f"the file {error}")
+    pages = [f"[page {number}]\n{text}" for number, text in said["texts"] if text]
+    if not pages:
+        raise Unreadable(f"it is a PDF of {said['total']} pages without any text, perhaps scanned")
+    return "\n\n".join(pages)
