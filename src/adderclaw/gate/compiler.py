@@ -100,10 +100,15 @@ class Compiler:
             command, flow = self.command(one.commands[0], state)
             made = (command,)
         else:
-            found = [self.command(command, state) for command in one.commands]
-            made = tuple(command for command, _ in found)
-            changed = state.changed.union(*(ended.changed for _, flow in found if (ended := flow.either) is not None))
-            after = state._replace(changed=changed)
+            found: list[Command] = []
+            after = state
+            for node in one.commands:
+                # The parts run at the same time: what one before it changes, a glob may see or not.
+                command, ended = self.command(node, after)
+                found.append(command)
+                changed = ended.either.changed if ended.either is not None else frozenset[str]()
+                after = state._replace(changed=after.changed | changed)
+            made = tuple(found)
             flow = Flow(after, after)
         if one.negated:
             flow = Flow(flow.failure, flow.success)

@@ -47,21 +47,37 @@ class _Walk:
             yield prefix + part.text
 
     def names(self, prefix: str, part: Component, *, folders: bool) -> Iterator[str]:
-        place = os.path.join(self.start, prefix)
-        if not programs.inside(place, self.roots):
-            raise _Refused
         wanted = re.compile(part.text, re.DOTALL)
         try:
-            with os.scandir(place) as entries:
-                for entry in entries:
-                    self.entries += 1
-                    if self.entries > MAX_ENTRIES:
-                        raise _Refused
-                    if wanted.fullmatch(entry.name) and (part.dots or not entry.name.startswith(".")):
-                        if folders and not entry.is_dir():
-                            continue
-                        if not entry.name.isprintable():
-                            raise _Refused
-                        yield entry.name
+            opened = os.open(os.path.join(self.start, prefix), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             return
+        try:
+            # The folder that was opened is asked where it lies, so that no link can be put in its place in between.
+            if not programs.inside(_place(opened), self.roots):
+                raise _Refused
+            with os.scandir(opened) as entries:
+                for entry in entries:
+                    if self.fits(entry, wanted, part, folders=folders):
+                        yield entry.name
+        finally:
+            os.close(opened)
+
+    def fits(self, entry: "os.DirEntry[str]", wanted: re.Pattern[str], part: Component, *, folders: bool) -> bool:
+        self.entries += 1
+        if self.entries > MAX_ENTRIES:
+            raise _Refused
+        if not wanted.fullmatch(entry.name) or (entry.name.startswith(".") and not part.dots):
+            return False
+        if not entry.name.isprintable():
+            raise _Refused
+        return not folders or entry.is_dir()
+
+
+def _place(opened: int) -> str:
+    """Where an open folder lies."""
+    if os.path.isdir("/proc/self/fd"):
+        return os.readlink(f"/proc/self/fd/{opened}")
+    import fcntl
+
+    return os.fsdecode(fcntl.fcntl(opened, 50, bytes(1024)).rstrip(b"\0"))  # macOS: F_GETPATH

@@ -1,0 +1,73 @@
+"""Names that change between the verdict and the run: what runs is what was judged, and nothing outside is reached."""
+
+import asyncio
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from adderclaw.gate.shell import Plan, simples
+from adderclaw.tools import shell
+from adderclaw.tools.shell import BashArguments
+from adderclaw.types import ToolContext, Workspace
+from tests.program import Soak
+
+
+@pytest.fixture
+def ctx(tmp_path: Path) -> ToolContext:
+    root = tmp_path / "ws"
+    (root / "in").mkdir(parents=True)
+    (root / "in/a.txt").write_text("inside\n")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/secret.txt").write_text("outside\n")
+    return ToolContext("c", "s", Workspace(str(root)))
+
+
+def test_what_a_glob_matched_when_it_was_judged_is_what_runs(ctx: ToolContext) -> None:
+    root = Path(ctx.workspace.root)
+    arguments = BashArguments(command="echo in/*")
+    shell.touch(arguments, ctx)
+    (root / "in/-later").write_text("x")
+    assert asyncio.run(shell.run(arguments, ctx)).content == "in/a.txt\n"
+    again = BashArguments(command="echo in/*")
+    shell.touch(again, ctx)
+    assert asyncio.run(shell.run(again, ctx)).content == "in/-later in/a.txt\n"
+
+
+def test_a_command_runs_where_it_was_judged(ctx: ToolContext) -> None:
+    arguments = BashArguments(command="pwd")
+    shell.touch(arguments, ctx)
+    ctx.workspace.cwd = str(Path(ctx.workspace.root) / "in")
+    assert asyncio.run(shell.run(arguments, ctx)).content == f"{ctx.workspace.root}\n"
+
+
+@pytest.mark.soak
+def test_a_folder_that_is_swapped_for_a_link_shows_no_name_from_outside(ctx: ToolContext, soak: Soak) -> None:
+    root = Path(ctx.workspace.root)
+    door, done = root / "door", threading.Event()
+    door.mkdir()
+    (door / "b.txt").write_text("inside\n")
+
+    def swap() -> None:
+        while not done.is_set():
+            os.rename(door, root / "aside")
+            os.symlink("../out", door)
+            os.unlink(door)
+            os.rename(root / "aside", door)
+
+    swapping = threading.Thread(target=swap)
+    swapping.start()
+    try:
+        for _ in soak.of(2_000):
+            try:
+                command = shell.touch(BashArguments(command="cat door/*.txt"), ctx).command
+            except (OSError, ValueError):
+                continue  # refused, as the kernel takes it
+            if isinstance(command, Plan):
+                words = simples(command)[0].words
+                assert words in (("cat", "door/b.txt"), ("cat", "door/*.txt")), words
+    finally:
+        done.set()
+        swapping.join()
+    assert (root.parent / "out/secret.txt").read_text() == "outside\n"
