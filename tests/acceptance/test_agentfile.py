@@ -4,7 +4,7 @@ import json
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -182,6 +182,20 @@ def test_a_denial_that_ends_a_goal_is_the_runs_outcome(flow: Flow) -> None:
     done = flow.run()
     assert done.code == 3, done.err
     assert not (flow.folder / "out.txt").exists()
+
+
+@pytest.mark.parametrize("registry", [True, False])
+def test_a_run_reaches_its_package_registries_from_the_sandbox_and_nothing_else(
+    flow: Flow, registry: bool, needs: Callable[[str], str]
+) -> None:
+    needs("curl")
+    with ScriptedModel() as server:  # anything that answers HTTP
+        place = f"127.0.0.1:{server.port}"
+        flow.configure(security=f'registries = ["{place if registry else "registry.example"}"]')
+        flow.write('GOAL a "x"\nRUN r USING a\n')
+        flow.add(call("Bash", command=f"curl -sS -m 5 --noproxy '' http://{place}/v1/models"), text("tried"))
+        flow.run()
+        assert bool(server.others) is registry
 
 
 # ------------------------------------------------------------------ personas

@@ -80,6 +80,7 @@ TIGHTEN: dict[str, Rule] = {
     "security.workspace_only": _TRUE,
     "security.allowed_commands": _fewer,
     "security.allowed_domains": _fewer,
+    "security.registries": _fewer,
     "security.additional_directories": _fewer,
     "security.raw_bash": _DENY,
     "security.network": _DENY,

@@ -180,12 +180,11 @@ def _is_place(text: str) -> bool:
 
 
 def _lists(security: Json) -> Iterator[tuple[str, str]]:
-    for domain in security["allowed_domains"]:
-        if domain != "*" and not _is_place(domain):
-            yield (
-                "security.allowed_domains",
-                f"{shown(domain)} is not a host name, such as example.org, *.example.org or localhost:8080",
-            )
+    for name in ("allowed_domains", "registries"):
+        for domain in security[name]:
+            if domain != "*" and not _is_place(domain):
+                example = "such as example.org, *.example.org or localhost:8080"
+                yield f"security.{name}", f"{shown(domain)} is not a host name, {example}"
     for name in ("allowed_commands", "forbidden_commands"):
         for command in security[name]:
             if not command or any(char.isspace() for char in command):

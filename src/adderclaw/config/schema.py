@@ -45,6 +45,14 @@ def _forbidden_paths() -> list[str]:
     return ["/etc", "/sys", "/boot", "~/.ssh"]
 
 
+def _registries() -> list[str]:
+    python = ["pypi.org", "files.pythonhosted.org"]
+    node = ["registry.npmjs.org", "registry.yarnpkg.com"]
+    rust = ["index.crates.io", "static.crates.io", "crates.io"]
+    others = ["proxy.golang.org", "sum.golang.org", "rubygems.org", "repo.maven.apache.org", "repo1.maven.org"]
+    return [*python, *node, *rust, *others]
+
+
 def _forbidden_commands() -> list[str]:
     return ["rm", "shutdown", "reboot", "mkfs", "dd"]
 
@@ -65,6 +73,8 @@ class Security:
     """Programs that count as medium risk, beside the built-in list."""
     allowed_domains: list[str] = field(default_factory=list[str])
     """Hosts whose GET is low risk and that the sandbox lets through; `*.example.org` holds for its subdomains."""
+    registries: list[str] = field(default_factory=_registries)
+    """Package registries that commands of `run` reach from inside the sandbox, beside `allowed_domains`."""
     raw_bash: Literal["deny", "ask"] = "deny"
     """Bash that cannot be compiled to a plan: refused when supervised, or asked each time."""
     network: Literal["deny", "allow"] = "deny"

@@ -134,7 +134,8 @@ def _box(runtime: Runtime, kind: str, workspace: Workspace) -> "Box":
     from adderclaw.sandbox.proxy import Proxy
 
     now, autonomy = runtime.config, runtime.options.profile or runtime.config.security.autonomy
-    domains = tuple(now.security.allowed_domains)
+    registries = now.security.registries if runtime.options.headless else ()
+    domains = (*now.security.allowed_domains, *registries)
     own = (now.memory.path, now.receipts.path, runtime.key_path)
     room = Room(
         roots=(workspace.root, *workspace.extra),
