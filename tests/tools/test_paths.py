@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from adderclaw.config import opening
 from adderclaw.tools import paths
 from adderclaw.tools.paths import Refused
 from adderclaw.types import ToolContext, Workspace
@@ -174,27 +175,27 @@ def test_a_root_that_is_itself_a_link(tmp_path: Path, bench: Bench) -> None:
 # ------------------------------------------------------------------ opening
 
 
-OPENERS = [paths.by_openat2, paths.by_walk]
+OPENERS = [opening.by_openat2, opening.by_walk]
 
 
 @pytest.mark.parametrize("opener", OPENERS)
 @pytest.mark.parametrize("way", ["l", "d/secret.txt", "inside"])
-def test_no_opener_passes_a_link(opener: paths.Opener, way: str, bench: Bench) -> None:
+def test_no_opener_passes_a_link(opener: opening.Opener, way: str, bench: Bench) -> None:
     link(bench, "l", bench.outside / "secret.txt")
     link(bench, "d", bench.outside)
     link(bench, "inside", "a.txt")
-    root = os.open(bench.root, paths.ANCHOR)
+    root = os.open(bench.root, opening.ANCHOR)
     with pytest.raises(OSError, match=r"symbolic links|Not a directory"):
-        opener(root, way, paths.READ)
+        opener(root, way, opening.READ)
     os.close(root)
 
 
 @pytest.mark.parametrize("opener", OPENERS)
-def test_each_opener_opens_what_is_there(opener: paths.Opener, bench: Bench) -> None:
+def test_each_opener_opens_what_is_there(opener: opening.Opener, bench: Bench) -> None:
     (bench.root / "sub/deep").mkdir()
     (bench.root / "sub/deep/f").write_text("x")
-    root = os.open(bench.root, paths.ANCHOR)
-    for way, flags in (("sub/deep/f", paths.READ), (".", paths.FOLDER), ("sub", paths.FOLDER)):
+    root = os.open(bench.root, opening.ANCHOR)
+    for way, flags in (("sub/deep/f", opening.READ), (".", paths.FOLDER), ("sub", paths.FOLDER)):
         os.close(opener(root, way, flags))
     os.close(root)
 

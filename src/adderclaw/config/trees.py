@@ -6,7 +6,12 @@ from collections.abc import Iterator, Sequence
 from adderclaw.errors import ConfigError, Problem
 
 OURS = ("hooks", "plugins", "skills", "agents", "commands", "sops")
-TREES = (*(f"{top}/{name}" for top in (".adderclaw", ".claude") for name in OURS), "skills", "plugins")
+TREES = (
+    *(f"{top}/{name}" for top in (".adderclaw", ".claude") for name in OURS),
+    ".agents/skills",
+    "skills",
+    "plugins",
+)
 """Folders whose content runs, or may grant itself tools."""
 MOST_FILES = 5_000
 

@@ -9,9 +9,9 @@ import os
 import stat
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
-from functools import cache
 from typing import NamedTuple
 
+from adderclaw.config.opening import ANCHOR, READ, opener
 from adderclaw.errors import Refused
 from adderclaw.types import PathFact, ToolContext, ToolResult, rejected
 
@@ -20,15 +20,7 @@ MAX_NAME = 255
 MAX_BYTES = 16 * 1024 * 1024
 """The largest file that is held in memory whole: to be hashed, edited or replaced."""
 
-RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS, RESOLVE_BENEATH = 0x02, 0x04, 0x08
-OPENAT2 = 437
-"""One number on every architecture."""
-TRIES = 32
-"""openat2 says EAGAIN while somebody renames directories around it."""
-
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-ANCHOR = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
-READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 def denied(refusal: Refused) -> ToolResult:
@@ -121,68 +113,6 @@ def locate(real: str, ctx: ToolContext, *, anywhere: bool = False, reading: bool
 
 
 # ------------------------------------------------------------------ opening
-
-
-type Opener = Callable[[int, str, int], int]
-"""(descriptor of the root, way from there, flags) → descriptor, reached through no link."""
-
-
-@cache
-def _openat2() -> Callable[[int, bytes, int], int]:
-    import ctypes
-
-    class OpenHow(ctypes.Structure):
-        _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
-
-    call = ctypes.CDLL(None, use_errno=True).syscall
-    resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS
-
-    def openat2(root: int, way: bytes, flags: int) -> int:
-        how = OpenHow(flags, 0, resolve)
-        number, size = ctypes.c_long(OPENAT2), ctypes.c_size_t(ctypes.sizeof(how))
-        fd = call(number, ctypes.c_int(root), ctypes.c_char_p(way), ctypes.byref(how), size)
-        if fd < 0:
-            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-        return fd
-
-    return openat2
-
-
-def by_openat2(root: int, way: str, flags: int) -> int:
-    openat2 = _openat2()
-    for _ in range(TRIES):
-        try:
-            return openat2(root, os.fsencode(way), flags)
-        except BlockingIOError:
-            continue
-    raise OSError(errno.EAGAIN, "the directories above it keep changing")
-
-
-def by_walk(root: int, way: str, flags: int) -> int:
-    """The same promise for kernels without openat2: one component at a time, never through a link."""
-    *folders, name = way.split("/")
-    here = os.dup(root)
-    try:
-        for folder in folders:
-            below = os.open(folder, ANCHOR | os.O_NOFOLLOW, dir_fd=here)
-            os.close(here)
-            here = below
-        return os.open(name, flags | os.O_NOFOLLOW, dir_fd=here)
-    finally:
-        os.close(here)
-
-
-@cache
-def opener() -> Opener:
-    """openat2 where this kernel, and whatever filters its calls, lets us have it."""
-    root = os.open("/", ANCHOR)
-    try:
-        os.close(by_openat2(root, ".", ANCHOR))
-    except (OSError, AttributeError):
-        return by_walk
-    finally:
-        os.close(root)
-    return by_openat2
 
 
 def open_beneath(real: str, ctx: ToolContext, flags: int, *, anywhere: bool = False, reading: bool = False) -> int:

@@ -1,0 +1,289 @@
+"""Which skills there are: every SKILL.md of the skill folders, of which only the frontmatter is read (stage 0)."""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, cast
+
+from adderclaw.config.paths import beneath
+from adderclaw.credentials.redaction import visible
+from adderclaw.errors import Refused
+from adderclaw.record import record
+from adderclaw.skills import checks, files, heads
+from adderclaw.types import Json
+
+type Scope = Literal["project", "user", "plugin"]
+
+NAMES = ("SKILL.md", "skill.md")
+PROJECT_FOLDERS = (".adderclaw/skills", ".agents/skills")
+MOST = 2_000
+"""Skills that are loaded; that there are more is said."""
+DEEPEST = 3
+"""Levels below a folder of skills on which a skill is looked for."""
+TRUE = frozenset({"true", "yes", "on", "1"})
+
+
+class Place(NamedTuple):
+    """A folder of skills."""
+
+    folder: str
+    scope: Scope
+    root: str = ""
+    """What links may not lead out of; empty where they may lead anywhere, since the folder is the operator's own."""
+
+
+@record
+class Skill:
+    """A skill as its frontmatter describes it."""
+
+    name: str
+    description: str
+    folder: str
+    """Absolute, links followed."""
+    scope: Scope = "project"
+    tags: tuple[str, ...] = ()
+    keywords: tuple[str, ...] = ()
+    version: str = ""
+    allowed_tools: tuple[str, ...] = ()
+    """What it asks to be allowed; whether it is, trust and the gate decide."""
+    license: str = ""
+    compatibility: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict[str, str])
+    diagnosis: tuple[str, ...] = ()
+    """All that the specification would object to; some of it keeps a skill from being used."""
+    repairs: tuple[str, ...] = ()
+    """What was wrong and read as it was meant."""
+    usable: bool = True
+    file: str = "SKILL.md"
+    fields: Json = field(default_factory=dict[str, Any])
+    """The frontmatter as it is."""
+
+    @property
+    def path(self) -> str:
+        return os.path.join(self.folder, self.file)
+
+    @property
+    def references_index(self) -> tuple[str, ...]:
+        """Its other files, by their way from its folder; they are listed, not read."""
+        return tuple(way for way in files.listed(self.folder) if way != self.file)
+
+    @property
+    def for_model(self) -> bool:
+        """False: only a person calls it (`disable-model-invocation`)."""
+        return str(self.fields.get("disable-model-invocation", "")).lower() not in TRUE
+
+    @property
+    def for_user(self) -> bool:
+        """False: it is no slash command (`user-invocable: false`)."""
+        return str(self.fields.get("user-invocable", "true")).lower() in TRUE
+
+
+class Duplicate(NamedTuple):
+    """A name that appears twice: the one that counts, and the one that does not."""
+
+    name: str
+    used: str
+    ignored: str
+
+
+@dataclass(eq=False)
+class Catalogue:
+    """The one registry of skills: the router and the Skill tool read it."""
+
+    skills: tuple[Skill, ...] = ()
+    """Those that can be used, by name, in the order of their names."""
+    invalid: tuple[Skill, ...] = ()
+    """Those that cannot, each with its diagnosis."""
+    directories: tuple[str, ...] = ()
+    """The folders that were there to be looked into."""
+    duplicates: tuple[Duplicate, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What else is to be said: that there were too many, that a folder cannot be read."""
+
+    def __post_init__(self) -> None:
+        self.by_name = {skill.name: skill for skill in self.skills}
+
+    def find(self, name: str) -> Skill | None:
+        return self.by_name.get(checks.normal(name))
+
+
+# ------------------------------------------------------------------ loading
+
+
+def places(project: str, home: str, own: str = "", further: Iterable[Place] = ()) -> tuple[Place, ...]:
+    """Where skills are, the first that has a name before the others: `own` is skills.dir or --skills-dir."""
+    root = os.path.realpath(project)
+    folders = ([own] if own else []) + [os.path.join(root, name) for name in PROJECT_FOLDERS]
+    found = [_project_place(os.path.realpath(folder), root) for folder in folders]
+    if home:
+        found.append(Place(os.path.realpath(os.path.join(home, "skills")), "user"))
+    by_folder: dict[str, Place] = {}
+    for place in (*found, *further):
+        by_folder.setdefault(place.folder, place)
+    return tuple(by_folder.values())
+
+
+def _project_place(folder: str, root: str) -> Place:
+    """Links may not lead out of the project; of a folder elsewhere, which somebody named by hand, not out of that."""
+    return Place(folder, "project", root if beneath(folder, root) else folder)
+
+
+def load(where: Sequence[Place], most: int = MOST) -> Catalogue:
+    """All skills of the places; an earlier place goes before a later one."""
+    used: dict[str, Skill] = {}
+    invalid: list[Skill] = []
+    duplicates: list[Duplicate] = []
+    notes: list[str] = []
+    count = 0
+    for place in where:
+        for skill in _of_place(place, notes):
+            count += 1
+            if count > most:
+                notes.append(f"there are more than {most:,} skills: those after {skill.folder} were not looked at")
+                break
+            if not skill.usable:
+                invalid.append(skill)
+            elif skill.name in used:
+                duplicates.append(Duplicate(skill.name, used[skill.name].folder, skill.folder))
+            else:
+                used[skill.name] = skill
+        if count > most:
+            break
+    ordered = tuple(used[name] for name in sorted(used))
+    there = tuple(place.folder for place in where if os.path.isdir(place.folder))
+    return Catalogue(ordered, tuple(invalid), there, tuple(duplicates), tuple(notes))
+
+
+def _of_place(place: Place, notes: list[str]) -> Iterator[Skill]:
+    if _file(place.folder):
+        yield inspect(place.folder, place.scope)
+        return
+    yield from _beneath(place, place.folder, 1, notes)
+
+
+def _beneath(place: Place, folder: str, depth: int, notes: list[str]) -> Iterator[Skill]:
+    for entry in _folders(folder, notes):
+        name = visible(entry.name, keep_newlines=False)
+        if entry.is_symlink():
+            real = os.path.realpath(entry.path)
+            if place.root and not beneath(real, place.root):
+                yield _broken(name, real, place.scope, "its folder is a link that leads out of the project")
+            elif _file(real):
+                yield inspect(real, place.scope, entry.name)
+            elif depth == 1:
+                yield _broken(name, real, place.scope, "its folder is a link to a folder that has no SKILL.md")
+        elif _file(entry.path):
+            yield inspect(entry.path, place.scope)
+        else:
+            found = False
+            for skill in _beneath(place, entry.path, depth + 1, notes) if depth < DEEPEST else ():
+                found = True
+                yield skill
+            if not found and depth == 1:
+                yield _broken(name, entry.path, place.scope, "there is no SKILL.md in its folder")
+
+
+def _folders(folder: str, notes: list[str]) -> list["os.DirEntry[str]"]:
+    try:
+        with os.scandir(folder) as entries:
+            found = [entry for entry in entries if not entry.name.startswith(".") and entry.name not in files.SKIPPED]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        notes.append(f"{folder} cannot be looked into: {error.strerror}")
+        return []
+    return sorted((entry for entry in found if entry.is_dir()), key=lambda entry: entry.name)
+
+
+def _file(folder: str) -> str:
+    return next((name for name in NAMES if os.path.lexists(os.path.join(folder, name))), "")
+
+
+# ------------------------------------------------------------------ one skill
+
+
+def inspect(folder: str, scope: Scope = "project", called: str = "") -> Skill:
+    """The skill in a folder, or what is wrong with it; `called` is the folder's name where that is a link."""
+    named = called or os.path.basename(folder)
+    shown = visible(named, keep_newlines=False)
+    file = _file(folder)
+    if not file:
+        return _broken(shown, folder, scope, "there is no SKILL.md in its folder")
+    try:
+        head = heads.parse(_head(folder, file))
+    except (heads.Malformed, Refused) as error:
+        return _broken(shown, folder, scope, str(error), file)
+    except OSError as error:
+        return _broken(shown, folder, scope, f"{file} cannot be read: {error.strerror}", file)
+    return _made(head, folder, scope, named, file)
+
+
+def _head(folder: str, file: str) -> bytes:
+    way = files.way_in(folder, file) if os.path.islink(os.path.join(folder, file)) else file
+    data = b""
+    with open(files.opened(folder, way), "rb", buffering=0) as source:
+        while not heads.complete(data) and (part := source.read(heads.PART)):
+            data += part
+    return data
+
+
+def _broken(name: str, folder: str, scope: Scope, why: str, file: str = "SKILL.md") -> Skill:
+    return Skill(name, "", folder, scope, diagnosis=(visible(why, keep_newlines=False),), usable=False, file=file)
+
+
+def _made(head: heads.Head, folder: str, scope: Scope, named: str, file: str) -> Skill:
+    fields = head.fields
+    wrong = checks.wrong(fields, named)
+    told = [visible(text, keep_newlines=False) for text in (*wrong, *checks.strange(fields))]
+    name = fields.get("name")
+    own = isinstance(name, str) and not any(text.startswith("name:") for text in wrong)
+    metadata: Any = fields.get("metadata")
+    repairs = list(head.repairs)
+    if metadata is not None and not isinstance(metadata, dict):
+        repairs.append("metadata is no mapping of names to texts and was passed over")
+    more = cast(Json, metadata) if isinstance(metadata, dict) else {}
+    description = _line(fields.get("description"))
+    if description != " ".join(str(fields.get("description", "")).split()):
+        repairs.append("invisible characters of the description are shown as \\u{…}")
+    return Skill(
+        checks.normal(cast(str, name)) if own else visible(named, keep_newlines=False),
+        description,
+        folder,
+        scope,
+        _words(more.get("tags", fields.get("tags"))),
+        _words(more.get("keywords", fields.get("keywords"))),
+        _line(more.get("version", fields.get("version"))),
+        _tools(fields.get("allowed-tools")),
+        _line(fields.get("license")),
+        _line(fields.get("compatibility")),
+        {_line(key): _line(value) for key, value in more.items()},
+        tuple(told),
+        tuple(repairs),
+        not wrong,
+        file,
+        fields,
+    )
+
+
+def _line(value: Any) -> str:
+    """A text on one line in which nothing is invisible; of anything else, how it is written."""
+    if value is None:
+        return ""
+    return visible(" ".join(str(value).split()), keep_newlines=False)
+
+
+def _words(value: Any) -> tuple[str, ...]:
+    """Tags and keywords: a list, or a text with commas, else with blanks."""
+    if isinstance(value, str):
+        value = value.strip("[]").split("," if "," in value else None)
+    if not isinstance(value, list):
+        return ()
+    return tuple(dict.fromkeys(text for part in cast(list[Any], value)[:50] if (text := _line(part).strip("\"' "))))
+
+
+def _tools(value: Any) -> tuple[str, ...]:
+    """Permission rules: a list, or a text in which blanks and commas outside of parentheses part them."""
+    if isinstance(value, list):
+        return tuple(text for part in cast(list[Any], value)[:100] if (text := _line(part)))
+    return tuple(re.findall(r"(?:[^\s,(]|\([^)]*\))+", _line(value)))[:100]

@@ -1,0 +1,72 @@
+"""What the Agent Skills specification asks of a skill's frontmatter: each thing that is wrong, in words."""
+
+import unicodedata
+from typing import Any
+
+from adderclaw.types import Json
+
+FIELDS = ("name", "description", "license", "compatibility", "metadata", "allowed-tools")
+LONGEST_NAME = 64
+LONGEST_DESCRIPTION = 1024
+LONGEST_COMPATIBILITY = 500
+
+
+def wrong(fields: Json, folder: str) -> list[str]:
+    """What keeps it from being used: `folder` is the name of the folder that it stands in."""
+    return [*_name(fields, folder), *_description(fields), *_compatibility(fields)]
+
+
+def strange(fields: Json) -> list[str]:
+    """What the specification does not know, and which keeps nobody from using it."""
+    extra = sorted(str(key) for key in fields if key not in FIELDS)
+    if not extra:
+        return []
+    named = ", ".join(key[:40] for key in extra[:10])
+    return [f"fields that the specification does not have: {named}; it has {', '.join(FIELDS)}"]
+
+
+def normal(name: str) -> str:
+    return unicodedata.normalize("NFKC", name.strip())
+
+
+def _name(fields: Json, folder: str) -> list[str]:
+    if "name" not in fields:
+        return ["name: it is missing"]
+    given: Any = fields["name"]
+    if not isinstance(given, str) or not given.strip():
+        return ["name: it must be a text that is not empty"]
+    name = normal(given)
+    found: list[str] = []
+    if len(name) > LONGEST_NAME:
+        found.append(f"name: it has {len(name)} characters; at most {LONGEST_NAME} are allowed")
+    if name != name.lower():
+        found.append(f"name: {name[:80]!r} must be lower case")
+    if name.startswith("-") or name.endswith("-") or "--" in name:
+        found.append(f"name: {name[:80]!r} must not begin or end with a hyphen, nor hold two in a row")
+    if not all(char.isalnum() or char == "-" for char in name):
+        found.append(f"name: {name[:80]!r} may hold letters, digits and hyphens only")
+    if normal(folder) != name:
+        found.append(f"name: {name[:80]!r} must be the name of its folder, {folder[:80]!r}")
+    return found
+
+
+def _description(fields: Json) -> list[str]:
+    if "description" not in fields:
+        return ["description: it is missing; say what the skill does and when to use it"]
+    given: Any = fields["description"]
+    if not isinstance(given, str) or not given.strip():
+        return ["description: it must be a text that is not empty"]
+    if len(given) > LONGEST_DESCRIPTION:
+        return [f"description: it has {len(given)} characters; at most {LONGEST_DESCRIPTION} are allowed"]
+    return []
+
+
+def _compatibility(fields: Json) -> list[str]:
+    if "compatibility" not in fields:
+        return []
+    given: Any = fields["compatibility"]
+    if not isinstance(given, str):
+        return ["compatibility: it must be a text"]
+    if len(given) > LONGEST_COMPATIBILITY:
+        return [f"compatibility: it has {len(given)} characters; at most {LONGEST_COMPATIBILITY} are allowed"]
+    return []

@@ -1,0 +1,272 @@
+"""How much of a skill is shown, in four stages: its description, its summary, what is asked for, its scripts."""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from adderclaw.credentials.redaction import visible
+from adderclaw.errors import Refused
+from adderclaw.skills import files, heads, scripts
+from adderclaw.skills.catalogue import Skill
+from adderclaw.skills.markdown import Section, sections, slug
+from adderclaw.types import Json
+
+LARGEST = 1_048_576
+"""Bytes of one file that are looked at."""
+SUMMARY = re.compile(
+    r"(?i)(?:overview|summary|purpose|introduction|about|description|goals?|instructions?|usage|workflow|steps?|process"
+    r"|quick ?start|getting started|when (?:not )?to (?:use|apply)|what (?:it|this skill) does"
+    r"|how (?:it works|to use))\b.*"
+)
+"""Titles of sections that tell what a skill is for and how it works."""
+LISTED = 60
+"""Sections and files that are named at most."""
+
+
+class Loaded(NamedTuple):
+    """One file, or a section of it, as far as it was disclosed."""
+
+    path: str
+    """From the skill's folder; a section as `SKILL.md#Title`."""
+    bytes: int
+    tokens: int
+    """Estimated."""
+    text: str
+    cut: int = 0
+    """Bytes that the caps left no room for."""
+
+
+class Blocked(NamedTuple):
+    path: str
+    reason: str
+
+
+class Disclosed(NamedTuple):
+    """What one stage gave."""
+
+    skill: str
+    stage: int
+    files: tuple[Loaded, ...]
+    blocked: tuple[Blocked, ...] = ()
+    """What was named and is not shown, each with the reason."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.bytes for file in self.files)
+
+    @property
+    def tokens(self) -> int:
+        return sum(file.tokens for file in self.files)
+
+    @property
+    def text(self) -> str:
+        """For the model: each piece with where it is from."""
+        parts = [_shown(self.skill, file) for file in self.files]
+        parts += [f"[{one.path}: not shown: {one.reason}]" for one in self.blocked]
+        return "\n".join((*parts, *(f"[{note}]" for note in self.notes)))
+
+    def event(self) -> Json:
+        """The fields of `skill_disclosure_loaded`."""
+        pieces: list[Json] = [
+            {"path": file.path, "bytes": file.bytes, "tokens": file.tokens, "cut": file.cut} for file in self.files
+        ]
+        pieces += [{"path": one.path, "bytes": 0, "tokens": 0, "blocked": one.reason} for one in self.blocked]
+        return {
+            "skill": self.skill,
+            "stage": self.stage,
+            "files": pieces,
+            "bytes": self.bytes,
+            "tokens": self.tokens,
+        }
+
+
+class Constraints(NamedTuple):
+    """What holds for a script that runs."""
+
+    timeout_seconds: float
+    sandbox: str
+    network: bool
+
+
+def estimated(text: str) -> int:
+    """Tokens of a text: a quarter of its characters, rounded up."""
+    return -(-len(text) // 4)
+
+
+def _shown(skill: str, file: Loaded) -> str:
+    rest = f"\n[{file.cut:,} more bytes were cut: no room is left]" if file.cut else ""
+    body = file.text.replace("</skill", "<\\/skill")
+    return f'<skill name="{skill}" file="{file.path}">\n{body}{rest}\n</skill>'
+
+
+class Disclosure:
+    """What was disclosed of one skill; all stages together stay below both caps."""
+
+    def __init__(self, skill: Skill, *, max_bytes: int, max_tokens: int) -> None:
+        self.skill = skill
+        self._bytes, self._tokens = max_bytes, max_tokens
+        self._body: str | None = None
+        self.disclosed: dict[str, Loaded] = {}
+        """Path → what was loaded, in its order."""
+
+    # ------------------------------------------------------------------ the stages
+
+    def metadata(self) -> Disclosed:
+        """Stage 0: what the frontmatter says."""
+        skill = self.skill
+        lines = [f"name: {skill.name}", f"description: {skill.description}"]
+        lines += [f"tags: {', '.join(skill.tags)}"] if skill.tags else []
+        lines += [f"version: {skill.version}"] if skill.version else []
+        return self._done(0, [self._take(f"{skill.file}#frontmatter", "\n".join(lines))])
+
+    def summary(self) -> Disclosed:
+        """Stage 1: heading and summary sections of SKILL.md, and what else there is to ask for."""
+        try:
+            found = sections(self.body())
+        except Refused as error:
+            return self._done(1, [], [Blocked(self.skill.file, error.reason)])
+        shown, others = _summarised(found)
+        text = "\n\n".join((*shown, *self._outline(others)))
+        blocked = [Blocked(way, "it lies outside of the skill's folder") for way in scripts.outward(self.body())]
+        return self._done(1, [self._take(self.skill.file, text)], blocked)
+
+    def requested(self, paths: Sequence[str]) -> Disclosed:
+        """Stage 2: these files and sections (`references/x.md`, `SKILL.md#Title`), and nothing else."""
+        loaded: list[Loaded] = []
+        blocked: list[Blocked] = []
+        notes: list[str] = []
+        for given in dict.fromkeys(paths):
+            shown = visible(given[:200], keep_newlines=False)
+            try:
+                path, text = self._piece(given)
+            except Refused as error:
+                blocked.append(Blocked(shown, error.reason))
+                continue
+            if (path in self.disclosed and "#" in path) or (path in self.disclosed and path != self.skill.file):
+                notes.append(f"{shown} was shown before")
+            else:
+                loaded.append(self._take(path, text))
+        return self._done(2, loaded, blocked, notes)
+
+    def scripts(self, constraints: Constraints) -> Disclosed:
+        """Stage 3: what scripts there are, how they are started, and what holds for them; never their text."""
+        try:
+            body = self.body()
+        except Refused:
+            body = ""
+        blocked = [Blocked(way, "it lies outside of the skill's folder") for way in scripts.outward(body)]
+        loaded = [
+            self._take(f"{one.way}#descriptor", _descriptor(one)) for one in scripts.scripts(self.skill.folder, body)
+        ]
+        return self._done(3, loaded, blocked, [_constraints(constraints)] if loaded else ["there are no scripts"])
+
+    # ------------------------------------------------------------------ what they are made of
+
+    def body(self) -> str:
+        """SKILL.md without its frontmatter; raises Refused."""
+        if self._body is None:
+            self._body = heads.body(_text(files.read(self.skill.folder, self.skill.file, LARGEST), self.skill.file))
+        return self._body
+
+    @property
+    def room(self) -> tuple[int, int]:
+        """Bytes and tokens that may still be disclosed."""
+        taken = self.disclosed.values()
+        return self._bytes - sum(one.bytes for one in taken), self._tokens - sum(one.tokens for one in taken)
+
+    def _take(self, path: str, text: str) -> Loaded:
+        text = visible(text)
+        before = self.disclosed.pop(path, None)  # more of the same file is shown now: it counts once
+        size, (room, tokens) = len(text.encode("utf-8", "replace")), self.room
+        kept = _fitting(text, max(0, room), max(0, tokens))
+        count = len(kept.encode("utf-8", "replace"))
+        loaded = Loaded(path, count, estimated(kept), kept, size - count)
+        self.disclosed[path] = loaded if before is None or loaded.bytes >= before.bytes else before
+        return loaded
+
+    def _piece(self, given: str) -> tuple[str, str]:
+        """A file or section that was asked for: its path as it is told, and its text."""
+        path, _, title = given.partition("#")
+        way = files.way_in(self.skill.folder, path) if path else self.skill.file
+        own = way == self.skill.file
+        text = self.body() if own else _text(files.read(self.skill.folder, way, LARGEST), way)
+        if not title:
+            return way, text.strip()
+        wanted = (title.strip().lstrip("#").strip().lower(), slug(title))
+        found = sections(text)
+        for section in found:
+            if section.level and (section.title.lower() == wanted[0] or slug(section.title) == wanted[1]):
+                return f"{way}#{visible(section.title, keep_newlines=False)}", section.whole
+        raise Refused(f"there is no such section; there are: {_titles(found) or 'none'}")
+
+    def _outline(self, others: list[Section]) -> list[str]:
+        lines: list[str] = []
+        if others:
+            lines.append("Further sections, to be asked for as SKILL.md#Title: " + _titles(others))
+        index = self.skill.references_index
+        if index:
+            more = f" and {len(index) - LISTED} more" if len(index) > LISTED else ""
+            lines.append("Further files, to be asked for by these paths: " + ", ".join(index[:LISTED]) + more)
+        return lines
+
+    def _done(
+        self, stage: int, loaded: list[Loaded], blocked: Sequence[Blocked] = (), notes: Sequence[str] = ()
+    ) -> Disclosed:
+        return Disclosed(self.skill.name, stage, tuple(loaded), tuple(blocked), tuple(notes))
+
+
+def _summarised(found: Sequence[Section]) -> tuple[list[str], list[Section]]:
+    """The texts that belong to the summary, and the sections that do not."""
+    shown: list[str] = []
+    others: list[Section] = []
+    heading = False
+    for section in found:
+        if section.level == 0 or (section.level == 1 and not heading):
+            heading = heading or section.level == 1
+            shown.append(section.own)
+        elif section.level <= 2:
+            if SUMMARY.match(section.title):
+                shown.append(section.whole)
+            else:
+                others.append(section)
+    return shown, others
+
+
+def _titles(found: Sequence[Section]) -> str:
+    named = [f"{one.title} ({len(one.whole):,} characters)" for one in found if one.level]
+    more = f" and {len(named) - LISTED} more" if len(named) > LISTED else ""
+    return visible("; ".join(named[:LISTED]) + more, keep_newlines=False)
+
+
+def _text(piece: files.Piece, way: str) -> str:
+    shown = visible(way, keep_newlines=False)
+    if b"\0" in piece.data:
+        raise Refused(f"{shown!r} is no text")
+    try:
+        text = piece.data.decode("utf-8-sig", "strict" if piece.size <= len(piece.data) else "ignore")
+    except UnicodeDecodeError:
+        raise Refused(f"{shown!r} is not UTF-8 text") from None
+    return text.replace("\r\n", "\n")
+
+
+def _fitting(text: str, room: int, tokens: int) -> str:
+    """The beginning of a text that fits, whole lines where it must be cut."""
+    if len(text.encode("utf-8", "replace")) <= room and estimated(text) <= tokens:
+        return text
+    kept = text[: tokens * 4].encode("utf-8", "replace")[:room].decode("utf-8", "ignore")
+    end = kept.rfind("\n")
+    return kept[:end] if end > 0 else kept
+
+
+def _descriptor(one: "scripts.Script") -> str:
+    said = f": {one.summary}" if one.summary else ""
+    return f"{one.way}{said} ({one.size:,} bytes; run it as: {' '.join(one.argv)} …)"
+
+
+def _constraints(held: Constraints) -> str:
+    network = "with" if held.network else "without"
+    return (
+        f"Scripts run in the sandbox ({held.sandbox}), {network} network, at most {held.timeout_seconds:g} seconds, "
+        "from the workspace, and only after the gate has judged the call."
+    )

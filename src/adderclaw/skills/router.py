@@ -1,0 +1,124 @@
+"""Which skills fit a task, by their words alone: the few among which the model then chooses."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+from weakref import WeakKeyDictionary
+
+from adderclaw.skills.catalogue import Catalogue, Skill
+from adderclaw.skills.words import words
+
+type Strategy = Literal["fallback_all_skills", "fail_fast"]
+
+TYPO = 85.0
+"""How alike two words must be to be taken for the same."""
+LABEL = 70.0
+"""What a tag or keyword in the task is worth alone; each further one adds more."""
+FURTHER = 10.0
+
+
+class Candidate(NamedTuple):
+    skill_name: str
+    score: float
+    """0 to 100."""
+    reason: str
+
+
+class Routed(NamedTuple):
+    candidates: tuple[Candidate, ...]
+    """The best first; of equal scores, in the order of their names."""
+    strategy: Literal["matched", "fallback_all_skills", "fail_fast"]
+    """How they came about: `matched`, or what is done where nothing is similar enough."""
+
+
+@dataclass(eq=False)
+class _Entry:
+    skill: Skill
+    text: frozenset[str]
+    name: frozenset[str]
+    labels: dict[str, frozenset[str]]
+
+
+@dataclass(eq=False)
+class _Index:
+    entries: list[_Entry] = field(default_factory=list[_Entry])
+    where: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
+    """Stem → the entries that have it."""
+
+
+_indexes: WeakKeyDictionary[Catalogue, _Index] = WeakKeyDictionary()
+
+
+def candidates(
+    catalogue: Catalogue,
+    task: str,
+    *,
+    top_k: int = 8,
+    min_score: float = 55.0,
+    strategy: Strategy = "fallback_all_skills",
+) -> Routed:
+    """The skills that are similar enough to the task, at most `top_k`; where there are none, as the strategy says."""
+    index = _index(catalogue)
+    wanted = _known(words(task), index)
+    hits = {place for stem in wanted for place in index.where.get(stem, ())}
+    scored = {index.entries[place].skill.name: _scored(index.entries[place], wanted) for place in hits}
+    good = [one for one in _ordered(scored.values()) if one.score >= min_score and one.score > 0]
+    if good:
+        return Routed(tuple(good[:top_k]), "matched")
+    if strategy == "fail_fast":
+        return Routed((), "fail_fast")
+    rest = (scored.get(skill.name, Candidate(skill.name, 0.0, "no word in common")) for skill in catalogue.skills)
+    return Routed(tuple(_ordered(rest)), "fallback_all_skills")
+
+
+def _ordered(found: Iterable[Candidate]) -> list[Candidate]:
+    return sorted(found, key=lambda one: (-one.score, one.skill_name))
+
+
+def _scored(entry: _Entry, wanted: dict[str, str]) -> Candidate:
+    """The best of three: the words of the name, those of the whole description, and labels that the task names."""
+    from rapidfuzz import fuzz
+
+    task = frozenset(wanted)
+    shared = task & (entry.text | entry.name)
+    labels = [label for label, stems in entry.labels.items() if stems <= task]
+    by_name = fuzz.token_set_ratio(_joined(task), _joined(entry.name)) if task & entry.name else 0.0
+    by_text = fuzz.token_set_ratio(_joined(task), _joined(entry.text)) if shared else 0.0
+    by_label = min(100.0, LABEL + FURTHER * (len(labels) - 1)) if labels else 0.0
+    parts = [f"words: {', '.join(sorted(wanted[stem] for stem in shared))}"] if shared else []
+    parts += [f"tags: {', '.join(sorted(labels))}"] if labels else []
+    return Candidate(entry.skill.name, round(max(by_name, by_text, by_label), 2), "; ".join(parts) or "similar")
+
+
+def _joined(stems: frozenset[str]) -> str:
+    return " ".join(sorted(stems))
+
+
+def _known(task: dict[str, str], index: _Index) -> dict[str, str]:
+    """The task's words, one that no skill has replaced by one that is spelt nearly the same."""
+    from rapidfuzz import fuzz, process
+
+    found: dict[str, str] = {}
+    for stem, word in task.items():
+        near = None
+        if stem not in index.where and len(stem) > 3:
+            near = process.extractOne(stem, index.where.keys(), scorer=fuzz.ratio, score_cutoff=TYPO)
+        found.setdefault(near[0] if near else stem, word)
+    return found
+
+
+def _index(catalogue: Catalogue) -> _Index:
+    """The words of all skills, gathered once for a catalogue."""
+    index = _indexes.get(catalogue)
+    if index is None:
+        index = _indexes[catalogue] = _Index()
+        for place, skill in enumerate(catalogue.skills):
+            name = frozenset(words(skill.name))
+            labels = {label: frozenset(words(label)) for label in (*skill.tags, *skill.keywords)}
+            labels = {label: stems for label, stems in labels.items() if stems}
+            text = frozenset(words(skill.description)) | name
+            text |= frozenset(stem for stems in labels.values() for stem in stems)
+            index.entries.append(_Entry(skill, text, name, labels))
+            for stem in text:
+                index.where.setdefault(stem, []).append(place)
+    return index
