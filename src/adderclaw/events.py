@@ -245,13 +245,20 @@ class SkillDisclosureLoaded(TypedDict):
 
 class PromptBudgetComputed(TypedDict):
     event_type: Literal["prompt_budget_computed"]
+    turn: int
     max_context_tokens: int
     response_headroom_tokens: int
     allocated: dict[str, int]
+    """Section → tokens, in the order in which they were given their share."""
+    counted: str
+    """By whom: the provider, or an estimate."""
+    trimmed: list[str]
+    """What was shortened or left out, in that order."""
 
 
 class PromptComposed(TypedDict):
     event_type: Literal["prompt_composed"]
+    turn: int
     bytes: int
     tokens: int
 
@@ -312,23 +319,36 @@ class LlmRequestFailed(TypedDict):
 
 class LlmDecisionDecoded(TypedDict):
     event_type: Literal["llm_decision_decoded"]
-    selected_skill: str
+    turn: int
+    status: str
+    """decoded; repair: it did not fit and is asked for once more; invalid: nor did that."""
     how: str
+    """By what it came: tool, json, or none of them."""
+    selected_skill: str
     summary: str
+    actions: list[str]
+    disclosure: list[str]
+    problems: list[str]
 
 
 class SkillInvocationStarted(TypedDict):
     event_type: Literal["skill_invocation_started"]
     skill: str
+    """Empty where the task is worked on without one."""
     actions: int
+    handoff_from: str
+    rationale: str
 
 
 class SkillStepExecuted(TypedDict):
     event_type: Literal["skill_step_executed"]
     skill: str
     step_id: str
+    action: str
+    command: str
     status: str
     exit_code: int | None
+    retry_count: int
     stdout_summary: str
     stderr_summary: str
 
@@ -345,6 +365,7 @@ class SkillInvocationFinished(TypedDict):
     event_type: Literal["skill_invocation_finished"]
     skill: str
     status: str
+    reason: str
 
 
 class SignalReceived(TypedDict):

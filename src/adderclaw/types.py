@@ -127,8 +127,10 @@ class History:
     grow with the number of messages before it; so is the hash that identifies the request.
     """
 
-    def __init__(self, messages: Sequence[Message] = ()) -> None:
+    def __init__(self, messages: Sequence[Message] = (), *, before: int = 0) -> None:
         self.messages: list[Message] = []
+        self.before = before
+        """Answers that were given before the first of these messages, by which a script finds its place."""
         self.size = 0
         """Bytes, from which tokens are estimated."""
         self.media = 0
@@ -245,6 +247,8 @@ class ProviderCapabilities:
     tool_choice: bool = True
     images: bool = False
     context_tokens: int | None = None
+    structured: Literal["tool", "json"] = "tool"
+    """By what it gives an answer of a wanted shape most surely: a tool that must be called, or JSON of a schema."""
 
 
 class Delta(NamedTuple):
@@ -283,6 +287,10 @@ class Provider(Protocol):
     async def chat(self, request: ChatRequest, on_delta: OnDelta) -> ChatResponse: ...
     async def count(self, request: ChatRequest) -> int | None:
         """Tokens of a request by the provider's own counting; None where it offers none."""
+        ...
+
+    async def ready(self) -> None:
+        """Raises ProviderError where no request could be made at all: its key is missing. Nothing is sent."""
         ...
 
     async def close(self) -> None: ...

@@ -423,5 +423,8 @@ class Counting:
             raise self._says
         return self._says
 
+    async def ready(self) -> None:
+        """It needs no key."""
+
     async def close(self) -> None:
         """Nothing is open."""

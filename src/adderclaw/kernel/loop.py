@@ -36,7 +36,8 @@ def silent(_delta: Delta) -> None:
 class _Turn:
     """What one turn keeps in mind: rounds, last text, whether a denial still stands, whether a call ended it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, single: bool) -> None:
+        self.single = single
         self.rounds = 0
         self.text = ""
         self.denied = ""
@@ -46,25 +47,30 @@ class _Turn:
         self.sent_back = 0
 
 
-async def run_turn(session: Session, message: str | None, on_delta: OnDelta = silent) -> TurnResult:
-    """From a user's message to the final answer. Without a message an interrupted turn goes on."""
+async def run_turn(
+    session: Session, message: str | None, on_delta: OnDelta = silent, *, single: bool = False
+) -> TurnResult:
+    """From a user's message to the final answer. Without a message an interrupted turn goes on.
+
+    A `single` turn is a driver's own: the message is not a person's, and it ends with the model's first reply.
+    """
     session.bus.tell({"event_type": "turn_started"})
     outcome = ""
     try:
-        result = await _turn(session, message, on_delta)
+        result = await _turn(session, message, on_delta, single=single)
         outcome = result.outcome
         return result
     finally:
         session.bus.tell({"event_type": "turn_finished", "outcome": outcome})
 
 
-async def _turn(session: Session, message: str | None, on_delta: OnDelta) -> TurnResult:
-    turn = _Turn()
+async def _turn(session: Session, message: str | None, on_delta: OnDelta, *, single: bool) -> TurnResult:
+    turn = _Turn(single=single)
     before = len(session.history.messages)
     prompt = session.prompt.without_tools(STOP_NOTE) if session.scene.stopped() else session.prompt
     try:
         if message is not None:
-            if (refused := await occasions.submitted(session, message)) is not None:
+            if not single and (refused := await occasions.submitted(session, message)) is not None:
                 return TurnResult("denied", "", f"a hook refused the message: {refused}")
             _hear(session, message)
         elif session.hooks:
@@ -99,11 +105,7 @@ async def _go_on(session: Session, turn: _Turn, prompt: Prompt, on_delta: OnDelt
     while True:
         if not pending:
             pending = await _step(session, turn, prompt, on_delta)
-        if not pending and await _waited(session):
-            continue
-        if not pending and (sent_back := await occasions.stopping(session, turn.text, turn.sent_back)) is not None:
-            turn.sent_back += 1
-            _hear(session, sent_back)
+        if not pending and not turn.single and (await _waited(session) or await _sent_back(session, turn)):
             continue
         if not pending:
             outcome = "denied" if turn.denied else "needs_input" if turn.unanswered else "completed"
@@ -117,10 +119,20 @@ async def _go_on(session: Session, turn: _Turn, prompt: Prompt, on_delta: OnDelt
             raise Stopped("the emergency stop was set; `adderclaw estop --clear` removes it")
         if turn.halted is not None:
             return TurnResult("denied", turn.text, f"a hook ended the turn: {turn.halted}".removesuffix(": "))
-        if turn.ended:
+        if turn.ended or turn.single:
             return TurnResult("completed", turn.text)
         if session.loops.stops:
             raise LimitError(f"the same call gave the same result {session.loops.repeats} times (runtime.loop_stop_at)")
+
+
+async def _sent_back(session: Session, turn: _Turn) -> bool:
+    """Whether a Stop hook sends the model back to work."""
+    reason = await occasions.stopping(session, turn.text, turn.sent_back)
+    if reason is None:
+        return False
+    turn.sent_back += 1
+    _hear(session, reason)
+    return True
 
 
 def _rounds_used(session: Session, turn: _Turn) -> str | None:

@@ -173,6 +173,9 @@ class Anthropic:
         tokens: Any = counted.get("input_tokens")
         return tokens if isinstance(tokens, int) else None
 
+    async def ready(self) -> None:
+        await self._parts.credentials.get(self.name, self._entry, (API_KEY,))
+
     async def close(self) -> None:
         await self.wire.close()
 

@@ -117,6 +117,7 @@ class Reliable:
             tool_choice=all(one.tool_choice for one in each),
             images=all(one.images for one in each),
             context_tokens=min(windows, default=None),
+            structured="json" if all(one.structured == "json" for one in each) else "tool",
         )
 
     async def chat(self, request: ChatRequest, on_delta: OnDelta) -> ChatResponse:
@@ -143,6 +144,15 @@ class Reliable:
         """As the first one counts: tokens of the others differ little."""
         first = self._members[0]
         return await first.provider.count(first.of(request))
+
+    async def ready(self) -> None:
+        """One of them is enough."""
+        for member in self._members[:-1]:
+            try:
+                return await member.provider.ready()
+            except ProviderError:
+                continue
+        return await self._members[-1].provider.ready()
 
     async def close(self) -> None:
         await _close(self._members)
@@ -247,6 +257,7 @@ class Router:
             tool_choice=all(one.tool_choice for one in each),
             images=default.images or vision.provider.capabilities().images,
             context_tokens=max(windows, default=None),
+            structured="json" if all(one.structured == "json" for one in each) else "tool",
         )
 
     async def chat(self, request: ChatRequest, on_delta: OnDelta) -> ChatResponse:
@@ -260,6 +271,9 @@ class Router:
     async def count(self, request: ChatRequest) -> int | None:
         member = self.choose(request)
         return await member.provider.count(member.of(request))
+
+    async def ready(self) -> None:
+        await self._default.provider.ready()
 
     async def close(self) -> None:
         await _close(self._members.values())

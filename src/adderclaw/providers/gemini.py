@@ -94,7 +94,9 @@ class Gemini:
 
     def capabilities(self) -> ProviderCapabilities:
         context = self._entry.context_tokens
-        return ProviderCapabilities(streaming=self._entry.stream, images=True, context_tokens=context)
+        return ProviderCapabilities(
+            streaming=self._entry.stream, images=True, context_tokens=context, structured="json"
+        )
 
     async def chat(self, request: ChatRequest, on_delta: OnDelta) -> ChatResponse:
         model = self._model(request)
@@ -132,6 +134,9 @@ class Gemini:
         if not isinstance(total, int):
             raise self.wire.malformed("counted without `totalTokens`", reply.content_type, b"")
         return total
+
+    async def ready(self) -> None:
+        await self._parts.credentials.get(self.name, self._entry, KEY_VARIABLES)
 
     async def close(self) -> None:
         await self.wire.close()

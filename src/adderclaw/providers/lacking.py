@@ -40,7 +40,10 @@ class Lacking:
     async def chat(self, request: ChatRequest, on_delta: OnDelta) -> ChatResponse:
         if self._inner and request.model not in ("", self._parts.config.default_model):
             return await self._inner.chat(request, on_delta)
-        raise ProviderError(
+        raise self._missing()
+
+    def _missing(self) -> ProviderError:
+        return ProviderError(
             "missing_key",
             f"provider {self.name!r}: needs the variable {self._variable}, which is not set; "
             f"set it with `export {self._variable}=…` before you start adderclaw",
@@ -49,6 +52,11 @@ class Lacking:
 
     async def count(self, request: ChatRequest) -> int | None:
         return await self._inner.count(request) if self._inner else None
+
+    async def ready(self) -> None:
+        if self._inner is None:
+            raise self._missing()
+        await self._inner.ready()
 
     async def close(self) -> None:
         if self._inner:

@@ -118,6 +118,9 @@ class Mock:
     async def count(self, request: ChatRequest) -> int | None:  # noqa: ARG002 - it has no such service
         return None
 
+    async def ready(self) -> None:
+        """It needs no key."""
+
     async def close(self) -> None:
         """Nothing is open."""
 
@@ -153,7 +156,7 @@ class Mock:
 
 
 def _answers_in(history: History) -> int:
-    return sum(message.role == "assistant" for message in history.messages)
+    return history.before + sum(message.role == "assistant" for message in history.messages)
 
 
 def _after(steps: list[Step], answered: int) -> int:

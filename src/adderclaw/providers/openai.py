@@ -91,6 +91,9 @@ class OpenAIChat:
     async def count(self, request: ChatRequest) -> int | None:  # noqa: ARG002 - it has no such service
         return None
 
+    async def ready(self) -> None:
+        await self._server.credential()
+
     async def close(self) -> None:
         await self.wire.close()
 

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from adderclaw.credentials.redaction import secret_name
-from adderclaw.credentials.sources import KEY_VARIABLES
+from adderclaw.credentials.sources import KEY_VARIABLES, Credential
 from adderclaw.errors import ProviderError
 from adderclaw.providers import Parts, misconfigured
 from adderclaw.providers.faults import kind_of, said_by, status_in
@@ -108,12 +108,16 @@ class Server:
             return known.vision
         return known.pdf and media.media_type == "application/pdf"
 
+    async def credential(self) -> Credential | None:
+        """What the next request is made with; raises ProviderError where it is missing."""
+        variable = KEY_VARIABLES.get(self.parts.entry.kind)
+        return await self.parts.credentials.get(self.parts.name, self.parts.entry, (variable,) if variable else ())
+
     async def post(self, body: bytes, *, target: str | None = None) -> Reply:
         headers = [("accept", "text/event-stream, application/json"), ("user-agent", "adderclaw")]
         headers += self.parts.entry.headers.items()
-        variable = KEY_VARIABLES.get(self.parts.entry.kind)
         sources, name = self.parts.credentials, self.parts.name
-        credential = await sources.get(name, self.parts.entry, (variable,) if variable else ())
+        credential = await self.credential()
         if credential is not None:
             headers.append(("authorization", f"Bearer {credential.value}"))
         try:

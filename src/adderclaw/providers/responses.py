@@ -109,6 +109,9 @@ class OpenAIResponses:
             reply.close()
         return count_in(counted.get("input_tokens")) or None
 
+    async def ready(self) -> None:
+        await self._server.credential()
+
     async def close(self) -> None:
         await self.wire.close()
 

@@ -51,12 +51,12 @@ class Run(NamedTuple):
         session.model, session.cached_tokens = chosen.model, 0
         self.runtime.bus.tell({"event_type": "provider_selected", **chosen._asdict()})  # pyright: ignore[reportArgumentType]
 
-    def finish(self, result: TurnResult, *, exit_code: int | None = None) -> int:
+    def finish(self, result: TurnResult, *, exit_code: int | None = None, mode: str = "agent") -> int:
         session, bus = self.session, self.runtime.bus
         code = EXIT_CODES[result.outcome] if exit_code is None else exit_code
         usage = session.budget.usage.as_json()
         if result.outcome in ("completed", "denied"):
-            body = {"outcome": result.outcome, "mode": "agent", "reason": result.reason, "usage": usage}
+            body = {"outcome": result.outcome, "mode": mode, "reason": result.reason, "usage": usage}
             counts = {
                 "steps": session.budget.steps,
                 "tool_calls": session.budget.tool_calls,
@@ -84,7 +84,13 @@ class Run(NamedTuple):
 
 @contextmanager
 def opened(
-    runtime: Runtime, operator: Operator, *, kind: str, channel: str = "cli", again: Resume | None = None
+    runtime: Runtime,
+    operator: Operator,
+    *,
+    kind: str,
+    channel: str = "cli",
+    again: Resume | None = None,
+    task: str = "",
 ) -> Generator[Run]:
     """Open store, ledger, provider and session; whatever happens, everything is closed."""
     with ExitStack() as stack:
@@ -106,7 +112,7 @@ def opened(
         stack.callback(lambda: _end(session))
         if kind != "tool":  # there the operator has answered already, by typing the call
             session.operator = sessions.durable(runtime, session, channel)
-        _begin(runtime, store, session, kind, channel, resumed=again is not None)
+        _begin(runtime, store, session, kind, channel, resumed=again is not None, task=task)
         if again is not None:
             resume.restore(session, go_on=again.go_on)
         yield Run(runtime, session)
@@ -228,7 +234,9 @@ def _locked(runtime: Runtime, session_id: str) -> Generator[None]:
         os.close(descriptor)
 
 
-def _begin(runtime: Runtime, store: Store, session: Session, kind: str, channel: str, *, resumed: bool) -> None:
+def _begin(
+    runtime: Runtime, store: Store, session: Session, kind: str, channel: str, *, resumed: bool, task: str
+) -> None:
     """The rows that a run stands on, in one transaction."""
     effective = config.snapshot(runtime.loaded)
     with store.write() as cursor:
@@ -255,4 +263,4 @@ def _begin(runtime: Runtime, store: Store, session: Session, kind: str, channel:
     bus.tell({"event_type": "channel_started", "channel": channel})
     ids: Json = {"conversation_id": session.conversation_id, "session_id": session.session_id}
     bus.tell({"event_type": "conversation_started", "resumed": resumed, **ids})  # pyright: ignore[reportArgumentType]
-    bus.tell({"event_type": "run_started", "mode": kind, "task": ""})
+    bus.tell({"event_type": "run_started", "mode": kind, "task": task})

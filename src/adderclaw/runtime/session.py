@@ -54,6 +54,9 @@ class Unasked:
     async def count(self, request: ChatRequest) -> int | None:  # noqa: ARG002
         return None
 
+    async def ready(self) -> None:
+        return None
+
     async def close(self) -> None:
         return None
 
