@@ -143,7 +143,7 @@ class Disclosure:
             except Refused as error:
                 blocked.append(Blocked(shown, error.reason))
                 continue
-            if (path in self.disclosed and "#" in path) or (path in self.disclosed and path != self.skill.file):
+            if path in self.disclosed and path != self.skill.file:  # of SKILL.md it may have been the summary only
                 notes.append(f"{shown} was shown before")
             else:
                 loaded.append(self._take(path, text))
