@@ -11,8 +11,8 @@ from collections import Counter
 LARGEST = 5_000_000
 EMPTY = set(
     "a about after all also an and are as at be because been but by can could do for from had has have he her his how "
-    "if in into is it its may more most no not of on one only or other our out over she should so some such than that the "
-    "their them then there these they this to up was we were what when which who will with would you your".split()
+    "if in into is it its may more most no not of on one only or other our out over she should so some such than that "
+    "the their them then there these they this to up was we were what when which who will with would you your".split()
 )
 
 
