@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -289,3 +289,42 @@ def test_found_by_tool_search_and_used_through_call(demo: World) -> None:
     assert "mcp__demo__add" in found
     assert "\n9\n" in added
     assert demo.receipts()[-1]["tool"] == "mcp__demo__add"
+
+
+async def served[T](world: World, work: Callable[[Client], Awaitable[T]]) -> T:
+    parameters = StdioServerParameters(
+        command=str(PROGRAM), args=["mcp", "serve"], env=world.cli.env, cwd=world.workspace
+    )
+    async with Client(parameters, mode="legacy") as client:
+        return await work(client)
+
+
+def test_the_limits_hold_for_each_call_and_not_for_the_servers_life(world: World) -> None:
+    world.configure(more="[limits]\ntool_calls = 1\nseconds = 3\n")
+    (world.workspace / "a.txt").write_text("inside")
+
+    async def work(client: Client) -> list[bool]:
+        made: list[bool] = []
+        for pause in (0.0, 0.0, 3.2):
+            await asyncio.sleep(pause)
+            made.append((await client.call_tool("Read", {"file_path": str(world.workspace / "a.txt")})).is_error)
+        return made
+
+    assert asyncio.run(served(world, work)) == [False, False, False]
+
+
+def test_a_call_that_the_client_gives_up_is_ended_and_recorded(world: World) -> None:
+    world.configure("full")
+
+    async def work(client: Client) -> bool:
+        slow = asyncio.ensure_future(client.call_tool("Bash", {"command": "sleep 60"}))
+        while not world.entries("tool_use"):  # noqa: ASYNC110 - the rows are another process's
+            await asyncio.sleep(0.05)
+        slow.cancel()
+        await asyncio.wait({slow})
+        async with asyncio.timeout(20):  # the next one does not wait for it
+            return (await client.call_tool("Time", {})).is_error
+
+    assert asyncio.run(served(world, work)) is False
+    assert [receipt["tool"] for receipt in world.receipts()] == ["Bash", "Time"]
+    assert "interrupted" in results(world)[0]

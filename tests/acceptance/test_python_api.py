@@ -24,6 +24,7 @@ from adderclaw.testing import MockAgentClient, ScriptedModel, call, text
 from adderclaw.types import Answer, ApprovalRequest
 from tests.acceptance.world import World
 
+SERVER = Path(__file__).parents[1] / "mcp" / "a_server.py"
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "python.md"
 EXAMPLES: list[str] = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 
@@ -119,15 +120,73 @@ def test_options_count(world: World) -> None:
     assert (set(system.tools), system.model) == ({"Read", "LS"}, "other")
 
 
-def test_permission_mode_and_rounds(world: World) -> None:
-    write = call("Write", file_path="n.txt", content="x")
-    with ScriptedModel(write, text("end")) as model:
-        messages = asked(AgentClient(model.options(cwd=str(world.workspace), permission_mode="acceptEdits")))
-    assert messages[-1].outcome in ("completed", "denied")
+@pytest.mark.parametrize(
+    ("mode", "autonomy", "outcome"),
+    [
+        (None, None, "denied"),
+        ("default", None, "denied"),
+        ("acceptEdits", "supervised", "denied"),  # what the operator chose stands: a mode may only be stricter
+        ("bypassPermissions", "supervised", "denied"),
+        ("acceptEdits", None, "completed"),
+        ("bypassPermissions", None, "completed"),
+    ],
+)
+def test_permission_mode(world: World, mode: Any, autonomy: str | None, outcome: str) -> None:
+    world.cli.configure(f'[security]\nautonomy = "{autonomy}"\n' if autonomy else "")
+    with ScriptedModel(call("Write", file_path="n.txt", content="x"), text("end")) as model:
+        messages = asked(AgentClient(model.options(cwd=str(world.workspace), permission_mode=mode)))
+    assert messages[-1].outcome == outcome, messages
+    assert (world.workspace / "n.txt").exists() is (outcome == "completed")
+
+
+def test_rounds(world: World) -> None:
     with ScriptedModel(call("Time"), call("Time"), call("Time"), partial=True) as model:
         messages = asked(AgentClient(model.options(cwd=str(world.workspace), max_turns=1)))
     assert messages[-1].outcome == "limit"
     assert "max_tool_rounds" in messages[-1].reason
+
+
+def test_hooks_of_the_program_run_beside_the_configured_ones(world: World) -> None:
+    log = world.workspace.parent / "heard"
+
+    def hook(event: str, command: str, matcher: str = "") -> dict[str, Any]:
+        return {"hook_event_name": event, "matcher": matcher, "command": command}
+
+    hooks = [
+        hook("SessionStart", f"echo start >> {log}"),
+        hook("PreToolUse", f"echo pre >> {log}; echo no Bash today >&2; exit 2", "Bash"),
+        hook("SessionEnd", f"echo end >> {log}"),
+    ]
+    with ScriptedModel(call("Bash", command="echo hi"), text("end")) as model:
+        messages = asked(AgentClient(model.options(cwd=str(world.workspace), hooks=hooks, can_use_tool=yes)))
+    assert "no Bash today" in messages[2].tool_results[0].content
+    assert log.read_text().split() == ["start", "pre", "end"]
+    with pytest.raises(ConfigError, match="hooks"):
+        asked(AgentClient(QueryOptions(cwd=str(world.workspace), hooks=[hook("NoSuchEvent", "true")])))
+
+
+def test_a_server_of_the_program_ends_with_its_query(world: World) -> None:
+    """The loop is the program's own and goes on: nothing of the query may go on in it."""
+    server = {"command": sys.executable, "args": [str(SERVER)]}
+
+    async def run() -> tuple[list[Any], set[str]]:
+        with ScriptedModel(
+            call("mcp__own__add", a=2, b=3),
+            call("Bash", command="sleep 60", run_in_background=True),
+            text("end"),
+        ) as model:
+            options = model.options(
+                cwd=str(world.workspace), mcp_servers={"own": server}, can_use_tool=yes, profile="sandboxed"
+            )
+            messages = [each async for each in AgentClient(options).query("go")]
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        return messages, {str(task) for task in left if not task.done()}
+
+    messages, left = asyncio.run(asyncio.wait_for(run(), 60))
+    assert messages[-1].outcome == "completed", messages
+    assert "5" in messages[2].tool_results[0].content
+    assert left == set()
+    assert world.rows("SELECT status FROM background_tasks") == [("stopped",)]
 
 
 def test_a_conversation_goes_on(world: World) -> None:
@@ -139,13 +198,17 @@ def test_a_conversation_goes_on(world: World) -> None:
     assert second.answer == "two: second"
 
 
-def test_a_system_prompt_of_ones_own_reaches_the_model(world: World) -> None:
+@pytest.mark.parametrize(
+    ("prompt", "own"),
+    [("You are a pirate.", False), ({"type": "preset", "append": "You are a pirate."}, True)],
+)
+def test_a_system_prompt_of_ones_own_reaches_the_model(world: World, prompt: Any, own: bool) -> None:
     world.configure(more="[logging]\ndebug_llm_bodies = true")
-    for prompt in ("You are a pirate.", {"type": "preset", "append": "Speak like a pirate."}):
-        with ScriptedModel(text("arr")) as model:
-            asked(AgentClient(model.options(cwd=str(world.workspace), system_prompt=prompt)))
-    kept = [path.read_text() for path in sorted(world.cli.data.rglob("*request*"))] or [""]
-    assert any("pirate" in body for body in kept)
+    with ScriptedModel(text("arr")) as model:
+        asked(AgentClient(model.options(cwd=str(world.workspace), system_prompt=prompt)))
+    (body,) = [path.read_text() for path in world.cli.data.rglob("*request*")]
+    assert "You are a pirate." in body
+    assert ("AdderClaw" in body) is own
 
 
 def test_interrupt_kills_what_runs_and_says_so(world: World) -> None:
@@ -194,6 +257,8 @@ def test_bad_input_raises_a_clear_error(world: World) -> None:
         asked(AgentClient(QueryOptions(cwd=str(world.workspace / "missing"))))
     with pytest.raises(ConfigError, match="autonomy"):
         asked(AgentClient(QueryOptions(cwd=str(world.workspace), settings={"security": {"autonomy": "godmode"}})))
+    with pytest.raises(UsageError, match="no profile 'full'"):
+        asked(AgentClient(QueryOptions(cwd=str(world.workspace), profile="full")))
     with pytest.raises(UsageError, match="no conversation"):
         asked(AgentClient(QueryOptions(cwd=str(world.workspace), resume="nonsense")))
 

@@ -67,7 +67,7 @@ def resumed(runtime: Runtime, run_id: str) -> Resume:
 
 async def _driven(run: Run, drive: Drive, output_format: StreamFormat) -> int:
     result, by_signal = await interruptible(run.runtime, drive(run))
-    await run.session.provider.close()
+    await run.close()
     code = run.finish(result, exit_code=128 + by_signal if by_signal else None)
     if output_format == "text":
         if result.answer:

@@ -79,6 +79,7 @@ class Channel:
         session = self._run.session
         async with self._turn:
             self._asked.caller = caller
+            session.budget.begin()
             call = ToolCall(session.ids("call"), name, session.secrets.scrub_all(arguments))
             with session.store.write() as cursor:
                 content = [{"type": "text", "text": f"an MCP client calls {name}"}]
@@ -117,7 +118,7 @@ async def _serve(run: Run, asked: Asked, http: str | None) -> int:
         return TurnResult("completed", "")
 
     result, by_signal = await interruptible(run.runtime, live())
-    await run.session.provider.close()
+    await run.close()
     return run.finish(result, exit_code=0 if by_signal else None)
 
 

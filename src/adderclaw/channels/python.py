@@ -221,7 +221,8 @@ class Query(AsyncGenerator["AgentMessage", None]):
                 run.finish(result)
             finally:
                 await _stopped(self._turn)
-                await run.session.provider.close()
+                await run.close()
+                await run.end()
             yield ResultMessage(**report(run, result))
 
     async def _ended(self, turn: "asyncio.Task[TurnResult]") -> TurnResult:

@@ -52,12 +52,13 @@ async def _converse(run: Run) -> int:
                 break
         elif text:
             last = await _turn(run, text)
-    await run.session.provider.close()
+    await run.close()
     return run.finish(last, exit_code=0)
 
 
 async def _turn(run: Run, message: str | None) -> TurnResult:
     """One turn; at the limit of tool rounds the person decides whether it goes on."""
+    run.session.budget.begin()
     while True:
         shown = Shown(run.runtime.secrets)
         result, _ = await interruptible(run.runtime, run_turn(run.session, message, shown))

@@ -335,9 +335,9 @@ class Limits:
     tokens: Count = 2_000_000
     """Tokens in and out."""
     tool_calls: Count = 200
-    """Tool calls."""
+    """Tool calls; at the REPL and in `mcp serve`, those of one message or call."""
     seconds: Amount = 3600.0
-    """Wall time."""
+    """Wall time; at the REPL and in `mcp serve`, that of one message or call."""
 
 
 @record

@@ -31,10 +31,19 @@ class Budget:
         self.usage = Usage()
         self.steps = 0
         self.tool_calls = 0
+        self._calls_before = 0
         self.spent = 0.0
         """US dollars of the calls whose price is known."""
         self.unpriced: set[str] = set()
         """Models that were asked and have no known price."""
+
+    def begin(self) -> None:
+        """Somebody who keeps asking (a person at the REPL, an MCP client) asks again: time and tool calls count anew.
+
+        Money and tokens go on counting: those are spent however long it was waited in between.
+        """
+        self._began = self._clock.monotonic()
+        self._calls_before = self.tool_calls
 
     @property
     def seconds_left(self) -> float:
@@ -61,7 +70,7 @@ class Budget:
 
     def before_tool_call(self) -> None:
         self._within_time()
-        if self.tool_calls >= self._limits.tool_calls:
+        if self.tool_calls - self._calls_before >= self._limits.tool_calls:
             raise LimitError(f"tool call limit reached: {self._limits.tool_calls} (limits.tool_calls)")
 
     def end(self, held: "Reservation", usage: Usage, price: float | None, *, answered: bool) -> None:

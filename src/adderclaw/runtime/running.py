@@ -51,6 +51,22 @@ class Run(NamedTuple):
         session.model, session.cached_tokens = chosen.model, 0
         self.runtime.bus.tell({"event_type": "provider_selected", **chosen._asdict()})  # pyright: ignore[reportArgumentType]
 
+    async def close(self) -> None:
+        """End what goes on beside the turns, in order: in a loop that lives on without us nothing else would."""
+        kit = self.session.scene.kit
+        if kit is not None and kit.tasks is not None:
+            await kit.tasks.close()
+        if self.runtime.servers is not None:
+            await self.runtime.servers.close()
+        await self.session.provider.close()
+
+    async def end(self) -> None:
+        """SessionEnd, once, for a session that began: whoever runs in a loop of somebody else fires it there."""
+        session = self.session
+        if not session.began and session.ends_with:
+            reason, session.ends_with = session.ends_with, ""
+            await session.fire("SessionEnd", {"reason": reason})
+
     def finish(self, result: TurnResult, *, exit_code: int | None = None, mode: str = "agent") -> int:
         session, bus = self.session, self.runtime.bus
         code = EXIT_CODES[result.outcome] if exit_code is None else exit_code
@@ -109,29 +125,26 @@ def opened(
         session = sessions.make(runtime, store, operator, conversation_id, session_id, provider)
         stack.callback(lambda: runtime.checkpoints and runtime.checkpoints.close())
         stack.callback(lambda: runtime.box and runtime.box.close())
-        stack.callback(lambda: _end(session))
+        run = Run(runtime, session)
+        stack.callback(lambda: _end(run))
         if kind != "tool":  # there the operator has answered already, by typing the call
             session.operator = sessions.durable(runtime, session, channel)
         _begin(runtime, store, session, kind, channel, resumed=again is not None, task=task)
         if again is not None:
             resume.restore(session, go_on=again.go_on)
-        yield Run(runtime, session)
+        yield run
 
 
-def _end(session: Session) -> None:
-    """SessionEnd, for a session that began. Whoever runs us inside a loop of their own fires it there."""
-    if session.began or "SessionEnd" not in session.hooks:
+def _end(run: Run) -> None:
+    """SessionEnd, where no loop runs any more in which it could have been fired."""
+    if "SessionEnd" not in run.session.hooks:
         return
     import asyncio
 
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        asyncio.run(_ended(session))
-
-
-async def _ended(session: Session) -> None:
-    await session.fire("SessionEnd", {"reason": session.ends_with})
+        asyncio.run(run.end())
 
 
 def _require_workspace(runtime: Runtime) -> None:

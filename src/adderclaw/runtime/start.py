@@ -5,11 +5,12 @@ import sys
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from adderclaw import __version__, config
+from adderclaw import __version__, config, gate
 from adderclaw.checkpoints import Checkpoints
 from adderclaw.config.schema import Config
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.credentials.sources import Sources
+from adderclaw.errors import UsageError
 from adderclaw.events import Bus
 from adderclaw.kernel.clock import SystemClock, random_ids
 from adderclaw.record import record
@@ -87,6 +88,8 @@ class Runtime:
 
 def start(options: Options) -> Runtime:
     """Configuration and events; nothing is opened for writing yet."""
+    if options.profile is not None and options.profile not in gate.PROFILES:
+        raise UsageError(f"there is no profile {options.profile!r}; there is: {', '.join(gate.PROFILES)}")
     loaded = config.load(
         config_file=options.config_file,
         workspace=options.workspace,

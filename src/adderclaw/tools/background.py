@@ -266,6 +266,9 @@ class Tasks:
         """End all of them."""
         for task in self.listed():
             await self.stop(task)
+        watcher, self._watcher = self._watcher, None
+        if watcher is not None and watcher is not asyncio.current_task():
+            watcher.cancel()
 
 
 def news(task: Task) -> str:

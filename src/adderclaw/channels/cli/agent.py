@@ -105,7 +105,7 @@ class OneShot:
         self._shown = Shown(run.runtime.secrets) if self.supports_draft_updates else None
         turn = run_turn(run.session, self.message, self._shown or silent)
         result, by_signal = await interruptible(run.runtime, turn)
-        await run.session.provider.close()
+        await run.close()
         result = complaint(run, result)
         code = run.finish(result, exit_code=128 + by_signal if by_signal else None)
         if self.output_format == "text":

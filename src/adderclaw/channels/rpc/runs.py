@@ -120,7 +120,8 @@ class Runs:
                 await asyncio.wait({task})
                 one.cancelled = "the client is gone"
             result = TurnResult("stopped", "", one.cancelled)
-        await run.session.provider.close()
+        await run.close()
+        await run.end()
         code = run.finish(result)
         return {**report(run, result), "exit_code": code}
 
