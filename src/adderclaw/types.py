@@ -628,6 +628,17 @@ class ChildReport:
     tool_calls: int = 0
 
 
+class Called(NamedTuple):
+    """A skill that was called."""
+
+    text: str
+    """For the model."""
+    path: str
+    """Its SKILL.md."""
+    rules: tuple[str, ...] = ()
+    """Permission rules that count with it: what the operator vouches for of its `allowed-tools`."""
+
+
 type Spawn = Callable[[Child], Awaitable[ChildReport]]
 """Makes a child session and runs its turn. AdderClawError where none may be made."""
 

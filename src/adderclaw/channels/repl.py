@@ -18,6 +18,7 @@ from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.session import TurnResult
 from adderclaw.runtime import Run
 from adderclaw.store import memory, transcript
+from adderclaw.types import Json
 
 
 class Slash(NamedTuple):
@@ -84,6 +85,9 @@ async def _slash(run: Run, text: str) -> bool:
     command = SLASH.get(name)
     if command is None and name.startswith("mcp__"):
         command = Slash("a prompt of an MCP server", partial(_prompt, name))
+    kit = run.session.scene.kit
+    if command is None and kit is not None and kit.skills is not None and kit.skills.place(name, "") is not None:
+        command = Slash("a skill", partial(_skill, name))
     if command is None:
         near = [known for known in SLASH if known.startswith(name[:1])]
         hint = f"did you mean /{near[0]}? " if near else ""
@@ -261,6 +265,41 @@ async def _mcp(run: Run, rest: str) -> bool:
     return True
 
 
+async def _skill(name: str, run: Run, rest: str) -> bool:
+    """Send a skill as the person's own message; what it asks to be allowed counts for this turn, if it is trusted."""
+    session = run.session
+    kit = session.scene.kit
+    assert kit is not None
+    assert kit.skills is not None
+    called = kit.skills.called(name, rest, "", session.session_id, by_user=True)
+    fields: Json = {
+        "expansion_type": "slash_command",
+        "command_name": name,
+        "command_args": rest,
+        "command_source": called.path,
+        "prompt": f"/{name} {rest}".strip(),
+    }
+    said = await session.fire("UserPromptExpansion", fields)
+    if said.blocked:
+        print(f"/{visible(name)}: a hook refused it: {visible(said.reason)}", file=sys.stderr)
+        return True
+    session.scene.lend(called.rules)
+    await _turn(run, "\n\n".join((called.text, *said.context)))
+    return True
+
+
+def _skills(run: Run, _rest: str) -> bool:
+    kit = run.session.scene.kit
+    listed, whole = kit.skills.offered() if kit is not None and kit.skills is not None else ([], True)
+    for name, description in listed:
+        print(f"/{name:<24} {description[:120]}")
+    if not listed:
+        print("there are no skills; `adderclaw skills list` says where they are looked for")
+    elif not whole:
+        print("there are more: `adderclaw skills list` shows all")
+    return True
+
+
 async def _prompt(name: str, run: Run, rest: str) -> bool:
     """Send a prompt of an MCP server as the person's own message."""
     servers = run.runtime.servers
@@ -337,6 +376,7 @@ SLASH: dict[str, Slash] = {
     "logout": Slash("forget a login: /logout [PROVIDER]", _logout),
     "status": Slash("show the model, and whether its credentials can be used", _status),
     "mcp": Slash("show the MCP servers: /mcp; with a name, its prompts too", _mcp),
+    "skills": Slash("list the skills; /NAME [ARGUMENTS] calls one", _skills),
     "session": Slash("show the ids of this conversation", _ids),
     "exit": Slash("leave", _exit),
     "quit": Slash("leave", _exit),

@@ -1,7 +1,7 @@
 """The gate: guards may only refuse, judges give opinions, and the mode decides where none speaks. No I/O."""
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -168,6 +168,14 @@ def with_permissions(policy: Policy, permissions: "Permissions", real: Callable[
         mode=_mode(permissions),
         roots=tuple(dict.fromkeys((*policy.fixed_roots, *added))),
     )
+
+
+def with_allowed(policy: Policy, texts: Iterable[str]) -> Policy:
+    """The policy with further allow rules; one that is invalid is left out, and one that is there stands once."""
+    anchors = Anchors(policy.workspace, policy.workspace, policy.user_home)
+    added = parse_all((), (), texts, anchors, policy.aliases).allow
+    rules = policy.rules._replace(allow=tuple(dict.fromkeys((*policy.rules.allow, *added))))
+    return replace(policy, rules=rules)
 
 
 MODES: tuple[PermissionMode | None, ...] = ("bypassPermissions", "acceptEdits", None, "default", "dontAsk", "plan")

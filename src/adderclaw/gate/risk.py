@@ -80,8 +80,10 @@ def _host_risk(fact: HostFact, allowed: tuple[str, ...]) -> tuple[Risk, str]:
 
 
 def is_kept(fact: PathFact, case: Case) -> bool:
-    """Whether a tool of ours reads what this session kept of its own long outputs."""
-    return bool(case.policy.kept) and case.touch.command is None and is_inside(fact, (case.policy.kept,))
+    """Whether a tool of ours reads what this session kept of its own long outputs, or Skill the operator's skills."""
+    policy = case.policy
+    own = f"{policy.home}/skills" if policy.home and case.tool == "Skill" else ""
+    return case.touch.command is None and is_inside(fact, tuple(folder for folder in (policy.kept, own) if folder))
 
 
 def is_inside(fact: PathFact, roots: tuple[str, ...]) -> bool:

@@ -25,6 +25,8 @@ PINNED_BYTES = 16_000
 """How much of what the user said is kept word for word: the first message, then the newest."""
 RESULT_BYTES = 2_000
 """Of one tool result, what the summary is made from."""
+SKILL_BYTES, SKILLS_BYTES = 20_000, 100_000
+"""How much of one skill that was called, and of all of them, is kept word for word: the newest first."""
 BYTES_PER_TOKEN = 4
 
 
@@ -128,15 +130,16 @@ class Carried(NamedTuple):
     denials: list[str]
     files: list[str]
     summary: str
+    skills: list[str]
 
 
-NOTHING = Carried([], [], [], "")
+NOTHING = Carried([], [], [], "", [])
 
 
 def _earlier(session: Session) -> Carried:
     """What the last compaction had carried over."""
     last = resume.last_boundary(resume.live(transcript.entries(session.store, session.session_id)))
-    return Carried(*(last[name] for name in Carried._fields)) if last is not None else NOTHING
+    return NOTHING._replace(**{name: last[name] for name in Carried._fields if name in last}) if last else NOTHING
 
 
 def _carried(session: Session, older: list[Entry], earlier: Carried, summary: str) -> Carried:
@@ -145,6 +148,7 @@ def _carried(session: Session, older: list[Entry], earlier: Carried, summary: st
         denials=list(dict.fromkeys([*earlier.denials, *_denials(older)])),
         files=list(dict.fromkeys([*earlier.files, *session.scene.context.files_read])),
         summary=summary,
+        skills=_skills([*earlier.skills, *_called(older)], (_window(session) or 4 * SKILLS_BYTES) // 4),
     )
 
 
@@ -156,6 +160,8 @@ def _told(carried: Carried) -> str:
         parts.append("<refused>\n" + "\n".join(carried.denials) + "\n</refused>")
     if carried.files:
         parts.append("<files-in-play>\n" + "\n".join(carried.files) + "\n</files-in-play>")
+    if carried.skills:
+        parts.append("<skills-in-use>\n" + "\n".join(carried.skills) + "\n</skills-in-use>")
     parts.append(f"<summary>\n{carried.summary}\n</summary>")
     return "\n\n".join(parts)
 
@@ -180,6 +186,32 @@ def _within(said: list[str]) -> list[str]:
             break
         newest.append(text)
     return [said[0][:PINNED_BYTES], *reversed(newest)]
+
+
+def _called(entries: list[Entry]) -> list[str]:
+    """What calls of the Skill tool gave."""
+    calls = {
+        entry.payload["id"] for entry in entries if entry.entry_type == "tool_use" and entry.payload["name"] == "Skill"
+    }
+    results = (entry.payload for entry in entries if entry.entry_type == "tool_result")
+    return [str(one["content"]) for one in results if one["tool_use_id"] in calls and not one["is_error"]]
+
+
+def _skills(texts: list[str], room: int) -> list[str]:
+    """The newest that fit, each once and cut where it is long, in their order."""
+    room = min(room, SKILLS_BYTES)
+    kept: list[str] = []
+    for text in dict.fromkeys(reversed(texts)):
+        cut = (
+            text
+            if len(text) <= SKILL_BYTES
+            else f"{text[:SKILL_BYTES]}\n[… the rest was left out; call the skill again …]"
+        )
+        room -= len(cut)
+        if room < 0:
+            break
+        kept.append(cut)
+    return kept[::-1]
 
 
 def _denials(entries: list[Entry]) -> list[str]:

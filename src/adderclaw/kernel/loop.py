@@ -61,6 +61,7 @@ async def run_turn(
         outcome = result.outcome
         return result
     finally:
+        session.scene.take_back()
         session.bus.tell({"event_type": "turn_finished", "outcome": outcome})
 
 

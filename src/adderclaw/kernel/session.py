@@ -1,7 +1,7 @@
 """A session: everything that one line of work reaches, put together by the composition root."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from sqlite3 import Cursor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,6 +10,7 @@ from adderclaw.config.schema import Config
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.events import Bus
 from adderclaw.gate.case import Policy
+from adderclaw.gate.rules import Rule
 from adderclaw.kernel.instructions import Instructions
 from adderclaw.kernel.limits import Budget, LoopDetector, Pace
 from adderclaw.kernel.prompt import Prompt
@@ -69,6 +70,29 @@ class Scene:
     """What its tools were made with: a child session's are made with the same."""
     background: Background | None = None
     """What goes on beside the turns: the loop tells the model of each end."""
+    lent: tuple[Rule, ...] = ()
+    """Rules that a skill brought: they count until the turn ends, and lift no deny, no ask and no guard."""
+
+    def lend(self, texts: Sequence[str]) -> list[str]:
+        """Let allow rules count until `take_back`; those that do."""
+        from adderclaw import gate
+
+        before = self.policy.rules.allow
+        self.policy = gate.with_allowed(self.policy, texts)
+        added = tuple(rule for rule in self.policy.rules.allow if rule not in before)
+        self.lent += added
+        return [rule.text for rule in added]
+
+    def take_back(self) -> None:
+        self.policy, self.lent = self.own_policy, ()
+
+    @property
+    def own_policy(self) -> Policy:
+        """The policy without what is lent: a child session has this."""
+        if not self.lent:
+            return self.policy
+        kept = tuple(rule for rule in self.policy.rules.allow if rule not in self.lent)
+        return replace(self.policy, rules=self.policy.rules._replace(allow=kept))
 
 
 type Rows = list[Callable[[Cursor], None]]

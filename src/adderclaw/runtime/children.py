@@ -151,7 +151,7 @@ def _model(parent: Session, order: Child) -> providers.Choice:
 def _scene(parent: Session, order: Child, session_id: str) -> Scene:
     above = parent.scene
     assert above.kit is not None
-    policy = gate.tightened(above.policy, order.mode)
+    policy = gate.tightened(above.own_policy, order.mode)
     place = above.context.workspace
     context = ToolContext(
         parent.conversation_id,
@@ -170,6 +170,7 @@ def _scene(parent: Session, order: Child, session_id: str) -> Scene:
         policy=policy,
         context=context,
         fire=None,
+        lent=(),
         kit=kit,
         background=tasks,
     )

@@ -49,6 +49,7 @@ def scene(
     tasks = Tasks(runtime.clock, runtime.ids, keep, store, runtime.stopped) if store is not None else None
     kit = tools.Kit(settings_now, store, runtime.clock, start=start, fire=fire, tasks=tasks)
     kit.home, kit.project = runtime.home, workspace.root
+    kit.skills = _skills(runtime, workspace.root)
     everything = tools.builtin(kit)
     policy = gate.policy_of(
         settings_now,
@@ -90,6 +91,20 @@ def scene(
 
         runtime.servers = servers.join(runtime, store, here, kit, offered)
     return here
+
+
+SKILLS = (".adderclaw/skills", ".agents/skills")
+
+
+def _skills(runtime: Runtime, root: str) -> "tools.Skills | None":
+    """The session's skills; where there is no folder of them nothing is imported and nothing is looked for."""
+    own = os.path.join(root, os.path.expanduser(runtime.config.skills.dir))
+    folders = (own, *(os.path.join(root, name) for name in SKILLS), os.path.join(runtime.home, "skills"))
+    if runtime.options.bare or not any(map(os.path.isdir, folders)):
+        return None
+    from adderclaw.runtime.skills import Skills
+
+    return Skills(runtime)
 
 
 def fired_in(scene_of: Callable[[], Scene]) -> Fire:

@@ -191,6 +191,7 @@ def bind(runtime: Runtime, session: Session) -> None:
     kit.ask, kit.approve, kit.spawn, kit.say = ask, approve, spawn, say
     kit.aside = None if isinstance(session.provider, Unasked) else aside
     kit.tools = lambda: session.scene.tools
+    kit.lend = session.scene.lend
 
 
 def _busy(tasks: "Tasks") -> Callable[[], str]:

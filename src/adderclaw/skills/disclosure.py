@@ -163,6 +163,10 @@ class Disclosure:
 
     # ------------------------------------------------------------------ what they are made of
 
+    def shown(self, path: str, text: str) -> str:
+        """A text of the skill as the model sees it, cut to what there is room for."""
+        return _shown(self.skill.name, self._take(path, text))
+
     def body(self) -> str:
         """SKILL.md without its frontmatter; raises Refused."""
         if self._body is None:

@@ -9,6 +9,7 @@ from adderclaw.types import (
     Alias,
     Answer,
     ApprovalRequest,
+    Called,
     Clock,
     Fire,
     Json,
@@ -49,6 +50,7 @@ NAMES = (
     "AskUserQuestion",
     "TodoWrite",
     "Agent",
+    "Skill",
     "ToolSearch",
     "Call",
     "EnterPlanMode",
@@ -71,6 +73,22 @@ class Resources(Protocol):
         ...
 
     async def read(self, server: str, uri: str) -> ToolResult: ...
+
+
+class Skills(Protocol):
+    """The session's skills."""
+
+    def offered(self) -> tuple[list[tuple[str, str]], bool]:
+        """Name and description of those that the model may call, and whether these are all."""
+        ...
+
+    def place(self, name: str, file: str) -> str | None:
+        """The file that a call would read; None where there is no such skill."""
+        ...
+
+    def called(self, name: str, arguments: str, file: str, session_id: str, *, by_user: bool = False) -> Called:
+        """A skill's text, or one file of it; raises Refused with what the caller is to know."""
+        ...
 
 
 @dataclass(eq=False, repr=False)
@@ -106,6 +124,10 @@ class Kit:
     """Where the project's own definitions are."""
     aside: Callable[[str, str, str], Awaitable[str]] | None = None
     """Asks the small model beside the conversation: instructions, text, purpose; raises ProviderError or LimitError."""
+    skills: Skills | None = None
+    """The skills of the operator and the project; None where there is no folder of skills."""
+    lend: Callable[[Sequence[str]], list[str]] | None = None
+    """Lets permission rules count until the turn ends; gives back those that do."""
     surfing: Surfing = field(default_factory=Surfing)
     """What the web tools share with those of child sessions."""
 

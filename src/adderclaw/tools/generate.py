@@ -21,7 +21,7 @@ from adderclaw.tools import (
     websearch,
     worktree,
 )
-from adderclaw.tools.control import agent, catalogue, lists, plans, questions
+from adderclaw.tools.control import agent, catalogue, lists, plans, questions, skill
 from adderclaw.types import Json
 
 ARGUMENTS: dict[str, type[Any]] = {
@@ -47,6 +47,7 @@ ARGUMENTS: dict[str, type[Any]] = {
     "AskUserQuestion": questions.AskUserQuestionArguments,
     "TodoWrite": lists.TodoWriteArguments,
     "Agent": agent.AgentArguments,
+    "Skill": skill.SkillArguments,
     "ToolSearch": catalogue.ToolSearchArguments,
     "Call": catalogue.CallArguments,
     "EnterPlanMode": plans.EnterPlanModeArguments,

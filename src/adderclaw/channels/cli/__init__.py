@@ -35,6 +35,7 @@ COMMANDS: dict[str, Command] = {
     "policy": Command("policy", "Check a policy.toml and explain what it would decide."),
     "approvals": Command("approvals", "List questions that wait for an answer, and answer them."),
     "hooks": Command("hooks", "List hooks, and try an event's hooks by hand."),
+    "skills": Command("skills", "List skills, look at one, check one against the specification."),
     "trust": Command("trust", "Trust what a project's configuration says, as it is now."),
     "estop": Command("estop", "Stop every tool, now and until it is cleared."),
     "doctor": Command("doctor", "Check this installation and say how to mend it."),

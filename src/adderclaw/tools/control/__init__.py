@@ -9,10 +9,11 @@ if TYPE_CHECKING:
 
 
 def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
-    from adderclaw.tools.control import agent, catalogue, lists, plans, questions
+    from adderclaw.tools.control import agent, catalogue, lists, plans, questions, skill
 
     return (
         *agent.tools(kit),
+        *skill.tools(kit),
         *questions.tools(kit),
         *lists.tools(kit),
         *plans.tools(kit),

@@ -1,0 +1,92 @@
+"""The session's skills: one catalogue, read when it is first needed, for the Skill tool and for slash commands."""
+
+import hashlib
+import os
+
+from adderclaw.config import trust
+from adderclaw.errors import ConfigError, Refused
+from adderclaw.runtime.start import Runtime
+from adderclaw.skills import calling, catalogue
+from adderclaw.skills.catalogue import Catalogue, Place, Skill
+from adderclaw.types import Called
+
+LISTED = 200
+"""Skills that are looked at for the prompt."""
+
+
+def located(runtime: Runtime) -> tuple[Place, ...]:
+    """Where skills are looked for, the place that goes before the others first."""
+    project = runtime.loaded.workspace
+    own = os.path.join(project, os.path.expanduser(runtime.config.skills.dir))
+    return catalogue.places(project, runtime.home, own)
+
+
+class Skills:
+    """What the Skill tool and the REPL ask for."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._project = os.path.realpath(runtime.loaded.workspace)
+        self._catalogue: Catalogue | None = None
+
+    @property
+    def catalogue(self) -> Catalogue:
+        if self._catalogue is None:
+            self._catalogue = catalogue.load(located(self._runtime))
+        return self._catalogue
+
+    def offered(self) -> tuple[list[tuple[str, str]], bool]:
+        """Name and description of those that the model may call, and whether these are all."""
+        found = catalogue.load(located(self._runtime), LISTED)
+        listed = [(skill.name, skill.description) for skill in found.skills if skill.for_model]
+        return listed, not found.notes
+
+    def place(self, name: str, file: str) -> str | None:
+        """The file that a call would read; None where there is no such skill."""
+        skill = self.catalogue.find(name)
+        if skill is None:
+            return None
+        return os.path.normpath(os.path.join(skill.folder, file.partition("#")[0] or skill.file))
+
+    def called(self, name: str, arguments: str, file: str, session_id: str, *, by_user: bool = False) -> Called:
+        """A skill's text, and the rules that count with it; raises Refused with what the caller is to know."""
+        skill = self.catalogue.find(name)
+        if skill is None:
+            raise Refused(self._unknown(name))
+        if not by_user and not skill.for_model:
+            raise Refused(f"only a person may call the skill {skill.name}, as /{skill.name}")
+        if by_user and not skill.for_user:
+            raise Refused(f"the skill {skill.name} is no command (user-invocable: false)")
+        if file:
+            return Called(calling.piece(skill, file), skill.path)
+        variables = {"SKILL_DIR": skill.folder, "PROJECT_DIR": self._project, "SESSION_ID": session_id}
+        text = calling.told(skill, arguments, variables)
+        rules, why = self._granted(skill)
+        return Called(f"{text}\n[{why}]" if why else text, skill.path, rules)
+
+    def _unknown(self, name: str) -> str:
+        from adderclaw.skills import router
+
+        broken = next((one for one in self.catalogue.invalid if one.name == name), None)
+        if broken is not None:
+            return f"the skill {broken.name} cannot be used: {'; '.join(broken.diagnosis)}"
+        near = router.candidates(self.catalogue, name.replace("-", " ")[:500], top_k=5, strategy="fail_fast")
+        names = [one.skill_name for one in near.candidates] or [skill.name for skill in self.catalogue.skills[:20]]
+        return f"there is no skill {name[:100]!r}; there are, among others: {', '.join(names) or 'none'}"
+
+    def _granted(self, skill: Skill) -> tuple[tuple[str, ...], str]:
+        """Its `allowed-tools`, if the operator vouches for them: their own skill, or a project trusted as it is now."""
+        if not skill.allowed_tools or skill.scope == "user" or self._trusted(skill):
+            return skill.allowed_tools, ""
+        return (), "its allowed-tools do not count: this project's skills are not trusted (`adderclaw trust`)"
+
+    def _trusted(self, skill: Skill) -> bool:
+        """Whether these very bytes are among what the operator trusts."""
+        way = os.path.relpath(skill.path, self._project)
+        try:
+            now = trust.survey(self._project)
+            with open(skill.path, "rb") as file:
+                same = hashlib.sha256(file.read(trust.MOST_BYTES)).hexdigest() == now.files.get(way)
+        except (ConfigError, OSError):
+            return False
+        return same and trust.trusts(trust.known(self._runtime.home), self._project, now)

@@ -1,0 +1,80 @@
+"""Skill: instructions that somebody wrote down for a kind of task, loaded when they are needed."""
+
+from typing import TYPE_CHECKING, Any
+
+from adderclaw.errors import Refused
+from adderclaw.record import record
+from adderclaw.tools import paths
+from adderclaw.tools.specs import spec
+from adderclaw.types import Tool, ToolContext, ToolResult, Touch, rejected
+
+if TYPE_CHECKING:
+    from adderclaw.tools import Kit
+
+LISTED = 8_000
+"""Characters of the prompt that the list of skills may take."""
+DESCRIBED = 300
+"""Of which one description at most."""
+MAX_ARGUMENTS = 100_000
+
+
+@record
+class SkillArguments:
+    skill: str
+    args: str = ""
+    file: str = ""
+
+
+def _described(kit: "Kit", text: str) -> str:
+    """With the skills that there are, as many as there is room for."""
+    if kit.skills is None:
+        return text
+    listed, whole = kit.skills.offered()
+    room, lines, left = LISTED, [text], 0 if whole else 1
+    for name, description in listed:
+        line = f"- {name}: {description[:DESCRIBED]}"
+        line = line if len(line) <= room else f"- {name}"
+        if len(line) > room:
+            left += 1
+            continue
+        room -= len(line) + 1
+        lines.append(line)
+    if left:
+        lines.append("There are more: a name that does not exist is answered with the nearest ones.")
+    return "\n".join(lines)
+
+
+def _name(given: SkillArguments) -> str:
+    return given.skill.strip().lstrip("/")
+
+
+def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
+    def touch(given: SkillArguments, ctx: ToolContext) -> Touch:
+        place = kit.skills.place(_name(given), given.file) if kit.skills is not None else None
+        reads = (paths.fact(place, ctx),) if place else ()
+        return Touch(reads=reads, why=f"loads the skill {given.skill[:64]}")
+
+    async def run(given: SkillArguments, ctx: ToolContext) -> ToolResult:
+        if kit.skills is None:
+            return rejected("there are no skills: none of the folders of skills is there.")
+        if len(given.args) > MAX_ARGUMENTS:
+            return rejected(f"args has {len(given.args)} characters; at most {MAX_ARGUMENTS} are passed on.")
+        try:
+            called = kit.skills.called(_name(given), given.args, given.file, ctx.session_id)
+        except Refused as error:
+            return rejected(error.reason)
+        granted = kit.lend(called.rules) if kit.lend is not None and called.rules else []
+        return ToolResult(called.text, metadata={"skill": given.skill, "file": called.path, "granted": granted})
+
+    known = spec("Skill")
+    return (
+        Tool(
+            "Skill",
+            SkillArguments,
+            touch,
+            run,
+            _described(kit, known.description),
+            known.parameters,
+            usable=kit.skills is not None,
+        ),
+    )
