@@ -16,6 +16,8 @@ from adderclaw.tools.shell import BashArguments
 from adderclaw.types import Autonomy, ToolContext, Workspace
 
 HERE = Path(__file__).parent
+ATTACKS = ("attacks.txt", "attacks_programs.txt", "attacks_more.txt")
+HARMLESS = ("harmless.txt", "harmless_programs.txt")
 SYSTEM = (
     """ls cat head tail wc grep egrep fgrep find sort cut tr uniq diff cmp stat file du df which whoami uname
     date sleep basename dirname realpath readlink md5sum sha256sum sed mkdir touch cp mv tee rmdir chmod tar nl tac
@@ -100,16 +102,17 @@ def sections(name: str) -> list[tuple[str, list[str]]]:
 
 
 def said(commands: list[str], world: World, autonomy: Autonomy) -> dict[str, Decision]:
-    """Each command with its verdict; in the raw lists a here-document is written on one line."""
-    return {
-        command: world.judge(
-            command.replace("\\n", "\n").replace("\\t", "\t") if "<<" in command else command, autonomy
-        )
-        for command in commands
-    }
+    """Each command with its verdict; in the lists a command of several lines is written on one."""
+    return {command: world.judge(_lines(command), autonomy) for command in commands}
 
 
-@pytest.mark.parametrize(("title", "commands"), [*sections("attacks.txt"), *sections("attacks_programs.txt")])
+def _lines(command: str) -> str:
+    if "␤" in command:
+        return command.replace("␤", "\n")
+    return command.replace("\\n", "\n").replace("\\t", "\t") if "<<" in command else command
+
+
+@pytest.mark.parametrize(("title", "commands"), [pair for name in ATTACKS for pair in sections(name)])
 def test_denied_in_supervised(title: str, commands: list[str], world: World) -> None:
     loose = {c: d.verdict for c, d in said(commands, world, "supervised").items() if d.verdict != "deny"}
     assert not loose, title
@@ -122,7 +125,7 @@ def test_denied_in_full_without_a_sandbox(title: str, commands: list[str], world
     assert not loose, title
 
 
-@pytest.mark.parametrize(("title", "commands"), [*sections("harmless.txt"), *sections("harmless_programs.txt")])
+@pytest.mark.parametrize(("title", "commands"), [pair for name in HARMLESS for pair in sections(name)])
 @pytest.mark.parametrize("autonomy", ["supervised", "full"])
 def test_harmless_commands_are_not_denied(title: str, commands: list[str], world: World, autonomy: Autonomy) -> None:
     denied = {c: d.reason for c, d in said(commands, world, autonomy).items() if d.verdict == "deny"}
@@ -133,5 +136,5 @@ def test_the_lists_are_long_enough() -> None:
     def count(name: str) -> int:
         return sum(len(lines) for _, lines in sections(name))
 
-    assert sum(map(count, ("attacks.txt", "attacks_full.txt", "attacks_programs.txt"))) > 1800
-    assert count("harmless.txt") + count("harmless_programs.txt") > 1200
+    assert sum(map(count, (*ATTACKS, "attacks_full.txt"))) > 3000
+    assert sum(map(count, HARMLESS)) > 1200

@@ -6,6 +6,7 @@ import pytest
 
 from adderclaw.gate.allowlist import PROGRAMS
 from adderclaw.gate.case import Decision
+from adderclaw.gate.handed import Walk
 from adderclaw.gate.operands import Operands, operands
 from adderclaw.gate.programs import inner, objection
 
@@ -266,13 +267,26 @@ OPERANDS: list[tuple[str, Operands]] = [
     ("find -name x", Operands((".",))),
     ("find . -newer /a", Operands((".", "/a"))),
     ("find -L a", Operands(("a",), trees=("a",))),
+    ("find a -exec cat {} +", Operands(("a",), walks=(Walk("a"),))),
+    ("find a -type f -exec cat {} +", Operands(("a",))),
+    (
+        "find a -name *.py -not -path ./.venv/* -exec cat {} +",
+        Operands(("a",), walks=(Walk("a", ("*.py",), ("./.venv/*",)),)),
+    ),
+    ("find a -name *.py -o -name *.js -exec cat {} +", Operands(("a",), walks=(Walk("a", ("*.py", "*.js")),))),
+    ("find a -name *.py -o -newer x -exec cat {} +", Operands(("a",), read_if_there=("x",), walks=(Walk("a"),))),
+    ("find a ! -name *.py -exec cat {} +", Operands(("a",), walks=(Walk("a"),))),
+    ("find a -exec echo {} +", Operands(("a",))),
+    ("ln -s a b", Operands(("a",), ("b", "b/a", "a"))),
+    ("zip -r x.zip a", Operands(read_if_there=("x.zip", "a"), written_if_there=("x.zip", "a"), trees=("a",))),
+    ("rsync -a a/ b", Operands(("a/",), ("b", "b/a"), trees=("a/",), merged=(("a/", "b"),))),
     ("cp a b", Operands(("a",), ("b", "b/a"))),
     ("cp a/x b/", Operands(("a/x",), ("b/", "b/x"))),
     ("mv a b", Operands(("a",), ("b", "b/a", "a"))),
     ("cp -t d a b", Operands(("a", "b"), ("d", "d/a", "d/b"))),
     ("cp -ftd a", Operands(("a",), ("d", "d/a"))),
-    ("cp -r a/. b", Operands(("a/.",), ("b", "b/."), merged=(("a/.", "b"),))),
-    ("cp -rT a b", Operands(("a",), ("b", "b/a"), merged=(("a", "b"),))),
+    ("cp -r a/. b", Operands(("a/.",), ("b", "b/."), trees=("a/.",), merged=(("a/.", "b"),))),
+    ("cp -rT a b", Operands(("a",), ("b", "b/a"), trees=("a",), merged=(("a", "b"),))),
     ("rm -rf a", Operands((), ("a",), ("f",), ("f",))),
     ("tee a", Operands((), ("a",))),
     ("uniq a b", Operands(("a",), ("b",))),

@@ -248,6 +248,33 @@ def test_sed_runs_and_writes_nothing(ctx: ToolContext) -> None:
     assert words[1] == "--sandbox" or not shell._has_sandbox("/bin/sed")  # pyright: ignore[reportPrivateUsage]
 
 
+@pytest.mark.parametrize("list_names", ["ls", "find . -type f", "git ls-files", "grep -rl alpha ."])
+def test_a_name_that_is_found_stays_one_word_and_is_no_option(list_names: str, ctx: ToolContext) -> None:
+    root = repository(ctx)
+    for name in ("-n", "--help", "a b", "it's"):
+        (root / name).write_text("alpha\n")
+    assert not bash("git add -A && git commit -q -m all", ctx).is_error
+    result = bash(f"{list_names} | grep -v -e sub -e .git/ | xargs cat", ctx)
+    assert not result.is_error, result.content
+    assert result.content.count("alpha") == sum(1 for entry in root.iterdir() if entry.is_file())
+
+
+def test_a_name_in_the_middle_of_a_command_is_no_option(ctx: ToolContext) -> None:
+    (Path(ctx.workspace.root) / "--help").write_text("alpha\n")
+    assert bash("ls | grep help | xargs -I{} grep -c alpha {}", ctx).content == "1\n"
+    assert bash("ls | grep help | xargs -I% cp % copied", ctx).content == ""
+    assert (Path(ctx.workspace.root) / "copied").read_text() == "alpha\n"
+    assert bash("seq 3 | xargs -n1 echo n", ctx).content == "n 1\nn 2\nn 3\n"
+    assert bash("echo 'a b' | xargs -n1 echo", ctx).content == "a\nb\n"
+
+
+def test_a_text_that_is_code_for_one_command_is_data_for_another(ctx: ToolContext) -> None:
+    assert bash("echo 'ls -d sub'; bash -c 'ls -d sub'", ctx).content == "ls -d sub\nsub\n"
+    assert bash("cat <<< 'ls -d sub'; bash <<< 'ls -d sub'", ctx).content == "ls -d sub\nsub\n"
+    text = planner.render(shell._hardened(_plan("bash <<< 'ls   sub'")))  # pyright: ignore[reportPrivateUsage]
+    assert "ls   sub" not in text, "a shell inside gets text of ours"
+
+
 def _plan(command: str) -> Plan:
     made = planner.plan(command, lambda name: f"/bin/{name}")
     assert isinstance(made, Plan)

@@ -2,11 +2,14 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 
 from adderclaw.gate.allowlist import names, those
 from adderclaw.gate.case import Policy
+from adderclaw.gate.handed import not_names, only_shows, selects
 from adderclaw.gate.loose import every_word, statements
 from adderclaw.gate.objections import Ask, Objection
+from adderclaw.gate.plan import Live
 from adderclaw.gate.programs import INTERPRETERS, PROGRAMS, SHELLS, WRAPPERS, is_tame, objection
 from adderclaw.gate.shell import Plan, Raw, Simple, redirects, simples, steps
 from adderclaw.gate.wrappers import inner
@@ -239,15 +242,10 @@ def _opens_all(targets: list[str]) -> bool:
 # ------------------------------------------------------------------ lists
 
 
-_TO_XARGS = "what xargs is given"
-
-
 def unknowable(command: Plan | Raw) -> str | None:
     """What in a command stands for programs or paths that nobody can look at before it runs."""
     if isinstance(command, Plan):
-        # Whether what xargs is given are names, `unnamed` knows better than the planner.
-        inside = (code for code in command.inside if not (isinstance(code, Raw) and code.reason == _TO_XARGS))
-        return next((what for code in inside if (what := unknowable(code))), next(unnamed(command), None))
+        return next((what for code in command.inside if (what := unknowable(code))), next(unnamed(command), None))
     if not command.literal:
         return f"a program that is not a literal word ({command.reason})"
     return command.unknown or None
@@ -306,9 +304,6 @@ def unlisted(
 
 # ------------------------------------------------------------------ what xargs is given
 
-_FILTERS = names("sort uniq head tail tac shuf")
-_LISTS = r"-[A-Za-z]*[lL][A-Za-z0]*|--files-with-matches|--files-without-match|--files"
-
 
 def unnamed(command: Plan) -> Iterator[str]:
     """Why what xargs hands to a program may be more than names that the commands before it lead to."""
@@ -317,57 +312,43 @@ def unnamed(command: Plan) -> Iterator[str]:
             if simple.name == "xargs":
                 within = inner(simple.words)
                 asked = simple.words[1:] in (("--version",), ("--help",))
-                why = "it is not looked through" if within is None else _handed(within, step.commands[:index])
+                why = "it is not looked through" if within is None else _handed(simple, within, step.commands[:index])
                 if why and not asked:
                     yield f"'xargs': {why}"
 
 
-def _handed(command: Words, before: "tuple[Simple, ...]") -> str | None:
+_TAKES_PROGRAMS = names("make gmake ninja just task env npm yarn pnpm cargo")
+"""Programs whose first words are no files: what they are to do, or what they are to set."""
+
+
+def _handed(simple: Simple, command: Words, before: "tuple[Simple, ...]") -> str | None:
     name = base(command[0]) if command else "echo"
     options = PROGRAMS.get(name)
-    if name in INTERPRETERS:
+    if name in INTERPRETERS or name in _TAKES_PROGRAMS:
         return f"what {name} would run is not known before"
-    if options is not None and options.operands == "none" and (options.kind == "look" or name == "kill"):
+    if only_shows(command or ("echo",)):
         return None
-    sources = [simple for simple in before if not _selects(simple)]
-    if len(sources) != 1 or not _gives_names(sources[0]):
+    sources = [one for one in before if not selects(one)]
+    if len(sources) != 1 or not_names(sources[0]):
         return f"what {name} is given are not names that a command before it found"
+    if any(re.fullmatch(r"-d(?!\\n$|\\0$).*|--delimiter.*", word) for word in splitting(simple.words)):
+        return "a part of a name is another name: leave its delimiter as it is, or take -0"
     writes = options is None or options.kind != "look"
     if writes and sources[0].name == "find" and not is_tame(sources[0].words):
         return f"{name} may change files that decide what other programs run: name the files by their ending"
     return None
 
 
-def _selects(simple: Simple) -> bool:
-    """Whether a command only leaves lines, or parts of lines, out."""
-    words = simple.words
-    if simple.name in ("grep", "egrep", "rg"):
-        return not any(re.fullmatch(_LISTS, word) for word in words[1:]) and len(_plain(words)) <= 1
-    if simple.name == "awk":
-        return bool(re.fullmatch(r"(?:NR ?[<>=]+ ?\d+ *)?\{ *print +\$\w+ *\}", words[-1]))
-    if simple.name == "tr":
-        return _plain(words) in (("\\n", "\\0"), ("\\n", " "), (" ", "\\n"))
-    return simple.name in _FILTERS or simple.name == "cut"
-
-
-def _plain(words: Words) -> Words:
-    return tuple(word for word in words[1:] if not word.startswith("-"))
-
-
-def _gives_names(simple: Simple) -> bool:
-    name, words = simple.name, simple.words
-    if name in ("find", "fd", "ls"):
-        return not any(word.startswith(("-printf", "-exec", "-fprint")) for word in words)
-    if name == "git":
-        return words[1:2] == ("ls-files",) or (words[1:2] in (("diff",), ("show",)) and "--name-only" in words)
-    if name in ("grep", "egrep", "rg"):
-        return any(re.fullmatch(_LISTS, word) for word in words[1:])
-    return name in ("lsof", "pgrep", "docker") and any(re.match(r"-[a-z]*[tq]", word) for word in words[1:])
+def splitting(words: Words) -> Words:
+    """The words by which xargs is told how to take its input apart, -d with its value."""
+    own = words[1 : len(words) - len(inner(words) or ())]
+    return tuple(f"-d{after}" if word == "-d" else word for word, after in pairwise((*own, "")))
 
 
 def _stdin(simple: Simple) -> str | None:
-    """The text that a here-document gives a command."""
-    return next((r.target for r in simple.redirects if r.operator == "<<<"), None)
+    """The text that a here-document gives a command, where all of it is known."""
+    texts = (r.target for r in simple.redirects if r.is_text)
+    return next((text for text in texts if not isinstance(text, Live)), None)
 
 
 def _of_code(

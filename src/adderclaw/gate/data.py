@@ -8,10 +8,13 @@ from adderclaw.gate import git
 from adderclaw.gate.allowlist import PROGRAMS
 from adderclaw.gate.options import parse
 from adderclaw.gate.plan import Live, Simple
+from adderclaw.gate.programs import SPECIAL
 from adderclaw.gate.syntax import NotAPlan
 
 _COMPARES = frozenset({"=", "==", "!=", "-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 _MARK = "\x03"
+_READS_TEXTS = frozenset(SPECIAL) - {"git"}
+"""Programs of whose words more is known than a table says: some are code, others name a file after an `@`."""
 
 
 def check(simple: Simple) -> None:
@@ -49,6 +52,8 @@ def _is_compared(words: tuple[str, ...]) -> bool:
 
 def _is_text_value(simple: Simple, index: int) -> bool:
     """Whether the table of the program's options takes the word for the text of an option."""
+    if simple.name in _READS_TEXTS:
+        return simple.name == "curl" and _is_sent(simple.words, index)
     marked = tuple(_marked(w) if n == index else str(w) for n, w in enumerate(simple.words))
     if any(isinstance(w, Live) for w in simple.words[:index]) and simple.name != "git":
         return False
@@ -62,6 +67,16 @@ def _is_text_value(simple: Simple, index: int) -> bool:
     found = parse(rest, table)
     seen = (*found.operands, *found.values, *found.strange, *found.given)
     return not found.strange and not any(_MARK in text for text in seen)
+
+
+def _is_sent(words: tuple[str, ...], index: int) -> bool:
+    """Whether curl sends a word as it is: it begins with a text that names no file."""
+    word = words[index]
+    first = word.pieces[0] if isinstance(word, Live) else word
+    return words[index - 1] in _SENDS and isinstance(first, str) and first[:1] not in ("", "@")
+
+
+_SENDS = frozenset({"-H", "--header", "-d", "--data", "--data-raw", "--json"})
 
 
 def _table(name: str, words: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:

@@ -153,7 +153,7 @@ _GO_HOSTS = (
 
 def _go(words: Words, _ask: Ask) -> Objection | None:
     first = words[1] if len(words) > 1 else ""
-    if first == "run" and any("@" in word for word in words[2:]):
+    if first == "run" and any("@" in word or "://" in word for word in words[2:]):
         return Objection("go run of a package from the network")
     if first == "get" and not all(re.match(_GO_HOSTS, word) for word in parse(words[2:], "-t -u? -v -x").operands):
         return Objection("go get of a package from a host that is not one of the usual ones", "go get")

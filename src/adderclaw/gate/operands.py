@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from adderclaw.gate import git
 from adderclaw.gate.allowlist import PROGRAMS, Options
+from adderclaw.gate.handed import Walk, only_shows, walks_of_find
 from adderclaw.gate.languages import python_parts, sed_parts, tar_words
 from adderclaw.gate.network import data
 from adderclaw.gate.options import Parsed, Words, endings, parse
@@ -26,6 +27,8 @@ class Operands(NamedTuple):
     """(folder, target): what is in the one lands in the other under its own name."""
     folders: Words = ()
     """Where the program goes first (`git -C`): the other words are seen from there, too."""
+    walks: tuple[Walk, ...] = ()
+    """Where names come from that are handed to a program."""
 
     def plus(self, other: "Operands") -> "Operands":
         return Operands(
@@ -36,6 +39,7 @@ class Operands(NamedTuple):
             _once(self.trees, other.trees),
             _once(self.merged, other.merged),
             _once(self.folders, other.folders),
+            _once(self.walks, other.walks),
         )
 
 
@@ -239,6 +243,8 @@ def _find(words: Words) -> Operands:
         for place in roots:
             filled = tuple(word.replace("{}", place) for word in command)
             named = named.plus(operands(filled[0], filled))
+    if not all(map(only_shows, parts.commands)):
+        named = named._replace(walks=walks_of_find(words))
     return named.plus(_any(words[1:])) if found.strange or parts.strange else named
 
 
@@ -286,12 +292,14 @@ def _copied(words: Words) -> Operands:
     folders, plain = found.values[-1:], found.operands
     sources, target = (plain, folders) if folders else (plain[:-1], plain[-1:])
     if not sources:
-        return Operands(plain, plain)
-    moved = sources if base == "mv" else ()
+        return Operands(plain, (*plain, *folders))
+    # What a link leads to can be written through it.
+    moved = sources if base in ("mv", "ln") else ()
     whole = "-T" in found.given or "--no-target-directory" in found.given
+    whole = whole or (base == "rsync" and any(source.endswith("/") for source in sources))
     inside = [source for source in sources if whole or source.rstrip("/").rsplit("/", 1)[-1] in (".", "..", "")]
-    recursive = found.given & {"-r", "-R", "-a", "--recursive", "--archive"}
-    follows = recursive and found.given & {"-L", "-H", "--dereference"}
+    # A copy of a link leads where the link does, and what comes after in the same command may read through it.
+    follows = found.given & {"-r", "-R", "-a", "--recursive", "--archive"} and base != "mv"
     return Operands(
         sources,
         (*target, *_landing(sources, target, found.given), *moved),
@@ -382,6 +390,13 @@ def _unzip(words: Words) -> Operands:
     return _unpacked(found.operands[:1], found.values, frozenset())
 
 
+def _zip(words: Words) -> Operands:
+    """Zip packs what links lead to, unless it is told to pack the links."""
+    found = parse(words[1:], PROGRAMS["zip"].options, single_dash=True)
+    both = _both(_sorted((*found.operands, *found.values)))
+    return both if "-y" in found.given else both._replace(trees=found.operands[1:])
+
+
 def _json_tool(words: Words) -> Operands:
     found = parse(words[1:], PROGRAMS["python -m json.tool"].options)
     return Operands(found.operands[:1], found.operands[1:]).plus(_looked((), found.values))
@@ -409,6 +424,7 @@ SPECIAL = {
     **dict.fromkeys(COPIERS, _copied),
     **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), _awk),
     "unzip": _unzip,
+    "zip": _zip,
     "curl": _curl,
     **dict.fromkeys(("python", "python3", "node", "ts-node", "tsx", "bash", "sh", "dash", "zsh"), _script),
     "chmod": _chmod,

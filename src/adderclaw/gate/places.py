@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from adderclaw.gate import operands, raw
-from adderclaw.gate.plan import Assign, Plan, Raw, Redirect, Simple, commands
+from adderclaw.gate.handed import Walk, walks_to_xargs
+from adderclaw.gate.plan import Assign, Plan, Raw, Redirect, Simple, commands, steps
 from adderclaw.gate.raw import Named
 from adderclaw.gate.states import bounded
 
@@ -24,6 +25,8 @@ class Paths(NamedTuple):
     """Folders that are read with all that links in them lead to."""
     merged: tuple[tuple[str, str], ...] = ()
     """(folder, target): what is in the one lands in the other under its own name."""
+    walks: tuple[Walk, ...] = ()
+    """Where names come from that are handed to a program: the links among them are read, too."""
 
 
 def paths_of(command: Plan | Raw, cwd: str, home: str = "") -> Paths:
@@ -63,6 +66,10 @@ class Gathered:
             self.add("written_if_there", ((place, word) for word in named.written_if_there))
             self.add("trees", _all_places(place, named.trees))
             self.add("merged", ((os.path.join(place, a), os.path.join(place, b)) for a, b in named.merged))
+            self.walked(named.walks, place)
+
+    def walked(self, walks: Iterable[Walk], folder: str) -> None:
+        self.add("walks", (walk._replace(root=os.path.join(folder, walk.root)) for walk in walks))
 
 
 def _further(folder: str, further: Iterable[str]) -> tuple[str, ...]:
@@ -88,6 +95,10 @@ def _gather(command: Plan | Raw, cwd: str, home: str, gathered: Gathered) -> Non
             if isinstance(one, Simple):
                 gathered.take(one, place)
                 ever.update(dict.fromkeys(_entered(one, place)))
+    for step in steps(command):
+        for source, walk in walks_to_xargs(step.commands):
+            for folder in source.folders:
+                gathered.walked((walk,), os.path.join(cwd, folder) if folder else cwd)
     for code in command.inside:
         for folder in bounded(tuple(ever)):
             _gather(code, folder, home, gathered)

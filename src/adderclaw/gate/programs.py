@@ -131,6 +131,10 @@ def _refused_operand(operands: Words, options: Options) -> Objection | None:
 # ------------------------------------------------------------------ wrappers and shells
 
 
+_NAME = ("./x",)
+"""Stands for the names that a program is given: the first word that it takes may mean more than the others."""
+
+
 def _wrapper(words: Words, ask: Ask) -> Objection | None:
     found = wrapped(words)
     name = words[0].rsplit("/", 1)[-1]
@@ -138,8 +142,8 @@ def _wrapper(words: Words, ask: Ask) -> Objection | None:
         return Objection(found.strange)
     if not found.words:
         return None if name in ("env", "xargs") else Objection(f"{name} without a command")
-    # What xargs hands on are the numbers of processes where it runs kill; `commands.unnamed` looks at the others.
-    given = ("2",) if name == "xargs" and found.words[0] == "kill" else ()
+    # What xargs hands on are names, which are words of the command, too; `commands.unnamed` sees that they are names.
+    given = () if name != "xargs" else ("2",) if found.words[0] == "kill" else _NAME
     return ask.inner((*found.words, *given))
 
 

@@ -80,28 +80,13 @@ def _for_shells(step: Flat, resolve: Resolve, depth: int) -> Iterator[Plan | Raw
             piped = index > 0 or any(r.operator == "<" or isinstance(r.target, Live) for r in simple.redirects)
             if piped and not any(not word.startswith("-") for word in rest):
                 yield _raw(simple.text, f"what {bases[shell]} is given", parse=False)
-        elif {"xargs", "parallel"} & set(bases[:2]) and not _gives_names(step.commands[:index]):
+        elif "parallel" in bases[:2]:
             yield _raw(simple.text, f"what {bases[0]} is given", parse=False)
 
 
 _CODE = r"[\s;&|<>()$`~*?\[{]"
 _ONLY_BASH = r"\$['\"]|<<|&>|\|&|\[\[|\{[^}]*(?:,|\.\.)|\btime\b"
 """A text for a shell inside is not written out again, and that shell may be another one."""
-_FILTERS = frozenset({"sort", "uniq", "head", "tail"})
-
-
-def _gives_names(commands: "tuple[Simple, ...]") -> bool:
-    """Whether what comes out of a pipeline are names of files that its own words lead to."""
-    kept = [simple for simple in commands if simple.name not in _FILTERS]
-    if len(kept) != 1:
-        return False
-    name, words = kept[0].name, kept[0].words
-    lists = {"-l", "-rl", "-lr", "--files", "--files-with-matches", "-rln", "-Rl"}
-    return (
-        name in ("find", "ls")
-        or words[:2] == ("git", "ls-files")
-        or (name in ("grep", "rg") and bool(lists & set(words)))
-    )
 
 
 _CONTROL = r"[\x00-\x08\x0b-\x1f\x7f]"

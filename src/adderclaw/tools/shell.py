@@ -12,6 +12,7 @@ from adderclaw.config.schema import Config
 from adderclaw.decode import Between
 from adderclaw.gate import programs as knowledge
 from adderclaw.gate import shell as planner
+from adderclaw.gate.handed import Walk, one_name_each
 from adderclaw.gate.operands import ARCHIVE, PATCH
 from adderclaw.gate.plan import with_simples
 from adderclaw.gate.shell import Plan, Raw, Simple
@@ -62,7 +63,8 @@ def touch(arguments: BashArguments, ctx: ToolContext) -> Touch:
     else:
         runs = ", ".join(dict.fromkeys(simple.name for simple in planner.simples(command)))
         why = f"runs {runs or 'nothing but the shell itself'}"
-    reads = (*named.reads, *_there(named.read_if_there), *_matches(named.read_globs), *_linked(named.trees))
+    linked = (*_linked(named.trees), *_handed(named.walks))
+    reads = (*named.reads, *_there(named.read_if_there), *_matches(named.read_globs), *linked)
     writes = (*named.writes, *_there(named.written_if_there), *_matches(named.written_globs), *_landed(named.merged))
     seen = tuple(_facts(reads, ctx))
     return Touch(
@@ -113,7 +115,7 @@ def _matches(patterns: Iterable[str]) -> Iterator[str]:
         yield path
 
 
-def _linked(trees: Iterable[str]) -> Iterator[str]:
+def _linked(trees: Iterable[str], *, deep: bool = True) -> Iterator[str]:
     """The links in folders that a program walks through, links included."""
     count = 0
     waiting = list(trees)
@@ -124,12 +126,35 @@ def _linked(trees: Iterable[str]) -> Iterator[str]:
                     count += 1
                     if entry.is_symlink():
                         yield entry.path
-                    elif entry.is_dir(follow_symlinks=False):
+                    elif deep and entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
         except OSError:
             continue
         if count > MAX_LOOKED_AT:
             raise paths.Refused(f"it follows links among more than {MAX_LOOKED_AT:,} files: let it not follow links")
+
+
+def _handed(walks: Iterable[Walk]) -> Iterator[str]:
+    """The links among the names that one command finds for another."""
+    from fnmatch import fnmatchcase
+
+    for walk in walks:
+        for link in _linked((walk.root,), deep=walk.deep):
+            name, path = os.path.basename(link), os.path.relpath(link, walk.root)
+            wanted = not walk.names or any(fnmatchcase(name, n) or fnmatchcase(name.casefold(), n) for n in walk.names)
+            left_out = any(fnmatchcase(f"{lead}{path}", p) for p in walk.without for lead in ("", "./", "/"))
+            if wanted and not left_out and (not walk.tracked or _is_tracked(walk.root, path)):
+                yield link
+
+
+def _is_tracked(root: str, path: str) -> bool:
+    """Whether git's index may name a path: all but its last version write names out."""
+    try:
+        with open(os.path.join(root, ".git", "index"), "rb") as file:
+            index = file.read()
+    except OSError:
+        return False
+    return index[4:8] == b"\0\0\0\4" or os.fsencode(path) + b"\0" in index
 
 
 def _landed(merged: Iterable[tuple[str, str]]) -> Iterator[str]:
@@ -280,8 +305,11 @@ def _hardened(plan: Plan) -> Plan:
 
 
 def _with_codes(simple: Simple, codes: dict[str, str]) -> Simple:
-    """What a shell is given as a word is text of ours, too: written from the plan that was judged."""
-    return simple._replace(words=tuple(codes.get(word, word) for word in simple.words)) if codes else simple
+    """What a shell is given as a word or to read is text of ours, too: written from the plan that was judged."""
+    if not codes or not any(word.rsplit("/", 1)[-1] in knowledge.SHELLS for word in simple.words):
+        return simple
+    texts = (r._replace(target=codes.get(r.target, r.target)) if r.is_text else r for r in simple.redirects)
+    return simple._replace(words=tuple(codes.get(word, word) for word in simple.words), redirects=tuple(texts))
 
 
 def _hardened_simple(simple: Simple) -> Simple:
@@ -289,18 +317,28 @@ def _hardened_simple(simple: Simple) -> Simple:
         # What the operator's own list lets through is the operator's word: only what our table judged is held to it.
         case ("sed", *rest) if simple.name == "sed" and knowledge.objection("sed", simple.words) is None:
             return simple._replace(words=("sed", *(("--sandbox",) if _has_sandbox(simple.program) else ()), *rest))
+        case ("xargs", *_) if simple.name == "xargs":
+            return simple._replace(words=one_name_each(simple.words, gnu=_has_delimiters(simple.program)))
         case ("git", ("diff" | "log" | "show" | "blame") as command, *rest) if simple.name == "git":
             return simple._replace(words=("git", command, *NO_DRIVERS, *rest))
         case _:
             return simple
 
 
-@lru_cache(maxsize=8)
 def _has_sandbox(sed: str) -> bool:
     """Whether this sed knows --sandbox: GNU's does, BSD's and busybox's do not."""
+    return _holds(sed, b"e/r/w commands disabled")
+
+
+def _has_delimiters(xargs: str) -> bool:
+    return _holds(xargs, b"delimiter")
+
+
+@lru_cache(maxsize=8)
+def _holds(program: str, text: bytes) -> bool:
     try:
-        with open(sed, "rb") as file:
-            return b"e/r/w commands disabled" in file.read(1 << 20)
+        with open(program, "rb") as file:
+            return text in file.read(1 << 20)
     except OSError:
         return False
 
