@@ -1,7 +1,9 @@
 """Workflows run by the installed program on a scripted model: outcomes, sessions, resumption, limits."""
 
 import json
+import os
 import signal
+import sqlite3
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -49,14 +51,17 @@ class Flow:
     def killed_when(self, requests: int, kept: int) -> "subprocess.Popen[bytes]":
         """Start the run and kill it once the model was asked so often, and so many results are kept."""
         process = self.world.cli.start("run", str(self.folder / "Agentfile"))
-        limit = time.monotonic() + 30
-        while process.poll() is None and time.monotonic() < limit:
-            if len(self.model.requests) >= requests and self.kept() >= kept:
-                break
-            time.sleep(0.01)
+        self.wait_for(requests, kept, process)
         process.kill()
         process.communicate()
         return process
+
+    def wait_for(self, requests: int, kept: int, process: "subprocess.Popen[bytes]") -> None:
+        limit = time.monotonic() + 30
+        while process.poll() is None and time.monotonic() < limit:
+            if len(self.model.requests) >= requests and self.kept() >= kept:
+                return
+            time.sleep(0.01)
 
     def kept(self) -> int:
         return int(self.world.rows("SELECT count(*) FROM workflow_results")[0][0])
@@ -176,6 +181,23 @@ def test_tools_work_in_a_goal_and_every_call_has_its_receipt(flow: Flow) -> None
     assert [one["tool"] for one in flow.world.receipts()] == ["Write", "GoalResult"]
 
 
+@pytest.mark.parametrize("inside", [True, False], ids=["in the project", "in a folder of its own"])
+def test_what_a_policy_beside_the_agentfile_allows_counts_once_it_is_trusted(flow: Flow, inside: bool) -> None:
+    folder = flow.folder if inside else flow.folder / "flows"
+    folder.mkdir(exist_ok=True)
+    (folder / "policy.toml").write_text('[write]\nallow = ["$WORKSPACE/**"]\n')
+    (folder / "Agentfile").write_text('NAME w\nGOAL a "x"\nRUN r USING a\n')
+    flow.configure(autonomy="supervised")
+    for trusted in (False, True):
+        flow.add(call("Write", file_path="out.txt", content="hi\n"), text("tried"))
+        done = flow.world.cli("run", str(folder / "Agentfile"), "--profile", "supervised")
+        assert (done.code, (flow.folder / "out.txt").exists()) == ((0, True) if trusted else (3, False)), done.err
+        assert flow.world.cli("trust", str(folder)).code == 0
+    (folder / "policy.toml").write_text('[write]\nallow = ["$WORKSPACE/**", "/tmp/**"]\n')
+    flow.add(call("Write", file_path="out2.txt", content="hi\n"), text("tried"))
+    assert flow.world.cli("run", str(folder / "Agentfile"), "--profile", "supervised").code == 3
+
+
 def test_a_denial_that_ends_a_goal_is_the_runs_outcome(flow: Flow) -> None:
     flow.write('GOAL a "x"\nRUN r USING a\n', policy__toml="[write]\nenabled = false\n")
     flow.add(call("Write", file_path="out.txt", content="hi\n"), text("I may not"))
@@ -278,6 +300,22 @@ def test_a_loop_ends_by_each_of_the_three_rules(flow: Flow, steps: list[Any], ho
     assert done.code == 0, done.err
     told = flow.events("loop_finished")
     assert [(one["rounds"], one["converged"]) for one in told] == [(rounds, how)]
+
+
+NOT_REACHED = [
+    [result("tests cannot run", achieved=False)],
+    [call("Time"), result("no way", achieved=False, converged=True)],
+    [call("Time"), result("same", achieved=False), call("Time"), result("same", achieved=False)],
+]
+
+
+@pytest.mark.parametrize("steps", NOT_REACHED, ids=["implicit", "explicit", "unchanged"])
+def test_a_loop_that_ends_with_a_goal_not_reached_is_an_error_however_it_ended(flow: Flow, steps: list[Any]) -> None:
+    flow.write('GOAL g "x"\nGOAL h "y"\nLOOP l USING g WITHIN 5\nRUN r USING h\n')
+    flow.add(*steps)
+    done = flow.run()
+    assert done.code == 1
+    assert "goal g was not reached" in done.err
 
 
 def test_a_loop_that_does_not_converge_is_a_limit_and_the_rest_still_runs(flow: Flow) -> None:
@@ -392,6 +430,64 @@ def test_personas_that_are_finished_do_not_work_again(world: World) -> None:
         assert (done.code, done.out) == (0, "both\n"), done.err
     assert len(model.requests) == 2
     assert "view a" in asked(model, 1)
+
+
+def test_a_run_is_resumed_from_anywhere_in_its_workspace_and_with_its_policy(flow: Flow, tmp_path: Path) -> None:
+    flow.write('GOAL a "x"\nGOAL b FROM b.md\nRUN r USING a, b\n', policy__toml="[write]\nenabled = false\n", b__md="y")
+    flow.add(text("A"), {"hang": 30}, call("Write", file_path="out.txt", content="hi\n"), text("I may not"))
+    process = flow.world.cli.start("run", "Agentfile", cwd=flow.folder)
+    flow.wait_for(2, 1, process)
+    process.kill()
+    process.communicate()
+    own, flow.folder = flow.folder, tmp_path / "elsewhere"
+    flow.folder.mkdir()
+    flow.configure()
+    done = flow.world.cli("run", "--resume", flow.run_id, cwd=flow.folder)
+    assert done.code == 3, done.err
+    assert "interrupted" in asked(flow.model, 2), "the goal that had begun is said to have"
+    assert not [*own.glob("out.txt"), *flow.folder.glob("out.txt")]
+
+
+def test_a_process_id_that_is_used_again_does_not_keep_a_run_from_going_on(flow: Flow) -> None:
+    flow.write('GOAL a "x"\nGOAL b "y"\nRUN r USING a, b\n')
+    flow.add(text("A"), {"hang": 30}, text("B"))
+    flow.killed_when(2, 1)
+    with sqlite3.connect(flow.world.database) as connection:
+        connection.execute("UPDATE runs SET pid = ?", (os.getpid(),))
+    done = flow.world.cli("run", "--resume", flow.run_id)
+    assert (done.code, done.out) == (0, "B\n"), done.err
+
+
+def test_only_one_process_goes_on_with_a_run(flow: Flow) -> None:
+    flow.write('GOAL a "x"\nGOAL b "y"\nRUN r USING a, b\n')
+    flow.add(text("A"), {"hang": 30}, {"hang": 30})
+    flow.killed_when(2, 1)
+    going = flow.world.cli.start("run", "--resume", flow.run_id)
+    flow.wait_for(3, 1, going)
+    second = flow.world.cli("run", "--resume", flow.run_id)
+    going.kill()
+    going.communicate()
+    assert second.code == 2
+    assert "is still running" in second.err
+    assert len(flow.model.requests) == 3
+
+
+def test_a_goal_that_was_not_reached_is_tried_again_by_resuming(flow: Flow) -> None:
+    flow.write('GOAL a "x"\nGOAL b "y"\nRUN r USING a, b\n')
+    flow.add(text("A"), result("no disk", achieved=False), text("B"))
+    assert flow.run().code == 1
+    done = flow.world.cli("run", "--resume", flow.run_id)
+    assert (done.code, done.out) == (0, "B\n"), done.err
+
+
+def test_a_review_that_was_given_before_a_crash_is_not_asked_for_again(flow: Flow) -> None:
+    flow.write('GOAL g "x" SUPERVISED\nRUN r USING g\n')
+    flow.add(result("first"), call("ReviewVerdict", approved=False, comment="no tests"), {"hang": 30})
+    flow.killed_when(3, 2)
+    flow.add(result("second"), call("ReviewVerdict", approved=True, comment=""))
+    done = flow.world.cli("run", "--resume", flow.run_id)
+    assert (done.code, done.out) == (0, "second\n"), done.err
+    assert "sent back:\nno tests" in asked(flow.model, 3)
 
 
 def test_a_changed_workflow_and_a_finished_run_are_not_resumed(flow: Flow) -> None:

@@ -11,7 +11,7 @@ from adderclaw.channels.terminal import Terminal
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import UsageError
 from adderclaw.events import EventRecord
-from adderclaw.runtime import Resume, Run, Runtime, opened, start
+from adderclaw.runtime import Resume, Run, Runtime, in_use, opened, start
 from adderclaw.store import Store, runs
 from adderclaw.types import Answer, ApprovalRequest, Json, Operator, Question, Replies
 
@@ -57,7 +57,7 @@ def resumed(runtime: Runtime, run_id: str) -> Resume:
         store.close()
     if row is None:
         raise UsageError(f"there is no run {run_id!r}; `adderclaw runs` lists them")
-    if row.status == "running":
+    if row.status == "running" and in_use(runtime.home, row.session_id):  # the lock, for a process id is used again
         raise UsageError(f"run {row.run_id} is still running (process {row.pid})")
     if row.outcome == "completed":
         raise UsageError(f"run {row.run_id} is completed: there is nothing left to go on with")

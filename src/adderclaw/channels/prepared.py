@@ -13,7 +13,7 @@ from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.session import TurnResult
 from adderclaw.record import record
 from adderclaw.runtime import Options, Run
-from adderclaw.store import Store, runs, workflows
+from adderclaw.store import Store, runs, transcript, workflows
 from adderclaw.store.workflows import Begun
 from adderclaw.types import Json
 
@@ -50,8 +50,8 @@ def message(options: Options, text: str) -> Prepared:
 
 def resumed(options: Options, run_id: str) -> Prepared:
     """A run goes on with the workflow and the inputs that it began with."""
-    begun = _begun(options, run_id)
-    workflow = load(begun.file, (options.workspace or os.getcwd(),))
+    begun, held_in = _begun(options, run_id)
+    workflow = load(begun.file, (options.workspace or os.getcwd(), held_in))
     if fingerprint(workflow) != begun.digest:
         changed = f"{begun.file} or a file that it names has changed since run {begun.run_id} began"
         raise UsageError(f"{changed}; run it anew")
@@ -77,7 +77,8 @@ def _need_capabilities(workflow: Workflow, known: Mapping[str, str]) -> None:
         raise UsageError(f"{workflow.name} REQUIRES {', '.join(missing)}, and no provider is known for it; {fix}")
 
 
-def _begun(options: Options, run_id: str) -> Begun:
+def _begun(options: Options, run_id: str) -> tuple[Begun, str]:
+    """What a run began with, and the workspace that it was held in."""
     from adderclaw import config
 
     loaded = config.load(config_file=options.config_file, workspace=options.workspace)
@@ -85,8 +86,9 @@ def _begun(options: Options, run_id: str) -> Begun:
     try:
         row = runs.get(store, run_id)
         begun = workflows.get(store, row.run_id) if row is not None else None
+        held_in = transcript.workspace_of(store, row.conversation_id) if row is not None else ""
     finally:
         store.close()
     if begun is None:
         raise UsageError(f"there is no run {run_id!r} of a workflow; `adderclaw runs list` lists them")
-    return begun
+    return begun, held_in

@@ -365,7 +365,8 @@ class Composition:
         found: list[Json] = []
         candidates = [(project, self.trusted or project == own), (own, True)]
         if self.request.beside is not None:
-            candidates.insert(0, (os.path.join(self.request.beside, policy.NAME), False))
+            path = os.path.join(self.request.beside, policy.NAME)
+            candidates.insert(0, (path, path == own or self._trusted_beside(path)))
         for path, trusted in candidates:
             data = self.look(path)
             if data is None or path in self.files:
@@ -375,12 +376,24 @@ class Composition:
                 found.append(policy.parse(path, data, trusted=trusted))
             except ConfigError as error:
                 self.problems += error.problems
-        if found and not found[0]["trusted"]:
-            self.warnings.append(
-                f"{found[0]['file']}: this project is not trusted, so that what its policy allows does not count; "
-                f"what it denies does. To trust it: adderclaw trust {self.project}"
-            )
+        for one in found:
+            if not one["trusted"]:
+                folder = self.project if one["file"] == project else os.path.dirname(one["file"])
+                self.warnings.append(
+                    f"{one['file']}: this project is not trusted, so that what its policy allows does not count; "
+                    f"what it denies does. To trust it: adderclaw trust {folder}"
+                )
         return tuple(found)
+
+    def _trusted_beside(self, path: str) -> bool:
+        """Of a policy beside an Agentfile: as the project, or as the operator trusted the workflow's own folder."""
+        if self.assumed is not None:
+            return self.assumed
+        folder = os.path.dirname(path)
+        if os.path.realpath(folder) == os.path.realpath(self.project):
+            return self.trusted
+        table = trust.known(self.request.home, self.look(trust.place(self.request.home)) or b"")
+        return trust.trusts_file(table, folder, policy.NAME, self.look(path))
 
     def flags(self) -> None:
         mapped = dialects.map_file(FLAGS, self.request.overrides)

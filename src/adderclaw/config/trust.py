@@ -155,6 +155,14 @@ def trusts(table: dict[str, Json], project: str, of: Fingerprint) -> bool:
     return table.get(os.path.realpath(project), {}).get("sha256") == of.sha256
 
 
+def trusts_file(table: dict[str, Json], folder: str, name: str, data: bytes | None) -> bool:
+    """Whether one file of a folder that is not the project is as the operator trusted it."""
+    files = table.get(os.path.realpath(folder), {}).get("files")
+    if data is None or not isinstance(files, dict):
+        return False
+    return cast(dict[str, Any], files).get(name) == hashlib.sha256(data).hexdigest()
+
+
 def changes(table: dict[str, Json], project: str, of: Fingerprint) -> list[str]:
     """What is different from what was trusted: `+` new, `-` gone, `~` changed; empty where nothing ever was."""
     before = table.get(os.path.realpath(project), {}).get("files")

@@ -166,13 +166,15 @@ def _require_workspace(runtime: Runtime) -> None:
 
 def _in_its_workspace(runtime: Runtime, store: Store, conversation_id: str) -> config.Loaded:
     """A conversation goes on where it was held, wherever we stand, unless another workspace is named."""
-    rows = store.read("SELECT project_dir FROM conversations WHERE id = ?", (conversation_id,))
-    if not rows or rows[0][0] == runtime.loaded.workspace or runtime.options.workspace is not None:
+    place = transcript.workspace_of(store, conversation_id)
+    if place in ("", runtime.loaded.workspace) or runtime.options.workspace is not None:
         return runtime.loaded
-    place = rows[0][0]
     if not os.path.isdir(place):
         raise UsageError(f"the conversation's workspace {place} is gone; name another with --workspace")
-    loaded = config.load(config_file=runtime.options.config_file, workspace=place, overrides=runtime.options.overrides)
+    options = runtime.options
+    loaded = config.load(
+        config_file=options.config_file, workspace=place, overrides=options.overrides, beside=options.beside
+    )
     runtime.bus.tell({"event_type": "workspace_path", "path": place, "reason": "where the conversation was held"})
     return loaded
 
@@ -218,14 +220,34 @@ def _listen(runtime: Runtime, store: Store, stack: ExitStack, conversation_id: s
     bus.settled()
 
 
+def in_use(home: str, session_id: str) -> bool:
+    """Whether a process works in a session now."""
+    import fcntl
+
+    try:
+        descriptor = os.open(_lock_of(home, session_id), os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _lock_of(home: str, session_id: str) -> str:
+    return os.path.join(home, "locks", f"{session_id}.lock")
+
+
 @contextmanager
 def _locked(runtime: Runtime, session_id: str) -> Generator[None]:
     """One process at a time works in a session; the lock goes with the process, however it ends."""
     import fcntl
 
-    folder = os.path.join(runtime.home, "locks")
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    path = os.path.join(folder, f"{session_id}.lock")
+    path = _lock_of(runtime.home, session_id)
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

@@ -181,6 +181,12 @@ def sessions_of(store: Store, conversation_id: str) -> list[str]:
     return [row[0] for row in rows]
 
 
+def workspace_of(store: Store, conversation_id: str) -> str:
+    """Where a conversation was held; empty where there is none."""
+    rows = store.read("SELECT project_dir FROM conversations WHERE id = ?", (conversation_id,))
+    return str(rows[0][0]) if rows else ""
+
+
 def last_conversation(store: Store, project_dir: str | None) -> str | None:
     """The one that was last spoken in, of one project or of all; tools that were run by hand are none."""
     rows = store.read(

@@ -1,6 +1,7 @@
 """Runs a workflow: steps in file order, goals in sequence, personas in parallel; each result is kept at once."""
 
 import asyncio
+import os
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -14,8 +15,14 @@ from adderclaw.store import workflows
 from adderclaw.store.workflows import Begun, Finished
 from adderclaw.types import ApprovalRequest, Child, ChildReport, Outcome, Spawn, digest
 
+VERDICT = "(review)"
+"""Stands for the reviewer among the agents; no AGENT can be called so."""
 CORRECTIONS = 2
 """How often a reviewer may send a goal back."""
+INTERRUPTED = (
+    "An earlier session began this goal and was interrupted; what it did last may or may not have happened. Look at"
+    " what is there before you change anything."
+)
 LOOKING = ("Read", "Grep", "Glob", "LS", "Bash")
 """What a reviewer has: it looks for itself, in plan mode, and changes nothing."""
 
@@ -52,6 +59,8 @@ class Execution:
         self.state: dict[str, str] = {}
         """The latest result of each goal, in the order in which they ran."""
         self.kept: dict[tuple[str, str], Finished] = {}
+        self.interrupted = False
+        """The goal that begins next had begun before a crash."""
         self.unconverged: list[str] = []
         self.answer = ""
         self._goal_of: dict[str, str] = {}
@@ -76,12 +85,12 @@ class Execution:
 
     def _begin(self) -> None:
         """Results of an earlier try at this run count; nothing that is finished is done again."""
-        begun = Begun(
-            self.run_id, self.workflow.file, self.workflow.name, fingerprint(self.workflow), dict(self.values)
-        )
+        file = os.path.abspath(self.workflow.file)
+        begun = Begun(self.run_id, file, self.workflow.name, fingerprint(self.workflow), dict(self.values))
+        self.interrupted = workflows.get(self.session.store, self.run_id) is not None
         with self.session.store.write() as cursor:
             workflows.begin(cursor, begun)
-        self.kept = workflows.finished(self.session.store, self.run_id)
+        self.kept = _finished(workflows.finished(self.session.store, self.run_id))
 
     # -------------------------------------------------------------- loops
 
@@ -100,6 +109,7 @@ class Execution:
             how = how or ("unchanged" if now == before else "")
             if how:
                 self._told_loop(step, turn, how)
+                _need_reached(results, last_only=how == "explicit")
                 return
             before = now
         self._told_loop(step, rounds, "")
@@ -129,10 +139,8 @@ class Execution:
     # -------------------------------------------------------------- one goal
 
     async def _goal(self, goal: Goal, place: str, loop: _Round | None) -> Result:
-        kept = self.kept.get((place, ""))
-        if kept is not None:
-            result = Result.of(kept.result)
-        else:
+        result = self._known(place, "")
+        if result is None:
             self._told_start(goal, loop)
             result = await self._reviewed(goal, place, loop)
             self._keep(Finished(place, "", goal.name, self.session.session_id, result.as_json()))
@@ -140,37 +148,44 @@ class Execution:
         self.answer = result.summary
         self.state[goal.name] = self.values[goal.name] = result.summary
         self.values.update(result.outputs)
-        if not result.achieved and loop is None:
-            raise _Ends("error", f"goal {goal.name} was not reached: {result.summary}")
+        if loop is None:
+            _need_reached({goal.name: result})
         return result
+
+    def _known(self, place: str, agent: str) -> Result | None:
+        """What an earlier try at this run kept."""
+        kept = self.kept.get((place, agent))
+        return Result.of(kept.result) if kept is not None else None
 
     async def _reviewed(self, goal: Goal, place: str, loop: _Round | None) -> Result:
         """The goal's result after whoever is to look at it did."""
         who = self.workflow.reviewer_of(goal)
-        again = ""
+        comment, known_of_it = "", [INTERRUPTED] if self.interrupted else []
+        self.interrupted = False
         for attempt in range(CORRECTIONS + 1):
             at = f"{place}.{attempt}"
-            drafted = self.kept.get((at, ""))
-            result = Result.of(drafted.result) if drafted else await self._worked(goal, at, loop, again)
+            result = self._known(at, "") or await self._worked(goal, at, loop, "\n\n".join(known_of_it))
             if who == "nobody" or not result.achieved:
                 return result
             self._keep(Finished(at, "", goal.name, self.session.session_id, result.as_json()))
             if who == "operator":
                 await self._operator(goal, result)
                 return result
-            verdict = await self._review(goal, result)
+            verdict = await self._verdict(goal, at, result)
             if verdict.approved:
                 return result
-            again = verdict.comment
-        raise _Ends("error", f"goal {goal.name} was sent back {CORRECTIONS + 1} times by its review: {again}")
+            comment = verdict.comment
+            known_of_it = [f"Your last result was looked at and sent back:\n{comment}"]
+        said = f"it was sent back {CORRECTIONS + 1} times by its review: {comment}"
+        return Result(achieved=False, summary=said, outputs={})
 
     async def _worked(self, goal: Goal, at: str, loop: _Round | None, again: str) -> Result:
         """One try at a goal: by one session, or by one for each persona and then one that reconciles them."""
         if len(goal.agents) < 2:
-            return await self._one(goal, at, goal.agents[0] if goal.agents else "", loop, again)
+            return (await self._one(goal, goal.agents[0] if goal.agents else "", loop, again))[0]
         view = replace(goal, outputs=())  # values are owed by whoever reconciles
         async with _Together(self.session.config.subagents.max_concurrent) as together:
-            tasks = {name: together.begin(self._one(view, at, name, None, again)) for name in goal.agents}
+            tasks = {name: together.begin(self._view(view, at, name, again)) for name in goal.agents}
         results = {name: task.result() for name, task in tasks.items()}
         views = {name: _view(result) for name, result in results.items()}
         report = Report(goal.outputs, loop.meaning if loop else None)
@@ -180,10 +195,16 @@ class Execution:
         result = _taken(goal, report, made)
         return result._replace(tool_calls=sum(one.tool_calls for one in results.values()))
 
-    async def _one(self, goal: Goal, at: str, agent: str, loop: _Round | None, again: str) -> Result:
-        """One session's work on a goal. A persona that finished before a crash does not work again."""
-        if agent and (kept := self.kept.get((at, agent))) is not None:
-            return Result.of(kept.result)
+    async def _view(self, goal: Goal, at: str, agent: str, again: str) -> Result:
+        """What one of several personas makes of a goal. One that finished before a crash does not work again."""
+        if (known := self._known(at, agent)) is not None:
+            return known
+        result, session_id = await self._one(goal, agent, None, again)
+        self._keep(Finished(at, agent, goal.name, session_id, result.as_json()))
+        return result
+
+    async def _one(self, goal: Goal, agent: str, loop: _Round | None, again: str) -> tuple[Result, str]:
+        """One session's work on a goal, and which session it was."""
         persona = self.workflow.agent(agent) if agent else None
         report = Report(goal.outputs, loop.meaning if loop else None)
         order = Child(
@@ -194,10 +215,7 @@ class Execution:
             model=self._model(persona.requires) if persona and persona.requires else None,
         )
         made = await self._child(goal, order, report.tool, report.missing)
-        result = _taken(goal, report, made)
-        if agent:
-            self._keep(Finished(at, agent, goal.name, made.session_id, result.as_json()))
-        return result
+        return _taken(goal, report, made), made.session_id
 
     async def _child(
         self, goal: Goal, order: Child, tool: Callable[[], object], missing: Callable[[], str | None]
@@ -213,6 +231,15 @@ class Execution:
         return self.session.config.capabilities[capability]
 
     # -------------------------------------------------------------- looking at a result
+
+    async def _verdict(self, goal: Goal, at: str, result: Result) -> Verdict:
+        """What the review of a draft said, once."""
+        kept = self.kept.get((at, VERDICT))
+        if kept is not None:
+            return Verdict.of(kept.result)
+        verdict = await self._review(goal, result)
+        self._keep(Finished(at, VERDICT, goal.name, self.session.session_id, verdict.as_json()))
+        return verdict
 
     async def _review(self, goal: Goal, result: Result) -> Verdict:
         verdict = Verdict()
@@ -309,6 +336,20 @@ class _Together:
             await asyncio.wait(self._tasks)
         for task in done:
             task.result()
+
+
+def _finished(kept: dict[tuple[str, str], Finished]) -> dict[tuple[str, str], Finished]:
+    """Without what belongs to a goal of a RUN that was not reached: that one is to be tried again."""
+    goals = [done for done in kept.values() if not done.agent and done.place.count(".") == 2]
+    failed = {done.place for done in goals if done.place.split(".")[1] == "0" and not done.result["achieved"]}
+    return {key: done for key, done in kept.items() if ".".join(done.place.split(".")[:3]) not in failed}
+
+
+def _need_reached(results: Mapping[str, Result], *, last_only: bool = False) -> None:
+    """Whoever said that a goal cannot be reached is believed, however its loop ended."""
+    for name, result in list(results.items())[-1 if last_only else 0 :]:
+        if not result.achieved:
+            raise _Ends("error", f"goal {name} was not reached: {result.summary}")
 
 
 def _rounds(step: Step, values: Mapping[str, str]) -> int:

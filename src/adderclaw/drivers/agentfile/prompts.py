@@ -11,14 +11,14 @@ MOST_OF_ALL = 32_000
 
 
 def goal(workflow: Workflow, one: Goal, values: Mapping[str, str], state: Mapping[str, str], again: str = "") -> str:
-    """What a session is asked to reach. `again` is what a review found wrong with the last try."""
+    """What a session is asked to reach. `again` says what is to be known of an earlier try."""
     parts = [f"Goal `{one.name}` of the workflow `{workflow.name}`:\n\n{filled(one.outcome, values)}"]
     if state:
         parts.append(known(state))
     if one.outputs:
         parts.append(f"The result needs a value for each of: {', '.join(one.outputs)}.")
     if again:
-        parts.append(f"Your last result was looked at and sent back:\n{again}")
+        parts.append(again)
     parts.append("Work until the goal is reached or you know that it cannot be, then call GoalResult.")
     return "\n\n".join(parts)
 

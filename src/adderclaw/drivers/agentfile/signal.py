@@ -110,9 +110,15 @@ def _as_text(value: object) -> str:
 class Verdict:
     """Takes the one verdict of a reviewer."""
 
-    def __init__(self) -> None:
-        self.approved: bool | None = None
-        self.comment = ""
+    def __init__(self, approved: bool | None = None, comment: str = "") -> None:
+        self.approved, self.comment = approved, comment
+
+    def as_json(self) -> Json:
+        return {"approved": self.approved, "comment": self.comment}
+
+    @staticmethod
+    def of(data: Json) -> "Verdict":
+        return Verdict(data["approved"], data["comment"])
 
     def tool(self) -> Tool[Any]:
         return Tool(
