@@ -154,6 +154,7 @@ class HookFinished(TypedDict):
     ordinal: int
     command: str
     exit_code: int | None
+    duration_ms: float
     error: str
 
 

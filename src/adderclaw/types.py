@@ -609,6 +609,8 @@ class Child:
     """Rounds of tool calls, at most those of the configuration."""
     background: bool = False
     """Nobody waits for it: it can ask nobody."""
+    unhooked: bool = False
+    """No hook hears of it: it is a hook's own."""
     tool_use_id: str = ""
     """The call that wants it."""
     cwd: str = ""

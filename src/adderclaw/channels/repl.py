@@ -279,12 +279,11 @@ async def _skill(name: str, run: Run, rest: str) -> bool:
         "command_source": called.path,
         "prompt": f"/{name} {rest}".strip(),
     }
-    said = await session.fire("UserPromptExpansion", fields)
-    if said.blocked:
-        print(f"/{visible(name)}: a hook refused it: {visible(said.reason)}", file=sys.stderr)
+    if (refused := await occasions.expanded(session, fields)) is not None:
+        print(f"/{visible(name)}: a hook refused it: {visible(refused)}", file=sys.stderr)
         return True
     session.scene.lend(called.rules)
-    await _turn(run, "\n\n".join((called.text, *said.context)))
+    await _turn(run, called.text)
     return True
 
 
@@ -306,7 +305,12 @@ async def _prompt(name: str, run: Run, rest: str) -> bool:
     if servers is None:
         print(f"there is no command /{visible(name)}: no MCP server is configured.", file=sys.stderr)
         return True
-    await _turn(run, await servers.prompt(name, rest.split()))
+    prompt = await servers.prompt(name, rest.split())
+    fields: Json = {"expansion_type": "mcp_prompt", "command_name": name, "command_args": rest, "prompt": prompt}
+    if (refused := await occasions.expanded(run.session, fields)) is not None:
+        print(f"/{visible(name)}: a hook refused it: {visible(refused)}", file=sys.stderr)
+        return True
+    await _turn(run, prompt)
     return True
 
 

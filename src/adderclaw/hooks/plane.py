@@ -1,6 +1,7 @@
 """One event's hooks, one at a time, in their order: matched, run or skipped, recorded, and merged."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
 from typing import Any
@@ -37,8 +38,8 @@ class Place:
     time: Callable[[], str]
     """Now, as rows have it."""
     keep: Callable[[Invocation], None] = _nothing
-    told: Callable[[Hook, Ran, str], None] = _nothing
-    """(hook, how it ended, what is wrong with its answer): for whoever listens."""
+    told: Callable[[Hook, Ran, str, float], None] = _nothing
+    """(hook, how it ended, what is wrong with its answer, the seconds that it took): for whoever listens."""
     warn: Callable[[str], None] = _nothing
     stopped: Callable[[], bool] = lambda: False
     seconds_left: float = float("inf")
@@ -69,8 +70,7 @@ async def run(hooks: tuple[Hook, ...], event: str, fields: Json, place: Place) -
         elif hook.aside and place.aside is not None:
             place.aside(hook, stdin)
         else:
-            ran, wrong = await _one(hook, stdin, place, merge)
-            place.told(hook, ran, wrong)
+            await _one(hook, stdin, place, merge)
     return merge.result()
 
 
@@ -88,25 +88,29 @@ def _skipped(hook: Hook, fields: Json, merge: Merge, place: Place) -> str:
     return ""
 
 
-async def _one(hook: Hook, stdin: Json, place: Place, merge: Merge) -> tuple[Ran, str]:
+async def _one(hook: Hook, stdin: Json, place: Place, merge: Merge) -> None:
+    began = time.monotonic()
     ran = await _recorded(hook, stdin, place)
     answer = read(hook.event, ran)
     for note in answer.notes:
         place.warn(f"hook {hook.ordinal} ({hook.event}): {note}")
     merge.add(hook.ordinal, answer, failure_blocks=hook.failure_blocks)
-    return ran, answer.failure
+    place.told(hook, ran, answer.failure, time.monotonic() - began)
 
 
 async def unheard(hook: Hook, stdin: Json, place: Place) -> None:
     """A hook beside the turn: recorded, and that is all."""
-    ran = await _recorded(hook, stdin, place)
-    place.told(hook, ran, read(hook.event, ran).failure)
+    began = time.monotonic()
+    ran = await _recorded(hook, stdin, place, aside=True)
+    place.told(hook, ran, read(hook.event, ran).failure, time.monotonic() - began)
 
 
-async def _recorded(hook: Hook, stdin: Json, place: Place) -> Ran:
-    """Run one hook; it leaves its row however it ends."""
+async def _recorded(hook: Hook, stdin: Json, place: Place, *, aside: bool = False) -> Ran:
+    """Run one hook; it leaves its row however it ends. One beside the turn belongs to no call's chain."""
     place.ran.add(hook.ordinal)
     row, ran = _row(hook, stdin, place), Ran(None, stderr="interrupted before it ended")
+    if aside:
+        row = row._replace(tool_use_id=None)
     try:
         ran = await _watched(place.kinds[hook.kind](hook, stdin, min(hook.seconds, place.seconds_left)), place)
     finally:

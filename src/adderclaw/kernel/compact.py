@@ -81,6 +81,10 @@ async def compact(session: Session, trigger: Trigger, instructions: str = "", *,
     }
     with session.store.write() as cursor:
         transcript.append(cursor, session.session_id, "system", payload)
+    session.began = "compact"
+    await occasions.begin(session)
+    if trigger == "auto":  # else it waits for the user's next message
+        occasions.due(session)
     session.history = History(resume.read(session.store, session.session_id).messages)
     session.cached_tokens = 0
     session.bus.tell(
@@ -94,8 +98,6 @@ async def compact(session: Session, trigger: Trigger, instructions: str = "", *,
             "how": how,
         }
     )
-    session.began = "compact"
-    await occasions.begin(session)
     await session.fire("PostCompact", {"trigger": trigger, "compact_summary": summary})
     return True
 
@@ -108,10 +110,11 @@ def _cut(session: Session, room: float) -> Cut | None:
     entries = resume.live(transcript.entries(session.store, session.session_id))
     start = resume.boundary(entries)
     live = [entry for entry in entries if entry.entry_type != "system" and entry.sequence >= start]
+    media = transcript.opaque(session.store, session.session_id)
     kept_from = 0
     size = 0
     for entry in reversed(live):
-        size += len(str(entry.payload))
+        size += len(str(entry.payload)) + sum(one.size for one in resume.media(media.get(entry.sequence, [])))
         if kept_from and size > room:
             break
         if entry.entry_type in ("user", "assistant"):
@@ -228,12 +231,15 @@ async def _summary(session: Session, older: list[Entry], earlier: Carried, instr
         asked = file.read().strip()
     if instructions:
         asked += f"\nThe user wants in particular: {instructions}"
-    record = _record(older, (_window(session) or 400_000) // 2)
-    if earlier.summary:
-        record = f"summary of what came before:\n{earlier.summary}\n\n{record}"
-    history = History([Message("user", (TextBlock(f"<record>\n{record}\n</record>\n\nWrite the summary now."),))])
+    room = (_window(session) or 400_000) // 2
     try:
-        reply = await model.ask(session, made(asked, ()), _unheard, history)
+        try:
+            reply = await model.ask(session, made(asked, ()), _unheard, _asked(older, earlier, room))
+        except ProviderError as error:
+            if error.kind != "context_overflow":
+                raise
+            # a route for small questions may lead to a model with a smaller window
+            reply = await model.ask(session, made(asked, ()), _unheard, _asked(older, earlier, room // 8))
     except (ProviderError, LimitError) as error:
         return _listed(older, earlier), f"listed, since the model could not be asked: {error}"
     with session.store.write() as cursor:
@@ -253,7 +259,17 @@ async def _summary(session: Session, older: list[Entry], earlier: Carried, instr
             cost=reply.cost,
             run_id=session.bus.run_id,
         )
-    return session.secrets.scrub(reply.response.final_text), "summarised by the model"
+    text = session.secrets.scrub(reply.response.final_text)
+    if not text.strip():
+        return _listed(older, earlier), "listed, since the model answered without a word"
+    return text, "summarised by the model"
+
+
+def _asked(older: list[Entry], earlier: Carried, room: int) -> History:
+    record = _record(older, room)
+    if earlier.summary:
+        record = f"summary of what came before:\n{earlier.summary}\n\n{record}"
+    return History([Message("user", (TextBlock(f"<record>\n{record}\n</record>\n\nWrite the summary now."),))])
 
 
 def _unheard(_delta: Delta) -> None:

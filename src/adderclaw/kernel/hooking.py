@@ -4,7 +4,6 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from adderclaw.credentials.redaction import Secrets
@@ -15,23 +14,16 @@ from adderclaw.gate.shell import Raw
 from adderclaw.hooks import asked, http, plane, process
 from adderclaw.hooks.answers import Ran
 from adderclaw.hooks.settings import Hook, chains
-from adderclaw.kernel import model
 from adderclaw.kernel.considering import consider
-from adderclaw.kernel.prompt import made
 from adderclaw.kernel.session import Chain, Rows, Scene, Session
-from adderclaw.store import calls
 from adderclaw.store import hooks as rows_of
 from adderclaw.store.text import compact, iso
 from adderclaw.types import (
     Autonomy,
     Child,
-    Delta,
-    History,
     Json,
     Merged,
-    Message,
     PermissionMode,
-    TextBlock,
     ToolCall,
 )
 
@@ -81,7 +73,7 @@ def _chain(event: str, hooks: tuple[Hook, ...]) -> Chain:
 def _place(session: Session, kept: list[rows_of.Invocation]) -> plane.Place:
     clean, policy = session.secrets.clean, session.scene.policy
 
-    def told(hook: Hook, ran: Ran, wrong: str) -> None:
+    def told(hook: Hook, ran: Ran, wrong: str, seconds: float) -> None:
         session.bus.tell(
             {
                 "event_type": "hook_finished",
@@ -89,6 +81,7 @@ def _place(session: Session, kept: list[rows_of.Invocation]) -> plane.Place:
                 "ordinal": hook.ordinal,
                 "command": hook.command[:200],
                 "exit_code": ran.exit_code,
+                "duration_ms": round(seconds * 1000, 2),
                 "error": wrong[:500],
             }
         )
@@ -174,36 +167,16 @@ async def _within(work: Awaitable[Ran], seconds: float) -> Ran:
 
 
 async def _ask(session: Session, hook: Hook, stdin: Json) -> Ran:
-    """One question to the session's model, within its budget and beside its conversation."""
-    history = History([Message("user", (TextBlock(asked.question(hook, stdin)),))])
-    asking = replace(session, model=str(hook.more.get("model") or session.model))
+    """One question to the model that the hook names, else to the small one, within the session's budget."""
+    kit = session.scene.kit
+    if kit is None or kit.aside is None:
+        return Ran(None, stderr="the model could not be asked: there is none here")
     try:
-        reply = await model.ask(asking, made(asked.SYSTEM, (), response_schema=asked.SCHEMA), _unheard, history)
+        named = str(hook.more.get("model", ""))
+        text = await kit.aside(asked.SYSTEM, asked.question(hook, stdin), "hook", named)
     except AdderClawError as error:
         return Ran(None, stderr=f"the model could not be asked: {error}")
-    text = session.secrets.scrub(reply.response.final_text)
-    with session.store.write() as cursor:
-        calls.record(
-            cursor,
-            session_id=session.session_id,
-            step=session.budget.steps,
-            provider=reply.response.provider or session.provider.name,
-            model=reply.response.model or asking.model,
-            request_hash=reply.request_hash,
-            response={"text": text, "purpose": "hook"},
-            usage=reply.response.usage.as_json(),
-            attempts=reply.attempts,
-            latency_ms=reply.latency_ms,
-            status="ok",
-            error=None,
-            cost=reply.cost,
-            run_id=session.bus.run_id,
-        )
     return asked.answered(hook, text)
-
-
-def _unheard(_delta: Delta) -> None:
-    """A hook's verdict is not an answer: nobody watches it arrive."""
 
 
 async def _spawn(session: Session, hook: Hook, stdin: Json) -> Ran:
@@ -220,6 +193,7 @@ async def _spawn(session: Session, hook: Hook, stdin: Json) -> Ran:
         tools=LOOKING,
         model=wanted,
         background=True,
+        unhooked=True,
     )
     try:
         report = await kit.spawn(order)

@@ -78,6 +78,8 @@ async def _turn(session: Session, message: str | None, on_delta: OnDelta, *, sin
             await occasions.begin(session)
         if message is None and (finished := _already_answered(session)) is not None:
             return TurnResult("completed", finished)
+        if message is None and not session.unfinished and (said := (*occasions.due(session), *_news(session))):
+            session.history.append(Message("user", said))
         await watching.look(session)
         await _announce(session)
         return await _go_on(session, turn, prompt, on_delta)
@@ -246,8 +248,13 @@ async def _live(session: Session, turn: _Turn, pending: tuple[ToolCall, ...], re
         turn.ended = turn.ended or done.result.ends
         turn.halted = done.stop if turn.halted is None else turn.halted
         results.append(ToolResultBlock(call.id, done.result.content, done.result.is_error, done.result.media))
+    stop = await occasions.batch(session, pending, results)
+    turn.halted = stop if turn.halted is None else turn.halted
     await watching.look(session)
-    session.history.append(Message("user", (*results, *await _nested(session), *_news(session))))
+    await occasions.look_at_settings(session)
+    session.history.append(
+        Message("user", (*results, *await _nested(session), *occasions.due(session), *_news(session)))
+    )
     return refusal
 
 

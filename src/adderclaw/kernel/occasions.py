@@ -1,11 +1,13 @@
 """The occasions of a session at which hooks may speak, beside its tool calls."""
 
+import asyncio
 import os
 from collections.abc import Sequence
 
 from adderclaw.kernel import watching
 from adderclaw.kernel.session import Session, told
-from adderclaw.types import Block, Merged, ToolCall, ToolResultBlock
+from adderclaw.store import transcript
+from adderclaw.types import Block, Json, Merged, TextBlock, ToolCall, ToolResultBlock
 
 STOP_BLOCKS = 8
 """How often in a row a Stop hook may send the model back to work."""
@@ -16,11 +18,26 @@ def _hear(session: Session, event: str, merged: Merged) -> None:
         session.due.append(told(event, merged.context))
 
 
+def due(session: Session) -> tuple[TextBlock, ...]:
+    """What hooks have to say to the model when no message of the user comes to say it with."""
+    texts, session.due = [session.secrets.scrub(text) for text in session.due], []
+    if texts:
+        with session.store.write() as cursor:
+            for said in texts:
+                transcript.append(
+                    cursor, session.session_id, "attachment", {"attachment": {"type": "hook", "content": said}}
+                )
+    return tuple(map(TextBlock, texts))
+
+
 async def begin(session: Session) -> None:
-    """SessionStart, once: what its hooks say goes to the model with the user's first message."""
+    """Setup and SessionStart, once: what their hooks say goes to the model with the user's first message."""
     source, session.began = session.began, ""
     if not source or session.depth:
         return
+    trigger, session.setup = session.setup, ""
+    if trigger:
+        _hear(session, "Setup", await session.fire("Setup", {"trigger": trigger}))
     merged = await session.fire("SessionStart", {"source": source, "model": session.model})
     _hear(session, "SessionStart", merged)
     watching.heard(session, merged)
@@ -28,12 +45,24 @@ async def begin(session: Session) -> None:
         session.due.insert(0, str(first))
 
 
+async def end(session: Session) -> None:
+    """SessionEnd, once, of a session that began; what hooks still do beside the turn ends with it."""
+    beside = set(session.beside)
+    for task in beside:
+        task.cancel()
+    if beside:
+        await asyncio.wait(beside)
+    reason, session.ends_with = session.ends_with, ""
+    if reason and not session.began:
+        await session.fire("SessionEnd", {"reason": reason})
+
+
 async def submitted(session: Session, message: str) -> str | None:
     """UserPromptSubmit: why the message is refused, if it is; then it leaves no trace in the conversation."""
     if session.depth or not session.hooks:
         return None
     await begin(session)
-    await _look_at_settings(session)
+    await look_at_settings(session)
     merged = await session.fire("UserPromptSubmit", {"prompt": message})
     if merged.blocked:
         return merged.reason
@@ -58,10 +87,10 @@ async def stopping(session: Session, text: str, blocks: int) -> str | None:
     return told("Stop", [merged.reason])
 
 
-async def batch(
-    session: Session, calls: tuple[ToolCall, ...], results: Sequence[Block], halted: str | None
-) -> str | None:
+async def batch(session: Session, calls: tuple[ToolCall, ...], results: Sequence[Block]) -> str | None:
     """PostToolBatch: all calls of one reply have ended. Says why the turn ends, if it does."""
+    if "PostToolBatch" not in session.hooks or session.scene.stopped():
+        return None
     ended = {block.tool_use_id: block.content for block in results if isinstance(block, ToolResultBlock)}
     listed = [
         {"tool_name": call.name, "tool_input": call.input, "tool_use_id": call.id, "tool_response": ended[call.id]}
@@ -69,8 +98,7 @@ async def batch(
     ]
     merged = await session.fire("PostToolBatch", {"tool_calls": listed})
     _hear(session, "PostToolBatch", merged)
-    stop = merged.reason if merged.blocked else merged.stop
-    return stop if halted is None else halted
+    return merged.reason if merged.blocked else merged.stop
 
 
 async def failed(session: Session, error: str, details: str, text: str) -> None:
@@ -81,10 +109,40 @@ async def failed(session: Session, error: str, details: str, text: str) -> None:
     await session.fire("StopFailure", fields | ({"last_assistant_message": text} if text else {}))
 
 
+# ------------------------------------------------------------------ what a person types
+
+
+def switch(before: str, after: str, wanted: str) -> Json:
+    """A change of the model, as hooks are told of it."""
+    return {"from_model": before, "to_model": after, "requested_model": wanted, "source": "command"}
+
+
+async def switching(session: Session, change: Json) -> str | None:
+    """PreModelSwitch: why the model stays, if it does."""
+    merged = await session.fire("PreModelSwitch", change)
+    if merged.blocked:
+        return merged.reason
+    return merged.verdict_reason if merged.verdict == "deny" else None
+
+
+async def switched(session: Session, change: Json) -> None:
+    """PostModelSwitch: what its hooks say reaches the new model with the user's next message."""
+    _hear(session, "PostModelSwitch", await session.fire("PostModelSwitch", change))
+
+
+async def expanded(session: Session, fields: Json) -> str | None:
+    """UserPromptExpansion: a skill or a server's prompt stands for what was typed. Why it is not sent, if so."""
+    merged = await session.fire("UserPromptExpansion", fields)
+    if merged.blocked or merged.stop is not None:
+        return merged.reason or merged.stop or "a UserPromptExpansion hook said so"
+    _hear(session, "UserPromptExpansion", merged)
+    return None
+
+
 # ------------------------------------------------------------------ settings that change while a session runs
 
 
-async def _look_at_settings(session: Session) -> None:
+async def look_at_settings(session: Session) -> None:
     """ConfigChange: the session keeps the settings that it began with; a changed file counts from the next one on."""
     if "ConfigChange" not in session.hooks:
         return

@@ -29,6 +29,8 @@ LOST = (
     "[Background task {id} ({title}) ended before this session was resumed: {status}."
     " What it printed is in {kept}/{id}.txt. Start it again if it is still needed.]"
 )
+TOLD = ("background_task", "instructions", "hook")
+"""Attachments that the model was told together with the results before them."""
 NOT_RUN = "Not run: the turn was interrupted before this call began."
 
 
@@ -105,10 +107,10 @@ def read(store: Store, session_id: str) -> Kept:
                 begun.add(entry.payload["id"])
             case "tool_result":
                 payload = entry.payload
-                media = _media(opaque.get(entry.sequence, []))
-                results.append(ToolResultBlock(payload["tool_use_id"], payload["content"], payload["is_error"], media))
+                shown = media(opaque.get(entry.sequence, []))
+                results.append(ToolResultBlock(payload["tool_use_id"], payload["content"], payload["is_error"], shown))
                 open_calls.pop(payload["tool_use_id"], None)
-            case "attachment" if entry.payload["attachment"].get("type") in ("background_task", "instructions"):
+            case "attachment" if entry.payload["attachment"].get("type") in TOLD:
                 results.append(TextBlock(entry.payload["attachment"]["content"]))
             case _:
                 pass
@@ -127,7 +129,7 @@ def _joined(messages: list[Message]) -> list[Message]:
     return messages
 
 
-def _media(kept: list[Json]) -> tuple[MediaBlock, ...]:
+def media(kept: list[Json]) -> tuple[MediaBlock, ...]:
     found = (block for block in kept if block["type"] == "media")
     return tuple(MediaBlock(block["media_type"], block["data"], block["name"]) for block in found)
 
@@ -136,7 +138,7 @@ def _message(role: Any, payload: Json, kept: list[Json], news: list[Block]) -> M
     """`news` is what the model was told together with the user's words."""
     opaque = (block for block in kept if block["type"] == "opaque")
     blocks: list[Block] = [*news, *(OpaqueBlock(block["wire"], block["payload"]) for block in opaque)]
-    blocks += _media(kept)
+    blocks += media(kept)
     for block in payload["content"]:
         match block["type"]:
             case "text":

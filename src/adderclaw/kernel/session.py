@@ -154,8 +154,10 @@ class Session:
     """Hooks that run beside the turn."""
     began: str = "startup"
     """How it begins, for SessionStart; empty once that was told."""
+    setup: str = ""
+    """Why Setup is told before that, if it is: the project is new, or the operator wants maintenance."""
     ends_with: str = "other"
-    """How it ends, for SessionEnd."""
+    """How it ends, for SessionEnd; empty once that was told."""
     due: list[str] = field(default_factory=list[str])
     """What the model is told with the user's next message."""
     settings_files: dict[str, tuple[str, tuple[int, int] | None]] = field(

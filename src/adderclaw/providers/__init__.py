@@ -112,6 +112,17 @@ def choice(text: str, config: Config, current: str) -> Choice:
     return Choice(current, text)
 
 
+ALIASES = frozenset({"inherit", "sonnet", "opus", "haiku", "fable"})
+"""Names of models in files of the reference product: no model of ours, unless an entry is called so."""
+
+
+def wanted(name: str, config: Config, otherwise: Choice) -> Choice:
+    """The model that a file of the operator names, if it names one of theirs."""
+    if not name or (name in ALIASES and name not in config.providers.models):
+        return otherwise
+    return choice(name, config, otherwise.provider)
+
+
 def misconfigured(name: str, key: str, message: str) -> Never:
     path = f"providers.models.{name}.{key}" if key else f"providers.models.{name}"
     raise ConfigError([Problem("configuration", path, message)])

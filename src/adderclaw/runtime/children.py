@@ -16,11 +16,14 @@ from adderclaw.runtime.session import bind, open_provider, scrubbed
 from adderclaw.runtime.start import Runtime
 from adderclaw.store import subagents, transcript
 from adderclaw.types import (
+    NO_HOOKS,
     Answer,
     ApprovalRequest,
     Child,
     ChildReport,
     History,
+    Json,
+    Merged,
     OnDelta,
     Operator,
     Provider,
@@ -35,8 +38,6 @@ NOT_FOR_CHILDREN = frozenset({"EnterPlanMode", "ExitPlanMode"})
 NOT_FOR_BACKGROUND = frozenset({"AskUserQuestion"})
 STOP_HOOK_CAP = 8
 """How often a SubagentStop hook may send a child back to work."""
-ALIASES = frozenset({"inherit", "sonnet", "opus", "haiku", "fable"})
-"""Names of models in agent files of the reference product: the parent's model, unless an entry is called so."""
 
 
 class Unattended:
@@ -122,6 +123,8 @@ def make(runtime: Runtime, parent: Session, order: Child) -> tuple[Session, Prov
             instructions=scrubbed(runtime, files if order.system is None else None),
         ),
         instructions=files,
+        due=[],
+        beside=set(),
         watched={},
         watched_from="",
         operator=_operator(parent, order, session_id),
@@ -142,10 +145,7 @@ def make(runtime: Runtime, parent: Session, order: Child) -> tuple[Session, Prov
 
 
 def _model(parent: Session, order: Child) -> providers.Choice:
-    wanted = order.model
-    if not wanted or (wanted in ALIASES and wanted not in parent.config.providers.models):
-        return providers.Choice(parent.provider.name, parent.model)
-    return providers.choice(wanted, parent.config, parent.provider.name)
+    return providers.wanted(order.model or "", parent.config, providers.Choice(parent.provider.name, parent.model))
 
 
 def _scene(parent: Session, order: Child, session_id: str) -> Scene:
@@ -239,7 +239,8 @@ def _begin(child: Session, parent: Session, order: Child) -> None:
 async def _turns(parent: Session, child: Session, order: Child, on_delta: OnDelta) -> TurnResult:
     """Its turn, one more if whoever wanted it misses something, and more while a hook sends it back to work."""
     who = {"agent_id": child.agent_id, "agent_type": child.agent_type}
-    begun = await parent.fire("SubagentStart", who)
+    fire = _unheard if order.unhooked else parent.fire
+    begun = await fire("SubagentStart", who)
     message = "\n\n".join((order.prompt, *begun.context))
     for again in range(STOP_HOOK_CAP + 1):
         result = await run_turn(child, message, on_delta)
@@ -250,13 +251,18 @@ async def _turns(parent: Session, child: Session, order: Child, on_delta: OnDelt
             if result.outcome != "completed":
                 return result
         last = {"stop_hook_active": again > 0, "last_assistant_message": result.answer}
-        said = await parent.fire("SubagentStop", {**who, **last})
+        said = await fire("SubagentStop", {**who, **last})
         if order.background and not said.blocked:  # its work is done, and nobody has taken it yet
-            said = await parent.fire("TeammateIdle", {"teammate_name": order.description, "team_name": ""})
-        if not said.blocked or again == STOP_HOOK_CAP:
+            said = await fire("TeammateIdle", {"teammate_name": order.description, "team_name": ""})
+        if not said.blocked or said.stop is not None or again == STOP_HOOK_CAP:
             return result
         message = said.reason or "Go on."
     raise AssertionError("unreachable")
+
+
+async def _unheard(_event: str, _fields: Json) -> Merged:
+    """Of a hook's own agent no hook hears: it would call for itself without end."""
+    return NO_HOOKS
 
 
 def _finish(child: Session, result: TurnResult) -> None:

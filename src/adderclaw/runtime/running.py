@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from adderclaw import config, providers
 from adderclaw.errors import EXIT_CODES, AdderClawError, UsageError
-from adderclaw.kernel import resume
+from adderclaw.kernel import occasions, resume
 from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.sinks import database, jsonl
 from adderclaw.store import Store, runs, settings, transcript
@@ -45,11 +45,15 @@ class Run(NamedTuple):
         """Another model from the next call on: an entry's name, `entry/model`, or a model of the entry in use."""
         session = self.session
         chosen = providers.choice(wanted, session.config, session.provider.name)
+        change = occasions.switch(session.model, chosen.model, wanted)
+        if (refused := await occasions.switching(session, change)) is not None:
+            raise UsageError(f"a hook refused the model {chosen.model}: {refused}")
         if chosen.provider != session.provider.name:
             left, session.provider = session.provider, sessions.open_provider(self.runtime, chosen.provider)
             await left.close()
         session.model, session.cached_tokens = chosen.model, 0
         self.runtime.bus.tell({"event_type": "provider_selected", **chosen._asdict()})  # pyright: ignore[reportArgumentType]
+        await occasions.switched(session, change)
 
     async def close(self) -> None:
         """End what goes on beside the turns, in order: in a loop that lives on without us nothing else would."""
@@ -62,10 +66,8 @@ class Run(NamedTuple):
 
     async def end(self) -> None:
         """SessionEnd, once, for a session that began: whoever runs in a loop of somebody else fires it there."""
-        session = self.session
-        if not session.began and session.ends_with:
-            reason, session.ends_with = session.ends_with, ""
-            await session.fire("SessionEnd", {"reason": reason})
+        if self.session.hooks:
+            await occasions.end(self.session)
 
     def finish(self, result: TurnResult, *, exit_code: int | None = None, mode: str = "agent") -> int:
         session, bus = self.session, self.runtime.bus
@@ -269,11 +271,21 @@ def _locked(runtime: Runtime, session_id: str) -> Generator[None]:
         os.close(descriptor)
 
 
+def _setup(runtime: Runtime, store: Store) -> str:
+    """Why Setup hooks run, if they do: the operator says so, or nothing was ever said in this project."""
+    if runtime.options.maintenance:
+        return "maintenance"
+    known = store.read("SELECT 1 FROM conversations WHERE project_dir = ? LIMIT 1", (runtime.loaded.workspace,))
+    return "" if known else "init"
+
+
 def _begin(
     runtime: Runtime, store: Store, session: Session, kind: str, channel: str, *, resumed: bool, task: str
 ) -> None:
     """The rows that a run stands on, in one transaction."""
     effective = config.snapshot(runtime.loaded)
+    if "Setup" in session.hooks:
+        session.setup = _setup(runtime, store)
     with store.write() as cursor:
         transcript.begin(
             cursor,

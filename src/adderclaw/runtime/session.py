@@ -150,19 +150,22 @@ def scrubbed(runtime: Runtime, files: Instructions | None) -> str:
     return runtime.secrets.scrub(files.text) if files is not None else ""
 
 
-async def _aside(runtime: Runtime, session: Session, instructions: str, text: str, purpose: str) -> str:
-    """Ask the small model; a provider of its own is opened for it."""
+async def _aside(runtime: Runtime, session: Session, instructions: str, text: str, purpose: str, wanted: str) -> str:
+    """Ask the model that is wanted, else the small one; a provider of its own is opened for it."""
     from adderclaw.kernel import aside
 
-    name = runtime.config.providers.small
-    if name is None or name == session.provider.name:
-        return await aside.ask(session, instructions, text, purpose=purpose)
-    provider = open_provider(runtime, name)
+    small, now = runtime.config.providers.small, runtime.config
+    otherwise = providers.Choice(session.provider.name, session.model)
+    if small is not None and small != session.provider.name:
+        otherwise = providers.Choice(small, providers.model_of(small, now))
+    chosen = providers.wanted(wanted, now, otherwise)
+    own = chosen.provider == session.provider.name
+    provider = session.provider if own else open_provider(runtime, chosen.provider)
     try:
-        named = providers.model_of(name, runtime.config)
-        return await aside.ask(session, instructions, text, purpose=purpose, provider=provider, named=named)
+        return await aside.ask(session, instructions, text, purpose=purpose, provider=provider, named=chosen.model)
     finally:
-        await provider.close()
+        if not own:
+            await provider.close()
 
 
 def bind(runtime: Runtime, session: Session) -> None:
@@ -185,8 +188,8 @@ def bind(runtime: Runtime, session: Session) -> None:
     def say(message: str, attachments: list[str], status: str) -> None:
         session.bus.tell({"event_type": "brief", "message": message, "attachments": attachments, "status": status})
 
-    async def aside(instructions: str, text: str, purpose: str) -> str:
-        return await _aside(runtime, session, instructions, text, purpose)
+    async def aside(instructions: str, text: str, purpose: str, wanted: str) -> str:
+        return await _aside(runtime, session, instructions, text, purpose, wanted)
 
     kit.ask, kit.approve, kit.spawn, kit.say = ask, approve, spawn, say
     kit.aside = None if isinstance(session.provider, Unasked) else aside

@@ -39,6 +39,8 @@ class Options:
     free_reads: bool = False
     bare: bool = False
     """Keys only from the environment and the operator's own helper: no login, no keyring."""
+    maintenance: bool = False
+    """Setup hooks are told that the project is to be looked after."""
     beside: str | None = None
     """The folder of the Agentfile that is run: its policy.toml counts."""
     overrides: Json = field(default_factory=dict[str, Any])

@@ -122,7 +122,7 @@ class Kit:
     """AdderClaw's own folder."""
     project: str = ""
     """Where the project's own definitions are."""
-    aside: Callable[[str, str, str], Awaitable[str]] | None = None
+    aside: Callable[[str, str, str, str], Awaitable[str]] | None = None
     """Asks the small model beside the conversation: instructions, text, purpose; raises ProviderError or LimitError."""
     skills: Skills | None = None
     """The skills of the operator and the project; None where there is no folder of skills."""

@@ -128,7 +128,9 @@ class Fetcher:
             return ToolResult(_capped(f"{page.url}\n\n{part}{note}"), metadata=about)
         try:
             async with asyncio.timeout(ANSWERING_SECONDS):
-                answer = await self._kit.aside(INSTRUCTIONS, _question(page.url, part, arguments.prompt), "WebFetch")
+                answer = await self._kit.aside(
+                    INSTRUCTIONS, _question(page.url, part, arguments.prompt), "WebFetch", ""
+                )
         except (ProviderError, LimitError, TimeoutError) as error:
             why = str(error) or "it took too long"
             return ToolResult(

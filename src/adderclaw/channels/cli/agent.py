@@ -47,6 +47,9 @@ def agent(
     bare: Annotated[
         bool, typer.Option("--bare", help="Keys only from the environment and your own apiKeyHelper: no login.")
     ] = False,
+    maintenance: Annotated[
+        bool, typer.Option("--maintenance", help="Begin with the Setup hooks, which are told that it is maintenance.")
+    ] = False,
     output_format: StreamOutput = "text",
 ) -> None:
     """Talk to the agent: a REPL, or one turn with -m.
@@ -59,7 +62,13 @@ def agent(
         raise UsageError("-m: the message is empty; say what the agent should do")
     again = Resume(resume, message is None) if go_on or resume else None
     options = Options(
-        config_file=config, workspace=workspace, provider=provider, model=model, profile=profile, bare=bare
+        config_file=config,
+        workspace=workspace,
+        provider=provider,
+        model=model,
+        profile=profile,
+        bare=bare,
+        maintenance=maintenance,
     )
     if message is None and again is None:
         from adderclaw.channels.repl import Repl
