@@ -190,12 +190,13 @@ def test_what_a_policy_beside_the_agentfile_allows_counts_once_it_is_trusted(flo
     flow.configure(autonomy="supervised")
     for trusted in (False, True):
         flow.add(call("Write", file_path="out.txt", content="hi\n"), text("tried"))
-        done = flow.world.cli("run", str(folder / "Agentfile"), "--profile", "supervised")
+        done = flow.world.cli("run", str(folder), "--profile", "supervised", "--workspace", str(flow.folder))
         assert (done.code, (flow.folder / "out.txt").exists()) == ((0, True) if trusted else (3, False)), done.err
         assert flow.world.cli("trust", str(folder)).code == 0
     (folder / "policy.toml").write_text('[write]\nallow = ["$WORKSPACE/**", "/tmp/**"]\n')
     flow.add(call("Write", file_path="out2.txt", content="hi\n"), text("tried"))
-    assert flow.world.cli("run", str(folder / "Agentfile"), "--profile", "supervised").code == 3
+    done = flow.world.cli("run", str(folder), "--profile", "supervised", "--workspace", str(flow.folder))
+    assert done.code == 3, done.err
 
 
 def test_a_denial_that_ends_a_goal_is_the_runs_outcome(flow: Flow) -> None:
