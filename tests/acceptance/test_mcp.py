@@ -328,3 +328,104 @@ def test_a_call_that_the_client_gives_up_is_ended_and_recorded(world: World) -> 
     assert asyncio.run(served(world, work)) is False
     assert [receipt["tool"] for receipt in world.receipts()] == ["Bash", "Time"]
     assert "interrupted" in results(world)[0]
+
+
+# ------------------------------------------------------------------ what a server asks, and what comes late
+
+
+def hooked(**commands: str) -> str:
+    def table(event: str, command: str) -> str:
+        return f"[[hooks]]\nhook_event_name = {json.dumps(event)}\nmatcher = ''\ncommand = {json.dumps(command)}\n"
+
+    return "".join(table(event, command) for event, command in commands.items())
+
+
+def arm(event: str, **said: Any) -> str:
+    return f"echo '{json.dumps({'hookSpecificOutput': {'hookEventName': event, **said}})}'"
+
+
+@pytest.mark.parametrize(
+    ("hooks", "said"),
+    [
+        ({}, "cancel"),  # nobody is there to ask
+        ({"Elicitation": "echo no questions >&2; exit 2"}, "decline"),
+        ({"Elicitation": arm("Elicitation", action="cancel")}, "cancel"),
+        ({"Elicitation": arm("Elicitation", action="accept", content={"colour": "red"})}, "colour='red'"),
+        (
+            {
+                "Elicitation": arm("Elicitation", action="accept", content={"colour": "red"}),
+                "ElicitationResult": arm("ElicitationResult", action="accept", content={"colour": "blue"}),
+            },
+            "colour='blue'",
+        ),
+        (
+            {
+                "Elicitation": arm("Elicitation", action="accept", content={"colour": "red"}),
+                "ElicitationResult": "exit 2",
+            },
+            "decline",
+        ),
+    ],
+)
+def test_hooks_may_answer_a_servers_question(demo: World, hooks: dict[str, str], said: str) -> None:
+    table = TABLE.format(python=sys.executable, script=SCRIPT, more="")
+    demo.configure("full", more=table + hooked(**hooks))
+    demo.script(call("mcp__demo__ask"), text("done"))
+    done = demo.agent("go")
+    assert done.code == 0, done.err
+    assert said in results(demo)[0]
+    rows = demo.rows("SELECT hook_event FROM hook_invocations ORDER BY id")
+    assert [row[0] for row in rows] == list(hooks)
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_a_server_asks_our_model_only_where_it_may(demo: World, allowed: bool) -> None:
+    table = TABLE.format(python=sys.executable, script=SCRIPT, more="").rstrip()
+    demo.configure("full", more=f"{table}\nsampling = {str(allowed).lower()}\n")
+    # a question beside the conversation plays the script from its beginning
+    demo.script({**call("mcp__demo__think"), **text("swordfish")}, text("done"))
+    done = demo.agent("go")
+    assert done.code == 0, (results(demo), done.err)
+    assert ("it said: swordfish" in results(demo)[0]) is allowed
+    rows = demo.rows("SELECT json_extract(response_json, '$.purpose') FROM model_calls ORDER BY id")
+    assert [row[0] for row in rows] == [None, *["mcp:demo"] * allowed, None], "it is a row like any other"
+
+
+HELPER = '[providers.models.helper]\nkind = "mock"\nmodel = "mock"\nfixture = "{fixture}"\n'
+
+
+def with_helper(demo: World, *steps: dict[str, Any], delay: str) -> None:
+    fixture = demo.fixture.with_name("helper.json")
+    fixture.write_text(json.dumps({"steps": list(steps)}))
+    table = TABLE.format(python=sys.executable, script=SCRIPT, more=f', DELAY = "{delay}"')
+    demo.configure("full", more=table + HELPER.format(fixture=fixture))
+
+
+def test_a_child_finds_the_tools_of_a_server_that_comes_after_its_birth(demo: World) -> None:
+    with_helper(
+        demo,
+        call("ToolSearch", query="add two numbers"),
+        call("Call", tool="mcp__demo__add", input={"a": 4, "b": 5}),
+        text("{{last_result}}"),
+        delay="1.5",
+    )
+    demo.script(call("Agent", description="d", prompt="add", model="helper"), text("done"))
+    assert demo.agent("go").code == 0
+    assert "\n9\n" in results(demo)[-1]
+    assert "mcp__demo__add" in [receipt["tool"] for receipt in demo.receipts()]
+
+
+@pytest.mark.parametrize("named", ["mcp__demo__add", "mcp__demo", "mcp__demo__*"])
+def test_a_child_is_given_the_tools_of_a_server_by_name(demo: World, named: str) -> None:
+    folder = demo.cli.data / "agents"
+    folder.mkdir(parents=True)
+    (folder / "adder.md").write_text(f"---\nname: adder\ndescription: adds\ntools: {named}\n---\nAdd.")
+    with_helper(
+        demo, call("Bash", command="echo hi"), call("mcp__demo__add", a=4, b=5), text("{{last_result}}"), delay="0.5"
+    )
+    order = {"description": "d", "prompt": "add", "model": "helper", "subagent_type": "adder"}
+    demo.script(call("Agent", **order), text("done"))
+    assert demo.agent("go").code == 0
+    said = results(demo)
+    assert "there is no tool named 'Bash'" in said[0]
+    assert "\n9\n" in said[-1]

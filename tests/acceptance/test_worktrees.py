@@ -151,3 +151,19 @@ def test_what_a_subagent_changed_is_restored_with_its_parents_turn(repository: W
     assert (group["text"], group["calls"], group["paths"]) == ("go", 2, 2)
     assert repository.cli("checkpoint", "restore", str(group["id"])).code == 0
     assert git(repository, "status", "--porcelain") == ""
+
+
+def test_one_in_a_worktree_may_work_in_the_background(repository: World) -> None:
+    order = child(repository, call("Write", file_path="n.txt", content="n"), text("did it"))
+    repository.script(
+        call("Agent", **order, isolation="worktree", run_in_background=True), text("waiting"), text("heard")
+    )
+    done = repository.agent("go")
+    assert (done.code, done.out) == (0, "heard\n"), done.err
+    assert "in the background" in repository.entries("tool_result")[0]["content"]
+    (told,) = [entry["attachment"]["content"] for entry in repository.entries("attachment")]
+    assert "did it" in told
+    (made,) = (repository.workspace / ".worktrees").glob("agent-*")
+    assert str(made) in told
+    assert (made / "n.txt").read_text() == "n"
+    assert not (repository.workspace / "n.txt").exists()

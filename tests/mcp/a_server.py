@@ -3,11 +3,12 @@
 import asyncio
 import os
 import sys
+import time
 from typing import Any
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context, Image
-from mcp_types import ToolAnnotations
+from mcp_types import SamplingMessage, TextContent, ToolAnnotations
 from pydantic import BaseModel
 
 server = MCPServer("a-server", instructions="Be kind to it.")
@@ -97,6 +98,14 @@ async def ask(ctx: Context[Any, Any]) -> str:
 
 
 @server.tool()
+async def think(ctx: Context[Any, Any]) -> str:
+    """Ask the client's model something."""
+    asked = SamplingMessage(role="user", content=TextContent(type="text", text="what is the word?"))
+    said = await ctx.session.create_message(messages=[asked], max_tokens=5)  # pyright: ignore[reportDeprecated]
+    return f"it said: {getattr(said.content, 'text', said.content)}"
+
+
+@server.tool()
 async def grow(ctx: Context[Any, Any]) -> str:
     """Have one more tool from now on."""
     server.add_tool(lambda: "late", name="late", description="Came later.")
@@ -120,6 +129,7 @@ def greet(who: str) -> str:
 
 
 if __name__ == "__main__":
+    time.sleep(float(os.environ.get("DELAY", "0")))
     if sys.argv[1:2] == ["http"]:
         server.run("streamable-http", host="127.0.0.1", port=int(sys.argv[2]))
     else:

@@ -7,7 +7,7 @@ from adderclaw.kernel import model
 from adderclaw.kernel.prompt import made
 from adderclaw.kernel.session import Session
 from adderclaw.store import calls
-from adderclaw.types import Delta, History, Message, Provider, TextBlock
+from adderclaw.types import ChatResponse, Delta, History, Message, Provider, TextBlock
 
 
 async def ask(
@@ -19,18 +19,27 @@ async def ask(
     """
     # The budget is the same object: what this costs is what the session has spent.
     asking = session if provider is None else replace(session, provider=provider, model=named)
-    history = History([Message("user", (TextBlock(text),))])
-    reply = await model.ask(asking, made(instructions, ()), _unheard, history)
-    response = reply.response
+    response = await recorded(asking, instructions, History([Message("user", (TextBlock(text),))]), purpose)
+    if not response.final_text.strip():
+        raise ProviderError("malformed", "the small model answered without a word", provider=asking.provider.name)
+    return response.final_text
+
+
+async def recorded(
+    session: Session, instructions: str, said: History, purpose: str, max_tokens: int | None = None
+) -> ChatResponse:
+    """Ask with other messages than the conversation's; the answer has no secrets, and is a row before it is used."""
+    reply = await model.ask(session, made(instructions, ()), _unheard, said, max_tokens=max_tokens)
+    response = replace(reply.response, final_text=session.secrets.scrub(reply.response.final_text))
     with session.store.write() as cursor:
         calls.record(
             cursor,
             session_id=session.session_id,
             step=session.budget.steps,
-            provider=response.provider or asking.provider.name,
-            model=response.model or asking.model,
+            provider=response.provider or session.provider.name,
+            model=response.model or session.model,
             request_hash=reply.request_hash,
-            response={"text": session.secrets.scrub(response.final_text), "purpose": purpose},
+            response={"text": response.final_text, "purpose": purpose},
             usage=response.usage.as_json(),
             attempts=reply.attempts,
             latency_ms=reply.latency_ms,
@@ -39,9 +48,7 @@ async def ask(
             cost=reply.cost,
             run_id=session.bus.run_id,
         )
-    if not response.final_text.strip():
-        raise ProviderError("malformed", "the small model answered without a word", provider=asking.provider.name)
-    return session.secrets.scrub(response.final_text)
+    return response
 
 
 def _unheard(_delta: Delta) -> None:

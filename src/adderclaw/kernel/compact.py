@@ -8,12 +8,11 @@ import os
 from typing import Literal, NamedTuple
 
 from adderclaw.errors import LimitError, ProviderError
-from adderclaw.kernel import model, occasions, resume
-from adderclaw.kernel.prompt import made
+from adderclaw.kernel import aside, occasions, resume
 from adderclaw.kernel.session import Session, is_told
-from adderclaw.store import calls, transcript
+from adderclaw.store import transcript
 from adderclaw.store.transcript import Entry
-from adderclaw.types import Delta, History, Json, Message, TextBlock
+from adderclaw.types import History, Json, Message, TextBlock
 
 type Trigger = Literal["auto", "manual"]
 
@@ -234,35 +233,17 @@ async def _summary(session: Session, older: list[Entry], earlier: Carried, instr
     room = (_window(session) or 400_000) // 2
     try:
         try:
-            reply = await model.ask(session, made(asked, ()), _unheard, _asked(older, earlier, room))
+            response = await aside.recorded(session, asked, _asked(older, earlier, room), "compaction")
         except ProviderError as error:
             if error.kind != "context_overflow":
                 raise
             # a route for small questions may lead to a model with a smaller window
-            reply = await model.ask(session, made(asked, ()), _unheard, _asked(older, earlier, room // 8))
+            response = await aside.recorded(session, asked, _asked(older, earlier, room // 8), "compaction")
     except (ProviderError, LimitError) as error:
         return _listed(older, earlier), f"listed, since the model could not be asked: {error}"
-    with session.store.write() as cursor:
-        calls.record(
-            cursor,
-            session_id=session.session_id,
-            step=session.budget.steps,
-            provider=reply.response.provider or session.provider.name,
-            model=reply.response.model or session.model,
-            request_hash=reply.request_hash,
-            response={"text": reply.response.final_text, "purpose": "compaction"},
-            usage=reply.response.usage.as_json(),
-            attempts=reply.attempts,
-            latency_ms=reply.latency_ms,
-            status="ok",
-            error=None,
-            cost=reply.cost,
-            run_id=session.bus.run_id,
-        )
-    text = session.secrets.scrub(reply.response.final_text)
-    if not text.strip():
+    if not response.final_text.strip():
         return _listed(older, earlier), "listed, since the model answered without a word"
-    return text, "summarised by the model"
+    return response.final_text, "summarised by the model"
 
 
 def _asked(older: list[Entry], earlier: Carried, room: int) -> History:
@@ -270,10 +251,6 @@ def _asked(older: list[Entry], earlier: Carried, room: int) -> History:
     if earlier.summary:
         record = f"summary of what came before:\n{earlier.summary}\n\n{record}"
     return History([Message("user", (TextBlock(f"<record>\n{record}\n</record>\n\nWrite the summary now."),))])
-
-
-def _unheard(_delta: Delta) -> None:
-    """A summary is not an answer: nobody watches it arrive."""
 
 
 def _record(entries: list[Entry], room: int) -> str:

@@ -34,7 +34,14 @@ class Reply(NamedTuple):
     """US dollars; None without a known price."""
 
 
-async def ask(session: Session, prompt: Prompt, on_delta: OnDelta, messages: History | None = None) -> Reply:
+async def ask(
+    session: Session,
+    prompt: Prompt,
+    on_delta: OnDelta,
+    messages: History | None = None,
+    *,
+    max_tokens: int | None = None,
+) -> Reply:
     """Ask with the session's history, or with other messages where the question is not part of the conversation."""
     messages = session.history if messages is None else messages
     request = ChatRequest(
@@ -42,6 +49,7 @@ async def ask(session: Session, prompt: Prompt, on_delta: OnDelta, messages: His
         messages=messages,
         tools=prompt.tools,
         model=session.model,
+        max_tokens=max_tokens,
         tool_choice=prompt.tool_choice,
         response_schema=prompt.response_schema,
         metadata=_hint(session, messages),

@@ -29,6 +29,7 @@ LOST = (
     "[Background task {id} ({title}) ended before this session was resumed: {status}."
     " What it printed is in {kept}/{id}.txt. Start it again if it is still needed.]"
 )
+ENDED = "[Background task {id} ({title}) ended before this session was resumed: {status}.]"
 TOLD = ("background_task", "instructions", "hook")
 """Attachments that the model was told together with the results before them."""
 NOT_RUN = "Not run: the turn was interrupted before this call began."
@@ -182,7 +183,13 @@ def _lost(session: Session) -> tuple[TaskEnd, ...]:
                 tasks.end(cursor, row.id, "lost", "ended with the process that ran it")
     kept = session.scene.context.kept
     ended = [row if row.status != "running" else row._replace(status="lost") for row in rows]
-    return tuple(TaskEnd(row.id, row.status, LOST.format(**row._asdict(), kept=kept)) for row in ended)
+    return tuple(TaskEnd(row.id, row.status, _of_end(row, kept)) for row in ended)
+
+
+def _of_end(row: tasks.Row, kept: str) -> str:
+    if row.result:
+        return f"{ENDED.format(**row._asdict())}\n{tasks.framed(row.id, row.result)}"
+    return LOST.format(**row._asdict(), kept=kept)
 
 
 def _return_to_place(session: Session) -> None:

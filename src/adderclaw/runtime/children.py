@@ -53,6 +53,7 @@ class Unattended:
 async def run(runtime: Runtime, parent: Session, order: Child, on_delta: OnDelta = silent) -> ChildReport:
     """Make a child, run its turn and record how it ended; its rows are there before it is told to anybody."""
     _room(runtime, parent)
+    await _arrived(parent, order)
     child, own_provider = make(runtime, parent, order)
     _begin(child, parent, order)
     runtime.children.add(child.session_id)
@@ -88,6 +89,14 @@ def _room(runtime: Runtime, parent: Session) -> None:
         raise LimitError(f"{most} subagents run already: wait for one of them (subagents.max_concurrent)")
     if runtime.born >= allowed.max_total:
         raise LimitError(f"this run has begun {allowed.max_total} subagents already (subagents.max_total)")
+
+
+async def _arrived(parent: Session, order: Child) -> None:
+    """Tools of MCP servers that the order names and nobody has asked for yet: their servers are started now."""
+    arrive = parent.scene.arrive
+    for name in order.tools or ():
+        if arrive is not None and name.startswith("mcp__") and not _named(parent.scene.tools, (name,)):
+            await arrive(name if "__" in name[5:] else f"{name}__*")
 
 
 def make(runtime: Runtime, parent: Session, order: Child) -> tuple[Session, Provider | None]:
@@ -164,36 +173,64 @@ def _scene(parent: Session, order: Child, session_id: str) -> Scene:
     tasks = above.kit.tasks and above.kit.tasks.of_child()
     kit = replace(above.kit, fire=fired_in(lambda: here), tasks=tasks)
     own = tools.builtin(kit)
-    here = replace(
-        above,
-        tools=_tools({name: own.get(name, tool) for name, tool in above.tools.items()}, parent, order),
-        policy=policy,
-        context=context,
-        fire=None,
-        lent=(),
-        kit=kit,
-        background=tasks,
-    )
+    given = _tools({name: own.get(name, tool) for name, tool in above.tools.items()}, parent, order)
+    here = replace(above, tools=given, policy=policy, context=context, fire=None, lent=(), kit=kit, background=tasks)
+    _let_arrive(above, here, given, parent, order)
     return here
+
+
+def _let_arrive(above: Scene, here: Scene, given: dict[str, Tool[Any]], parent: Session, order: Child) -> None:
+    """What comes late to the parent (tools of MCP servers) comes to the child as well, if it may have it."""
+    kit, known = here.kit, set(above.tools)
+    arrive, connecting = above.arrive, above.kit.connecting if above.kit is not None else None
+    if arrive is None or connecting is None or kit is None:
+        return
+
+    def take() -> None:
+        late = {name: tool for name, tool in above.tools.items() if name not in known}
+        known.update(late)
+        given.update(_chosen(late, parent, order))
+
+    async def arrived(name: str) -> str:
+        why_not = await arrive(name)
+        take()
+        return why_not
+
+    async def connected() -> str:
+        said = await connecting()
+        take()
+        return said
+
+    here.arrive, kit.connecting = arrived, connected
 
 
 def _tools(above: Mapping[str, Tool[Any]], parent: Session, order: Child) -> dict[str, Tool[Any]]:
     """Those of the parent's tools that the child has."""
+    kept = _chosen(above, parent, order)
+    if order.tools and not kept:
+        raise AdderClawError(f"none of the tools of {order.agent_type!r} is there: {', '.join(order.tools)}")
+    return kept | {tool.name: tool for tool in order.extra}
+
+
+def _chosen(above: Mapping[str, Tool[Any]], parent: Session, order: Child) -> dict[str, Tool[Any]]:
+    """Tools that it is given by name stand in its prompt; of all others the rare ones wait behind ToolSearch."""
     left_out = set(NOT_FOR_CHILDREN)
     left_out |= NOT_FOR_BACKGROUND if order.background else set()
     left_out |= {"Agent"} if parent.depth + 1 >= parent.config.subagents.max_depth else set()
     left_out |= _named(above, order.without)
-    kept = set(above) if order.tools is None else _named(above, order.tools)
-    if order.tools and not kept:
-        raise AdderClawError(f"none of the tools of {order.agent_type!r} is there: {', '.join(order.tools)}")
-    own = {tool.name: tool for tool in order.extra}
-    return {name: tool for name, tool in above.items() if name in kept and name not in left_out} | own
+    if order.tools is None or "*" in order.tools:
+        return {name: tool for name, tool in above.items() if name not in left_out}
+    kept = _named(above, order.tools) - left_out
+    return {name: replace(tool, deferred=False) for name, tool in above.items() if name in kept}
 
 
 def _named(above: Mapping[str, Tool[Any]], names: tuple[str, ...]) -> set[str]:
+    """By name or alias; `mcp__SERVER` and `mcp__SERVER__*` are all tools of a server."""
     if "*" in names:
         return set(above)
-    return {found[0].name for name in names if (found := tools.find(above, name)) is not None}
+    servers = tuple(f"{name.removesuffix('__*')}__" for name in names if name.startswith("mcp__"))
+    found = {found[0].name for name in names if (found := tools.find(above, name)) is not None}
+    return found | ({name for name in above if name.startswith(servers)} if servers else set())
 
 
 def _operator(parent: Session, order: Child, session_id: str) -> Operator:

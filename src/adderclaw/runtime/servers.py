@@ -4,8 +4,7 @@ from typing import Any
 
 from adderclaw.config.servers import Entry, entries
 from adderclaw.errors import StoreError
-from adderclaw.kernel import model, prompt
-from adderclaw.kernel.loop import silent
+from adderclaw.kernel import aside
 from adderclaw.kernel.session import Scene, Session
 from adderclaw.mcp import forms
 from adderclaw.mcp.connection import Wires
@@ -102,14 +101,14 @@ def _only(specific: Json) -> Json:
 def attach(session: Session, servers: Servers) -> None:
     """What servers need of a session that is made: its model, and a moment to start in."""
 
-    async def sample(server: str, system: str, said: list[tuple[str, str]], tokens: int) -> tuple[str, str]:  # noqa: ARG001
+    async def sample(server: str, system: str, said: list[tuple[str, str]], tokens: int) -> tuple[str, str]:
         messages = [
             Message("assistant" if role == "assistant" else "user", (TextBlock(session.secrets.scrub(text)),))
             for role, text in said
         ]
-        asked = prompt.made(system or f"The MCP server {server} asks.", ())
-        reply = await model.ask(session, asked, silent, History(messages))
-        return session.secrets.scrub(reply.response.final_text), reply.response.model or session.model
+        asked = system or f"The MCP server {server} asks."
+        response = await aside.recorded(session, asked, History(messages), f"mcp:{server}", tokens)
+        return response.final_text, response.model or session.model
 
     servers.sample_with(sample)
     warm = session.warm

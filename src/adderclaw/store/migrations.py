@@ -241,6 +241,12 @@ def m014_lists(cursor: sqlite3.Cursor) -> None:
         )""")
 
 
+def m015_task_results(cursor: sqlite3.Cursor) -> None:
+    """What a background task has to say with its end, so that a crash before it was told loses nothing."""
+    cursor.execute("ALTER TABLE background_tasks ADD COLUMN result TEXT")
+    cursor.execute("ALTER TABLE subagents DROP COLUMN told")
+
+
 def m020_workflows(cursor: sqlite3.Cursor) -> None:
     """What a run of an Agentfile began with, and the result of each goal and persona that is finished."""
     cursor.execute("""
@@ -281,6 +287,7 @@ MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
         m012_background_tasks,
         m013_checkpoints,
         m014_lists,
+        m015_task_results,
         m020_workflows,
     )
 }

@@ -1,4 +1,4 @@
-"""Child sessions: whose each is, how it ended, and that its parent is told so exactly once."""
+"""Child sessions: whose each is, and how it ended."""
 
 import os
 import sqlite3
@@ -22,7 +22,6 @@ class Subagent(NamedTuple):
     outcome: Outcome | None
     answer: str
     reason: str
-    told: bool
 
     @property
     def status(self) -> str:
@@ -32,7 +31,7 @@ class Subagent(NamedTuple):
 
 _SELECT = (
     "SELECT session_id, parent_id, tool_use_id, agent_type, description, background, pid, started_at, finished_at,"
-    " outcome, coalesce(answer, ''), coalesce(reason, ''), told FROM subagents"
+    " outcome, coalesce(answer, ''), coalesce(reason, '') FROM subagents"
 )
 
 
@@ -73,11 +72,6 @@ def of_call(store: Store, parent_id: str, tool_use_id: str) -> Subagent | None:
     return _subagent(rows[0]) if rows else None
 
 
-def tell(cursor: sqlite3.Cursor, session_id: str) -> None:
-    """In the transaction that holds what the parent is told."""
-    cursor.execute("UPDATE subagents SET told = 1 WHERE session_id = ?", (session_id,))
-
-
 def used(store: Store, session_id: str) -> tuple[int, int]:
     """Tokens of the last request and tool calls of a session."""
     rows = store.read(
@@ -91,5 +85,5 @@ def used(store: Store, session_id: str) -> tuple[int, int]:
 
 def _subagent(row: sqlite3.Row) -> Subagent:
     fields = list(row)
-    fields[5], fields[12] = bool(fields[5]), bool(fields[12])
+    fields[5] = bool(fields[5])
     return Subagent(*fields)

@@ -12,6 +12,14 @@ class Row(NamedTuple):
     kind: str
     title: str
     status: str
+    result: str
+    """What the model is to be told with its end: an agent's answer."""
+
+
+def framed(task_id: str, result: str) -> str:
+    """What a task has to say, for the model: it cannot end its own frame."""
+    body = result.replace("</task-result", "<\\/task-result")
+    return f"<task-result id={task_id!r}>\n{body}\n</task-result>"
 
 
 def begin(cursor: sqlite3.Cursor, *, task_id: str, session_id: str, kind: str, title: str) -> None:
@@ -21,10 +29,10 @@ def begin(cursor: sqlite3.Cursor, *, task_id: str, session_id: str, kind: str, t
     )
 
 
-def end(cursor: sqlite3.Cursor, task_id: str, status: str, summary: str) -> None:
+def end(cursor: sqlite3.Cursor, task_id: str, status: str, summary: str, result: str = "") -> None:
     cursor.execute(
-        "UPDATE background_tasks SET status = ?, summary = ?, ended_at = datetime('now') WHERE id = ?",
-        (status, plain(summary), task_id),
+        "UPDATE background_tasks SET status = ?, summary = ?, result = ?, ended_at = datetime('now') WHERE id = ?",
+        (status, plain(summary), plain(result), task_id),
     )
 
 
@@ -36,7 +44,8 @@ def tell(cursor: sqlite3.Cursor, task_id: str) -> None:
 def untold(store: Store, session_id: str) -> list[Row]:
     """Tasks whose end the model never heard of, oldest first."""
     rows = store.read(
-        "SELECT id, kind, title, status FROM background_tasks WHERE session_id = ? AND told = 0 ORDER BY rowid",
+        "SELECT id, kind, title, status, coalesce(result, '') FROM background_tasks"
+        " WHERE session_id = ? AND told = 0 ORDER BY rowid",
         (session_id,),
     )
     return [Row(*row) for row in rows]

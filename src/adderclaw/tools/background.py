@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from adderclaw.store import tasks as rows
+from adderclaw.store.tasks import framed
 from adderclaw.tools.kept import Kept
 from adderclaw.types import Clock, Ids, TaskEnd, ToolContext
 
@@ -199,7 +200,7 @@ class Tasks:
             task.status, task.summary, task.result = runner.result()
         if self._store is not None:
             with self._store.write() as cursor:
-                rows.end(cursor, task.id, task.status, task.summary)
+                rows.end(cursor, task.id, task.status, task.summary, task.result)
         task.over.set()
 
     async def _watch(self) -> None:
@@ -275,6 +276,4 @@ def news(task: Task) -> str:
     """What the model is told of a task's end, once."""
     where = f" Its output: TaskOutput, or Read {task.output.path}." if task.output.size and task.output.path else ""
     line = f"[Background task {task.id} ({task.title[:200]}) {task.status}: {task.summary}.{where}]"
-    if not task.result:
-        return line
-    return f"{line}\n<task-result id={task.id!r}>\n{task.result}\n</task-result>"
+    return f"{line}\n{framed(task.id, task.result)}" if task.result else line

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from adderclaw.errors import AdderClawError
 from adderclaw.record import record
 from adderclaw.tools.specs import spec
-from adderclaw.types import Alias, Child, ChildReport, Json, Spawn, Tool, ToolContext, ToolResult, Touch, rejected
+from adderclaw.types import Alias, Child, ChildReport, Json, Tool, ToolContext, ToolResult, Touch, rejected
 
 if TYPE_CHECKING:
     from adderclaw.tools import Kit
@@ -112,12 +112,24 @@ def _result(report: ChildReport, most: int) -> ToolResult:
     return ToolResult(told(report, most), "tool_rejected" if failed else "success", facts)
 
 
+def _name(order: Child, ctx: ToolContext) -> str:
+    """Of a worktree that is not there yet: some models give the same id to calls of different replies."""
+    from adderclaw.tools import worktree
+
+    base = name = f"agent-{order.tool_use_id[-24:]}".replace("_", "-")
+    count = 1
+    while os.path.lexists(os.path.join(ctx.workspace.root, worktree.FOLDER, name)):
+        count += 1
+        name = f"{base}-{count}"
+    return name
+
+
 async def _apart(kit: "Kit", order: Child, ctx: ToolContext) -> ToolResult:
     """Run a subagent in a worktree of its own; one in which nothing would be lost is removed afterwards."""
     from adderclaw.tools import worktree
 
     assert kit.spawn is not None
-    made = await worktree.create(kit, ctx, f"agent-{order.tool_use_id[-24:]}".replace("_", "-"))
+    made = await worktree.create(kit, ctx, _name(order, ctx))
     if made.problem:
         return rejected(made.problem)
     try:
@@ -132,7 +144,18 @@ async def _apart(kit: "Kit", order: Child, ctx: ToolContext) -> ToolResult:
     return replace(result, content=f"{result.content}\n(its work is in {made.path}, branch {branch})", metadata=facts)
 
 
-def _in_background(kit: "Kit", spawn: Spawn, order: Child, ctx: ToolContext) -> ToolResult:
+async def _worked(kit: "Kit", order: Child, ctx: ToolContext, *, apart: bool) -> ToolResult:
+    """A subagent's whole life, in a worktree of its own or in the workspace."""
+    if apart:
+        return await _apart(kit, order, ctx)
+    assert kit.spawn is not None
+    try:
+        return _result(await kit.spawn(order), kit.config.subagents.result_chars)
+    except AdderClawError as error:
+        return rejected(f"the subagent could not begin: {error}")
+
+
+def _in_background(kit: "Kit", order: Child, ctx: ToolContext, *, apart: bool) -> ToolResult:
     """The turn goes on; when the subagent ends, the model is told its answer, once."""
     from adderclaw.tools.background import End, Output, TooMany
 
@@ -140,13 +163,10 @@ def _in_background(kit: "Kit", spawn: Spawn, order: Child, ctx: ToolContext) -> 
     allowed = kit.config.subagents
 
     async def work(output: Output) -> End:
-        try:
-            report = await spawn(order)
-        except AdderClawError as error:
-            return End("failed", f"it could not begin: {error}")
-        text = told(report, allowed.result_chars)
-        output.write(text.encode("utf-8", "replace") + b"\n")
-        return End("completed" if report.outcome == "completed" else "failed", report.outcome, text)
+        result = await _worked(kit, order, ctx, apart=apart)
+        output.write(result.content.encode("utf-8", "replace") + b"\n")
+        outcome = str(result.metadata.get("status", "it could not begin"))
+        return End("failed" if result.is_error else "completed", outcome, result.content)
 
     try:
         task = kit.tasks.begin("agent", order.description, work, ctx, awaited=True, most=allowed.max_concurrent)
@@ -182,14 +202,10 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
         if kit.spawn is None:
             return rejected("there is no session that could begin a subagent.")
         order = _order(given, found, ctx)
-        if given.isolation:
-            return await _apart(kit, replace(order, background=False), ctx)
+        apart = bool(given.isolation)
         if order.background and kit.tasks is not None:
-            return _in_background(kit, kit.spawn, order, ctx)
-        try:
-            return _result(await kit.spawn(order), kit.config.subagents.result_chars)
-        except AdderClawError as error:
-            return rejected(f"the subagent could not begin: {error}")
+            return _in_background(kit, order, ctx, apart=apart)
+        return await _worked(kit, order, ctx, apart=apart)
 
     known = spec("Agent")
     return (
