@@ -301,10 +301,126 @@ def test_too_many_files_are_said_and_file_tools_still_kept(full: World) -> None:
     assert (full.workspace / "a").read_text() == "old"
 
 
+@pytest.mark.parametrize(
+    ("command", "left"),
+    [
+        ("rm a && mkdir a && echo in > a/in", "rm a"),  # the folder is gone, the file not there yet
+        ("rm -r d && echo flat > d", "rm -r d"),  # the file is gone, the folder not there yet
+        ("rm -r d && echo flat > d", "rm -r d && mkdir -m 700 d"),  # the folder is there, its mode is not
+        ("rm a && ln -s d a", "rm a && ln -s d a"),  # it had not begun
+    ],
+)
+def test_one_that_died_between_two_kinds_of_things_is_finished(full: World, command: str, left: str) -> None:
+    import sqlite3
+
+    (full.workspace / "a").write_text("old")
+    (full.workspace / "d").mkdir(mode=0o750)
+    (full.workspace / "d" / "x").write_text("x")
+    before = tree(full.workspace)
+    ran(full, bash(command))
+    checkpoint(full, "restore", "1")
+    assert tree(full.workspace) == before
+    with sqlite3.connect(full.database) as database:
+        database.execute("UPDATE checkpoints SET status = 'pending' WHERE kind = 'restore'")
+    subprocess.run(left, shell=True, cwd=full.workspace, check=True)
+    assert "finished restore 2" in full.cli("checkpoint", "restore", "1").out
+    assert tree(full.workspace) == before
+
+
+def test_a_restore_that_is_really_killed_is_finished_and_can_be_undone(full: World) -> None:
+    work, count = full.workspace, 1500
+    for number in range(count):
+        (work / f"{number}.txt").write_text("old")
+    ran(full, bash("for f in *.txt; do echo new > $f; done"))
+    process = full.cli.start("checkpoint", "restore", "1")
+    probes = [work / f"{number}.txt" for number in range(0, count, 50)]
+    while process.poll() is None and not any(probe.read_text() == "old" for probe in probes):
+        pass
+    process.kill()
+    process.communicate()
+    restored = sum(path.read_text() == "old" for path in work.glob("*.txt"))
+    assert {path.read_text() for path in work.glob("*.txt")} <= {"old", "new\n"}, "each file is the one or the other"
+    assert 0 < restored <= count
+    assert full.cli("checkpoint", "restore", "1").code == 0
+    assert {path.read_text() for path in work.glob("*.txt")} == {"old"}
+    assert not list(work.glob(".*adderclaw-restore"))
+    assert len(list(work.iterdir())) == count
+    undo = checkpoint(full, "list")[-1]["id"]
+    assert full.cli("checkpoint", "restore", str(undo)).code == 0
+    assert {path.read_text() for path in work.glob("*.txt")} == {"new\n"}
+
+
+def test_two_subagents_that_write_at_once_are_both_undone(full: World) -> None:
+    fixture = full.fixture.with_name("child.json")
+    steps = [bash("sleep 0.3; mkdir -p deep; echo $$ > deep/$$.txt; echo more >> shared.txt"), text("did it")]
+    fixture.write_text(json.dumps({"steps": steps, "partial": True}))
+    entry = f'[providers.models.child]\nkind = "mock"\nmodel = "m"\nfixture = "{fixture}"'
+    full.configure(autonomy="full", security='raw_bash = "ask"', more=entry)
+    (full.workspace / "shared.txt").write_text("old\n")
+    order = {"description": "a task", "prompt": "do it", "model": "child", "run_in_background": True}
+    both = [{"name": "Agent", "arguments": order}, {"name": "Agent", "arguments": order}]
+    full.script({"tool_calls": both}, text("waiting"), text("waiting"), text("done"))
+    full.agent("go")
+    assert (full.workspace / "shared.txt").read_text() == "old\nmore\nmore\n"
+    assert full.cli("checkpoint", "restore", "1").code == 0
+    assert tree(full.workspace) == {"shared.txt": (b"old\n", 0o644)}
+
+
+def test_a_tree_that_changes_while_it_is_looked_at(tmp_path: Path) -> None:
+    """No error, nothing half read for ever: once it is calm, the index is what is there."""
+    from threading import Event, Thread
+
+    from adderclaw.checkpoints.tree import Index, Limits, scan
+
+    for number in range(100):
+        (tmp_path / str(number)).write_text("x")
+    over = Event()
+
+    def busy() -> None:
+        count = 0
+        while not over.is_set():
+            count += 1
+            with (tmp_path / "log").open("a") as log:
+                log.write("line\n" * (count % 50))
+            folder = tmp_path / "come and go"
+            folder.mkdir(exist_ok=True)
+            (folder / "f").write_text(str(count))
+            (folder / "f").unlink()
+            folder.rmdir()
+            (tmp_path / str(count % 100)).write_text(str(count))
+
+    limits = Limits(10_000, 1 << 20, 1 << 26)
+    index: Index = {}
+    thread = Thread(target=busy)
+    thread.start()
+    for _ in range(40):
+        index = scan(str(tmp_path), index, limits, lambda _digest, _data: None).now
+    over.set()
+    thread.join()
+    now = scan(str(tmp_path), index, limits, lambda _digest, _data: None).now
+    fresh = scan(str(tmp_path), {}, limits, lambda _digest, _data: None).now
+    assert {path: seen.state for path, seen in now.items()} == {path: seen.state for path, seen in fresh.items()}
+
+
 def test_pruning_frees_what_nobody_needs(full: World) -> None:
-    ran(full, bash("echo 1 > f"))
-    report = checkpoint(full, "prune", "--days", "0")
-    assert report["checkpoints"] == 0 or checkpoint(full, "list") == []
+    """Old checkpoints go, and with them the packs of which nothing is left in the workspace."""
+    import sqlite3
+
+    ran(full, bash("echo first > f"))
+    ran(full, bash("echo second > f"))
+    ran(full, bash("rm f"))
+    packs = sorted((full.cli.data / "checkpoints").glob("pack-*"))
+    assert len(packs) == 2
+    assert checkpoint(full, "prune", "--days", "1") == {"checkpoints": 0, "bytes": 0}
+    with sqlite3.connect(full.database) as database:
+        database.execute("UPDATE checkpoints SET created_at = datetime('now', '-3 days')")
+    assert checkpoint(full, "prune", "--days", "1") == {"checkpoints": 3, "bytes": 0}, "another process may write them"
+    for pack in packs:
+        os.utime(pack, (0, 0))
+    assert checkpoint(full, "prune", "--days", "1") == {"checkpoints": 0, "bytes": len("first\nsecond\n")}
+    assert not [pack for pack in packs if pack.exists()]
+    assert full.rows("SELECT count(*) FROM checkpoint_blobs") == [(0,)]
+    assert checkpoint(full, "list") == []
 
 
 # ------------------------------------------------------------------ /rewind

@@ -19,6 +19,9 @@ from adderclaw.store import Store
 from adderclaw.store import checkpoints as rows
 from adderclaw.store.checkpoints import Change, Checkpoint, Draft, Since, State
 
+NEW_FOLDER = 0o700
+"""The mode of a folder that was just made, before it is given its own."""
+
 type Fate = Literal["restore", "delete", "same", "conflict", "impossible"]
 
 
@@ -142,7 +145,7 @@ def carry_out(shop: Workshop, plan: Plan, session_id: str = "") -> Outcome:
 
 
 def finish_pending(shop: Workshop) -> list[Outcome]:
-    """Finish restores that were cut off: a path is either still as it was, or already as it should be."""
+    """Finish restores that were cut off: each path is as it was, as it should be, or as we left it between the two."""
     outcomes: list[Outcome] = []
     for cut_off in rows.pending(shop.store):
         steps: list[Step] = []
@@ -150,10 +153,18 @@ def finish_pending(shop: Workshop) -> list[Outcome]:
             _drop_unfinished(cut_off.root, change.path)
             now = state_at(cut_off.root, change.path, shop.limits, shop.blobs.keep)
             fate: Fate = "delete" if change.after is None else "restore"
-            if now == change.before and now != change.after:
+            if now != change.after and (now == change.before or _is_half_done(change, now)):
                 steps.append(Step(change.path, fate, now, change.after))
         outcomes.append(_do(shop, cut_off.root, cut_off.id, sorted(steps, key=_order)))
     return outcomes
+
+
+def _is_half_done(change: Change, now: State | None) -> bool:
+    """Only what becomes another kind of thing is between the two: gone and not there yet, or a folder with no mode."""
+    before, after = change.before, change.after
+    if after is None or (before is not None and before.kind == after.kind):
+        return False
+    return now is None or (now.kind == after.kind == "folder" and now.mode == NEW_FOLDER)
 
 
 def _do(shop: Workshop, root: str, made: int, steps: list[Step]) -> Outcome:
@@ -230,7 +241,7 @@ def _make_folder(name: str, step: Step, fd: int) -> None:
     if step.now is not None and step.now.kind != "folder":
         os.unlink(name, dir_fd=fd)
     with suppress(FileExistsError):
-        os.mkdir(name, 0o700, dir_fd=fd)
+        os.mkdir(name, NEW_FOLDER, dir_fd=fd)
     inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
     try:
         os.fchmod(inner, step.then.mode)
