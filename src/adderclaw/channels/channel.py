@@ -48,4 +48,5 @@ def report(run: Run, result: TurnResult) -> dict[str, Any]:
         "tool_calls": session.budget.tool_calls,
         "usage": session.budget.usage.as_json(),
         "cost": session.budget.cost,
+        **(result.details or {}),
     }

@@ -1,12 +1,14 @@
 """A run with nobody watching: opened, driven to its one outcome, recorded; the answer on stdout."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 from adderclaw.channels.cli.agent import interruptible, report
 from adderclaw.channels.cli.common import StreamFormat, print_json
-from adderclaw.channels.prepared import Drive, Prepared
+from adderclaw.channels.prepared import Prepared
 from adderclaw.channels.terminal import Terminal
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import UsageError
@@ -40,12 +42,14 @@ def operator(runtime: Runtime) -> Operator:
 
 def execute(prepared: Prepared, output_format: StreamFormat) -> int:
     """Run a driver and print what came of it; the exit code is the outcome's."""
-    runtime = start(prepared.options)
+    watched = prepared.kind == "task" and sys.stderr.isatty() and not os.environ.get("ADDERCLAW_LOG")
+    runtime = start(replace(prepared.options, live=watched))
     resume = resumed(runtime, prepared.again) if prepared.again is not None else None
     if output_format == "stream-json":
         runtime.bus.listen("stream", _stream)
-    with opened(runtime, operator(runtime), kind=prepared.kind, channel="run", again=resume) as run:
-        return asyncio.run(_driven(run, prepared.drive, output_format))
+    who = operator(runtime)
+    with opened(runtime, who, kind=prepared.kind, channel="run", again=resume, task=prepared.task) as run:
+        return asyncio.run(_driven(run, prepared, output_format))
 
 
 def resumed(runtime: Runtime, run_id: str) -> Resume:
@@ -65,10 +69,10 @@ def resumed(runtime: Runtime, run_id: str) -> Resume:
     return Resume(row.conversation_id, go_on=False)
 
 
-async def _driven(run: Run, drive: Drive, output_format: StreamFormat) -> int:
-    result, by_signal = await interruptible(run.runtime, drive(run))
+async def _driven(run: Run, prepared: Prepared, output_format: StreamFormat) -> int:
+    result, by_signal = await interruptible(run.runtime, prepared.drive(run))
     await run.close()
-    code = run.finish(result, exit_code=128 + by_signal if by_signal else None)
+    code = run.finish(result, exit_code=128 + by_signal if by_signal else None, mode=prepared.mode)
     if output_format == "text":
         if result.answer:
             print(visible(result.answer))

@@ -8,6 +8,7 @@ from adderclaw.drivers.agentfile import dry
 from adderclaw.drivers.agentfile.execute import Execution, fingerprint
 from adderclaw.drivers.agentfile.load import bound, load
 from adderclaw.drivers.agentfile.workflow import Workflow
+from adderclaw.drivers.task.execute import Execution as Task
 from adderclaw.errors import UsageError
 from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.session import TurnResult
@@ -30,6 +31,26 @@ class Prepared:
     """What would be asked, without asking."""
     again: str | None = None
     """The run that goes on."""
+    task: str = ""
+    """What the run is told to do, as its first event says."""
+    dry: Drive | None = None
+    """Where a dry run is a run, too: it tells its events, and asks no model."""
+
+    @property
+    def mode(self) -> str:
+        return "dry_run" if self.drive is self.dry else self.kind
+
+
+def overrides(skills_dir: str | None, max_turns: int | None, debug_llm: bool | None) -> Json:
+    """What whoever begins a run says over the configuration."""
+    said: Json = {}
+    if skills_dir is not None:
+        said["skills"] = {"dir": os.path.abspath(os.path.expanduser(skills_dir))}
+    if max_turns is not None:
+        said["runtime"] = {"max_turns": max_turns}
+    if debug_llm is not None:
+        said["logging"] = {"debug_llm_bodies": debug_llm}
+    return said
 
 
 def agentfile(options: Options, path: str, inputs: Mapping[str, str]) -> Prepared:
@@ -46,6 +67,20 @@ def message(options: Options, text: str) -> Prepared:
         return await run_turn(run.session, text)
 
     return Prepared(options, "message", drive, lambda: {"mode": "dry_run", "message": text})
+
+
+def task(options: Options, text: str) -> Prepared:
+    """A task in words, worked on with skills."""
+    if not text.strip():
+        raise UsageError("the task is empty: say what is to be done")
+
+    async def drive(run: Run) -> TurnResult:
+        return await Task(run.session, text).run()
+
+    async def dry(run: Run) -> TurnResult:
+        return await Task(run.session, text, planned_only=True).run()
+
+    return Prepared(options, "task", drive, lambda: {"mode": "dry_run", "task": text}, task=text, dry=dry)
 
 
 def resumed(options: Options, run_id: str) -> Prepared:

@@ -8,7 +8,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, TypeAliasType, Union, cast, get_args, get_origin
 
 from adderclaw.config import baseline, checks, dialects, places, policy, trust
-from adderclaw.config.places import Request
+from adderclaw.config.places import FLAGS, Request
 from adderclaw.config.schema import Config, Meaning
 from adderclaw.credentials.redaction import visible, without_shapes
 from adderclaw.decode import Invalid, bare, decode, freeze, shown
@@ -20,7 +20,7 @@ type Scope = Literal["user", "project", "flags"]
 
 UNITED = frozenset({"permissions.allow", "permissions.deny", "permissions.ask", "hooks"})
 """Lists that every layer adds to; any other value replaces the one below it."""
-FLAGS = "command line"
+
 DATABASE = "AGENT_SDLC_DB"
 
 

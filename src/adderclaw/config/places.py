@@ -9,6 +9,8 @@ from adderclaw.errors import ConfigError, Problem
 from adderclaw.types import Json
 
 FILE_LIMIT = 1_048_576
+FLAGS = "command line"
+"""The origin of what the command line says."""
 PROJECT_FILES = ("agent.yaml", "agent.toml", "agent.json")
 """The first that is there is the project's configuration."""
 SETTINGS_FILES = (".adderclaw/agent.json", ".adderclaw/settings.json")

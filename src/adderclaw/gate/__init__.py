@@ -111,6 +111,7 @@ def policy_of(
     known: Collection[str] = (),
     own_files: Collection[str] = (),
     kept: str = "",
+    shown: tuple[str, ...] = (),
     started: Collection[str] = (),
     policies: Sequence[Json] = (),
     real: Callable[[str], str] = os.path.realpath,
@@ -153,6 +154,7 @@ def policy_of(
         started=_both(started, real),
         run_folders=_both((os.path.join(workspace, config.logging.jsonl_dir),), real),
         kept=kept,
+        shown=shown,
         sandboxed=sandboxed,
         files=_files(policies, workspace, user_home, real, aliases, known) if policies else (),
     )

@@ -54,6 +54,8 @@ class Policy:
     """Scripts that a trusted project's hooks, MCP servers and helpers start: read, never written."""
     run_folders: tuple[str, ...] = ()
     """Where the folders of our runs are kept."""
+    shown: tuple[str, ...] = ()
+    """Folders elsewhere that may be read and started from, but not written: the operator's own skills."""
     kept: str = ""
     """Where this session's long outputs are kept: tools may read there, and nothing else."""
     sandboxed: bool = False

@@ -80,7 +80,9 @@ def _host_risk(fact: HostFact, allowed: tuple[str, ...]) -> tuple[Risk, str]:
 
 
 def is_kept(fact: PathFact, case: Case) -> bool:
-    """Whether a tool of ours reads what this session kept of its own long outputs, or Skill the operator's skills."""
+    """Whether a skill of the operator's own is read, or by a tool of ours what this session kept of long outputs."""
+    if is_inside(fact, case.policy.shown):
+        return True
     policy = case.policy
     own = f"{policy.home}/skills" if policy.home and case.tool == "Skill" else ""
     return case.touch.command is None and is_inside(fact, tuple(folder for folder in (policy.kept, own) if folder))

@@ -6,7 +6,7 @@ from sqlite3 import Cursor
 
 from adderclaw.errors import LimitError, ProviderError, Stopped
 from adderclaw.kernel import compact, instructions, model, occasions, resume, watching
-from adderclaw.kernel.call import limit_of, run_call
+from adderclaw.kernel.call import Done, limit_of, run_call
 from adderclaw.kernel.prompt import Prompt
 from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.store import calls, tasks, transcript
@@ -256,6 +256,23 @@ async def _live(session: Session, turn: _Turn, pending: tuple[ToolCall, ...], re
         Message("user", (*results, *await _nested(session), *occasions.due(session), *_news(session)))
     )
     return refusal
+
+
+async def live_planned(session: Session, call: ToolCall) -> Done:
+    """Live a call that a driver planned from what the model decided; it is kept like one that the model made."""
+    message = Message("assistant", (ToolUseBlock(call),))
+    with session.store.write() as cursor:
+        _keep(session, cursor, message)
+    session.history.append(message)
+    refusal = limit_of(session)
+    done = await run_call(session, call, refusal=refusal)
+    block = ToolResultBlock(call.id, done.result.content, done.result.is_error, done.result.media)
+    session.history.append(Message("user", (block,)))
+    if refusal is not None:
+        raise LimitError(refusal)
+    if session.loops.stops:
+        raise LimitError(f"the same call gave the same result {session.loops.repeats} times (runtime.loop_stop_at)")
+    return done
 
 
 def _left(session: Session, calls_left: tuple[ToolCall, ...], *, recorded: bool) -> list[Block]:

@@ -205,3 +205,5 @@ class TurnResult(NamedTuple):
     outcome: Outcome
     answer: str
     reason: str = ""
+    details: Json | None = None
+    """What else a program may want to know of it."""

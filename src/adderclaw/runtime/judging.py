@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from adderclaw import gate, tools
+from adderclaw.config.paths import beneath
 from adderclaw.kernel.limits import Pace
 from adderclaw.kernel.session import Planning, Scene
 from adderclaw.store import Store
@@ -21,7 +22,7 @@ from adderclaw.types import (
 if TYPE_CHECKING:
     from adderclaw.sandbox.holder import Box
     from adderclaw.sandbox.process import Order, Start, Started
-from adderclaw.runtime.start import Runtime, warn
+from adderclaw.runtime.start import Runtime, operators_own, warn
 from adderclaw.tools.background import Tasks
 from adderclaw.tools.kept import Kept
 
@@ -62,6 +63,7 @@ def scene(
         known=everything,
         own_files=(runtime.key_path, *(file["file"] for file in runtime.loaded.policies)),
         kept=keep.folder,
+        shown=skill_folders(runtime, workspace.root),
         started=runtime.loaded.started,
         policies=runtime.loaded.policies if policies is None else policies,
     )
@@ -105,6 +107,15 @@ def _skills(runtime: Runtime, root: str) -> "tools.Skills | None":
     from adderclaw.runtime.skills import Skills
 
     return Skills(runtime)
+
+
+def skill_folders(runtime: Runtime, root: str) -> tuple[str, ...]:
+    """Folders of skills outside of the workspace that the operator keeps or named; a project's own word opens none."""
+    found = [os.path.join(runtime.home, "skills")]
+    if operators_own(runtime.options, runtime.loaded, "skills.dir"):
+        found.append(os.path.join(root, runtime.config.skills.dir))
+    real = [os.path.realpath(path) for path in found if os.path.isdir(path)]
+    return tuple(path for path in real if not beneath(path, root) and not beneath(root, path))
 
 
 def fired_in(scene_of: Callable[[], Scene]) -> Fire:
@@ -158,7 +169,7 @@ def _box(runtime: Runtime, kind: str, workspace: Workspace) -> "Box":
         kept=runtime.loaded.started,
         read_only=autonomy == "readonly",
         network=now.security.network == "allow",
-        shown=_server_files(runtime) if now.mcp_servers else (),
+        shown=(*(_server_files(runtime) if now.mcp_servers else ()), *skill_folders(runtime, workspace.root)),
     )
 
     def judge(host: str, port: int, addresses: list[str] | None) -> str | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from adderclaw import __version__, config, gate
 from adderclaw.checkpoints import Checkpoints
+from adderclaw.config.places import FLAGS
 from adderclaw.config.schema import Config
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.credentials.sources import Sources
@@ -45,6 +46,8 @@ class Options:
     """The folder of the Agentfile that is run: its policy.toml counts."""
     overrides: Json = field(default_factory=dict[str, Any])
     """Configuration that goes before every file."""
+    live: bool = False
+    """A run at a terminal: its events are shown as they come, in place of the log."""
     headless: bool = False
     """`run`: the profile is `runtime.profile` unless one is named, and the run folders are in `logging.jsonl_dir`."""
 
@@ -103,7 +106,12 @@ def start(options: Options) -> Runtime:
     clock, ids, secrets = SystemClock(), random_ids, Secrets()
     bus = Bus(clock, ids, secrets.clean, full_bodies=loaded.config.logging.debug_llm_bodies)
     level = options.log_level or loaded.config.logging.level
-    bus.listen("log", log.sink(level, os.environ.get("ADDERCLAW_LOG") == "json", sys.stderr))
+    if options.live:
+        from adderclaw.sinks import console
+
+        bus.listen("console", console.sink(sys.stderr))
+    else:
+        bus.listen("log", log.sink(level, os.environ.get("ADDERCLAW_LOG") == "json", sys.stderr))
     sources = credentials(options, loaded, secrets, clock)
     runtime = Runtime(options, loaded, config.home(), clock, ids, secrets, sources, bus)
     profile = options.profile or loaded.config.security.autonomy
@@ -116,13 +124,6 @@ def start(options: Options) -> Runtime:
 def credentials(options: Options, loaded: config.Loaded, secrets: Secrets, clock: Clock) -> Sources:
     """Where keys come from; those in the environment are known to the redaction from here on."""
     home = config.home()
-    given = options.config_file and os.path.abspath(os.path.expanduser(options.config_file))
-    own = (given, os.path.expanduser("~/.config/adderclaw/agent.yaml"), "default")
-
-    def operators_own(key: str) -> bool:
-        origin = loaded.origins.get(key, "default")
-        return origin in own or os.path.dirname(origin) == home
-
     sources = Sources(
         secrets,
         clock,
@@ -130,12 +131,20 @@ def credentials(options: Options, loaded: config.Loaded, secrets: Secrets, clock
         home=home,
         workspace=loaded.workspace,
         bare=options.bare,
-        operators_own=operators_own,
+        operators_own=lambda key: operators_own(options, loaded, key),
     )
     sources.register(loaded.config.providers.models)
     for variable in (loaded.config.web.gateway_token_env, loaded.config.web.search_key_env):
         secrets.add(os.environ.get(variable or "", ""))
     return sources
+
+
+def operators_own(options: Options, loaded: config.Loaded, key: str) -> bool:
+    """Whether a setting is a default or the operator's word: of the command line, or of a file of theirs."""
+    given = options.config_file and os.path.abspath(os.path.expanduser(options.config_file))
+    own = (given, os.path.expanduser("~/.config/adderclaw/agent.yaml"), "default", FLAGS)
+    origin = loaded.origins.get(key, "default")
+    return origin in own or os.path.dirname(origin) == config.home()
 
 
 def warn(runtime: Runtime, message: str) -> None:

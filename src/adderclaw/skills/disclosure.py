@@ -149,6 +149,14 @@ class Disclosure:
                 loaded.append(self._take(path, text))
         return self._done(2, loaded, blocked, notes)
 
+    def refusal(self, given: str) -> str:
+        """Why a file or section cannot be shown; empty where it can be."""
+        try:
+            self._piece(given)
+        except Refused as error:
+            return error.reason
+        return ""
+
     def scripts(self, constraints: Constraints) -> Disclosed:
         """Stage 3: what scripts there are, how they are started, and what holds for them; never their text."""
         try:

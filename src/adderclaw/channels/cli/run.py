@@ -1,9 +1,11 @@
-"""`adderclaw run`: an Agentfile or a task, worked on with nobody watching."""
+"""`adderclaw run`: a task in words or an Agentfile, worked on with nobody watching."""
 
 import os
+from dataclasses import replace
 from typing import Annotated
 
 import typer
+from typer.core import TyperCommand
 
 from adderclaw.channels import headless, prepared
 from adderclaw.channels.cli.common import (
@@ -14,6 +16,7 @@ from adderclaw.channels.cli.common import (
     WorkspaceDir,
     print_json,
 )
+from adderclaw.channels.prepared import Prepared
 from adderclaw.credentials.redaction import visible
 from adderclaw.drivers.agentfile import dry
 from adderclaw.errors import UsageError
@@ -21,18 +24,64 @@ from adderclaw.runtime import Options
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
+SWITCHES = ("--dry-run", "--debug-llm")
+"""Options that may have `true` or `false` after them."""
 
-@app.command()
+
+class Switched(TyperCommand):
+    """A command some of whose flags take an optional `true` or `false`."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return super().parse_args(ctx, spelled(args))
+
+
+def spelled(args: list[str]) -> list[str]:
+    """`--dry-run false` and `--dry-run=false` as `--no-dry-run`; what comes after `--` is left alone."""
+    made: list[str] = []
+    waiting = list(args)
+    while waiting:
+        word = waiting.pop(0)
+        if word == "--":
+            return [*made, word, *waiting]
+        name, equals, value = word.partition("=")
+        if name not in SWITCHES:
+            made.append(word)
+            continue
+        if not equals:
+            value = waiting.pop(0) if waiting and waiting[0] in ("true", "false") else "true"
+        if value not in ("true", "false"):
+            raise UsageError(f"{word}: it takes true or false")
+        made.append(name if value == "true" else name.replace("--", "--no-", 1))
+    return made
+
+
+@app.command(cls=Switched)
 def run(
-    target: Annotated[str | None, typer.Argument(metavar="[TARGET]", help="An Agentfile, or a task in quotes.")] = None,
+    target: Annotated[str | None, typer.Argument(metavar="[TARGET]", help="A task in quotes, or an Agentfile.")] = None,
+    task: Annotated[str | None, typer.Option("--task", metavar="TEXT", help="TARGET is this task.")] = None,
     agentfile: Annotated[str | None, typer.Option("--agentfile", metavar="FILE", help="TARGET is this file.")] = None,
+    skills_dir: Annotated[
+        str | None, typer.Option("--skills-dir", metavar="DIR", help="Folder of skills; default: skills.dir.")
+    ] = None,
+    max_turns: Annotated[
+        int | None,
+        typer.Option("--max-turns", min=0, metavar="N", help="Decisions of a task run; default: runtime.max_turns."),
+    ] = None,
     given: Annotated[
         list[str] | None, typer.Option("--input", "-i", metavar="NAME=VALUE", help="An input of the workflow.")
     ] = None,
     resume: Annotated[
-        str | None, typer.Option("--resume", metavar="RUN_ID", help="Go on with a run that did not end.")
+        str | None, typer.Option("--resume", metavar="RUN_ID", help="Go on with a workflow that did not end.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and the prompts; ask no model.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run/--no-dry-run", help="[true|false] Show the plan and the prompts; ask no model.")
+    ] = False,
+    debug_llm: Annotated[
+        bool | None,
+        typer.Option(
+            "--debug-llm/--no-debug-llm", help="[true|false] Keep whole prompts and answers in the run folder."
+        ),
+    ] = None,
     profile: Annotated[
         ProfileName | None,
         typer.Option("--profile", help="How much may happen without asking; default: runtime.profile."),
@@ -45,35 +94,61 @@ def run(
     config: ConfigFile = None,
     output_format: StreamOutput = "text",
 ) -> None:
-    """Run a workflow with nobody watching; the answer is on stdout, everything else on stderr.
+    """Work on a task or a workflow with nobody watching; the answer is on stdout, everything else on stderr.
 
-    Example: adderclaw run Agentfile --input who=world
+    Example: adderclaw run "Summarise the notes in docs/" --skills-dir ./skills
     """
     options = Options(
-        config_file=config, workspace=workspace, provider=provider, model=model, profile=profile, headless=True
+        config_file=config,
+        workspace=workspace,
+        provider=provider,
+        model=model,
+        profile=profile,
+        headless=True,
+        overrides=prepared.overrides(skills_dir, max_turns, debug_llm),
     )
     inputs = _inputs(given or [])
-    if resume is not None:
-        if inputs or target or agentfile:
-            raise UsageError("--resume goes on with the workflow and the inputs of the run: leave the others out")
-        made = prepared.resumed(options, resume)
-    else:
-        made = prepared.agentfile(options, agentfile or _file(target), inputs)
-    if not dry_run:
-        raise typer.Exit(headless.execute(made, output_format))
+    if sum(one is not None for one in (target, task, agentfile, resume)) > 1:
+        raise UsageError("TARGET, --task, --agentfile and --resume each say what to run: give one of them")
+    if resume is not None and inputs:
+        raise UsageError("--resume goes on with the workflow and the inputs of the run: leave the others out")
+    made = prepared.resumed(options, resume) if resume is not None else _made(options, target, task, agentfile, inputs)
+    if made.kind != "task" and (skills_dir is not None or max_turns is not None):
+        raise UsageError("--skills-dir and --max-turns are for a task")
+    if dry_run and made.dry is None:
+        _show(made, as_text=output_format == "text")
+        return
+    made = replace(made, drive=made.dry) if dry_run and made.dry is not None else made
+    raise typer.Exit(headless.execute(made, output_format))
+
+
+def _made(
+    options: Options, target: str | None, task: str | None, agentfile: str | None, inputs: dict[str, str]
+) -> Prepared:
+    if target is not None:
+        if os.path.exists(target):
+            agentfile = target
+        elif any(letter.isspace() for letter in target.strip()):
+            task = target
+        else:
+            fix = f"name a file that is there, or say `--task {target}` if that is the task"
+            raise UsageError(f"there is no file {target!r}; {fix}")
+    if agentfile is not None:
+        return prepared.agentfile(options, agentfile, inputs)
+    if task is None:
+        what = 'a task in quotes (`adderclaw run "Say what is in a.txt"`), or an Agentfile (`adderclaw run Agentfile`)'
+        raise UsageError(f"nothing to run: name {what}; SPEC.md cannot be run yet")
+    if inputs:
+        raise UsageError("--input is for an Agentfile: write it into the task")
+    return prepared.task(options, task)
+
+
+def _show(made: Prepared, *, as_text: bool) -> None:
     plan = made.plan()
-    if output_format == "text":
+    if as_text:
         print(visible(dry.text(plan)))
     else:
         print_json(plan)
-
-
-def _file(target: str | None) -> str:
-    if target is None:
-        raise UsageError("nothing to run: name an Agentfile, such as `adderclaw run Agentfile`")
-    if not os.path.exists(target):
-        raise UsageError(f"there is no file {target!r}")
-    return target
 
 
 def _inputs(given: list[str]) -> dict[str, str]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from adderclaw.channels import headless
 from adderclaw.channels.channel import report
-from adderclaw.channels.prepared import Drive, Prepared
+from adderclaw.channels.prepared import Prepared
 from adderclaw.channels.rpc.wire import (
     ALREADY_ANSWERED,
     NO_SUCH_APPROVAL,
@@ -96,8 +96,8 @@ class Runs:
         runtime.bus.listen("rpc", self._teller(id))
         self.active[one.run_id] = one
         try:
-            with opened(runtime, one.client, kind=made.kind, channel="rpc", again=resume) as run:
-                return await self._driven(one, run, made.drive)
+            with opened(runtime, one.client, kind=made.kind, channel="rpc", again=resume, task=made.task) as run:
+                return await self._driven(one, run, made)
         except AdderClawError as error:
             raise RpcError(RUN_REFUSED, str(error)) from error
         finally:
@@ -109,8 +109,8 @@ class Runs:
 
         return tell
 
-    async def _driven(self, one: Active, run: Run, drive: Drive) -> Json:
-        task = asyncio.ensure_future(drive(run))
+    async def _driven(self, one: Active, run: Run, made: Prepared) -> Json:
+        task = asyncio.ensure_future(made.drive(run))
         one.task = task
         try:
             result = await task
@@ -122,7 +122,7 @@ class Runs:
             result = TurnResult("stopped", "", one.cancelled)
         await run.close()
         await run.end()
-        code = run.finish(result)
+        code = run.finish(result, mode=made.mode)
         return {**report(run, result), "exit_code": code}
 
     def cancel(self, run_id: str, reason: str) -> Json:

@@ -32,9 +32,10 @@ class InitializeParams:
 
 @record
 class RunParams:
-    """Exactly one of `agentfile`, `message` and `resume`."""
+    """Exactly one of `agentfile`, `task`, `message` and `resume`."""
 
     agentfile: str | None = None
+    task: str | None = None
     message: str | None = None
     resume: str | None = None
     inputs: dict[str, str] | None = None
@@ -44,6 +45,9 @@ class RunParams:
     model: str | None = None
     config: str | None = None
     dry_run: bool = False
+    skills_dir: str | None = None
+    max_turns: Annotated[int, Between(0)] | None = None
+    debug_llm: bool | None = None
 
 
 @record
@@ -169,9 +173,10 @@ class Server:
         }
 
     async def _run(self, params: RunParams, id: Id) -> Json:
-        given = [name for name in ("agentfile", "message", "resume") if getattr(params, name)]
+        given = [name for name in ("agentfile", "task", "message", "resume") if getattr(params, name)]
         if len(given) != 1:
-            raise RpcError(wire.INVALID_PARAMS, "Invalid params: give exactly one of agentfile, message and resume")
+            message = "Invalid params: give exactly one of agentfile, task, message and resume"
+            raise RpcError(wire.INVALID_PARAMS, message)
         options = replace(
             self._options,
             **{
@@ -180,12 +185,15 @@ class Server:
                 if (value := getattr(params, name)) is not None
             },
             config_file=params.config or self._options.config_file,
+            overrides=prepared.overrides(params.skills_dir, params.max_turns, params.debug_llm),
         )
         try:
             made = _prepared(options, params)
         except AdderClawError as error:
             raise RpcError(wire.INVALID_PARAMS, f"Invalid params: {error}", _problems(error)) from error
-        return made.plan() if params.dry_run else await self.runs.begin(made, id)
+        if params.dry_run and made.dry is None:
+            return made.plan()
+        return await self.runs.begin(replace(made, drive=made.dry) if params.dry_run and made.dry else made, id)
 
     async def _cancel(self, params: CancelParams, _id: Id) -> Json:
         return self.runs.cancel(params.run_id, params.reason)
@@ -236,6 +244,10 @@ def _prepared(options: Options, params: RunParams) -> Prepared:
         raise UsageError("inputs are for an agentfile")
     if params.agentfile:
         return prepared.agentfile(options, params.agentfile, params.inputs or {})
+    if params.task:
+        return prepared.task(options, params.task)
+    if params.skills_dir or params.max_turns is not None:
+        raise UsageError("skills_dir and max_turns are for a task")
     if params.resume:
         return prepared.resumed(options, params.resume)
     return prepared.message(options, params.message or "")

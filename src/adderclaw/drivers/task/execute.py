@@ -1,0 +1,639 @@
+"""A task run: skills found, routed and disclosed; the model decides step by step, and what it plans is carried out."""
+
+import os
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+from adderclaw.decode import decode
+from adderclaw.drivers.task import decision as decisions
+from adderclaw.drivers.task import dry, prompts, steps
+from adderclaw.drivers.task.contracts import (
+    ActionStep,
+    CallSkill,
+    Finish,
+    LlmRequestMeta,
+    ModelDecision,
+    SkillCandidate,
+    StepExecutionResult,
+)
+from adderclaw.drivers.task.decision import Taken
+from adderclaw.drivers.task.machine import Machine, remedy
+from adderclaw.drivers.task.prompts import Composed, Parts, Piece, Window
+from adderclaw.errors import AdderClawError, LimitError, ProviderError, Refused
+from adderclaw.events import EventRecord
+from adderclaw.kernel import occasions
+from adderclaw.kernel.loop import live_planned, run_turn
+from adderclaw.kernel.session import Session, TurnResult
+from adderclaw.skills import catalogue as catalogues
+from adderclaw.skills import router, scripts
+from adderclaw.skills.catalogue import Catalogue, Skill
+from adderclaw.skills.disclosure import Constraints, Disclosed, Disclosure
+from adderclaw.types import History, Json, Outcome
+
+REFERENCE, SCRIPTS, SUMMARY = 10, 20, 30
+"""How much a disclosed piece matters; what belongs to the skill at work matters more."""
+CURRENT = 100
+LISTED = 200
+"""Files of an event that are listed at most."""
+
+
+class _Ends(Exception):
+    def __init__(self, outcome: Outcome, reason: str) -> None:
+        super().__init__(reason)
+        self.outcome: Outcome = outcome
+        self.reason = reason
+
+
+class _Wanted(NamedTuple):
+    """Something that is to be disclosed before the model is asked again."""
+
+    skill: str
+    stage: Literal[1, 2, 3]
+    paths: tuple[str, ...] = ()
+
+
+class Execution:
+    """One run of a task on a session."""
+
+    def __init__(self, session: Session, task: str, *, planned_only: bool = False) -> None:
+        self.session, self.task, self.dry = session, task, planned_only
+        self.machine = Machine()
+        self.catalogue = Catalogue()
+        self.candidates: tuple[SkillCandidate, ...] = ()
+        self.results: list[StepExecutionResult] = []
+        self.requests: list[LlmRequestMeta] = []
+        self.selected = ""
+        self.turn = 0
+        self.answer = ""
+        self.composed: Composed | None = None
+        self._shown: dict[str, Disclosure] = {}
+        self._stages: dict[str, dict[int, list[Disclosed]]] = {}
+        self._wanted: list[_Wanted] = []
+        self._failed: set[str] = set()
+        self._notes: list[str] = []
+        self._commands: dict[str, str] = {}
+        self._unanswered = 0
+        self._sent_back = 0
+        self._everything = session.scene.tools
+        mode = session.config.runtime.structured_output_mode
+        self._by: Literal["tool", "json"] = decisions.asked_by(session.provider.capabilities(), mode)
+        self._prompt = decisions.prompt(self._system(), self._by)
+
+    def _system(self) -> str:
+        session = self.session
+        files = session.instructions
+        told = session.secrets.scrub(files.text) if files is not None else ""
+        return prompts.system(session.scene.context.workspace.root, told)
+
+    async def run(self) -> TurnResult:
+        """To the end; whatever ends it, its outcome is one of the closed set."""
+        self.session.bus.listen("task", self._heard)
+        try:
+            await self._begun()
+            self._load()
+            self._route()
+            outcome, reason = await self._work()
+        except _Ends as end:
+            outcome, reason = end.outcome, end.reason
+        except LimitError as error:
+            outcome, reason = "limit", str(error)
+        if outcome == "completed":
+            if not self.dry:  # which ends where the model would be asked
+                self.machine.to("DONE")
+            self._left_skill("completed", "")
+        else:
+            self.machine.to("ERROR")
+            self._left_skill("failed", reason)
+        details = self._details()
+        if self.dry and outcome == "completed":
+            self.answer = dry.text(details)
+        return TurnResult(outcome, self.answer, reason, details)
+
+    async def _begun(self) -> None:
+        if self.dry:
+            return
+        if self.session.scene.stopped():
+            raise _Ends("stopped", "the emergency stop is set; `adderclaw estop --clear` removes it")
+        if (refused := await occasions.submitted(self.session, self.task)) is not None:
+            raise _Ends("denied", f"a hook refused the task: {refused}")
+
+    def _details(self) -> Json:
+        told: Json = {
+            "turns": self.turn,
+            "candidates": [[one.skill_name, one.score, one.reason] for one in self.candidates],
+            "results": [result.as_json() for result in self.results],
+            "requests": [request.as_json() for request in self.requests],
+        }
+        if self.dry and self.composed is not None:
+            told |= {"mode": "dry_run", "prompt": self.composed.text, "system": self._prompt.system}
+            told |= self.composed.as_json()
+        return told
+
+    def _heard(self, record: EventRecord) -> None:
+        """Model calls as they go: each try again is a way from CALL_LLM to itself."""
+        if record.session_id != self.session.session_id:
+            return
+        if record.event_type == "llm_retry_scheduled" and self.machine.state == "CALL_LLM":
+            self.machine.to("CALL_LLM")
+        elif record.event_type == "llm_response_received":
+            fields = LlmRequestMeta.__dataclass_fields__
+            self.requests.append(LlmRequestMeta(**{name: record.payload[name] for name in fields}))
+
+    # -------------------------------------------------------------- skills
+
+    def _load(self) -> None:
+        self.machine.to("LOAD_SKILL_CATALOG")
+        session = self.session
+        root = session.scene.context.workspace.root
+        try:
+            own = os.path.join(root, session.config.skills.dir)
+            self.catalogue = catalogues.load(catalogues.places(root, session.home, own))
+        except (OSError, AdderClawError) as error:
+            raise _Ends("error", f"skill_catalog_failed: {error}") from error
+        found = self.catalogue
+        session.bus.tell(
+            {
+                "event_type": "skill_catalog_loaded",
+                "skills": len(found.skills),
+                "invalid": len(found.invalid),
+                "directories": list(found.directories),
+            }
+        )
+        for skill in found.invalid:
+            self._warn(f"the skill {skill.name!r} cannot be used: {'; '.join(skill.diagnosis)}")
+        for twice in found.duplicates:
+            self._warn(f"the skill {twice.name!r} appears twice: {twice.used} counts, {twice.ignored} does not")
+        for note in found.notes:
+            self._warn(note)
+        if not found.skills:
+            self._warn(f"there is no skill in {session.config.skills.dir}: the task is worked on without one")
+
+    def _route(self) -> None:
+        self.machine.to("PREFILTER_SKILLS")
+        settings = self.session.config.skills
+        offered = Catalogue(tuple(skill for skill in self.catalogue.skills if skill.for_model))
+        routed = router.candidates(
+            offered,
+            self.task,
+            top_k=settings.prefilter_top_k,
+            min_score=settings.prefilter_min_score,
+            strategy=settings.prefilter_zero_candidate_strategy,
+        )
+        self.candidates = tuple(SkillCandidate(*one) for one in routed.candidates)
+        told: list[Json] = [
+            {"skill_name": one.skill_name, "score": one.score, "reason": one.reason} for one in self.candidates[:LISTED]
+        ]
+        self.session.bus.tell(
+            {"event_type": "skill_prefilter_completed", "candidates": told, "strategy": routed.strategy}
+        )
+        if routed.strategy == "fail_fast":
+            fix = "say it otherwise, or set skills.prefilter_zero_candidate_strategy to fallback_all_skills"
+            raise _Ends("error", f"no_candidate_skills: no skill is similar enough to the task; {fix}")
+        self.machine.to("DISCLOSE_CONTEXT_STAGE")
+        self._metadata()
+
+    def _find(self, name: str) -> Skill:
+        found = self.catalogue.find(name)
+        assert found is not None
+        return found
+
+    def _disclosure(self, name: str) -> Disclosure:
+        settings = self.session.config.skills
+        if name not in self._shown:
+            self._shown[name] = Disclosure(
+                self._find(name),
+                max_bytes=settings.disclosure_max_reference_bytes,
+                max_tokens=settings.disclosure_max_reference_tokens,
+            )
+        return self._shown[name]
+
+    def _metadata(self) -> None:
+        """Stage 0: what the frontmatter of each candidate says; told as one."""
+        stages = [self._disclosure(one.skill_name).metadata() for one in self.candidates]
+        files: list[Json] = []
+        for stage in stages:
+            self._stages[stage.skill] = {0: [stage]}
+            files += [{**file, "path": f"{stage.skill}/{file['path']}"} for file in stage.event()["files"]]
+        told = sum(stage.bytes for stage in stages), sum(stage.tokens for stage in stages)
+        self.session.bus.tell(
+            {
+                "event_type": "skill_disclosure_loaded",
+                "skill": "",
+                "stage": 0,
+                "files": files[:LISTED],
+                "bytes": told[0],
+                "tokens": told[1],
+            }
+        )
+
+    # -------------------------------------------------------------- reasoning
+
+    async def _work(self) -> tuple[Outcome, str]:
+        """From DISCLOSE_CONTEXT_STAGE, around, to the end."""
+        while True:
+            self._disclose()
+            if await self._composed_only():
+                return "completed", ""
+            decided = await self._decide()
+            way = await self._carry_out(decided)
+            if way == "finish" and await self._may_finish():
+                return "completed", ""
+            if way != "think":
+                self.machine.to("DISCLOSE_CONTEXT_STAGE")
+
+    def _disclose(self) -> None:
+        waiting, self._wanted = self._wanted, []
+        for wanted in dict.fromkeys(waiting):
+            self._stage(wanted)
+
+    async def _composed_only(self) -> bool:
+        """Compose the next prompt; True where that is all that is wanted."""
+        if self.dry:
+            self.turn, self.composed = 1, await self._compose()
+            return True
+        limit = self.session.config.runtime.max_turns
+        self.machine.to("CALL_LLM")
+        if self.turn >= limit:
+            raise _Ends("limit", f"max_turns_exceeded: {limit} turns are used up (runtime.max_turns)")
+        self.turn += 1
+        self.composed = await self._compose()
+        return False
+
+    async def _compose(self) -> Composed:
+        session = self.session
+        provider = None if self.dry else session.provider
+        if provider is not None and self.turn == 1:
+            await self._ready()
+        composed = await prompts.compose(provider, session.model, self._prompt, self._parts(), self._window())
+        session.bus.tell(
+            {
+                "event_type": "prompt_budget_computed",
+                "turn": self.turn,
+                "max_context_tokens": composed.budget.max_context_tokens,
+                "response_headroom_tokens": composed.budget.response_headroom_tokens,
+                "allocated": composed.allocated,
+                "counted": composed.counted,
+                "trimmed": composed.trimmed,
+            }
+        )
+        size, tokens = len(composed.text.encode()), composed.budget.allocated_prompt_tokens
+        session.bus.tell({"event_type": "prompt_composed", "turn": self.turn, "bytes": size, "tokens": tokens})
+        return composed
+
+    async def _ready(self) -> None:
+        """A key that is missing is said before anything is sent."""
+        try:
+            await self.session.provider.ready()
+        except ProviderError as error:
+            if error.kind == "missing_key":
+                # no colon after a word that ends in "key": what follows would be taken for one and redacted
+                raise _Ends("error", f"missing_provider_api_key, {error}") from error
+            raise _Ends("error", f"{error.kind}: {error}") from error
+
+    def _window(self) -> Window:
+        runtime, session = self.session.config.runtime, self.session
+        known = session.budget.prices.before(session.provider.name, session.model).facts.context_tokens
+        most = min(runtime.max_context_tokens, known or runtime.max_context_tokens)
+        return Window(most, min(runtime.response_headroom_tokens, most // 2))
+
+    def _parts(self) -> Parts:
+        names = [(one.skill_name, one.score, one.reason) for one in self.candidates]
+        about = {name: stages[0][0].files[0].text.replace("\n", "\n  ") for name, stages in self._stages.items()}
+        return Parts(
+            task=self.session.secrets.scrub(self.task),
+            results=tuple(self.results),
+            commands=self._commands,
+            notes=tuple(self._notes),
+            candidates=prompts.offered(names, about),
+            disclosed=tuple(self._pieces()),
+        )
+
+    def _pieces(self) -> Iterable[Piece]:
+        """All that was disclosed so far, anew for each prompt: nothing of it is lost when a history is compacted."""
+        weights = {1: SUMMARY, 2: REFERENCE, 3: SCRIPTS}
+        for name, stages in self._stages.items():
+            current = CURRENT if name == self.selected else 0
+            for stage, weight in weights.items():
+                for number, one in enumerate(stages.get(stage, ())):
+                    text = self.session.secrets.scrub(one.text)
+                    paths = ", ".join(file.path for file in one.files) or f"stage {stage}"
+                    yield Piece(f"{name}/{paths}", text, current + weight + min(number, 9))
+
+    async def _decide(self) -> ModelDecision:
+        """One reasoning step: asked, decoded, and once repaired."""
+        assert self.composed is not None
+        session = self.session
+        session.history = History(before=len(self.requests))
+        message = self.composed.text
+        mode = session.config.runtime.structured_output_mode
+        for last in (False, True):
+            taken = Taken()
+            text = await self._asked(message, taken)
+            self.machine.to("DECODE_DECISION")
+            decoded = decisions.decoded(taken.given, text, mode, self._by)
+            problems = decoded.problems
+            if decoded.decision is not None:
+                problems = self._unknown(decoded.decision)
+            if decoded.decision is not None and not problems:
+                self._told_decision("decoded", decoded.how, decoded.decision, [])
+                return decoded.decision
+            self._told_decision("invalid" if last else "repair", decoded.how, decoded.decision, problems)
+            if last:
+                break
+            self.machine.to("CALL_LLM")
+            message = decisions.reminder(problems)
+        said = "; ".join(problems)
+        raise _Ends("error", f"invalid_decision: twice the model gave no decision that can be carried out: {said}")
+
+    async def _asked(self, message: str, taken: Taken) -> str:
+        """The one loop asks, with the one tool that a decision may be made by."""
+        session = self.session
+        session.prompt = self._prompt
+        session.scene.tools = {decisions.NAME: taken.tool()} if self._by == "tool" else {}
+        try:
+            result = await run_turn(session, message, single=True)
+        finally:
+            session.scene.tools = self._everything
+        if result.outcome != "completed" and taken.given is None:
+            # a call of a tool that is not there is no decision, and is said so; all else ends the run
+            if result.outcome == "denied":
+                return result.answer
+            raise _Ends(result.outcome, result.reason)
+        return result.answer
+
+    def _told_decision(self, status: str, how: str, made: ModelDecision | None, problems: list[str]) -> None:
+        self.session.bus.tell(
+            {
+                "event_type": "llm_decision_decoded",
+                "turn": self.turn,
+                "status": status,
+                "how": how,
+                "selected_skill": (made.selected_skill or "") if made else "",
+                "summary": made.reasoning_summary[:2_000] if made else "",
+                "actions": [action.type for action in made.planned_actions] if made else [],
+                "disclosure": list(made.required_disclosure_paths) if made else [],
+                "problems": problems[:20],
+            }
+        )
+
+    # -------------------------------------------------------------- what a decision names
+
+    def _unknown(self, made: ModelDecision) -> list[str]:
+        """Skills, files and scripts that a decision names and that are not there, or not to be reached."""
+        offered = [one.skill_name for one in self.candidates]
+        chosen = made.selected_skill or ""
+        if chosen and chosen not in offered:
+            return [f"selected_skill: {chosen!r} is no candidate; there are: {', '.join(offered[:50]) or 'none'}"]
+        wrong: list[str] = []
+        if made.required_disclosure_paths:
+            if not chosen:
+                wrong.append("required_disclosure_paths: they need the skill that they belong to as selected_skill")
+            else:
+                wrong += self._unreadable(chosen, made.required_disclosure_paths)
+        for place, action in enumerate(made.planned_actions):
+            if action.type == "call_skill":
+                wrong += [f"planned_actions.{place}.params.{said}" for said in self._uncallable(action, chosen)]
+        return wrong
+
+    def _unreadable(self, skill: str, paths: list[str]) -> list[str]:
+        disclosure = self._disclosure(skill)
+        found = [(path, disclosure.refusal(path)) for path in paths]
+        return [f"required_disclosure_paths: {reason}" for _, reason in found if reason]
+
+    def _uncallable(self, action: ActionStep, chosen: str) -> list[str]:
+        called = decode(CallSkill, action.params)
+        name = called.skill or chosen
+        if name not in [one.skill_name for one in self.candidates]:
+            return [f"skill: {name!r} is no candidate"]
+        if not called.script:
+            return []
+        folder = self._find(name).folder
+        try:
+            scripts.script(folder, called.script)
+        except Refused as error:
+            known = ", ".join(one.way for one in scripts.scripts(folder, self._body(name))) or "none"
+            return [f"script: {error.reason} (scripts of {name}: {known})"]
+        return []
+
+    def _body(self, name: str) -> str:
+        try:
+            return self._disclosure(name).body()
+        except Refused:
+            return ""
+
+    # -------------------------------------------------------------- doing
+
+    async def _carry_out(self, made: ModelDecision) -> Literal["finish", "disclose", "think"]:
+        """Select, execute, verify; says where it goes on."""
+        rationale = made.reasoning_summary
+        chosen = made.selected_skill or ""
+        planned = ", ".join(action.type for action in made.planned_actions) or "nothing"
+        why = steps.summary(rationale)[:600]
+        self._note(f"Decision {self.turn}: skill {chosen or 'none'}; planned {planned}; {why}")
+        ends = bool(made.planned_actions) and made.planned_actions[-1].type == "finish"
+        if chosen != self.selected and (chosen or not ends):
+            self._select(chosen, rationale, len(made.planned_actions))
+        if made.required_disclosure_paths:
+            self._wanted.append(_Wanted(chosen, 2, tuple(made.required_disclosure_paths)))
+        actions = self._with_instructions(made.planned_actions)
+        if actions and actions[0].type != "finish" and not _hands_over(actions[0]):
+            self.machine.to("EXECUTE_STEP")
+            for place, action in enumerate(actions):
+                if action.type == "finish" or _hands_over(action):
+                    break
+                if not await self._step(action, f"{self.turn}.{place + 1}"):
+                    self.machine.to("HANDOFF_OR_FINISH")
+                    return "disclose"
+            self.machine.to("VERIFY_PROGRESS")
+        last = actions[-1] if actions else None
+        if last is not None and last.type == "finish":
+            self.answer = decode(Finish, last.params).answer
+            self.machine.to("HANDOFF_OR_FINISH")
+            return "finish"
+        for action in filter(_hands_over, actions):
+            self._select(decode(CallSkill, action.params).skill or chosen, rationale, 0)
+            break
+        if self.machine.state == "VERIFY_PROGRESS":
+            return "disclose" if self._wanted else "think"
+        self.machine.to("HANDOFF_OR_FINISH")
+        return "disclose"
+
+    def _with_instructions(self, actions: list[ActionStep]) -> list[ActionStep]:
+        """Instructions first: a script of a skill runs once the model was shown what the skill says of it."""
+        for action in actions:
+            called = decode(CallSkill, action.params) if action.type == "call_skill" else None
+            name = (called.skill or self.selected) if called is not None and called.script else ""
+            if name and 1 not in self._stages[name]:
+                if name != self.selected:
+                    self._wanted.append(_Wanted(name, 1))
+                self._wanted.append(_Wanted(name, 3))
+                self._note(f"Nothing was run: read the instructions of {name} first, then plan again.")
+                return []
+        return actions
+
+    def _select(self, name: str, rationale: str, actions: int) -> None:
+        before = self.selected
+        if name == before:
+            return
+        self._left_skill("handed_off", f"handed over to {name or 'no skill'}: {rationale}")
+        self.selected = name
+        if not name:
+            return
+        if 1 not in self._stages[name]:
+            self._wanted.append(_Wanted(name, 1))
+        self.session.bus.tell(
+            {
+                "event_type": "skill_invocation_started",
+                "skill": name,
+                "actions": actions,
+                "handoff_from": before,
+                "rationale": rationale[:2_000],
+            }
+        )
+
+    def _left_skill(self, status: str, reason: str) -> None:
+        if self.selected:
+            self.session.bus.tell(
+                {
+                    "event_type": "skill_invocation_finished",
+                    "skill": self.selected,
+                    "status": status,
+                    "reason": reason[:2_000],
+                }
+            )
+            self.selected = ""
+
+    def _stage(self, wanted: _Wanted) -> None:
+        disclosure, session = self._disclosure(wanted.skill), self.session
+        match wanted.stage:
+            case 1:
+                made = disclosure.summary()
+            case 2:
+                made = disclosure.requested(wanted.paths)
+            case 3:
+                runtime = session.config.runtime
+                network = session.config.security.network == "allow" or session.scene.confinement == "none"
+                made = disclosure.scripts(Constraints(runtime.timeout_seconds, session.scene.confinement, network))
+        self._stages[wanted.skill].setdefault(wanted.stage, []).append(made)
+        session.bus.tell({"event_type": "skill_disclosure_loaded", **made.event()})  # pyright: ignore[reportArgumentType]
+        for blocked in made.blocked:
+            self._warn(f"the skill {wanted.skill!r}: {blocked.path} is not shown: {blocked.reason}")
+
+    async def _step(self, action: ActionStep, step_id: str) -> bool:
+        """Carry out one action, by the policy for failures; False where another skill takes over."""
+        skill = self._skill_of(action)
+        if action.type == "call_skill" and skill is not None and 3 not in self._stages[skill.name]:
+            self._stage(_Wanted(skill.name, 3))
+        retries = 0
+        while True:
+            result = await self._lived(action, skill, step_id, retries)
+            if result.status == "ok":
+                return True
+            if result.status == "unanswered":
+                return self._nobody()
+            fallback = self._fallback()
+            match remedy(
+                self.session.config.runtime.on_step_failure,
+                retryable=result.status in steps.RETRYABLE,
+                retried=retries > 0,
+                fallback=bool(fallback),
+            ):
+                case "retry":
+                    retries += 1
+                    self._told_retry(step_id, retries, result)
+                    self.machine.to("EXECUTE_STEP")
+                case "fallback":
+                    self._fall_back(fallback, step_id, result)
+                    return False
+                case "abort":
+                    outcome = "denied" if result.status == "denied" else "error"
+                    raise _Ends(outcome, f"step_failed: step {step_id} ({action.type}) {_how(result)}")
+
+    def _skill_of(self, action: ActionStep) -> Skill | None:
+        if action.type != "call_skill":
+            return None
+        return self._find(decode(CallSkill, action.params).skill or self.selected)
+
+    async def _lived(self, action: ActionStep, skill: Skill | None, step_id: str, retries: int) -> StepExecutionResult:
+        session = self.session
+        seconds = session.config.runtime.timeout_seconds
+        try:
+            call = steps.call_of(action, skill, session.ids("call"), seconds)
+        except Refused as error:  # it was there when the decision was looked at
+            raise _Ends("error", f"step_failed: step {step_id}: {error.reason}") from error
+        self._commands[step_id] = steps.summary(steps.shown(call))
+        done = await live_planned(session, call)
+        result = steps.result_of(step_id, done, retries)
+        self.results = [one for one in self.results if one.step_id != step_id] + [result]
+        session.bus.tell(
+            {
+                "event_type": "skill_step_executed",
+                "skill": skill.name if skill is not None else self.selected,
+                "action": action.type,
+                "command": steps.shown(call),
+                **result.as_json(),  # pyright: ignore[reportArgumentType]
+            }
+        )
+        if session.scene.stopped():
+            raise _Ends("stopped", "the emergency stop was set; `adderclaw estop --clear` removes it")
+        if done.stop is not None:
+            raise _Ends("denied", f"a hook ended the run: {done.stop}".removesuffix(": "))
+        return result
+
+    def _nobody(self) -> bool:
+        """Nobody can answer: the model may decide by itself what is safe to decide; asking again needs input."""
+        self._unanswered += 1
+        if self._unanswered > 1:
+            raise _Ends("needs_input", "ask_user: nobody is there to answer; run it where somebody is")
+        return True
+
+    def _fallback(self) -> str:
+        """The best candidate that has not failed."""
+        left = (one.skill_name for one in self.candidates if one.skill_name not in {*self._failed, self.selected})
+        return next(left, "")
+
+    def _fall_back(self, name: str, step_id: str, result: StepExecutionResult) -> None:
+        failed, why = self.selected, f"step {step_id} {_how(result)}"
+        self._failed.add(failed)
+        self._note(f"{why}. The work goes on with the skill {name}{f' in place of {failed}' if failed else ''}.")
+        self._left_skill("failed", why)
+        self._select(name, f"fallback: {why}", 0)
+
+    def _told_retry(self, step_id: str, retry: int, result: StepExecutionResult) -> None:
+        self.session.bus.tell(
+            {
+                "event_type": "step_retry_scheduled",
+                "skill": self.selected,
+                "step_id": step_id,
+                "retry": retry,
+                "reason": _how(result),
+            }
+        )
+
+    async def _may_finish(self) -> bool:
+        """A Stop hook may send the model back to work."""
+        reason = await occasions.stopping(self.session, self.answer, self._sent_back)
+        if reason is None:
+            return True
+        self._sent_back += 1
+        self._note(reason)
+        return False
+
+    # -------------------------------------------------------------- said
+
+    def _note(self, text: str) -> None:
+        self._notes.append(text)
+
+    def _warn(self, message: str) -> None:
+        self.session.bus.tell({"event_type": "warning", "message": message})
+
+
+def _hands_over(action: ActionStep) -> bool:
+    """call_skill without a script: the work goes on with another skill."""
+    return action.type == "call_skill" and not decode(CallSkill, action.params).script
+
+
+def _how(result: StepExecutionResult) -> str:
+    code = f" with exit code {result.exit_code}" if result.exit_code is not None else ""
+    said = (result.stderr_summary or result.stdout_summary).strip().splitlines()
+    return f"{result.status}{code}" + (f": {said[-1][:300]}" if said else "")

@@ -1,0 +1,86 @@
+"""One planned action as a tool call of the session: what it asks for, and what came of it."""
+
+import shlex
+
+from adderclaw.credentials.redaction import visible
+from adderclaw.decode import decode
+from adderclaw.drivers.task.contracts import ActionStep, AskUser, CallSkill, RunCommand, Status, StepExecutionResult
+from adderclaw.kernel.call import Done
+from adderclaw.skills.catalogue import Skill
+from adderclaw.skills.scripts import script
+from adderclaw.types import Json, ToolCall
+
+MOST = 4_000
+"""Characters of an output that the model is told: its beginning, and its end."""
+TAIL = 1_000
+STDERR = "--- stderr ---\n"
+RETRYABLE: frozenset[Status] = frozenset({"failed", "timeout"})
+MAX_MS = 600_000
+
+
+def call_of(action: ActionStep, skill: Skill | None, call_id: str, seconds: float) -> ToolCall:
+    """The call that carries out an action; `skill` is the one that a script belongs to. Raises Refused."""
+    match action.type:
+        case "ask_user":
+            asked = decode(AskUser, action.params)
+            given: Json = {"question": asked.question, "options": asked.options}
+            return ToolCall(call_id, "AskUserQuestion", given)
+        case "call_skill":
+            assert skill is not None
+            called = decode(CallSkill, action.params)
+            command = shlex.join((*script(skill.folder, called.script).argv, *called.args))
+            return _bash(call_id, command, seconds, f"{skill.name}: {called.script}")
+        case _:
+            return _bash(call_id, decode(RunCommand, action.params).command, seconds, action.expected_output)
+
+
+def _bash(call_id: str, command: str, seconds: float, about: str) -> ToolCall:
+    timeout = max(1, min(int(seconds * 1000), MAX_MS))
+    return ToolCall(call_id, "Bash", {"command": command, "timeout": timeout, "description": about[:200]})
+
+
+def shown(call: ToolCall) -> str:
+    """What was carried out, for the trace."""
+    return str(call.input.get("command") or call.input.get("question", ""))
+
+
+def result_of(step_id: str, done: Done, retries: int) -> StepExecutionResult:
+    result = done.result
+    code = result.metadata.get("exit_code")
+    out, err = _streams(result.content)
+    return StepExecutionResult(
+        step_id=step_id,
+        exit_code=code if isinstance(code, int) else None,
+        stdout_summary=summary(out),
+        stderr_summary=summary(err),
+        retry_count=retries,
+        status=_status(done),
+    )
+
+
+def _status(done: Done) -> Status:
+    result = done.result
+    if done.denied:
+        return "denied"
+    if result.unanswered:
+        return "unanswered"
+    if not result.is_error:
+        return "ok"
+    if result.error_class == "internal_failure":
+        return "timeout" if "timed out" in result.content[:200] else "failed"
+    return "failed" if "exit_code" in result.metadata else "invalid"
+
+
+def _streams(content: str) -> tuple[str, str]:
+    """Bash's two streams, as its result has them."""
+    head, mark, tail = content.rpartition(STDERR)
+    return (head, tail) if mark else (content, "")
+
+
+def summary(text: str) -> str:
+    """The beginning and the end of an output, with nothing in it that a terminal would obey."""
+    text = visible(text.strip())
+    if len(text) <= MOST:
+        return text
+    left = len(text) - MOST
+    return f"{text[: MOST - TAIL]}\n[… {left:,} characters left out …]\n{text[-TAIL:]}"

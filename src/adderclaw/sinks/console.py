@@ -1,0 +1,155 @@
+"""The live view of a run on a terminal: a line an event, with trace, turn, skill, action, status, tokens and cost."""
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, TextIO
+
+from adderclaw.events import EventRecord, Sink
+from adderclaw.store.text import plain, sql_time
+from adderclaw.types import Json
+
+LONGEST = 160
+"""Characters of what a line says at its end."""
+type Style = Literal["dim", "cyan", "green", "yellow", "red", "bold"]
+
+
+class Row(NamedTuple):
+    """One line."""
+
+    time: str
+    trace: str
+    turn: str
+    skill: str
+    action: str
+    status: str
+    spent: str
+    said: str
+    style: Style
+
+
+class Progress:
+    """What the events so far say of a run; each is a row, or nothing that is shown."""
+
+    def __init__(self) -> None:
+        self.turn, self.skill = 0, ""
+        self.tokens, self.cost = 0, 0.0
+
+    def row(self, record: EventRecord) -> Row | None:
+        shown = _SHOWN.get(record.event_type)
+        payload = record.payload
+        self._follow(record.event_type, payload)
+        if shown is None:
+            return None
+        action, status, style, said = shown
+        text = plain(" ".join(said(payload).split()))
+        return Row(
+            sql_time(record.timestamp)[11:],
+            record.trace_id.removeprefix("trace-")[:8],
+            f"turn {self.turn}" if self.turn else "",
+            plain(str(payload.get("skill") or self.skill)),
+            plain(str(payload.get("action", action))),
+            plain(str(payload.get("status") or payload.get("outcome") or status)),
+            self._spent(),
+            text if len(text) <= LONGEST else text[:LONGEST] + "…",
+            _style(style, payload),
+        )
+
+    def _follow(self, event_type: str, payload: Json) -> None:
+        match event_type:
+            case "prompt_budget_computed":
+                self.turn = int(payload.get("turn", 0))
+            case "skill_invocation_started":
+                self.skill = str(payload.get("skill", ""))
+            case "llm_response_received":
+                self.tokens += int(payload.get("input_tokens", 0)) + int(payload.get("output_tokens", 0))
+                self.cost += float(payload.get("cost") or 0.0)
+            case _:
+                pass
+
+    def _spent(self) -> str:
+        if not self.tokens:
+            return ""
+        return f"{self.tokens:,} tokens" + (f" ${self.cost:.4f}" if self.cost else "")
+
+
+def _style(style: Style, payload: Json) -> Style:
+    status = str(payload.get("status", ""))
+    return "red" if status in ("failed", "timeout", "denied", "invalid", "aborted") else style
+
+
+def _all(*keys: str) -> Callable[[Json], str]:
+    def said(payload: Json) -> str:
+        return " ".join(_word(payload[key]) for key in keys if payload.get(key) not in (None, "", []))
+
+    return said
+
+
+def _word(value: Any) -> str:
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _candidates(payload: Json) -> str:
+    found: list[Json] = payload.get("candidates", [])
+    named = ", ".join(f"{one['skill_name']} {one['score']:g}" for one in found[:5])
+    return f"{payload.get('strategy', '')}: {len(found)} candidates {named}"
+
+
+def _files(payload: Json) -> str:
+    paths = ", ".join(str(one["path"]) for one in payload.get("files", [])[:5])
+    return f"stage {payload.get('stage')}: {paths} ({payload.get('bytes')} bytes, {payload.get('tokens')} tokens)"
+
+
+def _step(payload: Json) -> str:
+    code = f"exit {payload['exit_code']}: " if payload.get("exit_code") is not None else ""
+    return f"{code}{payload.get('command', '')}"
+
+
+_SHOWN: dict[str, tuple[str, str, Style, Callable[[Json], str]]] = {
+    "run_started": ("run", "started", "bold", _all("task")),
+    "skill_catalog_loaded": ("load", "ok", "dim", lambda payload: f"{payload.get('skills')} skills"),
+    "skill_prefilter_completed": ("route", "ok", "cyan", _candidates),
+    "skill_disclosure_loaded": ("disclose", "ok", "dim", _files),
+    "llm_request_sent": ("think", "asked", "dim", _all("provider", "model")),
+    "llm_retry_scheduled": ("think", "retry", "yellow", _all("reason")),
+    "llm_response_received": ("think", "answered", "dim", _all("stop_reason")),
+    "llm_request_failed": ("think", "failed", "red", _all("reason")),
+    "llm_decision_decoded": ("decide", "", "cyan", _all("selected_skill", "actions", "summary", "problems")),
+    "skill_invocation_started": ("select", "started", "cyan", _all("rationale")),
+    "skill_step_executed": ("step", "", "green", _step),
+    "step_retry_scheduled": ("step", "retry", "yellow", _all("step_id", "reason")),
+    "skill_invocation_finished": ("leave", "", "dim", _all("reason")),
+    "approval_requested": ("approve", "asked", "yellow", _all("tool", "reason")),
+    "tool_denied": ("step", "denied", "red", _all("tool", "reason")),
+    "warning": ("note", "warning", "yellow", _all("message")),
+    "limit_reached": ("run", "limit", "red", _all("reason")),
+    "signal_received": ("run", "signal", "yellow", _all("signal")),
+    "graceful_shutdown_started": ("run", "ending", "yellow", _all("reason")),
+    "run_finished": ("run", "", "bold", _all("reason")),
+    "run_failed": ("run", "", "red", _all("message")),
+}
+
+
+def sink(stream: TextIO) -> Sink:
+    """Rows in colour; what a model or a file wrote is text and never markup."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(file=stream, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    progress = Progress()
+
+    def tell(record: EventRecord) -> None:
+        row = progress.row(record)
+        if row is None:
+            return
+        line = Text()
+        line.append(f"{row.time} {row.trace} ", style="dim")
+        for part in (row.turn, row.skill):
+            if part:
+                line.append(f"{part} ", style="bold")
+        line.append(f"{row.action} {row.status}", style=row.style)
+        if row.said:
+            line.append(f" {row.said}")
+        if row.spent:
+            line.append(f"  {row.spent}", style="dim")
+        console.print(line)
+
+    return tell
