@@ -14,6 +14,8 @@ from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.session import TurnResult
 from adderclaw.record import record
 from adderclaw.runtime import Options, Run
+from adderclaw.runtime.skills import located
+from adderclaw.skills import catalogue
 from adderclaw.store import Store, runs, transcript, workflows
 from adderclaw.store.workflows import Begun
 from adderclaw.types import Json
@@ -75,10 +77,11 @@ def task(options: Options, text: str) -> Prepared:
         raise UsageError("the task is empty: say what is to be done")
 
     async def drive(run: Run) -> TurnResult:
-        return await Task(run.session, text).run()
+        return await Task(run.session, text, lambda: catalogue.load(located(run.runtime))).run()
 
     async def dry(run: Run) -> TurnResult:
-        return await Task(run.session, text, planned_only=True).run()
+        found = located(run.runtime)
+        return await Task(run.session, text, lambda: catalogue.load(found), planned_only=True).run()
 
     return Prepared(options, "task", drive, lambda: {"mode": "dry_run", "task": text}, task=text, dry=dry)
 

@@ -1,7 +1,6 @@
 """A task run: skills found, routed and disclosed; the model decides step by step, and what it plans is carried out."""
 
-import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple
 
 from adderclaw.decode import decode
@@ -24,7 +23,6 @@ from adderclaw.events import EventRecord
 from adderclaw.kernel import occasions
 from adderclaw.kernel.loop import live_planned, run_turn
 from adderclaw.kernel.session import Session, TurnResult
-from adderclaw.skills import catalogue as catalogues
 from adderclaw.skills import router, scripts
 from adderclaw.skills.catalogue import Catalogue, Skill
 from adderclaw.skills.disclosure import Constraints, Disclosed, Disclosure
@@ -55,8 +53,10 @@ class _Wanted(NamedTuple):
 class Execution:
     """One run of a task on a session."""
 
-    def __init__(self, session: Session, task: str, *, planned_only: bool = False) -> None:
-        self.session, self.task, self.dry = session, task, planned_only
+    def __init__(
+        self, session: Session, task: str, load: Callable[[], Catalogue], *, planned_only: bool = False
+    ) -> None:
+        self.session, self.task, self.load, self.dry = session, task, load, planned_only
         self.machine = Machine()
         self.catalogue = Catalogue()
         self.candidates: tuple[SkillCandidate, ...] = ()
@@ -144,10 +144,8 @@ class Execution:
     def _load(self) -> None:
         self.machine.to("LOAD_SKILL_CATALOG")
         session = self.session
-        root = session.scene.context.workspace.root
         try:
-            own = os.path.join(root, session.config.skills.dir)
-            self.catalogue = catalogues.load(catalogues.places(root, session.home, own))
+            self.catalogue = self.load()
         except (OSError, AdderClawError) as error:
             raise _Ends("error", f"skill_catalog_failed: {error}") from error
         found = self.catalogue
