@@ -97,6 +97,9 @@ REFUSED = [
     ('GOAL g "x"\nRUN r USING g\n', ("--input", "a=b"), "there is no input 'a' (inputs: none)"),
     ('GOAL g "x"\nRUN r USING g\n', ("--input", "a"), "--input 'a': it takes NAME=VALUE"),
     ('INPUT a\nGOAL g "x"\nRUN r USING g\n', ("-i", "a=1", "-i", "a=2"), "--input a: given twice"),
+    ('INPUT a\nGOAL g "x"\nRUN r USING g\n', ("--input-file", "a=none"), "--input-file a: none: No such file"),
+    ('INPUT a\nGOAL g "x"\nRUN r USING g\n', ("--input-file", "a=/dev/zero"), "is not an ordinary file"),
+    ('INPUT a\nGOAL g "x"\nRUN r USING g\n', ("-i", "a=1", "--input-file", "a=x"), "--input-file a: given twice"),
     ('GOAL g "x $nothing"\nRUN r USING g\n', (), "goal g uses $nothing, which is not defined"),
     ('AGENT a "x" REQUIRES wings\nGOAL g "x" USING a\nRUN r USING g\n', (), "REQUIRES wings, and no provider is known"),
 ]
@@ -140,6 +143,14 @@ def test_goals_run_in_order_and_hand_on_their_outputs(flow: Flow) -> None:
     children = flow.world.rows("SELECT DISTINCT session_id FROM model_calls")
     assert len(children) == 2
     assert flow.world.cli("receipt", "verify").code == 0
+
+
+def test_an_input_from_a_file_and_a_value_that_looks_like_one(flow: Flow) -> None:
+    flow.write('INPUT a\nINPUT b\nGOAL g "[$a] [$b]"\nRUN r USING g\n')
+    (flow.folder / "long.txt").write_text("one\n'two'\n" * 1_000)
+    flow.add(text("done"))
+    assert flow.run("--input-file", f"a={flow.folder}/long.txt", "--input", "b=@/etc/hostname").code == 0
+    assert "[" + "one\n'two'\n" * 1_000 + "] [@/etc/hostname]" in asked(flow.model, 0)
 
 
 def test_a_goal_that_cannot_be_reached_ends_the_run(flow: Flow) -> None:

@@ -1,7 +1,10 @@
 """The Agentfile language as a table: what is accepted and as what, what is refused and with which words."""
 
+import contextlib
 import json
 import re
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,7 @@ from hypothesis import strategies as st
 
 from adderclaw.drivers.agentfile import show
 from adderclaw.drivers.agentfile.load import bound, load
-from adderclaw.drivers.agentfile.parse import parse
+from adderclaw.drivers.agentfile.parse import KEYWORDS, parse
 from adderclaw.drivers.agentfile.variables import filled, used
 from adderclaw.drivers.agentfile.workflow import InvalidAgentfile, Workflow
 from adderclaw.errors import UsageError
@@ -85,7 +88,10 @@ SYNTAX = [
     ("LOOP l WITHIN 3 USING g", "1:8: expected USING"),
     ("SUPERVISED BY me", "1:12: expected HUMAN or the end of the line"),
     ("HUMAN", "1:1: 'HUMAN' is no statement"),
-    ("NAME a\x07b", "1:1: a control character stands in this line"),
+    ('GOAL g\u00a0"x"', "1:7: this is no ordinary space (U+00A0)"),
+    ('GOAL g """one\ntwo""" "x', "2:8: this text has no closing quote"),
+    ('GOAL g "x" USING a\x9bb', "1:19: a control character (U+009B)"),
+    ("NAME a\x07b", "1:7: a control character (U+0007) stands in this line"),
 ]
 
 
@@ -100,6 +106,8 @@ def test_a_line_that_cannot_be_read_is_shown_with_what_was_expected(text: str, m
 
 MEANING = [
     (G + RUN, "1:1: the workflow has no NAME"),
+    (HEAD + G + 'CONVERGE c "x" -> o USING g WITHIN 2\n', "a CONVERGE over goals has no outputs and no review"),
+    (HEAD + G + 'CONVERGE c "x" USING g WITHIN 2 SUPERVISED\n', "a CONVERGE over goals has no outputs and no review"),
     (HEAD + G, "1:1: nothing would happen: no RUN, LOOP or CONVERGE step"),
     (HEAD, "nothing would happen"),
     ("", "the workflow has no NAME"),
@@ -149,6 +157,59 @@ def test_a_workflow_that_makes_no_sense_is_refused_with_its_own_message(
     tmp_path: Path, text: str | bytes, message: str
 ) -> None:
     assert message in refusal(tmp_path, text)
+
+
+AT_ONCE = [
+    ("GOAL g\nRUN r USING g, h\n", ["the workflow has no NAME", "expected FROM", "the goal 'h'"], 3),
+    ('NAME\nGOAL g "x"\nRUN r USING g\n', ["expected a name"], 1),
+    ('NAME w\nGOAL g "$a"\nINPUT a DEFAULT\nRUN r USING g\n', ["expected a number"], 1),
+    ("NAME w\nGOAL g FROM none.md\nLOOP l USING g\nRUN r USING x\n", ["FROM none.md", "needs WITHIN", "goal 'x'"], 3),
+]
+
+
+@pytest.mark.parametrize(("text", "said", "count"), AT_ONCE, ids=[str(number) for number in range(len(AT_ONCE))])
+def test_what_is_wrong_is_said_beside_what_cannot_be_read_and_nothing_that_only_follows_from_it(
+    tmp_path: Path, text: str, said: list[str], count: int
+) -> None:
+    told = refusal(tmp_path, text)
+    assert all(one in told for one in said)
+    assert len(re.findall(r"^/Agentfile:\d+:", told, re.MULTILINE)) == count, told
+
+
+MONSTERS = {
+    "closing quotes": HEAD + 'GOAL g """' + '\\"""\n' * 150_000 + '"""\n' + RUN,
+    "agents": HEAD + 'AGENT a "x"\nGOAL g "x" USING ' + ",".join("a" * 300_000) + "\n" + RUN,
+    "goals": HEAD + G + "RUN r USING " + ",".join("g" * 300_000),
+    "unknown goals": HEAD + "".join(f'GOAL g{n} "x"\n' for n in range(2_000)) + "RUN r USING x\n" * 2_000,
+    "a long name": HEAD + 'GOAL g "$' + "a-" * 400_000 + '"\n' + RUN,
+    "a long line": HEAD + 'GOAL g "x" ' + "b" * 900_000,
+    "a goal again": f'{HEAD}GOAL g "{"$g " * 100_000}"\n' + "".join(f"RUN r{n} USING g,g\n" for n in range(900)),
+}
+
+
+@pytest.mark.parametrize("text", MONSTERS.values(), ids=MONSTERS)
+def test_a_file_that_is_made_to_hold_us_up_is_done_with_in_seconds(tmp_path: Path, text: str) -> None:
+    before = time.process_time()
+    said = ""
+    try:
+        load(str(written(tmp_path, text)))
+    except UsageError as error:
+        said = str(error)
+    assert len(said) < 60_000
+    assert time.process_time() - before < 8
+
+
+def test_values_do_not_grow_without_bound(tmp_path: Path) -> None:
+    inputs = "".join(f'INPUT i{n} DEFAULT "$i{n + 1}$i{n + 1}"\n' for n in range(40)) + "INPUT i40 DEFAULT xxxxxxxx\n"
+    with pytest.raises(UsageError, match="has over"):
+        bound(load(str(written(tmp_path, HEAD + inputs + G + RUN))), {})
+    with pytest.raises(UsageError, match="has over"):
+        filled("$a" * 100, {"a": "x" * 100_000})
+
+
+def test_defaults_name_each_other_in_any_order_and_may_have_dollar_signs(tmp_path: Path) -> None:
+    chain = "".join(f'INPUT i{n} DEFAULT "$i{n + 1}"\n' for n in range(2_000)) + r'INPUT i2000 DEFAULT "\$x $$y"'
+    assert bound(load(str(written(tmp_path, HEAD + chain + "\n" + G + RUN))), {})["i0"] == "$x $y"
 
 
 def test_all_problems_of_a_file_are_said_at_once(tmp_path: Path) -> None:
@@ -211,6 +272,12 @@ GOALS = [
     ('GOAL g "x" UNSUPERVISED', (None, "x", (), (), "nobody")),
     ("GOAL g FROM a.md -> o USING p", ("a.md", "", ("o",), ("p",), None)),
     ('GOAL g "über \u00e9\u4e2d"', (None, "über \u00e9\u4e2d", (), (), None)),
+    ('GOAL g "a\u2028b -> c USING d WITHIN 3 # e"', (None, "a\u2028b -> c USING d WITHIN 3 # e", (), (), None)),
+    ('GOAL g "x"->a', (None, "x", ("a",), (), None)),
+    ('GOAL g """say \\"""three\\""" times"""', (None, 'say """three""" times', (), (), None)),
+    ("GOAL g FROM goals/a,b.md", ("goals/a,b.md", "", (), (), None)),
+    ("GOAL g FROM ->.md", ("->.md", "", (), (), None)),
+    ('GOAL G0_a-1 "x" USING b #c, d', (None, "x", (), ("b",), None)),
 ]
 
 
@@ -227,6 +294,8 @@ INPUTS = [
     ('INPUT a DEFAULT "two words"', ("a", "two words")),
     ('INPUT a DEFAULT ""', ("a", "")),
     ("INPUT a DEFAULT 5 # five", ("a", "5")),
+    ("INPUT a DEFAULT GOAL", ("a", "GOAL")),
+    ("INPUT a DEFAULT x,y", ("a", "x,y")),
 ]
 
 
@@ -380,3 +449,66 @@ def test_the_graph_has_every_goal_and_says_which_steps_repeat(tmp_path: Path) ->
     assert drawn.count('["a"]') == 2
     assert "g1_0 -->|again| g1_0" in drawn
     assert json.loads(json.dumps(show.as_json(load(str(tmp_path)))))["steps"][1]["within"] == 2
+
+
+def test_texts_and_names_do_not_break_the_graph(tmp_path: Path) -> None:
+    hostile = 'a\\"]; end\nclick x <b>#quot;`|{}'
+    text = HEAD + f'AGENT a-b "x"\nAGENT a_b "y"\nGOAL end """{hostile}""" USING a-b, a_b\n'
+    text += f'CONVERGE c """{hostile}""" USING end WITHIN 2\n'
+    drawn = show.graph(load(str(written(tmp_path, text))))
+    assert len(re.findall(r"p0_0_\d+\(\(", drawn)) == len(set(re.findall(r"p0_0_\d+", drawn))) == 2
+    for row in drawn.split("\n"):
+        labels = re.findall(r'"([^"]*)"', row)
+        assert row.count('"') == 2 * len(labels)
+        assert not re.search(r"[<>`|{}\[\]]|&", "".join(labels))
+
+
+PARTS = [
+    "a",
+    "b-1",
+    "C_2",
+    "->",
+    ",",
+    "3",
+    "$n",
+    '"x"',
+    '""',
+    '"""',
+    '"',
+    "\\",
+    "#",
+    "# c",
+    "a,b",
+    "p/q.md",
+    "\n",
+    " ",
+    "\t",
+]
+TEXTS = ['"""one\n # two\n"""', '"say \\"hi\\" # -> USING"', "é", "\r\n", "\u2028"]
+WORDS = st.sampled_from([*sorted(KEYWORDS), *PARTS, *TEXTS])
+LINES = st.sampled_from([*(text for text, _ in [*GOALS, *INPUTS, *AGENTS, *STEPS]), "# a comment", "  # another", ""])
+
+
+def meaning(text: str) -> object:
+    workflow = parse(text)
+    nouns = (*workflow.inputs, *workflow.agents, *workflow.goals, *workflow.steps)
+    return workflow.name, workflow.review, [replace(noun, line=0) for noun in nouns]
+
+
+@given(st.lists(st.one_of(st.lists(WORDS).map(" ".join), st.lists(WORDS).map("".join), LINES), max_size=12))
+def test_formatting_is_done_once_and_keeps_the_meaning_of_anything_that_parses(parts: list[str]) -> None:
+    for text in ("\n".join(parts), *parts):
+        try:
+            before = meaning(text)
+        except InvalidAgentfile:
+            continue
+        tidy = show.formatted(text)
+        assert meaning(tidy) == before
+        assert show.formatted(tidy) == tidy
+
+
+@given(st.text())
+def test_whatever_a_file_says_it_is_read_or_refused(text: str) -> None:
+    for whole in (text, f"GOAL g {text}", f'GOAL g "{text}"', f"INPUT a DEFAULT {text}"):
+        with contextlib.suppress(InvalidAgentfile):
+            parse(whole)

@@ -19,6 +19,7 @@ from adderclaw.channels.cli.common import (
 from adderclaw.channels.prepared import Prepared
 from adderclaw.credentials.redaction import visible
 from adderclaw.drivers.agentfile import dry
+from adderclaw.drivers.agentfile.load import MAX_VALUE, text_of
 from adderclaw.errors import UsageError
 from adderclaw.runtime import Options
 
@@ -70,6 +71,9 @@ def run(
     given: Annotated[
         list[str] | None, typer.Option("--input", "-i", metavar="NAME=VALUE", help="An input of the workflow.")
     ] = None,
+    files: Annotated[
+        list[str] | None, typer.Option("--input-file", metavar="NAME=FILE", help="An input: the text of a file.")
+    ] = None,
     resume: Annotated[
         str | None, typer.Option("--resume", metavar="RUN_ID", help="Go on with a workflow that did not end.")
     ] = None,
@@ -107,7 +111,7 @@ def run(
         headless=True,
         overrides=prepared.overrides(skills_dir, max_turns, debug_llm),
     )
-    inputs = _inputs(given or [])
+    inputs = _inputs(given or [], files or [])
     if sum(one is not None for one in (target, task, agentfile, resume)) > 1:
         raise UsageError("TARGET, --task, --agentfile and --resume each say what to run: give one of them")
     if resume is not None and inputs:
@@ -151,14 +155,16 @@ def _show(made: Prepared, *, as_text: bool) -> None:
         print_json(plan)
 
 
-def _inputs(given: list[str]) -> dict[str, str]:
-    """`--input name=value`, each once; `@file` is the text of a file."""
+def _inputs(given: list[str], files: list[str]) -> dict[str, str]:
+    """`--input name=value` and `--input-file name=path`, each name once. A value is never taken for a path: it may be
+    somebody else's words."""
     inputs: dict[str, str] = {}
-    for item in given:
+    items = [("--input", "VALUE", item) for item in given] + [("--input-file", "FILE", item) for item in files]
+    for option, kind, item in items:
         name, equals, value = item.partition("=")
         if not equals or not name:
-            raise UsageError(f"--input {item!r}: it takes NAME=VALUE")
+            raise UsageError(f"{option} {item[:100]!r}: it takes NAME={kind}")
         if name in inputs:
-            raise UsageError(f"--input {name}: given twice")
-        inputs[name] = value
+            raise UsageError(f"{option} {name}: given twice")
+        inputs[name] = text_of(value, MAX_VALUE, f"{option} {name}: ") if option == "--input-file" else value
     return inputs

@@ -1,27 +1,39 @@
 """Whether a workflow makes sense: names, order, variables; every problem at once, each with its own message."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
 from difflib import get_close_matches
+from itertools import chain, islice
 
 from adderclaw.drivers.agentfile import variables
-from adderclaw.drivers.agentfile.workflow import Goal, Problem, Step, Workflow
+from adderclaw.drivers.agentfile.workflow import MOST_SHOWN, Goal, Persona, Problem, Step, Workflow
 
 MOST_ROUNDS = 10_000
 
 
-def problems(workflow: Workflow, source: Callable[[int], str]) -> list[Problem]:
-    """What is wrong with a workflow whose files are loaded; `source` gives a line of the file."""
-    found = [*_whole(workflow), *_twice(workflow), *_references(workflow), *_limits(workflow), *_unknown(workflow)]
-    return [Problem(line, 1, message, source(line)) for line, message in found]
+def problems(workflow: Workflow, source: Callable[[int], str], broken: Collection[str] = ()) -> list[Problem]:
+    """What is wrong with a workflow whose files are loaded; `source` gives a line of the file.
+
+    `broken` are statements that could not be read: what follows from them alone is not said.
+    """
+    words = [text.split(maxsplit=2) for text in broken]
+    unsure = {word.strip(",") for one in words for word in one[1:2]}
+    found = chain(
+        _whole(workflow, {one[0] for one in words}),
+        _twice(workflow),
+        _references(workflow, unsure),
+        () if broken else chain(_limits(workflow), _unknown(workflow)),
+    )
+    return [Problem(line, 1, message, source(line)) for line, message in islice(found, MOST_SHOWN + 1)]
 
 
 type Found = Iterable[tuple[int, str]]
 
 
-def _whole(workflow: Workflow) -> Found:
-    if not workflow.name:
+def _whole(workflow: Workflow, broken: Collection[str]) -> Found:
+    if not workflow.name and "NAME" not in broken:
         yield 1, "the workflow has no NAME; begin with a line such as: NAME my-workflow"
-    if not workflow.steps:
+    if not workflow.steps and not {"RUN", "LOOP", "CONVERGE"}.intersection(broken):
         yield 1, "nothing would happen: no RUN, LOOP or CONVERGE step; end with a line such as: RUN main USING my_goal"
 
 
@@ -66,18 +78,20 @@ def _shared_variables(workflow: Workflow) -> Found:
             owner.setdefault(output, f"the output in line {goal.line}")
 
 
-def _references(workflow: Workflow) -> Found:
+def _references(workflow: Workflow, unsure: Collection[str]) -> Found:
     agents = {one.name: one.line for one in workflow.agents}
     goals = {one.name: one.line for one in workflow.goals}
     for goal in workflow.goals:
         for name in goal.agents:
-            if name not in agents:
+            if name not in agents and name not in unsure:
                 yield goal.line, f"goal {goal.name} uses the agent {name!r}, which is not defined{_near(name, agents)}"
-        for name in {name for name in goal.agents if goal.agents.count(name) > 1}:
+        for name in (name for name, count in Counter(goal.agents).items() if count > 1):
             yield goal.line, f"goal {goal.name} names the agent {name!r} more than once"
     for step in workflow.steps:
         for name in step.goals:
             if name not in goals:
+                if name in unsure:
+                    continue
                 message = f"{step.kind} {step.name} uses the goal {name!r}, which is not defined{_near(name, goals)}"
                 yield step.line, message
             elif goals[name] > step.line:
@@ -125,20 +139,28 @@ def _unknown(workflow: Workflow) -> Found:
             if name not in inputs:
                 yield one.line, f"the default of {one.name} uses ${name}, which is no input{_near(name, inputs)}"
     by_name = {goal.name: goal for goal in workflow.goals}
+    agents = {agent.name: agent for agent in workflow.agents}
     known = set(inputs)
-    told: set[tuple[str, str]] = set()
+    seen: set[str] = set()
     for step in workflow.steps:
         goals = [by_name[name] for name in step.goals if name in by_name]
         if step.kind == "LOOP":
             known.update(*map(_variables, goals))
         for goal in goals:
-            for where, text in _texts(workflow, goal):
-                for name in variables.used(text, known):
-                    if name not in known and (goal.name, name) not in told:
-                        told.add((goal.name, name))
-                        yield goal.line, f"{where} uses ${name}, {_why_unknown(workflow, name, known)}"
+            if goal.name not in seen:  # where it stands again, more is known
+                seen.add(goal.name)
+                yield from _unknown_of(workflow, goal, agents, known)
             known.update(_variables(goal))
         yield from _unknown_in(step, known)
+
+
+def _unknown_of(workflow: Workflow, goal: Goal, agents: Mapping[str, Persona], known: set[str]) -> Found:
+    told: set[str] = set()
+    for where, text in _texts(goal, agents):
+        for name in variables.used(text, known):
+            if name not in known and name not in told:
+                told.add(name)
+                yield goal.line, f"{where} uses ${name}, {_why_unknown(workflow, name, known)}"
 
 
 def _unknown_in(step: Step, known: set[str]) -> Found:
@@ -152,10 +174,10 @@ def _variables(goal: Goal) -> set[str]:
     return {goal.name, *goal.outputs}
 
 
-def _texts(workflow: Workflow, goal: Goal) -> Iterable[tuple[str, str]]:
+def _texts(goal: Goal, agents: Mapping[str, Persona]) -> Iterable[tuple[str, str]]:
     yield f"goal {goal.name}" + (f" ({goal.path})" if goal.path else ""), goal.outcome
-    for agent in workflow.agents:
-        if agent.name in goal.agents:
+    for name in goal.agents:
+        if (agent := agents.get(name)) is not None:
             yield f"agent {agent.name}" + (f" ({agent.path})" if agent.path else ""), agent.prompt
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from adderclaw.drivers.agentfile import prompts
 from adderclaw.drivers.agentfile.signal import Report, Result, Verdict
 from adderclaw.drivers.agentfile.workflow import Goal, Step, Workflow
+from adderclaw.errors import AdderClawError, LimitError
 from adderclaw.events import EventRecord
 from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.store import workflows
@@ -79,9 +80,17 @@ class Execution:
                     await self._loop(step, number)
         except _Ends as end:
             return TurnResult(end.outcome, self.answer, end.reason)
+        except AdderClawError as error:
+            return TurnResult(self._outcome_of(error), self.answer, str(error))
         if self.unconverged:
             return TurnResult("limit", self.answer, "; ".join(self.unconverged))
         return TurnResult("completed", self.answer)
+
+    def _outcome_of(self, error: AdderClawError) -> Outcome:
+        """Of what kept a session from beginning."""
+        if self.session.scene.stopped():
+            return "stopped"
+        return "limit" if isinstance(error, LimitError) else "error"
 
     def _begin(self) -> None:
         """Results of an earlier try at this run count; nothing that is finished is done again."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from adderclaw.drivers.agentfile import check, variables
-from adderclaw.drivers.agentfile.parse import MAX_BYTES, parse
+from adderclaw.drivers.agentfile.parse import MAX_BYTES, lines_of, read
 from adderclaw.drivers.agentfile.workflow import InvalidAgentfile, Problem, Workflow
 from adderclaw.errors import UsageError
 
@@ -17,12 +17,12 @@ def load(path: str, roots: tuple[str, ...] = ()) -> Workflow:
     """Read and check a workflow. What it takes FROM files must lie beside it, or in one of the roots."""
     if os.path.isdir(path):
         path = os.path.join(path, "Agentfile")
-    text = _text(path, MAX_BYTES)
-    workflow = parse(text, path)
-    lines = text.splitlines()
+    text = text_of(path, MAX_BYTES)
+    draft = read(text, path)
+    workflow, lines = draft.workflow, lines_of(text)
     folder = os.path.dirname(os.path.abspath(path))
     places = tuple(os.path.realpath(root) for root in (folder, *roots))
-    found: list[Problem] = []
+    found = draft.problems
 
     def source(line: int) -> str:
         return lines[line - 1] if 0 < line <= len(lines) else ""
@@ -36,14 +36,13 @@ def load(path: str, roots: tuple[str, ...] = ()) -> Workflow:
 
     agents = [replace(one, prompt=content(one.path, one.line)) if one.path else one for one in workflow.agents]
     goals = [replace(one, outcome=content(one.path, one.line)) if one.path else one for one in workflow.goals]
+    outcomes = {goal.name: goal.outcome for goal in goals}
     steps = [
-        replace(step, condition=next((goal.outcome for goal in goals if goal.name == step.name), step.condition))
-        if step.goals == (step.name,)
-        else step
+        replace(step, condition=outcomes.get(step.name, step.condition)) if step.goals == (step.name,) else step
         for step in workflow.steps
     ]
     workflow = replace(workflow, agents=tuple(agents), goals=tuple(goals), steps=tuple(steps))
-    found += check.problems(workflow, source)
+    found += check.problems(workflow, source, [line.text for line in draft.broken])
     if found:
         raise InvalidAgentfile(path, found)
     return workflow
@@ -56,13 +55,14 @@ def _prompt(path: str, named: str, places: tuple[str, ...]) -> str:
     real = os.path.realpath(path)
     if not any(real.startswith(place.rstrip("/") + "/") for place in places):
         raise UsageError(f"FROM {named}: this leads outside of the workflow's folder and the workspace")
-    text = _text(path, MAX_PROMPT, f"FROM {named}: ").strip()
+    text = text_of(path, MAX_PROMPT, f"FROM {named}: ").strip()
     if not text:
         raise UsageError(f"FROM {named}: the file is empty")
     return text
 
 
-def _text(path: str, most: int, prefix: str = "") -> str:
+def text_of(path: str, most: int, prefix: str = "") -> str:
+    """The text of an ordinary file that is not too large; UsageError says what else it is."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:

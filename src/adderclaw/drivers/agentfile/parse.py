@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 1 << 20
 MAX_STATEMENTS = 5_000
+MAX_NAMES = 1_000
+"""Names in one statement."""
+MAX_WORD = 1_024
+UNSHOWN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+QUOTES = '"""'
 
 STATEMENTS = ("NAME", "INPUT", "AGENT", "GOAL", "CONVERGE", "RUN", "LOOP", "SUPERVISED", "UNSUPERVISED")
 KEYWORDS = frozenset({*STATEMENTS, "DEFAULT", "FROM", "USING", "WITHIN", "REQUIRES", "HUMAN"})
@@ -45,92 +50,114 @@ class Line(NamedTuple):
     text: str
 
 
+class Draft(NamedTuple):
+    """What could be read of a file, and what could not."""
+
+    workflow: Workflow
+    problems: list[Problem]
+    broken: list[Line]
+    """Statements that could not be read: what they would define is not known to be missing."""
+
+
 def parse(text: str, file: str = "Agentfile") -> Workflow:
     """The workflow that a text describes; what it names need not exist yet."""
+    draft = read(text, file)
+    if draft.problems:
+        raise InvalidAgentfile(file, draft.problems)
+    return draft.workflow
+
+
+def read(text: str, file: str) -> Draft:
+    """The same with whatever is wrong beside it."""
     if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         raise InvalidAgentfile(file, [Problem(1, 1, f"the file is larger than {MAX_BYTES:,} bytes")])
     problems: list[Problem] = []
-    draft = _Draft(file, text.splitlines())
+    broken: list[Line] = []
+    taker = _Taker(file)
     for count, line in enumerate(statements(text)):
         if count == MAX_STATEMENTS:
-            problems.append(Problem(line.number, 1, f"more than {MAX_STATEMENTS:,} statements", line.text))
-            break
-        problem = _unreadable(line) or draft.take(line)
+            raise InvalidAgentfile(file, [Problem(line.number, 1, f"more than {MAX_STATEMENTS:,} statements")])
+        said = len(taker.problems)
+        problem = _unreadable(line) or taker.take(line)
         if problem is not None:
             problems.append(problem)
-    problems += draft.problems
-    if problems:
-        raise InvalidAgentfile(file, problems)
-    return draft.workflow()
+        if problem is not None or len(taker.problems) > said:
+            broken.append(line)
+    return Draft(taker.workflow(), problems + taker.problems, broken)
 
 
 # ------------------------------------------------------------------ lines
 
-PIECE = re.compile(r'"""|"(?:[^"\\]|\\.)*"|(?<!\S)#.*|[^"]|"')
+PIECE = re.compile(
+    r'''(?P<quoted>"""(?:[^"\\]|\\.|"(?!""))*"""|"(?!"")(?:[^"\\\n]|\\.)*")'''
+    r"""|(?P<comment>(?<!\S)\#[^\n]*)|(?P<bare>(?:[^"\#]|(?<=\S)\#)+)|(?P<open>"{1,3})""",
+    re.DOTALL,
+)
+"""What a statement is made of: texts in quotes, a comment, all else; and a quote that nothing closes."""
+LONG_END = re.compile(r'(?:[^"\\]|\\.|"(?!""))*"""', re.DOTALL)
+WORD = re.compile(r'->|[^\s",]+')
+WHOLE_WORD = re.compile(r'[^\s"]+')
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a file, as an editor counts them."""
+    return text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
 
 
 def statements(text: str) -> Iterator[Line]:
     """The statements of a text, each with the number of its first line; comments and empty lines are none."""
-    text = text.removeprefix("\ufeff")
     held: list[str] = []
-    first = 0
-    for number, line in enumerate(text.splitlines(), 1):
-        if held:
-            held.append(line)
-            if '"""' not in line:
+    first, inside = 0, False
+    for number, line in enumerate(lines_of(text), 1):
+        if not held:
+            if not line.strip() or line.lstrip().startswith("#"):
                 continue
-        elif line.strip() and not line.lstrip().startswith("#"):
-            first, held = number, [line]
-        if held and not _open("\n".join(held)):
+            first = number
+        held.append(line)
+        inside = _inside(line, inside=inside)
+        if not inside:
             yield Line(first, "\n".join(held))
             held = []
     if held:
         yield Line(first, "\n".join(held))
 
 
-def _open(text: str) -> bool:
-    """Whether a text in triple quotes has begun and not ended."""
+def _inside(line: str, *, inside: bool) -> bool:
+    """Whether a text in triple quotes is open at the end of a line, if it was or was not at its beginning."""
     at = 0
-    while at < len(text):
-        if text.startswith('"""', at):
-            end = _closing(text, at + 3)
-            if end < 0:
+    while at < len(line):
+        if inside:
+            end = LONG_END.match(line, at)
+            if end is None:
                 return True
-            at = end + 3
+            at, inside = end.end(), False
             continue
-        piece = PIECE.match(text, at)
-        at = piece.end() if piece else at + 1
-    return False
-
-
-def _closing(text: str, at: int) -> int:
-    while (end := text.find('"""', at)) >= 0:
-        slashes = len(text[:end]) - len(text[:end].rstrip("\\"))
-        if slashes % 2 == 0:
-            return end
-        at = end + 1
-    return -1
+        piece = PIECE.match(line, at)
+        if piece is None or (piece["open"] and len(piece["open"]) == 3):
+            inside, at = True, at + 3
+        else:
+            at = piece.end()
+    return inside
 
 
 def pieces(text: str) -> Iterator[str]:
     """The words, quoted texts, commas and the comment of a statement."""
-    at = 0
-    while at < len(text):
-        if text.startswith('"""', at):
-            end = _closing(text, at + 3) + 3
-        elif text[at].isspace():
-            at += 1
+    before = ""
+    for found in PIECE.finditer(text):
+        if found["bare"] is None:
+            before = found[0]
+            yield before
             continue
-        elif text[at] == '"' or (text[at] == "#" and (at == 0 or text[at - 1].isspace())):
-            found = PIECE.match(text, at)
-            end = found.end() if found else at + 1
-        elif text[at] == ",":
-            end = at + 1
-        else:
-            word = re.compile(r'->|[^\s",]+').match(text, at)
-            end = word.end() if word else at + 1
-        yield text[at:end]
-        at = end
+        at, end = found.span()
+        while at < end:
+            if text[at].isspace():
+                at += 1
+                continue
+            whole = before in ("FROM", "DEFAULT")  # a path or a value may have commas
+            word = (WHOLE_WORD if whole else WORD).match(text, at)
+            before = word[0] if word else text[at]
+            yield before
+            at += len(before)
 
 
 # ------------------------------------------------------------------ one statement
@@ -140,25 +167,33 @@ def _unreadable(line: Line) -> Problem | None:
     """What a grammar would say less clearly."""
     word = line.text.split(maxsplit=1)[0]
     column = len(line.text) - len(line.text.lstrip()) + 1
-    first = line.text.split("\n", 1)[0]
-    if any(ord(letter) < 32 and letter not in "\t\n" for letter in line.text):
-        return Problem(line.number, 1, "a control character stands in this line", first)
+    if (strange := UNSHOWN.search(line.text)) is not None:
+        return _at(line, strange.start(), f"a control character (U+{ord(strange[0]):04X}) stands in this line")
     if word not in STATEMENTS:
-        return Problem(line.number, column, _no_statement(word), first)
-    if _open(line.text):
-        return Problem(line.number, line.text.index('"""') + 1, 'this text has no closing """', first)
-    bare = PIECE.sub(lambda found: found[0] if found[0] == '"' else "." * len(found[0]), line.text)
-    if '"' in bare:
-        return Problem(line.number, bare.index('"') + 1, "this text has no closing quote", first)
-    if word in ("LOOP", "CONVERGE") and not re.search(r"\bWITHIN\b", PIECE.sub(_unquoted, line.text)):
-        return Problem(
-            line.number, column, f"{word} needs WITHIN: how many times it may go round, such as WITHIN 5", first
-        )
+        return _at(line, column - 1, _no_statement(word))
+    bare = ""
+    for found in PIECE.finditer(line.text):
+        if (quote := found["open"]) is not None:
+            long = len(quote) == 3
+            return _at(line, found.start(), f"this text has no closing {QUOTES if long else 'quote'}")
+        bare += found["bare"] or " " * len(found[0])
+    if (space := re.search(r"[^\S \t\n]", bare)) is not None:
+        return _at(line, space.start(), f"this is no ordinary space (U+{ord(space[0]):04X}); write one")
+    if len(bare.split()) > MAX_NAMES or bare.count(",") > MAX_NAMES:
+        return _at(line, 0, f"one statement has at most {MAX_NAMES:,} names")
+    if (long_word := re.search(rf"[^\s,]{{{MAX_WORD + 1}}}", bare)) is not None:
+        return _at(line, long_word.start(), f"a name or a path has at most {MAX_WORD} characters")
+    if word in ("LOOP", "CONVERGE") and not re.search(r"\bWITHIN\b", bare):
+        message = f"{word} needs WITHIN: how many times it may go round, such as WITHIN 5"
+        return _at(line, column - 1, message)
     return None
 
 
-def _unquoted(found: re.Match[str]) -> str:
-    return found[0] if len(found[0]) == 1 else ""
+def _at(line: Line, offset: int, message: str) -> Problem:
+    """A problem at a place in a statement, which may have several lines."""
+    before = line.text[:offset].split("\n")
+    row = len(before) - 1
+    return Problem(line.number + row, len(before[-1]) + 1, message, line.text.split("\n")[row])
 
 
 def _no_statement(word: str) -> str:
@@ -218,11 +253,11 @@ def _either(words: list[str]) -> str:
 # ------------------------------------------------------------------ the workflow as it grows
 
 
-class _Draft:
+class _Taker:
     """Takes the statements of a file one by one."""
 
-    def __init__(self, file: str, source: list[str]) -> None:
-        self.file, self.source = file, source
+    def __init__(self, file: str) -> None:
+        self.file = file
         self.name = ""
         self.name_line = 0
         self.inputs: list[Input] = []
@@ -272,7 +307,7 @@ class _Draft:
 
     def _input(self, line: Line, node: "Node") -> None:
         default = _child(node, "value")
-        self.inputs.append(Input(str(_names(node)[0]), _value(default) if default else None, line.number))
+        self.inputs.append(Input(str(_names(node)[0]), _default(default) if default else None, line.number))
 
     def _agent(self, line: Line, node: "Node") -> None:
         path, prompt = _content(node)
@@ -306,9 +341,10 @@ class _Draft:
         if named and goals.issuperset(named):
             self.steps.append(Step("LOOP", name, named, limit, line.number, condition))
             if path is not None:
-                self.problems.append(
-                    Problem(line.number, 1, "a CONVERGE over goals states its condition as a text", line.text)
-                )
+                self.problems.append(_at(line, 0, "a CONVERGE over goals states its condition as a text"))
+            if _child(node, "outputs") or _review_of(node):
+                what = "a CONVERGE over goals has no outputs and no review of its own: they belong to its goals"
+                self.problems.append(_at(line, 0, what))
             return
         self._goal(line, node)
         step = Step("LOOP", name, (name,), limit, line.number, condition)
@@ -392,6 +428,12 @@ def _value(node: "Node") -> str:
     if data == "string":
         return _text(cast("Node", child)).replace("$$", "$")
     return str(cast("Node", child).children[0]) if data == "identifier" else str(child)
+
+
+def _default(node: "Node") -> str:
+    """A default is a text in which `$name` counts, and `$$` is a dollar sign."""
+    child = node.children[0]
+    return _text(cast("Node", child)) if getattr(child, "data", "") == "string" else str(child)
 
 
 def _text(node: "Node") -> str:

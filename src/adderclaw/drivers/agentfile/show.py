@@ -1,8 +1,9 @@
 """A workflow shown: as a tree, as JSON, as a Mermaid graph, and its file in the one usual form."""
 
+import re
 from typing import Any
 
-from adderclaw.drivers.agentfile.parse import Line, statements
+from adderclaw.drivers.agentfile.parse import Line, lines_of, pieces, statements
 from adderclaw.drivers.agentfile.workflow import Goal, Step, Workflow
 from adderclaw.types import Json
 
@@ -86,7 +87,8 @@ def graph(workflow: Workflow) -> str:
         first = f"g{number}_0"
         for nth, name in enumerate(step.goals):
             rows.append(f"    g{number}_{nth}[{_label(name)}]")
-            rows += [f"    g{number}_{nth} -.- {_persona(number, nth, agent)}" for agent in workflow.goal(name).agents]
+            agents = enumerate(workflow.goal(name).agents)
+            rows += [f"    g{number}_{nth} -.- p{number}_{nth}_{at}(({_label(agent)}))" for at, agent in agents]
         rows += [f"    g{number}_{nth} --> g{number}_{nth + 1}" for nth in range(len(step.goals) - 1)]
         last = f"g{number}_{len(step.goals) - 1}"
         if step.kind == "LOOP":
@@ -96,12 +98,9 @@ def graph(workflow: Workflow) -> str:
     return "\n".join([*rows, f"  {before} --> done([done])"])
 
 
-def _persona(number: int, nth: int, agent: str) -> str:
-    return f"p{number}_{nth}_{agent.replace('-', '_')}(({_label(agent)}))"
-
-
 def _label(text: str) -> str:
-    return '"' + text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;").replace("\n", " ") + '"'
+    """A text in quotes, with what Mermaid would read as markup written as its character codes."""
+    return '"' + re.sub(r'["#&<>;`\\*_~|{}\[\]]', lambda found: f"#{ord(found[0])};", text.replace("\n", " ")) + '"'
 
 
 # ------------------------------------------------------------------ the usual form
@@ -121,8 +120,7 @@ SECTIONS = {
 
 def formatted(text: str) -> str:
     """The file with one space between words, and one empty line where another kind of statement begins."""
-    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
-    lines = text.split("\n")
+    lines = lines_of(text)
     found = {line.number: line for line in statements(text)}
     rows: list[str] = []
     number, section, comments = 1, "", False
@@ -148,8 +146,6 @@ def formatted(text: str) -> str:
 
 def _tidy(line: Line) -> str:
     """One statement with single spaces; what is in quotes, and a comment, stays as it is."""
-    from adderclaw.drivers.agentfile.parse import pieces
-
     made = ""
     for piece in pieces(line.text):
         if piece.startswith("#"):

@@ -5,8 +5,12 @@ from collections.abc import Collection, Mapping
 
 from adderclaw.errors import UsageError
 
-NAME = re.compile(r"\$(?:(\$)|\{([A-Za-z][A-Za-z0-9_-]*)\}|([A-Za-z][A-Za-z0-9_-]*))")
+NAME = re.compile(r"\$(?:(\$)|\{([A-Za-z][A-Za-z0-9_-]{0,255})\}|([A-Za-z][A-Za-z0-9_-]{0,255}))")
 """`$$` is a dollar sign; `${name}` says where a name ends."""
+
+
+MOST = 4 << 20
+"""Characters of a text with its values."""
 
 
 def used(text: str, known: Collection[str]) -> list[str]:
@@ -21,13 +25,17 @@ def used(text: str, known: Collection[str]) -> list[str]:
 def filled(text: str, values: Mapping[str, str]) -> str:
     """The text with each name replaced once: what a value says is never looked into."""
 
+    size = len(text)
+
     def value(match: re.Match[str]) -> str:
+        nonlocal size
         if match[1]:
             return "$"
-        if match[2]:
-            return values[match[2]]
-        name = _longest(match[3], values)
-        return values[name] + match[3][len(name) :]
+        name = match[2] or _longest(match[3], values)
+        size += len(values[name])
+        if size > MOST:
+            raise UsageError(f"a text with the values of its variables has over {MOST:,} characters (at ${name})")
+        return values[name] + ("" if match[2] else match[3][len(name) :])
 
     return NAME.sub(value, text)
 
@@ -48,10 +56,20 @@ def resolved(defaults: Mapping[str, str], given: Mapping[str, str]) -> dict[str,
     values = dict(given)
     waiting = {name: text for name, text in defaults.items() if name not in given}
     names = {*values, *waiting}
-    while waiting:
-        ready = [name for name, text in waiting.items() if values.keys() >= set(used(text, names))]
-        if not ready:
-            raise UsageError(f"the defaults of {', '.join(waiting)} need each other or what is not given")
-        for name in ready:
-            values[name] = filled(waiting.pop(name), values)
+    needs = {name: {*used(text, names)} - values.keys() for name, text in waiting.items()}
+    needed_by: dict[str, list[str]] = {}
+    for name, others in needs.items():
+        for other in others:
+            needed_by.setdefault(other, []).append(name)
+    ready = [name for name, others in needs.items() if not others]
+    while ready:
+        name = ready.pop()
+        values[name] = filled(waiting.pop(name), values)
+        for other in needed_by.get(name, ()):
+            needs[other].discard(name)
+            if not needs[other]:
+                ready.append(other)
+    if waiting:
+        shown = ", ".join(list(waiting)[:10])
+        raise UsageError(f"the defaults of {shown} need each other or what is not given")
     return values

@@ -72,6 +72,12 @@ class Workflow:
         return goal.review or self.review
 
 
+SHOWN = 160
+"""Characters of a line that are shown with what is wrong in it."""
+MOST_SHOWN = 100
+"""Problems that are shown."""
+
+
 class Problem(NamedTuple):
     """What is wrong, and where."""
 
@@ -85,8 +91,10 @@ class Problem(NamedTuple):
         at = f"{file}:{self.line}:{self.column}: {self.message}"
         if not self.source.strip():
             return at
-        blank = "".join("\t" if letter == "\t" else " " for letter in self.source[: self.column - 1])
-        return f"{at}\n  {self.source}\n  {blank}^"
+        first = max(self.column - 1 - SHOWN // 2, 0) if len(self.source) > SHOWN else 0
+        source = self.source[first : first + SHOWN]
+        blank = "".join("\t" if letter == "\t" else " " for letter in source[: self.column - 1 - first])
+        return f"{at}\n  {source}\n  {blank}^"
 
 
 class InvalidAgentfile(UsageError):
@@ -95,6 +103,6 @@ class InvalidAgentfile(UsageError):
     def __init__(self, file: str, problems: list[Problem]) -> None:
         self.file, self.problems = file, sorted(problems)
         count = f"{len(problems)} problems" if len(problems) > 1 else "1 problem"
-        super().__init__(
-            f"{file} is not a valid Agentfile ({count})\n" + "\n".join(one.shown(file) for one in self.problems)
-        )
+        rows = [one.shown(file) for one in self.problems[:MOST_SHOWN]]
+        rows += [f"… and {len(problems) - MOST_SHOWN} more"] if len(problems) > MOST_SHOWN else []
+        super().__init__(f"{file} is not a valid Agentfile ({count})\n" + "\n".join(rows))
