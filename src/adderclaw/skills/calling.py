@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Mapping
 
 from adderclaw.credentials.redaction import visible
+from adderclaw.errors import Refused
 from adderclaw.skills.catalogue import Skill
 from adderclaw.skills.disclosure import Disclosure
 
@@ -26,8 +27,11 @@ def told(skill: Skill, arguments: str, variables: Mapping[str, str]) -> str:
 
 
 def piece(skill: Skill, file: str) -> str:
-    """One file or section of a skill."""
-    return Disclosure(skill, max_bytes=MOST_BYTES, max_tokens=MOST_TOKENS).requested([file]).text
+    """One file or section of a skill; raises Refused where it is not to be had."""
+    found = Disclosure(skill, max_bytes=MOST_BYTES, max_tokens=MOST_TOKENS).requested([file])
+    if found.blocked:
+        raise Refused(found.blocked[0].reason)
+    return found.text
 
 
 def filled(body: str, arguments: str, variables: Mapping[str, str]) -> str:

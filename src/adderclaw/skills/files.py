@@ -42,7 +42,7 @@ def way_in(folder: str, given: str) -> str:
 
 def opened(folder: str, way: str) -> int:
     """A descriptor of a regular file of the skill, reached through no link; raises Refused, or OSError as open does."""
-    anchor = os.open(os.path.realpath(folder), ANCHOR)
+    anchor = os.open(folder, ANCHOR)
     try:
         descriptor = opener()(anchor, way, READ)
     except OSError as error:

@@ -13,7 +13,7 @@ type Strategy = Literal["fallback_all_skills", "fail_fast"]
 TYPO = 85.0
 """How alike two words must be to be taken for the same."""
 LABEL = 70.0
-"""What a tag or keyword in the task is worth alone; each further one adds more."""
+"""What a tag or keyword of one word is worth alone; each further word adds more."""
 FURTHER = 10.0
 
 
@@ -35,7 +35,10 @@ class Routed(NamedTuple):
 class _Entry:
     skill: Skill
     text: frozenset[str]
+    """All of its stems."""
     name: frozenset[str]
+    joined: tuple[str, str]
+    """Those of the name, and all, as rapidfuzz compares them."""
     labels: dict[str, frozenset[str]]
 
 
@@ -60,8 +63,9 @@ def candidates(
     """The skills that are similar enough to the task, at most `top_k`; where there are none, as the strategy says."""
     index = _index(catalogue)
     wanted = _known(words(task), index)
+    task_text = _joined(frozenset(wanted))
     hits = {place for stem in wanted for place in index.where.get(stem, ())}
-    scored = {index.entries[place].skill.name: _scored(index.entries[place], wanted) for place in hits}
+    scored = {index.entries[place].skill.name: _scored(index.entries[place], wanted, task_text) for place in hits}
     good = [one for one in _ordered(scored.values()) if one.score >= min_score and one.score > 0]
     if good:
         return Routed(tuple(good[:top_k]), "matched")
@@ -75,16 +79,17 @@ def _ordered(found: Iterable[Candidate]) -> list[Candidate]:
     return sorted(found, key=lambda one: (-one.score, one.skill_name))
 
 
-def _scored(entry: _Entry, wanted: dict[str, str]) -> Candidate:
+def _scored(entry: _Entry, wanted: dict[str, str], task_text: str) -> Candidate:
     """The best of three: the words of the name, those of the whole description, and labels that the task names."""
     from rapidfuzz import fuzz
 
-    task = frozenset(wanted)
-    shared = task & (entry.text | entry.name)
+    task = wanted.keys()
+    shared = entry.text & task
     labels = [label for label, stems in entry.labels.items() if stems <= task]
-    by_name = fuzz.token_set_ratio(_joined(task), _joined(entry.name)) if task & entry.name else 0.0
-    by_text = fuzz.token_set_ratio(_joined(task), _joined(entry.text)) if shared else 0.0
-    by_label = min(100.0, LABEL + FURTHER * (len(labels) - 1)) if labels else 0.0
+    by_name = fuzz.token_set_ratio(task_text, entry.joined[0]) if entry.name & task else 0.0
+    by_text = fuzz.token_set_ratio(task_text, entry.joined[1]) if shared else 0.0
+    weight = sum(len(entry.labels[label]) for label in labels)
+    by_label = min(100.0, LABEL + FURTHER * (weight - 1)) if labels else 0.0
     parts = [f"words: {', '.join(sorted(wanted[stem] for stem in shared))}"] if shared else []
     parts += [f"tags: {', '.join(sorted(labels))}"] if labels else []
     return Candidate(entry.skill.name, round(max(by_name, by_text, by_label), 2), "; ".join(parts) or "similar")
@@ -118,7 +123,7 @@ def _index(catalogue: Catalogue) -> _Index:
             labels = {label: stems for label, stems in labels.items() if stems}
             text = frozenset(words(skill.description)) | name
             text |= frozenset(stem for stems in labels.values() for stem in stems)
-            index.entries.append(_Entry(skill, text, name, labels))
+            index.entries.append(_Entry(skill, text, name, (_joined(name), _joined(text)), labels))
             for stem in text:
                 index.where.setdefault(stem, []).append(place)
     return index

@@ -1,0 +1,58 @@
+"""Measures skills: loading 500 and 2,000 by their frontmatter, routing a task among 500; the best of some rounds."""
+
+import json
+import tempfile
+from pathlib import Path
+from time import perf_counter
+
+from adderclaw.skills import router
+from adderclaw.skills.catalogue import Catalogue, Place, load
+
+ROUNDS = 21
+TOPICS = ("invoices", "tables", "reports", "contracts", "photos", "notes", "meetings", "budgets", "recipes", "letters")
+VERBS = ("extract", "summarize", "translate", "compare", "convert", "check", "draft", "sort", "merge", "review", "plan")
+TASK = "Please summarise the meeting notes of last week and draft a short report for the team, with a table of budgets"
+
+
+def planted(root: Path, count: int) -> Place:
+    for number in range(count):
+        verb, topic = VERBS[number % len(VERBS)], TOPICS[number % len(TOPICS)]
+        folder = root / f"{verb}-{topic}-{number}"
+        folder.mkdir(parents=True)
+        text = f"{verb.title()} {topic} of kind {number}, with examples and templates. Use when somebody has {topic}."
+        head = f"name: {folder.name}\ndescription: {text}\nmetadata:\n  version: '1.0'\n  tags: {verb}, {topic}"
+        (folder / "SKILL.md").write_text(f"---\n{head}\n---\n# {folder.name}\n" + "Body of it.\n" * 500)
+    return Place(str(root), "project", str(root))
+
+
+def loaded(place: Place) -> tuple[float, Catalogue]:
+    began = perf_counter()
+    found = load([place])
+    return perf_counter() - began, found
+
+
+def routed(catalogue: Catalogue) -> float:
+    began = perf_counter()
+    router.candidates(catalogue, TASK)
+    return perf_counter() - began
+
+
+def measured(folder: Path) -> dict[str, float]:
+    few, many = planted(folder / "few", 500), planted(folder / "many", 2_000)
+    catalogue = loaded(few)[1]
+    first = routed(catalogue)
+    return {
+        "load_500_ms": min(loaded(few)[0] for _ in range(5)) * 1000,
+        "load_2000_ms": min(loaded(many)[0] for _ in range(5)) * 1000,
+        "route_500_first_ms": first * 1000,
+        "route_500_ms": min(routed(catalogue) for _ in range(ROUNDS)) * 1000,
+    }
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        print(json.dumps({name: round(value, 2) for name, value in measured(Path(folder)).items()}, indent=2))
+
+
+if __name__ == "__main__":
+    main()
