@@ -171,3 +171,72 @@ def test_hooks_hear_of_each_file(world: World) -> None:
         ("Project", "session_start"),
         ("Project", "include"),
     ]
+
+
+RULES = {
+    "always.md": "Write short lines.",
+    "python.md": "---\npaths:\n  - src/**/*.{py,pyi}\n---\nType everything.",
+    "comma.md": "---\npaths: docs/*.md, *.rst\n---\nProse.",
+    "broken.md": "---\npaths: [a\n---\nBroken head.",
+    "bomb.md": "---\npaths: '{1..99999999}{a,b}{a,b}{a,b}'\n---\nBomb.",
+    "deep/inner.md": "Also from below.",
+}
+
+
+def test_rules_count_at_once_or_for_the_files_that_they_are_about(world: World) -> None:
+    log = world.cli.home / "heard"
+    hook = {"hook_event_name": "InstructionsLoaded", "matcher": "", "command": f"cat >> {log}; echo >> {log}"}
+    world.configure(more=f"[[hooks]]\n{chr(10).join(f'{name} = {json.dumps(value)}' for name, value in hook.items())}")
+    rules = world.workspace / ".claude" / "rules"
+    for name, content in RULES.items():
+        (rules / name).parent.mkdir(parents=True, exist_ok=True)
+        (rules / name).write_text(content)
+    os.symlink("/etc/hostname", rules / "out.md")
+    source = world.workspace / "src" / "deep"
+    source.mkdir(parents=True)
+    (source / "a.py").write_text("x")
+    (world.workspace / "b.py").write_text("x")
+    world.script(call("Read", file_path="b.py"), call("Read", file_path="src/deep/a.py"), text("done"))
+    assert world.agent("go").code == 0
+    heard = [json.loads(line) for line in log.read_text().splitlines() if line.strip()]
+    named = [(os.path.basename(each["file_path"]), each["load_reason"]) for each in heard]
+    started = [name for name, reason in named if reason == "session_start"]
+    assert started == ["always.md", "bomb.md", "broken.md", "inner.md"]
+    assert named[len(started) :] == [("python.md", "path_glob_match")]
+    assert heard[-1]["globs"] == ["src/**/*.{py,pyi}"]
+    assert heard[-1]["trigger_file_path"] == str(source / "a.py")
+    (attachment,) = [entry["attachment"] for entry in world.entries("attachment")]
+    assert "Type everything." in attachment["content"]
+    assert "paths:" not in attachment["content"]
+
+
+def test_a_nested_file_is_told_once_over_a_resume(world: World) -> None:
+    sub = world.workspace / "sub"
+    sub.mkdir()
+    (sub / "AGENTS.md").write_text("In sub, use tabs.")
+    (sub / "f.txt").write_text("hello")
+    read = call("Read", file_path="sub/f.txt")
+    world.script(read, text("done"), read, text("again"))
+    assert world.agent("go").code in (0, 1)
+    assert world.agent("once more", "--continue").out == "again\n"
+    assert len([entry for entry in world.entries("attachment") if "tabs" in entry["attachment"]["content"]]) == 1
+
+
+def test_a_nested_file_that_was_compacted_away_is_told_again(world: World) -> None:
+    log = world.cli.home / "heard"
+    command = f"cat >> {log}; echo >> {log}"
+    world.configure(more=f'[[hooks]]\nhook_event_name = "InstructionsLoaded"\nmatcher = ""\ncommand = "{command}"')
+    sub = world.workspace / "sub"
+    sub.mkdir()
+    (sub / "AGENTS.md").write_text("In sub, use tabs.")
+    (sub / "f.txt").write_text("hello")
+    (world.workspace / "b.txt").write_text("b")
+    # the script is played from the number of answers in the history on: after the compaction again from the second step
+    steps = [call("Read", file_path="sub/f.txt"), call("LS", path="."), text("one"), text("two"), text("three")]
+    world.fixture.write_text(json.dumps({"steps": steps, "partial": True}))
+    world.cli.env["ADDERCLAW_MOCK_FIXTURE"] = str(world.fixture)
+    more = "x " * 4000
+    done = world.cli("agent", stdin=f"go\n{more}\n{more}\n/compact\nread on\n/exit\n")
+    assert done.code == 0, done.err
+    heard = [json.loads(line)["load_reason"] for line in log.read_text().splitlines() if line.strip()]
+    assert heard == ["nested_traversal", "compact"], done.out + done.err

@@ -80,6 +80,8 @@ async def compact(session: Session, trigger: Trigger, instructions: str = "", *,
     }
     with session.store.write() as cursor:
         transcript.append(cursor, session.session_id, "system", payload)
+    if session.instructions is not None:
+        session.instructions.compacted(resume.instructions_in(cut.older))
     session.began = "compact"
     await occasions.begin(session)
     if trigger == "auto":  # else it waits for the user's next message

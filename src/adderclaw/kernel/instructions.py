@@ -8,16 +8,17 @@ file beside it is first read.
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from itertools import islice
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 from adderclaw.config.places import MARKERS
 from adderclaw.credentials.redaction import visible
+from adderclaw.types import Json
 
 type Scope = Literal["User", "Project", "Local"]
-type Reason = Literal["session_start", "nested_traversal", "include"]
+type Reason = Literal["session_start", "nested_traversal", "path_glob_match", "include", "compact"]
 
 NAMES: tuple[tuple[str, Scope], ...] = (
     ("AGENTS.md", "Project"),
@@ -33,6 +34,9 @@ MAX_DEPTH = 5
 """How deep a file that is imported may import others."""
 MAX_ANCESTORS = 32
 
+RULES = ".claude/rules"
+"""A folder of instruction files, some of them only for files of certain names."""
+_HEAD = re.compile(r"\A---\r?\n(.*?)^---[ \t]*$", re.DOTALL | re.MULTILINE)
 _COMMENT = re.compile(r"<!--.*?(-->|\Z)", re.DOTALL)
 _FENCE = re.compile(r"^ {0,3}(```|~~~).*?(^ {0,3}\1|\Z)", re.DOTALL | re.MULTILINE)
 _SPAN = re.compile(r"`[^`\n]*`")
@@ -55,12 +59,23 @@ class File(NamedTuple):
     """The file that imports it."""
     trigger: str = ""
     """The file whose reading brought it."""
+    globs: tuple[str, ...] = ()
+    """Of a rule: the names of the files that it is about."""
 
-    def fields(self) -> dict[str, str]:
+    def fields(self) -> Json:
         """What an InstructionsLoaded hook is told."""
-        told = {"file_path": self.path, "memory_type": self.scope, "load_reason": self.reason}
-        more = {"trigger_file_path": self.trigger, "parent_file_path": self.parent}
+        told: Json = {"file_path": self.path, "memory_type": self.scope, "load_reason": self.reason}
+        more = {"globs": list(self.globs), "trigger_file_path": self.trigger, "parent_file_path": self.parent}
         return told | {name: value for name, value in more.items() if value}
+
+
+class Rule(NamedTuple):
+    """An instruction file that waits for a file which it is about."""
+
+    path: str
+    scope: Scope
+    within: str
+    globs: tuple[str, ...]
 
 
 class Instructions:
@@ -75,12 +90,17 @@ class Instructions:
         self.files: list[File] = []
         self.unannounced: list[File] = []
         """Those of which no hook has been told yet."""
+        self._rules: list[Rule] = []
+        self._forgotten: set[str] = set()
+        """Told once, and lost with what was compacted."""
         self._started: frozenset[tuple[int, int]] = frozenset()
         for path in _of_the_user(home):
             self._load(path, "User", "session_start", os.path.expanduser("~"))
+        self._load_rules(os.path.expanduser("~"), "User")
         for folder in _ancestors(self._root):
             for name, scope in NAMES:
                 self._load(os.path.join(folder, name), scope, "session_start", folder)
+            self._load_rules(folder, "Project")
         self._started = frozenset(self._seen)
 
     @property
@@ -94,7 +114,7 @@ class Instructions:
         child = copy(self)
         child.files = [file for file in self.files if not file.trigger]
         child.unannounced, child._folders, child._seen = [], {self._root}, set(self._started)
-        child._looked_at = 0
+        child._looked_at, child._forgotten = 0, set()
         return child
 
     def nested(self, files_read: dict[str, str]) -> list[File]:
@@ -108,7 +128,37 @@ class Instructions:
             for folder in self._between(path):
                 for name, scope in NAMES:
                     self._load(os.path.join(folder, name), scope, "nested_traversal", self._root, trigger=path)
+            for rule in self._rules:
+                if _is_about(rule, path, self._root):
+                    self._load(rule.path, rule.scope, "path_glob_match", rule.within, trigger=path, globs=rule.globs)
         return self.files[before:]
+
+    def _load_rules(self, folder: str, scope: Scope) -> None:
+        """Those that are about everything now, the others when a file is read that they are about."""
+        for path in _rule_files(os.path.join(folder, RULES)):
+            globs = _globs(path)
+            if globs:
+                self._rules.append(Rule(path, scope, folder, globs))
+            else:
+                self._load(path, scope, "session_start", folder)
+
+    @property
+    def told_later(self) -> set[str]:
+        """Those that do not stand in the prompt."""
+        return {file.path for file in self.files if file.trigger}
+
+    def compacted(self, paths: Iterable[str]) -> None:
+        """What was told of these is gone: they are told again with the next result, if they still count."""
+        gone = set(paths)
+        self._room += sum(len(file.text) for file in self.files if file.path in gone)
+        self.files = [file for file in self.files if file.path not in gone]
+        self._seen -= {identity for path in gone if (identity := _identity(path)) is not None}
+        self._folders, self._looked_at = {self._root}, 0
+        self._forgotten |= gone
+
+    def heard(self, paths: Iterable[str]) -> None:
+        """These were told before the session was resumed."""
+        self._seen |= {identity for path in paths if (identity := _identity(path)) is not None}
 
     def _between(self, path: str) -> Iterator[str]:
         """The folders from the workspace down to a file that were not looked at yet."""
@@ -129,6 +179,7 @@ class Instructions:
         *,
         parent: str = "",
         trigger: str = "",
+        globs: tuple[str, ...] = (),
         depth: int = 0,
     ) -> None:
         if len(self.files) >= MAX_FILES or self._room <= 0:
@@ -136,7 +187,8 @@ class Instructions:
         text = self._read(path, within)
         if text is None:
             return
-        file = File(path, scope, reason, text, parent, trigger)
+        again = path in self._forgotten and bool(trigger)
+        file = File(path, scope, "compact" if again else reason, text, parent, trigger, globs)
         self._room -= len(text)
         self.files.append(file)
         self.unannounced.append(file)
@@ -162,9 +214,68 @@ class Instructions:
             return None
         self._seen.add(identity)
         text = _COMMENT.sub("", data[:MAX_BYTES].decode("utf-8", "replace"))
+        if f"/{RULES}/" in path:
+            text = _HEAD.sub("", text)
         if len(data) > MAX_BYTES:
             text += f"\n[cut after {MAX_BYTES:,} bytes; Read shows the rest of {path}]"
         return visible(text).strip() or None
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return status.st_dev, status.st_ino
+
+
+# ------------------------------------------------------------------ rules
+
+
+def _rule_files(folder: str) -> list[str]:
+    """The Markdown files in a folder and below it, in order; no more than would be read anyway."""
+    if not os.path.isdir(folder):
+        return []
+    found: list[str] = []
+    for place, folders, names in os.walk(folder):
+        folders.sort()
+        found += [os.path.join(place, name) for name in sorted(names) if name.endswith(".md")]
+        if len(found) > MAX_FILES:
+            break
+    return found[:MAX_FILES]
+
+
+def _globs(path: str) -> tuple[str, ...]:
+    """The `paths` of a rule's head; none where it has no such head, or one that cannot be read."""
+    import yaml
+
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as source:
+            head = _HEAD.match(source.read(MAX_BYTES).decode("utf-8", "replace"))
+        given: Any = yaml.safe_load(head[1]) if head is not None else None
+    except (OSError, yaml.YAMLError, RecursionError, ValueError):
+        return ()
+    value: Any = cast(dict[str, Any], given).get("paths") if isinstance(given, dict) else None
+    value = re.split(r",(?![^{]*\})", value) if isinstance(value, str) else value
+    named = cast(list[Any], value) if isinstance(value, list) else []
+    return tuple(each.strip() for each in named if isinstance(each, str) and _is_bounded(each.strip()))[:32]
+
+
+def _is_bounded(pattern: str) -> bool:
+    """Braces multiply: a pattern that could become thousands is none."""
+    return 0 < len(pattern) < 200 and pattern.count("{") <= 2 and ".." not in pattern
+
+
+def _is_about(rule: Rule, path: str, root: str) -> bool:
+    """Names are those from the folder that has the rules on; of a rule of the user's, from the workspace on."""
+    from wcmatch import glob
+
+    base = root if rule.scope == "User" else rule.within
+    flags = glob.GLOBSTAR | glob.BRACE | glob.DOTGLOB
+    return path.startswith(f"{base}/") and glob.globmatch(path[len(base) + 1 :], list(rule.globs), flags=flags, limit=0)
+
+
+# ------------------------------------------------------------------ as text
 
 
 def told(files: list[File]) -> str:

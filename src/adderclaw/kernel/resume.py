@@ -61,6 +61,8 @@ def rewind(session: Session, to: int) -> None:
         transcript.append(cursor, session.session_id, "system", {"subtype": "rewind", "to": to, "content": ""})
     session.history = History(read(session.store, session.session_id).messages)
     session.unfinished, session.answered = (), ()
+    if session.instructions is not None:
+        session.instructions.compacted(session.instructions.told_later - instructed(session.store, session.session_id))
     session.cached_tokens = 0
     session.scene.context.files_read.clear()
 
@@ -75,6 +77,18 @@ def boundary(entries: list[Entry]) -> int:
     """The sequence from which on entries are still told to the model as they are."""
     last = last_boundary(entries)
     return int(last["kept_from"]) if last is not None else 0
+
+
+def instructed(store: Store, session_id: str) -> set[str]:
+    """The nested instruction files that the model has been told of, and still knows."""
+    entries = live(transcript.entries(store, session_id))
+    start = boundary(entries)
+    return instructions_in([entry for entry in entries if entry.sequence >= start])
+
+
+def instructions_in(entries: list[Entry]) -> set[str]:
+    attached = [entry.payload["attachment"] for entry in entries if entry.entry_type == "attachment"]
+    return {path for one in attached if one.get("type") == "instructions" for path in one["files"]}
 
 
 def read(store: Store, session_id: str) -> Kept:
@@ -158,6 +172,8 @@ def restore(session: Session, *, go_on: bool) -> None:
     """
     _return_to_place(session)
     session.lost = _lost(session)
+    if session.instructions is not None:
+        session.instructions.heard(instructed(session.store, session.session_id))
     kept = read(session.store, session.session_id)
     answered = [*kept.answered, *(_close_begun(session, call) for call in kept.begun)]
     if not go_on:
