@@ -32,7 +32,7 @@ def test_one_that_does_not_start_is_said_and_blocks_nothing(bench: Bench, kind: 
     async def work(servers: Servers) -> tuple[str, str]:
         return await servers.reach("demo"), await servers.reach("demo")
 
-    first, second = bench.run(work, bad(kind, startupTimeout=2_000))
+    first, second = bench.run(work, bad(kind, startupTimeout=2_000 if kind == "silent" else 20_000), seconds=60)
     assert said in first
     assert "tried again in" in second  # it is not started again and again
     assert bench.states().count("starting") == 1
@@ -246,7 +246,7 @@ def test_over_http(bench: Bench) -> None:
         port = free.getsockname()[1]
     process = subprocess.Popen([sys.executable, str(SCRIPT), "http", str(port)], stderr=subprocess.DEVNULL)
     try:
-        for _ in range(200):
+        for _ in range(800):
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", port)) == 0:
                     break
@@ -259,3 +259,20 @@ def test_over_http(bench: Bench) -> None:
     finally:
         process.kill()
         process.wait()
+
+
+def test_one_that_was_lost_takes_its_leave_beside_the_next(bench: Bench) -> None:
+    """What the old connection does while it ends is not the state of the new one, and both are over in the end."""
+
+    async def work(servers: Servers) -> str:
+        await bench.call(servers, "add", a=1, b=1)
+        connection = servers.connection("demo")
+        connection.lost("its session was terminated")
+        again = await bench.call(servers, "add", a=2, b=2)
+        await asyncio.sleep(1.0)
+        assert connection.state == "ready", connection.state
+        return again.content
+
+    assert "\n4\n" in bench.run(work)
+    assert bench.states().count("ready") == 2
+    assert bench.states().count("closed") == 2

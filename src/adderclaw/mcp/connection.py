@@ -77,6 +77,7 @@ class Connection:
         self._wires, self._heard = wires, heard
         self._task: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[Client] | None = None
+        self._leaving: set[asyncio.Task[None]] = set()
         self._over, self._changed = asyncio.Event(), asyncio.Event()
         self._failures, self._not_before = 0, 0.0
         self._child: Piped | None = None
@@ -101,19 +102,23 @@ class Connection:
 
     async def close(self) -> None:
         """End it, in order; a server that does not want to is ended anyway."""
-        task = self._task
-        if task is None or task.done():
-            return
         self._over.set()
-        await asyncio.wait({task}, timeout=CLOSE_SECONDS)
-        if not task.done():
+        tasks = {task for task in (self._task, *self._leaving) if task is not None and not task.done()}
+        if not tasks:
+            return
+        _, left = await asyncio.wait(tasks, timeout=CLOSE_SECONDS)
+        for task in left:
             task.cancel()
-            await asyncio.wait({task}, timeout=CLOSE_SECONDS)
+        if left:
+            await asyncio.wait(left, timeout=CLOSE_SECONDS)
 
     def lost(self, reason: str) -> None:
         """A call found that nobody is there any more: the next one connects anew."""
         self.reason = reason
         self._over.set()
+        if self._task is not None:  # it takes its leave beside the next one, and has no more say
+            self._leaving.add(self._task)
+            self._task.add_done_callback(self._leaving.discard)
         self._task = None
 
     # ------------------------------------------------------------------ its life
@@ -132,7 +137,12 @@ class Connection:
         except Exception as error:  # noqa: BLE001 - the SDK's transports raise groups of anything
             self._failed(error, ready)
         finally:
-            self._child = None
+            if self._is_current():
+                self._child = None
+
+    def _is_current(self) -> bool:
+        """Whether no later one has begun: what an earlier one leaves behind says nothing about the server now."""
+        return self._task is None or self._task is asyncio.current_task()
 
     async def _started(self, stack: AsyncExitStack, ready: "asyncio.Future[Client]") -> None:
         seconds = self.entry.server.startupTimeout / 1000
@@ -175,7 +185,8 @@ class Connection:
             ready.set_exception(Unavailable(f"the MCP server {self.entry.given!r} is not there: {self.reason}"))
 
     def _ended(self, state: Literal["closed", "failed"], reason: str) -> None:
-        self.state, self.reason = "failed" if state == "failed" else "idle", reason
+        if self._is_current():
+            self.state, self.reason = "failed" if state == "failed" else "idle", reason
         self._tell(state, reason)
 
     def _why(self, error: BaseException) -> str:
