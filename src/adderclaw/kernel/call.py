@@ -5,6 +5,7 @@ Whatever becomes of a call, it leaves by one door: one result for the model, one
 
 import asyncio
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from sqlite3 import Cursor
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,7 +14,7 @@ from adderclaw.errors import AdderClawError, LimitError
 from adderclaw.gate.case import FAMILY, Decision
 from adderclaw.kernel import call_hooks
 from adderclaw.kernel.call_hooks import Life
-from adderclaw.kernel.considering import Considered, consider, unfit
+from adderclaw.kernel.considering import Considered, considered_in, unfit
 from adderclaw.kernel.session import Session
 from adderclaw.store import permissions, transcript
 from adderclaw.store.chain import ReceiptDraft, Status
@@ -62,10 +63,12 @@ async def run_call(session: Session, call: ToolCall, *, refusal: str | None = No
             "summary": canonical(call.arguments)[:200] if call.arguments is not None else call.raw[:200],
         }
     )
-    considered, life = consider(session.scene, call), Life()
+    considered, life = considered_in(session, call), Life()
     if considered.tool is None and session.scene.arrive is not None:
         why_not = await session.scene.arrive(call.name)
-        considered = unfit(call, None, why_not) if why_not else consider(session.scene, call)
+        if session.tape is not None:
+            session.tape.arrived(why_not)
+        considered = unfit(call, None, why_not) if why_not else considered_in(session, call)
     if refusal is not None:
         considered = replace(considered, decision=Decision("deny", considered.decision.risk, refusal, "limit", ()))
     try:
@@ -99,11 +102,15 @@ async def run_call(session: Session, call: ToolCall, *, refusal: str | None = No
         watch = await _watched(session, considered)
         result = await _run(session, considered)
     except asyncio.CancelledError:
+        if session.tape is not None:
+            session.tape.cut_off("run", session)
         if watch is not None and session.checkpoints is not None:
             session.checkpoints.end_now(watch)
         unknown = rejected("interrupted before it ended; the outcome is unknown")
         _leave(session, considered, unknown, "failed", how, life)
         raise
+    if session.tape is not None:
+        session.tape.ran(session, result)
     if watch is not None and session.checkpoints is not None:
         await session.checkpoints.end(watch)
     took_ms = (session.clock.monotonic() - began) * 1000
@@ -144,17 +151,18 @@ async def _operators_word(session: Session, considered: Considered) -> Answer:
     session.store.flush()
     command = considered.touch.command
     shown = command.shown if command is not None else canonical(considered.call.arguments)
-    return await session.operator.approve(
-        ApprovalRequest(
-            considered.call.name,
-            decision.risk,
-            decision.reason,
-            shown,
-            considered.call.id,
-            plan_hash=_plan_hash(session, considered),
-            grants=grants.exact(considered.case) if considered.case is not None else (),
-        )
+    request = ApprovalRequest(
+        considered.call.name,
+        decision.risk,
+        decision.reason,
+        shown,
+        considered.call.id,
+        plan_hash=_plan_hash(session, considered),
+        grants=grants.exact(considered.case) if considered.case is not None else (),
     )
+    if session.tape is None:
+        return await session.operator.approve(request)
+    return await session.tape.answered(session, session.operator.approve(request))
 
 
 def _plan_hash(session: Session, considered: Considered) -> str:
@@ -181,7 +189,7 @@ def _remember(session: Session, considered: Considered, answer: Answer) -> Json:
 
 def _again(session: Session, asked: Considered) -> Considered:
     """What was approved is what is judged once more: the stop, a link or a file may have changed meanwhile."""
-    now = consider(session.scene, asked.call, asked.case.hook_opinion if asked.case is not None else None)
+    now = considered_in(session, asked.call, asked.case.hook_opinion if asked.case is not None else None)
     if now.decision.verdict == "deny" or _plan_hash(session, now) == _plan_hash(session, asked):
         return now
     reason = "what the call touches changed while the operator was asked"
@@ -277,7 +285,8 @@ async def _run(session: Session, considered: Considered) -> ToolResult:
     assert tool is not None
     limit = tool.timeout(considered.arguments)
     left = session.budget.seconds_left
-    running = asyncio.ensure_future(tool.run(considered.arguments, session.scene.context))
+    with session.tape.inside() if session.tape is not None else nullcontext():
+        running = asyncio.ensure_future(tool.run(considered.arguments, session.scene.context))
     ends = session.clock.monotonic() + min(limit, left)
     try:
         while not running.done():

@@ -6,7 +6,7 @@ from typing import Any
 from adderclaw.errors import AdderClawError
 from adderclaw.gate.case import Decision, Opinion
 from adderclaw.gate.shell import Raw
-from adderclaw.kernel.considering import Considered, consider
+from adderclaw.kernel.considering import Considered, considered_in
 from adderclaw.kernel.session import Rows, Session, told
 from adderclaw.tools import arguments_of, find
 from adderclaw.types import Answer, Json, Merged, ToolResult, canonical
@@ -65,7 +65,7 @@ def _rewritten(session: Session, considered: Considered, given: Json | None, opi
     if given is not None:
         call = replace(call, arguments=session.secrets.scrub_all(given))
         session.scene.context.rewritten = True
-    now = consider(session.scene, call, opinion)
+    now = considered_in(session, call, opinion)
     if now.error is not None and given is not None:
         return replace(now, error=f"a hook rewrote the input: {now.error}")
     return now

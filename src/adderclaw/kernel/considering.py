@@ -4,7 +4,7 @@ from typing import Any
 
 from adderclaw import gate
 from adderclaw.gate.case import FAMILY, Case, Decision, Opinion
-from adderclaw.kernel.session import Scene
+from adderclaw.kernel.session import Scene, Session
 from adderclaw.record import record
 from adderclaw.tools import arguments_of, find, nearest, unwrapped
 from adderclaw.types import Disabled, Tool, ToolCall, Touch, canonical
@@ -65,6 +65,12 @@ def consider(scene: Scene, call: ToolCall, opinion: Opinion | None = None) -> Co
         recent=scene.pace.recent(FAMILY.get(tool.name, tool.name)) if scene.pace and scene.policy.files else 0,
     )
     return Considered(call, tool, arguments, touch, gate.judge(case), case=case)
+
+
+def considered_in(session: Session, call: ToolCall, opinion: Opinion | None = None) -> Considered:
+    """The same for a call that is really made: what it was judged on is noted."""
+    found = consider(session.scene, call, opinion)
+    return found if session.tape is None else session.tape.considered(session, found)
 
 
 def unfit(call: ToolCall, tool: Tool[Any] | None, error: str) -> Considered:

@@ -54,6 +54,19 @@ class Budget:
         """US dollars, rounded to what matters; None when no call had a known price."""
         return round(self.spent, 6) if self._priced or not self.unpriced else None
 
+    @property
+    def state(self) -> list[float]:
+        """What was used up so far: steps, tool calls, those before this message, seconds, tokens by kind, dollars."""
+        seconds = round(self._clock.monotonic() - self._began, 4)
+        counts = self.steps, self.tool_calls, self._calls_before, seconds
+        return [*counts, *self.usage.as_json().values(), self.spent]
+
+    def restore(self, state: list[float]) -> None:
+        """Go on from there: somebody else of the run has spent, too."""
+        steps, tool_calls, before, seconds, *tokens, self.spent = state
+        self.steps, self.tool_calls, self._calls_before = int(steps), int(tool_calls), int(before)
+        self._began, self.usage = self._clock.monotonic() - seconds, Usage(*map(int, tokens))
+
     def reserve(self, quote: Quote, input_tokens: int, *, cached: int = 0) -> "Reservation":
         """Hold what a call is expected to take, or say which limit it would pass. `cached` input is cheaper."""
         self._within_time()

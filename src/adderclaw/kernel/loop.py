@@ -54,6 +54,8 @@ async def run_turn(
 
     A `single` turn is a driver's own: the message is not a person's, and it ends with the model's first reply.
     """
+    if session.tape is not None:
+        session.tape.turn(session, message, single=single)
     session.bus.tell({"event_type": "turn_started"})
     outcome = ""
     try:
@@ -63,6 +65,8 @@ async def run_turn(
     finally:
         session.scene.take_back()
         session.bus.tell({"event_type": "turn_finished", "outcome": outcome})
+        if session.tape is not None:
+            session.tape.ended(outcome)
 
 
 async def _turn(session: Session, message: str | None, on_delta: OnDelta, *, single: bool) -> TurnResult:
@@ -304,6 +308,8 @@ async def _nested(session: Session) -> tuple[TextBlock, ...]:
     found = session.instructions.nested(session.scene.context.files_read)
     if not found:
         return ()
+    if session.tape is not None:
+        session.tape.nested(found)
     text = session.secrets.scrub(instructions.told(found))
     with session.store.write() as cursor:
         attachment: Json = {"type": "instructions", "files": [file.path for file in found], "content": text}
@@ -329,6 +335,8 @@ def _news(session: Session) -> tuple[TextBlock, ...]:
         return ()
     session.lost = ()
     told = [end._replace(text=session.secrets.scrub(end.text)) for end in ended]
+    if session.tape is not None:
+        session.tape.news(told)
     with session.store.write() as cursor:
         for end in told:
             attachment: Json = {"type": "background_task", "task_id": end.task_id, "status": end.status}
@@ -348,7 +356,11 @@ async def _waited(session: Session) -> bool:
             if not await background.awaited():
                 return False
     except TimeoutError:
+        if session.tape is not None:
+            session.tape.waited("timeout")
         raise LimitError("the time of this run is used up while a background task goes on") from None
+    if session.tape is not None:
+        session.tape.waited("ended")
     if session.scene.stopped():
         raise Stopped("the emergency stop was set; `adderclaw estop --clear` removes it")
     if news := _news(session):

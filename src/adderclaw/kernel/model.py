@@ -65,7 +65,8 @@ async def ask(
         _sent(session, request, request_hash, attempt)
         pieces = Pieces(on_delta)
         try:
-            response = await _within_budget(session, request, pieces)
+            asking = _within_budget(session, request, pieces)
+            response = await (asking if session.tape is None else session.tape.asked(session, asking))
             price = _settle(session, held, response, messages)
             _not_empty(session, response)
         except ProviderError as error:

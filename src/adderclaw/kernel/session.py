@@ -40,6 +40,8 @@ from adderclaw.types import (
 if TYPE_CHECKING:
     from asyncio import Task
 
+    from adderclaw.kernel.tape import Tape
+
 
 class Planning(NamedTuple):
     """Where the conversation stands in its workflow."""
@@ -70,6 +72,8 @@ class Scene:
     """What its tools were made with: a child session's are made with the same."""
     background: Background | None = None
     """What goes on beside the turns: the loop tells the model of each end."""
+    made_of: Json = field(default_factory=dict[str, Any])
+    """What the policy was made of beside the configuration, so that it can be made again."""
     lent: tuple[Rule, ...] = ()
     """Rules that a skill brought: they count until the turn ends, and lift no deny, no ask and no guard."""
 
@@ -165,13 +169,20 @@ class Session:
     )
     """Path → whose settings it has, and what it looked like: for ConfigChange hooks, where there are any."""
 
+    tape: "Tape | None" = None
+    """Notes what a replay needs; None where nothing is to be replayed."""
+
     async def fire(self, event: str, fields: Json, rows: Rows | None = None) -> Merged:
         """Run an event's hooks; where there are none this costs a look into a table.
 
         Their own rows are committed at once, or left in `rows` for the caller's transaction.
         """
         chain = self.hooks.get(event)
-        return NO_HOOKS if chain is None else await chain(self, fields, rows)
+        if chain is None:
+            return NO_HOOKS
+        if self.tape is None:
+            return await chain(self, fields, rows)
+        return await self.tape.hooked(event, lambda: chain(self, fields, rows), self)
 
     def keep_place(self, cursor: Cursor) -> None:
         """Remember the directory that the shell is in, for whoever resumes; where a child is, is its own affair."""

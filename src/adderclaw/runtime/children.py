@@ -11,6 +11,7 @@ from adderclaw.kernel import prompt
 from adderclaw.kernel.limits import LoopDetector
 from adderclaw.kernel.loop import run_turn, silent
 from adderclaw.kernel.session import Scene, Session, TurnResult
+from adderclaw.runtime import recording
 from adderclaw.runtime.judging import fired_in
 from adderclaw.runtime.session import bind, open_provider, scrubbed
 from adderclaw.runtime.start import Runtime
@@ -147,9 +148,12 @@ def make(runtime: Runtime, parent: Session, order: Child) -> tuple[Session, Prov
         agent_id=session_id,
         agent_type=order.agent_type,
         depth=parent.depth + 1,
+        tape=None,
     )
     here.fire = child.fire
     bind(runtime, child)
+    if parent.tape is not None:
+        recording.attach(runtime, child, "child")
     return child, own
 
 

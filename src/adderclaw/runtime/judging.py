@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from adderclaw import gate, tools
 from adderclaw.config.paths import beneath
+from adderclaw.config.schema import Config
 from adderclaw.kernel.limits import Pace
 from adderclaw.kernel.session import Planning, Scene
 from adderclaw.store import Store
@@ -52,21 +53,20 @@ def scene(
     kit.home, kit.project = runtime.home, workspace.root
     kit.skills = _skills(runtime, workspace.root)
     everything = tools.builtin(kit)
-    policy = gate.policy_of(
-        settings_now,
-        workspace.root,
-        runtime.home,
-        profile,
-        sandboxed=confinement != "none",
-        autonomy_set=runtime.loaded.origins.get("security.autonomy", "default") != "default",
-        aliases={alias.name: tool.name for tool in everything.values() for alias in tool.aliases},
-        known=everything,
-        own_files=(runtime.key_path, *(file["file"] for file in runtime.loaded.policies)),
-        kept=keep.folder,
-        shown=skill_folders(runtime, workspace.root),
-        started=runtime.loaded.started,
-        policies=runtime.loaded.policies if policies is None else policies,
-    )
+    made_of: Json = {
+        "workspace": workspace.root,
+        "home": runtime.home,
+        "profile": profile,
+        "sandboxed": confinement != "none",
+        "autonomy_set": runtime.loaded.origins.get("security.autonomy", "default") != "default",
+        "own_files": [runtime.key_path, *(file["file"] for file in runtime.loaded.policies)],
+        "kept": keep.folder,
+        "shown": list(skill_folders(runtime, workspace.root)),
+        "started": list(runtime.loaded.started),
+        "policies": list(runtime.loaded.policies if policies is None else policies),
+        "real": {},
+    }
+    policy = policy_of(settings_now, made_of, everything)
     offered = _allowed(everything, settings_now.channels.cli.tools_allow)
     here = Scene(
         tools=offered,
@@ -87,6 +87,7 @@ def scene(
         pace=Pace(runtime.clock),
         kit=kit,
         background=tasks,
+        made_of=made_of,
     )
     if settings_now.mcp_servers:
         from adderclaw.runtime import servers
@@ -116,6 +117,20 @@ def skill_folders(runtime: Runtime, root: str) -> tuple[str, ...]:
         found.append(os.path.join(root, runtime.config.skills.dir))
     real = [os.path.realpath(path) for path in found if os.path.isdir(path)]
     return tuple(path for path in real if not beneath(path, root) and not beneath(root, path))
+
+
+def policy_of(config: Config, made_of: Json, everything: Mapping[str, Tool[Any]]) -> gate.Policy:
+    """The policy of what `made_of` names. Where links lead is noted in it, and taken from it when it is noted."""
+    given = dict(made_of)
+    known: dict[str, str] = given.pop("real")
+
+    def real(path: str) -> str:
+        if path not in known:
+            known[path] = os.path.realpath(path)
+        return known[path]
+
+    aliases = {alias.name: tool.name for tool in everything.values() for alias in tool.aliases}
+    return gate.policy_of(config, **given, aliases=aliases, known=everything, real=real)
 
 
 def fired_in(scene_of: Callable[[], Scene]) -> Fire:

@@ -19,6 +19,7 @@ from adderclaw.types import (
 
 if TYPE_CHECKING:
     pass
+from adderclaw.runtime import recording
 from adderclaw.runtime import session as sessions
 from adderclaw.runtime.start import Runtime, credentials, warn
 
@@ -131,6 +132,8 @@ def opened(
         stack.callback(lambda: _end(run))
         if kind != "tool":  # there the operator has answered already, by typing the call
             session.operator = sessions.durable(runtime, session, channel)
+        if kind not in recording.UNRECORDED:
+            recording.attach(runtime, session, channel)
         _begin(runtime, store, session, kind, channel, resumed=again is not None, task=task)
         if again is not None:
             resume.restore(session, go_on=again.go_on)

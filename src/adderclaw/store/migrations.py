@@ -270,6 +270,20 @@ def m020_workflows(cursor: sqlite3.Cursor) -> None:
         )""")
 
 
+def m030_tape(cursor: sqlite3.Cursor) -> None:
+    """What a replay needs of a session and no other table has; each row is sealed with all before it."""
+    cursor.execute("""
+        CREATE TABLE tape (
+            run_id     TEXT NOT NULL,
+            session_id TEXT NOT NULL,
+            seq        INTEGER NOT NULL,
+            items_json TEXT NOT NULL,
+            seal       TEXT NOT NULL,
+            PRIMARY KEY (run_id, session_id, seq)
+        )""")
+    cursor.execute("CREATE TABLE tape_texts (digest TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID")
+
+
 MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
     step.__name__: step
     for step in (
@@ -289,6 +303,7 @@ MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
         m014_lists,
         m015_task_results,
         m020_workflows,
+        m030_tape,
     )
 }
 

@@ -23,6 +23,18 @@ def read(store: Store, scope: str) -> Json | None:
     return _parsed(store.path, scope, rows[0][0]) if rows else None
 
 
+def digest_of(cursor: sqlite3.Cursor, scope: str) -> str | None:
+    """What a row is known by; None where there is none."""
+    row = cursor.execute("SELECT json FROM settings_snapshot WHERE scope = ?", (scope,)).fetchone()
+    return _hash(row[0]) if row is not None else None
+
+
+def known_by(store: Store, scope: str) -> str | None:
+    """The same, of a store that is only read."""
+    rows = store.read("SELECT json FROM settings_snapshot WHERE scope = ?", (scope,))
+    return _hash(rows[0][0]) if rows else None
+
+
 def operators_own(store: Store) -> Json | None:
     """The `effective` row, when it is not the one that we imported: then the operator put it there."""
     rows = store.read(

@@ -130,6 +130,8 @@ def clear(store: Store) -> int:
         for statement in (
             "DELETE FROM opaque_blocks",
             "DELETE FROM background_tasks",
+            "DELETE FROM tape",
+            "DELETE FROM tape_texts",
             "DELETE FROM transcript_entries",
             "UPDATE model_calls SET response_json = NULL, error = NULL",
             "DELETE FROM summaries",

@@ -31,6 +31,7 @@ COMMANDS: dict[str, Command] = {
     "checkpoint": Command("checkpoint", "List, show and restore what tools changed on disk."),
     "receipt": Command("receipt", "List and verify the tamper-evident receipts."),
     "runs": Command("runs", "List runs and how they ended."),
+    "replay": Command("replay", "Show a run again, prove it, or judge its calls under another policy."),
     "usage": Command("usage", "What model calls took: tokens and cost by run, day, model or provider."),
     "policy": Command("policy", "Check a policy.toml and explain what it would decide."),
     "approvals": Command("approvals", "List questions that wait for an answer, and answer them."),

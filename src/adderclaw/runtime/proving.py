@@ -1,0 +1,393 @@
+"""Proves a recorded run: replays its sessions, and compares rows, receipts and events with what was recorded."""
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from typing import Any, cast
+
+from adderclaw.errors import UsageError
+from adderclaw.record import record
+from adderclaw.runtime import replaying
+from adderclaw.runtime.reel import ASIDE
+from adderclaw.runtime.replaying import Difference, Played
+from adderclaw.store import Store, tape, verify
+from adderclaw.store.calls import Call
+from adderclaw.store.runs import Run
+from adderclaw.store.tape import Damaged
+from adderclaw.types import Json
+
+TOLD = frozenset(
+    {
+        "turn_started",
+        "turn_finished",
+        "llm_request_sent",
+        "llm_response_received",
+        "llm_request_failed",
+        "llm_retry_scheduled",
+        "tool_requested",
+        "tool_approved",
+        "tool_denied",
+        "tool_completed",
+        "tool_failed",
+        "receipt_written",
+        "approval_requested",
+        "approval_answered",
+        "approval_expired",
+        "loop_warning",
+        "limit_reached",
+        "estop_triggered",
+        "context_compacted",
+        "memory_persisted",
+    }
+)
+"""Events that loop, gate and call tell; the others come from the edges, which are not replayed."""
+TIMING = frozenset({"latency_ms", "duration_ms", "expires_at", "seconds"})
+NAMES = frozenset({"approval_id", "receipt_id", "seq", "text"})
+"""Names that several sessions draw from one source, and texts that the entries have: compared elsewhere."""
+IN_TOOL = frozenset({"loop_warning"})
+"""What the loop tells between a tool's approval and its receipt; the rest comes from within the tool."""
+ENTRIES = frozenset({"user", "assistant", "system", "tool_use", "tool_result", "attachment"})
+NOTHING: tuple[str, Json] = ("nothing", {})
+MOST = 200
+"""Characters of a value that a difference shows."""
+
+
+@record
+class Proof:
+    """What a verification found."""
+
+    run_id: str
+    differences: tuple[Difference, ...]
+    sessions: int
+    steps: int
+    calls: int
+    notes: tuple[str, ...]
+
+    @property
+    def verified(self) -> bool:
+        return not self.differences
+
+    def as_json(self) -> Json:
+        shown = [difference.as_json() for difference in self.differences]
+        counts = {"sessions": self.sessions, "model_calls": self.steps, "tool_calls": self.calls}
+        return {
+            "run_id": self.run_id,
+            "verified": self.verified,
+            **counts,
+            "differences": shown,
+            "notes": list(self.notes),
+        }
+
+
+def prove(store: Store, run: Run, log_path: str, key_path: str, lines: list[Json] | None) -> Proof:
+    """Replay a run and compare. `lines` are its stored JSONL events, if they are still there."""
+    recorded = _recorded(store, run)
+    found: list[Difference] = []
+    notes: list[str] = []
+    steps = used = 0
+    for session_id in recorded:
+        checked = _Session(store, run, session_id)
+        checked.check(lines)
+        found += checked.found
+        notes += checked.notes
+        steps, used = steps + checked.steps, used + checked.calls
+    found += _chain(store, recorded, log_path, key_path)
+    if lines is None:
+        notes.append("the run's events.jsonl is not there: the events were compared with the table only")
+    if run.outcome is None:
+        notes.append("the run was interrupted: what is recorded until then was replayed")
+    return Proof(run.run_id, tuple(map(_short, found)), len(recorded), steps, used, tuple(notes))
+
+
+def _recorded(store: Store, run: Run) -> list[str]:
+    """The sessions of the run that have a tape; refuses what cannot be replayed, and says why."""
+    if run.status == "running":
+        raise UsageError(f"run {run.run_id} is still running (process {run.pid}): verify it when it has ended")
+    if run.kind == "task":
+        what = "its driver planned calls and changed prompts between turns, which the tape does not hold"
+        raise UsageError(f"run {run.run_id} is a task of skills: {what}; its receipts: `adderclaw receipt verify`")
+    found = tape.sessions(store, run.run_id)
+    if found:
+        return found
+    if run.kind in ("tool", "mcp"):
+        fix = "its receipts are checked by `adderclaw receipt verify`"
+        raise UsageError(f"run {run.run_id} is a {run.kind} run: it has no turn to replay; {fix}")
+    why = "it was made by an older version, cleared by `memory clear`, or ended before the model was asked"
+    raise UsageError(f"run {run.run_id} has no tape to replay: {why}")
+
+
+# ------------------------------------------------------------------ one session
+
+
+class _Session:
+    """One session of the run: replayed segment by segment, its rows compared."""
+
+    def __init__(self, store: Store, run: Run, session_id: str) -> None:
+        self._store, self._run, self._id = store, run, session_id
+        self._who = "" if session_id == run.session_id else f"session {session_id}: "
+        self.found: list[Difference] = []
+        self.notes: list[str] = []
+        self.steps = self.calls = 0
+
+    def check(self, lines: list[Json] | None) -> None:
+        from tempfile import TemporaryDirectory
+
+        try:
+            segments = replaying.segments(self._store, self._run.run_id, self._id)
+        except Damaged as error:
+            self._differ(str(error), "sealed", "changed")
+            return
+        told: list[tuple[str, Json]] = []
+        whole = True
+        for segment in segments:
+            with TemporaryDirectory(prefix="adderclaw-replay-") as folder:
+                try:
+                    conversation = self._run.conversation_id
+                    played = replaying.play(
+                        self._store, self._run.run_id, conversation, self._id, segment, os.path.realpath(folder)
+                    )
+                except Damaged as error:
+                    self._differ(str(error), "sealed", "changed")
+                    return
+                self._compare(played, folder)
+                played.store.close()
+            told += [(event.event_type, event.payload) for event in played.events]
+            whole = whole and not played.ended
+        self._settings(segments[-1].head)
+        self._events(told, lines, whole=whole)
+
+    def _differ(self, where: str, recorded: object, replayed: object, note: str = "") -> None:
+        self.found.append(Difference(self._who + where, recorded, replayed, note))
+
+    def _compare(self, played: Played, folder: str) -> None:
+        for one in played.differences:
+            self._differ(one.where, one.recorded, one.replayed, one.note)
+        if played.ended and not (played.killed and self._run.outcome is None):
+            self._differ("course of the run", "as the tape has it", played.ended)
+        home, whole = str(played.segment.head["home"]), not played.ended
+        self._rows("model call", _model_calls(self._store, self._id, played), _model_calls_now(played, self._id), whole)
+        self._rows("entry", _entries(self._store, self._id, played), _entries_now(played, self._id), whole)
+        asked = _permissions(self._store, self._id, played)
+        self._rows("permission", asked, _permissions(played.store, self._id, None), whole)
+        mine = list(_receipts(self._store, self._id, played))
+        again = [
+            (name, json.loads(json.dumps(row).replace(folder, home)))
+            for name, row in _receipts(played.store, self._id, None)
+        ]
+        self.calls += len(mine)
+        self._rows("receipt", mine, again, whole)
+        if self._run.outcome is not None and not self._who and whole:
+            self._outcome(played)
+
+    def _rows(
+        self, kind: str, recorded: Sequence[tuple[str, Json]], replayed: Sequence[tuple[str, Json]], whole: bool
+    ) -> None:
+        """Field by field; of a replay that ended early only what it came to."""
+        if kind == "model call":
+            self.steps += len(recorded)
+        pairs = zip_longest(recorded, replayed) if whole else zip(recorded, replayed, strict=False)
+        for before, now in pairs:
+            if before is None or now is None:
+                name = (before or now or ("", {}))[0]
+                self._differ(f"{kind} {name}", "there" if before else "missing", "there" if now else "missing")
+                return
+            for key in before[1]:
+                if before[1][key] != now[1].get(key):
+                    self._differ(f"{kind} {before[0]}, {key}", before[1][key], now[1].get(key))
+
+    def _outcome(self, played: Played) -> None:
+        run = self._run
+        if not played.results or run.kind not in ("agent", "message"):
+            return
+        last = played.results[-1]
+        scripted = run.outcome == "error" and last.outcome == "completed" and "fixture" in (run.reason or "")
+        if run.outcome != last.outcome and not scripted:
+            self._differ("outcome of the run", run.outcome, last.outcome, last.reason)
+        if (run.answer or "") != last.answer:
+            self._differ("answer of the run", run.answer, last.answer)
+
+    def _settings(self, head: Json) -> None:
+        """The settings that the session ran on; a later run of the same session has written its own."""
+        later = self._store.read(
+            "SELECT 1 FROM runs WHERE session_id = ? AND rowid > (SELECT rowid FROM runs WHERE run_id = ?)",
+            (self._id, self._run.run_id),
+        )
+        if later or head["settings"] is None:
+            return
+        from adderclaw.store.settings import known_by
+
+        if (now := known_by(self._store, f"effective:{self._id}")) != head["settings"]:
+            self._differ(f"settings_snapshot row effective:{self._id}", head["settings"], now, "it was changed since")
+
+    # -------------------------------------------------------------- events
+
+    def _events(self, told: list[tuple[str, Json]], lines: list[Json] | None, *, whole: bool) -> None:
+        asides = self._asides()
+        now = list(_kernel_events(told, asides))
+        sources = {"events": self._table()}
+        if lines is not None:
+            mine = [line for line in lines if line.get("session_id") == self._id]
+            sources["events.jsonl"] = [(str(line.get("event_type")), _object(line.get("payload"))) for line in mine]
+        for name, recorded in sources.items():
+            self._compare_events(name, list(_kernel_events(recorded, asides)), now, whole=whole)
+
+    def _compare_events(
+        self, name: str, recorded: list[tuple[str, Json]], now: list[tuple[str, Json]], *, whole: bool
+    ) -> None:
+        longest = max(len(recorded), len(now)) if whole else min(len(recorded), len(now))
+        for number in range(longest):
+            before, after = (told[number] if number < len(told) else NOTHING for told in (recorded, now))
+            if before == after:
+                continue
+            if before[0] != after[0]:
+                self._differ(f"{name}, event {number + 1}", before[0], after[0])
+                return  # from here on everything is out of step
+            for key in sorted({*before[1], *after[1]}):
+                values = before[1].get(key), after[1].get(key)
+                if values[0] != values[1]:
+                    self._differ(f"{name}, event {number + 1} ({before[0]}), {key}", *values)
+
+    def _asides(self) -> frozenset[str]:
+        """Requests that a tool or a hook made beside the conversation."""
+        rows = self._store.read(
+            "SELECT request_hash, json_extract(response_json, '$.purpose') FROM model_calls"
+            " WHERE session_id = ? AND run_id = ?",
+            (self._id, self._run.run_id),
+        )
+        return frozenset(row[0] for row in rows if row[1] not in ASIDE)
+
+    def _table(self) -> list[tuple[str, Json]]:
+        rows = self._store.read(
+            "SELECT event_type, detail FROM events WHERE session_id = ? AND json_valid(detail)"
+            " AND json_extract(detail, '$.run_id') = ? ORDER BY id",
+            (self._id, self._run.run_id),
+        )
+        return [(row[0], _object(json.loads(row[1]))) for row in rows]
+
+
+def _object(value: Any) -> Json:
+    return cast(Json, value) if isinstance(value, dict) else {}
+
+
+def _kernel_events(told: Sequence[tuple[str, Json]], asides: frozenset[str]) -> Iterator[tuple[str, Json]]:
+    """Those that the loop tells, without timing; what a tool or a hook told in between is left out."""
+    in_turn = in_tool = aside = False
+    for kind, payload in told:
+        in_turn = in_turn or kind == "turn_started"
+        if kind not in TOLD or (kind == "receipt_written" and not in_turn):
+            continue  # before a turn, calls that an interruption left are closed
+        in_turn = kind != "turn_finished" and in_turn
+        if kind == "llm_request_sent":
+            aside = payload.get("request_hash") in asides
+        left_out = (in_tool and kind not in IN_TOOL and kind != "receipt_written") or (
+            aside and kind.startswith("llm_")
+        )
+        in_tool = (in_tool or kind == "tool_approved") and kind != "receipt_written"
+        if not left_out:
+            body = {key: value for key, value in payload.items() if key not in TIMING | NAMES | {"run_id", "span_id"}}
+            yield kind, json.loads(json.dumps(body))
+
+
+# ------------------------------------------------------------------ rows, each with its name
+
+
+def _model_calls(store: Store, session_id: str, played: Played) -> list[tuple[str, Json]]:
+    return _calls(replaying.rows_of(store, session_id, played.segment)[0])
+
+
+def _model_calls_now(played: Played, session_id: str) -> list[tuple[str, Json]]:
+    from adderclaw.store import calls
+
+    return _calls(calls.of_session(played.store, session_id))
+
+
+def _calls(rows: Sequence[Call]) -> list[tuple[str, Json]]:
+    compared = ("step", "request_hash", "provider", "model", "response", "usage", "attempts", "status", "error", "cost")
+    kept = [row for row in rows if (row.response or {}).get("purpose") in ASIDE]
+    return [(f"of step {row.step}", {name: getattr(row, name) for name in compared}) for row in kept]
+
+
+def _entries(store: Store, session_id: str, played: Played) -> list[tuple[str, Json]]:
+    first, until = played.segment.head["from"]["entries"], played.segment.until
+    return _raw_entries(store, session_id, first, until["entries"] if until is not None else None)
+
+
+def _entries_now(played: Played, session_id: str) -> list[tuple[str, Json]]:
+    return _raw_entries(played.store, session_id, played.segment.head["from"]["entries"], None)
+
+
+def _raw_entries(store: Store, session_id: str, first: int, until: int | None) -> list[tuple[str, Json]]:
+    """The very bytes: a changed space is a change."""
+    rows = store.read(
+        "SELECT e.sequence, e.entry_type, e.payload_json, e.tool_use_id, o.blocks_json FROM transcript_entries e"
+        " LEFT JOIN opaque_blocks o ON o.entry_id = e.id WHERE e.session_id = ? AND e.sequence >= ?"
+        " AND (? IS NULL OR e.sequence < ?) ORDER BY e.sequence",
+        (session_id, first, until, until),
+    )
+    named: list[tuple[str, Json]] = []
+    for sequence, kind, payload, used, blocks in rows:
+        if kind in ENTRIES:
+            of = f" of {used}" if used else ""
+            body = {"type": kind, "payload": payload, "tool_use_id": used, "blocks": blocks}
+            named.append((f"{sequence} ({kind}{of})", body))
+    return named
+
+
+def _permissions(store: Store, session_id: str, played: Played | None) -> list[tuple[str, Json]]:
+    first, until = _range(played, "permissions")
+    rows = store.read(
+        "SELECT tool_use_id, tool_name, decision, reason_json FROM tool_permission_log WHERE session_id = ?"
+        " AND id > ? AND (? IS NULL OR id <= ?) ORDER BY id",
+        (session_id, first, until, until),
+    )
+    return [(f"of {row[0]}", {"tool": row[1], "decision": row[2], "reason": row[3]}) for row in rows]
+
+
+def _receipts(store: Store, session_id: str, played: Played | None) -> Iterator[tuple[str, Json]]:
+    first, until = _range(played, "receipts")
+    rows = store.read(
+        "SELECT seq, line, tool_use_id FROM receipts WHERE session_id = ? AND seq > ? AND (? IS NULL OR seq <= ?)"
+        " ORDER BY archive = '', archive, seq",
+        (session_id, first, until, until),
+    )
+    for seq, line, used in rows:
+        try:
+            body = _object(json.loads(line))
+        except ValueError:
+            body = {}
+        kept = ("tool", "args_hash", "result_hash", "status", "risk", "decision")
+        name = f"{seq} of {used}" if played is not None else f"of {used}"
+        yield name, {"call": used, **{key: body.get(key) for key in kept}}
+
+
+def _range(played: Played | None, table: str) -> tuple[int, int | None]:
+    if played is None:
+        return 0, None
+    until = played.segment.until
+    return played.segment.head["from"][table], until[table] if until is not None else None
+
+
+# ------------------------------------------------------------------ receipts
+
+
+def _chain(store: Store, sessions: list[str], log_path: str, key_path: str) -> Iterator[Difference]:
+    """Whether the log that the run's receipts stand in is intact."""
+    marks = ", ".join("?" * len(sessions))
+    rows = store.read(f"SELECT DISTINCT archive FROM receipts WHERE session_id IN ({marks})", sessions)  # noqa: S608
+    for (archive,) in rows:
+        found = verify.verify(log_path, store, key_path, archive=archive)
+        if not found.valid:
+            where = f"receipt {found.first_broken} of {archive or os.path.basename(log_path)}"
+            yield Difference(where, "intact", "broken", found.reason)
+
+
+def _short(one: Difference) -> Difference:
+    """Where two long values part, and a little around it."""
+    texts = [value if isinstance(value, str) else json.dumps(value) for value in (one.recorded, one.replayed)]
+    if max(map(len, texts)) <= MOST:
+        return one
+    same = next((n for n, (a, b) in enumerate(zip(*texts, strict=False)) if a != b), min(map(len, texts)))
+    start = max(0, same - MOST // 4)
+    recorded, replayed = (("…" if start else "") + text[start : start + MOST] for text in texts)
+    return Difference(one.where, recorded, replayed, one.note)

@@ -1,0 +1,137 @@
+"""Judges every recorded call of a run again, under another policy: which verdicts would change."""
+
+import os
+from dataclasses import replace
+from typing import Any
+
+from adderclaw import config as configs
+from adderclaw import gate, tools
+from adderclaw.config.schema import Config
+from adderclaw.errors import ConfigError, Problem, UsageError
+from adderclaw.gate import facts
+from adderclaw.gate.case import Case, Decision, Opinion, Policy
+from adderclaw.kernel.clock import SystemClock
+from adderclaw.record import record
+from adderclaw.runtime import replaying
+from adderclaw.store import Store, tape, transcript
+from adderclaw.store.runs import Run
+from adderclaw.store.tape import Damaged
+from adderclaw.types import Json, Tool
+
+
+@record
+class Judged:
+    """One recorded call, and what becomes of it under the other policy."""
+
+    session_id: str
+    tool_use_id: str
+    tool: str
+    before: str
+    before_by: str
+    after: str
+    after_by: str
+    reason: str
+
+    @property
+    def changes(self) -> bool:
+        return self.before != self.after
+
+    def as_json(self) -> Json:
+        return {**self.__dict__, "changes": self.changes}
+
+
+def rejudge(store: Store, run: Run, file: str) -> list[Judged]:
+    """Every call that the gate judged, in order; raises ConfigError for a file that is no policy."""
+    sessions = tape.sessions(store, run.run_id)
+    if not sessions:
+        raise UsageError(f"run {run.run_id} has no tape: there are no recorded facts to judge again")
+    try:
+        return [judged for session_id in sessions for judged in _session(store, run, session_id, file)]
+    except Damaged as error:
+        raise UsageError(f"run {run.run_id} cannot be judged again: {error}; see `replay --verify`") from error
+
+
+def _session(store: Store, run: Run, session_id: str, file: str) -> list[Judged]:
+    given = {
+        entry.payload["id"]: entry.payload["input"]
+        for entry in transcript.entries(store, session_id)
+        if entry.entry_type == "tool_use"
+    }
+    found: list[Judged] = []
+    for segment in replaying.segments(store, run.run_id, session_id):
+        policy = _other(store, segment.head, file)
+        last = {body["id"]: body for kind, body in segment.items if kind == "touch" and "facts" in body}
+        for used, body in last.items():
+            now = gate.judge(_case(body, policy, given.get(used, {})))
+            found.append(_judged(session_id, used, body, now))
+    return found
+
+
+def _judged(session_id: str, used: str, body: Json, now: Decision) -> Judged:
+    verdict, by, _ = body["verdict"]
+    return Judged(session_id, used, body["tool"], verdict, by, now.verdict, now.by, now.reason)
+
+
+def _case(body: Json, policy: Policy, arguments: Json) -> Case:
+    try:
+        touch = facts.heard(body["facts"])
+    except facts.Unreadable as error:
+        raise Damaged(f"the facts of call {body['id']} cannot be read: {error}") from error
+    return Case(
+        tool=body["tool"],
+        called_as=body["as"],
+        arguments=arguments,
+        touch=touch,
+        policy=policy,
+        estop=bool(body.get("estop")),
+        phase=body.get("phase", "idle"),
+        plan_approved=bool(body.get("plan_approved")),
+        free_reads=bool(body.get("free_reads")),
+        protected_ids=frozenset((int(device), int(inode)) for device, inode in body.get("protected", ())),
+        hook_opinion=Opinion(*body["hook"]) if "hook" in body else None,
+        recent=int(body.get("recent", 0)),
+    )
+
+
+def _other(store: Store, head: Json, file: str) -> Policy:
+    """The recorded policy with the file's say: a policy.toml in place of those that counted, or a configuration's
+    security and permissions in place of the session's."""
+    config = replaying.config_of(store, head)
+    everything = tools.builtin(tools.Kit(config, None, SystemClock()))
+    made = replaying.policy_then(store, head, config, everything)
+    policies, errors = _as_policy(file)
+    if policies is None:
+        other = _as_config(file, errors)
+        now = replace(config, security=other.security, permissions=other.permissions)
+        return _remade(store, head, now, everything, None)
+    return replace(_remade(store, head, config, everything, policies), autonomy=made.autonomy, mode=made.mode)
+
+
+def _remade(
+    store: Store, head: Json, config: Config, everything: dict[str, Tool[Any]], policies: list[Json] | None
+) -> Policy:
+    made_of = replaying.judged_by(store, head)
+    if policies is not None:
+        made_of["policies"] = policies
+    else:
+        made_of |= {"profile": None, "autonomy_set": True}
+    return replaying.policy_of(config, made_of, everything)
+
+
+def _as_policy(file: str) -> tuple[list[Json] | None, list[Problem]]:
+    from adderclaw.config.policy import read
+
+    try:
+        return [read(file)], []
+    except ConfigError as error:
+        return None, error.problems
+
+
+def _as_config(file: str, problems: list[Problem]) -> Config:
+    """A file that is neither is told what each of the two would lack; one that is called policy.toml is one."""
+    if os.path.basename(file) == "policy.toml" or not os.path.exists(file):
+        raise ConfigError(problems)
+    try:
+        return configs.load(config_file=file).config
+    except ConfigError as error:
+        raise ConfigError([*problems, *error.problems]) from error

@@ -1,0 +1,321 @@
+"""Replays the recorded turns of a session through the same loop, call and gate, in a store of their own."""
+
+import asyncio
+import json
+import os
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from adderclaw import tools
+from adderclaw.config.catalog import Prices
+from adderclaw.config.schema import Config
+from adderclaw.credentials.redaction import Secrets
+from adderclaw.decode import thaw
+from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.events import Bus, EventRecord
+from adderclaw.gate.case import Policy
+from adderclaw.kernel import compact, prompt, resume
+from adderclaw.kernel.approvals import Durable
+from adderclaw.kernel.limits import Budget, LoopDetector
+from adderclaw.kernel.loop import run_turn
+from adderclaw.kernel.session import Scene, Session, TurnResult
+from adderclaw.kernel.tape import SeededIds
+from adderclaw.record import record
+from adderclaw.runtime import reel as edges
+from adderclaw.runtime.judging import policy_of
+from adderclaw.runtime.recording import FORMAT
+from adderclaw.runtime.reel import Diverged, RanOut, Recorded, Reel
+from adderclaw.store import Store, calls, tape, transcript
+from adderclaw.store.calls import Call
+from adderclaw.store.ledger import Ledger
+from adderclaw.store.tape import Damaged, Item
+from adderclaw.store.transcript import Entry
+from adderclaw.types import Json, Tool, ToolContext, ToolSpec, Workspace
+
+
+@record
+class Difference:
+    """One point in which the recording and its replay, or two parts of the recording, do not agree."""
+
+    where: str
+    recorded: object
+    replayed: object
+    note: str = ""
+
+    def as_json(self) -> Json:
+        return dict(self.__dict__)
+
+
+class Segment(NamedTuple):
+    """A session as one process ran it: from one beginning of its tape to the next."""
+
+    head: Json
+    items: list[Item]
+    until: Json | None
+    """Where the next one begins, table by table; None for the last."""
+
+
+class Played(NamedTuple):
+    """What came of the replay of one segment."""
+
+    segment: Segment
+    store: Store
+    events: list[EventRecord]
+    results: list[TurnResult]
+    differences: list[Difference]
+    ended: str
+    """Empty when all was replayed; else where and why it ended before."""
+    killed: bool
+    """The recording itself ends before the turn does."""
+
+
+# ------------------------------------------------------------------ reading
+
+
+def segments(store: Store, run_id: str, session_id: str) -> list[Segment]:
+    """Raises Damaged."""
+    items = tape.read(store, run_id, session_id)
+    starts = [index for index, (kind, _) in enumerate(items) if kind == "head"]
+    if not starts or starts[0]:
+        raise Damaged(f"the tape of session {session_id} does not begin with its head")
+    for start in starts:
+        if (made := items[start][1].get("format")) != FORMAT:
+            version = items[start][1].get("version")
+            raise UsageError(f"the tape of session {session_id} has format {made} (adderclaw {version}), not {FORMAT}")
+    ends = [*starts[1:], len(items)]
+    later = [*(items[start][1]["from"] for start in starts[1:]), _next_run(store, run_id, session_id)]
+    return [
+        Segment(items[start][1], items[start + 1 : end], until)
+        for start, end, until in zip(starts, ends, later, strict=True)
+    ]
+
+
+def _next_run(store: Store, run_id: str, session_id: str) -> Json | None:
+    """Where the next run of the same session began."""
+    rows = store.read(
+        "SELECT run_id FROM tape WHERE session_id = ? AND run_id <> ? AND seq = 1"
+        " AND rowid > (SELECT max(rowid) FROM tape WHERE run_id = ? AND session_id = ?) ORDER BY rowid LIMIT 1",
+        (session_id, run_id, run_id, session_id),
+    )
+    return tape.read(store, rows[0][0], session_id)[0][1]["from"] if rows else None
+
+
+def config_of(store: Store, head: Json) -> Config:
+    return thaw(Config, _kept(store, head["config"]))
+
+
+def policy_then(store: Store, head: Json, config: Config, everything: dict[str, Tool[Any]]) -> Policy:
+    """The policy that the segment began with."""
+    made = policy_of(config, judged_by(store, head), everything)
+    autonomy, autonomy_set, mode = head["policy"]
+    return replace(made, autonomy=autonomy, autonomy_set=autonomy_set, mode=mode)
+
+
+def judged_by(store: Store, head: Json) -> Json:
+    """What the policy was made of beside the configuration."""
+    return _kept(store, head["judged_by"])
+
+
+def _kept(store: Store, known: str) -> Any:
+    try:
+        return json.loads(tape.text_of(store, known))
+    except ValueError as error:
+        raise Damaged(f"tape_texts row {known[:12]}… is no JSON: {error}") from error
+
+
+def rows_of(store: Store, session_id: str, segment: Segment) -> tuple[list[Call], list[Entry]]:
+    """The model calls and entries of a segment."""
+    first, until = segment.head["from"], segment.until
+    asked = [
+        call
+        for call in calls.of_session(store, session_id)
+        if call.id > first["calls"] and (until is None or call.id <= until["calls"])
+    ]
+    found = transcript.entries(store, session_id)
+    kept = [
+        entry
+        for entry in found
+        if entry.sequence >= first["entries"] and (until is None or entry.sequence < until["entries"])
+    ]
+    return asked, kept
+
+
+# ------------------------------------------------------------------ replaying
+
+
+def play(store: Store, run_id: str, conversation_id: str, session_id: str, segment: Segment, folder: str) -> Played:
+    """Replay one segment in a store of its own below `folder`; nothing is executed, and nothing else is written."""
+    asked, entries = rows_of(store, session_id, segment)
+    reel = Reel(segment.items, Recorded(asked, entries, transcript.opaque(store, session_id)))
+    own = Store.open(os.path.join(folder, "memory.sqlite"))
+    differences: list[Difference] = []
+
+    def differ(where: str, recorded: object, replayed: object, note: str) -> None:
+        differences.append(Difference(where, recorded, replayed, note))
+
+    events: list[EventRecord] = []
+    session = _session(store, own, reel, segment.head, (run_id, conversation_id, session_id), folder)
+    session.bus.listen("replay", events.append)
+    session.bus.settled()
+    session.tape = edges.Checking(own, reel, edges.Moments(reel, 0.0), differ)
+    _preload(store, own, session, segment.head["from"]["entries"])
+    results: list[TurnResult] = []
+    ended, killed = "", False
+    try:
+        asyncio.run(_turns(session, reel, segment.head, results, differences))
+    except Diverged as error:
+        ended = str(error)
+    except RanOut as error:
+        ended, killed = str(error), True
+    except AdderClawError as error:
+        ended = f"the replay cannot go on: {error}"
+    own.flush()
+    return Played(segment, own, events, results, differences, ended, killed)
+
+
+async def _turns(
+    session: Session, reel: Reel, head: Json, results: list[TurnResult], differences: list[Difference]
+) -> None:
+    fresh = True
+    while kind := reel.left:
+        if kind == "hook":  # SessionEnd, after everything
+            reel.take("hook")
+            continue
+        if kind not in ("turn", "compact", "rewind"):
+            raise Diverged(f"the turn is over, and the recording goes on with {edges.WORDS.get(kind, kind)}")
+        body = reel.take(kind)
+        if fresh and head["from"]["entries"]:
+            resume.restore(session, go_on=kind == "turn" and body["message"] is None)
+            session.scene.context.workspace.cwd = head["place"][2]
+        if fresh and (found := session.history.digest(b"")) != head["history"]:
+            where = f"history that the run began with (entries before {head['from']['entries']})"
+            differences.append(Difference(where, head["history"], found))
+        fresh = False
+        if kind == "compact":
+            await compact.compact(session, "manual", body["instructions"])
+        elif kind == "rewind":
+            resume.rewind(session, body["to"])
+        else:
+            await _turn(session, reel, body, results, differences)
+
+
+async def _turn(
+    session: Session, reel: Reel, body: Json, results: list[TurnResult], differences: list[Difference]
+) -> None:
+    session.model, session.provider = body["model"], edges.Script(reel, body["provider"])
+    try:
+        result = await run_turn(session, body["message"], single=body.get("single", False))
+    except asyncio.CancelledError:
+        result = TurnResult("stopped", "", "interrupted")
+        outcome = ""
+    else:
+        outcome = result.outcome
+    results.append(result)
+    recorded = reel.take("end")["outcome"]
+    if recorded != outcome:
+        where = f"outcome of turn {len(results)}"
+        differences.append(Difference(where, recorded or "interrupted", outcome or "interrupted", result.reason))
+
+
+def _preload(store: Store, own: Store, session: Session, before: int) -> None:
+    """What had been said before the segment began."""
+    with own.write() as cursor:
+        transcript.begin(
+            cursor, conversation_id=session.conversation_id, session_id=session.session_id, project_dir="replay"
+        )
+        opaque = transcript.opaque(store, session.session_id)
+        for entry in transcript.entries(store, session.session_id):
+            if entry.sequence >= before:
+                break
+            payload = {key: value for key, value in entry.payload.items() if key != "_t"}
+            transcript.append(cursor, session.session_id, entry.entry_type, payload, entry.tool_use_id)
+            if blocks := opaque.get(entry.sequence):
+                transcript.keep_opaque(cursor, session.session_id, entry.sequence, blocks)
+
+
+def _session(store: Store, own: Store, reel: Reel, head: Json, ids: tuple[str, str, str], folder: str) -> Session:
+    run_id, conversation_id, session_id = ids
+    config = config_of(store, head)
+    clock, secrets, made_ids = edges.Moments(reel, head["time"]), Secrets(), SeededIds(head["seed"])
+    bus = Bus(clock, made_ids, secrets.clean)
+    bus.run_id, bus.conversation_id, bus.session_id = run_id, conversation_id, session_id
+    system, specs, tool_choice, schema = _kept(store, head["prompt"])
+    reel.stopped = head["stopped"]
+    here = _scene(store, own, reel, head, config, (conversation_id, session_id))
+    operator: Any = edges.Answers(reel)
+    if head["asks"]:
+        operator = Durable(
+            operator,
+            own,
+            session_id,
+            clock=clock,
+            ids=made_ids,
+            scrub=secrets.scrub,
+            stopped=lambda: False,
+            seconds=config.security.approval_timeout_seconds or None,
+            key=lambda: b"",
+            tell=bus.tell,
+        )
+    agent_id, agent_type, depth = head["agent"]
+    session = Session(
+        config=config,
+        scene=here,
+        store=own,
+        ledger=_ledger(own, clock, made_ids, folder) if head["receipts"] else None,
+        bus=bus,
+        provider=edges.Script(reel, ""),
+        model="",
+        prompt=prompt.made(
+            system,
+            tuple(ToolSpec(*spec) for spec in specs),
+            tool_choice=tool_choice,
+            response_schema=schema,
+        ),
+        operator=operator,
+        budget=Budget(config.limits, clock, Prices(config)),
+        loops=LoopDetector(config.runtime.loop_warn_at, config.runtime.loop_stop_at),
+        clock=clock,
+        ids=made_ids,
+        secrets=secrets,
+        home=folder,
+        hooks=edges.chains(reel, head["hooks"]),
+        instructions=edges.Files(reel, head["announce"]) if head["announce"] is not None else None,
+        agent_id=agent_id,
+        agent_type=agent_type,
+        depth=depth,
+        began=head["began"],
+        setup=head["setup"],
+        due=list(head["due"]),
+        cached_tokens=head["cached"],
+    )
+    here.fire = session.fire
+    reel.session = session
+    return session
+
+
+def _ledger(own: Store, clock: edges.Moments, ids: SeededIds, folder: str) -> Ledger:
+    return Ledger.open(os.path.join(folder, "receipts.log"), own, os.path.join(folder, "key"), clock=clock, ids=ids)
+
+
+def _scene(store: Store, own: Store, reel: Reel, head: Json, config: Config, ids: tuple[str, str]) -> Scene:
+    root, extra, cwd = head["place"]
+    everything = tools.builtin(tools.Kit(config, own, edges.Moments(reel, 0.0)))
+    outside = {known["name"]: known for known in head["external"]}
+    for name in head["tools"]:
+        if name in outside:
+            reel.own_tools[name] = edges.external(reel, outside[name])
+        elif name in everything:
+            reel.own_tools[name] = edges.replayed(reel, everything[name])
+    policy = policy_then(store, head, config, everything)
+    return Scene(
+        tools=reel.own_tools,
+        policy=policy,
+        context=ToolContext(*ids, Workspace(root, tuple(extra), cwd), free_reads=head["free_reads"]),
+        stopped=reel.looked,
+        planning=lambda: edges.planning(reel),
+        protected_ids=lambda: edges.protected(reel),
+        confinement=head["confinement"],
+        pace=edges.Paced(reel),
+        arrive=edges.arriving(reel) if head["arrives"] else None,
+        background=edges.Ends(reel),
+    )
