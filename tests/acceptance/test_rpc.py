@@ -7,12 +7,14 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from tests.acceptance.test_agentfile import Flow
 from tests.acceptance.world import World, call, text
+from tests.program import PROGRAM
 from tests.scripted import ScriptedModel
 
 type Message = dict[str, Any]
@@ -36,7 +38,7 @@ class Rpc:
     def send(self, message: object) -> None:
         self.raw(json.dumps(message).encode() + b"\n")
 
-    def request(self, id: object, method: str, **params: Any) -> None:
+    def request(self, id: object, method: str, /, **params: Any) -> None:
         self.send({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 
     def read(self, seconds: float = 30) -> Any:
@@ -65,7 +67,7 @@ class Rpc:
             ):
                 return cast(Message, message)
 
-    def answer(self, id: object, method: str, **params: Any) -> Message:
+    def answer(self, id: object, method: str, /, **params: Any) -> Message:
         self.request(id, method, **params)
         return self.until(id=id)
 
@@ -307,3 +309,61 @@ def test_a_client_that_does_not_read_costs_bounded_memory_and_loses_no_answer(wo
         time.sleep(0.2)
         assert client.until(id=1)["result"]["answer"] == "done"
         assert client.close() == 0
+
+
+def test_files_may_be_at_both_ends(flow: Flow, tmp_path: Path) -> None:
+    lines = [{"jsonrpc": "2.0", "id": id, "method": "status"} for id in range(3_000)]
+    (tmp_path / "in").write_text("\n".join(json.dumps(line) for line in lines))
+    with (tmp_path / "in").open("rb") as given, (tmp_path / "out").open("wb") as taken:
+        process = subprocess.run(
+            [str(PROGRAM), "rpc"], stdin=given, stdout=taken, env=flow.world.cli.env, timeout=60, check=False
+        )
+    assert process.returncode == 0
+    answers = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
+    assert sorted(one["id"] for one in answers) == list(range(3_000))
+
+
+@pytest.mark.parametrize("stdin", [subprocess.DEVNULL, None], ids=["nothing", "closed"])
+def test_a_server_without_a_client_ends_at_once(flow: Flow, stdin: int | None) -> None:
+    program = [str(PROGRAM), "rpc"] if stdin is not None else ["sh", "-c", f"exec {PROGRAM} rpc <&-"]
+    done = subprocess.run(program, stdin=stdin, capture_output=True, env=flow.world.cli.env, timeout=30, check=False)
+    assert done.returncode == (0 if stdin is not None else 2)
+    assert b"Traceback" not in done.stderr
+
+
+ASKED = {"question": "Which?", "header": "H", "options": [{"label": "red"}, {"label": "blue"}], "multiSelect": False}
+
+
+@pytest.mark.parametrize("replies", [{"Which?": "red"}, None])
+def test_the_client_answers_the_models_questions_once(flow: Flow, rpc: Rpc, replies: dict[str, str] | None) -> None:
+    question = {**ASKED, "options": [{**one, "description": "d"} for one in cast(list[Message], ASKED["options"])]}
+    flow.add(call("AskUserQuestion", questions=[question]), text("taken"))
+    rpc.request(1, "run", message="hi")
+    asked = rpc.until("question_request")["params"]
+    assert [one["label"] for one in asked["questions"][0]["options"]] == ["red", "blue"]
+    assert rpc.answer(2, "answer", id="none", replies={})["error"]["code"] == -32002
+    assert rpc.answer(3, "status")["result"]["runs"][0]["questions"] == [asked["id"]]
+    rpc.request(4, "answer", id=asked["id"], replies=replies)
+    rpc.request(5, "answer", id=asked["id"], replies=replies)
+    assert rpc.until(id=5)["error"]["code"] == -32003
+    assert rpc.until(id=1)["result"]["answer"] == "taken"
+    assert ("red" in str(flow.model.requests[1].messages[-1])) is (replies is not None)
+
+
+def test_a_run_is_cancelled_by_the_request_that_began_it(flow: Flow, rpc: Rpc) -> None:
+    flow.add({"hang": 30})
+    rpc.request("mine", "run", message="hi")
+    rpc.until("event")
+    assert rpc.answer(2, "cancel", request_id="other")["error"]["code"] == -32001
+    assert rpc.answer(3, "cancel")["error"]["code"] == -32602
+    assert rpc.answer(4, "cancel", request_id="mine")["result"]["cancelled"]
+    assert rpc.until(id="mine")["result"]["outcome"] == "stopped"
+
+
+def test_a_run_that_is_refused_after_it_began_has_its_outcome(flow: Flow, rpc: Rpc) -> None:
+    flow.write('AGENT a "x" REQUIRES wings\nGOAL g "x" USING a\nRUN r USING g\n')
+    said = rpc.answer(1, "run", agentfile=str(flow.folder))["result"]
+    assert said["outcome"] == "error"
+    assert "REQUIRES wings" in said["reason"]
+    assert flow.run().code == 2
+    assert flow.world.rows("SELECT outcome FROM runs") == [("error",), ("error",)]

@@ -137,6 +137,50 @@ def test_a_run_is_a_tree_of_spans_by_the_conventions(world: World, receiver: Rec
     assert b"secret" not in b"".join(body for _, body in receiver.posts)
 
 
+FLOW = """NAME flow
+INPUT topic
+AGENT bold "persona-zebra"
+GOAL look "goal-zebra $topic" USING bold
+RUN r USING look
+"""
+
+
+@pytest.mark.parametrize("protocol", ["http", "otlp"])
+@pytest.mark.parametrize("bodies", [False, True])
+def test_nothing_that_people_or_models_wrote_leaves_unasked(
+    world: World, receiver: Receiver, protocol: str, bodies: bool
+) -> None:
+    configure(world, protocol, receiver.url, f"[logging]\ndebug_llm_bodies = {str(bodies).lower()}\n")
+    (world.workspace / "Agentfile").write_text(FLOW)
+    (world.workspace / "file-zebra").write_text("content-zebra")
+    world.script(
+        call("Read", file_path="file-zebra"),
+        call("Read", file_path="none-zebra"),
+        call("Bash", command="cat /etc/shadow # command-zebra"),
+        call("GoalResult", achieved=False, summary="summary-zebra"),
+    )
+    done = world.cli("run", str(world.workspace), "--input", "topic=input-zebra")
+    assert done.code == 1, done.err
+    sent = b"".join(body for _, body in receiver.posts)
+    assert b"look" in sent
+    assert b"zebra" not in sent
+    assert str(world.workspace).encode() not in sent
+
+
+def test_a_workflows_goals_are_spans_with_their_sessions_below(world: World, receiver: Receiver) -> None:
+    configure(world, "otlp", receiver.url)
+    (world.workspace / "Agentfile").write_text('NAME flow\nGOAL g "x"\nLOOP l USING g WITHIN 2\n')
+    world.script(text("done"))
+    assert world.cli("run", str(world.workspace)).code == 0
+    spans = spans_of(receiver)
+    by_id = {span.span_id: span for span in spans}
+    goal = next(span for span in spans if span.name == "goal g")
+    assert by_id[goal.parent_span_id].name == "invoke_agent agentfile"
+    session = next(span for span in spans if span.name == "invoke_agent goal")
+    assert session.parent_span_id == goal.span_id
+    assert attributes(goal)["adderclaw.goal.outcome"] == "achieved"
+
+
 def test_tokens_and_latency_are_metrics(world: World, receiver: Receiver) -> None:
     configure(world, "otlp", receiver.url)
     run(world)

@@ -11,8 +11,9 @@ from adderclaw.channels.cli.common import StreamFormat, print_json
 from adderclaw.channels.prepared import Prepared
 from adderclaw.channels.terminal import Terminal
 from adderclaw.credentials.redaction import visible
-from adderclaw.errors import UsageError
+from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.events import EventRecord
+from adderclaw.kernel.session import TurnResult
 from adderclaw.runtime import Resume, Run, Runtime, in_use, opened, start
 from adderclaw.store import Store, runs
 from adderclaw.types import Answer, ApprovalRequest, Json, Operator, Question, Replies
@@ -70,7 +71,12 @@ def resumed(runtime: Runtime, run_id: str) -> Resume:
 
 
 async def _driven(run: Run, prepared: Prepared, output_format: StreamFormat) -> int:
-    result, by_signal = await interruptible(run.runtime, prepared.drive(run))
+    try:
+        result, by_signal = await interruptible(run.runtime, prepared.drive(run))
+    except AdderClawError as error:  # refused when the run had begun: it has its outcome, too
+        await run.close()
+        run.finish(TurnResult("error", "", str(error)), exit_code=error.exit_code, mode=prepared.mode)
+        raise
     await run.close()
     code = run.finish(result, exit_code=128 + by_signal if by_signal else None, mode=prepared.mode)
     if output_format == "text":

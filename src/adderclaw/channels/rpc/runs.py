@@ -25,15 +25,21 @@ from adderclaw.runtime import Run, Runtime, opened, start
 from adderclaw.types import Answer, ApprovalRequest, Json, Question, Replies
 
 MOST_RUNS = 8
+UNANSWERED = 300.0
+"""Seconds that a question waits where the configuration sets none."""
 
 
 class Client:
-    """The client as an operator: a question goes out, and `approve` brings the answer."""
+    """The client as an operator: what is asked goes out; `approve` brings a verdict, `answer` words."""
 
-    def __init__(self, outbox: Outbox, run_id: Callable[[], str], request_id: Id) -> None:
-        self._outbox, self._run_id, self._request_id = outbox, run_id, request_id
+    def __init__(self, outbox: Outbox, run_id: Callable[[], str], request_id: Id, seconds: float) -> None:
+        """`seconds`: how long a question waits. An approval's time is kept by whoever asks for it."""
+        self._seconds = seconds
+        self._outbox, self._run_id, self.request_id = outbox, run_id, request_id
         self.waiting: dict[str, asyncio.Future[Answer]] = {}
+        self.asked: dict[str, asyncio.Future[Replies | None]] = {}
         self.answered: set[str] = set()
+        self._questions = 0
 
     async def approve(self, request: ApprovalRequest) -> Answer:
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
@@ -41,7 +47,7 @@ class Client:
         asked: Json = {
             "id": request.id,
             "run_id": self._run_id(),
-            "request_id": self._request_id,
+            "request_id": self.request_id,
             "tool": visible(request.tool),
             "risk": request.risk,
             "reason": visible(request.reason),
@@ -56,8 +62,27 @@ class Client:
             del self.waiting[request.id]
             self.answered.add(request.id)
 
-    async def ask(self, questions: Sequence[Question]) -> Replies | None:  # noqa: ARG002 - the protocol has no such turn
-        return None
+    async def ask(self, questions: Sequence[Question]) -> Replies | None:
+        future: asyncio.Future[Replies | None] = asyncio.get_running_loop().create_future()
+        self._questions += 1
+        id = f"{self._run_id()}/question-{self._questions}"
+        self.asked[id] = future
+        shown = [_shown(question) for question in questions]
+        about: Json = {"id": id, "run_id": self._run_id(), "request_id": self.request_id, "questions": shown}
+        self._outbox.put(notice("question_request", about))
+        try:
+            return await asyncio.wait_for(future, self._seconds)
+        except TimeoutError:
+            return None
+        finally:
+            del self.asked[id]
+            self.answered.add(id)
+
+
+def _shown(question: Question) -> Json:
+    options = [{"label": visible(one.label), "description": visible(one.description)} for one in question.options]
+    about = {"question": visible(question.question), "header": visible(question.header)}
+    return {**about, "options": options, "multi": question.multi}
 
 
 class Active:
@@ -73,7 +98,8 @@ class Active:
         return self.runtime.bus.run_id
 
     def status(self) -> Json:
-        return {"run_id": self.run_id, "kind": self.kind, "status": "running", "approvals": list(self.client.waiting)}
+        waits = {"approvals": list(self.client.waiting), "questions": list(self.client.asked)}
+        return {"run_id": self.run_id, "kind": self.kind, "status": "running", **waits}
 
 
 class Runs:
@@ -82,9 +108,12 @@ class Runs:
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
         self.active: dict[str, Active] = {}
+        self._ended = False
 
     async def begin(self, made: Prepared, id: Id) -> Json:
         """Run to the end; the report of it is the answer to the request."""
+        if self._ended:
+            raise RpcError(RUN_REFUSED, "the connection is closed")
         if len(self.active) >= MOST_RUNS:
             raise RpcError(TOO_MANY_RUNS, f"{MOST_RUNS} runs are under way already; wait for one of them")
         try:
@@ -92,7 +121,8 @@ class Runs:
             resume = headless.resumed(runtime, made.again) if made.again is not None else None
         except AdderClawError as error:
             raise RpcError(RUN_REFUSED, str(error)) from error
-        one = Active(runtime, Client(self._outbox, lambda: runtime.bus.run_id, id), made.kind)
+        seconds = runtime.config.security.approval_timeout_seconds or UNANSWERED
+        one = Active(runtime, Client(self._outbox, lambda: runtime.bus.run_id, id, seconds), made.kind)
         runtime.bus.listen("rpc", self._teller(id))
         self.active[one.run_id] = one
         try:
@@ -120,13 +150,15 @@ class Runs:
                 await asyncio.wait({task})
                 one.cancelled = "the client is gone"
             result = TurnResult("stopped", "", one.cancelled)
+        except AdderClawError as error:
+            result = TurnResult("error", "", str(error))
         await run.close()
         await run.end()
         code = run.finish(result, mode=made.mode)
         return {**report(run, result), "exit_code": code}
 
-    def cancel(self, run_id: str, reason: str) -> Json:
-        one = self._find(run_id)
+    def cancel(self, run_id: str | None, request_id: Id, reason: str) -> Json:
+        one = self._find(run_id) if run_id is not None else self._asked_by(request_id)
         one.cancelled = reason
         if one.task is not None:
             one.task.cancel()
@@ -142,6 +174,22 @@ class Runs:
                 raise RpcError(ALREADY_ANSWERED, f"approval {id} is answered already")
         raise RpcError(NO_SUCH_APPROVAL, f"no approval {id!r} waits for an answer")
 
+    def reply(self, id: str, replies: Replies | None) -> Json:
+        for one in self.active.values():
+            future = one.client.asked.get(id)
+            if future is not None and not future.done():
+                future.set_result(replies)
+                return {"id": id, "answered": replies is not None}
+            if id in one.client.answered or future is not None:
+                raise RpcError(ALREADY_ANSWERED, f"question {id} is answered already")
+        raise RpcError(NO_SUCH_APPROVAL, f"no question {id!r} waits for an answer")
+
+    def _asked_by(self, request_id: Id) -> Active:
+        for one in self.active.values():
+            if request_id is not None and one.client.request_id == request_id:
+                return one
+        raise RpcError(NO_SUCH_RUN, f"no run of the request {request_id!r} is under way")
+
     def _find(self, run_id: str) -> Active:
         found = self.active.get(run_id)
         if found is None:
@@ -150,6 +198,7 @@ class Runs:
 
     def end(self) -> None:
         """The client is gone: every run ends stopped, with its outcome written."""
+        self._ended = True
         for one in self.active.values():
             one.cancelled = one.cancelled or "the client closed the connection"
             if one.task is not None:

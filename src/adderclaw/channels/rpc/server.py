@@ -2,10 +2,12 @@
 
 import asyncio
 import os
+import stat
 import sys
+import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Annotated, Any, Literal, cast
+from typing import IO, Annotated, Any, Literal, cast
 
 from adderclaw import __version__
 from adderclaw.channels import prepared
@@ -52,7 +54,10 @@ class RunParams:
 
 @record
 class CancelParams:
-    run_id: str
+    """By the run's id, or by the id of the request that began it."""
+
+    run_id: str | None = None
+    request_id: str | int | float | None = None
     reason: str = "cancelled by the client"
 
 
@@ -62,6 +67,14 @@ class ApproveParams:
     approved: bool
     comment: str = ""
     remember: Literal["", "session"] = ""
+
+
+@record
+class AnswerParams:
+    """Question → the label that was chosen, or own words; no `replies`: whoever was asked gives none."""
+
+    id: str
+    replies: dict[str, str] | None = None
 
 
 @record
@@ -87,6 +100,7 @@ class Server:
             "run": (RunParams, self._run),
             "cancel": (CancelParams, self._cancel),
             "approve": (ApproveParams, self._approve),
+            "answer": (AnswerParams, self._answer),
             "validate": (ValidateParams, self._validate),
             "status": (StatusParams, self._status),
         }
@@ -97,6 +111,9 @@ class Server:
         """One line of input: answered when its method is done, in whatever order that is."""
         if line.strip():
             self._begin(self._line(line))
+
+    async def room(self) -> None:
+        await self._outbox.room()
 
     def refuse(self, message: str) -> None:
         self._outbox.put(wire.failure(None, RpcError(wire.INVALID_REQUEST, f"Invalid Request: {message}")))
@@ -165,9 +182,10 @@ class Server:
             "server": {"name": "adderclaw", "version": __version__},
             "capabilities": {
                 "methods": list(self._methods),
-                "notifications": ["event", "approval_request"],
+                "notifications": ["event", "approval_request", "question_request"],
                 "batch": True,
                 "approvals": True,
+                "questions": True,
                 "resume": True,
             },
         }
@@ -196,10 +214,15 @@ class Server:
         return await self.runs.begin(replace(made, drive=made.dry) if params.dry_run and made.dry else made, id)
 
     async def _cancel(self, params: CancelParams, _id: Id) -> Json:
-        return self.runs.cancel(params.run_id, params.reason)
+        if (params.run_id is None) == (params.request_id is None):
+            raise RpcError(wire.INVALID_PARAMS, "Invalid params: give exactly one of run_id and request_id")
+        return self.runs.cancel(params.run_id, params.request_id, params.reason)
 
     async def _approve(self, params: ApproveParams, _id: Id) -> Json:
         return self.runs.answer(params.id, Answer(params.approved, "operator", params.comment, params.remember))
+
+    async def _answer(self, params: AnswerParams, _id: Id) -> Json:
+        return self.runs.reply(params.id, params.replies)
 
     async def _validate(self, params: ValidateParams, _id: Id) -> Json:
         from adderclaw.drivers.agentfile import show
@@ -271,10 +294,13 @@ async def serve(options: Options) -> int:
     """Serve the client on stdin and stdout until it closes its end, or a signal comes; the exit code."""
     import signal
 
+    if sys.stdin is None or sys.stdout is None:
+        raise UsageError("rpc needs stdin and stdout: the client is at their other ends")
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=wire.MAX_LINE)
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    outbox = Outbox(await _writer(loop))
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), _readable())
+    writer, written = await _writer(loop)
+    outbox = Outbox(writer)
     server = Server(options, outbox)
     writing = asyncio.ensure_future(outbox.run())
     signalled: asyncio.Future[int] = loop.create_future()
@@ -287,11 +313,14 @@ async def serve(options: Options) -> int:
     code = 128 + signalled.result() if signalled.done() else 0
     for task in (reading, writing, *waits):
         task.cancel()
+    writer.close()
+    written()
     return code
 
 
 async def _read(reader: asyncio.StreamReader, server: Server) -> None:
     while True:
+        await server.room()
         try:
             line = await reader.readuntil(b"\n")
         except asyncio.IncompleteReadError as error:
@@ -317,9 +346,41 @@ async def _skip(reader: asyncio.StreamReader, held: int) -> None:
             return
 
 
-async def _writer(loop: asyncio.AbstractEventLoop) -> asyncio.StreamWriter:
-    """The client's end, on a descriptor of its own: whatever else prints goes to stderr."""
-    own = os.fdopen(os.dup(1), "wb", buffering=0)
+def _readable() -> IO[bytes]:
+    """Stdin, or a pipe that a thread fills from it where it is a file, which no event loop can wait for."""
+    mode = os.fstat(0).st_mode
+    if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(0):
+        return sys.stdin.buffer
+    ours, theirs = os.pipe()
+    threading.Thread(target=_pumped, args=(os.dup(0), theirs), daemon=True).start()
+    return os.fdopen(ours, "rb", buffering=0)
+
+
+async def _writer(loop: asyncio.AbstractEventLoop) -> tuple[asyncio.StreamWriter, Callable[[], None]]:
+    """The client's end, on a descriptor of its own: all else goes to stderr. And what waits for the rest."""
+    end = os.dup(1)
     os.dup2(2, 1)
+    wait: Callable[[], None] = _nothing
+    if stat.S_ISREG(os.fstat(end).st_mode):
+        ours, theirs = os.pipe()
+        thread = threading.Thread(target=_pumped, args=(ours, end), daemon=True)
+        thread.start()
+        end, wait = theirs, lambda: thread.join(5)
+    own = os.fdopen(end, "wb", buffering=0)
     transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, own)
-    return asyncio.StreamWriter(transport, protocol, None, loop)
+    return asyncio.StreamWriter(transport, protocol, None, loop), wait
+
+
+def _nothing() -> None:
+    return None
+
+
+def _pumped(source: int, target: int) -> None:
+    """Everything from one descriptor to another, then both are closed."""
+    try:
+        with open(source, "rb", buffering=0) as given, open(target, "wb", buffering=0) as taken:
+            while data := given.read(65_536):
+                while data:
+                    data = data[taken.write(data) :]
+    except OSError:
+        return

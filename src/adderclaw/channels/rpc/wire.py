@@ -12,6 +12,10 @@ MAX_LINE = 8 << 20
 MAX_BATCH = 100
 MAX_WAITING = 4_096
 """Messages that wait for a client that does not read; events beyond that are counted, not kept."""
+MAX_WAITING_BYTES = 32 << 20
+"""The same in bytes."""
+MAX_ANSWERS = 1_024
+"""Answers that wait for a client; while there are more, no further message of it is read."""
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -22,6 +26,7 @@ RUN_REFUSED = -32000
 """The run could not begin: configuration, trust, a workspace that is not there."""
 NO_SUCH_RUN = -32001
 NO_SUCH_APPROVAL = -32002
+"""Or question."""
 ALREADY_ANSWERED = -32003
 TOO_MANY_RUNS = -32004
 
@@ -97,34 +102,52 @@ class Outbox:
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
-        self._waiting: deque[Json | list[Json]] = deque()
+        self._waiting: deque[tuple[bytes, bool]] = deque()
+        """Lines, and whether each is an event."""
+        self._bytes = 0
+        self._answers = 0
+        self._room = asyncio.Event()
+        self._room.set()
         self._wake = asyncio.Event()
         self._empty = asyncio.Event()
         self._dropped = 0
         self.gone = asyncio.Event()
         """The client reads no more."""
 
-    def put(self, message: Json | list[Json]) -> None:
-        self._waiting.append(message)
+    def put(self, message: Json | list[Json], *, event: bool = False) -> None:
+        line = json.dumps(message, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
+        self._waiting.append((line, event))
+        self._bytes += len(line)
+        self._answers += not event
+        if self._answers >= MAX_ANSWERS:
+            self._room.clear()
         self._empty.clear()
         self._wake.set()
 
     def put_event(self, params: Json) -> None:
-        if len(self._waiting) >= MAX_WAITING:
+        if len(self._waiting) >= MAX_WAITING or self._bytes >= MAX_WAITING_BYTES:
             self._dropped += 1
             return
         if self._dropped:
             params, self._dropped = {**params, "dropped": self._dropped}, 0
-        self.put(notice("event", params))
+        self.put(notice("event", params), event=True)
+
+    async def room(self) -> None:
+        """Wait until the client has taken enough of its answers."""
+        await self._room.wait()
 
     async def run(self) -> None:
         """Write until the client is gone; `drain` waits for one that is slow."""
         try:
             while True:
                 while self._waiting:
-                    text = json.dumps(self._waiting.popleft(), ensure_ascii=True, separators=(",", ":"))
-                    self._writer.write(text.encode() + b"\n")
+                    line, event = self._waiting.popleft()
+                    self._writer.write(line)
                     await self._writer.drain()
+                    self._bytes -= len(line)
+                    self._answers -= not event
+                    if self._answers < MAX_ANSWERS:
+                        self._room.set()
                 self._empty.set()
                 self._wake.clear()
                 await self._wake.wait()

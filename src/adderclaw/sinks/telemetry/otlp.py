@@ -118,12 +118,28 @@ class Otlp:
             "gen_ai.agent.id": event.session_id,
         }
         above = f"turn:{event.payload['parent_session_id']}"
+        above = above if above in self._open else "goal"
         self._begin(f"session:{event.session_id}", f"invoke_agent {event.payload['agent_type']}", event, above, about)
 
     def session_ended(self, event: EventRecord) -> None:
         outcome = event.payload["outcome"]
         failed = "" if outcome == "completed" else outcome
         self._end(f"session:{event.session_id}", event, {"adderclaw.run.outcome": outcome}, failed)
+
+    def goal_started(self, event: EventRecord) -> None:
+        """Goals follow each other; what works on one stands below it."""
+        payload = event.payload
+        about = {
+            "adderclaw.workflow": payload["workflow"],
+            "adderclaw.goal": payload["goal"],
+            "adderclaw.iteration": payload.get("iteration"),
+        }
+        self._begin("goal", f"goal {payload['goal']}", event, "run", about)
+
+    def goal_ended(self, event: EventRecord) -> None:
+        outcome = event.payload["outcome"]
+        failed = "" if outcome == "achieved" else outcome
+        self._end("goal", event, {"adderclaw.goal.outcome": outcome, "error.type": failed}, failed)
 
     def turn_started(self, event: EventRecord) -> None:
         self._begin(f"turn:{event.session_id}", "turn", event, f"session:{event.session_id}", {})
@@ -215,6 +231,8 @@ _TAKERS = {
     "run_failed": Otlp.run_ended,
     "subagent_started": Otlp.session_started,
     "subagent_finished": Otlp.session_ended,
+    "goal_started": Otlp.goal_started,
+    "goal_complete": Otlp.goal_ended,
     "turn_started": Otlp.turn_started,
     "turn_finished": Otlp.turn_ended,
     "llm_request_sent": Otlp.model_asked,

@@ -3,6 +3,7 @@
 import json
 import os
 from http.client import HTTPConnection, HTTPSConnection
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from adderclaw.events import EventRecord
@@ -55,7 +56,7 @@ class Records:
                 "tokens": {"input": payload["input_tokens"], "output": payload["output_tokens"]},
                 "latency": payload["latency_ms"],
                 "tool_calls": payload["tool_calls"],
-                "content": payload["text"],
+                "content": self._shown(payload["text"]),
             }
             return "message", data
         if event.event_type == "tool_requested":
@@ -70,15 +71,33 @@ class Records:
         return text if self._content else f"{len(text)} characters"
 
 
-TEXTS = frozenset({"summary", "text", "message", "error", "stdout_summary", "stderr_summary", "task", "description"})
+NO_CONTENT = frozenset(
+    (
+        *("version", "profile", "provider", "model", "next", "channel"),
+        *("tool", "called_as", "tool_use_id", "risk", "by", "approval_id"),
+        *("plan_hash", "receipt_id", "status", "outcome", "mode", "stop_reason"),
+        *("error_class", "trigger", "how", "counted", "signal", "strategy"),
+        *("state", "workflow", "goal", "loop", "agent", "agent_type"),
+        *("converged", "hook_event", "skill", "step_id", "action", "selected_skill"),
+        *("conversation_id", "session_id", "parent_session_id", "request_hash"),
+    )
+)
+"""Texts that are names, ids or words of ours. All others may be what people or models wrote, or where files lie."""
 
 
 def _plain(payload: Json) -> Json:
-    """A payload without what people or models wrote."""
-    return {
-        key: f"{len(value)} characters" if key in TEXTS and isinstance(value, str) else value
-        for key, value in payload.items()
-    }
+    """A payload with its numbers and names, and of all else only how much it is."""
+    return {key: value if key in NO_CONTENT else _amount(value) for key, value in payload.items()}
+
+
+def _amount(value: Any) -> Any:
+    if isinstance(value, str):
+        return f"{len(value)} characters"
+    if isinstance(value, list):
+        return f"{len(cast('list[Any]', value))} entries"
+    if isinstance(value, dict):
+        return {key: _amount(inner) for key, inner in cast(Json, value).items()}
+    return value
 
 
 class Http:
