@@ -135,7 +135,8 @@ class History:
         """Bytes, from which tokens are estimated."""
         self.media = 0
         """Images and documents in it."""
-        self._encoded: dict[str, tuple[int, bytearray]] = {}
+        self._encoded: dict[str, tuple[int, int, bytearray]] = {}
+        """Wire → messages done, where the last of them begins, and their bytes."""
         self._hash = hashlib.sha256()
         for message in messages:
             self.append(message)
@@ -159,16 +160,35 @@ class History:
         running.update(head)
         return running.hexdigest()
 
-    def encoded(self, wire: str, encode: Callable[[Message], Sequence[bytes]]) -> bytearray:
-        """All messages in one wire's form, comma-separated; only new ones are encoded. Do not change the result."""
-        done, buffer = self._encoded.get(wire, (0, bytearray()))
-        for message in self.messages[done:]:
+    def encoded(
+        self, wire: str, encode: Callable[[Message], Sequence[bytes]], *, take_turns: bool = False
+    ) -> bytearray:
+        """All messages in one wire's form, comma-separated; only new ones are encoded. Do not change the result.
+
+        With `take_turns` what a user said several times in a row, after a turn that failed, is one message: there
+        are servers that refuse it otherwise.
+        """
+        done, start, buffer = self._encoded.get(wire, (0, 0, bytearray()))
+        for place in range(done, len(self.messages)):
+            first = self._first_of_run(place) if take_turns else place
+            if first == place:
+                start, message = len(buffer), self.messages[place]
+            else:
+                del buffer[start:]
+                said = self.messages[first : place + 1]
+                message = Message("user", tuple(block for one in said for block in one.blocks))
             for part in encode(message):
                 if buffer:
                     buffer += b","
                 buffer += part
-        self._encoded[wire] = (len(self.messages), buffer)
+        self._encoded[wire] = (len(self.messages), start, buffer)
         return buffer
+
+    def _first_of_run(self, place: int) -> int:
+        """Where the user began to speak without an answer between."""
+        while place and self.messages[place].role == self.messages[place - 1].role == "user":
+            place -= 1
+        return place
 
 
 # ------------------------------------------------------------------ providers

@@ -102,14 +102,14 @@ def test_a_hook_that_misbehaves(world: World, entry: Hook, exit_code: int, said:
 def test_a_hook_whose_folder_is_gone_is_not_started(world: World) -> None:
     gone = world.workspace / "gone"
     gone.mkdir()
-    user(world, PostToolUse=[hook("rmdir gone", "Bash")], PreToolUse=[hook("echo ran > ../marker", "Read")])
+    user(world, PostToolUse=[hook(f"rmdir {gone}", "Bash")], PreToolUse=[hook("echo ran > ../marker", "Read")])
     world.script(call("Bash", command="cd gone && ls"), call("Read", file_path="x"), text("done"))
     done = world.agent("go", "--profile", "sandboxed")
     assert "Traceback" not in done.err
-    found = world.rows("SELECT exit_code, stderr_text FROM hook_invocations WHERE hook_event = 'PreToolUse'")
-    if found and found[0][0] is None:  # the shell stayed in the folder that its hook removed
-        assert "is not there" in found[0][1]
-        assert not (world.workspace / "marker").exists()
+    ((code, said),) = world.rows("SELECT exit_code, stderr_text FROM hook_invocations WHERE hook_event = 'PreToolUse'")
+    assert code is None, "the shell stayed in the folder that its hook removed"
+    assert "is not there" in said
+    assert not (world.workspace / "marker").exists()
 
 
 def test_nothing_that_a_hook_starts_outlives_it(world: World) -> None:

@@ -174,7 +174,7 @@ class Fed:
     def whole(self) -> tuple[object, ...]:
         one = self.answer
         kept = [block.payload for block in one.opaque]
-        return one.text, one.calls, kept, one.usage, one.stop_reason, one.model, one.id
+        return one.text, one.calls(set()), kept, one.usage, one.stop_reason, one.model, one.id
 
 
 @pytest.mark.parametrize("name", STREAMS)
@@ -414,6 +414,15 @@ def test_an_input_that_came_with_the_opening() -> None:
 def test_a_call_without_an_id_gets_one() -> None:
     (call,) = streamed(begin(0, type="tool_use", name="Read", input={}), end("tool_use")).tool_calls
     assert call == ToolCall("call_msg_1_0", "Read", {})
+
+
+def test_no_two_calls_have_one_id() -> None:
+    opened = [begin(0, type="tool_use", id="same", name="Read", input={}) | {"index": at} for at in range(3)]
+    assert [call.id for call in streamed(*opened, end("tool_use")).tool_calls] == [
+        "same",
+        "call_msg_1_1",
+        "call_msg_1_2",
+    ]
 
 
 def test_a_call_cut_before_its_input_began_is_not_a_call_with_no_input() -> None:

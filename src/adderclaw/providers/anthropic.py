@@ -13,7 +13,7 @@ from adderclaw.errors import ProviderError, ProviderErrorKind
 from adderclaw.providers import Parts, misconfigured
 from adderclaw.providers.anthropic_reply import AFTER, WIRE, Answer, shape_of
 from adderclaw.providers.faults import advice
-from adderclaw.providers.reading import read, read_object
+from adderclaw.providers.reading import Ids, read, read_object
 from adderclaw.providers.wire import Endpoint, Wire, endpoint
 from adderclaw.types import (
     Block,
@@ -106,6 +106,7 @@ class _Wanted(NamedTuple):
 
 class Anthropic:
     def __init__(self, parts: Parts, place: Endpoint) -> None:
+        self._ids = Ids()
         self._parts, self._entry, self._place = parts, parts.entry, place
         limit, timeout = parts.config.runtime.max_response_bytes, parts.entry.timeout_seconds
         self.wire = Wire(parts.name, place, parts.secrets, parts.clock, timeout=timeout, max_bytes=limit)
@@ -141,7 +142,7 @@ class Anthropic:
             raise self._with_model(error, wanted.model) from None
         return ChatResponse(
             final_text=answer.text,
-            tool_calls=answer.calls,
+            tool_calls=answer.calls(self._ids.of(request.messages)[1]),
             usage=answer.usage,
             stop_reason=answer.stop_reason,
             model=answer.model or wanted.model,

@@ -63,12 +63,14 @@ class _Block:
     def text(self) -> str:
         return whole_characters("".join(self.pieces))
 
-    def call(self, spare_id: str, *, cut: bool) -> ToolCall:
+    def call(self, spare_id: str, taken: set[str], *, cut: bool) -> ToolCall:
         """The arguments of a call that was cut before they began are unknown, not empty."""
         began: Any = self.began.get("input")
         raw = self.text or (json.dumps(began) if began else "")
         arguments = None if cut and not raw else arguments_of(raw)
-        name, call_id = text_in(self.began.get("name")), text_in(self.began.get("id")) or spare_id
+        name, call_id = text_in(self.began.get("name")), text_in(self.began.get("id"))
+        if not call_id or call_id in taken:
+            call_id = spare_id if spare_id not in taken else f"{spare_id}_{len(taken)}"
         shown = "" if arguments is not None else raw
         return ToolCall(whole_characters(call_id), whole_characters(name), arguments, shown)
 
@@ -210,18 +212,21 @@ class Answer:
             return whole_characters(self._explanation) or _REFUSED
         return said
 
-    @property
-    def calls(self) -> tuple[ToolCall, ...]:
-        """None of a refused answer: its provider took it back while it was being written."""
+    def calls(self, taken: set[str]) -> tuple[ToolCall, ...]:
+        """None of a refused answer: its provider took it back while it was being written.
+
+        A call with an id that an earlier one has, which not every server avoids, gets one of ours.
+        """
         if self.stop == "refusal":
             return ()
         blocks = self._in_order
         cut = self.stop_reason == "max_tokens"
-        return tuple(
-            block.call(f"call_{self.id}_{place}", cut=cut and block is blocks[-1])
-            for place, block in enumerate(blocks)
-            if block.kind == "tool_use"
-        )
+        made: list[ToolCall] = []
+        for place, block in enumerate(blocks):
+            if block.kind == "tool_use":
+                made.append(block.call(f"call_{self.id}_{place}", taken, cut=cut and block is blocks[-1]))
+                taken.add(made[-1].id)
+        return tuple(made)
 
     @property
     def opaque(self) -> tuple[OpaqueBlock, ...]:

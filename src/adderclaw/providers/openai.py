@@ -9,7 +9,6 @@ from adderclaw.providers import Parts
 from adderclaw.providers.faults import advice
 from adderclaw.providers.openai_reply import Answer
 from adderclaw.providers.openai_server import (
-    Ids,
     Server,
     base_url_of,
     compact,
@@ -23,7 +22,7 @@ from adderclaw.providers.openai_server import (
     strict,
     thinks,
 )
-from adderclaw.providers.reading import read
+from adderclaw.providers.reading import Ids, read
 from adderclaw.types import (
     ChatRequest,
     ChatResponse,
@@ -103,7 +102,8 @@ class OpenAIChat:
         """The request as it goes out."""
         model = self._server.model_of(request)
         # What a model takes decides on the form of images, so that each model has its own.
-        messages = request.messages.encoded(f"{self._shape} {model}", lambda message: self._encode(message, model))
+        wire = f"{self._shape} {model}"
+        messages = request.messages.encoded(wire, lambda message: self._encode(message, model), take_turns=True)
         return b"".join((self._before_messages(request, model), b"," if messages else b"", messages, b"]}"))
 
     def _before_messages(self, request: ChatRequest, model: str) -> bytes:

@@ -14,14 +14,12 @@ from adderclaw.providers.reading import object_in, objects_in
 from adderclaw.providers.wire import Endpoint, Reply, Wire, endpoint
 from adderclaw.types import (
     ChatRequest,
-    History,
     Json,
     MediaBlock,
     Message,
     ProviderCapabilities,
     TextBlock,
     ToolResultBlock,
-    ToolUseBlock,
 )
 
 BASE_URLS = {
@@ -218,22 +216,3 @@ def broke_off(wire: Wire, error: Any) -> ProviderError:
     quoted = wire.excerpt(said, 300) or "unnamed"
     message = f"{wire.place.origin} broke off with an error: {quoted}; {wire.advise(kind, status, words)}"
     return wire.fault(kind, message, status=status)
-
-
-class Ids:
-    """Which ids the calls of a conversation have: some servers count from the start in every answer."""
-
-    def __init__(self) -> None:
-        self._history = History()
-        self._seen = self._step = 0
-        self._taken: set[str] = set()
-
-    def of(self, history: History) -> tuple[int, set[str]]:
-        """The number of the step that is being answered, and the ids taken before it."""
-        if history is not self._history:
-            self._history, self._seen, self._step, self._taken = history, 0, 0, set()
-        for message in history.messages[self._seen :]:
-            self._step += message.role == "assistant"
-            self._taken |= {block.call.id for block in message.blocks if isinstance(block, ToolUseBlock)}
-        self._seen = len(history.messages)
-        return self._step + 1, self._taken

@@ -6,7 +6,7 @@ from typing import Any, Protocol, cast
 
 from adderclaw.providers.sse import Events
 from adderclaw.providers.wire import Reply, Wire
-from adderclaw.types import Json
+from adderclaw.types import History, Json, ToolUseBlock
 
 STREAM_OVERHEAD = 32
 """A streamed answer is this much larger on the wire than what it says: a small JSON object around every few letters."""
@@ -156,3 +156,22 @@ def whole_characters(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
+
+
+class Ids:
+    """Which ids the calls of a conversation have: some servers count from the start in every answer."""
+
+    def __init__(self) -> None:
+        self._history = History()
+        self._seen = self._step = 0
+        self._taken: set[str] = set()
+
+    def of(self, history: History) -> tuple[int, set[str]]:
+        """The number of the step that is being answered, and the ids taken before it."""
+        if history is not self._history:
+            self._history, self._seen, self._step, self._taken = history, 0, 0, set()
+        for message in history.messages[self._seen :]:
+            self._step += message.role == "assistant"
+            self._taken |= {block.call.id for block in message.blocks if isinstance(block, ToolUseBlock)}
+        self._seen = len(history.messages)
+        return self._step + 1, self._taken

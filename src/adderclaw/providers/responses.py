@@ -8,7 +8,6 @@ from adderclaw.errors import ProviderError, ProviderErrorKind
 from adderclaw.providers import Parts
 from adderclaw.providers.faults import advice
 from adderclaw.providers.openai_server import (
-    Ids,
     Server,
     compact,
     data_url,
@@ -20,7 +19,7 @@ from adderclaw.providers.openai_server import (
     strict,
     thinks,
 )
-from adderclaw.providers.reading import count_in, read, read_object
+from adderclaw.providers.reading import Ids, count_in, read, read_object
 from adderclaw.providers.responses_reply import TEXT, Answer
 from adderclaw.types import (
     ChatRequest,

@@ -13,7 +13,7 @@ from adderclaw.kernel.loop import run_turn, silent
 from adderclaw.kernel.session import Scene, Session, TurnResult
 from adderclaw.runtime import recording
 from adderclaw.runtime.judging import fired_in
-from adderclaw.runtime.session import bind, open_provider, scrubbed
+from adderclaw.runtime.session import Unasked, bind, chosen_by, open_provider, scrubbed
 from adderclaw.runtime.start import Runtime
 from adderclaw.store import subagents, transcript
 from adderclaw.types import (
@@ -106,7 +106,7 @@ def make(runtime: Runtime, parent: Session, order: Child) -> tuple[Session, Prov
     It never may more than its parent. The provider comes with it where it is not the parent's, to be closed.
     """
     session_id = runtime.ids("session")
-    chosen = _model(parent, order)
+    chosen = _model(runtime, parent, order)
     own = None if chosen.provider == parent.provider.name else open_provider(runtime, chosen.provider)
     here = _scene(parent, order, session_id)
     allowed = parent.config.subagents.max_tool_rounds
@@ -157,8 +157,11 @@ def make(runtime: Runtime, parent: Session, order: Child) -> tuple[Session, Prov
     return child, own
 
 
-def _model(parent: Session, order: Child) -> providers.Choice:
-    return providers.wanted(order.model or "", parent.config, providers.Choice(parent.provider.name, parent.model))
+def _model(runtime: Runtime, parent: Session, order: Child) -> providers.Choice:
+    own = providers.Choice(parent.provider.name, parent.model)
+    if isinstance(parent.provider, Unasked):
+        own = chosen_by(runtime.options, runtime.config)
+    return providers.wanted(order.model or "", parent.config, own)
 
 
 def _scene(parent: Session, order: Child, session_id: str) -> Scene:

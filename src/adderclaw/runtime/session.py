@@ -41,7 +41,7 @@ from adderclaw.runtime.start import Options, Runtime, warn
 
 
 class Unasked:
-    """Stands where a tool is run by hand: no model is asked, so none needs to be set up."""
+    """Stands where a tool is run by hand: no model is asked, unless for a subagent, so none needs to be set up."""
 
     name = "none"
 
@@ -70,7 +70,7 @@ def make(
     provider: Provider | None,
 ) -> Session:
     now, options = runtime.config, runtime.options
-    chosen = _chosen(options, now)
+    chosen = chosen_by(options, now)
     here = scene(runtime, store, conversation_id, session_id)
     root = here.context.workspace.root
     files = None if options.bare else Instructions(runtime.home, root, here.context.hidden)
@@ -142,7 +142,10 @@ def hooks_of(runtime: Runtime) -> "tuple[Hook, ...]":
 def _whose(runtime: Runtime, path: str) -> str:
     if not path.startswith(os.path.join(runtime.loaded.workspace, "")):
         return "user_settings"
-    return "policy_settings" if os.path.basename(path) == "policy.toml" else "project_settings"
+    name = os.path.basename(path)
+    if name == "policy.toml":
+        return "policy_settings"
+    return "local_settings" if ".local." in name else "project_settings"
 
 
 def scrubbed(runtime: Runtime, files: Instructions | None) -> str:
@@ -251,7 +254,8 @@ def durable(runtime: Runtime, session: Session, channel: str) -> Operator:
     )
 
 
-def _chosen(options: Options, now: Config) -> providers.Choice:
+def chosen_by(options: Options, now: Config) -> providers.Choice:
+    """The model that the operator means."""
     if options.provider:
         return providers.Choice(options.provider, options.model or providers.model_of(options.provider, now))
     return providers.choice(options.model or now.default_provider, now, now.default_provider)

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from adderclaw.errors import AdderClawError
 from adderclaw.record import record
 from adderclaw.tools.specs import spec
 from adderclaw.types import Alias, Tool, ToolContext, ToolResult, Touch, rejected
@@ -36,7 +37,12 @@ def tools(resources: "Callable[[], Resources | None]") -> tuple[Tool[Any], ...]:
         servers = resources()
         if servers is None:
             return rejected(NONE)
-        rows, failures = await servers.resources(arguments.server)
+        try:
+            rows, failures = await servers.resources(arguments.server)
+        except AdderClawError as error:
+            return rejected(str(error))
+        if arguments.server and failures and not rows:
+            return rejected("\n".join(failures))
         said = [json.dumps(row, ensure_ascii=False) for row in rows] or ["No resources."]
         return ToolResult("\n".join([*said, *failures]))
 

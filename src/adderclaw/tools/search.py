@@ -19,6 +19,8 @@ from adderclaw.types import Alias, PathFact, Tool, ToolContext, ToolResult, Touc
 
 ENTRIES = 1000
 FILES = 100
+KEPT_FILES = 20_000
+"""What Glob keeps for a look at all of it."""
 SECONDS = 20.0
 """How long Glob and Grep look."""
 BREATH = 64
@@ -85,8 +87,14 @@ async def ls(arguments: LSArguments, ctx: ToolContext, *, anywhere: bool) -> Too
         return ToolResult("(empty directory)", metadata={"entries": 0})
     listed = names[:ENTRIES]
     if len(names) > ENTRIES:
-        listed.append(f"(the first {ENTRIES} of {len(names)} entries; Glob finds the others)")
+        listed.append(f"(the first {ENTRIES} of {len(names)} entries; {_whole(names, ctx) or 'Glob finds the others'})")
     return ToolResult("\n".join(listed), metadata={"entries": len(names)})
+
+
+def _whole(lines: list[str], ctx: ToolContext) -> str:
+    """Where all of a list can be read of which a part is shown."""
+    path = ctx.keep("\n".join(lines))
+    return f"Read {path} has all of them" if path else ""
 
 
 def _entry(entry: "os.DirEntry[str]") -> str:
@@ -113,7 +121,7 @@ class Found:
     def add(self, modified: int, path: str) -> None:
         self.total += 1
         heapq.heappush(self.newest, (modified, path))
-        if len(self.newest) > FILES:
+        if len(self.newest) > KEPT_FILES:
             heapq.heappop(self.newest)
 
     def listed(self) -> list[str]:
@@ -193,11 +201,11 @@ def _note(entry: "os.DirEntry[str]", path: str, found: Found) -> None:
 
 
 def _globbed(found: Found, complete: bool, ctx: ToolContext) -> ToolResult:
-    lines = [paths.relative(path, ctx) for path in found.listed()]
-    if not lines:
-        lines.append("No files found")
+    known = [paths.relative(path, ctx) for path in found.listed()]
+    lines = known[:FILES] or ["No files found"]
     if found.total > FILES:
-        lines.append(f"(the newest {FILES} of {found.total} files; use a narrower pattern)")
+        whole = _whole(known, ctx) if len(known) == found.total else ""
+        lines.append(f"(the newest {FILES} of {found.total} files; {whole or 'use a narrower pattern'})")
     if not complete:
         lines.append(f"(stopped after {SECONDS:g} seconds: there may be more)")
     return ToolResult("\n".join(lines), metadata={"files": found.total, "complete": complete})
