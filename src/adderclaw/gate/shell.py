@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
-from adderclaw.gate import raw, reader
-from adderclaw.gate.compiler import Compiler, Resolve
+from adderclaw.gate import raw
 from adderclaw.gate.loose import every_word, statements
 from adderclaw.gate.places import Paths, paths_of
 from adderclaw.gate.plan import Flat, Live, Plan, Raw, Redirect, Simple, redirects, simples, steps
@@ -23,6 +22,8 @@ from adderclaw.gate.words import Facts
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
+
+    from adderclaw.gate.compiler import Resolve
 
 __all__ = [
     "BUILTINS",
@@ -50,12 +51,16 @@ MAX_SHELLS = 3
 NOTHING = Facts()
 
 
-def plan(text: str, resolve: Resolve, depth: int = 0, facts: Facts = NOTHING) -> Plan | Raw:
+def plan(text: str, resolve: "Resolve", depth: int = 0, facts: Facts = NOTHING) -> Plan | Raw:
     """The plan of a command, or raw bash. `resolve` gives a program's absolute path, `facts` what is there."""
     unfit = _unfit(text) or (depth and re.search(_ONLY_BASH, text) and "what not every shell reads alike") or None
     if unfit or depth > MAX_SHELLS:
         return _raw(text, unfit or "shells inside of shells", parse=False)
     try:
+        # imported with the first command: the way to the first request is shorter without the compiler
+        from adderclaw.gate import reader
+        from adderclaw.gate.compiler import Compiler
+
         compiler = Compiler(resolve, facts)
         body, _ = compiler.script(reader.read(text), compiler.start)
         made = Plan(text, shown(body), body)
@@ -67,7 +72,7 @@ def plan(text: str, resolve: Resolve, depth: int = 0, facts: Facts = NOTHING) ->
     return made._replace(inside=inside) if inside else made
 
 
-def _for_shells(step: Flat, resolve: Resolve, depth: int) -> Iterator[Plan | Raw]:
+def _for_shells(step: Flat, resolve: "Resolve", depth: int) -> Iterator[Plan | Raw]:
     """The code that a pipeline hands to shells, and what stands for code, or for names, that nobody can look at."""
     for index, simple in enumerate(step.commands):
         bases = [word.rsplit("/", 1)[-1] for word in simple.words]

@@ -296,7 +296,15 @@ def _body_keeper(runtime: Runtime) -> Callable[[str, Json], None]:
     return keep
 
 
-NEXT_NEEDED = ("subprocess", "pydantic", "tree_sitter", "tree_sitter_bash", "adderclaw.decode")
+NEXT_NEEDED = (
+    "subprocess",
+    "pydantic",
+    "tree_sitter",
+    "tree_sitter_bash",
+    "adderclaw.decode",
+    "adderclaw.gate.reader",
+    "adderclaw.gate.compiler",
+)
 
 
 def _warm_once() -> Callable[[], None]:
