@@ -227,7 +227,9 @@ def _batch(batch: list[tuple[str, Plan, bool]], ground: Ground) -> list[tuple[st
     return found
 
 
-_BUILTINS = frozenset({"cd", "pwd", "echo", "printf", "true", "false", "test", "[", ":", "exit", "command", "type"})
+_BUILTINS = frozenset(
+    {"cd", "pwd", "echo", "printf", "true", "false", "test", "[", ":", "exit", "command", "type", "kill", "jobs"}
+)
 
 
 def available() -> bool:

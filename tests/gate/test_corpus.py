@@ -17,7 +17,7 @@ from adderclaw.types import Autonomy, ToolContext, Workspace
 
 HERE = Path(__file__).parent
 ATTACKS = ("attacks.txt", "attacks_programs.txt", "attacks_more.txt")
-HARMLESS = ("harmless.txt", "harmless_programs.txt")
+HARMLESS = ("harmless.txt", "harmless_programs.txt", "harmless_more.txt")
 SYSTEM = (
     """ls cat head tail wc grep egrep fgrep find sort cut tr uniq diff cmp stat file du df which whoami uname
     date sleep basename dirname realpath readlink md5sum sha256sum sed mkdir touch cp mv tee rmdir chmod tar nl tac
@@ -137,4 +137,4 @@ def test_the_lists_are_long_enough() -> None:
         return sum(len(lines) for _, lines in sections(name))
 
     assert sum(map(count, (*ATTACKS, "attacks_full.txt"))) > 3000
-    assert sum(map(count, HARMLESS)) > 1200
+    assert sum(map(count, HARMLESS)) > 1600

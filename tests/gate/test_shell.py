@@ -78,7 +78,7 @@ RAW = [
     ("alias a=b", "builtin alias"),
     ("trap ls EXIT", "builtin trap"),
     ("unset x", "not set here"),
-    ("kill 1", "builtin kill"),
+    ("kill $(cat x)", "kill of a process"),
     ("'eval' ls", "builtin eval"),
     ("e\\val ls", "builtin eval"),
     ("mapfile -C x", "builtin mapfile"),

@@ -275,6 +275,48 @@ def test_a_text_that_is_code_for_one_command_is_data_for_another(ctx: ToolContex
     assert "ls   sub" not in text, "a shell inside gets text of ours"
 
 
+def test_a_virtual_environment_is_active_without_its_script_being_run(ctx: ToolContext) -> None:
+    """Every real one has a python that is a link to outside of the workspace."""
+    import sys
+
+    place = Path(ctx.workspace.root) / ".venv/bin"
+    place.mkdir(parents=True)
+    (place / "activate").write_text("touch ran\n")
+    (place / "python").symlink_to(os.path.realpath(sys.executable))
+    (place / "tool").write_text("#!/bin/sh\necho tool $1\n")
+    (place / "tool").chmod(0o755)
+    assert bash("source .venv/bin/activate && tool x", ctx).content == "tool x\n"
+    assert bash(". .venv/bin/activate; cd sub; tool y", ctx).content == "tool y\n"
+    ctx.workspace.cwd = ctx.workspace.root
+    assert bash(".venv/bin/python -c 'print(1 + 1)'", ctx).content == "2\n"
+    assert not (Path(ctx.workspace.root) / "ran").exists()
+    facts = shell.touch(BashArguments(command=".venv/bin/python x.py"), ctx).reads
+    assert all(fact.real.startswith(os.path.realpath(ctx.workspace.root)) for fact in facts)
+
+
+def test_only_a_process_that_the_shell_started_is_ended(ctx: ToolContext) -> None:
+    result = bash("sleep 30 & PID=$!; kill $PID; wait $PID; echo $?", ctx)
+    assert result.content == "143\n"
+    assert isinstance(shell.touch(BashArguments(command="PID=$(cat a.txt); kill $PID"), ctx).command, Raw)
+
+
+@pytest.mark.parametrize(
+    ("command", "printed"),
+    [
+        ('for i in 1 2 3; do echo $i; [ "$i" = 2 ] && break; done', "1\n2\n"),
+        ('for i in 1 2 3; do [ "$i" = 2 ] && continue; echo $i; done', "1\n3\n"),
+        ("for i in a b; do false; echo $?; done", "1\n1\n"),
+        ("false | true; echo ${PIPESTATUS[0]}", "1\n"),
+        ('cat a.txt | while read l; do echo "<$l>"; done', "<alpha>\n<beta>\n"),
+        ("python3 -c \"print(open('a.txt').read().upper())\"", "ALPHA\nBETA\n\n"),
+    ],
+)
+def test_plans_of_what_models_write(command: str, printed: str, ctx: ToolContext) -> None:
+    touch = shell.touch(BashArguments(command=command), ctx)
+    assert isinstance(touch.command, Plan), touch.why
+    assert bash(command, ctx).content == printed
+
+
 def _plan(command: str) -> Plan:
     made = planner.plan(command, lambda name: f"/bin/{name}")
     assert isinstance(made, Plan)

@@ -2,7 +2,7 @@
 
 import re
 
-from adderclaw.gate.plan import Live
+from adderclaw.gate.plan import Live, Variable
 from adderclaw.gate.syntax import NotAPlan
 
 
@@ -27,7 +27,13 @@ def test_words(words: tuple[str, ...]) -> tuple[str, ...]:
     return ("test", *rest)
 
 
-def check_builtin(argv: tuple[str, ...]) -> None:
+def is_job(word: str, jobs: frozenset[str]) -> bool:
+    """Whether a word is the number of a process that the shell itself started: `$!`, or a variable that holds it."""
+    only = word.pieces[0] if isinstance(word, Live) and len(word.pieces) == 1 else None
+    return isinstance(only, Variable) and (only.name == "!" or only.name in jobs)
+
+
+def check_builtin(argv: tuple[str, ...], jobs: frozenset[str] = frozenset()) -> None:
     """Bash evaluates a subscript in a variable's name: `printf -v 'a[$(x)]'` and `test -v` run what is in it."""
     name, arguments = argv[0], argv[1:]
     if name == "printf" and arguments and arguments[0].startswith("-") and arguments[0] != "--":
@@ -38,6 +44,8 @@ def check_builtin(argv: tuple[str, ...]) -> None:
         len(arguments) != 1 or arguments[0].startswith("-") or not arguments[0] or isinstance(arguments[0], Live)
     ):
         raise NotAPlan("cd to a place that is not named")
+    if name == "kill" and any(isinstance(word, Live) and not is_job(word, jobs) for word in arguments):
+        raise NotAPlan("kill of a process that is not known to be one's own")
     if name == "command" and (len(arguments) < 2 or arguments[0] not in ("-v", "-V")):
         raise NotAPlan("shell builtin command")
     if name == "type" and any(word.startswith("-") and word not in ("-t", "-p", "-P", "-a") for word in arguments):

@@ -284,7 +284,7 @@ def unlisted(
     def within(words: Words) -> Objection | None:
         return objection(words[0], words, ask)
 
-    ask = Ask(within, allowed, policy.allowed_domains, code, _stdin(simple))
+    ask = Ask(within, allowed, policy.allowed_domains, code, is_project_code, _stdin(simple))
     if not simple.program:
         return f"{simple.words[0]!r} is not installed: there is no such program on the PATH"
     name = simple.name

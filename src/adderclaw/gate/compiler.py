@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from adderclaw.gate import data, environment, syntax
 from adderclaw.gate.allowlist import names
-from adderclaw.gate.builtins import check_builtin, is_plain_path, test_words
+from adderclaw.gate.builtins import check_builtin, is_job, is_plain_path, test_words
 from adderclaw.gate.effects import ANYTHING, changes, may_match, written
 from adderclaw.gate.plan import (
     Assign,
@@ -23,7 +23,7 @@ from adderclaw.gate.plan import (
     Step,
 )
 from adderclaw.gate.render import BUILTINS
-from adderclaw.gate.states import MAX_FOLDERS, Flow, State, all_of, bounded, merged
+from adderclaw.gate.states import MAX_FOLDERS, UNSURE, Flow, State, all_of, bounded, merged
 from adderclaw.gate.syntax import NotAPlan, Param, Sub, Text, Word
 from adderclaw.gate.words import UNKNOWN, Component, Expander, Facts
 
@@ -35,9 +35,9 @@ MAX_ROUNDS = 200
 MAX_WORDS = 5_000
 
 OTHER_BUILTINS = names(
-    """. alias bg bind break builtin caller compgen complete compopt continue declare dirs disown enable
-    eval exec fc fg getopts hash help history jobs kill let local logout mapfile popd pushd
-    readarray readonly return shift shopt source suspend times trap typeset ulimit umask unalias"""
+    """alias bg bind break builtin caller compgen complete compopt continue declare dirs disown enable
+    eval exec fc fg getopts hash help history let local logout mapfile popd pushd
+    readarray readonly return shift shopt suspend times trap typeset ulimit umask unalias"""
 )
 SYSTEM_FOLDERS = frozenset({"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin"})
 """A program in one of these is the program of its name, whichever of them PATH names first."""
@@ -50,6 +50,8 @@ class Compiler:
         self.commands = self.words = 0
         self.leaks = False
         """Whether a substitution of the current command may have changed files."""
+        self.environments: dict[str, frozenset[str]] = {}
+        """The programs of each virtual environment that was activated."""
         self.left: list[State] = []
         """The states in which `break` and `continue` left a round."""
         exported = frozenset(facts.env) if facts.env is not None else frozenset[str]()
@@ -195,16 +197,16 @@ class Compiler:
     def blurred(self, state: State, scripts: Iterable[syntax.Script]) -> State:
         variables = {**state.variables, **dict.fromkeys(_assigned(scripts), UNKNOWN)}
         # Whatever a round changes, the next one sees: a glob in a loop would have to be looked up again each time.
-        return state._replace(variables=variables, changed=state.changed | ANYTHING, loops=state.loops + 1)
+        return state._replace(
+            variables=variables, changed=state.changed | ANYTHING, jobs=frozenset(), loops=state.loops + 1
+        )
 
     def each(self, node: syntax.For, state: State) -> tuple[Command, Flow]:
         redirects, here = self.opened(node, state)
         words = [word for one in node.words for word in self.expander(here).fields(one)]
         self.set_own(node.name, "", here)
-        if any(isinstance(word, Live) for word in words):
+        if any(isinstance(word, Live) for word in words) or _needs_loop(node.body):
             return self.each_unknown(node, words, redirects, here)
-        if _asks_status(node.body):
-            raise NotAPlan("$? in a loop that is written out")
         if len(words) > MAX_ROUNDS:
             raise NotAPlan(f"a loop of more than {MAX_ROUNDS} rounds")
         steps: list[Step] = []
@@ -361,11 +363,12 @@ class Compiler:
         if first in OTHER_BUILTINS:
             raise NotAPlan(f"shell builtin {first}")
         for name, value in env:
-            environment.check_exported(name, value, known=not isinstance(value, Live))
+            environment.check_given(name, value, known=not isinstance(value, Live))
         if first in BUILTINS:
-            check_builtin(words)
+            check_builtin(words, state.jobs)
             simple = Simple(words, first, redirects, first, node.text, env, state.folders)
         else:
+            words = self.activated(words, state.programs)
             simple = self.external(words, redirects, node.text)._replace(env=env, folders=state.folders)
         data.check(simple)
         return simple, self.after(simple, state)
@@ -378,6 +381,33 @@ class Compiler:
         in_system = os.path.dirname(first) in SYSTEM_FOLDERS and self.resolve(first) == first
         is_the_usual = in_system or (os.path.isabs(first) and bool(base) and self.resolve(base) == first)
         return Simple(argv, first, redirects, base if is_the_usual else first, text)
+
+    def activated(self, words: tuple[str, ...], folder: str) -> tuple[str, ...]:
+        """A program of the virtual environment that is active, by its path."""
+        if folder == UNSURE:
+            raise NotAPlan("a virtual environment that may be active or not")
+        if "/" in words[0] or not folder or words[0] not in self.environments[folder]:
+            return words
+        return (f"{folder}/{words[0]}", *words[1:])
+
+    def activate(
+        self,
+        words: tuple[str, ...],
+        env: tuple[tuple[str, str], ...],
+        redirects: tuple[Redirect, ...],
+        state: State,
+    ) -> tuple[Command, Flow]:
+        """`source .venv/bin/activate`: nothing of it runs; from here on the programs of that folder come first."""
+        given = re.fullmatch(r"((?:[\w./-]*/)?\.?v?env[\w.-]*/bin)/activate", words[1]) if len(words) == 2 else None
+        if given is None or env or redirects or len(state.folders) != 1 or not self.facts.look or not self.facts.cwd:
+            raise NotAPlan(f"shell builtin {words[0]}")
+        parts = (*map(Component, given[1].split("/")), Component(r".*", True))
+        found = self.facts.look(state.folders[0], parts) if not given[1].startswith("/") else None
+        if not found or state.changed:
+            raise NotAPlan(f"shell builtin {words[0]}")
+        folder = os.path.normpath(os.path.join(self.facts.cwd, state.folders[0], given[1]))
+        self.environments[folder] = frozenset(path.rsplit("/", 1)[-1] for path in found)
+        return Internal((":", *words)), Flow(state._replace(programs=folder), None)
 
     def after(self, simple: Simple, state: State) -> Flow:
         if simple.name == "exit":
@@ -411,6 +441,7 @@ class Compiler:
         for name, value in env:
             self.set_own(name, value, state)
             state = state.with_variable(name, UNKNOWN if isinstance(value, Live) else value)
+            state = state._replace(jobs=state.jobs | {name}) if is_job(value, state.jobs) else state
             steps.append(Step(";" if steps else "", False, (Assign(name, value),)))
         may_fail = any(isinstance(value, Live) for _, value in env)
         flow = Flow(state, state if may_fail else None)
@@ -498,7 +529,7 @@ class Compiler:
         state: State,
     ) -> tuple[Command, Flow]:
         names_read = [word for word in words[1:] if word != "-r"]
-        if any(isinstance(word, Live) for word in words) or "-r" not in words[1:2] or not names_read:
+        if any(isinstance(word, Live) for word in words) or "-r" in words[2:] or not names_read:
             raise NotAPlan("shell builtin read, but for read -r NAME")
         if any(name != "IFS" or isinstance(value, Live) for name, value in env):
             raise NotAPlan("read with a variable")
@@ -528,7 +559,7 @@ class Compiler:
         state: State,
     ) -> tuple[Command, Flow]:
         if env or redirects or len(words) > 1 or not state.loops:
-            raise NotAPlan("break or continue in a loop that is written out")
+            raise NotAPlan("break or continue with a number, or outside of a loop")
         self.left.append(state)
         return Internal(words), Flow(state, None)
 
@@ -560,6 +591,8 @@ _INTERNAL: dict[str, _Builtin] = {
     "break": Compiler.leave,
     "continue": Compiler.leave,
     "unset": Compiler.unset,
+    "source": Compiler.activate,
+    ".": Compiler.activate,
 }
 _TRUE = Internal((":",))
 
@@ -589,11 +622,14 @@ def _exported(word: Word) -> tuple[str, Word | None]:
     return found[1], ((Text(found[3]),) if found[3] else ()) + word[1:]
 
 
-def _asks_status(script: syntax.Script) -> bool:
+def _needs_loop(script: syntax.Script) -> bool:
+    """Whether a body asks for `$?` or leaves its loop: written out, it would mean something else."""
     waiting: list[object] = [script]
     while waiting:
         node = waiting.pop()
         if isinstance(node, Param) and node.name == "?":
+            return True
+        if isinstance(node, syntax.Command) and (_is_word(node.words, "break") or _is_word(node.words, "continue")):
             return True
         if isinstance(node, tuple | list):
             waiting += node

@@ -28,7 +28,7 @@ def _is_data(simple: Simple, index: int, word: Live) -> bool:
     name, words = simple.name, simple.words
     if index == 0 or "/" in name:
         return False
-    if name == "echo":
+    if name in ("echo", "kill"):
         return True
     if name == "printf":
         return index > 1 and not isinstance(words[1], Live)

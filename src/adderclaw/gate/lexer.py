@@ -303,7 +303,7 @@ def _inside(text: str, at: int, depth: int) -> tuple[Script, int]:
 
 
 _BRACED = re.compile(
-    r"\$\{(?P<length>#(?=[A-Za-z_]))?(?P<name>[A-Za-z_]\w*|[?$!])"
+    r"\$\{(?P<length>#(?=[A-Za-z_]))?(?P<name>PIPESTATUS\[\d\]|[A-Za-z_]\w*|[?$!])"
     r"(?P<op>:-|:\+|-|\+|##|#|%%|%|//|/|\^\^|,,|\^|,|:(?=[\d ]))?",
     re.ASCII,
 )

@@ -28,6 +28,8 @@ class Ask(NamedTuple):
     """The hosts that the operator allows."""
     code: Callable[[str], Objection | None] | None = None
     """What is said of a text that a shell is given."""
+    project: Callable[[str], bool] | None = None
+    """Whether a file is there, and is the project's own."""
     stdin: str | None = None
     """The text that a here-document gives it."""
 

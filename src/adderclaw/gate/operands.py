@@ -7,11 +7,13 @@ from typing import NamedTuple
 
 from adderclaw.gate import git
 from adderclaw.gate.allowlist import PROGRAMS, Options
+from adderclaw.gate.environment import folders_of
 from adderclaw.gate.handed import Walk, only_shows, walks_of_find
-from adderclaw.gate.languages import python_parts, sed_parts, tar_words
+from adderclaw.gate.languages import project_files, python_files, python_parts, sed_parts, tar_words
 from adderclaw.gate.network import data
 from adderclaw.gate.options import Parsed, Words, endings, parse
 from adderclaw.gate.paths import protected_name
+from adderclaw.gate.plan import Simple
 from adderclaw.gate.wrappers import find_parts, inner
 
 
@@ -66,8 +68,23 @@ def operands(name: str, words: Words) -> Operands:
             break
         program += (within[0],) if "/" in within[0] else ()
         base, words = within[0].rsplit("/", 1)[-1], within
+    is_module = base in ("python", "python3")
     base, words = _module(base, words)
-    return Operands(reads=program).plus(_of(base, words))
+    known = base in PROGRAMS or f"python -m {base}" in PROGRAMS
+    return Operands(reads=program, read_if_there=project_files(base) if is_module and not known else ()).plus(
+        _of(base, words)
+    )
+
+
+def given(simple: Simple) -> Operands:
+    """What a command is given beside its words: folders with code, and a script in a here-document."""
+    if not simple.env and not simple.redirects:
+        return Operands()
+    found = Operands(reads=folders_of(simple.env))
+    if any(word.rsplit("/", 1)[-1] in ("python", "python3") for word in simple.words):
+        for text in (r.target for r in simple.redirects if r.is_text):
+            found = found.plus(Operands(*python_files(text)))
+    return found
 
 
 def _module(base: str, words: Words) -> tuple[str, Words]:
@@ -320,7 +337,11 @@ def _script(words: Words) -> Operands:
     base = words[0].rsplit("/", 1)[-1]
     parts = python_parts(words) if "python" in base else None
     if "python" in base and parts is None:
-        return _any(words[1:]) if "-c" not in words else Operands()
+        return (
+            _any(words[1:])
+            if "-c" not in words
+            else Operands(*python_files(words[words.index("-c") + 1] if words[-1] != "-c" else ""))
+        )
     options = PROGRAMS.get(base, NONE).options
     rest = parts[1] if parts is not None else parse(words[1:], options, until_operand=True).operands
     if (base in ("node", "ts-node", "tsx") and set(words) & _CODE_OPTIONS) or (base in _SHELLS and _has_code(words)):

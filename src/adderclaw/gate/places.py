@@ -58,7 +58,7 @@ class Gathered:
 
     def take(self, simple: Simple, folder: str) -> None:
         """What one simple command names, seen from a folder."""
-        named = operands.operands(simple.name, simple.words)
+        named = operands.operands(simple.name, simple.words).plus(operands.given(simple))
         for place in _further(folder, named.folders):
             self.add("reads", _all_places(place, named.reads))
             self.add("writes", _all_places(place, named.writes))

@@ -280,6 +280,8 @@ def python_module(rest: Words, ask: Ask) -> Objection | None:
         return ask.inner(rest)
     options = PROGRAMS.get(f"python -m {module}")
     if options is None:
+        if ask.project is not None and any(map(ask.project, languages.project_files(module))):
+            return None
         return Objection(f"python -m {module} is not a known module")
     return _http_server(rest, ask) if module == "http.server" else by_table(module, rest, options)
 

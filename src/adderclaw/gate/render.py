@@ -22,7 +22,9 @@ from adderclaw.gate.plan import (
 )
 from adderclaw.gate.quoting import quote, quote_if_needed
 
-BUILTINS = frozenset({"cd", "pwd", "echo", "printf", "true", "false", "test", "[", ":", "exit", "command", "type"})
+BUILTINS = frozenset(
+    {"cd", "pwd", "echo", "printf", "true", "false", "test", "[", ":", "exit", "command", "type", "kill", "jobs"}
+)
 """Builtins of bash that a plan may use by name: none of them runs a program or changes how words are read."""
 
 

@@ -67,6 +67,9 @@ def _helper(case: Case) -> str | None:
 def _is_project_code(given: str, case: Case) -> bool:
     """Whether a program is named by a path that lies, and leads, inside of the workspace."""
     named = [fact for fact in case.touch.reads if fact.given == given or fact.given.endswith(f"/{given}")]
+    if given.endswith(".py") and not given.startswith(("/", ".")):
+        # The file of a module: there are two that it may be, and an installed module has the name of neither.
+        named = [fact for fact in named if fact.identity is not None]
     return "/" in given and bool(named) and all(is_inside(fact, case.policy.roots) for fact in named)
 
 

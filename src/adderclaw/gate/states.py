@@ -9,6 +9,10 @@ MAX_FOLDERS = 64
 """How many working directories may be possible before we stop counting."""
 
 
+UNSURE = "\0"
+"""Stands for a virtual environment that may be active or not."""
+
+
 class State(NamedTuple):
     """What is known of the shell at one place."""
 
@@ -21,11 +25,15 @@ class State(NamedTuple):
     nounset: bool = False
     guarded: bool = False
     """Whether `set -e` has no effect here: in a condition, and before `&&` and `||`."""
+    jobs: frozenset[str] = frozenset()
+    """Variables that hold `$!`: the number of a process that the shell itself started."""
+    programs: str = ""
+    """The folder of a virtual environment that is active."""
     loops: int = 0
     """How many loops of bash's own this stands in: there `break` has a meaning."""
 
     def with_variable(self, name: str, value: str | None) -> "State":
-        return self._replace(variables={**self.variables, name: value})
+        return self._replace(variables={**self.variables, name: value}, jobs=self.jobs - {name})
 
 
 class Flow(NamedTuple):
@@ -54,6 +62,8 @@ def merged(one: State | None, other: State | None) -> State | None:
         one.errexit and other.errexit,
         one.nounset or other.nounset,
         one.guarded,
+        one.jobs & other.jobs,
+        one.programs if one.programs == other.programs else UNSURE,
         one.loops,
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from adderclaw.gate import arithmetic, braces, patterns
-from adderclaw.gate.allowlist import names
+from adderclaw.gate.environment import READABLE, is_special, is_uncertain
 from adderclaw.gate.patterns import Letters
 from adderclaw.gate.plan import Live, Output, Piece, Script, Variable
 from adderclaw.gate.syntax import Arith, NotAPlan, Param, Part, Sub, Text, Word
@@ -39,27 +39,6 @@ UNKNOWN = None
 """The value of a variable that is set to something which is only known when the command runs."""
 
 type Variables = dict[str, str | None]
-
-SPECIAL = names(
-    """BASHOPTS BASHPID BASH_ALIASES BASH_ARGC BASH_ARGV BASH_CMDS BASH_COMMAND BASH_ENV BASH_VERSION COLUMNS
-    COMP_WORDS COPROC CDPATH DIRSTACK ENV EPOCHREALTIME EPOCHSECONDS EUID EXECIGNORE FCEDIT FIGNORE FUNCNAME FUNCNEST
-    GLOBIGNORE GROUPS HISTCMD HISTCONTROL HISTFILE HISTIGNORE HISTSIZE HOSTFILE HOSTNAME HOSTTYPE IFS IGNOREEOF
-    INPUTRC LINENO LINES MACHTYPE MAILCHECK MAPFILE OLDPWD OPTARG OPTERR OPTIND OSTYPE PATH PIPESTATUS POSIXLY_CORRECT
-    PPID PROMPT_COMMAND PS0 PS1 PS2 PS3 PS4 PWD RANDOM READLINE_LINE REPLY SECONDS SHELL SHELLOPTS SHLVL SRANDOM
-    TIMEFORMAT TMOUT UID _ HOME LC_ALL LC_COLLATE LC_CTYPE LC_MESSAGES LC_NUMERIC LANG"""
-)
-"""Variables that bash itself gives a meaning: a plan neither sets them for itself nor takes them for unset."""
-_READABLE = names("PATH SHELL HOME LANG LC_ALL LC_CTYPE LC_COLLATE LC_MESSAGES LC_NUMERIC")
-
-
-def is_special(name: str) -> bool:
-    return name in SPECIAL or name.startswith(("BASH_", "COMP_", "READLINE_"))
-
-
-def is_uncertain(name: str) -> bool:
-    """Whether the sandbox gives a variable its value, so that it is not known here."""
-    return name == "TMPDIR" or name.lower().endswith("_proxy") or name.startswith("ADDERCLAW_")
-
 
 LITERAL, QUOTED, SPLIT = 0, 1, 2
 """How a piece was written: as it is, quoted, or as the value of something that is split into words."""
@@ -193,7 +172,7 @@ class Expander:
     def known(self, name: str) -> str | None:
         if name in self.variables:
             return self.variables[name]
-        if self.facts.env is None or is_uncertain(name) or (is_special(name) and name not in _READABLE):
+        if self.facts.env is None or is_uncertain(name) or (is_special(name) and name not in READABLE):
             raise NotAPlan(f"variable expansion of {name}")
         return self.facts.env.get(name)
 
@@ -204,11 +183,11 @@ class Expander:
 
     def param(self, part: Param) -> list[Bit]:
         how = QUOTED if part.quoted else SPLIT
-        if part.name in "?$!":
+        if part.name in "?$!" or part.name.startswith("PIPESTATUS["):
             if part.op:
                 raise NotAPlan("variable expansion of a form that plans do not have")
             # A number: nothing of it is ever split.
-            return [Bit(f"${part.name}", how, Variable(part.name, part.quoted or part.name != "!"))]
+            return [Bit(f"${part.name}", how, Variable(part.name, part.quoted or part.name in "?$"))]
         if not re.match(r"[A-Za-z_]", part.name):
             raise NotAPlan(f"variable expansion of ${part.name}")
         value = self.defaulted(part) if part.op in (":-", ":+", "-", "+") else self.value(part.name)

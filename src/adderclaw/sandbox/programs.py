@@ -45,6 +45,20 @@ def _candidates(name: str, roots: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(os.path.join(folder, name) for folder in search_path(roots))
 
 
+def is_python(real: str, workspace_roots: Sequence[str] = ()) -> bool:
+    """Whether a file is a Python that was installed, where PATH or the system has its programs."""
+    folder, name = os.path.split(real)
+    if not name.startswith("python") or name.strip("python.0123456789") or not os.access(real, os.X_OK):
+        return False
+    import sys
+
+    known = (
+        *map(os.path.realpath, search_path(workspace_roots)),
+        os.path.join(os.path.realpath(sys.base_prefix), "bin"),
+    )
+    return folder in known or folder in DEFAULT_PATH.split(os.pathsep)
+
+
 def inside(path: str, roots: Sequence[str]) -> bool:
     """Whether a path, as written or with its links followed, is one of the roots or lies beneath one."""
     names = (os.path.normpath(path), os.path.realpath(path))

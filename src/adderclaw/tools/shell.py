@@ -66,7 +66,7 @@ def touch(arguments: BashArguments, ctx: ToolContext) -> Touch:
     linked = (*_linked(named.trees), *_handed(named.walks))
     reads = (*named.reads, *_there(named.read_if_there), *_matches(named.read_globs), *linked)
     writes = (*named.writes, *_there(named.written_if_there), *_matches(named.written_globs), *_landed(named.merged))
-    seen = tuple(_facts(reads, ctx))
+    seen = tuple(_own_python(fact, ctx) for fact in _facts(reads, ctx))
     return Touch(
         reads=seen,
         writes=tuple(_facts(writes, ctx)),
@@ -96,6 +96,16 @@ def _facts(found: Iterable[str], ctx: ToolContext) -> Iterator[PathFact]:
         encoded = os.fsencode(path)
         if len(encoded) < paths.MAX_PATH and max(map(len, encoded.split(b"/"))) <= paths.MAX_NAME:
             yield paths.fact(path, ctx)
+
+
+def _own_python(fact: PathFact, ctx: ToolContext) -> PathFact:
+    """The `python` of a virtual environment is a link to one that is installed: running it leads nowhere else."""
+    if fact.real == fact.path or os.path.basename(fact.path) not in ("python", "python3"):
+        return fact
+    roots = _roots(ctx)
+    if not programs.inside(os.path.dirname(fact.path), roots) or not programs.is_python(fact.real, roots):
+        return fact
+    return PathFact(fact.given, fact.path, fact.path, fact.identity)
 
 
 def _there(words: Iterable[tuple[str, str]]) -> Iterator[str]:
