@@ -40,14 +40,23 @@ ACTIONS = (
     Action("unlisted", {"tool": "Bash", "command": "terraform apply"}),
     Action("forbidden", {"tool": "Bash", "command": "rm a"}),
     Action("destroy", {"tool": "Bash", "command": "chmod -R 777 /"}),
-    Action("raw", {"tool": "Bash", "command": "while true; do sleep 1; done"}),
+    Action("glob", {"tool": "Bash", "command": "for f in a b; do cat $f.txt; done"}),
+    Action("heredoc", {"tool": "Bash", "command": "cat > a.txt <<'EOF'\nx\nEOF"}),
+    Action("hooks", {"tool": "Bash", "command": "cat > .git/hooks/pre-commit <<'EOF'\nx\nEOF"}),
+    Action("wrapper", {"tool": "Bash", "command": "timeout 5 git status"}),
+    Action("wrapped", {"tool": "Bash", "command": "timeout 5 terraform apply"}),
+    Action("behind", {"tool": "Bash", "command": "git status", "arguments": {"run_in_background": True}}),
+    Action("raw", {"tool": "Bash", "command": "trap 'ls' EXIT"}),
     Action("raw-var", {"tool": "Bash", "command": "$COMMAND a"}),
     Action("GET-listed", {"tool": "Http", "url": "https://docs.example.org/"}),
     Action("GET", {"tool": "Http", "url": "https://example.com/"}),
     Action("GET-priv", {"tool": "Http", "url": "http://10.0.0.1/"}),
     Action("POST", {"tool": "Http", "url": "https://docs.example.org/", "method": "POST"}),
     Action("memory", {"tool": "MemoryWrite", "opaque": True}),
-    Action("opaque", {"tool": "mcp__server__tool", "opaque": True}),
+    Action("mcp", {"tool": "mcp__server__tool", "opaque": True}),
+    Action("fetch", {"tool": "WebFetch", "url": "https://example.com/"}),
+    Action("notebook", {"tool": "NotebookEdit", "writes": (f"{WS}/a.ipynb",)}),
+    Action("agent", {"tool": "Agent"}),
 )
 AUTONOMIES: tuple[Autonomy | None, ...] = (*get_args(Autonomy.__value__), None)
 """None: nobody chose one, so that a mode alone decides where it is given."""
@@ -87,7 +96,12 @@ STANCES = [Stance(*row) for row in product(AUTONOMIES, PROFILES, (False, True), 
 def case(stance: Stance, action: Action) -> Case:
     built = BUILT[action.name]
     return Case(
-        tool=built.tool, called_as=built.tool, arguments={}, touch=built.touch, policy=stance.policy, interactive=True
+        tool=built.tool,
+        called_as=built.tool,
+        arguments=built.arguments,
+        touch=built.touch,
+        policy=stance.policy,
+        interactive=True,
     )
 
 
@@ -135,7 +149,7 @@ def test_a_profile_decides_whatever_the_autonomy() -> None:
         assert len(rows) == 1, (profile, sandboxed, mode)
 
 
-ALWAYS_DENIED = ("read-own", "write-prot", "forbidden", "destroy", "GET-priv")
+ALWAYS_DENIED = ("read-own", "write-prot", "hooks", "forbidden", "destroy", "GET-priv")
 
 
 @pytest.mark.parametrize("name", ALWAYS_DENIED)
