@@ -116,12 +116,12 @@ def _unfit(decision: ModelDecision) -> list[str]:
         try:
             params = decode(PARAMS[action.type], action.params)
         except Invalid as error:
-            wrong += [f"planned_actions.{place}.params.{key}: {said}" for key, said in error.problems]
+            wrong += [f"planned_actions[{place}].params.{key}: {said}" for key, said in error.problems]
             continue
         empty = [name for name in ("command", "question", "answer") if getattr(params, name, "-").strip() == ""]
-        wrong += [f"planned_actions.{place}.params.{name}: is empty" for name in empty]
+        wrong += [f"planned_actions[{place}].params.{name}: is empty" for name in empty]
         if action.type == "finish" and place < len(decision.planned_actions) - 1:
-            wrong.append(f"planned_actions.{place}: nothing can follow on finish")
+            wrong.append(f"planned_actions[{place}]: nothing can follow on finish")
     if not decision.planned_actions and not decision.required_disclosure_paths and not decision.selected_skill:
         wrong.append("planned_actions: without a skill and without an action nothing would happen")
     return wrong

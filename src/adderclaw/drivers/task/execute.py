@@ -390,7 +390,7 @@ class Execution:
                 wrong += self._unreadable(chosen, made.required_disclosure_paths)
         for place, action in enumerate(made.planned_actions):
             if action.type == "call_skill":
-                wrong += [f"planned_actions.{place}.params.{said}" for said in self._uncallable(action, chosen)]
+                wrong += [f"planned_actions[{place}].params.{said}" for said in self._uncallable(action, chosen)]
         return wrong
 
     def _unreadable(self, skill: str, paths: list[str]) -> list[str]:

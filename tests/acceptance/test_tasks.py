@@ -1,0 +1,487 @@
+"""Tasks run by the installed program on scripted wires: skills selected, steps carried out, failures met, traced."""
+
+import json
+import shutil
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+from syrupy.extensions.json import JSONSnapshotExtension
+
+from tests.acceptance.world import World
+from tests.program import Done
+from tests.scripted import ScriptedModel
+from tests.scripted_anthropic import ScriptedMessages
+from tests.scripted_gemini import ScriptedGemini
+
+ROOT = Path(__file__).resolve().parents[2]
+DEMOS = ROOT / "demos" / "basic_demo_skills"
+FIXTURES = ROOT / "tests" / "fixtures"
+WIRES = ("anthropic", "gemini")
+KEYS = {"anthropic": "ANTHROPIC_API_KEY", "gemini": "GEMINI_API_KEY"}
+KEY = "sk-test-0123456789abcdef0123456789abcdef"
+type Json = dict[str, Any]
+type Server = ScriptedMessages | ScriptedGemini | ScriptedModel
+
+
+def decision(skill: str | None = None, *actions: Json, paths: tuple[str, ...] = (), why: str = "It fits.") -> Json:
+    said = {"selected_skill": skill, "reasoning_summary": why, "required_disclosure_paths": list(paths)}
+    return {**said, "planned_actions": list(actions)}
+
+
+def finish(answer: str) -> Json:
+    return {"type": "finish", "params": {"answer": answer}}
+
+
+def command(text: str) -> Json:
+    return {"type": "run_command", "params": {"command": text}, "expected_output": ""}
+
+
+def script(name: str, *args: str) -> Json:
+    return {"type": "call_skill", "params": {"script": f"scripts/{name}", "args": list(args)}}
+
+
+def answered(wire: str, made: Json | str) -> Json:
+    """A reply of the model, as its wire gives decisions."""
+    if isinstance(made, str):
+        return {"text": made}
+    if "error" in made:
+        return made
+    if wire == "gemini":
+        return {"text": json.dumps(made)}
+    key = "input" if wire == "anthropic" else "arguments"
+    return {"tool_calls": [{"name": "Decision", key: made}]}
+
+
+def server(wire: str, steps: list[Json]) -> Server:
+    match wire:
+        case "anthropic":
+            return ScriptedMessages(steps)
+        case "gemini":
+            return ScriptedGemini(steps, counts=77)
+        case _:
+            return ScriptedModel(steps)
+
+
+class Place:
+    """A workspace with skills, and a run of a task in it."""
+
+    def __init__(self, world: World) -> None:
+        self.cli, self.folder = world.cli, world.workspace
+        self.world = world
+        (self.folder / "notes.md").write_text("# Release\n\nThe deadline is Friday.\n\n- [ ] Write the notes\n")
+
+    def skill(self, name: str, description: str, **scripts: str) -> None:
+        folder = self.folder / "skills" / name
+        (folder / "scripts").mkdir(parents=True)
+        (folder / "references").mkdir()
+        (folder / "references" / "more.md").write_text(f"# More on {name}\n\nREFERENCE-OF-{name}\n")
+        body = f"---\nname: {name}\ndescription: {description}\n---\n# {name}\n\n## Instructions\n\nFOLLOW-{name}\n"
+        (folder / "SKILL.md").write_text(body + "".join(f"\nRun `scripts/{one}.sh`.\n" for one in scripts))
+        for one, text in scripts.items():
+            (folder / "scripts" / f"{one}.sh").write_text(f"#!/bin/bash\n{text}\n")
+
+    def configure(self, wire: str, url: str, more: str = "") -> None:
+        kind = wire if wire in WIRES else "openai-compatible"
+        entry = f'[providers.models.s]\nkind = "{kind}"\nbase_url = "{url}"\nmodel = "m"\n'
+        head = f'workspace_dir = "{self.folder}"\ndefault_provider = "s"\n'
+        runtime = "" if "[runtime]" in more else "[runtime]\nretry_base_delay_seconds = 0.01\n"
+        self.cli.configure(f"{head}{runtime}{more}\n{entry}")
+        if wire in KEYS:
+            self.cli.env[KEYS[wire]] = KEY
+
+    def run(self, wire: str, task: str, *made: Json | str, more: str = "", flags: tuple[str, ...] = ()) -> "Ran":
+        with server(wire, [answered(wire, one) for one in made]) as model:
+            self.configure(wire, model.base_url, more)
+            done = self.cli("run", task, *flags)
+            requests = model.asked if isinstance(model, ScriptedGemini) else model.requests
+            return Ran(done, self.events(), [json.loads(one.body) for one in requests])
+
+    def events(self) -> list[Json]:
+        files = sorted(self.folder.glob("runs/*/events.jsonl"))
+        return [json.loads(line) for line in files[-1].read_text().splitlines()] if files else []
+
+    def approved(self) -> list[str]:
+        """The tools that may run so far."""
+        return [one["payload"]["tool"] for one in self.events() if one["event_type"] == "tool_approved"]
+
+
+class Ran:
+    def __init__(self, done: Done, events: list[Json], requests: list[Json]) -> None:
+        self.code, self.out, self.err = done
+        self.trace, self.requests = events, requests
+
+    def of(self, kind: str) -> list[Json]:
+        return [one["payload"] for one in self.trace if one["event_type"] == kind]
+
+    def asked(self, number: int) -> str:
+        return json.dumps(self.requests[number])
+
+
+@pytest.fixture
+def place(world: World) -> Place:
+    return Place(world)
+
+
+@pytest.fixture
+def skilled(place: Place) -> Place:
+    place.skill(
+        "release-notes", "Writes release notes from a list of changes", good="echo DONE-$1", bad="echo no >&2; exit 3"
+    )
+    place.skill("release-check", "Checks a release before it goes out", good="echo CHECKED")
+    return place
+
+
+TASK = "Write the release notes"
+
+# ------------------------------------------------------------------ refusals of the command line
+
+REFUSED = [
+    ([], "nothing to run: name a task in quotes"),
+    (["none"], "there is no file 'none'; name a file that is there, or say `--task none`"),
+    (["a b", "--task", "c"], "give one of them"),
+    (["--task", " "], "the task is empty"),
+    (["a b", "-i", "x=y"], "--input is for an Agentfile"),
+    (["a b", "--dry-run=maybe"], "--dry-run=maybe: it takes true or false"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), REFUSED, ids=[message[:30] for _, message in REFUSED])
+def test_what_cannot_be_run_is_a_usage_error(place: Place, words: list[str], message: str) -> None:
+    place.configure("anthropic", "http://127.0.0.1:9")
+    done = place.cli("run", *words)
+    assert done.code == 2
+    assert message in done.err
+    assert not place.events()
+
+
+# ------------------------------------------------------------------ both wires, the same semantics
+
+
+@pytest.mark.parametrize("wire", [*WIRES, "openai"])
+def test_one_skill_is_selected_disclosed_and_carried_out(skilled: Place, wire: str) -> None:
+    ran = skilled.run(
+        wire,
+        TASK,
+        decision("release-notes", paths=("references/more.md",)),
+        decision("release-notes", script("good.sh", "a")),
+        decision("release-notes", finish("The notes are written.")),
+    )
+    assert (ran.code, ran.out) == (0, "The notes are written.\n")
+    assert [one["stage"] for one in ran.of("skill_disclosure_loaded")] == [0, 1, 2, 3]
+    assert "FOLLOW-release-notes" not in ran.asked(0)
+    assert "FOLLOW-release-notes" in ran.asked(1)
+    assert "REFERENCE-OF-release-notes" in ran.asked(1)
+    assert ran.of("skill_step_executed")[0]["stdout_summary"] == "DONE-a"
+    assert "DONE-a" in ran.asked(2)  # what a step gave is told with the next decision
+    step = ran.of("skill_step_executed")[0]
+    assert (step["status"], step["exit_code"], step["stdout_summary"]) == ("ok", 0, "DONE-a")
+    assert ran.of("run_finished")[0]["mode"] == "task"
+    assert {one["counted"] for one in ran.of("prompt_budget_computed")} == {"provider" if wire in WIRES else "estimate"}
+    head = ran.requests[0]
+    if wire == "gemini":
+        assert head["generationConfig"]["responseMimeType"] == "application/json"
+    else:
+        assert "Decision" in json.dumps(head["tool_choice"])
+    assert KEY not in json.dumps(ran.trace) + ran.err
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("name", [folder.name for folder in sorted(DEMOS.iterdir()) if folder.is_dir()])
+def test_each_demo_skill_runs_on_each_wire(place: Place, wire: str, name: str) -> None:
+    fixture = json.loads((FIXTURES / "provider_responses" / f"{wire}.json").read_text())[name]
+    with server(wire, fixture["responses"]) as model:
+        place.configure(wire, model.base_url)
+        done = place.cli("run", fixture["task"], "--skills-dir", str(DEMOS))
+        assert done.code == 0, done.err
+    ran = Ran(done, place.events(), [])
+    assert [one["skill"] for one in ran.of("skill_invocation_started")] == [name]
+    step = ran.of("skill_step_executed")[0]
+    assert step["status"] == "ok", step
+    assert step["stdout_summary"]
+
+
+# ------------------------------------------------------------------ steps that fail
+
+
+@pytest.mark.parametrize(
+    ("policy", "steps", "outcome"),
+    [
+        ("retry_once_then_fallback_then_abort", ["failed", "failed", "ok"], 0),
+        ("retry_once_then_abort", ["failed", "failed"], 1),
+        ("abort", ["failed"], 1),
+    ],
+)
+def test_a_script_that_fails_is_met_by_the_policy(skilled: Place, policy: str, steps: list[str], outcome: int) -> None:
+    made = [decision("release-notes"), decision("release-notes", script("bad.sh"))]
+    if outcome == 0:
+        made += [decision("release-check", script("good.sh")), decision(None, finish("Checked instead."))]
+    ran = skilled.run("anthropic", TASK, *made, more=f'[runtime]\non_step_failure = "{policy}"\n')
+    assert ran.code == outcome, ran.err
+    assert [one["status"] for one in ran.of("skill_step_executed")] == steps
+    assert len(ran.of("step_retry_scheduled")) == (0 if policy == "abort" else 1)
+    if outcome == 0:
+        assert [one["skill"] for one in ran.of("skill_invocation_started")] == ["release-notes", "release-check"]
+        assert ran.of("skill_invocation_started")[1]["handoff_from"] == ""
+        assert ran.of("skill_invocation_finished")[0]["status"] == "failed"
+    else:
+        assert ran.of("run_failed")[0]["reason"] == "step_failed"
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "told"),
+    [
+        ("sleep 30", "timeout", "timed out"),
+        ("yes x | head -c 3000000; exit 1", "failed", "left out"),
+        ("printf '\\033[2Jgone\\007'; exit 1", "failed", "gone"),
+    ],
+    ids=["hangs", "megabytes", "control characters"],
+)
+def test_a_script_that_misbehaves_does_no_harm(place: Place, body: str, status: str, told: str) -> None:
+    place.skill("release-notes", "Writes release notes", bad=body)
+    made = [decision("release-notes"), decision("release-notes", script("bad.sh"))]
+    ran = place.run("anthropic", TASK, *made, more='[runtime]\non_step_failure = "abort"\ntimeout_seconds = 1\n')
+    step = ran.of("skill_step_executed")[0]
+    assert step["status"] == status
+    assert told in step["stdout_summary"]
+    assert len(step["stdout_summary"]) < 5_000
+    assert "\x1b" not in json.dumps(ran.trace, ensure_ascii=False) + ran.err
+    assert ran.code == 1
+
+
+def test_what_the_gate_denies_ends_denied(place: Place) -> None:
+    ran = place.run("anthropic", TASK, decision(None, command("cat /etc/passwd")))
+    assert ran.code == 3
+    assert ran.of("skill_step_executed")[0]["status"] == "denied"
+    assert [one["status"] for one in place.world.receipts()] == ["allowed", "denied"]
+
+
+# ------------------------------------------------------------------ decisions that do not fit
+
+UNFIT: list[tuple[Json | str, str]] = [
+    (decision("nowhere"), "selected_skill: 'nowhere' is no candidate"),
+    (decision("release-notes", paths=("../../secret",)), "leads out of the skill's folder"),
+    (decision("release-notes", script("../../../x.sh")), "leads out of the skill's folder"),
+    (decision("release-notes", script("none.sh")), "scripts of release-notes: scripts/bad.sh, scripts/good.sh"),
+    (decision("release-notes", {"type": "dance", "params": {}}), "planned_actions[0].type"),
+    (decision(None), "nothing would happen"),
+    (decision(None, command(" ")), "params.command: is empty"),
+    ("I would rather talk.", "neither a call of Decision nor one JSON object"),
+]
+
+
+@pytest.mark.parametrize(("made", "problem"), UNFIT, ids=[problem[:25] for _, problem in UNFIT])
+def test_a_decision_that_does_not_fit_is_repaired_once(skilled: Place, made: Json | str, problem: str) -> None:
+    ran = skilled.run("anthropic", TASK, made, decision(None, finish("Mended.")))
+    assert (ran.code, ran.out) == (0, "Mended.\n"), ran.err
+    assert [one["status"] for one in ran.of("llm_decision_decoded")] == ["repair", "decoded"]
+    assert problem in str(ran.of("llm_decision_decoded")[0]["problems"])
+    assert "one JSON object of this schema" in ran.asked(1)
+    assert len(ran.of("prompt_budget_computed")) == 1  # a repair belongs to its turn
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_second_one_ends_the_run(skilled: Place, wire: str) -> None:
+    ran = skilled.run(wire, TASK, "No.", "Nor now.")
+    assert ran.code == 1
+    assert ran.of("run_failed")[0]["reason"] == "invalid_decision"
+
+
+def test_json_in_the_text_counts_where_no_call_came(skilled: Place) -> None:
+    fenced = f"```json\n{json.dumps(decision(None, finish('By text.')))}\n```"
+    ran = skilled.run("anthropic", TASK, fenced)
+    assert (ran.code, ran.out) == (0, "By text.\n")
+    assert ran.of("llm_decision_decoded")[0]["how"] == "json"
+
+
+# ------------------------------------------------------------------ guards
+
+
+def test_so_many_turns_are_allowed_and_the_next_ends_the_run(skilled: Place) -> None:
+    ran = skilled.run("anthropic", TASK, *[decision("release-notes")] * 3, flags=("--max-turns", "3"))
+    assert ran.code == 4
+    assert ran.of("run_failed")[0]["reason"] == "max_turns_exceeded"
+    assert len(ran.requests) == 3
+    assert len(ran.of("skill_invocation_started")) == 1
+
+
+def test_a_passing_failure_is_tried_again(skilled: Place) -> None:
+    fault = {"error": {"status": 529, "type": "overloaded_error"}}
+    ran = skilled.run("anthropic", TASK, fault, decision(None, finish("At last.")))
+    assert (ran.code, ran.out) == (0, "At last.\n")
+    assert len(ran.of("llm_retry_scheduled")) == 1
+    lasting = skilled.run(
+        "anthropic", TASK, *[fault] * 2, more="[runtime]\nmax_llm_retries = 1\nretry_base_delay_seconds = 0.01\n"
+    )
+    assert lasting.code == 1
+    assert [one["attempt"] for one in lasting.of("llm_request_failed")] == [1, 2]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_missing_key_is_said_before_anything_is_sent(skilled: Place, wire: str) -> None:
+    with server(wire, []) as model:
+        skilled.configure(wire, model.base_url)
+        del skilled.cli.env[KEYS[wire]]
+        done = skilled.cli("run", TASK)
+    ran = Ran(done, skilled.events(), [])
+    assert ran.code == 1
+    assert KEYS[wire] in ran.err
+    assert ran.of("run_failed")[0]["reason"] == "missing_provider_api_key"
+    assert not ran.of("llm_request_sent")
+
+
+def test_zero_candidates_by_both_strategies(skilled: Place) -> None:
+    more = '[skills]\nprefilter_zero_candidate_strategy = "fail_fast"\n'
+    strict = skilled.run("anthropic", "Translate quixotic poetry", more=more)
+    assert strict.code == 1
+    assert strict.of("run_failed")[0]["reason"] == "no_candidate_skills"
+    loose = skilled.run("anthropic", "Translate quixotic poetry", decision(None, finish("Done.")))
+    assert loose.code == 0
+    assert loose.of("skill_prefilter_completed")[0]["strategy"] == "fallback_all_skills"
+    assert "release-notes" in loose.asked(0)
+    assert "FOLLOW" not in loose.asked(0)
+
+
+def test_without_a_skill_the_task_is_worked_on_and_that_is_said(place: Place) -> None:
+    (place.folder / "skills").mkdir()
+    ran = place.run("gemini", TASK, decision(None, command("cat notes.md")), decision(None, finish("Read.")))
+    assert (ran.code, ran.out) == (0, "Read.\n")
+    assert "the task is worked on without one" in ran.err
+    assert "deadline is Friday" in ran.asked(1)
+
+
+def test_nobody_can_answer_and_asking_again_needs_input(place: Place) -> None:
+    ask = {"type": "ask_user", "params": {"question": "Which one?"}}
+    ran = place.run("anthropic", TASK, decision(None, ask), decision(None, ask))
+    assert ran.code == 5
+    assert [one["status"] for one in ran.of("skill_step_executed")] == ["unanswered", "unanswered"]
+
+
+def test_a_signal_ends_the_run_and_its_children(place: Place) -> None:
+    with ScriptedMessages([answered("anthropic", decision(None, command("sleep 47")))]) as model:
+        place.configure("anthropic", model.base_url)
+        process = place.cli.start("run", TASK)
+        limit = time.monotonic() + 30
+        while time.monotonic() < limit and not any(
+            one["event_type"] == "tool_approved" and one["payload"]["tool"] == "Bash" for one in place.events()
+        ):
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+    assert process.returncode == 143
+    kinds = [one["event_type"] for one in place.events()]
+    assert kinds.index("signal_received") < kinds.index("graceful_shutdown_started") < kinds.index("run_failed")
+
+
+# ------------------------------------------------------------------ budget, dry run, debugging
+
+
+def test_a_prompt_that_is_too_large_is_trimmed_and_stays_within(skilled: Place) -> None:
+    more = skilled.folder / "skills" / "release-notes" / "references" / "more.md"
+    more.write_text("# Long\n" + "REFERENCE " * 1_500)
+    ran = skilled.run(
+        "openai",
+        TASK,
+        decision("release-notes", paths=("references/more.md",)),
+        decision(None, finish("Done.")),
+        more="[runtime]\nmax_context_tokens = 2600\nresponse_headroom_tokens = 400\n",
+    )
+    assert ran.code == 0, ran.err
+    first, second = ran.of("prompt_budget_computed")
+    assert list(first["allocated"]) == sorted(
+        first["allocated"], key=["system", "task", "run_state", "candidates", "disclosed"].index
+    )
+    assert sum(second["allocated"].values()) <= 2_200
+    assert second["trimmed"] == ["shortened release-notes/references/more.md"]
+    assert "FOLLOW-release-notes" in ran.asked(1)
+
+
+def test_a_dry_run_plans_and_asks_nobody(skilled: Place) -> None:
+    ran = skilled.run("anthropic", TASK, flags=("--dry-run", "true", "--output-format", "json"))
+    told = json.loads(ran.out)
+    assert (ran.code, told["mode"]) == (0, "dry_run")
+    assert TASK in told["prompt"]
+    kinds = [one["event_type"] for one in ran.trace]
+    assert kinds[-6:] == [
+        "skill_catalog_loaded",
+        "skill_prefilter_completed",
+        "skill_disclosure_loaded",
+        "prompt_budget_computed",
+        "prompt_composed",
+        "run_finished",
+    ]
+    assert ran.of("run_finished")[0]["mode"] == "dry_run"
+
+
+def test_a_dry_run_needs_no_key_and_false_means_no(skilled: Place) -> None:
+    skilled.configure("anthropic", "http://127.0.0.1:9")
+    del skilled.cli.env["ANTHROPIC_API_KEY"]
+    assert "dry run, no model is asked" in skilled.cli("run", "--dry-run", TASK).out
+    assert skilled.cli("run", "--dry-run", "false", TASK).code == 1
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_bodies_are_kept_only_where_somebody_asked(skilled: Place, wire: str) -> None:
+    ran = skilled.run(wire, TASK, decision(None, finish("SECRET-ANSWER")))
+    assert not list(skilled.folder.glob("runs/*/step-*.json"))
+    assert TASK not in json.dumps(ran.of("llm_request_sent"))
+    shutil.rmtree(skilled.folder / "runs")
+    skilled.run(wire, TASK, decision(None, finish("SECRET-ANSWER")), flags=("--debug-llm", "true"))
+    kept = sorted(skilled.folder.glob("runs/*/step-*.json"))
+    assert [file.name for file in kept] == ["step-0001-request.json", "step-0001-response.json"]
+    assert TASK in kept[0].read_text()
+    assert "SECRET-ANSWER" in kept[1].read_text()
+    assert KEY not in kept[0].read_text()
+
+
+# ------------------------------------------------------------------ the trace, event by event
+
+
+class _Snapshots(JSONSnapshotExtension):
+    @classmethod
+    def dirname(cls, *, test_location: Any) -> str:
+        return str(FIXTURES / "event_snapshots" / "test_tasks")
+
+
+CHANGING = frozenset(
+    {
+        "request_hash",
+        "latency_ms",
+        "directories",
+        "command",
+        "bytes",
+        "tokens",
+        "allocated",
+        "delay_seconds",
+        "usage",
+        "cost",
+    }
+)
+
+
+def steady(trace: list[Json]) -> Iterator[Mapping[str, Any]]:
+    """The events of a task run without what differs from run to run."""
+    kinds = ("run_", "skill_", "prompt_", "llm_", "step_")
+    for one in trace:
+        if one["event_type"].startswith(kinds):
+            payload = {key: value for key, value in one["payload"].items() if key not in CHANGING}
+            if "files" in payload:
+                payload["files"] = [file["path"] for file in payload["files"]]
+            yield {"event_type": one["event_type"], **payload}
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_the_trace_is_the_same_every_time(skilled: Place, wire: str, snapshot: SnapshotAssertion) -> None:
+    ran = skilled.run(
+        wire,
+        TASK,
+        decision("release-notes", paths=("references/more.md",)),
+        decision("release-notes", script("bad.sh")),
+        decision("release-check", script("good.sh")),
+        decision("release-check", finish("Checked.")),
+    )
+    assert list(steady(ran.trace)) == snapshot.use_extension(_Snapshots)
