@@ -140,7 +140,7 @@ TASK = "Write the release notes"
 
 # ------------------------------------------------------------------ refusals of the command line
 
-REFUSED = [
+REFUSED: list[tuple[list[str], str]] = [
     ([], "nothing to run: name a task in quotes"),
     (["none"], "there is no file 'none'; name a file that is there, or say `--task none`"),
     (["a b", "--task", "c"], "give one of them"),
