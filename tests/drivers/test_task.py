@@ -79,7 +79,7 @@ def test_the_policy_for_failures(policy: str, retryable: bool, retried: bool, fa
 
 
 def made(**fields: Any) -> dict[str, Any]:
-    whole = {"selected_skill": None, "reasoning_summary": "", "required_disclosure_paths": [], "planned_actions": []}
+    whole: dict[str, Any] = {"selected_skill": None, "reasoning_summary": "", "required_disclosure_paths": []}
     return {**whole, "planned_actions": [{"type": "finish", "params": {"answer": "a"}}], **fields}
 
 
