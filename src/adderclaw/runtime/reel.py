@@ -1,7 +1,7 @@
 """The edges of a replayed session: everything that reached it from outside comes from its tape and its rows."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -342,6 +342,12 @@ class Files(Instructions):
         found = [File(*file) for file in self._reel.take("nested")["files"]]
         self.unannounced += found
         return found
+
+    def compacted(self, paths: Iterable[str]) -> None:
+        """What is told again is on the reel."""
+
+    def heard(self, paths: Iterable[str]) -> None:
+        """So is what was told before."""
 
 
 class Paced(Pace):
