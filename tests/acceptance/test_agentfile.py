@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from tests.acceptance.world import World, call, text
-from tests.program import Done
+from tests.program import Done, Soak
 from tests.scripted import ScriptedModel, Step
 
 
@@ -47,6 +47,10 @@ class Flow:
         for file in sorted(self.folder.glob("runs/*/events.jsonl")):
             found += [json.loads(line) for line in file.read_text().splitlines()]
         return [one["payload"] for one in found if one["event_type"] == kind]
+
+    def events_of(self, run_id: str) -> list[dict[str, Any]]:
+        lines = (self.folder / "runs" / run_id / "events.jsonl").read_text().splitlines()
+        return [json.loads(line) for line in lines]
 
     def killed_when(self, requests: int, kept: int) -> "subprocess.Popen[bytes]":
         """Start the run and kill it once the model was asked so often, and so many results are kept."""
@@ -151,6 +155,21 @@ def test_an_input_from_a_file_and_a_value_that_looks_like_one(flow: Flow) -> Non
     flow.add(text("done"))
     assert flow.run("--input-file", f"a={flow.folder}/long.txt", "--input", "b=@/etc/hostname").code == 0
     assert "[" + "one\n'two'\n" * 1_000 + "] [@/etc/hostname]" in asked(flow.model, 0)
+
+
+def test_a_workflow_runs_with_a_configuration_of_its_own_in_json(flow: Flow, tmp_path: Path) -> None:
+    flow.write('GOAL g "x"\nRUN r USING g\n')
+    flow.world.cli.configure("")
+    entry = {"kind": "openai-compatible", "base_url": flow.model.base_url, "model": "m"}
+    own = {
+        "agent": {"id": "a7", "workspace": str(flow.folder)},
+        "default_provider": "scripted",
+        "providers": {"models": {"scripted": entry}},
+    }
+    (tmp_path / "agent.json").write_text(json.dumps(own))
+    flow.add(text("done"))
+    done = flow.run("--config", str(tmp_path / "agent.json"))
+    assert (done.code, done.out) == (0, "done\n"), done.err
 
 
 def test_a_goal_that_cannot_be_reached_ends_the_run(flow: Flow) -> None:
@@ -555,3 +574,83 @@ def test_a_dry_run_shows_the_prompts_and_asks_nobody(flow: Flow) -> None:
     assert plan["steps"][0]["goals"][0]["agents"][0]["persona"] == "You help me."
     assert not flow.model.requests
     assert not (flow.folder / "runs").exists()
+
+
+# ------------------------------------------------------------------ odd models, and what fails beside others
+
+ODD = [
+    ([{"tool_calls": [*result("one")["tool_calls"], *result("two")["tool_calls"]]}], (0, "one")),
+    ([{"tool_calls": [*call("Time")["tool_calls"], *result("with others")["tool_calls"]]}], (0, "with others")),
+    ([{"text": "aside", **result("told")}], (0, "told")),
+    ([text("only words")], (0, "only words")),
+    ([{"text": "", "finish_reason": "content_filter"}], (1, "")),
+    ([{"error": {"status": 400, "body": "no"}}], (1, "")),
+]
+
+
+@pytest.mark.parametrize(("steps", "expected"), ODD, ids=["twice", "others", "both", "words", "refusal", "error"])
+def test_an_odd_model_has_one_result(flow: Flow, steps: list[Any], expected: tuple[int, str]) -> None:
+    flow.write('GOAL g "x"\nRUN r USING g\n')
+    flow.add(*steps)
+    done = flow.run()
+    assert (done.code, done.out.strip()) == expected, done.err
+    assert flow.world.rows("SELECT count(*) FROM runs WHERE outcome IS NULL") == [(0,)]
+    assert flow.world.cli("receipt", "verify").code == 0
+
+
+def test_a_persona_that_fails_ends_the_others_and_nothing_of_theirs_runs_on(world: World) -> None:
+    aside: dict[str, Any] = {
+        "persona-a.": call("Bash", command="sleep 77"),
+        "persona-b.": {"slow_ms": 300, "piece": 40, "error": {"status": 400, "body": "bad"}},
+    }
+    with ScriptedModel(aside=aside) as model:
+        flow = Flow(world, model)
+        flow.write('AGENT a "persona-a."\nAGENT b "persona-b."\nGOAL g "Say" USING a, b\nRUN r USING g\n')
+        began = time.monotonic()
+        done = flow.run()
+    assert done.code == 1, done.err
+    assert time.monotonic() - began < 40
+    assert world.rows("SELECT count(*) FROM subagents WHERE outcome IS NULL") == [(0,)]
+    assert world.rows("SELECT outcome FROM runs") == [("error",)]
+    assert not subprocess.run(["pgrep", "-f", "sleep 77"], capture_output=True, check=False).stdout
+
+
+@pytest.mark.soak
+def test_killed_anywhere_a_run_comes_to_its_end_and_finishes_each_goal_once(world: World, soak: Soak) -> None:
+    aside: dict[str, Any] = {
+        "persona-a.": {"text": "view a"},
+        "persona-b.": {"text": "view b"},
+        "Reconcile this": result("reconciled"),
+        "Review the result": call("ReviewVerdict", approved=True, comment=""),
+        "Goal `look`": result("looked"),
+        "Goal `again`": result("again", converged=True),
+    }
+    body = 'AGENT a "persona-a."\nAGENT b "persona-b."\nGOAL views "Say" USING a, b\nGOAL look "Look" SUPERVISED\n'
+    body += 'RUN one USING views, look\nGOAL again "Again"\nLOOP two USING again WITHIN 3\n'
+    with ScriptedModel(aside=aside) as model:
+        flow = Flow(world, model)
+        flow.write(body)
+        for number in soak.of(12):
+            killed_and_resumed(flow, number)
+    for (run_id,) in world.rows("SELECT run_id FROM runs WHERE outcome = 'completed'"):
+        kept = world.rows("SELECT goal, agent FROM workflow_results WHERE run_id = ? AND place GLOB '*.*.*'", run_id)
+        assert {("views", "a"), ("views", "b"), ("look", "(review)"), ("again", "")} <= set(kept)
+        told = [one for one in flow.events_of(run_id) if one["event_type"] == "goal_complete"]
+        assert len(told) <= 3, "no goal was finished twice"
+    assert world.cli("receipt", "verify").code == 0
+
+
+def killed_and_resumed(flow: Flow, number: int) -> None:
+    """Kill a run at moments that the number picks, go on with it each time, and let it end."""
+    process = flow.world.cli.start("run", str(flow.folder))
+    for kills in range(4):
+        try:
+            process.wait(0.6 + (number * 7 + kills * 5) % 12 * 0.1)
+            break
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+        begun = flow.world.database.exists() and flow.world.rows("SELECT run_id FROM runs WHERE outcome IS NULL")
+        process = flow.world.cli.start("run", *(["--resume", begun[-1][0]] if begun else [str(flow.folder)]))
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0 or b"of a workflow" in err or b"is completed" in err, err

@@ -67,6 +67,8 @@ class Report:
         return given
 
     async def _run(self, given: Json, _context: ToolContext) -> ToolResult:
+        if self.result is not None:
+            return ToolResult("The result is taken down already; it stands.", ends=True)
         outputs = {str(name): _as_text(value) for name, value in given.get("outputs", {}).items()}
         self.result = Result(
             achieved=given["achieved"],
