@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from adderclaw import gate
+from adderclaw.gate import verdict
 from adderclaw.gate.case import Decision, Opinion
 
 SUBJECTS: dict[str, dict[str, Any]] = {
@@ -184,7 +185,7 @@ def test_a_decision_prints_every_opinion(judge: Any) -> None:
     assert list(shown) == ["tool", "verdict", "risk", "reason", "by", "opinions"]
     assert (shown["tool"], shown["verdict"], shown["by"]) == ("Read", "deny", "forbidden_paths")
     named = [opinion["by"] for opinion in shown["opinions"]]
-    assert named == [name for name, _ in gate.GUARDS] + [name for name, _ in gate.JUDGES] + ["mode"]
+    assert named == [name for name, _ in verdict.GUARDS] + [name for name, _ in verdict.JUDGES] + ["mode"]
     assert all(set(opinion) == {"by", "verdict", "reason"} for opinion in shown["opinions"])
     assert {o["by"]: o["verdict"] for o in shown["opinions"]}["permission rules"] == "ask"
     assert {o["by"]: o["verdict"] for o in shown["opinions"]}["workspace"] == "deny"

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from adderclaw import gate
+from adderclaw.gate import verdict
 from adderclaw.gate.case import STRICTNESS, Case, Decision, Opinion
 
 
@@ -88,7 +89,7 @@ def test_a_further_allow_lifts_no_deny_and_no_ask(
 def test_guards_cannot_be_lifted(case: Build, call: dict[str, Any], more: dict[str, Any]) -> None:
     made = case(**call, **more)
     decision = gate.judge(made)
-    refusing = [name for name, guard in gate.GUARDS if guard(made)]
+    refusing = [name for name, guard in verdict.GUARDS if guard(made)]
     if refusing:
         assert (decision.verdict, decision.by) == ("deny", refusing[0])
         lifted = case(**call, **more | {"allow": tuple(RULES), "hook_opinion": Opinion("hook", "allow", "yes")})

@@ -5,21 +5,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from adderclaw.gate import guards, judges, modes
-from adderclaw.gate.case import STRICTNESS, Case, Decision, Opinion, Policy
-from adderclaw.gate.judges import hides
-from adderclaw.gate.risk import risk_of
-from adderclaw.gate.rules import Anchors, parse_all
-from adderclaw.gate.shell import Raw
-from adderclaw.types import Autonomy, Json, PermissionMode
+from adderclaw.gate.case import Case, Decision, Opinion, Policy
+from adderclaw.gate.rules import Anchors, matches_path, parse_all
+from adderclaw.types import Autonomy, Json, PathFact, PermissionMode
 
 if TYPE_CHECKING:
     from adderclaw.config.schema import Config, Permissions
     from adderclaw.gate.policy_file import PolicyFile
 
 __all__ = [
-    "GUARDS",
-    "JUDGES",
     "Case",
     "Decision",
     "Opinion",
@@ -27,68 +21,27 @@ __all__ = [
     "hides",
     "judge",
     "policy_of",
-    "risk_of",
     "tightened",
     "with_permissions",
 ]
 
-type Guard = Callable[[Case], str | None]
-type Judge = Callable[[Case], Opinion | None]
-
-# Where several refuse, the first gives the reason: what no setting lifts stands before what one would.
-GUARDS: tuple[tuple[str, Guard], ...] = (
-    ("estop", guards.estop),
-    ("trust", guards.trust),
-    ("phase", guards.phase),
-    ("readonly", guards.readonly),
-    ("forbidden_commands", guards.forbidden_commands),
-    ("destructive", guards.destructive),
-    ("protected", guards.protected),
-    ("forbidden_paths", guards.forbidden_paths),
-    ("workspace", guards.workspace),
-    ("hosts", guards.web_hosts),
-)
-JUDGES: tuple[tuple[str, Judge], ...] = (
-    ("hook", judges.hook),
-    ("permission rules", judges.permission_rules),
-    ("policy.toml", judges.policy_files),
-)
-
 
 def judge(case: Case) -> Decision:
-    """Ask every guard and judge: the first refusing guard decides, else the strictest judge, else the mode."""
-    risk, why = risk_of(case)
-    refusals = [(name, guard(case)) for name, guard in GUARDS]
-    given = [(name, opinion(case)) for name, opinion in JUDGES]
-    by_mode = modes.decide(case, risk, why)
-    opinions = (
-        *(Opinion(name, "deny" if reason else None, reason or "") for name, reason in refusals),
-        *(opinion or Opinion(name, None, "") for name, opinion in given),
-        by_mode,
-    )
-    refused = next(((name, reason) for name, reason in refusals if reason), None)
-    if refused:
-        return Decision("deny", risk, refused[1], refused[0], opinions, case.tool)
-    spoken = [opinion for _, opinion in given if opinion is not None and opinion.verdict is not None]
-    # A rule that asks about raw bash does not lift what the mode denies: only `raw_bash` does.
-    heard = [*spoken, by_mode] if not spoken or isinstance(case.touch.command, Raw) else spoken
-    last = _settled(case, max(heard, key=_strictness))
-    return Decision(last.verdict or "deny", risk, last.reason, last.by, opinions, case.tool)
+    """What becomes of a call; the guards and judges are imported with the first one, not before the first request."""
+    from adderclaw.gate.verdict import judge as judged
+
+    return judged(case)
 
 
-def _strictness(opinion: Opinion) -> int:
-    return STRICTNESS[opinion.verdict] if opinion.verdict is not None else -1
-
-
-def _settled(case: Case, opinion: Opinion) -> Opinion:
-    """Where nobody may be asked, what would be asked is denied."""
-    if opinion.verdict != "ask":
-        return opinion
-    if case.policy.mode == "dontAsk":
-        return Opinion("mode", "deny", f"{opinion.reason}: dontAsk denies what would be asked")
-    if not case.interactive:
-        return Opinion("no_operator", "deny", f"no_operator: {opinion.reason}, and nobody is there to ask")
-    return opinion
+def hides(policy: Policy) -> Callable[[str], bool]:
+    """Whether a file that a search comes upon is one that may not be read: then what is in it is not shown."""
+    listed = [rule for rule in policy.rules.deny if rule.subject == "path" and rule.tool in ("Read", "Grep")]
+    for file in policy.files:
+        sections = (file.sections.get(name) for name in ("Read", "Grep"))
+        listed += [rule for section in sections if section is not None for rule in section.deny]
+    if not listed:
+        return lambda _path: False
+    return lambda path: any(matches_path(rule, PathFact(path, path, path)) for rule in listed)
 
 
 PROFILES: dict[str, Autonomy] = {
@@ -188,6 +141,8 @@ def tightened(policy: Policy, mode: PermissionMode | None) -> Policy:
     """The policy of a child that wants this mode: it counts where it is stricter, and loosens nothing."""
     if mode is None or MODES.index(mode) <= MODES.index(policy.mode):
         return policy
+    from adderclaw.gate import modes
+
     return replace(policy, mode=mode, autonomy=modes.autonomy_of(policy), autonomy_set=True)
 
 

@@ -1,9 +1,9 @@
 """Judges: each gives an opinion of a call or none; the strictest given stands."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from adderclaw.gate import rules
-from adderclaw.gate.case import Case, Opinion, Policy
+from adderclaw.gate.case import Case, Opinion
 from adderclaw.gate.commands import reachable
 from adderclaw.gate.paths import is_device
 from adderclaw.gate.rules import Rule
@@ -36,17 +36,6 @@ def policy_files(case: Case) -> Opinion | None:
     from adderclaw.gate.policy_file import policy_files as judged
 
     return judged(case)
-
-
-def hides(policy: Policy) -> Callable[[str], bool]:
-    """Whether a file that a search comes upon is one that may not be read: then what is in it is not shown."""
-    listed = [rule for rule in policy.rules.deny if rule.subject == "path" and rule.tool in ("Read", "Grep")]
-    for file in policy.files:
-        sections = (file.sections.get(name) for name in ("Read", "Grep"))
-        listed += [rule for section in sections if section is not None for rule in section.deny]
-    if not listed:
-        return lambda _path: False
-    return lambda path: any(rules.matches_path(rule, PathFact(path, path, path)) for rule in listed)
 
 
 # ------------------------------------------------------------------ deny and ask: anything that matches

@@ -186,6 +186,17 @@ def _code(text: str, ask: Ask) -> Objection | None:
     return ask.code(text) if ask.code is not None else Objection("what the shell is given is not looked through")
 
 
+def shell_code(words: Words) -> int | None:
+    """Where a shell's code stands: the place of the word after -c, 0 for standard input, None for a script's file."""
+    listed = PROGRAMS.get(words[0].rsplit("/", 1)[-1])
+    if listed is None:
+        return None
+    found = parse(words[1:], listed.options, until_operand=True)
+    if "-c" in found.given:
+        return len(words) - len(found.operands) if found.operands else None
+    return None if found.operands else 0
+
+
 def _shell(words: Words, ask: Ask) -> Objection | None:
     """A shell with a literal text, which is judged as if it stood there, or with a script of the project."""
     found = parse(words[1:], PROGRAMS[words[0].rsplit("/", 1)[-1]].options, until_operand=True)

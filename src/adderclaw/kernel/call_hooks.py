@@ -5,7 +5,6 @@ from typing import Any
 
 from adderclaw.errors import AdderClawError
 from adderclaw.gate.case import Decision, Opinion
-from adderclaw.gate.shell import Raw
 from adderclaw.kernel.considering import Considered, considered_in
 from adderclaw.kernel.session import Rows, Session, told
 from adderclaw.tools import arguments_of, find
@@ -83,6 +82,8 @@ async def requested(session: Session, considered: Considered, life: Life) -> tup
             if decision.get("interrupt"):
                 life.stop = str(decision.get("message", ""))
             return considered, Answer(approved=False, by=BY_HOOK, comment=str(decision.get("message", "")))
+        from adderclaw.gate.shell import Raw
+
         # raw bash is asked for each time: no hook grants it
         if decision is not None and not isinstance(considered.touch.command, Raw):
             return _allowed(session, considered, decision)

@@ -302,6 +302,7 @@ NEXT_NEEDED = (
     "tree_sitter",
     "tree_sitter_bash",
     "adderclaw.decode",
+    "adderclaw.gate.verdict",
     "adderclaw.gate.reader",
     "adderclaw.gate.compiler",
 )

@@ -315,11 +315,20 @@ def _hardened(plan: Plan) -> Plan:
 
 
 def _with_codes(simple: Simple, codes: dict[str, str]) -> Simple:
-    """What a shell is given as a word or to read is text of ours, too: written from the plan that was judged."""
-    if not codes or not any(word.rsplit("/", 1)[-1] in knowledge.SHELLS for word in simple.words):
+    """What a shell reads as code is text of ours, too: written from the plan that was judged. Its data stays."""
+    shell = next((n for n, word in enumerate(simple.words) if word.rsplit("/", 1)[-1] in knowledge.SHELLS), None)
+    if not codes or shell is None:
         return simple
-    texts = (r._replace(target=codes.get(r.target, r.target)) if r.is_text else r for r in simple.redirects)
-    return simple._replace(words=tuple(codes.get(word, word) for word in simple.words), redirects=tuple(texts))
+    given = knowledge.shell_code(simple.words[shell:])
+    if given is None:
+        return simple
+    if given == 0:
+        texts = (r._replace(target=codes.get(r.target, r.target)) if r.is_text else r for r in simple.redirects)
+        return simple._replace(redirects=tuple(texts))
+    at = shell + given
+    return simple._replace(
+        words=(*simple.words[:at], codes.get(simple.words[at], simple.words[at]), *simple.words[at + 1 :])
+    )
 
 
 def _hardened_simple(simple: Simple) -> Simple:

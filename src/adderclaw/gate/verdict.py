@@ -1,0 +1,66 @@
+"""The verdict on a call: every guard and judge is asked, and the mode decides where none of them speaks."""
+
+from collections.abc import Callable
+
+from adderclaw.gate import guards, judges, modes
+from adderclaw.gate.case import STRICTNESS, Case, Decision, Opinion
+from adderclaw.gate.risk import risk_of
+from adderclaw.gate.shell import Raw
+
+type Guard = Callable[[Case], str | None]
+type Judge = Callable[[Case], Opinion | None]
+
+# Where several refuse, the first gives the reason: what no setting lifts stands before what one would.
+GUARDS: tuple[tuple[str, Guard], ...] = (
+    ("estop", guards.estop),
+    ("trust", guards.trust),
+    ("phase", guards.phase),
+    ("readonly", guards.readonly),
+    ("forbidden_commands", guards.forbidden_commands),
+    ("destructive", guards.destructive),
+    ("protected", guards.protected),
+    ("forbidden_paths", guards.forbidden_paths),
+    ("workspace", guards.workspace),
+    ("hosts", guards.web_hosts),
+)
+JUDGES: tuple[tuple[str, Judge], ...] = (
+    ("hook", judges.hook),
+    ("permission rules", judges.permission_rules),
+    ("policy.toml", judges.policy_files),
+)
+
+
+def judge(case: Case) -> Decision:
+    """Ask every guard and judge: the first refusing guard decides, else the strictest judge, else the mode."""
+    risk, why = risk_of(case)
+    refusals = [(name, guard(case)) for name, guard in GUARDS]
+    given = [(name, opinion(case)) for name, opinion in JUDGES]
+    by_mode = modes.decide(case, risk, why)
+    opinions = (
+        *(Opinion(name, "deny" if reason else None, reason or "") for name, reason in refusals),
+        *(opinion or Opinion(name, None, "") for name, opinion in given),
+        by_mode,
+    )
+    refused = next(((name, reason) for name, reason in refusals if reason), None)
+    if refused:
+        return Decision("deny", risk, refused[1], refused[0], opinions, case.tool)
+    spoken = [opinion for _, opinion in given if opinion is not None and opinion.verdict is not None]
+    # A rule that asks about raw bash does not lift what the mode denies: only `raw_bash` does.
+    heard = [*spoken, by_mode] if not spoken or isinstance(case.touch.command, Raw) else spoken
+    last = _settled(case, max(heard, key=_strictness))
+    return Decision(last.verdict or "deny", risk, last.reason, last.by, opinions, case.tool)
+
+
+def _strictness(opinion: Opinion) -> int:
+    return STRICTNESS[opinion.verdict] if opinion.verdict is not None else -1
+
+
+def _settled(case: Case, opinion: Opinion) -> Opinion:
+    """Where nobody may be asked, what would be asked is denied."""
+    if opinion.verdict != "ask":
+        return opinion
+    if case.policy.mode == "dontAsk":
+        return Opinion("mode", "deny", f"{opinion.reason}: dontAsk denies what would be asked")
+    if not case.interactive:
+        return Opinion("no_operator", "deny", f"no_operator: {opinion.reason}, and nobody is there to ask")
+    return opinion
