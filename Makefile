@@ -31,6 +31,7 @@ format: setup ## rewrite the files as `make check` wants them
 bench: setup ## measure against a standard-library loop and rewrite the table in docs/performance.md
 	@.venv/bin/python bench/run.py $(ARGS)
 	@.venv/bin/python bench/checkpoints.py
+	@.venv/bin/python bench/verdict.py
 
 clean: ## remove what the targets made
 	rm -rf .venv .uv .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist build

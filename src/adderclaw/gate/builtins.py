@@ -1,8 +1,9 @@
 """What the compiler knows of a few commands themselves: builtins that it refuses, and outputs that it works out."""
 
 import re
+from collections.abc import Callable
 
-from adderclaw.gate.plan import Live, Variable
+from adderclaw.gate.plan import Live, Script, Simple, Variable
 from adderclaw.gate.syntax import NotAPlan
 
 
@@ -50,3 +51,31 @@ def check_builtin(argv: tuple[str, ...], jobs: frozenset[str] = frozenset()) -> 
         raise NotAPlan("shell builtin command")
     if name == "type" and any(word.startswith("-") and word not in ("-t", "-p", "-P", "-a") for word in arguments):
         raise NotAPlan("shell builtin type")
+
+
+def printed(body: Script, here: Callable[[], str | None]) -> str | None:
+    """What the commonest commands print, worked out here; `here` tells the working directory where that is certain."""
+    step = body.steps[0]
+    if len(body.steps) != 1 or len(step.commands) != 1 or step.negated or step.timed or body.tail:
+        return None
+    simple = step.commands[0]
+    if not isinstance(simple, Simple) or simple.env or any(isinstance(word, Live) for word in simple.words):
+        return None
+    if simple.name == "cat" and len(simple.words) == 1 and len(simple.redirects) == 1:
+        only = simple.redirects[0]
+        return only.target if only.is_text and not isinstance(only.target, Live) else None
+    if simple.redirects:
+        return None
+    match simple.words:
+        case ("pwd",):
+            return here()
+        case ("echo", *rest) if not any(word.startswith("-") or "\\" in word for word in rest):
+            return " ".join(rest)
+        case ("basename", path, *suffix) if len(suffix) < 2 and is_plain_path(path):
+            base = path.rsplit("/", 1)[-1]
+            end = suffix[0] if suffix else ""
+            return base.removesuffix(end) if end and base != end and not end.startswith("-") else base
+        case ("dirname", path) if is_plain_path(path):
+            return path.rsplit("/", 1)[0] if "/" in path else "."
+        case _:
+            return None

@@ -7,7 +7,7 @@ from itertools import pairwise
 from adderclaw.gate.allowlist import names, those
 from adderclaw.gate.case import Policy
 from adderclaw.gate.handed import not_names, only_shows, selects
-from adderclaw.gate.loose import every_word, statements
+from adderclaw.gate.loose import MAX_TEXT, every_word, statements
 from adderclaw.gate.objections import Ask, Objection
 from adderclaw.gate.plan import Live
 from adderclaw.gate.programs import INTERPRETERS, PROGRAMS, SHELLS, WRAPPERS, is_tame, objection
@@ -17,8 +17,6 @@ from adderclaw.gate.wrappers import inner
 type Words = tuple[str, ...]
 
 DOWNLOADERS = names("curl wget fetch aria2c http https httpie xh lynx w3m nc ncat")
-MAX_TEXT = 131_072
-"""No system takes a longer word, and so no shell a longer command."""
 
 
 def base(word: str) -> str:
@@ -78,7 +76,7 @@ def handed_on(words: Words, depth: int = 0) -> Iterator[Words]:
         yield from ((word,) for text in words for word in every_word(text))
         return
     name, rest = base(words[0]), words[1:]
-    for code in rest if name in INTERPRETERS else ():
+    for code in dict.fromkeys(rest) if name in INTERPRETERS else ():
         # A shell's words may all be code; another interpreter's only where they look like it.
         if name in SHELLS or re.search(r"[\s;&|()'\"]", code):
             yield from _in_code(code, depth)
@@ -103,7 +101,7 @@ def _wrapped(words: Words, depth: int) -> Iterator[Words]:
         return
     rest = words[1:]
     yield from (rest[index:] for index in range(min(len(rest), _MAX_STARTS)))
-    yield from ((word,) for word in rest[_MAX_STARTS:])
+    yield from ((word,) for word in dict.fromkeys(rest[_MAX_STARTS:]))
     for index, word in enumerate(rest[:_MAX_STARTS]):
         if base(word) in SHELLS:
             yield from handed_on(rest[index:], depth + 1)
@@ -309,12 +307,21 @@ def unnamed(command: Plan) -> Iterator[str]:
     """Why what xargs hands to a program may be more than names that the commands before it lead to."""
     for step in steps(command):
         for index, simple in enumerate(step.commands):
-            if simple.name == "xargs":
-                within = inner(simple.words)
+            words = _unwrapped(simple.words)
+            if words and base(words[0]) == "xargs":
+                simple = simple._replace(words=words, name="xargs")
+                within = inner(words)
                 asked = simple.words[1:] in (("--version",), ("--help",))
                 why = "it is not looked through" if within is None else _handed(simple, within, step.commands[:index])
                 if why and not asked:
                     yield f"'xargs': {why}"
+
+
+def _unwrapped(words: Words) -> Words:
+    """What the wrappers before it run in the end: `timeout 5 xargs …` is a matter of xargs."""
+    while words and base(words[0]) in WRAPPERS and base(words[0]) != "xargs":
+        words = inner(words) or ()
+    return words
 
 
 _TAKES_PROGRAMS = names("make gmake ninja just task env npm yarn pnpm cargo")

@@ -2,11 +2,17 @@
 
 A program's variables can do what its options can: name what it loads (PATH, LD_*, PYTHONPATH, NODE_OPTIONS), what it
 runs (GIT_SSH_COMMAND, PAGER, CC), where it reads its settings and packages (HOME, GIT_*, PIP_*) or how words are read
-(IFS, BASH_ENV). `env NAME=value` is held to the same rule: families and endings of such names are refused, but for a
-list of single ones that only say how much is printed or which mode is meant. PYTHONPATH may name folders, which count
-as read: what lies in the workspace is the project's own code, and nothing else may be read. No value may hold what
-make would expand. A variable that only the shell itself sees may have any name to which
-bash gives no meaning.
+(IFS, BASH_ENV). The rule is closed, and one for `NAME=value program`, `export` and `env NAME=value program`:
+
+1. A listed name, or LC_*, may have any value that is no path.
+2. A name of a tool's family, or with the ending of what tools load, run or read their settings from, is refused.
+3. A name that ends as an application's own settings do (…_URL, …_LEVEL), or that has small letters, is taken.
+4. Any other is taken where its value is a number or a yes or no, which names nothing.
+
+PYTHONPATH may name folders for one command, which count as read: what lies in the workspace is the project's own code,
+and nothing else may be read. No value may hold what make would expand. A variable that only
+the shell itself sees may have any name to which bash
+gives no meaning.
 """
 
 import re
@@ -35,7 +41,7 @@ def is_uncertain(name: str) -> bool:
     return name == "TMPDIR" or name.lower().endswith("_proxy") or name.startswith("ADDERCLAW_")
 
 
-_SAFE_VARIABLES = names(
+_SAFE = names(
     """PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE PYTHONWARNINGS PYTHONHASHSEED PYTHONUTF8 PYTHONIOENCODING
     PYTHONFAULTHANDLER PYTHONDEVMODE PYTHONASYNCIODEBUG PYTHONTRACEMALLOC NODE_ENV NODE_DEBUG NODE_NO_WARNINGS
     RUST_LOG RUST_BACKTRACE RUST_TEST_THREADS CARGO_TERM_COLOR CARGO_INCREMENTAL GOOS GOARCH GOARM GOMAXPROCS GOGC
@@ -45,26 +51,51 @@ _SAFE_VARIABLES = names(
     PIP_NO_INPUT PIP_DISABLE_PIP_VERSION_CHECK PIP_NO_CACHE_DIR HUSKY DOCKER_BUILDKIT COMPOSE_DOCKER_CLI_BUILD
     TF_LOG SKIP"""
 )
-_STEERING = (
-    r"(?:LD|DYLD|GIT|SSH|BASH|PYTHON|NODE|NPM|YARN|PNPM|BUN|DENO|PIP|UV|POETRY|PDM|HATCH|PIPX|CARGO|RUST|RUSTUP|GO|CGO"
-    r"|JAVA|JDK|MAVEN|MVN|GRADLE|KOTLIN|RUBY|GEM|BUNDLE|RUBYOPT|PERL|PERL5|LUA|PHP|DOCKER|COMPOSE|KUBE|AWS|GCP|AZURE"
-    r"|SSL|OPENSSL|CURL|GNUPG|GPG|XDG|ADDERCLAW|PYTEST|COVERAGE|MYPY|RUFF|BLACK|TOX|NOX|PRE|ESLINT|JEST|VITEST|TS|TSC"
-    r"|MAKE|CMAKE|CTEST|NINJA|MESON|CC|CXX|CPP|AR|AS|NM|GCC|GCONV|MALLOC|LOCPATH|NLS|TERMINFO|TERMCAP|HIST"
-    r"|SUDO|DBUS|SYSTEMD|JUPYTER|IPYTHON|ELECTRON|CHROME|WEBDRIVER|EMACS|VIM|PSQL|PG|MYSQL|SQLITE|RIPGREP|FZF|JQ|AWK"
-    r"|GAWK|TAR|ZIP|UNZIP|GZIP|XZ|ZSTD|BAT|DIRENV|ASDF|PYENV|NVM|VOLTA|TERRAFORM|TF|ANSIBLE|VAGRANT)(?:_.*|\d.*)?"
-    r"|_.*|LESS.*|MAN.*|GREP.*|IFS|PS\d|PROMPT.*|ENV|FPATH|CDPATH|HOME|USER|LOGNAME|SHELL.*|OLDPWD|PWD|TMP|TEMP|TMPDIR|PAGER|VISUAL|EDITOR"
-    r"|BROWSER|DISPLAY|.*PATH|.*HOME|.*FLAGS|.*OPTIONS?|.*OPTS?|.*EDITOR|.*PAGER|.*PROXY|.*CONFIG.*|.*RC|.*COMMAND"
-    r"|.*CMD|.*PROGRAM|.*WRAPPER|.*PRELOAD|.*PLUGINS?|.*HOOKS?|.*LAUNCHER|.*ASKPASS|.*STARTUP|.*INIT|.*LOADER|.*SHELL"
-    r"|.*REGISTRY|.*INDEX_URL|.*_DIR|.*ALIASES|.*_EXE|.*_BIN|.*INTERPRETER|.*COMPILER|.*LINKER"
+_FAMILIES = (
+    r"(?:LD|DYLD|GIT|SSH|BASH|PYTHON|NODE|NPM|YARN|PNPM|BUN|DENO|PIP|UV|POETRY|PDM|HATCH|PIPX|CARGO|RUST|RUSTC|RUSTUP"
+    r"|GO|CGO|JAVA|JDK|MAVEN|MVN|GRADLE|KOTLIN|SCALA|SBT|ANT|RUBY|GEM|BUNDLE|RUBYOPT|PERL|PERL5|LUA|PHP|R|JULIA|ERL"
+    r"|ELIXIR|MIX|DOTNET|CORECLR|COMPLUS|NUGET|SWIFT|DOCKER|COMPOSE|KUBE|HELM|AWS|GCP|GOOGLE|CLOUDSDK|AZURE|HTTP|HTTPS"
+    r"|SSL|OPENSSL|CURL|WGET|RSYNC|CVS|SVN|HG|GNUPG|GPG|XDG|ADDERCLAW|PYTEST|COVERAGE|MYPY|RUFF|BLACK|TOX|NOX|PRE"
+    r"|ESLINT|JEST|VITEST|TS|TSC|MAKE|CMAKE|CTEST|NINJA|MESON|PKG|CC|CXX|CPP|FC|AR|AS|NM|GCC|CLANG|LLVM|GCONV|GLIBC"
+    r"|MALLOC|LOCPATH|NLS|TERMINFO|TERMCAP|HIST|SUDO|DBUS|SYSTEMD|JUPYTER|IPYTHON|ELECTRON|CHROME|WEBDRIVER|PUPPETEER"
+    r"|PLAYWRIGHT|EMACS|VIM|NVIM|PSQL|PG|MYSQL|SQLITE|RIPGREP|FZF|JQ|AWK|GAWK|TAR|ZIP|UNZIP|GZIP|XZ|ZSTD|BAT|DIRENV"
+    r"|ASDF|MISE|PYENV|NVM|VOLTA|TERRAFORM|TF|ANSIBLE|VAGRANT|QT|GTK|GIO|GST|ICU|TEX|GHC|OPAM|OCAML|NIX|GUIX|WINE)"
+    r"(?:_.*|\d.*)?"
+)
+_NAMED = (
+    r"_.*|LESS.*|MAN.*|GREP.*|IFS|PS\d|PROMPT.*|ENV|HOME|USER|LOGNAME|SHELL.*|OLDPWD|PWD|TMP|TEMP|TMPDIR|VISUAL"
+    r"|BROWSER|DISPLAY|MAKEFILES|TEXINPUTS|MAILCAPS?|MORE|CVSROOT|JAVACMD"
+)
+_ENDINGS = (
+    r".*(?:PATH|HOME|ROOT|FLAGS|OPTIONS?|OPTS?|ARGS|EDITOR|PAGER|PROXY|CONFIG.*|CONF|CNF|RC|PROFILER?|ENVIRON|COMMAND|CMD"
+    r"|PROGRAM|WRAPPER|PRELOAD|PLUGINS?|HOOKS?|LAUNCHER|ASKPASS|STARTUP|INIT|LOADER|SHELL|RSH|SSH|REGISTRY|MIRROR"
+    r"|INDEX_URL|_DIR|_DIRS|_FILES?|ALIASES|_EXE|_BIN|_LIBS?|LIB|INTERPRETER|COMPILER|LINKER|MODULES?|SCRIPTS?|AGENT"
+    r"|SOCK|SOCKET|CERT|BUNDLE|TRACE|OUTPUT|LOG_FILE|EXEC|HANDLER)"
 )
 """Variables by which programs are told what to load or to run, and where they find their files."""
+_OWN = (
+    r"[A-Z]|(?:MY|APP|TEST|DEMO)_.*|FOO|BAR|BAZ|NAME|VALUE|KEY|TOKEN|URL|ENV|LEVEL|SEED|COUNT|LIMIT|VERSION|TEST|TESTING|STAGE|REGION|BRANCH|TAG"
+    r"|.*_(?:URL|URI|KEY|TOKEN|SECRET|PASSWORD|PASS|USER|USERNAME|NAME|ID|ENV|ENVIRONMENT|MODE|LEVEL|PORT|HOST|HOSTNAME"
+    r"|DEBUG|VERBOSE|SEED|COUNT|SIZE|LIMIT|TIMEOUT|RETRIES|VERSION|ENABLED|DISABLED|REGION|STAGE|TAG|BRANCH|TEST|TZ"
+    r"|LOCALE|LANG|COLOR|DB|DATABASE|DSN|FORMAT|FEATURE|VAR|VALUE)"
+)
+_ANSWER = r"(?:\d{1,18}|true|false|yes|no|on|off|none|)"
+
+
+_STEERING = f"{_FAMILIES}|{_NAMED}|{_ENDINGS}"
 
 
 def is_plain_variable(name: str, value: str) -> bool:
     """Whether a variable, given to a program, changes nothing about which code it loads and runs."""
-    if re.fullmatch(r"LC_[A-Z]+", name) or name in _SAFE_VARIABLES:
-        return "/" not in value and "$" not in value and not value.startswith("(")
-    return not re.fullmatch(_STEERING, name.upper()) and not value.startswith("()")
+    if value.startswith("(") or re.search(r"[$`\\]", value):
+        return False
+    if re.fullmatch(r"LC_[A-Z]+", name) or name in _SAFE:
+        return "/" not in value
+    known = name.upper()
+    if re.fullmatch(_STEERING, known) is not None:
+        return False
+    own = name != known or re.fullmatch(_OWN, name) is not None
+    return own or re.fullmatch(_ANSWER, value, re.IGNORECASE | re.ASCII) is not None
 
 
 def folders_of(env: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
@@ -88,5 +119,5 @@ def check_exported(name: str, value: str, *, known: bool) -> None:
 
 def check_own(name: str) -> None:
     """Raises NotAPlan unless the shell may set this variable for itself."""
-    if is_special(name):
-        raise NotAPlan(f"assignment to {name}, which bash gives a meaning")
+    if is_special(name) or name.startswith("ADDERCLAW_"):
+        raise NotAPlan(f"assignment to {name}, which has a meaning of its own")

@@ -10,6 +10,7 @@ MAX_DEPTH = 40
 META = frozenset(" \t\n;&|()<>")
 PLAIN = re.compile(r"[^\s;&|()<>'\"\\$`]+")
 OPERATOR = re.compile(r"&&|\|\||;;&|;;|;&|&>>|&>|\|&|<<<|<<-|<<|<&|<>|>&|>>|>\||[;&|()\n<>]")
+_UNMARKED = re.compile(r'[^\\$`"]+')
 NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
@@ -17,7 +18,10 @@ class Lexer:
     """One pass over a text; `at` is where it stands."""
 
     def __init__(self, text: str, depth: int = 0) -> None:
-        self.text, self.at, self.depth = text, 0, depth
+        self.text, self.at = text, 0
+        self.depth: int = depth
+        self.documented = 0
+        """How much of the text before this place were lines of here-documents."""
         self.documents: list[tuple[str, bool, bool, Callable[[Word], None]]] = []
 
     # ---- characters
@@ -68,6 +72,12 @@ class Lexer:
             raise NotAPlan("cannot be parsed")
         self.at += len(word)
 
+    def close(self, mark: str) -> None:
+        self.blanks()
+        if self.ahead() != mark or self.documents:
+            raise NotAPlan("cannot be parsed")
+        self.at += 1
+
     def deeper(self) -> None:
         self.depth += 1
         if self.depth > MAX_DEPTH:
@@ -88,6 +98,7 @@ class Lexer:
             lines.append(line + "\n")
             self.at = min(end + 1, len(self.text))
         body = "".join(lines)
+        self.documented += len(body)
         # The line after the mark begins with its newline, so that what follows is read as after any command.
         if quoted or not body:
             return (Text(body, True),)
@@ -209,8 +220,9 @@ class Lexer:
                 flush()
                 parts += self.expansion(char, quoted=True)
             else:
-                plain.append(char)
-                self.at += 1
+                run = _UNMARKED.match(self.text, self.at)
+                plain.append(run.group() if run else char)
+                self.at += len(plain[-1])
         flush()
         return tuple(parts)
 
@@ -225,7 +237,7 @@ class Lexer:
             self.at = found.end()
             return Arith(found[1], quoted)
         self.at += 2
-        body, self.at = _inside(self.text, self.at, self.depth)
+        body, self.at = _inside(self.text, self.at, self)
         if self.ahead() != ")":
             raise NotAPlan("cannot be parsed")
         self.at += 1
@@ -236,7 +248,7 @@ class Lexer:
         inside = self.text[self.at + 1 : end]
         if end < 0 or "\\" in inside:
             raise NotAPlan("cannot be parsed" if end < 0 else "a backslash between backticks")
-        body, read = _inside(inside, 0, self.depth)
+        body, read = _inside(inside, 0, self)
         if read < len(inside):
             raise NotAPlan("cannot be parsed")
         text = self.text[self.at : end + 1]
@@ -289,14 +301,15 @@ class Lexer:
         return tuple(parts)
 
 
-def _inside(text: str, at: int, depth: int) -> tuple[Script, int]:
+def _inside(text: str, at: int, outer: Lexer) -> tuple[Script, int]:
     """The commands of a substitution, and where they end."""
     from adderclaw.gate.reader import Reader  # the two read each other's text
 
-    inner = Reader(text, depth + 1)
-    inner.at = at
+    inner = Reader(text, outer.depth + 1)
+    inner.at, inner.documented = at, outer.documented
     body = inner.script(frozenset())
     inner.blanks()
+    outer.documented = inner.documented
     if inner.documents or not body.pipelines:
         raise NotAPlan("cannot be parsed")
     return body, inner.at

@@ -1,7 +1,8 @@
 """A tolerant reading of shell text, for refusals only: words without quotes wherever a shell could find one."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 
 from adderclaw.gate.allowlist import names
 
@@ -13,8 +14,14 @@ _MAX_NESTING = 4
 _SHELL_CHARACTERS = r"[\s;&|()`$'\"<>\\]+"
 
 
+MAX_TEXT = 100_000
+"""A longer text is never run (`commands.destructive`), so nobody has to look for what is in it."""
+
+
 def statements(text: str) -> list[list[list[str]]]:
     """A tolerant reading for refusals only: statements, each a pipeline, each part a list of unquoted words."""
+    if len(text) > MAX_TEXT:
+        return []
     found: list[list[list[str]]] = [[[]]]
     for kind, value in _tokens(text):
         if kind == "word":
@@ -46,7 +53,20 @@ def every_word(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _tokens(text: str) -> Iterator[tuple[str, str]]:
+def _tokens(text: str) -> Iterable[tuple[str, str]]:
+    # Each guard reads the same few texts again: short ones are kept.
+    return _kept_tokens(text) if len(text) <= _SHORT else _read_tokens(text)
+
+
+_SHORT = 1_000
+
+
+@lru_cache(maxsize=64)
+def _kept_tokens(text: str) -> tuple[tuple[str, str], ...]:
+    return tuple(_read_tokens(text))
+
+
+def _read_tokens(text: str) -> Iterator[tuple[str, str]]:
     """Words without their quotes, pipes, and ends of statements; redirects and substitutions only separate."""
     word: list[str] | None = None
     for match in re.finditer(_PIECE, text, re.VERBOSE | re.DOTALL):

@@ -138,8 +138,17 @@ class Choice(NamedTuple):
     folders: tuple[str, ...] = HERE
 
 
+class Match(NamedTuple):
+    """`[[ value =~ expression ]]`."""
+
+    value: str
+    expression: str
+    redirects: tuple[Redirect, ...] = ()
+    folders: tuple[str, ...] = HERE
+
+
 type Compound = Block | If | Loop | Choice
-type Command = Simple | Internal | Assign | Compound
+type Command = Simple | Internal | Assign | Match | Compound
 
 
 class Step(NamedTuple):
@@ -224,22 +233,24 @@ def bodies(command: Command) -> Iterator[Script]:
             return
 
 
-def live_words(command: Command) -> Iterator[Live]:
-    found: list[str] = []
+def live_words(command: Command) -> list[Live]:
+    found: tuple[str, ...] = ()
     match command:
         case Simple() | Internal():
-            found += command.words
-            found += (value for _, value in command.env)
-        case Assign():
-            found.append(command.value)
+            found = command.words
+            if command.env:
+                found += tuple(value for _, value in command.env)
+        case Assign() | Match():
+            found = (command.value,)
         case Loop():
-            found += command.words
+            found = command.words
         case Choice():
-            found.append(command.word)
+            found = (command.word,)
         case _:
             pass
-    found += (redirect.target for redirect in redirects_of(command))
-    yield from (word for word in found if isinstance(word, Live))
+    live = [word for word in found if isinstance(word, Live)]
+    live += [redirect.target for redirect in redirects_of(command) if isinstance(redirect.target, Live)]
+    return live
 
 
 def redirects_of(command: Command) -> tuple[Redirect, ...]:
@@ -248,12 +259,30 @@ def redirects_of(command: Command) -> tuple[Redirect, ...]:
 
 def simples(plan: Plan) -> tuple[Simple, ...]:
     """Every simple command that may run: what the lists and the rules judge."""
-    return tuple(command for command in commands(plan.body) if isinstance(command, Simple))
+    return tuple(command for command in _COMMANDS.of(plan.body) if isinstance(command, Simple))
 
 
 def redirects(plan: Plan) -> tuple[Redirect, ...]:
     """Every redirect, those of groups and loops too."""
-    return tuple(redirect for command in commands(plan.body) for redirect in redirects_of(command))
+    return tuple(redirect for command in _COMMANDS.of(plan.body) for redirect in redirects_of(command))
+
+
+class _Kept[T]:
+    """What was made of the last few scripts: each guard and judge asks for the same again."""
+
+    def __init__(self, make: "Callable[[Script], Iterator[T]]") -> None:
+        self.make = make
+        self.found: dict[int, tuple[Script, tuple[T, ...]]] = {}
+
+    def of(self, script: Script) -> tuple[T, ...]:
+        kept = self.found.get(id(script))
+        if kept is not None and kept[0] is script:
+            return kept[1]
+        made = tuple(self.make(script))
+        while len(self.found) >= 8:
+            self.found.pop(next(iter(self.found), 0), None)
+        self.found[id(script)] = script, made
+        return made
 
 
 class Flat(NamedTuple):
@@ -262,9 +291,9 @@ class Flat(NamedTuple):
     commands: tuple[Simple, ...]
 
 
-def steps(plan: Plan) -> Iterator[Flat]:
+def steps(plan: Plan) -> tuple[Flat, ...]:
     """Every pipeline at every level."""
-    yield from _steps(plan.body)
+    return _STEPS.of(plan.body)
 
 
 def _steps(script: Script) -> Iterator[Flat]:
@@ -278,6 +307,10 @@ def _steps(script: Script) -> Iterator[Flat]:
                 for piece in word.pieces:
                     if isinstance(piece, Output):
                         yield from _steps(piece.body)
+
+
+_COMMANDS = _Kept(commands)
+_STEPS = _Kept(_steps)
 
 
 # ------------------------------------------------------------------ changing a plan
@@ -314,9 +347,9 @@ def with_simples(script: Script, change: Callable[[Simple], Simple]) -> Script:
 
 
 def _with_words(command: Command, change: Callable[[str], str]) -> Command:
-    if not any(True for _ in live_words(command)):
+    if not live_words(command):
         return command
-    if isinstance(command, Assign):
+    if isinstance(command, Assign | Match):
         return command._replace(value=change(command.value))
     targets = tuple(redirect._replace(target=change(redirect.target)) for redirect in command.redirects)
     match command:

@@ -7,14 +7,17 @@ so nothing that bash would see can be passed over.
 import re
 from collections.abc import Callable
 
-from adderclaw.gate.lexer import META, NAME, Lexer
+from adderclaw.gate.conditions import Conditions
+from adderclaw.gate.lexer import META, NAME
 from adderclaw.gate.loose import RESERVED
 from adderclaw.gate.syntax import (
+    MAX_CHARACTERS,
     Case,
     Command,
     For,
     Group,
     If,
+    Match,
     Node,
     NotAPlan,
     Pipeline,
@@ -29,9 +32,6 @@ _REDIRECTS = frozenset({"<", ">", ">>", ">|", "&>", "&>>", ">&", "<<<", "<<", "<
 _ASSIGNS = re.compile(r"([A-Za-z_]\w*)(\+?)=", re.ASCII)
 _OPENERS = frozenset({"if", "while", "until", "for", "case", "{", "[["})
 _UNSUPPORTED = {"function": "function definition", "select": "select", "coproc": "coprocess"}
-_UNARY = frozenset("-b -c -d -e -f -g -h -k -L -n -p -r -s -S -t -u -w -x -z -N -O -G".split())  # noqa: SIM905
-_NUMERIC = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
-_BINARY = frozenset({"=", "==", "!=", "-nt", "-ot", "-ef"}) | _NUMERIC
 
 
 def read(text: str) -> Script:
@@ -40,13 +40,18 @@ def read(text: str) -> Script:
     script = reader.script(frozenset())
     if reader.at < len(text) or reader.documents:
         raise NotAPlan("cannot be parsed")
+    reader.check_length()
     if not script.pipelines:
         raise NotAPlan("empty")
     return script
 
 
-class Reader(Lexer):
+class Reader(Conditions):
     """Commands; what they are made of, the lexer reads."""
+
+    def check_length(self) -> None:
+        if self.at - self.documented > MAX_CHARACTERS:
+            raise NotAPlan(f"longer than {MAX_CHARACTERS:,} characters, here-documents not counted")
 
     # ---- lists and pipelines
 
@@ -105,6 +110,7 @@ class Reader(Lexer):
     def command(self) -> Node:
         self.deeper()
         self.blanks()
+        self.check_length()
         word = self.reserved()
         if self.operator() == "(":
             made: Node = self.subshell()
@@ -117,7 +123,7 @@ class Reader(Lexer):
         self.depth -= 1
         return made
 
-    def with_redirects(self, node: Group | If | While | For | Case) -> Node:
+    def with_redirects(self, node: Group | If | While | For | Case | Match) -> Node:
         redirects: list[Redir] = []
         while self.redirect_here(redirects):
             pass
@@ -136,12 +142,6 @@ class Reader(Lexer):
         body = self.script(frozenset())
         self.close(")")
         return Group("(", _some(body))
-
-    def close(self, mark: str) -> None:
-        self.blanks()
-        if self.ahead() != mark or self.documents:
-            raise NotAPlan("cannot be parsed")
-        self.at += 1
 
     def group(self) -> Group:
         self.at += 1
@@ -236,81 +236,6 @@ class Reader(Lexer):
         elif self.reserved() != "esac":
             raise NotAPlan("cannot be parsed")
         return tuple(patterns), body
-
-    # ---- [[ … ]]
-
-    def double_brackets(self) -> Group:
-        """`[[ … ]]` in terms of `test` and `case`, which say the same."""
-        self.at += 2
-        script = self.either()
-        self.blanks()
-        if self.reserved() != "]]":
-            raise NotAPlan("[[ ]] of a form that plans do not have")
-        self.at += 2
-        return Group("{", script)
-
-    def either(self) -> Script:
-        return self.chained("||", self.both)
-
-    def both(self) -> Script:
-        return self.chained("&&", self.single)
-
-    def chained(self, operator: str, part: Callable[[], Script]) -> Script:
-        found = [part()]
-        self.blanks()
-        while self.ahead(2) == operator:
-            self.at += 2
-            found.append(part())
-            self.blanks()
-        if len(found) == 1:
-            return found[0]
-        return Script(tuple(_alone(Group("{", one), operator if n else "") for n, one in enumerate(found)))
-
-    def single(self) -> Script:
-        self.deeper()
-        self.blanks()
-        if self.reserved() == "!":
-            self.at += 1
-            made = Script((_alone(Group("{", self.single()), negated=True),))
-        elif self.ahead() == "(":
-            self.at += 1
-            made = self.either()
-            self.close(")")
-        else:
-            made = Script((_alone(self.primary()),))
-        self.depth -= 1
-        return made
-
-    def primary(self) -> Node:
-        start = self.at
-        first = self.reserved()
-        if first in _UNARY:
-            self.at += len(first)
-            self.blanks()
-            return self.tested((first,), (self.word(),), start)
-        left = self.word()
-        self.blanks()
-        operator = self.reserved()
-        if operator in ("]]", "") or self.operator():
-            if self.operator() in ("<", ">"):
-                raise NotAPlan("[[ ]] that compares the order of texts")
-            return self.tested(("-n",), (left,), start)
-        if operator not in _BINARY:
-            raise NotAPlan("[[ ]] with =~" if operator == "=~" else "[[ ]] of a form that plans do not have")
-        self.at += len(operator)
-        self.blanks()
-        right = self.word()
-        if operator in ("=", "==", "!=") and not all(isinstance(p, Text) and _is_literal(p) for p in right):
-            same = Script((_alone(_builtin("true" if operator != "!=" else "false")),))
-            other = Script((_alone(_builtin("false" if operator != "!=" else "true")),))
-            return Case(_held(left), (((right,), same), (((Text("*"),),), other)))
-        return self.tested((operator.replace("==", "="),), (left, right), start)
-
-    def tested(self, operator: tuple[str, ...], operands: tuple[Word, ...], start: int) -> Command:
-        held = [_held(word) for word in operands]
-        sign = (Text(operator[0], True),)
-        words = (sign, *held) if len(held) == 1 else (held[0], sign, held[1])
-        return Command((), ((Text("[["),), *words), (), self.text[start : self.at].strip())
 
     # ---- simple commands
 
@@ -428,26 +353,3 @@ def _some(script: Script) -> Script:
     if not script.pipelines:
         raise NotAPlan("cannot be parsed")
     return script
-
-
-def _alone(node: Node, after: str = "", *, negated: bool = False) -> Pipeline:
-    return Pipeline(after, negated, False, (node,), ())
-
-
-def _builtin(name: str) -> Command:
-    return Command((), ((Text(name),),), (), name)
-
-
-def _is_literal(part: Text) -> bool:
-    return part.quoted or not re.search(r"[*?\[~]", part.text)
-
-
-def _held(word: Word) -> Word:
-    """A word as `[[ ]]` reads it: nothing is split, no names are looked up, but a leading `~` is home."""
-    held = [part._replace(quoted=True) for part in word]
-    first = word[0]
-    if isinstance(first, Text) and not first.quoted and first.text.startswith("~"):
-        if not first.text.startswith("~/") and (first.text != "~" or len(word) > 1):
-            raise NotAPlan("tilde expansion of a user's name")
-        held = [Text(first.text[:2]), Text(first.text[2:], True), *held[1:]]
-    return tuple(held)

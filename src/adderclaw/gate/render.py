@@ -11,6 +11,7 @@ from adderclaw.gate.plan import (
     Internal,
     Live,
     Loop,
+    Match,
     Output,
     Plan,
     Redirect,
@@ -26,6 +27,9 @@ BUILTINS = frozenset(
     {"cd", "pwd", "echo", "printf", "true", "false", "test", "[", ":", "exit", "command", "type", "kill", "jobs"}
 )
 """Builtins of bash that a plan may use by name: none of them runs a program or changes how words are read."""
+
+
+PATTERN = "ADDERCLAW_PATTERN"
 
 
 def render(plan: Plan) -> str:
@@ -87,6 +91,8 @@ class Writer:
                 return self.loop(command)
             case Choice():
                 return self.choice(command)
+            case Match():
+                return self.match(command)
 
     def closed(self, script: Script) -> str:
         """A script followed by what bash wants before a closing word."""
@@ -129,6 +135,13 @@ class Writer:
     def choice(self, command: Choice) -> str:
         arms = (f"{' | '.join(patterns)}) {self.script(body)} ;;" for patterns, body in command.arms)
         return self.joined(("case", self.word(command.word), "in", *arms, "esac"), command.redirects)
+
+    def match(self, command: Match) -> str:
+        value = self.word(command.value)
+        if not self.paths:
+            return f"[[ {value} =~ {command.expression} ]]"
+        # What a variable holds, bash hands on as it is: nothing of it is read by the shell.
+        return f"{{ {PATTERN}={self.quoting(command.expression)} ; [[ {value} =~ ${PATTERN} ]] ; }}"
 
     # ---- words
 

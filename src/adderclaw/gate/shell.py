@@ -17,13 +17,13 @@ from adderclaw.gate.plan import Flat, Live, Plan, Raw, Redirect, Simple, redirec
 from adderclaw.gate.programs import SHELLS
 from adderclaw.gate.quoting import quote, quote_if_needed
 from adderclaw.gate.render import BUILTINS, canonical_text, render, shown
-from adderclaw.gate.syntax import NotAPlan
+from adderclaw.gate.syntax import MAX_CHARACTERS, NotAPlan
 from adderclaw.gate.words import Facts
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
-    from adderclaw.gate.compiler import Resolve
+    from adderclaw.gate.calls import Resolve
 
 __all__ = [
     "BUILTINS",
@@ -44,7 +44,6 @@ __all__ = [
     "steps",
 ]
 
-MAX_CHARACTERS = 10_000
 MAX_RENDERED = 100_000
 """What bash is given is one argument, and no system takes a longer one than 128 KiB."""
 MAX_SHELLS = 3
@@ -64,10 +63,14 @@ def plan(text: str, resolve: "Resolve", depth: int = 0, facts: Facts = NOTHING) 
         compiler = Compiler(resolve, facts)
         body, _ = compiler.script(reader.read(text), compiler.start)
         made = Plan(text, shown(body), body)
-        if len(render(made)) > MAX_RENDERED:
+        # Quotes make four characters of one at most, and a program's path is short.
+        if 4 * len(made.shown) + 200 * compiler.commands > MAX_RENDERED and len(render(made)) > MAX_RENDERED:
             raise NotAPlan(f"more than {MAX_RENDERED:,} characters once it is expanded")
     except NotAPlan as obstacle:
-        return _raw(text, str(obstacle))
+        made = _raw(text, str(obstacle), parse=len(text) <= MAX_CHARACTERS)
+        # What a glob of raw bash matches is looked up by bash itself, later, when a link may be in its way.
+        late = facts.look is not None and not made.unknown and any(named.glob for named in made.named)
+        return made._replace(unknown="what a glob matches by then") if late else made
     inside = tuple(code for step in steps(made) for code in _for_shells(step, resolve, depth))
     return made._replace(inside=inside) if inside else made
 
@@ -101,7 +104,7 @@ def _unfit(text: str) -> str | None:
     """Why a text is not even parsed."""
     if not text.strip():
         return "empty"
-    if len(text) > MAX_CHARACTERS:
+    if len(text) > (MAX_RENDERED if "<<" in text else MAX_CHARACTERS):
         return f"longer than {MAX_CHARACTERS:,} characters"
     if re.search(_CONTROL, text):
         return "control character"

@@ -25,12 +25,12 @@ class State(NamedTuple):
     nounset: bool = False
     guarded: bool = False
     """Whether `set -e` has no effect here: in a condition, and before `&&` and `||`."""
+    loop: str = ""
+    """The loop that `break` leaves here: one of bash's "own", or one that is "written" out."""
     jobs: frozenset[str] = frozenset()
     """Variables that hold `$!`: the number of a process that the shell itself started."""
     programs: str = ""
     """The folder of a virtual environment that is active."""
-    loops: int = 0
-    """How many loops of bash's own this stands in: there `break` has a meaning."""
 
     def with_variable(self, name: str, value: str | None) -> "State":
         return self._replace(variables={**self.variables, name: value}, jobs=self.jobs - {name})
@@ -62,9 +62,9 @@ def merged(one: State | None, other: State | None) -> State | None:
         one.errexit and other.errexit,
         one.nounset or other.nounset,
         one.guarded,
+        one.loop,
         one.jobs & other.jobs,
         one.programs if one.programs == other.programs else UNSURE,
-        one.loops,
     )
 
 

@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+MAX_CHARACTERS = 10_000
+"""How long a text may be, without its here-documents."""
+
 
 class NotAPlan(Exception):
     """Carries what made the command raw."""
@@ -95,7 +98,17 @@ class Case(NamedTuple):
     redirects: Sequence[Redir] = ()
 
 
-type Node = Command | Group | If | While | For | Case
+class Match(NamedTuple):
+    """`[[ value =~ expression ]]`."""
+
+    value: Word
+    expression: str
+    name: str = ""
+    """The variable that holds the expression, where it is not written here."""
+    redirects: Sequence[Redir] = ()
+
+
+type Node = Command | Group | If | While | For | Case | Match
 
 
 class Pipeline(NamedTuple):

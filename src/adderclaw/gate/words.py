@@ -33,6 +33,8 @@ class Facts(NamedTuple):
     """The whole environment of the child: a name that is not in it is not set."""
     look: "Callable[[str, tuple[Component, ...]], list[str] | None] | None" = None
     """The paths that match in a folder, sorted; None where they cannot or may not be looked up."""
+    certain: frozenset[str] = frozenset()
+    """Variables that a sandbox may set, of which `env` has the value that the child sees."""
 
 
 UNKNOWN = None
@@ -172,7 +174,8 @@ class Expander:
     def known(self, name: str) -> str | None:
         if name in self.variables:
             return self.variables[name]
-        if self.facts.env is None or is_uncertain(name) or (is_special(name) and name not in READABLE):
+        uncertain = is_uncertain(name) and name not in self.facts.certain
+        if self.facts.env is None or uncertain or (is_special(name) and name not in READABLE):
             raise NotAPlan(f"variable expansion of {name}")
         return self.facts.env.get(name)
 

@@ -52,6 +52,7 @@ def scene(
     kit = tools.Kit(settings_now, store, runtime.clock, start=start, fire=fire, tasks=tasks)
     kit.home, kit.project = runtime.home, workspace.root
     kit.skills = _skills(runtime, workspace.root)
+    kit.tmpdir = {"none": os.environ.get("TMPDIR", ""), "bubblewrap": "/tmp"}.get(confinement)
     everything = tools.builtin(kit)
     made_of: Json = {
         "workspace": workspace.root,

@@ -100,6 +100,8 @@ class Kit:
     clock: Clock
     start: "Start | None" = None
     """Starts a child in the session's sandbox; None where there is none."""
+    tmpdir: str | None = None
+    """TMPDIR in there, empty where it is not set; None where that is not known before a child runs."""
     fire: Fire | None = None
     """Runs the hooks of an event in the session that the tools belong to; None where there is no session."""
     tools: "Callable[[], Mapping[str, Tool[Any]]] | None" = None
@@ -151,7 +153,7 @@ def builtin(kit: Kit) -> "dict[str, Tool[Any]]":
     )
 
     made = (
-        *shell.tools(kit.config, shell.Means(kit.start, kit.tasks)),
+        *shell.tools(kit.config, shell.Means(kit.start, kit.tasks, kit.tmpdir)),
         *files.tools(kit.config),
         *notebook.tools(kit.config.runtime.tool_timeout_seconds),
         *tasks.tools(kit.tasks),

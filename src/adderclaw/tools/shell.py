@@ -52,9 +52,21 @@ class BashArguments:
 # ------------------------------------------------------------------ before
 
 
-def touch(arguments: BashArguments, ctx: ToolContext) -> Touch:
+class Means(NamedTuple):
+    """What a command is run with: the sandbox's `start` (without it nothing confines it), and background tasks."""
+
+    start: process.Start | None = None
+    tasks: Tasks | None = None
+    tmpdir: str | None = None
+    """The children's TMPDIR, empty where it is not set; None where that is not known before they run."""
+
+
+ALONE = Means()
+
+
+def touch(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) -> Touch:
     cwd = ctx.workspace.cwd
-    command = _planned(arguments.command, _roots(ctx), cwd)
+    command = _planned(arguments.command, _roots(ctx), cwd, means.tmpdir)
     _keep(arguments, ctx, command, cwd)
     named = planner.paths_of(command, cwd, os.path.expanduser("~"))
     is_raw = isinstance(command, Raw)
@@ -179,10 +191,14 @@ def _landed(merged: Iterable[tuple[str, str]]) -> Iterator[str]:
             yield from (os.path.join(target, name) for name in os.listdir(folder))
 
 
-def _planned(text: str, roots: tuple[str, ...], cwd: str) -> Plan | Raw:
-    facts = planner.Facts(
-        os.path.realpath(cwd), process.environment(workspace_roots=roots), wildcards.within(cwd, roots)
-    )
+def _planned(text: str, roots: tuple[str, ...], cwd: str, tmpdir: str | None) -> Plan | Raw:
+    env = process.environment(workspace_roots=roots)
+    if tmpdir:
+        env["TMPDIR"] = tmpdir
+    elif tmpdir is not None:
+        env.pop("TMPDIR", None)
+    certain = frozenset({"TMPDIR"}) if tmpdir is not None else frozenset[str]()
+    facts = planner.Facts(os.path.realpath(cwd), env, wildcards.within(cwd, roots), certain)
     return planner.plan(text, lambda name: programs.resolve(name, roots), facts=facts)
 
 
@@ -205,13 +221,13 @@ def _keep(arguments: BashArguments, ctx: ToolContext, command: Plan | Raw, cwd: 
         del waiting[next(iter(waiting))]
 
 
-def _judged(arguments: BashArguments, ctx: ToolContext) -> Judged:
+def _judged(arguments: BashArguments, ctx: ToolContext, tmpdir: str | None) -> Judged:
     """What was judged for this call. The names that a glob matches may have changed since: they are not asked again."""
     kept = _kept.get(ctx, {}).pop(id(arguments), None)
     if kept is not None and kept.arguments is arguments:
         return kept
     cwd = ctx.workspace.cwd
-    return Judged(arguments, _planned(arguments.command, _roots(ctx), cwd), cwd)
+    return Judged(arguments, _planned(arguments.command, _roots(ctx), cwd, tmpdir), cwd)
 
 
 def _roots(ctx: ToolContext) -> tuple[str, ...]:
@@ -221,19 +237,9 @@ def _roots(ctx: ToolContext) -> tuple[str, ...]:
 # ------------------------------------------------------------------ the run
 
 
-class Means(NamedTuple):
-    """What a command is run with: the sandbox's `start` (without it nothing confines it), and background tasks."""
-
-    start: process.Start | None = None
-    tasks: Tasks | None = None
-
-
-ALONE = Means()
-
-
 async def run(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) -> ToolResult:
     roots = _roots(ctx)
-    _, command, cwd = _judged(arguments, ctx)
+    _, command, cwd = _judged(arguments, ctx, means.tmpdir)
     if not os.path.isdir(cwd) or not programs.inside(os.path.realpath(cwd), roots):
         ctx.workspace.cwd = ctx.workspace.root
         return rejected(f"{cwd} is no longer a directory of the workspace.\n{_reset(ctx)}\nNothing was run: try again.")
@@ -442,6 +448,9 @@ def _last(command: Plan | Raw) -> str:
 
 
 def tools(config: Config, means: Means = ALONE) -> tuple[Tool[Any], ...]:
+    def touch_here(arguments: BashArguments, ctx: ToolContext) -> Touch:
+        return touch(arguments, ctx, means)
+
     async def run_here(arguments: BashArguments, ctx: ToolContext) -> ToolResult:
         return await run(arguments, ctx, means)
 
@@ -454,7 +463,7 @@ def tools(config: Config, means: Means = ALONE) -> tuple[Tool[Any], ...]:
         Tool(
             "Bash",
             BashArguments,
-            touch,
+            touch_here,
             run_here,
             bash.description,
             bash.parameters,

@@ -1,0 +1,275 @@
+"""One simple command: its words, variables and redirects in the state of the shell at its place, and what follows."""
+
+import os
+import re
+from collections.abc import Callable, Sequence
+
+from adderclaw.gate import data, environment, internals, syntax
+from adderclaw.gate.allowlist import names
+from adderclaw.gate.builtins import check_builtin, is_job, printed, test_words
+from adderclaw.gate.effects import ANYTHING, changes, may_match
+from adderclaw.gate.internals import Called
+from adderclaw.gate.plan import Assign, Block, Command, Internal, Live, Redirect, Script, Simple, Step
+from adderclaw.gate.render import BUILTINS
+from adderclaw.gate.states import UNSURE, Flow, State, bounded
+from adderclaw.gate.syntax import NotAPlan, Param, Sub, Text, Word
+from adderclaw.gate.words import UNKNOWN, Component, Expander, Facts
+
+type Resolve = Callable[[str], str | None]
+type Follow = Callable[[syntax.Script, State], tuple[Script, Flow]]
+"""Makes the plan of what stands in a substitution."""
+
+MAX_WORDS = 5_000
+
+OTHER_BUILTINS = names(
+    """alias bg bind break builtin caller compgen complete compopt continue declare dirs disown enable
+    eval exec fc fg getopts hash help history let local logout mapfile popd pushd
+    readarray readonly return shift shopt suspend times trap typeset ulimit umask unalias"""
+)
+SYSTEM_FOLDERS = frozenset({"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin"})
+"""A program in one of these is the program of its name, whichever of them PATH names first."""
+
+
+class Calls:
+    def __init__(self, resolve: Resolve, facts: Facts, follow: Follow) -> None:
+        self.resolve, self.facts, self.follow = resolve, facts, follow
+        self.words = 0
+        self.leaks = False
+        """Whether a substitution of the current command may have changed files."""
+        self.environments: dict[str, frozenset[str]] = {}
+        """The programs of each virtual environment that was activated."""
+        self.left: list[tuple[str, State]] = []
+        """By which word, and in which states, rounds of the current loop were left."""
+
+    def expander(self, state: State) -> Expander:
+        def changed(folder: str, parts: tuple[Component, ...]) -> bool:
+            return may_match(state.changed, folder, parts)
+
+        return Expander(
+            self.facts,
+            state.folders,
+            state.variables,
+            lambda sub: self.output(sub, state),
+            nounset=state.nounset,
+            changed=changed,
+        )
+
+    def output(self, sub: Sub, state: State) -> str | Script:
+        """What `$(…)` stands for: a text where that is certain, else its plan."""
+        leaked = self.leaks
+        outer, self.left = self.left, []
+        body, flow = self.follow(sub.body, state._replace(loop="", errexit=False))
+        self.left = outer
+        text = printed(body, lambda: self.here(state))
+        ended = flow.either
+        self.leaks = leaked or (text is None and ended is not None and ended.changed != state.changed)
+        return body if text is None else text.rstrip("\n")
+
+    def here(self, state: State) -> str | None:
+        return self.expander(state).here() if len(state.folders) == 1 and self.facts.cwd else None
+
+    def simple(self, node: syntax.Command, state: State) -> tuple[Command, Flow]:
+        self.leaks = False
+        expander = self.expander(state)
+        declares = is_word(node.words, "export")
+        if declares:
+            return self.export(node, state)
+        if node.words and not _is_named_here(node.words[0], state):
+            raise NotAPlan("a program that is not a literal word")
+        words = tuple(word for one in node.words for word in expander.fields(one))
+        self.words += len(words)
+        if self.words > MAX_WORDS:
+            raise NotAPlan(f"more than {MAX_WORDS:,} words")
+        env = self.given(node, state)
+        redirects = self.redirects(node.redirects, state)
+        leaks = self.leaks
+        if not words:
+            made, flow = self.assign(env, redirects, state)
+        else:
+            made, flow = self.called(node, words, env, redirects, state)
+        if leaks:
+            flow = Flow(*(s._replace(changed=s.changed | ANYTHING) if s is not None else None for s in flow))
+        return made, flow
+
+    def given(self, node: syntax.Command, state: State) -> tuple[tuple[str, str], ...]:
+        """The assignments of a command; each sees those before it."""
+        found: list[tuple[str, str]] = []
+        for name, word in node.assigns:
+            value = self.expander(state).one(word, assigned=True)
+            if found and any(isinstance(v, Live) for _, v in found):
+                raise NotAPlan("several assignments of which one is not known")
+            state = state.with_variable(name, UNKNOWN if isinstance(value, Live) else value)
+            found.append((name, value))
+        return tuple(found)
+
+    def called(
+        self,
+        node: syntax.Command,
+        words: tuple[str, ...],
+        env: tuple[tuple[str, str], ...],
+        redirects: tuple[Redirect, ...],
+        state: State,
+    ) -> tuple[Command, Flow]:
+        first = words[0]
+        if isinstance(first, Live) or not first:
+            raise NotAPlan("a program that is not a literal word" if first else "empty program name")
+        if first == "[[" and node.words[0] == (Text("[["),):
+            words = test_words(words)
+            first = words[0]
+        if first in ("source", "."):
+            return self.activate(Called(words, env, redirects), state)
+        internal = internals.INTERNAL.get(first)
+        if internal is not None:
+            made = internal(Called(words, env, redirects), state)
+            if first in ("break", "continue"):
+                self.left.append((first, state))
+            return made
+        if first in OTHER_BUILTINS:
+            raise NotAPlan(f"shell builtin {first}")
+        for name, value in env:
+            environment.check_given(name, value, known=not isinstance(value, Live))
+        if first in BUILTINS:
+            check_builtin(words, state.jobs)
+            simple = Simple(words, first, redirects, first, node.text, env, state.folders)
+        else:
+            words = self.activated(words, state.programs)
+            simple = self.external(words, redirects, node.text)._replace(env=env, folders=state.folders)
+        data.check(simple)
+        return simple, self.after(simple, state)
+
+    def external(self, argv: tuple[str, ...], redirects: tuple[Redirect, ...], text: str) -> Simple:
+        first = argv[0]
+        if "/" not in first:
+            return Simple(argv, self.resolve(first) or "", redirects, first, text)
+        base = os.path.basename(first)
+        in_system = os.path.dirname(first) in SYSTEM_FOLDERS and self.resolve(first) == first
+        is_the_usual = in_system or (os.path.isabs(first) and bool(base) and self.resolve(base) == first)
+        return Simple(argv, first, redirects, base if is_the_usual else first, text)
+
+    def activated(self, words: tuple[str, ...], folder: str) -> tuple[str, ...]:
+        """A program of the virtual environment that is active, by its path."""
+        if folder == UNSURE:
+            raise NotAPlan("a virtual environment that may be active or not")
+        if "/" in words[0] or not folder or words[0] not in self.environments[folder]:
+            return words
+        return (f"{folder}/{words[0]}", *words[1:])
+
+    def activate(self, called: Called, state: State) -> tuple[Command, Flow]:
+        """`source .venv/bin/activate`: nothing of it runs; from here on the programs of that folder come first."""
+        words, env, redirects = called
+        given = re.fullmatch(r"((?:[\w./-]*/)?\.?v?env[\w.-]*/bin)/activate", words[1]) if len(words) == 2 else None
+        if given is None or env or redirects or len(state.folders) != 1 or not self.facts.look or not self.facts.cwd:
+            raise NotAPlan(f"shell builtin {words[0]}")
+        parts = (*map(Component, given[1].split("/")), Component(r".*", True))
+        found = self.facts.look(state.folders[0], parts) if not given[1].startswith("/") else None
+        if not found or state.changed:
+            raise NotAPlan(f"shell builtin {words[0]}")
+        folder = os.path.normpath(os.path.join(self.facts.cwd, state.folders[0], given[1]))
+        self.environments[folder] = frozenset(path.rsplit("/", 1)[-1] for path in found)
+        return Internal((":", *words)), Flow(state._replace(programs=folder), None)
+
+    def after(self, simple: Simple, state: State) -> Flow:
+        if simple.name == "exit":
+            return Flow(None, None)
+        if simple.name == "cd":
+            target = simple.words[1]
+            entered = bounded(os.path.normpath(os.path.join(folder, target)) for folder in state.folders)
+            moved = state._replace(folders=tuple("" if folder == "." else folder for folder in entered))
+            return Flow(moved, state)
+        after = state._replace(changed=state.changed | changes(simple, state.folders))
+        if simple.name in ("true", ":", "false") and not simple.redirects:
+            return Flow(after, None) if simple.name != "false" else Flow(None, after)
+        return Flow(after, after)
+
+    # ---- variables
+
+    def assign(
+        self,
+        env: tuple[tuple[str, str], ...],
+        redirects: tuple[Redirect, ...],
+        state: State,
+    ) -> tuple[Command, Flow]:
+        if redirects:
+            raise NotAPlan("redirect without a command")
+        steps: list[Step] = []
+        for name, value in env:
+            internals.set_own(name, value, state)
+            holds_job = is_job(value, state.jobs)
+            state = state.with_variable(name, UNKNOWN if isinstance(value, Live) else value)
+            state = state._replace(jobs=state.jobs | {name}) if holds_job else state
+            steps.append(Step(";" if steps else "", False, (Assign(name, value),)))
+        may_fail = any(isinstance(value, Live) for _, value in env)
+        flow = Flow(state, state if may_fail else None)
+        if len(steps) == 1:
+            return steps[0].commands[0], flow
+        return Block("{", Script(tuple(steps)), (), state.folders), flow
+
+    def export(self, node: syntax.Command, state: State) -> tuple[Command, Flow]:
+        if node.assigns or node.redirects:
+            raise NotAPlan("export with more than names and values")
+        steps: list[Step] = []
+        for word in node.words[1:]:
+            name, value = _exported(word)
+            expander = self.expander(state)
+            given = state.variables.get(name, "") if value is None else expander.one(value, assigned=True)
+            if isinstance(given, Live) or given is None:
+                raise NotAPlan("export of a value that is not known")
+            environment.check_exported(name, given, known=True)
+            if value is None and name not in state.variables:
+                continue
+            state = state.with_variable(name, given)._replace(exported=state.exported | {name})
+            steps.append(Step(";" if steps else "", False, (Assign(name, given, True),)))
+        if not steps:
+            raise NotAPlan("export without a value")
+        if len(steps) == 1:
+            return steps[0].commands[0], Flow(state, None)
+        return Block("{", Script(tuple(steps)), (), state.folders), Flow(state, None)
+
+    # ---- redirects
+
+    def redirects(self, redirects: Sequence[syntax.Redir], state: State) -> tuple[Redirect, ...]:
+        expander = self.expander(state)
+        return tuple(self.redirect(one, expander) for one in redirects)
+
+    def redirect(self, one: syntax.Redir, expander: Expander) -> Redirect:
+        if one.operator == ">&":
+            return Redirect(one.fd, ">&", expander.target(one.target))
+        if one.operator != "<<<":
+            return Redirect(one.fd, one.operator, expander.target(one.target))
+        if one.fd not in ("", "0"):
+            raise NotAPlan("redirect of a further descriptor")
+        text = expander.one(one.target)
+        if not one.document:
+            return Redirect("", "<<<", text)
+        # A here-string is its word and a newline: the same bytes as the lines of the here-document.
+        if isinstance(text, Live):
+            last = text.pieces[-1]
+            if not isinstance(last, str) or not last.endswith("\n"):
+                raise NotAPlan("a here-document that does not end in a line")
+            return Redirect("", "<<<", Live(text[:-1], (*text.pieces[:-1], last[:-1])))
+        return Redirect("", "<<<", text[:-1]) if text else Redirect("", "<", "/dev/null")
+
+
+def _is_named_here(word: Word, state: State) -> bool:
+    """Whether a word is text, or the value of variables that this command itself has set."""
+    return all(isinstance(part, Text) or (isinstance(part, Param) and part.name in state.variables) for part in word)
+
+
+def is_word(words: tuple[Word, ...], name: str) -> bool:
+    return (
+        bool(words)
+        and all(isinstance(part, Text) for part in words[0])
+        and "".join(p.text for p in words[0] if isinstance(p, Text)) == name
+    )
+
+
+def _exported(word: Word) -> tuple[str, Word | None]:
+    first = word[0]
+    if not isinstance(first, Text) or first.quoted:
+        raise NotAPlan("export of a name that is not plain")
+    found = re.fullmatch(r"([A-Za-z_]\w*)(=?)(.*)", first.text, re.ASCII | re.DOTALL)
+    if found is None or (not found[2] and len(word) > 1):
+        raise NotAPlan("export with more than names and values")
+    if not found[2]:
+        return found[1], None
+    return found[1], ((Text(found[3]),) if found[3] else ()) + word[1:]

@@ -1,0 +1,105 @@
+"""Builtins that concern the shell alone: what they change in what is known of it. What is not exactly known is raw."""
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from adderclaw.gate import environment
+from adderclaw.gate.builtins import is_job
+from adderclaw.gate.plan import Command, Internal, Live, Redirect
+from adderclaw.gate.states import Flow, State
+from adderclaw.gate.syntax import NotAPlan
+from adderclaw.gate.words import UNKNOWN
+
+_SETTINGS = r"[-+][eux]*(?:o)?"
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+
+
+class Called(NamedTuple):
+    """A builtin with its words, as it is called."""
+
+    words: tuple[str, ...]
+    env: tuple[tuple[str, str], ...]
+    redirects: tuple[Redirect, ...]
+
+
+def set_own(name: str, value: str, state: State) -> None:
+    """Raises NotAPlan unless the shell may give a variable this value."""
+    environment.check_own(name)
+    if name in state.exported:
+        environment.check_exported(name, value, known=not isinstance(value, Live))
+
+
+def _set(called: Called, state: State) -> tuple[Command, Flow]:
+    rest = list(called.words[1:])
+    if called.env or called.redirects or not rest:
+        raise NotAPlan("shell builtin set")
+    while rest:
+        word = rest.pop(0)
+        if isinstance(word, Live) or not re.fullmatch(_SETTINGS, word):
+            raise NotAPlan(f"shell builtin set {word}")
+        if word.endswith("o"):
+            option = rest.pop(0) if rest else ""
+            if option not in ("pipefail", "errexit", "nounset", "xtrace"):
+                raise NotAPlan(f"shell builtin set -o {option}")
+            word += {"errexit": "e", "nounset": "u"}.get(option, "")
+        on = word[0] == "-"
+        state = state._replace(
+            errexit=on if "e" in word else state.errexit, nounset=on if "u" in word else state.nounset
+        )
+    return Internal(called.words), Flow(state, None)
+
+
+def _read(called: Called, state: State) -> tuple[Command, Flow]:
+    words, env, redirects = called
+    names_read = [word for word in words[1:] if word != "-r"]
+    if any(isinstance(word, Live) for word in words) or "-r" in words[2:] or not names_read:
+        raise NotAPlan("shell builtin read, but for read -r NAME")
+    if any(name != "IFS" or isinstance(value, Live) for name, value in env):
+        raise NotAPlan("read with a variable")
+    for name in names_read:
+        if not _NAME.fullmatch(name):
+            raise NotAPlan("shell builtin read, but for read -r NAME")
+        set_own(name, "", state)
+        state = state.with_variable(name, UNKNOWN)
+    return Internal(words, redirects, env, state.folders), Flow(state, state)
+
+
+def _wait(called: Called, state: State) -> tuple[Command, Flow]:
+    words, env, redirects = called
+    if env or any(not is_job(word, state.jobs) for word in words[1:] if isinstance(word, Live)):
+        raise NotAPlan("shell builtin wait, but for jobs of this text")
+    if any(word.startswith("-") and word != "-n" for word in words[1:]):
+        raise NotAPlan("shell builtin wait with an option")
+    return Internal(words, redirects, (), state.folders), Flow(state, state)
+
+
+def _leave(called: Called, state: State) -> tuple[Command, Flow]:
+    word = called.words[0]
+    if called.env or called.redirects or len(called.words) > 1 or not state.loop:
+        raise NotAPlan(f"{word} of more than the loop that it stands in")
+    # Each round of a loop that is written out is a loop of its own inside of one that runs once.
+    written = ("break", "2") if word == "break" and state.loop == "written" else (word,)
+    return Internal(written), Flow(None, None)
+
+
+def _unset(called: Called, state: State) -> tuple[Command, Flow]:
+    if called.env or called.redirects:
+        raise NotAPlan("shell builtin unset")
+    variables = dict(state.variables)
+    for name in called.words[1:]:
+        if name not in variables or name in state.exported or not _NAME.fullmatch(name):
+            raise NotAPlan("unset of a variable that was not set here")
+        del variables[name]
+    jobs = state.jobs - set(called.words)
+    return Internal(called.words), Flow(state._replace(variables=variables, jobs=jobs), None)
+
+
+INTERNAL: dict[str, Callable[[Called, State], tuple[Command, Flow]]] = {
+    "set": _set,
+    "read": _read,
+    "wait": _wait,
+    "break": _leave,
+    "continue": _leave,
+    "unset": _unset,
+}
