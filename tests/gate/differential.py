@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from adderclaw.gate.plan import Live, Plan, Raw, bodies, commands, redirects, simples
+from adderclaw.gate.plan import Live, Output, Plan, Raw, Simple, Step, bodies, commands, live_words, redirects, simples
 from adderclaw.gate.shell import Facts, plan, quote, render
 from adderclaw.tools import wildcards
 
@@ -27,11 +27,12 @@ FILES = (
     "src/sub/deep.txt",
     "docs/a.md",
 )
+FOLDERS = ("", "w", "w/src", "w/src/sub", "w/docs")
 PRELUDE = r"""
 trap '' PIPE
 shim() {
   local name=$1 status; shift
-  (( ++SHIM_COUNT > 40 )) && exit 77
+  (( ++SHIM_COUNT > 60 )) && exit 77
   local SHIM_IN; mapfile -t SHIM_IN
   local SHIM_ARGV SHIM_REST
   printf -v SHIM_ARGV '%s\037' "$name" "$#" "$@"
@@ -84,10 +85,11 @@ class Ground:
     def fresh(self) -> Path:
         self.count += 1
         folder = self.top / f"f{self.count}" / "w"
+        for name in FOLDERS:
+            os.mkdir(self.top / f"f{self.count}" / name)
         for name in FILES:
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(f"{name}\n")
+            with open(f"{folder}/{name}", "w") as file:
+                file.write(f"{name}\n")
         return folder
 
     def facts(self) -> Facts:
@@ -98,20 +100,41 @@ class Ground:
         return plan(text, resolve, facts=self.facts())
 
 
-def is_safe_to_run(made: Plan) -> bool:
-    """Whether a text can be given to bash here: nothing named by a path runs, and nothing is written far away."""
-    if any("/" in simple.words[0] or not re.fullmatch(r"[\w.+\[:-]+", simple.words[0]) for simple in simples(made)):
-        return False
-    if any(
-        "&" in (step.after, body.tail) for one in commands(made.body) for body in bodies(one) for step in body.steps
-    ):
-        return False  # what is left behind in the background by a subshell cannot be waited for
+def why_not_run(made: Plan) -> str:
+    """Why a text is not given to bash here: what it would write lies elsewhere, or bash itself is not of one mind."""
+    if any(re.search(r"[^\w.+\[:/@%,~=-]", simple.words[0]) for simple in simples(made)):
+        return "odd names"
+    within = [step for one in commands(made.body) for body in bodies(one) for step in (*body.steps, body)]
+    if any("&" in (step.after if isinstance(step, Step) else step.tail) for step in within):
+        return "left behind"  # what a subshell leaves in the background cannot be waited for
     targets = [redirect.target for redirect in redirects(made) if redirect.writes or redirect.operator == "<"]
+    if any((t.startswith("/") and t != "/dev/null") or ".." in t for t in targets):
+        return "far targets"
     written = [r.target for r in redirects(made) if r.writes and r.target != "/dev/null"]
     beside = any("&" in (step.after, made.body.tail) for step in made.body.steps)
-    if written and (beside or ("|" in made.text and len(set(written)) < len(written))):
-        return False  # who of those that run at the same time writes first, bash does not say
-    return not any((t.startswith("/") and t != "/dev/null") or ".." in t for t in targets)
+    if written and (beside or (is_concurrent(made) and len(set(written)) < len(written))):
+        return "racing writers"  # who of those that run at the same time writes first, bash does not say
+    return ""
+
+
+def is_concurrent(made: Plan) -> bool:
+    """Whether commands of the plan run at the same time."""
+    scripts = [made.body]
+    while scripts:
+        script = scripts.pop()
+        if script.tail or any(step.after == "&" or len(step.commands) > 1 for step in script.steps):
+            return True
+        for step in script.steps:
+            for one in step.commands:
+                scripts += bodies(one)
+                scripts += (
+                    piece.body for word in live_words(one) for piece in word.pieces if isinstance(piece, Output)
+                )
+    return False
+
+
+def writes_files(made: Plan) -> bool:
+    return any(redirect.writes and redirect.target != "/dev/null" for redirect in redirects(made))
 
 
 def observed(texts: Sequence[tuple[str, bool]], names: Iterable[str], ground: Ground) -> list[Seen]:
@@ -152,39 +175,51 @@ def _shim(name: str) -> str:
 def _seen(log: str, printed: str, folder: Path, given: tuple[str, bool], shared: str) -> Seen:
     calls, status = log.rsplit("\035", 1)
     files: tuple[str, ...] = ()
-    top = str(folder)
     if given[1]:
         found = sorted(path for path in folder.rglob("*") if path.is_file())
         files = tuple(f"{path.relative_to(folder)}: {path.read_text('utf-8', 'replace')}" for path in found)
         shutil.rmtree(folder.parent)
 
     def plain(text: str) -> str:
-        """The text without what differs from one folder, or one line of the batch, to another."""
-        text = re.sub(r"\S+/script\d+: line \d+: ", "", text)
-        for path in (top, shared):
-            text = text.replace(path, "TOP").replace(os.path.dirname(path), "UP")
-        return text
+        return placeless(text, str(folder), shared)
 
     noted = tuple(plain(call) for call in calls.split("\036") if call)
     return Seen(noted, plain(printed), status, tuple(map(plain, files)))
 
 
-def disagreement(text: str, made: Plan, ours: Seen, theirs: Seen) -> str:
-    """How bash's doings with the text differ from those with the plan, or from the words that the plan has."""
-    if {ours.status, theirs.status} & {"152", "153", "137", "77"}:
-        return ""
-    beside = bool(re.search(r"[|&]", text))
-    one, other = (seen if not beside else _unordered(seen) for seen in (ours, theirs))
-    if one != other:
-        return f"the plan: {one}\nthe text: {other}"
-    if any(isinstance(word, Live) for simple in simples(made) for word in simple.words):
-        return ""
-    named = {"\037".join((simple.name, str(len(simple.words) - 1), *simple.words[1:])) for simple in simples(made)}
+def placeless(text: str, *folders: str) -> str:
+    """The text without what differs from one folder, or one line of the batch, to another."""
+    text = re.sub(r"\S+/script\d+: line \d+: ", "", text)
+    for path in folders:
+        text = text.replace(path, "TOP").replace(os.path.dirname(path), "UP")
+    return text
+
+
+CUT = frozenset({"152", "153", "137", "77"})
+"""How a run ends that took too long, wrote too much or called too often."""
+
+
+def strange_call(made: Plan, theirs: Seen, shared: str) -> str:
+    """A call that bash made with words that the plan does not have; what only bash knows of a word may be anything."""
+    expected = {_argv(simple, shared) for simple in simples(made)}
+    known = re.compile("|".join(f"(?:{one})" for one in expected) or "(?!)", re.DOTALL)
     for call in theirs.calls:
         argv = call.rsplit("\037", 1)[0]
-        if argv not in named and "TOP" not in argv:
+        if not known.fullmatch(argv):
             return f"bash called {argv!r}, which the plan does not have"
     return ""
+
+
+def _argv(simple: Simple, shared: str) -> str:
+    """What a call of the command looks like in the log, as an expression."""
+    words = simple.words[1:]
+    splits = any(isinstance(word, Live) and word.splits for word in words)
+    found = [re.escape(simple.words[0]), "\037", r"\d+" if splits else str(len(words))]
+    for word in words:
+        pieces = word.pieces if isinstance(word, Live) else (word,)
+        inner = "".join(re.escape(placeless(piece, shared)) if isinstance(piece, str) else ".*" for piece in pieces)
+        found.append(f"(?:\037{inner})?" if isinstance(word, Live) and word.splits else f"\037{inner}")
+    return "".join(found)
 
 
 def _unordered(seen: Seen) -> Seen:
@@ -192,39 +227,89 @@ def _unordered(seen: Seen) -> Seen:
     return seen._replace(calls=tuple(sorted(seen.calls)), printed="".join(sorted(seen.printed)))
 
 
-def compared(texts: Sequence[str], ground: Ground, size: int = 400) -> tuple[int, list[tuple[str, str, str]]]:
-    """How many texts became plans, and those about which bash and the plan disagree."""
-    accepted = 0
-    wrong: list[tuple[str, str, str]] = []
-    batch: list[tuple[str, Plan, bool]] = []
-    for index, text in enumerate(texts):
+class Tally:
+    """What became of the texts: every one is counted, and none is left out silently."""
+
+    def __init__(self) -> None:
+        self.texts = self.plans = self.exact = 0
+        self.others: dict[str, int] = {}
+        """Plans of which less was compared, by the reason."""
+        self.wrong: list[tuple[str, str, str]] = []
+
+    def less(self, why: str) -> None:
+        self.others[why] = self.others.get(why, 0) + 1
+
+    def add(self, other: "Tally") -> "Tally":
+        self.texts += other.texts
+        self.plans += other.plans
+        self.exact += other.exact
+        self.wrong += other.wrong
+        for why, count in other.others.items():
+            self.others[why] = self.others.get(why, 0) + count
+        return self
+
+    def __str__(self) -> str:
+        others = ", ".join(f"{why} {count:,}" for why, count in sorted(self.others.items(), key=lambda one: -one[1]))
+        return (
+            f"{self.texts:,} commands, {self.plans / self.texts:.1%} are plans, of which {self.exact / self.plans:.1%} "
+            f"were compared exactly, {len(self.wrong)} differ (not exactly: {others or 'none'})"
+        )
+
+
+def compared(texts: Sequence[str], ground: Ground, size: int = 600) -> Tally:
+    """What bash does with the texts that became plans, and with the plans."""
+    tally = Tally()
+    batch: list[tuple[str, Plan]] = []
+    for text in texts:
+        tally.texts += 1
         made = ground.planned(text)
-        if isinstance(made, Plan):
-            accepted += 1
-            if is_safe_to_run(made):
-                batch.append((text, made, ">" in text))
-        if batch and (len(batch) >= size or index == len(texts) - 1):
-            wrong += _batch(batch, ground)
+        if isinstance(made, Raw):
+            continue
+        tally.plans += 1
+        why = why_not_run(made)
+        if why:
+            tally.less(why)
+            continue
+        batch.append((text, made))
+        if len(batch) >= size:
+            _batch(batch, ground, tally)
             batch = []
     if batch:
-        wrong += _batch(batch, ground)
-    return accepted, wrong
+        _batch(batch, ground, tally)
+    assert tally.plans == tally.exact + sum(tally.others.values()) + len(tally.wrong)
+    return tally
 
 
-def _batch(batch: list[tuple[str, Plan, bool]], ground: Ground) -> list[tuple[str, str, str]]:
-    names = {simple.words[0] for _, made, _ in batch for simple in simples(made)} - _BUILTINS
-    pairs = [(text, writes) for one, made, writes in batch for text in (one, render(made))]
+def _batch(batch: list[tuple[str, Plan]], ground: Ground, tally: Tally) -> None:
+    names = {simple.words[0] for _, made in batch for simple in simples(made)} - _BUILTINS
+    # Whatever looks like a path is no program here, even where the plan and bash should differ about it.
+    names |= {name for text, _ in batch for name in re.findall(r"[\w.+~-]*/[\w.+/-]*\w", text)}
+    pairs = [(text, writes_files(made)) for one, made in batch for text in (one, render(made))]
     seen = observed(pairs, names, ground)
-    found: list[tuple[str, str, str]] = []
-    for (text, made, writes), theirs, ours in zip(batch, seen[::2], seen[1::2], strict=True):
-        why = disagreement(text, made, ours, theirs)
-        if why and re.search(r"[|&]", text):
-            # The parts of `good > f | bad < f` race: bash itself then has more than one right answer.
-            again = observed([(text, writes)] * 4, names, ground)
-            why = why if all(disagreement(text, made, ours, other) for other in again) else ""
-        if why:
-            found.append((text, render(made), why))
-    return found
+    for (text, made), theirs, ours in zip(batch, seen[::2], seen[1::2], strict=True):
+        _judge(text, made, ours, theirs, names, ground, tally)
+
+
+def _judge(text: str, made: Plan, ours: Seen, theirs: Seen, names: set[str], ground: Ground, tally: Tally) -> None:
+    if {ours.status, theirs.status} & CUT:
+        tally.less("cut off")
+        return
+    strange = strange_call(made, theirs, str(ground.shared))
+    why = strange or (f"the plan: {ours}\nthe text: {theirs}" if ours != theirs else "")
+    if not why:
+        tally.exact += 1
+    elif not strange and is_concurrent(made) and _is_one_of(text, made, ours, theirs, names, ground):
+        tally.less("in another order")
+    else:
+        tally.wrong.append((text, render(made), why))
+
+
+def _is_one_of(text: str, made: Plan, ours: Seen, theirs: Seen, names: set[str], ground: Ground) -> bool:
+    """The parts of `good > f | bad < f` race: bash itself then has more than one right answer."""
+    if _unordered(ours) == _unordered(theirs):
+        return True
+    again = observed([(text, writes_files(made))] * 4, names, ground)
+    return any(_unordered(ours) == _unordered(other) for other in again)
 
 
 _BUILTINS = frozenset(

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from adderclaw.gate import shell
 from adderclaw.gate.loose import every_word, statements
-from adderclaw.gate.shell import Plan, Raw, plan, render, simples
+from adderclaw.gate.shell import Facts, Plan, Raw, plan, render, simples
+from adderclaw.gate.wrappers import wrapped
 
 
 def found(name: str) -> str | None:
@@ -79,6 +80,19 @@ RAW = [
     ("trap ls EXIT", "builtin trap"),
     ("unset x", "not set here"),
     ("kill $(cat x)", "kill of a process"),
+    ("ls & P=$!; P=$(ls); kill $P", "kill of a process"),
+    ("read -r P; kill $P", "kill of a process"),
+    ("for i in a; do (break); done", "break of more"),
+    ("for i in a; do ls | break; done", "break of more"),
+    ("for i in a; do for j in b; do break 2; done; done", "break of more"),
+    ("continue", "continue of more"),
+    ("[[ a =~ $(ls) ]]", "not literal"),
+    ("[[ a =~ $x ]]", "variable expansion"),
+    ("[[ a =~ (a b) ]]", ""),
+    ("[[ a =~ a\\w ]]", "not literal"),
+    ("[[ a =~ $ADDERCLAW_PATTERN ]]", "variable expansion"),
+    ("ADDERCLAW_PATTERN=x; ls", "a meaning of its own"),
+    ("ls " + "a " * 6_000 + "<<E\nE", "longer than"),
     ("'eval' ls", "builtin eval"),
     ("e\\val ls", "builtin eval"),
     ("mapfile -C x", "builtin mapfile"),
@@ -383,3 +397,65 @@ def test_any_text_gives_a_plan_or_raw(text: str) -> None:
         again = plan(render(made), lambda name: name if name.startswith("/") else found(name))
         assert isinstance(again, Plan)
         assert [part.words[1:] for part in simples(again)] == [part.words[1:] for part in simples(made)]
+
+
+@pytest.mark.parametrize(
+    ("text", "rendered"),
+    [
+        (
+            "for i in a b; do ls $i && break; done",
+            "for i in 'a' ; do for i in 'a' ; do '/usr/bin/ls' 'a' && break '2' ; done ; "
+            "for i in 'b' ; do '/usr/bin/ls' 'b' && break '2' ; done ; done",
+        ),
+        ("for i in a; do continue; done", "for i in 'a' ; do for i in 'a' ; do continue ; done ; done"),
+        ("ls & kill $!", "set -f ; '/usr/bin/ls' & kill ${!}"),
+        ('ls & P=$!; kill -9 "$P"', "'/usr/bin/ls' & P=\"${!}\" ; kill '-9' \"${P}\""),
+        ("[[ v1 =~ ^v[0-9]+$ ]]", "{ { ADDERCLAW_PATTERN='^v[0-9]+$' ; [[ 'v1' =~ $ADDERCLAW_PATTERN ]] ; } ; }"),
+        ("[[ a.b =~ 'a.'b ]]", "{ { ADDERCLAW_PATTERN='a\\.b' ; [[ 'a.b' =~ $ADDERCLAW_PATTERN ]] ; } ; }"),
+    ],
+)
+def test_what_leaves_loops_ends_jobs_and_matches_is_a_plan(text: str, rendered: str) -> None:
+    made = plan(text, found)
+    assert isinstance(made, Plan), made.reason
+    assert render(made) == rendered
+
+
+def test_a_here_document_may_be_as_long_as_what_bash_takes() -> None:
+    def written(lines: int) -> Plan | Raw:
+        return plan("cat > x.py <<'EOF'\n" + "print(12345)\n" * lines + "EOF", found)
+
+    assert isinstance(written(7_000), Plan)
+    longer = written(8_000)
+    assert isinstance(longer, Raw)
+    assert "longer than" in longer.reason
+
+
+def test_tmpdir_is_known_where_the_sandbox_is() -> None:
+    env = {"TMPDIR": "/tmp"}
+    assert isinstance(plan("ls $TMPDIR", found, facts=Facts("/ws", env)), Raw)
+    made = plan("ls $TMPDIR/x", found, facts=Facts("/ws", env, certain=frozenset({"TMPDIR"})))
+    assert isinstance(made, Plan)
+    assert simples(made)[0].words == ("ls", "/tmp/x")
+
+
+STEERING = """LD_PRELOAD FOO_PRELOAD PATH MYPATH NODE_OPTIONS FOO_OPTIONS FOO_FLAGS FOORC NETRC FOO_COMMAND FOO_PAGER
+    FOO_EDITOR FOO_ASKPASS HTTP_PROXY http_proxy FOO_PROXY FOO_CONFIG FOO_CONFIG_FILE KUBECONFIG GIT_DIR PIP_INDEX_URL
+    RSYNC_RSH ANT_ARGS R_PROFILE MAKEFILES CC RUSTC_WRAPPER IFS HOME TMPDIR BASH_ENV PYTHONSTARTUP CLASSPATH VIMINIT
+    DOTNET_STARTUP_HOOKS npm_config_registry JAVA_TOOL_OPTIONS OPENSSL_CONF APP_PLUGINS TEST_RUNNER_CMD"""
+HARMLESS = """CI=1 FOO=bar X=2 LOG_LEVEL=debug DATABASE_URL=sqlite:///x.db API_KEY=test FEATURE_Q=1 ANYTHING=true
+    MY_THING=word i=3"""
+
+
+@pytest.mark.parametrize("name", STEERING.split())
+def test_a_variable_that_steers_programs_makes_no_plan(name: str) -> None:
+    assert isinstance(plan(f"{name}=1 ls", found), Raw)
+    assert isinstance(plan(f"export {name}=1; ls", found), Raw)
+    assert wrapped(("env", f"{name}=1", "ls")).strange
+
+
+@pytest.mark.parametrize("setting", HARMLESS.split())
+def test_a_variable_of_the_applications_own_is_planned(setting: str) -> None:
+    assert isinstance(plan(f"{setting} ls", found), Plan)
+    assert wrapped(("env", setting, "ls")).words == ("ls",)
+    unknown = plan(f"QUITE_UNKNOWN=./x {setting} ls", found)
+    assert isinstance(unknown, Raw)
