@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from adderclaw.config.schema import Config
-from adderclaw.decode import decode
-from adderclaw.tools import Kit, arguments_of, builtin, find
+from adderclaw.tools import Kit, arguments_of, builtin, decoded, find
 from adderclaw.tools.paths import Refused, denied
 from adderclaw.types import ToolContext, ToolResult, Touch, Workspace
 
@@ -40,7 +39,7 @@ class Bench(NamedTuple):
         assert found
         tool, alias = found
         self.ctx.called_as = name
-        return tool.touch(decode(tool.arguments, arguments_of(alias, given)), self.ctx)
+        return tool.touch(decoded(tool, arguments_of(alias, given)), self.ctx)
 
     def call(self, name: str, /, **given: Any) -> ToolResult:
         """Decode, touch, run: the gate says yes to everything, so that only the tool itself refuses."""
@@ -48,7 +47,7 @@ class Bench(NamedTuple):
         assert found
         tool, alias = found
         self.ctx.called_as = name
-        arguments = decode(tool.arguments, arguments_of(alias, given))
+        arguments = decoded(tool, arguments_of(alias, given))
         try:
             tool.touch(arguments, self.ctx)
         except Refused as refusal:

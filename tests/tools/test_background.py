@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from adderclaw.config.schema import Config
-from adderclaw.decode import decode
-from adderclaw.tools import Kit, arguments_of, background, builtin, find
+from adderclaw.tools import Kit, arguments_of, background, builtin, decoded, find
 from adderclaw.tools.background import End, Output, Tasks
 from adderclaw.tools.kept import Kept
 from adderclaw.types import ToolContext, ToolResult, Workspace
@@ -33,7 +32,7 @@ class Yard:
         assert found
         tool, alias = found
         self.ctx.called_as = name
-        arguments = decode(tool.arguments, arguments_of(alias, given))
+        arguments = decoded(tool, arguments_of(alias, given))
         tool.touch(arguments, self.ctx)
         return await tool.run(arguments, self.ctx)
 
@@ -71,7 +70,7 @@ def test_what_has_ended_cannot_be_stopped_and_where_nothing_can_run_nothing_is_b
         stopped = await yard.call("TaskStop", task_id="task-1")
         assert stopped.content == "task-1 failed: exit code 3: there is nothing to stop."
         alone = builtin(Kit(Config(), None, FixedClock()))["Bash"]
-        given = decode(alone.arguments, {"command": "true", "run_in_background": True})
+        given = decoded(alone, {"command": "true", "run_in_background": True})
         assert (await alone.run(given, yard.ctx)).is_error
 
     asyncio.run(go())

@@ -11,7 +11,7 @@ import pytest
 
 from adderclaw.config.schema import Config, Runtime, Security, Web
 from adderclaw.errors import LimitError, ProviderError
-from adderclaw.tools import Kit, builtin
+from adderclaw.tools import Kit, builtin, decoded
 from adderclaw.tools.fetch import SHOWN, target_of
 from adderclaw.tools.pages import Unreadable, text_of
 from adderclaw.types import ToolContext, ToolResult, Workspace
@@ -124,7 +124,7 @@ class Browser(NamedTuple):
         tool = builtin(self.kit)["WebFetch"]
         ctx = ToolContext("c", "s", Workspace("/tmp"), called_as=name)
         url = path if "://" in path else f"http://127.0.0.1:{self.port}{path}"
-        arguments = tool.arguments(url=url, prompt=prompt, **more)
+        arguments = decoded(tool, {"url": url, "prompt": prompt, **more})
 
         async def run() -> ToolResult:
             tool.touch(arguments, ctx)
@@ -138,7 +138,7 @@ def made(port: int, *, allowed: bool = True, web: Web | None = None) -> Browser:
     config = Config(security=security, runtime=Runtime(http_timeout_seconds=5.0), web=web or Web(fetches_per_minute=99))
     asked: list[tuple[str, str, str]] = []
 
-    async def aside(instructions: str, text: str, purpose: str) -> str:
+    async def aside(instructions: str, text: str, purpose: str, _wanted: str) -> str:
         asked.append((instructions, text, purpose))
         return "the small model's answer"
 
@@ -257,7 +257,7 @@ def test_the_question_is_answered_by_the_small_model(browser: Browser) -> None:
     "error", [ProviderError("server_error", "busy", provider="x"), LimitError("spent"), TimeoutError()]
 )
 def test_without_the_small_model_the_page_is_given(error: Exception, browser: Browser) -> None:
-    async def failing(_instructions: str, _text: str, _purpose: str) -> str:
+    async def failing(_instructions: str, _text: str, _purpose: str, _wanted: str) -> str:
         raise error
 
     browser.kit.aside = failing

@@ -13,7 +13,7 @@ import pytest
 from adderclaw.config.schema import Config
 from adderclaw.kernel.prompt import advertised
 from adderclaw.store import Store, transcript
-from adderclaw.tools import NAMES, Kit, arguments_of, builtin, find, generate, nearest, specs
+from adderclaw.tools import NAMES, Kit, arguments_of, builtin, decoded, find, generate, nearest, specs
 from adderclaw.types import Alias, ToolContext, ToolResult, Workspace
 from tests.tools.conftest import Bench, FixedClock
 
@@ -67,7 +67,7 @@ def test_an_aliases_arguments_and_defaults() -> None:
 
 
 def test_the_generated_file_is_what_the_types_say() -> None:
-    assert Path(specs.FILE).read_text(encoding="utf-8") == generate.generated(), (
+    assert Path(specs.FILE).read_text(encoding="utf-8") == generate.generated(generate.real()), (
         "run `python -m adderclaw.tools.generate`"
     )
 
@@ -120,14 +120,10 @@ def test_time_tells_three_things(bench: Bench, monkeypatch: pytest.MonkeyPatch) 
 
 
 async def remembered(store: Store | None, name: str, **given: Any) -> ToolResult:
-    from adderclaw.decode import decode
-
     found = find(builtin(Kit(Config(), store, FixedClock())), name)
     assert found
     tool, alias = found
-    return await tool.run(
-        decode(tool.arguments, arguments_of(alias, given)), ToolContext("c", "s", Workspace(os.getcwd()))
-    )
+    return await tool.run(decoded(tool, arguments_of(alias, given)), ToolContext("c", "s", Workspace(os.getcwd())))
 
 
 def memory(store: Store | None, name: str, **given: Any) -> ToolResult:

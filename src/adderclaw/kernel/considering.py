@@ -6,7 +6,7 @@ from adderclaw import gate
 from adderclaw.gate.case import FAMILY, Case, Decision, Opinion
 from adderclaw.kernel.session import Scene, Session
 from adderclaw.record import record
-from adderclaw.tools import arguments_of, find, nearest, unwrapped
+from adderclaw.tools import arguments_of, decoded, find, nearest, unwrapped
 from adderclaw.types import Disabled, Tool, ToolCall, Touch, canonical
 
 
@@ -34,11 +34,11 @@ def consider(scene: Scene, call: ToolCall, opinion: Opinion | None = None) -> Co
     tool, alias = found
     if call.arguments is None:
         return unfit(call, tool, f"the arguments of {call.name} are not a JSON object: {call.raw[:200]!r}")
-    from adderclaw.decode import Invalid, decode
+    from adderclaw.decode import Invalid
 
     try:
         given = arguments_of(alias, call.arguments)
-        arguments = decode(tool.arguments, given) if tool.decode is None else tool.decode(given)
+        arguments = decoded(tool, given)
     except Invalid as error:
         schema = f"; its schema: {canonical(tool.parameters)}" if tool.deferred else ""
         return unfit(call, tool, f"the arguments of {call.name} do not fit: {error}{schema}")

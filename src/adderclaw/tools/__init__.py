@@ -136,41 +136,13 @@ class Kit:
 
 def builtin(kit: Kit) -> "dict[str, Tool[Any]]":
     """Canonical name → tool, always in the order of NAMES, so that the prompt's beginning stays the same."""
-    from adderclaw.tools import clock as clocks
-    from adderclaw.tools import (
-        control,
-        fetch,
-        files,
-        memory,
-        notebook,
-        resources,
-        search,
-        shell,
-        tasks,
-        web,
-        websearch,
-        worktree,
-    )
+    from adderclaw.tools import control, late, websearch
 
-    made = (
-        *shell.tools(kit.config, shell.Means(kit.start, kit.tasks, kit.tmpdir)),
-        *files.tools(kit.config),
-        *notebook.tools(kit.config.runtime.tool_timeout_seconds),
-        *tasks.tools(kit.tasks),
-        *search.tools(kit.config),
-        *web.tools(kit.config),
-        *fetch.tools(kit),
-        *websearch.tools(kit),
-        *clocks.tools(kit.clock),
-        *memory.tools(kit.store, kit.clock),
-        *resources.tools(lambda: kit.resources),
-        *control.tools(kit),
-        *worktree.tools(kit),
-    )
+    made = (*late.tools(kit), *websearch.tools(kit), *control.tools(kit))
     by_name = {tool.name: tool for tool in made}
-    late = ", ".join(name for name in NAMES if by_name[name].deferred)
+    found = ", ".join(name for name in NAMES if by_name[name].deferred)
     search_tool = by_name["ToolSearch"]
-    by_name["ToolSearch"] = replace(search_tool, description=search_tool.description.replace("{late}", late))
+    by_name["ToolSearch"] = replace(search_tool, description=search_tool.description.replace("{late}", found))
     return {name: by_name[name] for name in NAMES}
 
 
@@ -183,6 +155,13 @@ def find(tools: Mapping[str, Tool[Any]], name: str) -> tuple[Tool[Any], Alias | 
             if alias.name == name:
                 return tool, alias
     return None
+
+
+def decoded(tool: Tool[Any], given: Json) -> Any:
+    """The model's JSON as the tool's arguments; `Invalid` says all that does not fit."""
+    from adderclaw.decode import decode
+
+    return decode(tool.arguments, given) if tool.decode is None else tool.decode(given)
 
 
 def unwrapped(call: ToolCall) -> ToolCall:

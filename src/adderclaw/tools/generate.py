@@ -1,15 +1,20 @@
 """Writes `schemas.json`, all that is advertised of the built-in tools: `python -m adderclaw.tools.generate`."""
 
+import importlib
 import json
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from adderclaw import decode
+from adderclaw.config.schema import Config
 from adderclaw.tools import (
     NAMES,
+    Kit,
     clock,
     fetch,
     files,
+    late,
     memory,
     notebook,
     resources,
@@ -22,7 +27,21 @@ from adderclaw.tools import (
     worktree,
 )
 from adderclaw.tools.control import agent, catalogue, lists, plans, questions, skill
-from adderclaw.types import Json
+from adderclaw.types import Json, Tool
+
+
+class _Clock:
+    """Tools are only looked at here: nobody asks for the time."""
+
+    def now(self) -> float:
+        return 0.0
+
+    def monotonic(self) -> float:
+        return 0.0
+
+    async def sleep(self, seconds: float) -> None:  # noqa: ARG002
+        return None
+
 
 ARGUMENTS: dict[str, type[Any]] = {
     "Bash": shell.BashArguments,
@@ -83,14 +102,39 @@ def _short(made: Json) -> Json:
     return made
 
 
-def generated() -> str:
-    made = {name: {"description": description(name), "parameters": parameters(ARGUMENTS[name])} for name in NAMES}
+def real() -> dict[str, Tool[Any]]:
+    """The tools that are imported late, as their modules make them."""
+    kit = Kit(Config(), None, _Clock())
+    made: dict[str, Tool[Any]] = {}
+    for name, (_, make) in late.MODULES.items():
+        made |= {tool.name: tool for tool in make(importlib.import_module(f"adderclaw.tools.{name}"), kit)}
+    return made
+
+
+def generated(late_ones: Mapping[str, Tool[Any]]) -> str:
+    made = {name: _known(name, late_ones.get(name)) for name in NAMES}
     return json.dumps(made, indent=1, ensure_ascii=False) + "\n"
 
 
+def _known(name: str, tool: Tool[Any] | None) -> Json:
+    known: Json = {"description": description(name), "parameters": parameters(ARGUMENTS[name])}
+    if tool is not None and tool.aliases:
+        known["aliases"] = [
+            {"name": one.name, "arguments": dict(one.arguments), "defaults": dict(one.defaults)} for one in tool.aliases
+        ]
+    return known | {"deferred": True} if tool is not None and tool.deferred else known
+
+
 def main() -> None:
+    """Twice: a new tool can only be made once it is described."""
+    _write(generated({}))
+    specs.specs.cache_clear()
+    _write(generated(real()))
+
+
+def _write(text: str) -> None:
     with open(specs.FILE, "w", encoding="utf-8") as file:
-        file.write(generated())
+        file.write(text)
 
 
 if __name__ == "__main__":

@@ -1,19 +1,28 @@
-"""What is advertised of each built-in tool, read in one go from the generated `schemas.json`."""
+"""What is known of each built-in tool without its module, read in one go from the generated `schemas.json`."""
 
 import json
 import os
 from functools import cache
+from typing import NamedTuple
 
-from adderclaw.types import ToolSpec
+from adderclaw.types import Json
 
 FILE = os.path.join(os.path.dirname(__file__), "schemas.json")
 
 
+class Spec(NamedTuple):
+    name: str
+    description: str
+    parameters: Json
+    aliases: tuple[Json, ...] = ()
+    deferred: bool = False
+
+
 @cache
-def specs() -> dict[str, ToolSpec]:
+def specs() -> dict[str, Spec]:
     with open(FILE, encoding="utf-8") as file:
-        return {name: ToolSpec(name, **spec) for name, spec in json.load(file).items()}
+        return {name: Spec(name, **spec) for name, spec in json.load(file).items()}
 
 
-def spec(name: str) -> ToolSpec:
+def spec(name: str) -> Spec:
     return specs()[name]

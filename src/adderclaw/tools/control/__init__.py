@@ -9,13 +9,7 @@ if TYPE_CHECKING:
 
 
 def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
-    from adderclaw.tools.control import agent, catalogue, lists, plans, questions, skill
+    """Those that say of themselves what the session has; the others wait in `tools.late`."""
+    from adderclaw.tools.control import agent, catalogue, skill
 
-    return (
-        *agent.tools(kit),
-        *skill.tools(kit),
-        *questions.tools(kit),
-        *lists.tools(kit),
-        *plans.tools(kit),
-        *catalogue.tools(kit),
-    )
+    return (*agent.tools(kit), *skill.tools(kit), *catalogue.tools(kit))

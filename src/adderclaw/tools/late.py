@@ -1,0 +1,88 @@
+"""Built-in tools whose modules are imported with their first call: what is advertised of them is in `schemas.json`."""
+
+import importlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from adderclaw.tools import decoded
+from adderclaw.tools.specs import spec
+from adderclaw.types import Alias, Json, Tool, ToolContext, ToolResult, Touch
+
+if TYPE_CHECKING:
+    from adderclaw.tools import Kit
+
+type Make = Callable[[Any, "Kit"], Iterable[Tool[Any]]]
+"""A module and the kit → its tools."""
+
+MODULES: dict[str, tuple[tuple[str, ...], Make]] = {
+    "shell": (("Bash",), lambda module, kit: module.tools(kit.config, module.Means(kit.start, kit.tasks, kit.tmpdir))),
+    "files": (("Read", "Write", "Edit"), lambda module, kit: module.tools(kit.config)),
+    "notebook": (("NotebookEdit",), lambda module, kit: module.tools(kit.config.runtime.tool_timeout_seconds)),
+    "tasks": (("TaskOutput", "TaskStop"), lambda module, kit: module.tools(kit.tasks)),
+    "search": (("LS", "Glob", "Grep"), lambda module, kit: module.tools(kit.config)),
+    "web": (("Http",), lambda module, kit: module.tools(kit.config)),
+    "fetch": (("WebFetch",), lambda module, kit: module.tools(kit)),
+    "clock": (("Time",), lambda module, kit: module.tools(kit.clock)),
+    "memory": (
+        ("MemorySearch", "MemoryRead", "MemoryWrite"),
+        lambda module, kit: module.tools(kit.store, kit.clock),
+    ),
+    "resources": (
+        ("ListMcpResources", "ReadMcpResource"),
+        lambda module, kit: module.tools(lambda: kit.resources),
+    ),
+    "worktree": (("EnterWorktree", "ExitWorktree"), lambda module, kit: module.tools(kit)),
+    "control.lists": (
+        ("TodoWrite", "TaskCreate", "TaskGet", "TaskList", "TaskUpdate"),
+        lambda module, kit: module.tools(kit),
+    ),
+    "control.plans": (("EnterPlanMode", "ExitPlanMode"), lambda module, kit: module.tools(kit)),
+    "control.questions": (("AskUserQuestion", "Brief"), lambda module, kit: module.tools(kit)),
+}
+"""Module → the tools that it has, and how they are made."""
+
+
+def tools(kit: "Kit") -> Iterator[Tool[Any]]:
+    for name, (names, make) in MODULES.items():
+        module = _Module(name, make, kit)
+        for tool in names:
+            yield module.tool(tool)
+
+
+class _Module:
+    """The tools of one module, made when the first of them is needed."""
+
+    def __init__(self, name: str, make: Make, kit: "Kit") -> None:
+        self._name, self._make, self._kit = name, make, kit
+        self._made: dict[str, Tool[Any]] = {}
+
+    def real(self, name: str) -> Tool[Any]:
+        if not self._made:
+            module = importlib.import_module(f"adderclaw.tools.{self._name}")
+            self._made = {tool.name: tool for tool in self._make(module, self._kit)}
+        return self._made[name]
+
+    def tool(self, name: str) -> Tool[Any]:
+        known = spec(name)
+
+        def touch(arguments: Any, context: ToolContext) -> Touch:
+            return self.real(name).touch(arguments, context)
+
+        async def run(arguments: Any, context: ToolContext) -> ToolResult:
+            return await self.real(name).run(arguments, context)
+
+        def decode(given: Json) -> Any:
+            return decoded(self.real(name), given)
+
+        return Tool(
+            name,
+            object,
+            touch,
+            run,
+            known.description,
+            known.parameters,
+            tuple(Alias(one["name"], one["arguments"], one["defaults"]) for one in known.aliases),
+            timeout=lambda arguments: self.real(name).timeout(arguments),
+            decode=decode,
+            deferred=known.deferred,
+        )
