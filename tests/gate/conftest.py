@@ -15,7 +15,7 @@ WS = "/ws"
 HOME = "/home/u/.adderclaw"
 PROGRAMS = frozenset(
     """ls cat head tail grep find git npm npx node python python3 pip uv pytest make go mkdir cp mv rm touch
-    tee sed sort wc curl wget sh bash zsh dash terraform docker sudo env nice timeout xargs
+    tee sed sort wc curl wget sh bash zsh dash pulumi docker sudo env nice timeout xargs
     dd chmod chown mkfs.ext4 perl awk tar mount which nohup busybox rg jq uniq diff stat ruff""".split()  # noqa: SIM905
 )
 

@@ -45,7 +45,7 @@ class World:
         inside = (
             """config a.txt a.json package.json src/app.py src/app.js tests/test_app.py script.py script.js
             x.py list message.txt requirements.txt tsconfig.json .gitignore .git/config evil/.git/config evil/HEAD
-            list x"""
+            list x fix.patch"""
             ""
         )
         for name in inside.split():

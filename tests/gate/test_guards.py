@@ -494,7 +494,7 @@ PATHS_IN_COMMANDS = [
     ("git -C /etc status", "forbidden_paths"),
     ("git diff --no-index /etc/passwd x", "forbidden_paths"),
     ("python3 /tmp/x.py", "workspace"),
-    ("terraform apply -var-file=/etc/x", "forbidden_paths"),
+    ("pulumi apply -var-file=/etc/x", "forbidden_paths"),
     ("cat /home/u/.adderclaw/memory.sqlite", "protected"),
     ("cat /data/agent.db", "protected"),
     ("cat /proc/self/environ", "protected"),

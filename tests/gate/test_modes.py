@@ -21,7 +21,7 @@ SUBJECTS: dict[str, dict[str, Any]] = {
     "listed": {"tool": "Bash", "command": "git status"},
     "harmless": {"tool": "Bash", "command": "pwd"},
     "operator's": {"tool": "Bash", "command": "docker ps"},
-    "unlisted": {"tool": "Bash", "command": "terraform plan"},
+    "unlisted": {"tool": "Bash", "command": "pulumi plan"},
     "raw": {"tool": "Bash", "command": "echo $HOME"},
     "raw, no literal": {"tool": "Bash", "command": "$CMD x"},
     "raw, unknown word": {"tool": "Bash", "command": "cat $X"},
@@ -134,7 +134,7 @@ def test_the_stricter_of_both_decides(judge: Any, autonomy: str, mode: str, subj
 @pytest.mark.parametrize(
     ("facts", "words"),
     [
-        ({"command": "terraform plan"}, ['"terraform"', "[security] allowed_commands"]),
+        ({"command": "pulumi plan"}, ['"pulumi"', "[security] allowed_commands"]),
         ({"command": "git push"}, ['"git push"', "allowed_commands"]),
         ({"command": "/ws/../run.sh", "policy": {"workspace_only": False}}, ['"/ws/../run.sh"', "allowed_commands"]),
         ({"command": "nosuch x"}, ["nosuch", "not installed"]),

@@ -35,7 +35,7 @@ def test_profiles(profile: str | None, autonomy: str, workspace_only: bool) -> N
 
 
 def test_lists_and_directories() -> None:
-    security = Security(additional_directories=["/lib"], forbidden_paths=["/etc"], allowed_commands=["terraform"])
+    security = Security(additional_directories=["/lib"], forbidden_paths=["/etc"], allowed_commands=["pulumi"])
     permissions = Permissions(
         deny=["shell(git push *)", "Bash("], additionalDirectories=["sub/../other"], defaultMode="bypassPermissions"
     )

@@ -196,11 +196,11 @@ def test_a_section_without_enabled_is_no_explicit_allow() -> None:
 
 
 def test_without_default_deny_it_only_speaks_of_what_it_names() -> None:
-    policy = compiled('[bash]\nallowlist = ["terraform plan *"]\ndenylist = ["terraform apply *"]')
+    policy = compiled('[bash]\nallowlist = ["pulumi plan *"]\ndenylist = ["pulumi apply *"]')
     assert of_policy(policy, tool="Bash", command="ls") is None
-    assert decide(policy, tool="Bash", command="terraform plan").verdict == "allow"
-    assert decide(policy, tool="Bash", command="terraform apply").verdict == "deny"
-    assert decide(policy, tool="Bash", command="terraform destroy").by == "mode"
+    assert decide(policy, tool="Bash", command="pulumi plan").verdict == "allow"
+    assert decide(policy, tool="Bash", command="pulumi apply").verdict == "deny"
+    assert decide(policy, tool="Bash", command="pulumi destroy").by == "mode"
 
 
 def test_http_may_have_its_own_section() -> None:

@@ -26,7 +26,7 @@ CALLS: list[dict[str, Any]] = [
     {"tool": "Bash", "command": "git push"},
     {"tool": "Bash", "command": "rm x"},
     {"tool": "Bash", "command": "cat secret/x > out"},
-    {"tool": "Bash", "command": "terraform $x"},
+    {"tool": "Bash", "command": "pulumi $x"},
     {"tool": "Http", "url": "https://x.com/"},
     {"tool": "Http", "url": "https://x.com/", "method": "POST"},
     {"tool": "Http", "url": "http://127.0.0.1/"},
@@ -36,7 +36,7 @@ CALLS: list[dict[str, Any]] = [
 RULES = [
     *["Read", "Edit", "Write", "Bash", "Http", "Time", "mcp__a", "Grep"],
     *["Read(secret)", "Edit(out)", "Edit(//**)", "Read(//**)", "Bash(*)", "Bash(git *)", "Bash(ls)", "Bash(cat:*)"],
-    *["WebFetch(domain:*)", "Http(domain:x.com)", "Bash(terraform *)", "mcp__a__*", "Bash(rm *)"],
+    *["WebFetch(domain:*)", "Http(domain:x.com)", "Bash(pulumi *)", "mcp__a__*", "Bash(rm *)"],
 ]
 some_rules = st.lists(st.sampled_from(RULES), max_size=3).map(tuple)
 policies = st.fixed_dictionaries(
@@ -118,7 +118,7 @@ def test_less_autonomy_is_never_looser(case: Build, call: dict[str, Any], more: 
 
 # ------------------------------------------------------------------ quoting
 
-COMMANDS = ["rm -rf x", "ls -la", "git push origin", "cat /etc/passwd", "terraform plan", "python3 -c 1", "npm publish"]
+COMMANDS = ["rm -rf x", "ls -la", "git push origin", "cat /etc/passwd", "pulumi plan", "python3 -c 1", "npm publish"]
 
 
 def quoted_first(command: str) -> list[str]:

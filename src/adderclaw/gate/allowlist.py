@@ -68,11 +68,13 @@ class Options(NamedTuple):
     """Why it is never taken, whatever its words."""
     reads: frozenset[str] = frozenset()
     """Commands that write nothing that their words name."""
+    writes: frozenset[str] = frozenset()
+    """Options by which a program that otherwise only looks writes the files that are its options' values."""
     settings: frozenset[str] = frozenset()
     """Settings that can be given a value: none of them makes it run anything."""
 
 
-_SETS = ("harmful", "bare", "reads", "settings", "local", "config")
+_SETS = ("harmful", "bare", "reads", "writes", "settings", "local", "config")
 
 
 class Tables(Mapping[str, Options]):

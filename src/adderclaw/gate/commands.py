@@ -7,12 +7,13 @@ from itertools import pairwise
 from adderclaw.gate.allowlist import names, those
 from adderclaw.gate.case import Policy
 from adderclaw.gate.handed import not_names, only_shows, selects
+from adderclaw.gate.languages import is_piped
 from adderclaw.gate.loose import MAX_TEXT, every_word, statements
 from adderclaw.gate.objections import Ask, Objection
 from adderclaw.gate.plan import Live
 from adderclaw.gate.programs import INTERPRETERS, PROGRAMS, SHELLS, WRAPPERS, is_tame, objection
 from adderclaw.gate.shell import Plan, Raw, Simple, redirects, simples, steps
-from adderclaw.gate.wrappers import inner
+from adderclaw.gate.wrappers import inner, only_looks, runs_in_project
 
 type Words = tuple[str, ...]
 
@@ -80,7 +81,7 @@ def handed_on(words: Words, depth: int = 0) -> Iterator[Words]:
         # A shell's words may all be code; another interpreter's only where they look like it.
         if name in SHELLS or re.search(r"[\s;&|()'\"]", code):
             yield from _in_code(code, depth)
-    if name in WRAPPERS:
+    if name in WRAPPERS or runs_in_project(words):
         yield from _wrapped(words, depth)
     for index, word in enumerate(rest[:_MAX_STARTS]):
         if word in ("-exec", "-execdir", "-ok", "-okdir"):
@@ -282,7 +283,7 @@ def unlisted(
     def within(words: Words) -> Objection | None:
         return objection(words[0], words, ask)
 
-    ask = Ask(within, allowed, policy.allowed_domains, code, is_project_code, _stdin(simple))
+    ask = Ask(within, allowed, policy.allowed_domains, code, is_project_code, _stdin(simple), _is_fed(simple))
     if not simple.program:
         return f"{simple.words[0]!r} is not installed: there is no such program on the PATH"
     name = simple.name
@@ -319,12 +320,12 @@ def unnamed(command: Plan) -> Iterator[str]:
 
 def _unwrapped(words: Words) -> Words:
     """What the wrappers before it run in the end: `timeout 5 xargs …` is a matter of xargs."""
-    while words and base(words[0]) in WRAPPERS and base(words[0]) != "xargs":
+    while words and base(words[0]) != "xargs" and (base(words[0]) in WRAPPERS or runs_in_project(words)):
         words = inner(words) or ()
     return words
 
 
-_TAKES_PROGRAMS = names("make gmake ninja just task env npm yarn pnpm cargo")
+_TAKES_PROGRAMS = names("make gmake ninja just task env npm yarn pnpm cargo patch rails sbt composer")
 """Programs whose first words are no files: what they are to do, or what they are to set."""
 
 
@@ -340,7 +341,7 @@ def _handed(simple: Simple, command: Words, before: "tuple[Simple, ...]") -> str
         return f"what {name} is given are not names that a command before it found"
     if any(re.fullmatch(r"-d(?!\\n$|\\0$).*|--delimiter.*", word) for word in splitting(simple.words)):
         return "a part of a name is another name: leave its delimiter as it is, or take -0"
-    writes = options is None or options.kind != "look"
+    writes = options is None or not only_looks(command)
     if writes and sources[0].name == "find" and not is_tame(sources[0].words):
         return f"{name} may change files that decide what other programs run: name the files by their ending"
     return None
@@ -356,6 +357,10 @@ def _stdin(simple: Simple) -> str | None:
     """The text that a here-document gives a command, where all of it is known."""
     texts = (r.target for r in simple.redirects if r.is_text)
     return next((text for text in texts if not isinstance(text, Live)), None)
+
+
+def _is_fed(simple: Simple) -> bool:
+    return any(redirect.feeds and not is_piped(redirect.target) for redirect in simple.redirects)
 
 
 def _of_code(

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Callable
 
-from adderclaw.gate.allowlist import PROGRAMS, Options, names
+from adderclaw.gate.allowlist import PROGRAMS, Options, names, those
 from adderclaw.gate.objections import Ask, Objection, Words, harmful, unknown, unlisted
 from adderclaw.gate.options import parse
-from adderclaw.gate.wrappers import VERSION, wrapped
+from adderclaw.gate.wrappers import RUNS, VERSION, wrapped
 
 _FOREIGN = r"://|(^|@)\s*(git\+|hg\+|svn\+|bzr\+|github:|gitlab:|bitbucket:|gist:|file:|git@)|\.git(#|$)"
 
@@ -34,8 +34,32 @@ def table(name: str, words: Words, options: Options | None = None) -> Objection 
 _RUNS_SCRIPTS = names("run run-script test t tst start stop restart build lint dev typecheck format check")
 
 
-def _npm(words: Words, _ask: Ask) -> Objection | None:
+_PLAIN_FIELD = (
+    r"(?:name|version|description|license|type|main|module|types|private|author|homepage|keywords|sideEffects)="
+    r"[\w .,@<>:/+-]*"
+    r"|engines\.[\w-]+=[\w .<>=^~|*-]+"
+)
+
+
+def _npm_set(fields: Words, ask: Ask) -> Objection | None:
+    """What is told of a package; a script only where it could be run as it stands, and not by npm's own accord."""
+    for field in fields:
+        script = re.fullmatch(r"scripts\.(?!pre|post|prepare$|install$|dependencies$)([\w:-]+)=([\w./ =:@,-]+)", field)
+        if script is None and not re.fullmatch(_PLAIN_FIELD, field):
+            return Objection(f"{field} may change what npm runs", "npm pkg set")
+        runs = tuple(script[2].split()) if script else ()
+        if runs and runs[0] not in those("npx") | {"node"}:
+            return Objection(f"{runs[0]} is not a program that projects install", "npm pkg set")
+        refused = ask.inner(runs) if runs else None
+        if refused is not None:
+            return refused
+    return None if fields else Objection("npm pkg set without a field")
+
+
+def _npm(words: Words, ask: Ask) -> Objection | None:
     first = words[1] if len(words) > 1 else ""
+    if words[1:3] == ("pkg", "set"):
+        return _npm_set(words[3:], ask)
     if first in ("init", "create") and parse(words[2:], "-y --yes").operands:
         return Objection("npm init with a name downloads and runs a package")
     rest = words[2:]
@@ -50,12 +74,44 @@ _NODE_NEVER = names(
 )
 
 
-def _yarn(words: Words, _ask: Ask) -> Objection | None:
+_MEMBER = r"(?!.*\.\.(?:/|$)(?<!\.\.\.))(?:\.\.\.)?(?:\./|@[\w-]+/)?[\w@*.-]+(?:/[\w*.-]+)*(?:\.\.\.)?"
+
+
+def _members(name: str, rest: Words) -> Words:
+    """Without what says for which members of the workspace a command is."""
+    while len(rest) > 1 and rest[0] in _EVERYWHERE:
+        rest = rest[1:]
+    pairs = enumerate(zip(("", *rest), rest, strict=False))
+    first = next((n for n, (before, word) in pairs if word[:1] != "-" and before not in _FILTERS), 0)
+    if name != "pnpm" or not first:
+        return rest
+    before = without_pairs(rest[:first], r"--filter|-F", _MEMBER)
+    return (*(word for word in before if word not in _EVERYWHERE), *rest[first:])
+
+
+_FILTERS = ("--filter", "-F")
+_EVERYWHERE = ("-r", "--recursive", "-w", "--workspace-root", "--silent", "-s", "--parallel", "--stream")
+
+
+def _yarn(words: Words, ask: Ask) -> Objection | None:
     """Yarn, pnpm and bun take the name of a script of package.json in the place of a command."""
     name = words[0].rsplit("/", 1)[-1]
-    while len(words) > 2 and words[1] in ("-r", "--recursive", "-w", "--workspace-root", "--silent", "-s"):
-        words = (words[0], *words[2:])
+    words = (words[0], *_members(name, words[1:]))
     first = words[1] if len(words) > 1 else ""
+    if name == "pnpm" and first == "exec":
+        return _exec(words, ask)
+    if name == "yarn" and words[1:3] == ("workspaces", "foreach"):
+        rest = words[3 + len(words[3:]) - len(parse(words[3:], _FOREACH, until_operand=True).operands) :]
+        strange = parse(words[3:], _FOREACH, until_operand=True).strange
+        return (
+            unknown(strange[0])
+            if strange
+            else _yarn((words[0], *rest), ask)
+            if rest
+            else unlisted("yarn workspaces foreach")
+        )
+    if name == "yarn" and first == "workspace" and len(words) > 3:
+        return _yarn((words[0], *words[3:]), ask) if re.fullmatch(_MEMBER, words[2]) else unknown(words[2])
     commands = PROGRAMS[name].commands or {}
     if first and first not in commands and first not in _NODE_NEVER and re.fullmatch(r"[a-z][\w:.-]*", first):
         return _script_words(words[2:])
@@ -65,6 +121,19 @@ def _yarn(words: Words, _ask: Ask) -> Objection | None:
         before = len(words) - len(parse(words[2:], commands[first], until_operand=True).operands)
         return table(name, words[:before]) or _refused_script(words[before:]) or _script_words(words[2:])
     return table(name, words) or foreign(words[2:], shorthand=True)
+
+
+_FOREACH = (
+    "-A --all -p --parallel -t --topological -v --verbose -i --interlaced -W --worktree -R --recursive --no-private"
+)
+
+
+def _exec(words: Words, ask: Ask) -> Objection | None:
+    """A program that the project installed, of those that npx may run."""
+    found = wrapped(words)
+    if found.strange or not found.words or found.words[0] not in those("npx"):
+        return Objection("pnpm exec runs any program", "pnpm exec")
+    return ask.inner(found.words)
 
 
 def _refused_script(words: Words) -> Objection | None:
@@ -78,6 +147,75 @@ def _script_words(words: Words) -> Objection | None:
 
 
 # ------------------------------------------------------------------ python
+
+
+def _runs(words: Words, ask: Ask) -> Objection | None:
+    """A program that is run where the project's own are found is judged as if it stood alone."""
+    name = words[0].rsplit("/", 1)[-1]
+    if words[1:2] != (RUNS[name],):
+        return table(name, words) or foreign(words[2:])
+    found = wrapped(words)
+    if name == "bundle" and found.words and found.words[0] not in _GEMS:
+        return Objection("bundle exec runs any program", f"bundle exec {found.words[0]}")
+    return ask.inner(found.words) if found.words else Objection(found.strange or f"{name} without a command")
+
+
+_GEMS = names("rspec rake rubocop rails ruby")
+
+
+_HATCH_SCRIPTS = r"(?:[\w-]+:)?(?:test|tests|lint|all|check|fmt|format|types|typing|style|cov|build|docs|serve)"
+
+
+def _hatch(words: Words, ask: Ask) -> Objection | None:
+    """Hatch runs a script of pyproject.toml, or else any program."""
+    if words[1:2] != ("run",) or len(words) < 3:
+        return table("hatch", words)
+    env, _, first = words[2].rpartition(":")
+    if re.fullmatch(_HATCH_SCRIPTS, words[2]) and len(words) == 3:
+        return None
+    if first not in those("module") | {"python"} or not re.fullmatch(r"[\w-]*", env):
+        return unlisted(f"hatch run {words[2]}")
+    return ask.inner((first, *words[3:]))
+
+
+_APP = r"(?!\.)(?:[A-Za-z_][\w.]*)(?::[A-Za-z_]\w*(?:\(\))?)?(?<!\.)"
+
+
+def _app(words: Words, _ask: Ask) -> Objection | None:
+    """Which module of the project the application is may stand before the command."""
+    name = words[0].rsplit("/", 1)[-1]
+    first = next((n for n, word in enumerate(words[1:], 1) if word in (PROGRAMS[name].commands or {})), len(words))
+    before = without_pairs(words[1:first], r"-A|--app", _APP)
+    plain = () if name == "flask" and before == ("--debug",) else before
+    return table(name, (words[0], *plain, *words[first:]))
+
+
+def _terraform(words: Words, _ask: Ask) -> Objection | None:
+    name = words[0].rsplit("/", 1)[-1]
+    return table(name, without_pairs(words, r"--?backend", "false")) or foreign(words[2:])
+
+
+def _helm(words: Words, _ask: Ask) -> Objection | None:
+    return foreign(words[1:]) or table("helm", words)
+
+
+def _composer(words: Words, _ask: Ask) -> Objection | None:
+    return table("composer", words) or foreign(words[2:])
+
+
+_DENO_MODULE = r"(?!-)(?!.*(?:://|^(?:npm|jsr|data|node):)).+\.[cm]?[jt]sx?"
+
+
+def _deno(words: Words, _ask: Ask) -> Objection | None:
+    """Without permissions a script reaches nothing; with the network alone it has nothing to tell."""
+    if words[1:2] != ("run",):
+        return table("deno", words) or foreign(words[2:])
+    found = parse(words[2:], PROGRAMS["deno run"].options, until_operand=True)
+    if found.strange:
+        return harmful(found.strange[0].split("=", 1)[0])
+    if not found.operands or not re.fullmatch(_DENO_MODULE, found.operands[0]):
+        return Objection("deno run takes a script of the project", "deno run")
+    return None
 
 
 def _pip(words: Words, _ask: Ask) -> Objection | None:
@@ -262,6 +400,13 @@ SPECIAL: dict[str, Callable[[Words, Ask], Objection | None]] = {
     **dict.fromkeys(("pip", "pip3"), _pip),
     "uv": _uv,
     "poetry": _poetry,
+    **dict.fromkeys(("pdm", "bundle"), _runs),
+    "hatch": _hatch,
+    **dict.fromkeys(("flask", "celery"), _app),
+    **dict.fromkeys(("terraform", "tofu"), _terraform),
+    "composer": _composer,
+    "helm": _helm,
+    "deno": _deno,
     **dict.fromkeys(("pytest", "py.test"), _pytest),
     "tox": _tox,
     "go": _go,

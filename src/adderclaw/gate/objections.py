@@ -32,6 +32,8 @@ class Ask(NamedTuple):
     """Whether a file is there, and is the project's own."""
     stdin: str | None = None
     """The text that a here-document gives it."""
+    fed: bool = False
+    """Whether its standard input is a file that a redirect names."""
 
 
 def unknown(option: str) -> Objection:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from adderclaw.gate import git
+from adderclaw.gate import git, patches
 from adderclaw.gate.allowlist import PROGRAMS, Options
 from adderclaw.gate.environment import folders_of
 from adderclaw.gate.handed import Walk, only_shows, walks_of_find
@@ -81,10 +81,20 @@ def given(simple: Simple) -> Operands:
     if not simple.env and not simple.redirects:
         return Operands()
     found = Operands(reads=folders_of(simple.env))
+    if any(word.rsplit("/", 1)[-1] == "patch" for word in simple.words):
+        found = found.plus(_patched(simple))
     if any(word.rsplit("/", 1)[-1] in ("python", "python3") for word in simple.words):
         for text in (r.target for r in simple.redirects if r.is_text):
             found = found.plus(Operands(*python_files(text)))
     return found
+
+
+def _patched(simple: Simple) -> Operands:
+    """What the patch on its standard input changes."""
+    texts = (redirect.target for redirect in simple.redirects if redirect.is_text)
+    names = tuple(name for text in texts for name in patches.changed(text))
+    files = tuple(redirect.target for redirect in simple.redirects if redirect.feeds)
+    return Operands(writes=names, merged=tuple((f"{file}{PATCH}", ".") for file in files))
 
 
 def _module(base: str, words: Words) -> tuple[str, Words]:
@@ -118,7 +128,8 @@ def _by_table(base: str, words: Words, options: Options) -> Operands:
     table = _table(base, words)
     if options.kind == "look":
         found = parse(words[1:], table, single_dash=options.single_dash)
-        return _looked(found.operands, found.values)._replace(trees=_followed(base, found))
+        written = found.values if found.given & options.writes else ()
+        return _looked(found.operands, found.values)._replace(trees=_followed(base, found), writes=written)
     if not table:
         return _any(words[1:])
     found = parse(words[1:], table, single_dash=options.single_dash)
@@ -360,6 +371,23 @@ def _has_code(words: Words) -> bool:
     return "-c" in parse(words[1:], PROGRAMS["bash"].options, until_operand=True).given
 
 
+def _run_script(words: Words) -> Operands:
+    """An interpreter whose options may name folders and scripts, too."""
+    found = parse(words[1:], PROGRAMS[words[0].rsplit("/", 1)[-1]].options, until_operand=True)
+    if found.strange:
+        return _any(words[1:])
+    return _looked(found.operands[:1], found.values).plus(_any(found.operands[1:]))
+
+
+def _patch(words: Words) -> Operands:
+    """The first operand is the file that is changed, the second the patch."""
+    found = parse(words[1:], PROGRAMS["patch"].options)
+    if found.strange:
+        return _any(words[1:])
+    files = (*found.values, *found.operands[1:])
+    return Operands(files, found.operands[:1], merged=tuple((f"{file}{PATCH}", ".") for file in files))
+
+
 def _chmod(words: Words) -> Operands:
     named = tuple(word for word in words[1:] if not word.startswith("-"))
     return Operands(named[1:], named[1:])
@@ -448,6 +476,8 @@ SPECIAL = {
     "zip": _zip,
     "curl": _curl,
     **dict.fromkeys(("python", "python3", "node", "ts-node", "tsx", "bash", "sh", "dash", "zsh"), _script),
+    **dict.fromkeys(("php", "ruby", "lua", "luajit", "lua5.4", "lua5.3", "Rscript", "julia", "elixir"), _run_script),
+    "patch": _patch,
     "chmod": _chmod,
     "tar": _tar,
     "json.tool": _json_tool,

@@ -63,6 +63,11 @@ class Redirect(NamedTuple):
         return self.operator == "<<<"
 
     @property
+    def feeds(self) -> bool:
+        """Whether the target is a file that becomes the standard input."""
+        return self.operator == "<" and self.fd in ("", "0")
+
+    @property
     def writes(self) -> bool:
         return self.operator in WRITING
 

@@ -4,12 +4,12 @@ import itertools
 import re
 from collections.abc import Callable
 
-from adderclaw.gate import git, languages, managers, network
+from adderclaw.gate import git, languages, managers, network, patches
 from adderclaw.gate.allowlist import PROGRAMS, Options, names, those
 from adderclaw.gate.managers import without_pairs
 from adderclaw.gate.objections import Allowed, Ask, Objection, Words, harmful, unknown, unlisted
 from adderclaw.gate.options import parse
-from adderclaw.gate.wrappers import find_parts, inner, wrapped
+from adderclaw.gate.wrappers import find_parts, inner, only_looks, wrapped
 
 __all__ = ["INTERPRETERS", "PROGRAMS", "SHELLS", "WRAPPERS", "Objection", "inner", "objection"]
 
@@ -20,7 +20,7 @@ INTERPRETERS = SHELLS | names(
 WRAPPERS = names(
     """env sudo doas su runuser xargs nice nohup timeout time stdbuf setsid ionice chrt taskset chroot command exec
     builtin eval watch busybox toybox parallel strace ltrace unshare nsenter flock script ssh npx uv poetry uvx bunx
-    proxychains systemd-run pkexec firejail bwrap setarch linux32 linux64 prlimit"""
+    proxychains systemd-run pkexec firejail bwrap setarch linux32 linux64 prlimit valgrind"""
 )
 """Programs that run the program that their words name."""
 
@@ -235,9 +235,7 @@ def _handed_names(command: Words, ask: Ask) -> Objection | None:
 
 def _writes(command: Words) -> Objection | None:
     name = command[0].rsplit("/", 1)[-1]
-    options = PROGRAMS.get(name)
-    looks = options is not None and options.kind == "look"
-    if looks or (name == "sed" and not languages.sed_parts(command).in_place):
+    if only_looks(command) or (name == "sed" and not languages.sed_parts(command).in_place):
         return None
     return Objection(
         f"{name} on whatever it finds may change files that decide what other programs run: name the"
@@ -464,11 +462,49 @@ _IMAGES = names(
 
 
 def _http_server(words: Words, _ask: Ask) -> Objection | None:
-    """A server of one's files is for this machine alone."""
+    """A server of the project's files: without a place it listens where the session's network does, which is asked."""
     places = network.values(words, "-b", "--bind")
-    if not places or any(place == "0.0.0.0" or not re.fullmatch(network.LOOPBACK, place) for place in places):
+    if any(place == "0.0.0.0" or not re.fullmatch(network.LOOPBACK, place) for place in places):
         return Objection("it would serve the files to every machine: give it --bind 127.0.0.1")
     return by_table("http.server", words, PROGRAMS["python -m http.server"])
+
+
+def _patch(words: Words, ask: Ask) -> Objection | None:
+    """What a patch changes is among the facts of the call; here it counts that it is one that can be looked at."""
+    found = parse(words[1:], PROGRAMS["patch"].options)
+    if ask.stdin is not None and not patches.is_plain(ask.stdin):
+        return Objection("the patch may run something or make a link")
+    named = found.given & {"-i", "--input"} or len(found.operands) == 2 or ask.stdin is not None or ask.fed
+    if not named and not found.strange:
+        return Objection("a patch from standard input cannot be looked at: name its file with -i")
+    if any(map(languages.is_piped, (*found.values, *found.operands))):
+        return Objection("a patch from standard input cannot be looked at: name its file with -i")
+    return by_table("patch", words, PROGRAMS["patch"])
+
+
+def _php(words: Words, _ask: Ask) -> Objection | None:
+    options = PROGRAMS["php"]
+    found = parse(words[1:], options.options, until_operand=True)
+    for place in network.values(words[1:], "-S"):
+        if place.startswith("0.0.0.0") or not re.fullmatch(network.LOOPBACK, place.rpartition(":")[0]):
+            return Objection(f"{place} is not this machine alone")
+    if found.operands[:1] == ("artisan",) and found.operands[1:2] in (
+        ("tinker",),
+        ("db",),
+        ("down",),
+        ("env:decrypt",),
+    ):
+        return Objection(f"artisan {found.operands[1]} takes any code", f"php artisan {found.operands[1]}")
+    if "-S" in found.given and not found.strange and not found.operands:
+        return None
+    return by_table("php", words, options)
+
+
+def _ansible(words: Words, _ask: Ask) -> Objection | None:
+    found = parse(words[1:], PROGRAMS["ansible-playbook"].options)
+    if not found.given & {"--syntax-check", "--list-tasks", "--list-tags", "--list-hosts", "--version"}:
+        return Objection("a playbook changes machines", "ansible-playbook")
+    return by_table("ansible-playbook", words, PROGRAMS["ansible-playbook"])
 
 
 type Special = Callable[[Words, Ask], Objection | None]
@@ -498,5 +534,8 @@ SPECIAL: dict[str, Special] = {
     "tar": _tar,
     "ln": _link,
     "rsync": _rsync,
+    "patch": _patch,
+    "php": _php,
+    "ansible-playbook": _ansible,
     **dict.fromkeys(("docker", "podman"), _docker),
 }

@@ -17,10 +17,26 @@ class Wrapped(NamedTuple):
     """Why it is not looked through."""
 
 
+RUNS = {"uv": "run", "poetry": "run", "pdm": "run", "bundle": "exec", "pnpm": "exec"}
+"""Managers of projects, and the command by which they run a program where the project's own are found."""
+
+
+def runs_in_project(words: Words) -> bool:
+    return words[1:2] == (RUNS.get(words[0].rsplit("/", 1)[-1]),)
+
+
+def only_looks(words: Words) -> bool:
+    """Whether a command of the list writes nothing that its words name."""
+    options = PROGRAMS.get(words[0].rsplit("/", 1)[-1]) if words else None
+    if options is None or options.kind != "look":
+        return False
+    return not options.writes & parse(words[1:], options.options, single_dash=options.single_dash).given
+
+
 def wrapped(words: Words) -> Wrapped:
     """What a wrapper runs."""
     kind = words[0].rsplit("/", 1)[-1]
-    if kind in ("uv", "poetry") and words[1:2] == ("run",):
+    if runs_in_project(words):
         return _project_run(kind, words)
     options = PROGRAMS.get(kind)
     if options is None or not options.wraps:
@@ -53,14 +69,16 @@ def _env(rest: Words) -> Wrapped:
 
 
 def _project_run(kind: str, words: Words) -> Wrapped:
-    plain = without_python(words[2:])
-    found = parse(plain, f"{PROGRAMS[f'{kind} run'].options} -m --module", until_operand=True)
+    python = kind in ("uv", "poetry")
+    plain = without_python(words[2:]) if python else words[2:]
+    module = " -m --module" if python else ""
+    found = parse(plain, f"{PROGRAMS[f'{kind} {RUNS[kind]}'].options}{module}", until_operand=True)
     rest = found.operands
     if found.strange:
         return Wrapped((), f"its option {found.strange[0]} is not one of those that are known to do no harm")
     if rest and found.given & {"-m", "--module"}:
         return Wrapped(("python", "-m", *rest))
-    return Wrapped(("python", *rest) if rest and rest[0].endswith(".py") else rest)
+    return Wrapped(("python", *rest) if python and rest and rest[0].endswith(".py") else rest)
 
 
 def without_python(words: Words) -> Words:

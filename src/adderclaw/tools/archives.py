@@ -1,9 +1,9 @@
 """What is in an archive or a patch, before it is unpacked or applied: the names that it would write."""
 
 import os
-import re
 from collections.abc import Iterator
 
+from adderclaw.gate import patches
 from adderclaw.gate.operands import ARCHIVE, PATCH
 from adderclaw.gate.paths import protected_name
 from adderclaw.tools.paths import Refused
@@ -82,9 +82,6 @@ def _bounded(path: str, members: Iterator[str]) -> Iterator[str]:
         yield name
 
 
-_TARGET = r"(?m)^(?:\+\+\+|---|rename (?:from|to)|copy to) (\"?)([^\t\n]+?)\1(?:\t.*)?$"
-
-
 def _changed(path: str) -> Iterator[str]:
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
@@ -93,10 +90,6 @@ def _changed(path: str) -> Iterator[str]:
         raise Refused(f"{path} cannot be looked into before it is applied: {error}") from error
     if len(text) > _MAX_PATCH:
         raise Refused(f"{path} is too large to look into before it is applied")
-    for match in re.finditer(_TARGET, text):
-        name = match[2]
-        if "\\" in name:
-            raise Refused(f"{path} changes {name}, which is not a plain name")
-        if name != "/dev/null":
-            yield name
-            yield name.split("/", 1)[-1]
+    if not patches.is_plain(text):
+        raise Refused(f"{path} is not a patch of plain names and hunks alone")
+    yield from patches.changed(text)
