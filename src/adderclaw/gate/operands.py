@@ -303,7 +303,9 @@ def _git(words: Words) -> Operands:
     if command == "grep" and "-e" not in found.given and not found.strange:
         named = named[1:]
     both = _both(_sorted((*named, *found.values)))
-    if command == "apply" and not found.given & {"--check", "--stat", "--numstat", "--summary"}:
+    if command == "apply" and found.given & {"--check", "--stat", "--numstat", "--summary"}:
+        return _looked((*folders, *found.operands), found.values)._replace(folders=folders)
+    if command == "apply":
         changed = tuple((f"{file}{PATCH}", ".") for file in found.operands)
         return _looked(folders).plus(Operands(found.operands, merged=changed, folders=folders))
     if command in options.reads:

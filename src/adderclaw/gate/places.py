@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from adderclaw.gate import operands, raw
 from adderclaw.gate.handed import Walk, walks_to_xargs
-from adderclaw.gate.plan import Assign, Plan, Raw, Redirect, Simple, commands, steps
+from adderclaw.gate.plan import Assign, Loop, Plan, Raw, Redirect, Simple, commands, steps
 from adderclaw.gate.raw import Named
 from adderclaw.gate.states import bounded
 
@@ -27,6 +27,8 @@ class Paths(NamedTuple):
     """(folder, target): what is in the one lands in the other under its own name."""
     walks: tuple[Walk, ...] = ()
     """Where names come from that are handed to a program: the links among them are read, too."""
+    rewritten: tuple[str, ...] = ()
+    """Archives and patches that the command writes itself before it opens them: what is there now says nothing."""
 
 
 def paths_of(command: Plan | Raw, cwd: str, home: str = "") -> Paths:
@@ -60,6 +62,7 @@ class Gathered:
         """What one simple command names, seen from a folder."""
         named = operands.operands(simple.name, simple.words).plus(operands.given(simple))
         for place in _further(folder, named.folders):
+            self.opened(place, named.merged)
             self.add("reads", _all_places(place, named.reads))
             self.add("writes", _all_places(place, named.writes))
             self.add("read_if_there", ((place, word) for word in named.read_if_there))
@@ -67,6 +70,13 @@ class Gathered:
             self.add("trees", _all_places(place, named.trees))
             self.add("merged", ((os.path.join(place, a), os.path.join(place, b)) for a, b in named.merged))
             self.walked(named.walks, place)
+
+    def opened(self, place: str, merged: Iterable[tuple[str, str]]) -> None:
+        marks = (operands.PATCH, operands.ARCHIVE)
+        sources = [os.path.join(place, source) for source, _ in merged if source.endswith(marks)]
+        before = {os.path.normpath(name) for name in self.found["writes"]} if sources else ()
+        paths = (os.path.normpath(source.removesuffix(marks[0]).removesuffix(marks[1])) for source in sources)
+        self.add("rewritten", (path for path in paths if path in before))
 
     def walked(self, walks: Iterable[Walk], folder: str) -> None:
         self.add("walks", (walk._replace(root=os.path.join(folder, walk.root)) for walk in walks))
@@ -85,7 +95,9 @@ def _gather(command: Plan | Raw, cwd: str, home: str, gathered: Gathered) -> Non
         _gather_raw(command, cwd, home, gathered)
         return
     ever: dict[str, None] = {cwd: None}
-    for one in commands(command.body):
+    found = tuple(commands(command.body))
+    # In a loop, what comes later in the text is written before what comes first is opened again.
+    for one in found * (2 if any(isinstance(one, Loop) for one in found) else 1):
         if isinstance(one, Assign):
             continue
         places = [os.path.join(cwd, folder) if folder else cwd for folder in one.folders]

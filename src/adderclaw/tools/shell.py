@@ -69,6 +69,8 @@ def touch(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) -> T
     command = _planned(arguments.command, _roots(ctx), cwd, means.tmpdir)
     _keep(arguments, ctx, command, cwd)
     named = planner.paths_of(command, cwd, os.path.expanduser("~"))
+    if named.rewritten:
+        raise paths.Refused(f"{named.rewritten[0]} is written by the command that opens it: do it in two calls")
     is_raw = isinstance(command, Raw)
     if is_raw:
         why = f"runs raw bash ({command.reason})"
