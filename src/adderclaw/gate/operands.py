@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from adderclaw.gate import git, patches
+from adderclaw.gate import git, patches, perl
 from adderclaw.gate.allowlist import PROGRAMS, Options
 from adderclaw.gate.environment import folders_of
 from adderclaw.gate.handed import Walk, only_shows, walks_of_find
@@ -381,6 +381,11 @@ def _run_script(words: Words) -> Operands:
     return _looked(found.operands[:1], found.values).plus(_any(found.operands[1:]))
 
 
+def _perl(words: Words) -> Operands:
+    found = perl.parts(words)
+    return _any(words[1:]) if found.strange else Operands(found.files, found.files if found.in_place else ())
+
+
 def _patch(words: Words) -> Operands:
     """The first operand is the file that is changed, the second the patch."""
     found = parse(words[1:], PROGRAMS["patch"].options)
@@ -480,6 +485,7 @@ SPECIAL = {
     **dict.fromkeys(("python", "python3", "node", "ts-node", "tsx", "bash", "sh", "dash", "zsh"), _script),
     **dict.fromkeys(("php", "ruby", "lua", "luajit", "lua5.4", "lua5.3", "Rscript", "julia", "elixir"), _run_script),
     "patch": _patch,
+    "perl": _perl,
     "chmod": _chmod,
     "tar": _tar,
     "json.tool": _json_tool,

@@ -4,7 +4,7 @@ import itertools
 import re
 from collections.abc import Callable
 
-from adderclaw.gate import git, languages, managers, network, patches
+from adderclaw.gate import git, languages, managers, network, patches, perl
 from adderclaw.gate.allowlist import PROGRAMS, Options, names, those
 from adderclaw.gate.managers import without_pairs
 from adderclaw.gate.objections import Allowed, Ask, Objection, Words, harmful, unknown, unlisted
@@ -228,6 +228,8 @@ def _handed_names(command: Words, ask: Ask) -> Objection | None:
     """What is said of a command whose last words are names that another program finds."""
     if "{}" in command[0]:
         return Objection("it would run the files that it finds")
+    if any(word.rsplit("/", 1)[-1] == "perl" for word in command):
+        return Objection("perl may take a name that it finds for a program")
     if command[0].rsplit("/", 1)[-1] in INTERPRETERS and any("{}" in word and word != "{}" for word in command):
         return Objection("a name that it finds would become part of a program")
     return ask.inner(tuple(word.replace("{}", "./x") for word in command))
@@ -482,6 +484,16 @@ def _patch(words: Words, ask: Ask) -> Objection | None:
     return by_table("patch", words, PROGRAMS["patch"])
 
 
+def _perl(words: Words, _ask: Ask) -> Objection | None:
+    if words[1:] and PROGRAMS["perl"].bare.issuperset(words[1:]):
+        return None
+    found = perl.parts(words)
+    if found.strange or not all(map(perl.is_plain, found.scripts)):
+        return Objection("perl: only a line that replaces or selects text is taken", "perl")
+    odd = next((name for name in found.files if not perl.is_plain_name(name)), None)
+    return Objection(f"perl may take {odd} for a program") if odd else None
+
+
 def _php(words: Words, _ask: Ask) -> Objection | None:
     options = PROGRAMS["php"]
     found = parse(words[1:], options.options, until_operand=True)
@@ -536,6 +548,7 @@ SPECIAL: dict[str, Special] = {
     "rsync": _rsync,
     "patch": _patch,
     "php": _php,
+    "perl": _perl,
     "ansible-playbook": _ansible,
     **dict.fromkeys(("docker", "podman"), _docker),
 }
