@@ -400,7 +400,7 @@ SPECIAL: dict[str, Callable[[Words, Ask], Objection | None]] = {
     **dict.fromkeys(("pip", "pip3"), _pip),
     "uv": _uv,
     "poetry": _poetry,
-    **dict.fromkeys(("pdm", "bundle"), _runs),
+    **dict.fromkeys(("pdm", "pipenv", "bundle"), _runs),
     "hatch": _hatch,
     **dict.fromkeys(("flask", "celery"), _app),
     **dict.fromkeys(("terraform", "tofu"), _terraform),

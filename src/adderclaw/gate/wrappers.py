@@ -17,7 +17,7 @@ class Wrapped(NamedTuple):
     """Why it is not looked through."""
 
 
-RUNS = {"uv": "run", "poetry": "run", "pdm": "run", "bundle": "exec", "pnpm": "exec"}
+RUNS = {"uv": "run", "poetry": "run", "pdm": "run", "pipenv": "run", "bundle": "exec", "pnpm": "exec"}
 """Managers of projects, and the command by which they run a program where the project's own are found."""
 
 
