@@ -178,15 +178,13 @@ class ScriptedModel:
             return True
         with self._lock:
             self.requests.append(request)
-            for mark, step in self._aside.items():
-                if mark in request.body:
-                    return self._play(connection, step, request)
-            if self._played == len(self._steps):
+            beside = next((step for mark, step in self._aside.items() if mark in request.body), None)
+            if beside is None and self._played == len(self._steps):
                 self.complaints.append(f"request {len(self.requests)} came after the last of {self._played} steps")
                 connection.sendall(_plain(400, "application/json", b'{"error":{"message":"the script is exhausted"}}'))
                 return True
-            step = self._steps[self._played]
-            self._played += 1
+            step = self._steps[self._played] if beside is None else beside
+            self._played += beside is None
         return self._play(connection, step, request)
 
     def _play(self, connection: socket.socket, step: Step, request: Request) -> bool:

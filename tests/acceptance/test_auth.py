@@ -539,7 +539,9 @@ def forms(secret: str) -> list[bytes]:
 
 def leaked(world: World, secrets: list[str], *outputs: str) -> None:
     """AssertionError where one of the secrets is in the home or in what was printed."""
-    places = {str(path): path.read_bytes() for path in world.cli.home.rglob("*") if path.is_file()}
+    kept = world.cli.data / "checkpoints"  # copies of the workspace's own files, to give them back as they were
+    files = [path for path in world.cli.home.rglob("*") if path.is_file() and kept not in path.parents]
+    places = {str(path): path.read_bytes() for path in files}
     places |= {f"output {index}": text.encode() for index, text in enumerate(outputs)}
     for secret in secrets:
         for form in forms(secret):

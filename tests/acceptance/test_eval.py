@@ -80,7 +80,7 @@ def test_explain_batch_answers_line_by_line(world: World) -> None:
         {"tool": "Read", "input": {"file_path": "a.txt"}},
         {"tool": "Bash", "input": {"command": "rm -rf /"}},
         {"tool": "Bash", "input": {"command": "git status"}},
-        {"tool": "Bash", "input": {"command": "echo $(id)"}},
+        {"tool": "Bash", "input": {"command": "eval $(id)"}},
         {"tool": "Read", "input": {"file_path": "/etc/passwd"}},
         {"tool": "Nope", "input": {}},
     ]

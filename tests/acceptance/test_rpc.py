@@ -84,6 +84,14 @@ class Rpc:
         return code
 
 
+def asked_of(flow: Flow) -> None:
+    """Wait until the model was asked."""
+    limit = time.monotonic() + 30
+    while not flow.model.requests:
+        assert time.monotonic() < limit
+        time.sleep(0.02)
+
+
 @pytest.fixture
 def model() -> Iterator[ScriptedModel]:
     with ScriptedModel() as made:
@@ -209,8 +217,7 @@ def test_a_run_is_cancelled(flow: Flow, rpc: Rpc) -> None:
     flow.add({"hang": 30})
     rpc.request(1, "run", message="hi")
     started = rpc.until("event")["params"]["run_id"]
-    while not flow.model.requests:
-        rpc.until("event")
+    asked_of(flow)
     assert rpc.answer(2, "cancel", run_id=started, reason="enough")["result"]["cancelled"] is True
     said = rpc.until(id=1)["result"]
     assert (said["outcome"], said["reason"], said["exit_code"]) == ("stopped", "enough", 6)
@@ -277,8 +284,7 @@ def test_two_clients_at_once_share_one_store(world: World) -> None:
 def test_a_client_that_disappears_ends_its_runs(flow: Flow, rpc: Rpc) -> None:
     flow.add({"hang": 30})
     rpc.request(1, "run", message="hi")
-    while not flow.model.requests:
-        rpc.until("event")
+    asked_of(flow)
     assert rpc.close() == 0
     assert flow.world.rows("SELECT outcome, reason FROM runs") == [("stopped", "the client closed the connection")]
 
@@ -286,8 +292,7 @@ def test_a_client_that_disappears_ends_its_runs(flow: Flow, rpc: Rpc) -> None:
 def test_a_signal_ends_the_server_and_its_runs(flow: Flow, rpc: Rpc) -> None:
     flow.add({"hang": 30})
     rpc.request(1, "run", message="hi")
-    while not flow.model.requests:
-        rpc.until("event")
+    asked_of(flow)
     rpc.process.send_signal(signal.SIGTERM)
     assert rpc.process.wait(20) == 143
     assert flow.world.rows("SELECT outcome FROM runs") == [("stopped",)]

@@ -168,7 +168,7 @@ def test_it_answers_and_outlives_the_calls_beside_it(box: Box | None, root: Path
         assert await ask(child, "x" * 3_000_000) == "said " + "x" * 3_000_000
 
     child = with_child(ECHO, box, root, use)
-    assert child.returncode == -signal.SIGTERM
+    assert child.returncode in (0, -signal.SIGTERM), "the end of its input, or the signal after it"
 
 
 def test_a_server_is_reached_by_the_next_calls(root: Path) -> None:
