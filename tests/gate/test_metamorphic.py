@@ -23,8 +23,9 @@ type Change = Callable[[str, random.Random], str]
 
 
 def is_flat(text: str) -> bool:
-    """Whether blanks separate words and nothing else: no quotes, here-documents, comments or escapes."""
-    return not re.search(r"['\"\\#`\n]|<<|\$[({]", text)
+    """Whether blanks separate words and nothing else: no quotes, here-documents, comments, escapes or declarations."""
+    declares = re.match(r"\s*(export|declare|typeset|local|readonly|unset)\b", text)
+    return declares is None and not re.search(r"['\"\\#`\n]|<<|\$[({]", text)
 
 
 def is_simple(text: str) -> bool:
@@ -74,6 +75,78 @@ def prefixed(text: str) -> Change:
     return lambda command, _: text + command if is_simple(command) else command
 
 
+BUILTINS = frozenset(
+    [
+        ".",
+        ":",
+        "[",
+        "alias",
+        "bg",
+        "bind",
+        "break",
+        "builtin",
+        "caller",
+        "cd",
+        "command",
+        "compgen",
+        "complete",
+        "compopt",
+        "continue",
+        "declare",
+        "dirs",
+        "disown",
+        "echo",
+        "enable",
+        "eval",
+        "exec",
+        "exit",
+        "export",
+        "false",
+        "fc",
+        "fg",
+        "getopts",
+        "hash",
+        "help",
+        "history",
+        "jobs",
+        "kill",
+        "let",
+        "local",
+        "logout",
+        "mapfile",
+        "popd",
+        "printf",
+        "pushd",
+        "pwd",
+        "read",
+        "readarray",
+        "readonly",
+        "return",
+        "set",
+        "shift",
+        "shopt",
+        "source",
+        "suspend",
+        "test",
+        "times",
+        "trap",
+        "true",
+        "type",
+        "typeset",
+        "ulimit",
+        "umask",
+        "unalias",
+        "unset",
+        "wait",
+    ]
+)
+
+
+def wrapped(text: str) -> Change:
+    """A wrapper runs a program: before a builtin it means something else."""
+    return lambda command, rng: command if command.split()[0] in BUILTINS else prefixed(text)(command, rng)
+
+
 CHANGES: dict[str, Change] = {
     "a word split by quotes": lambda text, rng: each_word(text, lambda word: split_word(word, rng)),
     "the program split by quotes": lambda text, rng: first_word(text, lambda word: split_word(word, rng)),
@@ -93,18 +166,18 @@ CHANGES: dict[str, Change] = {
     "a subshell": around("( ", ")"),
     "groups in groups": around("{ ( { ", "}\n)\n}"),
     "a condition": around("if true; then ", "fi"),
-    "timeout": prefixed("timeout 5 "),
-    "nice": prefixed("nice -n 5 "),
-    "env": prefixed("env "),
-    "env with a variable": prefixed("env FOO=1 "),
-    "two wrappers": prefixed("nohup timeout 5 "),
+    "timeout": wrapped("timeout 5 "),
+    "nice": wrapped("nice -n 5 "),
+    "env": wrapped("env "),
+    "env with a variable": wrapped("env FOO=1 "),
+    "two wrappers": wrapped("nohup timeout 5 "),
     "a variable": prefixed("FOO=bar "),
     "variables": prefixed("CI=1 X=2 "),
     "after true": before("true; "),
     "after echo": before("echo ok && "),
     "before true": around("", "true"),
     "or true": after(" || true"),
-    "negated": before("! "),
+    "negated": prefixed("! "),
     "printed away": after(" 2>/dev/null"),
 }
 
