@@ -114,6 +114,8 @@ def why_not_run(made: Plan) -> str:
     beside = any("&" in (step.after, made.body.tail) for step in made.body.steps)
     if written and (beside or (is_concurrent(made) and len(set(written)) < len(written))):
         return "racing writers"  # who of those that run at the same time writes first, bash does not say
+    if is_concurrent(made) and any(simple.words[0] == "kill" for simple in simples(made)):
+        return "killed beside"  # how far a command came before it was killed, bash does not say
     if written and is_concurrent(made) and re.search(r"[*?\[]", made.text):
         return "racing writers"  # whether a glob finds what is written beside it, bash does not say either
     return ""
