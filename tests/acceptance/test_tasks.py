@@ -102,7 +102,7 @@ class Place:
             return Ran(done, self.events(), [json.loads(one.body) for one in requests])
 
     def events(self) -> list[Json]:
-        files = sorted(self.folder.glob("runs/*/events.jsonl"))
+        files = sorted(self.folder.glob("runs/*/events.jsonl"), key=lambda one: one.stat().st_mtime_ns)
         return [json.loads(line) for line in files[-1].read_text().splitlines()] if files else []
 
     def approved(self) -> list[str]:

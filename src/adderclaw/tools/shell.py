@@ -385,9 +385,10 @@ def _follow(reader: int, ctx: ToolContext) -> str:
     place = os.fsdecode(said.removesuffix(b"\n"))
     if not place:
         return ""
-    if os.path.isdir(place) and programs.inside(os.path.realpath(place), _roots(ctx)):
-        ctx.workspace.cwd = place
-        return ""
+    with suppress(OSError):  # a link that is swapped meanwhile
+        if os.path.isdir(place) and programs.inside(os.path.realpath(place), _roots(ctx)):
+            ctx.workspace.cwd = place
+            return ""
     ctx.workspace.cwd = ctx.workspace.root
     return _reset(ctx)
 
