@@ -73,6 +73,7 @@ class Place:
     def __init__(self, world: World) -> None:
         self.cli, self.folder = world.cli, world.workspace
         self.world = world
+        self._earlier: set[Path] = set()
         (self.folder / "notes.md").write_text("# Release\n\nThe deadline is Friday.\n\n- [ ] Write the notes\n")
 
     def skill(self, name: str, description: str, **scripts: str) -> None:
@@ -95,6 +96,7 @@ class Place:
             self.cli.env[KEYS[wire]] = KEY
 
     def run(self, wire: str, task: str, *made: Json | str, more: str = "", flags: tuple[str, ...] = ()) -> "Ran":
+        self._earlier = set(self.folder.glob("runs/*"))
         with server(wire, [answered(wire, one) for one in made]) as model:
             self.configure(wire, model.base_url, more)
             done = self.cli("run", task, *flags)
@@ -102,8 +104,10 @@ class Place:
             return Ran(done, self.events(), [json.loads(one.body) for one in requests])
 
     def events(self) -> list[Json]:
-        files = sorted(self.folder.glob("runs/*/events.jsonl"), key=lambda one: one.stat().st_mtime_ns)
-        return [json.loads(line) for line in files[-1].read_text().splitlines()] if files else []
+        """Of the one run since the last `run` began: two of one second have no order by their names."""
+        files = [file for file in self.folder.glob("runs/*/events.jsonl") if file.parent not in self._earlier]
+        assert len(files) < 2, files
+        return [json.loads(line) for line in files[0].read_text().splitlines()] if files else []
 
     def approved(self) -> list[str]:
         """The tools that may run so far."""

@@ -1,11 +1,11 @@
 """A task run: skills found, routed and disclosed; the model decides step by step, and what it plans is carried out."""
 
-from collections.abc import Callable, Iterable
-from typing import Literal, NamedTuple
+from collections.abc import Callable
+from typing import Literal
 
 from adderclaw.decode import decode
 from adderclaw.drivers.task import decision as decisions
-from adderclaw.drivers.task import dry, prompts, steps
+from adderclaw.drivers.task import dry, naming, prompts, steps
 from adderclaw.drivers.task.contracts import (
     ActionStep,
     CallSkill,
@@ -16,23 +16,17 @@ from adderclaw.drivers.task.contracts import (
     StepExecutionResult,
 )
 from adderclaw.drivers.task.decision import Taken
+from adderclaw.drivers.task.disclosing import LISTED, Disclosing, Wanted
 from adderclaw.drivers.task.machine import Machine, remedy
-from adderclaw.drivers.task.prompts import Composed, Parts, Piece, Window
+from adderclaw.drivers.task.prompts import Composed, Parts, Window
 from adderclaw.errors import AdderClawError, LimitError, ProviderError, Refused
 from adderclaw.events import EventRecord
 from adderclaw.kernel import occasions
 from adderclaw.kernel.loop import live_planned, run_turn
 from adderclaw.kernel.session import Session, TurnResult
-from adderclaw.skills import router, scripts
+from adderclaw.skills import router
 from adderclaw.skills.catalogue import Catalogue, Skill
-from adderclaw.skills.disclosure import Constraints, Disclosed, Disclosure
 from adderclaw.types import History, Json, Outcome
-
-REFERENCE, SCRIPTS, SUMMARY = 10, 20, 30
-"""How much a disclosed piece matters; what belongs to the skill at work matters more."""
-CURRENT = 100
-LISTED = 200
-"""Files of an event that are listed at most."""
 
 
 class _Ends(Exception):
@@ -40,14 +34,6 @@ class _Ends(Exception):
         super().__init__(reason)
         self.outcome: Outcome = outcome
         self.reason = reason
-
-
-class _Wanted(NamedTuple):
-    """Something that is to be disclosed before the model is asked again."""
-
-    skill: str
-    stage: Literal[1, 2, 3]
-    paths: tuple[str, ...] = ()
 
 
 class Execution:
@@ -66,9 +52,7 @@ class Execution:
         self.turn = 0
         self.answer = ""
         self.composed: Composed | None = None
-        self._shown: dict[str, Disclosure] = {}
-        self._stages: dict[str, dict[int, list[Disclosed]]] = {}
-        self._wanted: list[_Wanted] = []
+        self._shown = Disclosing(session)
         self._failed: set[str] = set()
         self._notes: list[str] = []
         self._commands: dict[str, str] = {}
@@ -188,48 +172,15 @@ class Execution:
             fix = "say it otherwise, or set skills.prefilter_zero_candidate_strategy to fallback_all_skills"
             raise _Ends("error", f"no_candidate_skills: no skill is similar enough to the task; {fix}")
         self.machine.to("DISCLOSE_CONTEXT_STAGE")
-        self._metadata()
-
-    def _find(self, name: str) -> Skill:
-        found = self.catalogue.find(name)
-        assert found is not None
-        return found
-
-    def _disclosure(self, name: str) -> Disclosure:
-        settings = self.session.config.skills
-        if name not in self._shown:
-            self._shown[name] = Disclosure(
-                self._find(name),
-                max_bytes=settings.disclosure_max_reference_bytes,
-                max_tokens=settings.disclosure_max_reference_tokens,
-            )
-        return self._shown[name]
-
-    def _metadata(self) -> None:
-        """Stage 0: what the frontmatter of each candidate says; told as one."""
-        stages = [self._disclosure(one.skill_name).metadata() for one in self.candidates]
-        files: list[Json] = []
-        for stage in stages:
-            self._stages[stage.skill] = {0: [stage]}
-            files += [{**file, "path": f"{stage.skill}/{file['path']}"} for file in stage.event()["files"]]
-        told = sum(stage.bytes for stage in stages), sum(stage.tokens for stage in stages)
-        self.session.bus.tell(
-            {
-                "event_type": "skill_disclosure_loaded",
-                "skill": "",
-                "stage": 0,
-                "files": files[:LISTED],
-                "bytes": told[0],
-                "tokens": told[1],
-            }
-        )
+        self._shown = Disclosing(self.session, self.catalogue, self.candidates)
+        self._shown.metadata()
 
     # -------------------------------------------------------------- reasoning
 
     async def _work(self) -> tuple[Outcome, str]:
         """From DISCLOSE_CONTEXT_STAGE, around, to the end."""
         while True:
-            self._disclose()
+            self._shown.load_wanted()
             if await self._composed_only():
                 return "completed", ""
             decided = await self._decide()
@@ -238,11 +189,6 @@ class Execution:
                 return "completed", ""
             if way != "think":
                 self.machine.to("DISCLOSE_CONTEXT_STAGE")
-
-    def _disclose(self) -> None:
-        waiting, self._wanted = self._wanted, []
-        for wanted in dict.fromkeys(waiting):
-            self._stage(wanted)
 
     async def _composed_only(self) -> bool:
         """Compose the next prompt; True where that is all that is wanted."""
@@ -296,26 +242,14 @@ class Execution:
 
     def _parts(self) -> Parts:
         names = [(one.skill_name, one.score, one.reason) for one in self.candidates]
-        about = {name: stages[0][0].files[0].text.replace("\n", "\n  ") for name, stages in self._stages.items()}
         return Parts(
             task=self.session.secrets.scrub(self.task),
             results=tuple(self.results),
             commands=self._commands,
             notes=tuple(self._notes),
-            candidates=prompts.offered(names, about),
-            disclosed=tuple(self._pieces()),
+            candidates=prompts.offered(names, self._shown.about()),
+            disclosed=tuple(self._shown.pieces(self.selected)),
         )
-
-    def _pieces(self) -> Iterable[Piece]:
-        """All that was disclosed so far, anew for each prompt: nothing of it is lost when a history is compacted."""
-        weights = {1: SUMMARY, 2: REFERENCE, 3: SCRIPTS}
-        for name, stages in self._stages.items():
-            current = CURRENT if name == self.selected else 0
-            for stage, weight in weights.items():
-                for number, one in enumerate(stages.get(stage, ())):
-                    text = self.session.secrets.scrub(one.text)
-                    paths = ", ".join(file.path for file in one.files) or f"stage {stage}"
-                    yield Piece(f"{name}/{paths}", text, current + weight + min(number, 9))
 
     async def _decide(self) -> ModelDecision:
         """One reasoning step: asked, decoded, and once repaired."""
@@ -331,7 +265,7 @@ class Execution:
             decoded = decisions.decoded(taken.given, text, mode, self._by)
             problems = decoded.problems
             if decoded.decision is not None:
-                problems = self._unknown(decoded.decision)
+                problems = naming.unknown(decoded.decision, self._shown)
             if decoded.decision is not None and not problems:
                 self._told_decision("decoded", decoded.how, decoded.decision, [])
                 return decoded.decision
@@ -374,51 +308,6 @@ class Execution:
             }
         )
 
-    # -------------------------------------------------------------- what a decision names
-
-    def _unknown(self, made: ModelDecision) -> list[str]:
-        """Skills, files and scripts that a decision names and that are not there, or not to be reached."""
-        offered = [one.skill_name for one in self.candidates]
-        chosen = made.selected_skill or ""
-        if chosen and chosen not in offered:
-            return [f"selected_skill: {chosen!r} is no candidate; there are: {', '.join(offered[:50]) or 'none'}"]
-        wrong: list[str] = []
-        if made.required_disclosure_paths:
-            if not chosen:
-                wrong.append("required_disclosure_paths: they need the skill that they belong to as selected_skill")
-            else:
-                wrong += self._unreadable(chosen, made.required_disclosure_paths)
-        for place, action in enumerate(made.planned_actions):
-            if action.type == "call_skill":
-                wrong += [f"planned_actions[{place}].params.{said}" for said in self._uncallable(action, chosen)]
-        return wrong
-
-    def _unreadable(self, skill: str, paths: list[str]) -> list[str]:
-        disclosure = self._disclosure(skill)
-        found = [(path, disclosure.refusal(path)) for path in paths]
-        return [f"required_disclosure_paths: {reason}" for _, reason in found if reason]
-
-    def _uncallable(self, action: ActionStep, chosen: str) -> list[str]:
-        called = decode(CallSkill, action.params)
-        name = called.skill or chosen
-        if name not in [one.skill_name for one in self.candidates]:
-            return [f"skill: {name!r} is no candidate"]
-        if not called.script:
-            return []
-        folder = self._find(name).folder
-        try:
-            scripts.script(folder, called.script)
-        except Refused as error:
-            known = ", ".join(one.way for one in scripts.scripts(folder, self._body(name))) or "none"
-            return [f"script: {error.reason} (scripts of {name}: {known})"]
-        return []
-
-    def _body(self, name: str) -> str:
-        try:
-            return self._disclosure(name).body()
-        except Refused:
-            return ""
-
     # -------------------------------------------------------------- doing
 
     async def _carry_out(self, made: ModelDecision) -> Literal["finish", "disclose", "think"]:
@@ -432,7 +321,7 @@ class Execution:
         if chosen != self.selected and (chosen or not ends):
             self._select(chosen, rationale, len(made.planned_actions))
         if made.required_disclosure_paths:
-            self._wanted.append(_Wanted(chosen, 2, tuple(made.required_disclosure_paths)))
+            self._shown.want(chosen, 2, made.required_disclosure_paths)
         actions = self._with_instructions(made.planned_actions)
         if actions and actions[0].type != "finish" and not _hands_over(actions[0]):
             self.machine.to("EXECUTE_STEP")
@@ -452,7 +341,7 @@ class Execution:
             self._select(decode(CallSkill, action.params).skill or chosen, rationale, 0)
             break
         if self.machine.state == "VERIFY_PROGRESS":
-            return "disclose" if self._wanted else "think"
+            return "disclose" if self._shown.waiting else "think"
         self.machine.to("HANDOFF_OR_FINISH")
         return "disclose"
 
@@ -461,10 +350,10 @@ class Execution:
         for action in actions:
             called = decode(CallSkill, action.params) if action.type == "call_skill" else None
             name = (called.skill or self.selected) if called is not None and called.script else ""
-            if name and 1 not in self._stages[name]:
+            if name and not self._shown.shows(name, 1):
                 if name != self.selected:
-                    self._wanted.append(_Wanted(name, 1))
-                self._wanted.append(_Wanted(name, 3))
+                    self._shown.want(name, 1)
+                self._shown.want(name, 3)
                 self._note(f"Nothing was run: read the instructions of {name} first, then plan again.")
                 return []
         return actions
@@ -477,8 +366,8 @@ class Execution:
         self.selected = name
         if not name:
             return
-        if 1 not in self._stages[name]:
-            self._wanted.append(_Wanted(name, 1))
+        if not self._shown.shows(name, 1):
+            self._shown.want(name, 1)
         self.session.bus.tell(
             {
                 "event_type": "skill_invocation_started",
@@ -501,27 +390,11 @@ class Execution:
             )
             self.selected = ""
 
-    def _stage(self, wanted: _Wanted) -> None:
-        disclosure, session = self._disclosure(wanted.skill), self.session
-        match wanted.stage:
-            case 1:
-                made = disclosure.summary()
-            case 2:
-                made = disclosure.requested(wanted.paths)
-            case 3:
-                runtime = session.config.runtime
-                network = session.config.security.network == "allow" or session.scene.confinement == "none"
-                made = disclosure.scripts(Constraints(runtime.timeout_seconds, session.scene.confinement, network))
-        self._stages[wanted.skill].setdefault(wanted.stage, []).append(made)
-        session.bus.tell({"event_type": "skill_disclosure_loaded", **made.event()})  # pyright: ignore[reportArgumentType]
-        for blocked in made.blocked:
-            self._warn(f"the skill {wanted.skill!r}: {blocked.path} is not shown: {blocked.reason}")
-
     async def _step(self, action: ActionStep, step_id: str) -> bool:
         """Carry out one action, by the policy for failures; False where another skill takes over."""
         skill = self._skill_of(action)
-        if action.type == "call_skill" and skill is not None and 3 not in self._stages[skill.name]:
-            self._stage(_Wanted(skill.name, 3))
+        if action.type == "call_skill" and skill is not None and not self._shown.shows(skill.name, 3):
+            self._shown.load(Wanted(skill.name, 3))
         retries = 0
         while True:
             result = await self._lived(action, skill, step_id, retries)
@@ -550,7 +423,7 @@ class Execution:
     def _skill_of(self, action: ActionStep) -> Skill | None:
         if action.type != "call_skill":
             return None
-        return self._find(decode(CallSkill, action.params).skill or self.selected)
+        return self._shown.skill(decode(CallSkill, action.params).skill or self.selected)
 
     async def _lived(self, action: ActionStep, skill: Skill | None, step_id: str, retries: int) -> StepExecutionResult:
         session = self.session
