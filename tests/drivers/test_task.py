@@ -167,7 +167,7 @@ def parts(disclosed: int = 0, results: int = 0, candidates: int = 0) -> Parts:
 
 def composed(whole: Parts, room: int) -> prompts.Composed:
     prompt = decision.prompt("SYSTEM", "json")
-    return asyncio.run(prompts.compose(None, "m", prompt, whole, Window(room + 100, 100)))
+    return asyncio.run(prompts.compose(None, prompt, whole, Window(room + 100, 100)))
 
 
 def test_what_fits_is_left_whole() -> None:

@@ -184,6 +184,14 @@ class Session:
             return await chain(self, fields, rows)
         return await self.tape.hooked(event, lambda: chain(self, fields, rows), self)
 
+    def look(self, of: str, given: Json, look: Callable[[], Json]) -> Json:
+        """What a driver looks up outside of the session: noted, so that a replay finds the same."""
+        return look() if self.tape is None else self.tape.looked(self, of, given, look)
+
+    async def ask(self, of: str, given: Json, asking: Awaitable[Json]) -> Json:
+        """The same, where the answer has to be waited for."""
+        return await asking if self.tape is None else await self.tape.found(self, of, given, asking)
+
     def keep_place(self, cursor: Cursor) -> None:
         """Remember the directory that the shell is in, for whoever resumes; where a child is, is its own affair."""
         cwd = self.scene.context.workspace.cwd

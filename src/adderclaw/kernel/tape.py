@@ -7,7 +7,7 @@ with the next transaction, so that a step costs a row or two more, however many 
 import hashlib
 import os
 from asyncio import CancelledError
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import islice
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from adderclaw.errors import LimitError, ProviderError, Stopped
 from adderclaw.store import Store, tape
+from adderclaw.store.text import compact
 from adderclaw.tools import NAMES
 from adderclaw.types import Answer, ChatResponse, Clock, Json, Merged, TaskEnd, Tool, ToolResult
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 type Head = Callable[["Session"], Callable[[Cursor], Json]]
 """Takes what a session begins with, and later writes it down."""
 
+LONG = 1_000
+"""Characters of a fact from which on it is kept apart."""
 _INSIDE: ContextVar["Tape | None"] = ContextVar("inside", default=None)
 """The tape inside whose edge we are: what a tool or a hook does there comes back as its result."""
 
@@ -71,17 +74,28 @@ class Tape:
 
     def turn(self, session: "Session", message: str | None, *, single: bool) -> None:
         """A turn begins. Nothing is written before the model was asked."""
-        if not self._next[0]:
-            self._waiting.append(("head", self._head(session)))
-            self._cwd, self._permissions = session.scene.context.workspace.cwd, session.config.permissions
-            self._tools = set(session.scene.tools)
-            self._next = tape.end_of(self._store, self._run_id, self._session_id)
+        self._begin(session)
         said = session.secrets.scrub(message) if message is not None else None
         body: Json = {"message": said, "provider": session.provider.name, "model": session.model}
         if single:
             body["single"] = True
-        self._lent = 0
+        self._lent = self._looks = 0
         self._waiting.append(("turn", {**body, "budget": session.budget.state, "at": self._at()}))
+
+    def drives(self, session: "Session", driver: str, given: Json) -> None:
+        """A driver begins: its turns and calls follow from what it is given here, and from what it looks up."""
+        self._begin(session)
+        self._looks = 0
+        body: Json = {"driver": driver, **session.secrets.scrub_all(given)}
+        self._waiting.append(("drive", {**body, "budget": session.budget.state, "at": self._at()}))
+
+    def _begin(self, session: "Session") -> None:
+        if self._next[0]:
+            return
+        self._waiting.append(("head", self._head(session)))
+        self._cwd, self._permissions = session.scene.context.workspace.cwd, session.config.permissions
+        self._tools = set(session.scene.tools)
+        self._next = tape.end_of(self._store, self._run_id, self._session_id)
 
     def ended(self, outcome: str) -> None:
         """A turn ended; a message that a hook refused never reached the model."""
@@ -91,6 +105,37 @@ class Tape:
         """Something else than a turn, which a person asked for: a compaction, a rewind."""
         if self._next[0]:
             self._add(kind, body)
+
+    # -------------------------------------------------------------- a driver
+
+    def looked(self, session: "Session", of: str, given: Json, look: Callable[[], Json]) -> Json:
+        """What a driver found outside; it is told without secrets, as it is noted."""
+        found: Json = session.secrets.scrub_all(look())
+        self._fact(of, given, found)
+        return found
+
+    async def found(self, session: "Session", of: str, given: Json, asking: Awaitable[Json]) -> Json:
+        try:
+            found: Json = session.secrets.scrub_all(await asking)
+        except CancelledError:
+            self._add("fact", {"of": of, "given": given, "cut": "interrupted"})
+            raise
+        self._fact(of, given, found)
+        return found
+
+    def _fact(self, of: str, given: Json, found: Json) -> None:
+        def written(cursor: Cursor) -> Json:
+            """Long texts stand apart, once for all runs that were told the same."""
+            text = compact(found)
+            known = {"found": found} if len(text) < LONG else {"kept": tape.keep_text(cursor, text)}
+            return {"of": of, "given": given, **known}
+
+        self._add("fact", written)
+
+    def offered(self, tools: Mapping[str, Tool[Any]]) -> Mapping[str, Tool[Any]]:
+        """The tools that a driver lets the model have from here on."""
+        self._tools = set(tools)
+        return tools
 
     # -------------------------------------------------------------- the model
 
@@ -160,6 +205,8 @@ class Tape:
     def ran(self, session: "Session", result: ToolResult) -> None:
         body: Json = {"class": result.error_class, "length": len(session.secrets.scrub(result.content))}
         flags: Json = {"denied": result.denied, "unanswered": result.unanswered, "ends": result.ends}
+        if isinstance(code := result.metadata.get("exit_code"), int):
+            body["exit"] = code
         self._edge("run", session, body | {name: value for name, value in flags.items() if value})
 
     def cut_off(self, kind: str, session: "Session") -> None:
@@ -251,7 +298,7 @@ class Tape:
     def _at(self) -> float:
         return round(self._clock.monotonic() - self._began, 4)
 
-    def _add(self, kind: str, body: Json) -> None:
+    def _add(self, kind: str, body: Json | Callable[[Cursor], Json]) -> None:
         self._looks = 0
         if not self._next[0]:
             return  # before the first turn there is nothing to replay

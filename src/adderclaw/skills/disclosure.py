@@ -80,6 +80,16 @@ class Disclosed(NamedTuple):
             "tokens": self.tokens,
         }
 
+    def as_json(self) -> Json:
+        """All of it; `heard` makes it again."""
+        files, blocked = [list(file) for file in self.files], [list(one) for one in self.blocked]
+        return {"skill": self.skill, "stage": self.stage, "files": files, "blocked": blocked, "notes": list(self.notes)}
+
+
+def heard(told: Json) -> Disclosed:
+    files, blocked = (Loaded(*file) for file in told["files"]), (Blocked(*one) for one in told["blocked"])
+    return Disclosed(told["skill"], told["stage"], tuple(files), tuple(blocked), tuple(told["notes"]))
+
 
 class Constraints(NamedTuple):
     """What holds for a script that runs."""

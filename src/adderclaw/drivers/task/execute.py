@@ -1,7 +1,7 @@
 """A task run: skills found, routed and disclosed; the model decides step by step, and what it plans is carried out."""
 
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
 from adderclaw.decode import decode
 from adderclaw.drivers.task import decision as decisions
@@ -12,21 +12,20 @@ from adderclaw.drivers.task.contracts import (
     Finish,
     LlmRequestMeta,
     ModelDecision,
-    SkillCandidate,
     StepExecutionResult,
 )
 from adderclaw.drivers.task.decision import Taken
-from adderclaw.drivers.task.disclosing import LISTED, Disclosing, Wanted
+from adderclaw.drivers.task.disclosing import Disclosing, Wanted
 from adderclaw.drivers.task.machine import Machine, remedy
 from adderclaw.drivers.task.prompts import Composed, Parts, Window
-from adderclaw.errors import AdderClawError, LimitError, ProviderError, Refused
+from adderclaw.errors import LimitError, ProviderError, Refused
 from adderclaw.events import EventRecord
 from adderclaw.kernel import occasions
 from adderclaw.kernel.loop import live_planned, run_turn
+from adderclaw.kernel.prompt import Prompt
 from adderclaw.kernel.session import Session, TurnResult
-from adderclaw.skills import router
-from adderclaw.skills.catalogue import Catalogue, Skill
-from adderclaw.types import History, Json, Outcome
+from adderclaw.skills.catalogue import Catalogue
+from adderclaw.types import History, Json, Outcome, Tool
 
 
 class _Ends(Exception):
@@ -40,28 +39,35 @@ class Execution:
     """One run of a task on a session."""
 
     def __init__(
-        self, session: Session, task: str, load: Callable[[], Catalogue], *, planned_only: bool = False
+        self,
+        session: Session,
+        task: str,
+        load: Callable[[], Catalogue],
+        *,
+        planned_only: bool = False,
+        prompt: Prompt | None = None,
     ) -> None:
-        self.session, self.task, self.load, self.dry = session, task, load, planned_only
+        self.session, self.task, self.dry = session, task, planned_only
         self.machine = Machine()
-        self.catalogue = Catalogue()
-        self.candidates: tuple[SkillCandidate, ...] = ()
+        self._shown = Disclosing(session, load)
         self.results: list[StepExecutionResult] = []
         self.requests: list[LlmRequestMeta] = []
         self.selected = ""
         self.turn = 0
         self.answer = ""
         self.composed: Composed | None = None
-        self._shown = Disclosing(session)
         self._failed: set[str] = set()
         self._notes: list[str] = []
         self._commands: dict[str, str] = {}
         self._unanswered = 0
         self._sent_back = 0
         self._everything = session.scene.tools
-        mode = session.config.runtime.structured_output_mode
-        self._by: Literal["tool", "json"] = decisions.asked_by(session.provider.capabilities(), mode)
-        self._prompt = decisions.prompt(self._system(), self._by)
+        self._prompt = prompt or self._made_prompt()
+        self._by: Literal["tool", "json"] = "tool" if self._prompt.tool_choice == decisions.NAME else "json"
+
+    def _made_prompt(self) -> Prompt:
+        mode = self.session.config.runtime.structured_output_mode
+        return decisions.prompt(self._system(), decisions.asked_by(self.session.provider.capabilities(), mode))
 
     def _system(self) -> str:
         session = self.session
@@ -71,7 +77,11 @@ class Execution:
 
     async def run(self) -> TurnResult:
         """To the end; whatever ends it, its outcome is one of the closed set."""
-        self.session.bus.listen("task", self._heard)
+        session = self.session
+        session.bus.listen("task", self._heard)
+        session.prompt = self._prompt
+        if session.tape is not None and not self.dry:
+            session.tape.drives(session, "task", {"task": self.task})
         try:
             await self._begun()
             self._load()
@@ -104,7 +114,7 @@ class Execution:
     def _details(self) -> Json:
         told: Json = {
             "turns": self.turn,
-            "candidates": [[one.skill_name, one.score, one.reason] for one in self.candidates],
+            "candidates": [[one.skill_name, one.score, one.reason] for one in self._shown.candidates],
             "results": [result.as_json() for result in self.results],
             "requests": [request.as_json() for request in self.requests],
         }
@@ -127,52 +137,15 @@ class Execution:
 
     def _load(self) -> None:
         self.machine.to("LOAD_SKILL_CATALOG")
-        session = self.session
-        try:
-            self.catalogue = self.load()
-        except (OSError, AdderClawError) as error:
-            raise _Ends("error", f"skill_catalog_failed: {error}") from error
-        found = self.catalogue
-        session.bus.tell(
-            {
-                "event_type": "skill_catalog_loaded",
-                "skills": len(found.skills),
-                "invalid": len(found.invalid),
-                "directories": list(found.directories),
-            }
-        )
-        for skill in found.invalid:
-            self._warn(f"the skill {skill.name!r} cannot be used: {'; '.join(skill.diagnosis)}")
-        for twice in found.duplicates:
-            self._warn(f"the skill {twice.name!r} appears twice: {twice.used} counts, {twice.ignored} does not")
-        for note in found.notes:
-            self._warn(note)
-        if not found.skills:
-            self._warn(f"there is no skill in {session.config.skills.dir}: the task is worked on without one")
+        if failed := self._shown.load_catalogue():
+            raise _Ends("error", failed)
 
     def _route(self) -> None:
         self.machine.to("PREFILTER_SKILLS")
-        settings = self.session.config.skills
-        offered = Catalogue(tuple(skill for skill in self.catalogue.skills if skill.for_model))
-        routed = router.candidates(
-            offered,
-            self.task,
-            top_k=settings.prefilter_top_k,
-            min_score=settings.prefilter_min_score,
-            strategy=settings.prefilter_zero_candidate_strategy,
-        )
-        self.candidates = tuple(SkillCandidate(*one) for one in routed.candidates)
-        told: list[Json] = [
-            {"skill_name": one.skill_name, "score": one.score, "reason": one.reason} for one in self.candidates[:LISTED]
-        ]
-        self.session.bus.tell(
-            {"event_type": "skill_prefilter_completed", "candidates": told, "strategy": routed.strategy}
-        )
-        if routed.strategy == "fail_fast":
+        if self._shown.route(self.task) == "fail_fast":
             fix = "say it otherwise, or set skills.prefilter_zero_candidate_strategy to fallback_all_skills"
             raise _Ends("error", f"no_candidate_skills: no skill is similar enough to the task; {fix}")
         self.machine.to("DISCLOSE_CONTEXT_STAGE")
-        self._shown = Disclosing(self.session, self.catalogue, self.candidates)
         self._shown.metadata()
 
     # -------------------------------------------------------------- reasoning
@@ -205,10 +178,10 @@ class Execution:
 
     async def _compose(self) -> Composed:
         session = self.session
-        provider = None if self.dry else session.provider
-        if provider is not None and self.turn == 1:
+        if not self.dry and self.turn == 1:
             await self._ready()
-        composed = await prompts.compose(provider, session.model, self._prompt, self._parts(), self._window())
+        count = None if self.dry else self._counted
+        composed = await prompts.compose(count, self._prompt, self._parts(), self._window())
         session.bus.tell(
             {
                 "event_type": "prompt_budget_computed",
@@ -224,15 +197,29 @@ class Execution:
         session.bus.tell({"event_type": "prompt_composed", "turn": self.turn, "bytes": size, "tokens": tokens})
         return composed
 
+    async def _counted(self, text: str) -> int | None:
+        session = self.session
+
+        async def count() -> Json:
+            return {"tokens": await prompts.counted(session.provider, session.model, self._prompt, text)}
+
+        found: int | None = (await session.ask("tokens", {"characters": len(text)}, count()))["tokens"]
+        return found
+
     async def _ready(self) -> None:
         """A key that is missing is said before anything is sent."""
+        said = (await self.session.ask("ready", {}, self._readiness()))["error"]
+        if said:
+            raise _Ends("error", said)
+
+    async def _readiness(self) -> Json:
         try:
             await self.session.provider.ready()
         except ProviderError as error:
-            if error.kind == "missing_key":
-                # no colon after a word that ends in "key": what follows would be taken for one and redacted
-                raise _Ends("error", f"missing_provider_api_key, {error}") from error
-            raise _Ends("error", f"{error.kind}: {error}") from error
+            # no colon after a word that ends in "key": what follows would be taken for one and redacted
+            missing = error.kind == "missing_key"
+            return {"error": f"missing_provider_api_key, {error}" if missing else f"{error.kind}: {error}"}
+        return {"error": ""}
 
     def _window(self) -> Window:
         runtime, session = self.session.config.runtime, self.session
@@ -241,7 +228,7 @@ class Execution:
         return Window(most, min(runtime.response_headroom_tokens, most // 2))
 
     def _parts(self) -> Parts:
-        names = [(one.skill_name, one.score, one.reason) for one in self.candidates]
+        names = [(one.skill_name, one.score, one.reason) for one in self._shown.candidates]
         return Parts(
             task=self.session.secrets.scrub(self.task),
             results=tuple(self.results),
@@ -281,17 +268,21 @@ class Execution:
         """The one loop asks, with the one tool that a decision may be made by."""
         session = self.session
         session.prompt = self._prompt
-        session.scene.tools = {decisions.NAME: taken.tool()} if self._by == "tool" else {}
+        self._offer({decisions.NAME: taken.tool()} if self._by == "tool" else {})
         try:
             result = await run_turn(session, message, single=True)
         finally:
-            session.scene.tools = self._everything
+            self._offer(self._everything)
         if result.outcome != "completed" and taken.given is None:
             # a call of a tool that is not there is no decision, and is said so; all else ends the run
             if result.outcome == "denied":
                 return result.answer
             raise _Ends(result.outcome, result.reason)
         return result.answer
+
+    def _offer(self, tools: Mapping[str, Tool[Any]]) -> None:
+        session = self.session
+        session.scene.tools = tools if session.tape is None else session.tape.offered(tools)
 
     def _told_decision(self, status: str, how: str, made: ModelDecision | None, problems: list[str]) -> None:
         self.session.bus.tell(
@@ -393,8 +384,8 @@ class Execution:
     async def _step(self, action: ActionStep, step_id: str) -> bool:
         """Carry out one action, by the policy for failures; False where another skill takes over."""
         skill = self._skill_of(action)
-        if action.type == "call_skill" and skill is not None and not self._shown.shows(skill.name, 3):
-            self._shown.load(Wanted(skill.name, 3))
+        if skill and not self._shown.shows(skill, 3):
+            self._shown.load(Wanted(skill, 3))
         retries = 0
         while True:
             result = await self._lived(action, skill, step_id, retries)
@@ -420,16 +411,14 @@ class Execution:
                     outcome = "denied" if result.status == "denied" else "error"
                     raise _Ends(outcome, f"step_failed: step {step_id} ({action.type}) {_how(result)}")
 
-    def _skill_of(self, action: ActionStep) -> Skill | None:
-        if action.type != "call_skill":
-            return None
-        return self._shown.skill(decode(CallSkill, action.params).skill or self.selected)
+    def _skill_of(self, action: ActionStep) -> str:
+        return decode(CallSkill, action.params).skill or self.selected if action.type == "call_skill" else ""
 
-    async def _lived(self, action: ActionStep, skill: Skill | None, step_id: str, retries: int) -> StepExecutionResult:
+    async def _lived(self, action: ActionStep, skill: str, step_id: str, retries: int) -> StepExecutionResult:
         session = self.session
         seconds = session.config.runtime.timeout_seconds
         try:
-            call = steps.call_of(action, skill, session.ids("call"), seconds)
+            call = steps.call_of(action, skill, self._shown.argv, session.ids("call"), seconds)
         except Refused as error:  # it was there when the decision was looked at
             raise _Ends("error", f"step_failed: step {step_id}: {error.reason}") from error
         self._commands[step_id] = steps.summary(steps.shown(call))
@@ -439,7 +428,7 @@ class Execution:
         session.bus.tell(
             {
                 "event_type": "skill_step_executed",
-                "skill": skill.name if skill is not None else self.selected,
+                "skill": skill or self.selected,
                 "action": action.type,
                 "command": steps.shown(call),
                 **result.as_json(),  # pyright: ignore[reportArgumentType]
@@ -460,7 +449,7 @@ class Execution:
 
     def _fallback(self) -> str:
         """The best candidate that has not failed."""
-        left = (one.skill_name for one in self.candidates if one.skill_name not in {*self._failed, self.selected})
+        left = (name for name in self._shown.offered if name not in {*self._failed, self.selected})
         return next(left, "")
 
     def _fall_back(self, name: str, step_id: str, result: StepExecutionResult) -> None:
@@ -494,9 +483,6 @@ class Execution:
 
     def _note(self, text: str) -> None:
         self._notes.append(text)
-
-    def _warn(self, message: str) -> None:
-        self.session.bus.tell({"event_type": "warning", "message": message})
 
 
 def _hands_over(action: ActionStep) -> bool:

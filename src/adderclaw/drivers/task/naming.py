@@ -4,7 +4,6 @@ from adderclaw.decode import decode
 from adderclaw.drivers.task.contracts import ActionStep, CallSkill, ModelDecision
 from adderclaw.drivers.task.disclosing import Disclosing
 from adderclaw.errors import Refused
-from adderclaw.skills import scripts
 
 
 def unknown(made: ModelDecision, shown: Disclosing) -> list[str]:
@@ -17,8 +16,8 @@ def unknown(made: ModelDecision, shown: Disclosing) -> list[str]:
         if not chosen:
             wrong.append("required_disclosure_paths: they need the skill that they belong to as selected_skill")
         else:
-            found = [shown.of(chosen).refusal(path) for path in made.required_disclosure_paths]
-            wrong += [f"required_disclosure_paths: {reason}" for reason in found if reason]
+            found = shown.refusals(chosen, made.required_disclosure_paths)
+            wrong += [f"required_disclosure_paths: {reason}" for reason in found]
     for place, action in enumerate(made.planned_actions):
         if action.type == "call_skill":
             wrong += [f"planned_actions[{place}].params.{said}" for said in _uncallable(action, chosen, shown)]
@@ -32,10 +31,9 @@ def _uncallable(action: ActionStep, chosen: str, shown: Disclosing) -> list[str]
         return [f"skill: {name!r} is no candidate"]
     if not called.script:
         return []
-    folder = shown.skill(name).folder
     try:
-        scripts.script(folder, called.script)
+        shown.argv(name, called.script)
     except Refused as error:
-        known = ", ".join(one.way for one in scripts.scripts(folder, shown.body(name))) or "none"
+        known = ", ".join(shown.scripts(name)) or "none"
         return [f"script: {error.reason} (scripts of {name}: {known})"]
     return []

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 from typing import NamedTuple
 
@@ -165,14 +165,18 @@ class Window(NamedTuple):
         return max(0, self.max_context_tokens - self.response_headroom_tokens)
 
 
-async def compose(provider: Provider | None, model: str, prompt: Prompt, parts: Parts, window: Window) -> Composed:
-    """The prompt of a step, small enough. Without a provider (a dry run) its tokens are estimated."""
+type Count = Callable[[str], Awaitable[int | None]]
+"""The tokens of a prompt with this text, where somebody can count them."""
+
+
+async def compose(count: Count | None, prompt: Prompt, parts: Parts, window: Window) -> Composed:
+    """The prompt of a step, small enough. Where nobody counts (a dry run) its tokens are estimated."""
     draft = _Draft(parts)
     head = len(prompt.head)
     for _ in range(ROUNDS):
         _fit(draft, head, window.room, 1.0)
         text = draft.text()
-        tokens = await _counted(provider, model, prompt, text)
+        tokens = await count(text) if count is not None else None
         if tokens is None:
             break
         if tokens <= window.room:
@@ -206,9 +210,7 @@ def _too_large(window: Window, tokens: int) -> LimitError:
     )
 
 
-async def _counted(provider: Provider | None, model: str, prompt: Prompt, text: str) -> int | None:
-    if provider is None:
-        return None
+async def counted(provider: Provider, model: str, prompt: Prompt, text: str) -> int | None:
     request = ChatRequest(
         system_prompt=prompt.system,
         messages=History([Message("user", (TextBlock(text),))]),

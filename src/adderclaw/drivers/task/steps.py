@@ -1,13 +1,12 @@
 """One planned action as a tool call of the session: what it asks for, and what came of it."""
 
 import shlex
+from collections.abc import Callable, Sequence
 
 from adderclaw.credentials.redaction import visible
 from adderclaw.decode import decode
 from adderclaw.drivers.task.contracts import ActionStep, AskUser, CallSkill, RunCommand, Status, StepExecutionResult
 from adderclaw.kernel.call import Done
-from adderclaw.skills.catalogue import Skill
-from adderclaw.skills.scripts import script
 from adderclaw.types import Json, ToolCall
 
 MOST = 4_000
@@ -18,7 +17,11 @@ RETRYABLE: frozenset[Status] = frozenset({"failed", "timeout"})
 MAX_MS = 600_000
 
 
-def call_of(action: ActionStep, skill: Skill | None, call_id: str, seconds: float) -> ToolCall:
+type Starts = Callable[[str, str], Sequence[str]]
+"""What starts a script of a skill, by the names of both; raises Refused."""
+
+
+def call_of(action: ActionStep, skill: str, starts: Starts, call_id: str, seconds: float) -> ToolCall:
     """The call that carries out an action; `skill` is the one that a script belongs to. Raises Refused."""
     match action.type:
         case "ask_user":
@@ -26,10 +29,9 @@ def call_of(action: ActionStep, skill: Skill | None, call_id: str, seconds: floa
             given: Json = {"question": asked.question, "options": asked.options}
             return ToolCall(call_id, "AskUserQuestion", given)
         case "call_skill":
-            assert skill is not None
             called = decode(CallSkill, action.params)
-            command = shlex.join((*script(skill.folder, called.script).argv, *called.args))
-            return _bash(call_id, command, seconds, f"{skill.name}: {called.script}")
+            command = shlex.join((*starts(skill, called.script), *called.args))
+            return _bash(call_id, command, seconds, f"{skill}: {called.script}")
         case _:
             return _bash(call_id, decode(RunCommand, action.params).command, seconds, action.expected_output)
 
