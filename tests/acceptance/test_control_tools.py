@@ -8,10 +8,15 @@ import pytest
 from tests.acceptance.world import World, call, text
 
 
-def evaluate(world: World, tool: str, stdin: str = "", /, **given: Any) -> tuple[int, str]:
-    done = world.cli("--eval", json.dumps({"tool": tool, "input": given}), stdin=stdin)
+def refused(world: World, tool: str, cases: list[tuple[dict[str, Any], str]]) -> None:
+    """Each of these inputs is an error that says so, and the turn goes on."""
+    world.script(*(call(tool, **given) for given, _ in cases), text("done"))
+    done = world.agent("go", stdin="1\n" * len(cases))
     assert "Traceback" not in done.err
-    return done.code, done.out + done.err
+    assert done.out == "done\n"
+    for (given, said), result in zip(cases, world.entries("tool_result"), strict=True):
+        assert result["is_error"], given
+        assert said in result["content"], given
 
 
 ASKED = {"question": "Which one?", "header": "Choice", "options": [{"label": "red"}, {"label": "blue"}]}
@@ -20,35 +25,39 @@ ASKED = {"question": "Which one?", "header": "Choice", "options": [{"label": "re
 # ------------------------------------------------------------------ AskUserQuestion
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"questions": []}, "ask 1 to 4"),
-        ({"questions": [ASKED] * 5}, "ask 1 to 4"),
-        ({"questions": [ASKED] * 2}, "are the same"),
-        ({"questions": [{**ASKED, "question": " "}]}, "empty"),
-        ({"questions": [{**ASKED, "options": [{"label": "one"}]}]}, "2 to 4"),
-        ({"questions": [{**ASKED, "options": [{"label": "a"}, {"label": "A "}]}]}, "2 to 4"),
-        ({"questions": [{**ASKED, "question": "x" * 5000}]}, "longer than 4000"),
-        ({"questions": "what?"}, "do not fit"),
-        ({}, "do not fit"),
-    ],
-)
-def test_questions_that_are_none(world: World, given: dict[str, Any], said: str) -> None:
-    code, out = evaluate(world, "AskUserQuestion", "1\n", **given)
-    assert code == 1
-    assert said in out
+def test_questions_that_are_none(world: World) -> None:
+    refused(
+        world,
+        "AskUserQuestion",
+        [
+            ({"questions": []}, "ask 1 to 4"),
+            ({"questions": [ASKED] * 5}, "ask 1 to 4"),
+            ({"questions": [ASKED] * 2}, "are the same"),
+            ({"questions": [{**ASKED, "question": " "}]}, "empty"),
+            ({"questions": [{**ASKED, "options": [{"label": "one"}]}]}, "2 to 4"),
+            ({"questions": [{**ASKED, "options": [{"label": "a"}, {"label": "A "}]}]}, "2 to 4"),
+            ({"questions": [{**ASKED, "question": "x" * 5000}]}, "longer than 4000"),
+            ({"questions": "what?"}, "do not fit"),
+            ({}, "do not fit"),
+        ],
+    )
 
 
-@pytest.mark.parametrize("name", ["AskUserQuestion", "ask_user"])
-def test_x38_without_an_operator_a_question_is_rejected_at_once(world: World, name: str) -> None:
-    world.script(call(name, questions=[ASKED]), text("I cannot know."))
+def test_x38_without_an_operator_a_question_is_rejected_at_once(world: World) -> None:
+    world.script(
+        call("AskUserQuestion", questions=[ASKED]),
+        call("AskUserQuestion", questions=[ASKED], answers={"Which one?": "red"}),  # not in the operator's place
+        call("ask_user", questions=[ASKED]),
+        text("I cannot know."),
+    )
     done = world.agent("choose")
     assert (done.code, done.out) == (5, "I cannot know.\n")
     assert world.rows("SELECT outcome FROM runs") == [("needs_input",)]
-    (result,) = world.entries("tool_result")
-    assert result["is_error"] is True
-    assert "no operator" in result["content"]
+    results = world.entries("tool_result")
+    assert len(results) == 3
+    for result in results:
+        assert result["is_error"] is True
+        assert "no operator" in result["content"]
 
 
 def test_a_question_that_was_worked_around_is_no_open_question(world: World) -> None:
@@ -56,15 +65,15 @@ def test_a_question_that_was_worked_around_is_no_open_question(world: World) -> 
     assert world.agent("choose").code == 0
 
 
-@pytest.mark.parametrize(
-    ("line", "answer"), [("2", "blue"), ("RED", "red"), ("a mix of both", "a mix of both"), ("7", "7")]
-)
-def test_the_operator_answers_by_number_label_or_own_words(world: World, line: str, answer: str) -> None:
-    world.script(call("AskUserQuestion", questions=[ASKED]), text("{{last_result}}"))
-    done = world.agent("choose", stdin=f"{line}\n")
+def test_the_operator_answers_by_number_label_or_own_words(world: World) -> None:
+    answers = {"2": "blue", "RED": "red", "a mix of both": "a mix of both", "7": "7"}
+    world.script(*[call("AskUserQuestion", questions=[ASKED])] * len(answers), text("{{last_result}}"))
+    done = world.agent("choose", stdin="".join(f"{line}\n" for line in answers))
     assert done.code == 0
-    assert done.out == f"Which one?\n→ {answer}\n"
+    assert done.out == "Which one?\n→ 7\n"
     assert "1. red" in done.err
+    wanted = [f"Which one?\n→ {answer}" for answer in answers.values()]
+    assert [result["content"] for result in world.entries("tool_result")] == wanted
 
 
 def test_several_answers_and_a_plain_question(world: World) -> None:
@@ -77,12 +86,6 @@ def test_several_answers_and_a_plain_question(world: World) -> None:
     assert "red, blue" in world.entries("tool_result")[0]["content"]
 
 
-def test_a_model_cannot_answer_in_the_operators_place(world: World) -> None:
-    world.script(call("AskUserQuestion", questions=[ASKED], answers={"Which one?": "red"}), text("done"))
-    assert world.agent("choose").code == 5
-    assert "no operator" in world.entries("tool_result")[0]["content"]
-
-
 # ------------------------------------------------------------------ TodoWrite and tasks
 
 
@@ -90,19 +93,18 @@ def todo(content: str, status: str = "pending") -> dict[str, str]:
     return {"content": content, "status": status, "activeForm": f"Doing {content}"}
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"todos": [{"content": "x", "status": "soon"}]}, "do not fit"),
-        ({"todos": [todo("")]}, "empty"),
-        ({"todos": [todo("x" * 9000)]}, "longer than"),
-        ({"todos": [todo("x")] * 201}, "at most 200"),
-        ({}, "do not fit"),
-    ],
-)
-def test_todos_that_are_none(world: World, given: dict[str, Any], said: str) -> None:
-    code, out = evaluate(world, "TodoWrite", **given)
-    assert (code, said in out) == (1, True), out
+def test_todos_that_are_none(world: World) -> None:
+    refused(
+        world,
+        "TodoWrite",
+        [
+            ({"todos": [{"content": "x", "status": "soon"}]}, "do not fit"),
+            ({"todos": [todo("")]}, "empty"),
+            ({"todos": [todo("x" * 9000)]}, "longer than"),
+            ({"todos": [todo("x")] * 201}, "at most 200"),
+            ({}, "do not fit"),
+        ],
+    )
 
 
 def test_the_todo_list_is_replaced_and_shown(world: World) -> None:
@@ -143,38 +145,36 @@ def test_the_task_list(world: World) -> None:
 # ------------------------------------------------------------------ ToolSearch and Call
 
 
-@pytest.mark.parametrize(
-    ("query", "first"),
-    [
-        ("select:EnterPlanMode", "EnterPlanMode"),
-        ("select:TaskGet, Brief", "TaskGet"),
-        ("plan approval", "ExitPlanMode"),
-        ("+task create", "TaskCreate"),
-        ("tell the operator", "Brief"),
-    ],
-)
-def test_tools_are_found_with_their_schema(world: World, query: str, first: str) -> None:
-    code, out = evaluate(world, "ToolSearch", query=query)
-    assert code == 0, out
-    found = json.loads(out.splitlines()[0])
-    assert found["tool"] == first
-    assert found["input"]["type"] == "object"
-    assert evaluate(world, "ToolSearch", query=query)[1] == out, "the same every time"
+FOUND = {
+    "select:EnterPlanMode": "EnterPlanMode",
+    "select:TaskGet, Brief": "TaskGet",
+    "plan approval": "ExitPlanMode",
+    "+task create": "TaskCreate",
+    "tell the operator": "Brief",
+}
+NOT_FOUND = [
+    ("", True, "query is empty"),
+    ("select:", True, "names no tool"),
+    ("select:TaskGett", True, "did you mean TaskGet?"),
+    ("zebra", False, "No further tool matches 'zebra'. There are: "),
+    ("x" * 2000, True, "at most 1000"),
+]
 
 
-@pytest.mark.parametrize(
-    ("query", "code", "said"),
-    [
-        ("", 1, "query is empty"),
-        ("select:", 1, "names no tool"),
-        ("select:TaskGett", 1, "did you mean TaskGet?"),
-        ("zebra", 0, "No further tool matches 'zebra'. There are: "),
-        ("x" * 2000, 1, "at most 1000"),
-    ],
-)
-def test_tools_that_are_not_found(world: World, query: str, code: int, said: str) -> None:
-    assert evaluate(world, "ToolSearch", query=query)[0] == code
-    assert said in evaluate(world, "ToolSearch", query=query)[1]
+def test_tools_are_found_with_their_schema_or_not_at_all(world: World) -> None:
+    queries = [*FOUND, *FOUND, *(query for query, _, _ in NOT_FOUND)]
+    world.script(*(call("ToolSearch", query=query) for query in queries), text("done"))
+    assert world.agent("look").out == "done\n"
+    results = world.entries("tool_result")
+    first, second, missed = results[:5], results[5:10], results[10:]
+    for tool, result in zip(FOUND.values(), first, strict=True):
+        found = json.loads(result["content"].splitlines()[0])
+        assert found["tool"] == tool
+        assert found["input"]["type"] == "object"
+    assert [one["content"] for one in first] == [one["content"] for one in second], "the same every time"
+    for (query, is_error, said), result in zip(NOT_FOUND, missed, strict=True):
+        assert result["is_error"] is is_error, query
+        assert said in result["content"], query
 
 
 def test_a_call_is_judged_and_recorded_as_what_it_is_about(world: World) -> None:

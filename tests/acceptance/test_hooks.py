@@ -65,38 +65,49 @@ def test_d94_a_hook_that_exits_2_denies_the_call(world: World) -> None:
 
 # ------------------------------------------------------------------ hooks that misbehave
 
-BAD: list[tuple[str, Hook, int, str, int]] = [
-    # what it does, the exit code in its row (-1: none), what its row says, how the call ends
-    ("exits 1", hook("echo oops >&2; exit 1"), 1, "oops", 0),
-    ("exits 127", hook("no-such-program-at-all"), 127, "not found", 0),
-    ("is killed", hook("kill -9 $$"), -9, "", 0),
-    ("hangs", hook("sleep 60", timeout=0.3), -1, "did not end within 0.3 s", 3),
-    ("hangs and holds on", hook("trap '' TERM; sleep 60 & wait; sleep 60", timeout=0.3), -1, "did not end", 3),
-    ("prints 10 MB", hook("head -c 10000000 /dev/zero | tr '\\0' x"), 0, "", 0),
-    ("prints 10 MB of JSON", hook("printf '{\"a\":\"'; head -c 10000000 /dev/zero | tr '\\0' x"), 0, "", 0),
-    ("prints broken JSON", hook("echo '{broken'"), 0, "", 0),
-    ("prints async JSON", hook("echo '{\"async\": true}'"), 0, "", 0),
-    ("prints async JSON and blocks", hook("echo '{\"async\": true}'; echo no >&2; exit 2"), 2, "no", 3),
-    ("prints no UTF-8", hook("printf '\\377\\376'; exit 1"), 1, "", 0),
-    ("closes its input", hook("exec 0<&-; exit 0"), 0, "", 0),
-    ("is no program", {"hooks": [{"type": "command", "command": "/no/such/file", "args": []}]}, -1, "not started", 0),
-    ("has no shell", hook("x", shell="powershell"), -1, "not started", 0),
-    ("has no name that is there", {"name": "nowhere"}, -1, "not started", 0),
+BAD: list[tuple[str, Hook, int, str]] = [
+    # what it does, the exit code in its row (-1: none), what its row says; the call goes on
+    ("exits 1", hook("echo oops >&2; exit 1"), 1, "oops"),
+    ("exits 127", hook("no-such-program-at-all"), 127, "not found"),
+    ("is killed", hook("kill -9 $$"), -9, ""),
+    ("prints 10 MB", hook("head -c 10000000 /dev/zero | tr '\\0' x"), 0, ""),
+    ("prints 10 MB of JSON", hook("printf '{\"a\":\"'; head -c 10000000 /dev/zero | tr '\\0' x"), 0, ""),
+    ("prints broken JSON", hook("echo '{broken'"), 0, ""),
+    ("prints async JSON", hook("echo '{\"async\": true}'"), 0, ""),
+    ("prints no UTF-8", hook("printf '\\377\\376'; exit 1"), 1, ""),
+    ("closes its input", hook("exec 0<&-; exit 0"), 0, ""),
+    ("is no program", {"hooks": [{"type": "command", "command": "/no/such/file", "args": []}]}, -1, "not started"),
+    ("has no shell", hook("x", shell="powershell"), -1, "not started"),
+    ("has no name that is there", {"name": "nowhere"}, -1, "not started"),
+]
+BLOCKING: list[tuple[str, str, Hook, int, str]] = [
+    # what it does, the tool that it is about, the exit code in its row, what its row says; the call is denied
+    ("hangs", "Glob", hook("sleep 60", "Glob", timeout=0.3), -1, "did not end within 0.3 s"),
+    ("holds on", "Grep", hook("trap '' TERM; sleep 60 & wait; sleep 60", "Grep", timeout=0.3), -1, "did not end"),
+    ("says async and blocks", "Read", hook("echo '{\"async\": true}'; echo no >&2; exit 2", "Read"), 2, "no"),
 ]
 
 
-@pytest.mark.parametrize(("entry", "exit_code", "said", "code"), [row[1:] for row in BAD], ids=[row[0] for row in BAD])
-def test_a_hook_that_misbehaves(world: World, entry: Hook, exit_code: int, said: str, code: int) -> None:
-    user(world, PreToolUse=[entry])
-    done = world.cli("--eval", json.dumps({"tool": "LS", "input": {"path": "."}}))
-    assert done.code == code, done.err
+def test_hooks_that_misbehave(world: World) -> None:
+    user(world, PreToolUse=[{**row[1], "matcher": "LS"} for row in BAD] + [row[2] for row in BLOCKING])
+    about = [(what, "LS", *rest) for what, _, *rest in BAD] + [(what, tool, *rest) for what, tool, _, *rest in BLOCKING]
+    world.script(
+        call("LS", path="."),
+        call("Glob", pattern="*"),
+        call("Grep", pattern="x"),
+        call("Read", file_path="x"),
+        text("done"),
+    )
+    done = world.agent("go")
+    assert (done.code, done.out) == (3, "done\n"), done.err
     assert "Traceback" not in done.err
-    ((found, stderr, stdout),) = rows(world, "exit_code, stderr_text, stdout_text")
-    assert found == (None if exit_code == -1 else exit_code)
-    assert said in stderr
-    assert len(stdout) <= 4_194_304 + 30
-    assert ("[SDLC_OUTPUT_TRUNCATED]" in stdout) == (len(stdout) > 4_000_000)
-    assert len(world.receipts()) == 1
+    found = rows(world, "tool_name, exit_code, stderr_text, stdout_text")
+    for (what, tool, exit_code, said), (its_tool, code, stderr, stdout) in zip(about, found, strict=True):
+        assert (its_tool, code) == (tool, None if exit_code == -1 else exit_code), what
+        assert said in stderr, what
+        assert len(stdout) <= 4_194_304 + 30, what
+        assert ("[SDLC_OUTPUT_TRUNCATED]" in stdout) == (len(stdout) > 4_000_000), what
+    assert [receipt["status"] for receipt in world.receipts()] == ["allowed", "denied", "denied", "denied"]
 
 
 def test_a_hook_whose_folder_is_gone_is_not_started(world: World) -> None:
@@ -114,13 +125,21 @@ def test_a_hook_whose_folder_is_gone_is_not_started(world: World) -> None:
 
 def test_nothing_that_a_hook_starts_outlives_it(world: World) -> None:
     mark = world.workspace / "alive"
-    started = f"(setsid sh -c 'while :; do date +%N > {mark}; sleep 0.05; done' >/dev/null 2>&1 &); sleep 0.3"
-    user(world, PreToolUse=[hook(started)])
+    started = f"(setsid sh -c 'echo $$ > {mark}.new; mv {mark}.new {mark}; sleep 300' >/dev/null 2>&1 &)"
+    user(world, PreToolUse=[hook(f"{started}; until [ -e {mark} ]; do sleep 0.02; done")])
     assert world.cli("--eval", json.dumps({"tool": "LS", "input": {"path": "."}})).code == 0
-    assert mark.exists()
-    before = mark.read_text()
-    time.sleep(0.4)
-    assert mark.read_text() == before
+    for _ in range(400):
+        if not _lives(int(mark.read_text())):
+            return
+        time.sleep(0.05)
+    raise AssertionError("what the hook started is still there")
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_the_emergency_stop_ends_a_hook_at_once(world: World) -> None:
@@ -156,109 +175,98 @@ def _await(path: Path) -> None:
 # ------------------------------------------------------------------ before a call
 
 
-def test_the_gate_judges_what_a_hook_rewrote(world: World) -> None:
-    user(world, PreToolUse=[hook(arm("PreToolUse", permissionDecision="allow", updatedInput={"path": "/etc"}))])
-    done = world.cli("tool", "run", "LS", "--json", '{"path": "."}')
-    assert done.code == 3, done.err
-    assert "/etc is forbidden" in done.err
-
-
-@pytest.mark.parametrize(
-    ("given", "code", "said"),
-    [
-        ({"path": "sub"}, 0, "inside.txt"),
-        ({"nonsense": 1}, 1, "a hook rewrote the input"),
-        ({"path": "."}, 0, "sub"),
-    ],
-)
-def test_a_hook_may_rewrite_the_input(world: World, given: Hook, code: int, said: str) -> None:
+def test_a_hook_may_rewrite_the_input_and_the_gate_judges_that(world: World) -> None:
     (world.workspace / "sub").mkdir()
     (world.workspace / "sub" / "inside.txt").write_text("x")
-    user(world, PreToolUse=[hook(arm("PreToolUse", updatedInput=given))])
-    done = world.cli("--eval", json.dumps({"tool": "file_list", "input": {"path": "."}}))
-    assert done.code == code, done.err
-    assert said in done.out + done.err
-
-
-VERDICTS = [
-    # what the hook says, the autonomy, what the operator would answer, how it ends
-    ("allow", "supervised", "n\n", True),
-    ("ask", "full", "n\n", False),
-    ("ask", "full", "y\n", True),
-    ("deny", "full", "y\n", False),
-]
-
-
-@pytest.mark.parametrize(("verdict", "autonomy", "stdin", "written"), VERDICTS)
-def test_x50_a_hooks_verdict_is_one_judge_of_several(
-    world: World, verdict: str, autonomy: str, stdin: str, written: bool
-) -> None:
-    world.configure(autonomy)
-    user(world, PreToolUse=[hook(arm("PreToolUse", permissionDecision=verdict), "Write")])
-    world.script(call("Write", file_path="a.txt", content="x"), text("done"))
-    world.agent("go", stdin=stdin)
-    assert (world.workspace / "a.txt").exists() == written
-
-
-@pytest.mark.parametrize(
-    ("rule", "stdin"), [('deny = ["Write"]', "y\n"), ('ask = ["Write"]', "n\n")], ids=["deny", "ask"]
-)
-def test_x50_a_hooks_allow_lifts_no_deny_and_no_ask(world: World, rule: str, stdin: str) -> None:
-    world.configure("full", more=f"[permissions]\n{rule}")
-    user(world, PreToolUse=[hook(arm("PreToolUse", permissionDecision="allow"))])
-    world.script(call("Write", file_path="a.txt", content="x"), text("done"))
-    world.agent("go", stdin=stdin)
-    assert not (world.workspace / "a.txt").exists()
-
-
-def test_d55_what_follows_a_refusal_is_skipped_and_recorded(world: World) -> None:
+    allowed = arm("PreToolUse", permissionDecision="allow", updatedInput={"file_path": "/etc/passwd"})
     user(
         world,
         PreToolUse=[
-            hook("true", "LS"),
-            hook("true", "Bash"),
-            hook("echo first >&2; exit 2", "LS"),
-            hook("touch ran", "LS"),
-            hook("touch ran", "*"),
+            hook(allowed, "Read"),
+            hook(arm("PreToolUse", updatedInput={"path": "sub"}), "LS"),
+            hook(arm("PreToolUse", updatedInput={"nonsense": 1}), "Glob"),
         ],
     )
-    done = world.cli("--eval", json.dumps({"tool": "LS", "input": {"path": "."}}))
-    assert done.code == 3
-    assert "[2] first" in done.err
-    assert rows(world, "hook_ordinal, exit_code, skipped_reason") == [
-        (0, 0, None),
-        (2, 2, None),
-        (3, None, "prior_block_or_deny"),
-        (4, None, "prior_block_or_deny"),
+    world.script(call("Read", file_path="a.txt"), call("file_list", path="."), call("Glob", pattern="*"), text("done"))
+    assert world.agent("go").code == 0
+    forbidden, listed, unfit = world.entries("tool_result")
+    assert "/etc/passwd is forbidden" in forbidden["content"]
+    assert "inside.txt" in listed["content"]
+    assert "a hook rewrote the input" in unfit["content"]
+    assert [receipt["status"] for receipt in world.receipts()] == ["denied", "allowed", "failed"]
+
+
+def about(file: str, verdict: str) -> Hook:
+    """A hook with this verdict on writing one file."""
+    return hook(arm("PreToolUse", permissionDecision=verdict), "Write", **{"if": f"Write({file})"})
+
+
+def writes(*files: str) -> list[dict[str, Any]]:
+    return [*(call("Write", file_path=file, content="x") for file in files), text("done")]
+
+
+def test_x50_a_hooks_verdict_is_one_judge_of_several(world: World) -> None:
+    world.configure("full", more='[permissions]\ndeny = ["Write(ruled-out)"]\nask = ["Write(asked-for)"]')
+    user(
+        world,
+        PreToolUse=[
+            *(about("no", "ask"), about("yes", "ask"), about("never", "deny")),
+            *(about("ruled-out", "allow"), about("asked-for", "allow")),
+        ],
+    )
+    world.script(*writes("no", "yes", "never", "ruled-out", "asked-for", "free"))
+    world.agent("go", stdin="n\ny\nn\n")
+    assert sorted(path.name for path in world.workspace.iterdir()) == ["free", "yes"], "an allow lifts no deny, no ask"
+    by = [receipt["decision"]["by"] for receipt in world.receipts()]
+    assert by == ["operator", "operator", "hook", "permission rules", "operator", "mode"]
+
+
+def test_x50_a_hooks_allow_is_enough_where_the_mode_would_ask(world: World) -> None:
+    user(world, PreToolUse=[about("a.txt", "allow")])
+    world.script(*writes("a.txt", "b.txt"))
+    world.agent("go", stdin="n\n")
+    assert [path.name for path in world.workspace.iterdir()] == ["a.txt"]
+
+
+def test_the_order_of_hooks_and_what_follows_a_refusal(world: World) -> None:
+    """200 on one call; of adjacent ones that are the same the first; after a refusal (D-55) none."""
+    same, other = hook("echo a >> same", "Glob", shell="sh"), hook("echo b >> same", "Glob", shell="sh")
+    user(
+        world,
+        PreToolUse=[
+            *(hook(f"echo {number} >> order", "LS", shell="sh") for number in range(200)),
+            *(same, same, other, same),
+            hook("true", "Read"),
+            hook("true", "Bash"),
+            hook("echo first >&2; exit 2", "Read"),
+            hook("touch ran", "Read"),
+            hook("touch ran", "R.*"),
+        ],
+    )
+    world.script(call("LS", path="."), call("Glob", pattern="*"), call("Read", file_path="x"), text("done"))
+    done = world.agent("go")
+    assert done.code == 3, done.err
+    wanted = list(range(200))
+    assert list(map(int, (world.workspace / "order").read_text().split())) == wanted
+    assert (world.workspace / "same").read_text().split() == ["a", "b", "a"]
+    assert "[205] first" in world.entries("tool_result")[2]["content"]
+    ran = rows(world, "hook_ordinal, exit_code, skipped_reason")
+    assert ran[:203] == [(number, 0, None) for number in range(203)]
+    assert ran[203:] == [
+        (203, 0, None),
+        (205, 2, None),
+        (206, None, "prior_block_or_deny"),
+        (207, None, "prior_block_or_deny"),
     ]
     assert not (world.workspace / "ran").exists()
 
 
-def test_200_hooks_on_one_call_keep_their_order(world: World) -> None:
-    user(world, PreToolUse=[hook(f"echo {number} >> order", "LS", shell="sh") for number in range(200)])
-    done = world.cli("--eval", json.dumps({"tool": "LS", "input": {"path": "."}}), timeout=120)
-    assert done.code == 0, done.err
-    wanted = list(range(200))
-    assert list(map(int, (world.workspace / "order").read_text().split())) == wanted
-    assert [row[0] for row in rows(world, "hook_ordinal")] == wanted
-
-
-def test_hooks_that_are_the_same_run_once_where_they_stand_together(world: World) -> None:
-    same, other = hook("echo a >> order", "LS"), hook("echo b >> order", "LS")
-    user(world, PreToolUse=[same, same, other, same])
-    assert world.cli("--eval", json.dumps({"tool": "LS", "input": {"path": "."}})).code == 0
-    assert (world.workspace / "order").read_text().split() == ["a", "b", "a"]
-    assert [row[0] for row in rows(world, "hook_ordinal")] == [0, 1, 2]
-
-
-@pytest.mark.parametrize(
-    ("condition", "runs"),
-    [("Bash(echo *)", True), ("Bash(git *)", False), ("Read(*.env)", False), ("Bash", True), ("((", True)],
-)
-def test_if_conditions_are_permission_rules(world: World, condition: str, runs: bool) -> None:
-    user(world, PreToolUse=[hook("true", "Bash", **{"if": condition})])
+def test_if_conditions_are_permission_rules(world: World) -> None:
+    conditions = {"Bash(echo *)": True, "Bash(git *)": False, "Read(*.env)": False, "Bash": True, "((": True}
+    user(world, PreToolUse=[hook("true", "Bash", **{"if": condition}) for condition in conditions])
     assert world.cli("--eval", json.dumps(ECHO)).code == 0
-    assert rows(world, "exit_code, skipped_reason") == [(0, None) if runs else (None, "if_condition")]
+    wanted = [(0, None) if runs else (None, "if_condition") for runs in conditions.values()]
+    assert rows(world, "exit_code, skipped_reason") == wanted
 
 
 # ------------------------------------------------------------------ what a hook is told
@@ -386,26 +394,26 @@ def test_a_hook_may_end_the_turn(world: World) -> None:
     assert "enough for today" in done.err
 
 
-REQUESTS = [
-    ({"behavior": "allow"}, True),
-    ({"behavior": "deny", "message": "not here"}, False),
-    ({"behavior": "allow", "updatedInput": {"file_path": "b.txt", "content": "y"}}, False),
-]
-
-
-@pytest.mark.parametrize(("decision", "written"), REQUESTS)
-def test_a_permission_request_hook_may_answer(world: World, decision: Hook, written: bool) -> None:
+def test_a_permission_request_hook_may_answer(world: World) -> None:
+    elsewhere = {"behavior": "allow", "updatedInput": {"file_path": "d.txt", "content": "y"}}
+    answers: dict[str, Hook] = {
+        "a.txt": {"behavior": "allow"},
+        "b.txt": {"behavior": "deny", "message": "not here"},
+        "c.txt": elsewhere,
+    }
     user(
         world,
-        PermissionRequest=[hook(arm("PermissionRequest", decision=decision))],
+        PermissionRequest=[
+            hook(arm("PermissionRequest", decision=answer), **{"if": f"Write({file})"})
+            for file, answer in answers.items()
+        ],
         Notification=[hook("touch asked")],
         PermissionDenied=[hook("touch refused")],
     )
-    world.script(call("Write", file_path="a.txt", content="x"), text("done"))
+    world.script(*writes(*answers))
     world.agent("go", stdin="")
-    assert (world.workspace / "a.txt").exists() == written
-    assert (world.workspace / "b.txt").exists() == ("updatedInput" in decision)
-    assert not (world.workspace / "asked").exists(), "nobody was asked"
+    assert sorted(path.name for path in world.workspace.iterdir()) == ["a.txt", "d.txt"], "and nobody was asked"
+    assert "not here" in world.entries("tool_result")[1]["content"]
 
 
 def test_the_operator_is_notified_and_a_denial_is_told(world: World) -> None:
@@ -495,23 +503,25 @@ def test_settings_of_the_reference_product_load_as_they_are(world: World) -> Non
     )
 
 
-@pytest.mark.parametrize(
-    ("entry", "said"),
-    [
-        ({"PreToolUse2": []}, ""),
-        ({"PretoolUse": [hook("x")]}, "PreToolUse"),
-        ({"PreToolUse": [{"hooks": [{"type": "shell", "command": "x"}]}]}, "type"),
-        ({"PreToolUse": [{"hooks": [{"type": "command"}]}]}, "command"),
-        ({"PreToolUse": [hook("x", shell="fish")]}, "shell"),
-        ({"PreToolUse": [hook("x", timeout=-1)]}, "timeout"),
-        ({"PreToolUse": [hook("x", timeout=True)]}, "timeout"),
-        ({"PreToolUse": ["../evil"]}, "name"),
-    ],
-)
-def test_a_hook_that_is_none_is_refused(world: World, entry: Hook, said: str) -> None:
-    (world.cli.data / "settings.json").write_text(json.dumps({"hooks": entry}))
+def test_hooks_that_are_none_are_refused_all_at_once(world: World) -> None:
+    wrong: list[Any] = [
+        {"hooks": [{"type": "shell", "command": "x"}]},
+        {"hooks": [{"type": "command"}]},
+        hook("x", shell="fish"),
+        hook("x", timeout=-1),
+        hook("x", timeout=True),
+        "../evil",
+    ]
+    entries = {"Nowhere": [], "PretoolUse": [hook("x")], "PreToolUse": wrong}
+    (world.cli.data / "settings.json").write_text(json.dumps({"hooks": entries}))
     done = world.cli("hooks", "list")
-    assert (done.code, said in done.err) == ((2, True) if said else (0, True)), done.err
+    assert done.code == 2
+    places = ["[0].hooks[0].type", "[1].hooks[0].command", "[2].hooks[0].shell", "[3].hooks[0].timeout"]
+    for place in (*places, "[4].hooks[0].timeout", "[5].name"):
+        assert f"hooks.PreToolUse{place}" in done.err, done.err
+    assert "PretoolUse" in done.err
+    assert "did you mean" in done.err
+    assert "Nowhere" not in done.err, "a name with no hook asks for nothing"
 
 
 def test_a20_named_validators(world: World) -> None:
@@ -573,8 +583,19 @@ def test_d36_the_order_of_the_rows_can_be_checked(world: World) -> None:
     assert "ordinal" in checked.stdout
 
 
+RECORDED = """
+import os, sqlite3, time
+rows = []
+while not rows:
+    time.sleep(0.02)
+    with sqlite3.connect(os.environ["AGENT_SDLC_DB"]) as connection:
+        rows = connection.execute("SELECT * FROM hook_invocations WHERE exit_code = 2").fetchall()
+"""
+
+
 def test_async_hooks_run_beside_the_turn_and_have_no_say(world: World) -> None:
-    user(world, PreToolUse=[hook("touch began; exit 2", "", **{"async": True}), hook("sleep 0.5")])
+    waits = hook(f"python3 -c '{RECORDED}'", timeout=60)
+    user(world, PreToolUse=[hook("touch began; exit 2", "", **{"async": True}), waits])
     assert world.cli("--eval", json.dumps({"tool": "LS", "input": {"path": "."}})).code == 0
     assert (world.workspace / "began").exists()
     assert sorted(row[0] for row in rows(world, "exit_code")) == [0, 2]

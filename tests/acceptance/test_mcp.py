@@ -54,11 +54,13 @@ def test_a_tool_runs_in_the_sandbox_behind_the_gate_with_a_receipt(demo: World) 
         call("mcp__demo__write", path=str(demo.workspace / "x.txt"), text="hello"),
         call("mcp__demo__add", a="two", b=3),
         call("mcp__demo__nothing"),
+        call("ToolSearch", query="add two numbers"),
+        call("Call", tool="mcp__demo__add", input={"a": 4, "b": 5}),
         text("done"),
     )
     done = demo.agent("go")
     assert done.code == 0, done.err
-    added, environment, reached, written, unfit, unknown = results(demo)
+    added, environment, reached, written, unfit, unknown, found, called = results(demo)
     assert "\n5\n" in added
     assert "SECRET_TOKEN" in environment
     assert "MY_TOKEN" not in environment.replace("SECRET_TOKEN", "")
@@ -68,7 +70,11 @@ def test_a_tool_runs_in_the_sandbox_behind_the_gate_with_a_receipt(demo: World) 
     assert (demo.workspace / "x.txt").read_text() == "hello"
     assert "do not fit" in unfit
     assert "no tool named" in unknown
-    assert [receipt["status"] for receipt in demo.receipts()] == ["allowed"] * 4 + ["failed"] * 2
+    assert "mcp__demo__add" in found
+    assert "\n9\n" in called
+    statuses = ["allowed"] * 4 + ["failed"] * 2 + ["allowed"] * 2
+    assert [receipt["status"] for receipt in demo.receipts()] == statuses
+    assert demo.receipts()[-1]["tool"] == "mcp__demo__add"
     assert SECRET not in demo.log.read_text() + done.out + done.err
 
 
@@ -277,20 +283,6 @@ def test_serve_over_http_wants_the_token_and_this_machine(world: World) -> None:
         assert process.wait(20) == 0
 
 
-def test_found_by_tool_search_and_used_through_call(demo: World) -> None:
-    demo.script(
-        call("ToolSearch", query="add two numbers"),
-        call("Call", tool="mcp__demo__add", input={"a": 4, "b": 5}),
-        text("done"),
-    )
-    done = demo.agent("go")
-    assert done.code == 0, done.err
-    found, added = results(demo)
-    assert "mcp__demo__add" in found
-    assert "\n9\n" in added
-    assert demo.receipts()[-1]["tool"] == "mcp__demo__add"
-
-
 async def served[T](world: World, work: Callable[[Client], Awaitable[T]]) -> T:
     parameters = StdioServerParameters(
         command=str(PROGRAM), args=["mcp", "serve"], env=world.cli.env, cwd=world.workspace
@@ -344,51 +336,48 @@ def arm(event: str, **said: Any) -> str:
     return f"echo '{json.dumps({'hookSpecificOutput': {'hookEventName': event, **said}})}'"
 
 
-@pytest.mark.parametrize(
-    ("hooks", "said"),
-    [
-        ({}, "cancel"),  # nobody is there to ask
-        ({"Elicitation": "echo no questions >&2; exit 2"}, "decline"),
-        ({"Elicitation": arm("Elicitation", action="cancel")}, "cancel"),
-        ({"Elicitation": arm("Elicitation", action="accept", content={"colour": "red"})}, "colour='red'"),
-        (
-            {
-                "Elicitation": arm("Elicitation", action="accept", content={"colour": "red"}),
-                "ElicitationResult": arm("ElicitationResult", action="accept", content={"colour": "blue"}),
-            },
-            "colour='blue'",
-        ),
-        (
-            {
-                "Elicitation": arm("Elicitation", action="accept", content={"colour": "red"}),
-                "ElicitationResult": "exit 2",
-            },
-            "decline",
-        ),
-    ],
-)
-def test_hooks_may_answer_a_servers_question(demo: World, hooks: dict[str, str], said: str) -> None:
+ASKED = f"""
+n=$(cat asked 2>/dev/null || echo 0); echo $((n + 1)) > asked
+case $n in
+  0) ;;
+  1) echo no questions >&2; exit 2 ;;
+  2) {arm("Elicitation", action="cancel")} ;;
+  *) {arm("Elicitation", action="accept", content={"colour": "red"})} ;;
+esac
+"""
+ANSWERED = f"""
+case $(cat asked) in
+  5) {arm("ElicitationResult", action="accept", content={"colour": "blue"})} ;;
+  6) exit 2 ;;
+esac
+"""
+"""Hooks that say something else each time: one leaves it to the person, who is not there."""
+
+
+def test_hooks_may_answer_a_servers_question(demo: World) -> None:
     table = TABLE.format(python=sys.executable, script=SCRIPT, more="")
-    demo.configure("full", more=table + hooked(**hooks))
-    demo.script(call("mcp__demo__ask"), text("done"))
+    demo.configure("full", more=table + hooked(Elicitation=ASKED, ElicitationResult=ANSWERED))
+    wanted = ["cancel", "decline", "cancel", "colour='red'", "colour='blue'", "decline"]
+    demo.script(*[call("mcp__demo__ask")] * len(wanted), text("done"))
     done = demo.agent("go")
     assert done.code == 0, done.err
-    assert said in results(demo)[0]
+    for said, result in zip(wanted, results(demo), strict=True):
+        assert said in result
     rows = demo.rows("SELECT hook_event FROM hook_invocations ORDER BY id")
-    assert [row[0] for row in rows] == list(hooks)
+    assert [row[0] for row in rows] == ["Elicitation", "ElicitationResult"] * len(wanted)
 
 
-@pytest.mark.parametrize("allowed", [False, True])
-def test_a_server_asks_our_model_only_where_it_may(demo: World, allowed: bool) -> None:
-    table = TABLE.format(python=sys.executable, script=SCRIPT, more="").rstrip()
-    demo.configure("full", more=f"{table}\nsampling = {str(allowed).lower()}\n")
+def test_a_server_asks_our_model_only_where_it_may(demo: World) -> None:
+    table = TABLE.format(python=sys.executable, script=SCRIPT, more="")
+    friend = table.replace("demo", "friend", 1)
+    demo.configure("full", more=f"{table}sampling = false\n{friend}sampling = true\n")
     # a question beside the conversation plays the script from its beginning
-    demo.script({**call("mcp__demo__think"), **text("swordfish")}, text("done"))
+    demo.script({**call("mcp__demo__think"), **text("swordfish")}, call("mcp__friend__think"), text("done"))
     done = demo.agent("go")
     assert done.code == 0, (results(demo), done.err)
-    assert ("it said: swordfish" in results(demo)[0]) is allowed
+    assert ["it said: swordfish" in result for result in results(demo)] == [False, True]
     rows = demo.rows("SELECT json_extract(response_json, '$.purpose') FROM model_calls ORDER BY id")
-    assert [row[0] for row in rows] == [None, *["mcp:demo"] * allowed, None], "it is a row like any other"
+    assert [row[0] for row in rows] == [None, None, "mcp:friend", None], "it is a row like any other"
 
 
 HELPER = '[providers.models.helper]\nkind = "mock"\nmodel = "mock"\nfixture = "{fixture}"\n'
@@ -415,17 +404,23 @@ def test_a_child_finds_the_tools_of_a_server_that_comes_after_its_birth(demo: Wo
     assert "mcp__demo__add" in [receipt["tool"] for receipt in demo.receipts()]
 
 
-@pytest.mark.parametrize("named", ["mcp__demo__add", "mcp__demo", "mcp__demo__*"])
-def test_a_child_is_given_the_tools_of_a_server_by_name(demo: World, named: str) -> None:
+@pytest.mark.parametrize("named", [("mcp__demo__add",), ("mcp__demo", "mcp__demo__*")])
+def test_a_child_is_given_the_tools_of_a_server_by_name(demo: World, named: tuple[str, ...]) -> None:
+    """The first child is born before the server is there, the next one after."""
     folder = demo.cli.data / "agents"
     folder.mkdir(parents=True)
-    (folder / "adder.md").write_text(f"---\nname: adder\ndescription: adds\ntools: {named}\n---\nAdd.")
+    for number, tools in enumerate(named):
+        (folder / f"adder{number}.md").write_text(
+            f"---\nname: adder{number}\ndescription: adds\ntools: {tools}\n---\n+"
+        )
     with_helper(
         demo, call("Bash", command="echo hi"), call("mcp__demo__add", a=4, b=5), text("{{last_result}}"), delay="0.5"
     )
-    order = {"description": "d", "prompt": "add", "model": "helper", "subagent_type": "adder"}
-    demo.script(call("Agent", **order), text("done"))
+    order = {"description": "d", "prompt": "add", "model": "helper"}
+    demo.script(*(call("Agent", **order, subagent_type=f"adder{number}") for number in range(len(named))), text("done"))
     assert demo.agent("go").code == 0
     said = results(demo)
-    assert "there is no tool named 'Bash'" in said[0]
-    assert "\n9\n" in said[-1]
+    assert len(said) == 3 * len(named)
+    for number in range(len(named)):
+        assert "there is no tool named 'Bash'" in said[3 * number]
+        assert "\n9\n" in said[3 * number + 2]

@@ -17,10 +17,11 @@ Begin with `adderclaw init`, then `adderclaw agent -m "what is in this project?"
 
 
 def run_root(arguments: list[str]) -> None:
-    """Help names every command, so here, and only here, all of them are imported."""
+    """Help names every command, so here, and only here, all of them are imported; one call by hand needs none."""
     command = get_command(_app())
     assert isinstance(command, TyperGroup)
-    for name, entry in COMMANDS.items():
+    alone = len(arguments) == 2 and arguments[0] == "--eval"
+    for name, entry in () if alone else COMMANDS.items():
         module = importlib.import_module(f"adderclaw.channels.cli.{entry.module}")
         found = get_command(module.app)
         if isinstance(found, TyperGroup) and name in found.commands:
