@@ -62,27 +62,27 @@ INVALID: list[tuple[dict[str, str], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("config", "says"), INVALID)
 @pytest.mark.parametrize("place", ["settings.json", "settings_snapshot"])
-def test_an_invalid_model_config_stops_before_the_network(
-    world: World, config: dict[str, str], says: str, place: str
-) -> None:
+def test_an_invalid_model_config_stops_before_the_network(world: World, place: str) -> None:
     with ScriptedMessages() as server, ScriptedModel() as other:
         urls = {"ANTHROPIC_BASE_URL": server.base_url, "OPENAI_BASE_URL": other.base_url}
         keys = {"ANTHROPIC_API_KEY": "key-1234567", "OPENAI_API_KEY": "key-1234567"}
-        if place == "settings.json":
-            (world.cli.data / "settings.json").write_text(json.dumps({"model_config": config}))
-        else:
-            snapshot(world, {"model_config": config})
-        done = world.cli("agent", "-m", "hi", env=urls | keys)
-        assert done.code == 2
-        assert says in done.err
-        assert "abcdefgh12345678" not in done.err
+        if place == "settings_snapshot":
+            assert world.cli("init").code == 0
+        for config, says in INVALID if place == "settings.json" else (INVALID[0], INVALID[-1]):
+            if place == "settings.json":
+                (world.cli.data / "settings.json").write_text(json.dumps({"model_config": config}))
+            else:
+                snapshot(world, {"model_config": config})
+            done = world.cli("agent", "-m", "hi", env=urls | keys)
+            assert done.code == 2, config
+            assert says in done.err
+            assert "abcdefgh12345678" not in done.err
 
 
 def snapshot(world: World, settings: dict[str, Any]) -> None:
     """The operator's own `effective` row (T-12)."""
-    assert world.cli("init").code == 0
+    assert world.database.exists() or world.cli("init").code == 0
     with sqlite3.connect(world.database) as connection:
         connection.execute(
             "INSERT OR REPLACE INTO settings_snapshot(scope, json, updated_at)"
@@ -601,21 +601,28 @@ TOLD: dict[str, tuple[int, dict[str, Any]]] = {
 """Case → how often it is asked for, and what the server sends: it knows the key, and repeats it."""
 
 
-@pytest.mark.parametrize("case", TOLD)
-def test_the_canary_is_nowhere_after_a_server_repeated_it(world: World, case: str) -> None:
-    times, step = TOLD[case]
-    follow = [HI] if "tool_calls" in step else []
-    with ScriptedModel([*[step] * times, *follow]) as model, Watch() as watch:
+UNSAID = ("a redirect elsewhere", "HTML", "the key as an id")
+"""Where nothing of what the server sent is told to anybody."""
+
+
+def test_the_canary_is_nowhere_after_a_server_repeated_it(world: World) -> None:
+    """One turn for each case, in one conversation: what an earlier one left would go out with a later one."""
+    steps: list[dict[str, Any]] = []
+    for times, step in TOLD.values():
+        steps += [*[step] * times, *([HI] if "tool_calls" in step else [])]
+    with ScriptedModel(steps) as model, Watch() as watch:
         chat(world, model, 'api_key_env = "MY_KEY"\n[logging]\ndebug_llm_bodies = true\nlevel = "debug"\n')
-        flags = ("--provider", "here", "--output-format", "stream-json")
-        done = world.cli("agent", "-m", "hello", *flags, env={"MY_KEY": CANARY})
-        assert model.requests[0].headers["authorization"] == f"Bearer {CANARY}"
+        said = "".join(f"{case}?\n" for case in TOLD)
+        done = world.cli("agent", "--provider", "here", stdin=f"{said}/exit\n", env={"MY_KEY": CANARY})
+        assert len(model.requests) == len(steps)
         for request in model.requests:
-            assert CANARY.encode() not in request.body
+            assert request.headers["authorization"] == f"Bearer {CANARY}"
+            assert not any(form in request.body for form in forms(CANARY))
     assert "Traceback" not in done.err
     leaked(world, [CANARY], done.out, done.err)
     assert not watch.seen
-    assert "[redacted]" in done.out + done.err or case in ("a redirect elsewhere", "HTML", "the key as an id")
+    (events,) = world.cli.data.glob("runs/*/events.jsonl")
+    assert (done.out + done.err + events.read_text()).count("[redacted]") >= len(TOLD) - len(UNSAID)
 
 
 def test_the_search_finds_what_is_there(world: World) -> None:
@@ -639,17 +646,18 @@ BY_TOOLS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("case", BY_TOOLS)
-def test_the_canary_is_nowhere_after_a_tool_showed_it(world: World, case: str) -> None:
+def test_the_canary_is_nowhere_after_tools_showed_it(world: World) -> None:
     (world.workspace / "notes.txt").write_text(f"key: {CANARY}\n{quote(CANARY, safe='')}\n")
     (world.workspace / "encoded.txt").write_text(base64.b64encode(f"the key {CANARY}".encode()).decode())
-    with ScriptedModel([{"tool_calls": [BY_TOOLS[case]]}, {"text": "{{last_result}}"}]) as model, Watch() as watch:
+    steps: list[dict[str, Any]] = [{"tool_calls": [asked]} for asked in BY_TOOLS.values()]
+    with ScriptedModel([*steps, {"text": "{{last_result}}"}]) as model, Watch() as watch:
         chat(world, model, 'api_key_env = "MY_KEY"\n', autonomy="full")
         done = world.cli("agent", "-m", "look", "--provider", "here", env={"MY_KEY": CANARY})
         assert not any(form in request.body for request in model.requests for form in forms(CANARY))
     assert done.code in (0, 3)
     leaked(world, [CANARY], done.out, done.err)
     assert not watch.seen
+    assert len(world.entries("tool_result")) == len(BY_TOOLS)
 
 
 def test_the_canary_is_nowhere_after_a_person_typed_it(world: World) -> None:
@@ -681,20 +689,21 @@ def test_the_canary_is_nowhere_after_a_helper_printed_it(world: World) -> None:
 IN_URLS = ["https://{}@models.example/v1", "https://u:{}@models.example/v1", "https://models.example/v1?key={}"]
 
 
-@pytest.mark.parametrize("url", IN_URLS)
 @pytest.mark.parametrize("place", ["file", "environment"])
-def test_a_key_in_the_address_is_refused_and_not_kept(world: World, url: str, place: str) -> None:
-    address = url.format(quote(CANARY, safe=""))
-    env = {"OPENAI_BASE_URL": address} if place == "environment" else {}
+def test_a_key_in_the_address_is_refused_and_not_kept(world: World, place: str) -> None:
+    addresses = [url.format(quote(CANARY, safe="")) for url in IN_URLS]
     given = world.cli.data / "config.toml"
     if place == "file":
-        table = f'[providers.models.here]\nkind = "openai-compatible"\nmodel = "m"\nbase_url = "{address}"\n'
-        world.configure(more=table)
+        table = '[providers.models.here{}]\nkind = "openai-compatible"\nmodel = "m"\nbase_url = "{}"\n'
+        world.configure(more="".join(table.format(*one) for one in enumerate(addresses)))
+    commands = (("agent", "-m", "hello"), ("config", "show"), ("provider", "list"), ("auth", "status"))
+    runs = [(command, "" if place == "file" else addresses[0]) for command in commands]
+    runs += [] if place == "file" else [(commands[0], address) for address in addresses[1:]]
     outputs: list[str] = []
-    for command in (("agent", "-m", "hello"), ("config", "show"), ("provider", "list"), ("auth", "status")):
-        done = world.cli(*command, env=env)
+    for command, address in runs:
+        done = world.cli(*command, env={"OPENAI_BASE_URL": address} if address else {})
         assert done.code == 2, done.out
-        assert "user name, password or key" in done.err
+        assert done.err.count("user name, password or key") == (len(IN_URLS) if place == "file" else 1), done.err
         outputs += [done.out, done.err]
     given.unlink()
     leaked(world, [CANARY], *outputs)

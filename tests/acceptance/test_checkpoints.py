@@ -72,23 +72,26 @@ SETUPS: dict[str, str] = {
 }
 
 
-@pytest.mark.parametrize("command", SETUPS.values(), ids=SETUPS)
-def test_what_a_command_did_is_undone_and_redone(full: World, command: str) -> None:
-    work = full.workspace
-    (work / "a.txt").write_text("old\n")
-    (work / "bin.dat").write_bytes(bytes(range(256)))
-    (work / "sub").mkdir()
-    (work / "sub" / "s.txt").write_text("s\n")
-    (work / "link").symlink_to("a.txt")
-    before = tree(work)
-    ran(full, bash(command))
-    after = tree(work)
-    assert after != before
+def test_what_commands_did_is_undone_and_redone(full: World) -> None:
+    """Each in a folder of its own, all of them at once."""
+    folders = {full.workspace / name.replace(" ", "-"): command for name, command in SETUPS.items()}
+    for work in folders:
+        work.mkdir()
+        (work / "a.txt").write_text("old\n")
+        (work / "bin.dat").write_bytes(bytes(range(256)))
+        (work / "sub").mkdir()
+        (work / "sub" / "s.txt").write_text("s\n")
+        (work / "link").symlink_to("a.txt")
+    before = {work: tree(work) for work in folders}
+    ran(full, *(bash(f"(cd {work.name} && {command})") for work, command in folders.items()))
+    after = {work: tree(work) for work in folders}
+    for work in folders:
+        assert after[work] != before[work], work
     undone = checkpoint(full, "restore", "1")
-    assert tree(work) == before
+    assert {work: tree(work) for work in folders} == before
     assert not undone["failed"]
     checkpoint(full, "restore", str(undone["undo"][0]))
-    assert tree(work) == after
+    assert {work: tree(work) for work in folders} == after
 
 
 def test_write_and_edit_and_their_folders(full: World) -> None:
@@ -237,21 +240,18 @@ def test_only_the_owner_reads_them_and_contents_are_kept_once(full: World) -> No
     assert sum(file.stat().st_size for file in folder.glob("pack-*")) < 10_000
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
+def test_wrong_names_are_said(full: World) -> None:
+    ran(full, bash("echo 1 > f"))
+    for arguments, said in (
         (("restore", "99"), "there is no checkpoint 99"),
         (("restore", "nonsense"), "'nonsense' is no checkpoint"),
         (("restore", "1", "--path", "other"), "'other' was not changed"),
         (("show", "99"), "there is no checkpoint 99"),
         (("list", "--conversation", "none"), "there is no conversation 'none'"),
-    ],
-)
-def test_wrong_names_are_said(full: World, arguments: tuple[str, ...], said: str) -> None:
-    ran(full, bash("echo 1 > f"))
-    done = full.cli("checkpoint", *arguments)
-    assert done.code == 2
-    assert said in done.err
+    ):
+        done = full.cli("checkpoint", *arguments)
+        assert done.code == 2, arguments
+        assert said in done.err
 
 
 def test_one_path_alone(full: World) -> None:
@@ -301,29 +301,33 @@ def test_too_many_files_are_said_and_file_tools_still_kept(full: World) -> None:
     assert (full.workspace / "a").read_text() == "old"
 
 
-@pytest.mark.parametrize(
-    ("command", "left"),
-    [
-        ("rm a && mkdir a && echo in > a/in", "rm a"),  # the folder is gone, the file not there yet
-        ("rm -r d && echo flat > d", "rm -r d"),  # the file is gone, the folder not there yet
-        ("rm -r d && echo flat > d", "rm -r d && mkdir -m 700 d"),  # the folder is there, its mode is not
-        ("rm a && ln -s d a", "rm a && ln -s d a"),  # it had not begun
-    ],
-)
-def test_one_that_died_between_two_kinds_of_things_is_finished(full: World, command: str, left: str) -> None:
+DIED = [
+    ("rm a && mkdir a && echo in > a/in", "rm a"),  # the folder is gone, the file not there yet
+    ("rm -r d && echo flat > d", "rm -r d"),  # the file is gone, the folder not there yet
+    ("rm -r d && echo flat > d", "rm -r d && mkdir -m 700 d"),  # the folder is there, its mode is not
+    ("rm a && ln -s d a", "rm a && ln -s d a"),  # it had not begun
+]
+
+
+def test_one_that_died_between_two_kinds_of_things_is_finished(full: World) -> None:
     import sqlite3
 
-    (full.workspace / "a").write_text("old")
-    (full.workspace / "d").mkdir(mode=0o750)
-    (full.workspace / "d" / "x").write_text("x")
+    folders = [full.workspace / f"case-{number}" for number in range(len(DIED))]
+    for work in folders:
+        work.mkdir()
+        (work / "a").write_text("old")
+        (work / "d").mkdir(mode=0o750)
+        (work / "d" / "x").write_text("x")
     before = tree(full.workspace)
-    ran(full, bash(command))
+    ran(full, *(bash(f"(cd {work.name} && {command})") for work, (command, _) in zip(folders, DIED, strict=True)))
     checkpoint(full, "restore", "1")
     assert tree(full.workspace) == before
     with sqlite3.connect(full.database) as database:
-        database.execute("UPDATE checkpoints SET status = 'pending' WHERE kind = 'restore'")
-    subprocess.run(left, shell=True, cwd=full.workspace, check=True)
-    assert "finished restore 2" in full.cli("checkpoint", "restore", "1").out
+        rows = database.execute("UPDATE checkpoints SET status = 'pending' WHERE kind = 'restore'")
+        assert rows.rowcount == 1
+    for work, (_, left) in zip(folders, DIED, strict=True):
+        subprocess.run(left, shell=True, cwd=work, check=True)
+    assert "finished restore 5" in full.cli("checkpoint", "restore", "1").out
     assert tree(full.workspace) == before
 
 
