@@ -33,6 +33,25 @@ def complaint(run: Run, result: TurnResult) -> TurnResult:
     return TurnResult("error", result.answer, complaint) if complaint else result
 
 
+LIMITS = {
+    "(limits.cost_usd)": "cost_usd",
+    "(limits.tokens)": "tokens",
+    "(limits.tool_calls)": "tool_calls",
+    "(limits.seconds)": "seconds",
+    "(runtime.max_tool_rounds)": "rounds",
+    "LOOP ": "rounds",
+}
+"""How a reason names a limit, and what `--limit` calls it."""
+
+
+def advised(result: TurnResult, resume: str) -> TurnResult:
+    """Who hits a limit is told how to go on past it: what was used up counts when a run is resumed."""
+    name = next((name for said, name in LIMITS.items() if said in result.reason), None)
+    if result.outcome != "limit" or name is None:
+        return result
+    return result._replace(reason=f"{result.reason}; `adderclaw {resume} --limit {name}=MORE` goes on")
+
+
 def report(run: Run, result: TurnResult) -> dict[str, Any]:
     session = run.session
     return {

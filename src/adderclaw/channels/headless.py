@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
+from adderclaw.channels.channel import advised
 from adderclaw.channels.cli.agent import interruptible, report
 from adderclaw.channels.cli.common import StreamFormat, print_json
 from adderclaw.channels.prepared import Prepared
@@ -78,6 +79,8 @@ async def _driven(run: Run, prepared: Prepared, output_format: StreamFormat) -> 
         run.finish(TurnResult("error", "", str(error)), exit_code=error.exit_code, mode=prepared.mode)
         raise
     await run.close()
+    if prepared.kind == "agentfile":
+        result = advised(result, f"run --resume {run.run_id}")
     code = run.finish(result, exit_code=128 + by_signal if by_signal else None, mode=prepared.mode)
     if output_format == "text":
         if result.answer:

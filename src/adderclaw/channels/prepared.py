@@ -3,6 +3,7 @@
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from adderclaw.drivers.agentfile import dry
 from adderclaw.drivers.agentfile.execute import Execution, fingerprint
@@ -37,13 +38,17 @@ class Prepared:
     """What the run is told to do, as its first event says."""
     dry: Drive | None = None
     """Where a dry run is a run, too: it tells its events, and asks no model."""
+    with_rounds: Callable[[int], "Prepared"] | None = None
+    """The same, whose LOOPs may go so many rounds, whatever the file says."""
 
     @property
     def mode(self) -> str:
         return "dry_run" if self.drive is self.dry else self.kind
 
 
-def overrides(skills_dir: str | None, max_turns: int | None, debug_llm: bool | None) -> Json:
+def overrides(
+    skills_dir: str | None, max_turns: int | None, debug_llm: bool | None, limits: Mapping[str, float] | None = None
+) -> Json:
     """What whoever begins a run says over the configuration."""
     said: Json = {}
     if skills_dir is not None:
@@ -52,6 +57,8 @@ def overrides(skills_dir: str | None, max_turns: int | None, debug_llm: bool | N
         said["runtime"] = {"max_turns": max_turns}
     if debug_llm is not None:
         said["logging"] = {"debug_llm_bodies": debug_llm}
+    if limits:
+        said["limits"] = dict(limits)
     return said
 
 
@@ -93,19 +100,32 @@ def resumed(options: Options, run_id: str) -> Prepared:
     if fingerprint(workflow) != begun.digest:
         changed = f"{begun.file} or a file that it names has changed since run {begun.run_id} began"
         raise UsageError(f"{changed}; run it anew")
-    return replace(_workflow(options, workflow, begun.inputs), again=begun.run_id)
+    return _workflow(options, workflow, begun.inputs, again=begun.run_id)
 
 
-def _workflow(options: Options, workflow: Workflow, values: dict[str, str]) -> Prepared:
+def _workflow(
+    options: Options,
+    workflow: Workflow,
+    values: dict[str, str],
+    *,
+    again: str | None = None,
+    rounds: int | None = None,
+) -> Prepared:
     async def drive(run: Run) -> TurnResult:
         kit = run.session.scene.kit
         assert kit is not None
         assert kit.spawn is not None
         _need_capabilities(workflow, run.session.config.capabilities)
-        return await Execution(run.session, workflow, values, kit.spawn, run_id=run.run_id).run()
+        made = Execution(run.session, workflow, values, kit.spawn, run_id=run.run_id)
+        made.rounds = rounds
+        return await made.run()
+
+    def with_rounds(most: int) -> Prepared:
+        return _workflow(options, workflow, values, again=again, rounds=most)
 
     options = replace(options, beside=os.path.dirname(os.path.abspath(workflow.file)))
-    return Prepared(options, "agentfile", drive, lambda: dry.as_json(workflow, values))
+    plan = partial(dry.as_json, workflow, values)
+    return Prepared(options, "agentfile", drive, plan, again=again, with_rounds=with_rounds)
 
 
 def _need_capabilities(workflow: Workflow, known: Mapping[str, str]) -> None:

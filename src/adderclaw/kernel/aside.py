@@ -48,6 +48,7 @@ async def recorded(
             cost=reply.cost,
             run_id=session.bus.run_id,
         )
+        session.keep_spent(cursor)
     return response
 
 

@@ -94,8 +94,8 @@ async def run_call(session: Session, call: ToolCall, *, refusal: str | None = No
         considered = replace(considered, decision=Decision("deny", considered.decision.risk, spent, "limit", ()))
         how = _how(session, considered, None)
         return _leave(session, considered, rejected(_denial(considered, None)), "denied", how, life)
-    _approve(session, considered, how)
     session.budget.tool_calls += 1
+    _approve(session, considered, how)
     began = session.clock.monotonic()
     watch = None
     try:
@@ -228,6 +228,7 @@ def _approve(session: Session, considered: Considered, how: Json) -> None:
         session.scene.pace.ran(FAMILY.get(considered.tool.name, considered.tool.name))
     with session.store.write() as cursor:
         _intent(session, cursor, considered, how)
+        session.keep_spent(cursor)
     session.bus.tell(
         {
             "event_type": "tool_approved",
@@ -336,6 +337,7 @@ def _leave(
         if result.media:
             transcript.keep_opaque(cursor, session.session_id, sequence, media_json(result.media))
         session.keep_place(cursor)
+        session.keep_spent(cursor)
         for write in life.rows:
             write(cursor)
 

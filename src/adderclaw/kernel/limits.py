@@ -32,6 +32,8 @@ class Budget:
         self.steps = 0
         self.tool_calls = 0
         self._calls_before = 0
+        self.children = 0
+        """Child sessions that were begun."""
         self.spent = 0.0
         """US dollars of the calls whose price is known."""
         self.unpriced: set[str] = set()
@@ -56,16 +58,30 @@ class Budget:
 
     @property
     def state(self) -> list[float]:
-        """What was used up so far: steps, tool calls, those before this message, seconds, tokens by kind, dollars."""
+        """What was used up so far: steps, tool calls, those before this message, seconds, tokens by kind, dollars;
+        then what counts and is in no report (tokens, dollars), child sessions, and calls with a known price."""
         seconds = round(self._clock.monotonic() - self._began, 4)
         counts = self.steps, self.tool_calls, self._calls_before, seconds
-        return [*counts, *self.usage.as_json().values(), self.spent]
+        unreported = self._lost_tokens, self._lost_cost, self.children, self._priced
+        return [*counts, *self.usage.as_json().values(), self.spent, *unreported]
 
     def restore(self, state: list[float]) -> None:
-        """Go on from there: somebody else of the run has spent, too."""
-        steps, tool_calls, before, seconds, *tokens, self.spent = state
+        """Go on from there: in a replay, or because this run was interrupted there and is resumed."""
+        steps, tool_calls, before, seconds, *tokens = state[:8]
         self.steps, self.tool_calls, self._calls_before = int(steps), int(tool_calls), int(before)
         self._began, self.usage = self._clock.monotonic() - seconds, Usage(*map(int, tokens))
+        self.spent, lost_tokens, self._lost_cost, children, priced = [*state[8:], 0, 0.0, 0, 0][:5]
+        self._lost_tokens, self.children, self._priced = int(lost_tokens), int(children), int(priced)
+
+    def owe(self, state: list[float]) -> None:
+        """Go on with what another run left unfinished: what that one used up counts, and is not ours to report."""
+        earlier = Budget(self._limits, self._clock, self.prices)
+        earlier.restore(state)
+        self._began = earlier._began
+        self._calls_before = earlier._calls_before - earlier.tool_calls
+        self._lost_tokens = earlier.usage.total + earlier._lost_tokens
+        self._lost_cost = earlier.spent + earlier._lost_cost
+        self.children = earlier.children
 
     def reserve(self, quote: Quote, input_tokens: int, *, cached: int = 0) -> "Reservation":
         """Hold what a call is expected to take, or say which limit it would pass. `cached` input is cheaper."""

@@ -34,11 +34,10 @@ def silent(_delta: Delta) -> None:
 
 
 class _Turn:
-    """What one turn keeps in mind: rounds, last text, whether a denial still stands, whether a call ended it."""
+    """What one turn keeps in mind: last text, whether a denial still stands, whether a call ended it."""
 
     def __init__(self, *, single: bool) -> None:
         self.single = single
-        self.rounds = 0
         self.text = ""
         self.denied = ""
         self.unanswered = ""
@@ -75,6 +74,7 @@ async def _turn(session: Session, message: str | None, on_delta: OnDelta, *, sin
     prompt = session.prompt.without_tools(STOP_NOTE) if session.scene.stopped() else session.prompt
     try:
         if message is not None:
+            session.rounds = 0
             if not single and (refused := await occasions.submitted(session, message)) is not None:
                 return TurnResult("denied", "", f"a hook refused the message: {refused}")
             _hear(session, message)
@@ -82,6 +82,8 @@ async def _turn(session: Session, message: str | None, on_delta: OnDelta, *, sin
             await occasions.begin(session)
         if message is None and (finished := _already_answered(session)) is not None:
             return TurnResult("completed", finished)
+        if message is None and (spent := _rounds_used(session)) is not None:
+            raise LimitError(spent)
         if message is None and not session.unfinished and (said := (*occasions.due(session), *_news(session))):
             session.history.append(Message("user", said))
         await watching.look(session)
@@ -117,8 +119,7 @@ async def _go_on(session: Session, turn: _Turn, prompt: Prompt, on_delta: OnDelt
         if not pending:
             outcome = "denied" if turn.denied else "needs_input" if turn.unanswered else "completed"
             return TurnResult(outcome, turn.text, turn.denied or turn.unanswered)
-        turn.rounds += 1
-        spent = await _live(session, turn, pending, _rounds_used(session, turn))
+        spent = await _live(session, turn, pending, _rounds_used(session))
         pending = ()
         if spent is not None:
             raise LimitError(spent)
@@ -142,11 +143,12 @@ async def _sent_back(session: Session, turn: _Turn) -> bool:
     return True
 
 
-def _rounds_used(session: Session, turn: _Turn) -> str | None:
+def _rounds_used(session: Session) -> str | None:
     allowed = session.config.runtime.max_tool_rounds
-    if turn.rounds <= allowed:
+    if session.rounds <= allowed:
         return None
-    return f"{allowed} rounds of tool calls are used up (runtime.max_tool_rounds)"
+    setting = "subagents" if session.depth else "runtime"
+    return f"{allowed} rounds of tool calls are used up ({setting}.max_tool_rounds)"
 
 
 # ------------------------------------------------------------------ one step
@@ -183,7 +185,9 @@ async def _step(session: Session, turn: _Turn, prompt: Prompt, on_delta: OnDelta
             cost=reply.cost,
             run_id=session.bus.run_id,
         )
+        session.keep_spent(cursor)
 
+    session.rounds += bool(response.tool_calls)
     # With the first call's intent, or at once where there is none: in any case before anything is done.
     session.store.soon(rows)
     if not response.tool_calls:
@@ -399,3 +403,4 @@ def _note_failure(session: Session, error: ProviderError) -> None:
             error=f"{error.kind}: {error}",
             run_id=session.bus.run_id,
         )
+        session.keep_spent(cursor)

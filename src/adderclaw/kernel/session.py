@@ -14,7 +14,7 @@ from adderclaw.gate.rules import Rule
 from adderclaw.kernel.instructions import Instructions
 from adderclaw.kernel.limits import Budget, LoopDetector, Pace
 from adderclaw.kernel.prompt import Prompt
-from adderclaw.store import Store
+from adderclaw.store import Store, runs
 from adderclaw.store.ledger import Ledger
 from adderclaw.tools import Kit
 from adderclaw.types import (
@@ -131,6 +131,8 @@ class Session:
     cached_tokens: int = 0
     """How much of the last request the provider keeps, so that reading it again is cheaper."""
     kept_cwd: str = ""
+    rounds: int = 0
+    """Rounds of tool calls of the turn that goes on, those before an interruption included."""
     home: str = ""
     """AdderClaw's own folder, where the operator's file is."""
     keep_body: Callable[[str, Json], None] | None = None
@@ -201,6 +203,10 @@ class Session:
                 "INSERT OR REPLACE INTO state(conversation_id, key, value) VALUES (?, 'cwd', ?)",
                 (self.conversation_id, cwd),
             )
+
+    def keep_spent(self, cursor: Cursor) -> None:
+        """What the run has used up, with the rows of what used it: its limits hold when it is resumed."""
+        runs.spend(cursor, self.bus.run_id, self.budget.state, None if self.depth else self.rounds)
 
     @property
     def conversation_id(self) -> str:

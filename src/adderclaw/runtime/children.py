@@ -58,7 +58,7 @@ async def run(runtime: Runtime, parent: Session, order: Child, on_delta: OnDelta
     child, own_provider = make(runtime, parent, order)
     _begin(child, parent, order)
     runtime.children.add(child.session_id)
-    runtime.born += 1
+    parent.budget.children += 1
     try:
         result = await _turns(parent, child, order, on_delta)
     except asyncio.CancelledError:
@@ -88,7 +88,7 @@ def _room(runtime: Runtime, parent: Session) -> None:
     if len(runtime.children) >= allowed.max_concurrent:
         most = allowed.max_concurrent
         raise LimitError(f"{most} subagents run already: wait for one of them (subagents.max_concurrent)")
-    if runtime.born >= allowed.max_total:
+    if parent.budget.children >= allowed.max_total:
         raise LimitError(f"this run has begun {allowed.max_total} subagents already (subagents.max_total)")
 
 
@@ -145,6 +145,7 @@ def make(runtime: Runtime, parent: Session, order: Child) -> tuple[Session, Prov
         lost=(),
         cached_tokens=0,
         kept_cwd="",
+        rounds=0,
         agent_id=session_id,
         agent_type=order.agent_type,
         depth=parent.depth + 1,

@@ -57,6 +57,7 @@ def _head(runtime: Runtime, session: Session, ids: SeededIds, channel: str) -> C
         "setup": session.setup,
         "due": list(session.due),
         "cached": session.cached_tokens,
+        "rounds": session.rounds,
         "home": runtime.home,
         "user_home": os.path.expanduser("~"),
         "history": session.history.digest(b""),

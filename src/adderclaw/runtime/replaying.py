@@ -287,6 +287,7 @@ def _session(store: Store, own: Store, reel: Reel, head: Json, ids: tuple[str, s
         setup=head["setup"],
         due=list(head["due"]),
         cached_tokens=head["cached"],
+        rounds=head.get("rounds", 0),
     )
     here.fire = session.fire
     reel.session = session

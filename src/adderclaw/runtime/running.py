@@ -88,6 +88,7 @@ class Run(NamedTuple):
                 {"event_type": "run_failed", "outcome": result.outcome, "reason": reason, "message": result.reason}
             )
         with session.store.write() as cursor:
+            session.keep_spent(cursor)
             runs.finish(
                 cursor,
                 run_id=self.run_id,
@@ -134,10 +135,21 @@ def opened(
             session.operator = sessions.durable(runtime, session, channel)
         if kind not in recording.UNRECORDED:
             recording.attach(runtime, session, channel)
+        if again is not None:
+            _go_on_counting(session, again)
         _begin(runtime, store, session, kind, channel, resumed=again is not None, task=task)
         if again is not None:
             resume.restore(session, go_on=again.go_on)
         yield run
+
+
+def _go_on_counting(session: Session, again: Resume) -> None:
+    """Limits hold however often a run is interrupted: what was used up counts. A new message is a new run."""
+    if (own := runs.spent_by(session.store, session.bus.run_id)) is not None:
+        session.budget.restore(own.used)
+    elif again.go_on and (earlier := runs.spent_in(session.store, session.session_id)) is not None:
+        session.budget.owe(earlier.used)
+        session.rounds = earlier.rounds
 
 
 def _end(run: Run) -> None:

@@ -68,8 +68,6 @@ class Runtime:
     """The MCP servers of the session; None where none is configured."""
     children: set[str] = field(default_factory=set[str])
     """The child sessions that run now."""
-    born: int = 0
-    """How many child sessions this run began."""
     checkpoints: Checkpoints | None = None
     """What calls change on disk, of this session and its children."""
 

@@ -284,6 +284,12 @@ def m030_tape(cursor: sqlite3.Cursor) -> None:
     cursor.execute("CREATE TABLE tape_texts (digest TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID")
 
 
+def m031_used(cursor: sqlite3.Cursor) -> None:
+    """What a run has used up of its limits, written as it goes on: whoever resumes it goes on counting from there."""
+    cursor.execute("ALTER TABLE runs ADD COLUMN used_json TEXT")
+    cursor.execute("ALTER TABLE runs ADD COLUMN rounds INTEGER NOT NULL DEFAULT 0")
+
+
 MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
     step.__name__: step
     for step in (
@@ -304,6 +310,7 @@ MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
         m015_task_results,
         m020_workflows,
         m030_tape,
+        m031_used,
     )
 }
 

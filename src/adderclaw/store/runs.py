@@ -48,6 +48,39 @@ def begin(cursor: sqlite3.Cursor, *, run_id: str, kind: str, conversation_id: st
     )
 
 
+def spend(cursor: sqlite3.Cursor, run_id: str, used: list[float], rounds: int | None) -> None:
+    """Keep what a run has used up so far, so that its limits hold when it is resumed; `rounds` are its own turn's."""
+    if rounds is None:
+        cursor.execute("UPDATE runs SET used_json = ? WHERE run_id = ?", (compact(used), run_id))
+    else:
+        cursor.execute("UPDATE runs SET used_json = ?, rounds = ? WHERE run_id = ?", (compact(used), rounds, run_id))
+
+
+class Spent(NamedTuple):
+    """What a run had used up, as its budget counts it, and the rounds of tool calls of its last turn."""
+
+    used: list[float]
+    rounds: int
+
+
+def spent_by(store: Store, run_id: str) -> Spent | None:
+    """What a run that is resumed under its id used up before."""
+    return _spent(store, "run_id = ?", run_id)
+
+
+def spent_in(store: Store, session_id: str) -> Spent | None:
+    """What the last run in a session used up."""
+    return _spent(store, "session_id = ?", session_id)
+
+
+def _spent(store: Store, which: str, value: str) -> Spent | None:
+    rows = store.read(
+        f"SELECT used_json, rounds FROM runs WHERE {which} AND used_json IS NOT NULL ORDER BY rowid DESC LIMIT 1",  # noqa: S608
+        (value,),
+    )
+    return Spent(json.loads(rows[0][0]), rows[0][1]) if rows else None
+
+
 def finish(
     cursor: sqlite3.Cursor,
     *,

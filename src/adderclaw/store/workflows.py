@@ -54,6 +54,14 @@ def keep(cursor: sqlite3.Cursor, run_id: str, done: Finished) -> None:
     )
 
 
+def forget(cursor: sqlite3.Cursor, run_id: str, results: list[tuple[str, str]]) -> None:
+    """These (place, agent) are to be worked on anew."""
+    cursor.executemany(
+        "DELETE FROM workflow_results WHERE run_id = ? AND place = ? AND agent = ?",
+        [(run_id, *result) for result in results],
+    )
+
+
 def finished(store: Store, run_id: str) -> dict[tuple[str, str], Finished]:
     """(place, agent) → what came of it."""
     rows = store.read(

@@ -9,15 +9,17 @@ from typing import Annotated, Any
 
 import typer
 
-from adderclaw.channels.channel import Channel, complaint, report
+from adderclaw.channels.channel import Channel, advised, complaint, report
 from adderclaw.channels.cli.common import (
     ConfigFile,
+    LimitsGiven,
     ModelName,
     Profile,
     ProviderName,
     StreamFormat,
     StreamOutput,
     WorkspaceDir,
+    limits,
     print_json,
 )
 from adderclaw.channels.terminal import Terminal
@@ -27,7 +29,7 @@ from adderclaw.events import EventRecord
 from adderclaw.kernel.loop import run_turn, silent
 from adderclaw.kernel.session import TurnResult
 from adderclaw.runtime import Options, Resume, Run, Runtime, opened, start
-from adderclaw.types import Delta
+from adderclaw.types import Delta, Json
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -50,6 +52,7 @@ def agent(
     maintenance: Annotated[
         bool, typer.Option("--maintenance", help="Begin with the Setup hooks, which are told that it is maintenance.")
     ] = False,
+    limit: LimitsGiven = None,
     output_format: StreamOutput = "text",
 ) -> None:
     """Talk to the agent: a REPL, or one turn with -m.
@@ -69,6 +72,7 @@ def agent(
         profile=profile,
         bare=bare,
         maintenance=maintenance,
+        overrides=_limited(limits(limit)),
     )
     if message is None and again is None:
         from adderclaw.channels.repl import Repl
@@ -77,6 +81,12 @@ def agent(
             options = replace(options, log_level="warning")
         raise typer.Exit(converse(Repl(), options, None))
     raise typer.Exit(converse(OneShot(message, output_format), options, again))
+
+
+def _limited(given: dict[str, float]) -> Json:
+    rounds = given.pop("rounds", None)
+    said: Json = {"runtime": {"max_tool_rounds": rounds}} if rounds is not None else {}
+    return said | ({"limits": given} if given else {})
 
 
 def converse(channel: Channel, options: Options, again: Resume | None) -> int:
@@ -115,7 +125,7 @@ class OneShot:
         turn = run_turn(run.session, self.message, self._shown or silent)
         result, by_signal = await interruptible(run.runtime, turn)
         await run.close()
-        result = complaint(run, result)
+        result = advised(complaint(run, result), f"agent --resume {run.session.conversation_id}")
         code = run.finish(result, exit_code=128 + by_signal if by_signal else None)
         if self.output_format == "text":
             self.send(run.session.conversation_id, result.answer)

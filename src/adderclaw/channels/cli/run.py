@@ -10,10 +10,12 @@ from typer.core import TyperCommand
 from adderclaw.channels import headless, prepared
 from adderclaw.channels.cli.common import (
     ConfigFile,
+    LimitsGiven,
     ProfileName,
     ProviderName,
     StreamOutput,
     WorkspaceDir,
+    limits,
     print_json,
 )
 from adderclaw.channels.prepared import Prepared
@@ -96,12 +98,15 @@ def run(
     ] = None,
     workspace: WorkspaceDir = None,
     config: ConfigFile = None,
+    limit: LimitsGiven = None,
     output_format: StreamOutput = "text",
 ) -> None:
     """Work on a task or a workflow with nobody watching; the answer is on stdout, everything else on stderr.
 
     Example: adderclaw run "Summarise the notes in docs/" --skills-dir ./skills
     """
+    allowed = limits(limit)
+    rounds = allowed.pop("rounds", None)
     options = Options(
         config_file=config,
         workspace=workspace,
@@ -109,7 +114,7 @@ def run(
         model=model,
         profile=profile,
         headless=True,
-        overrides=prepared.overrides(skills_dir, max_turns, debug_llm),
+        overrides=prepared.overrides(skills_dir, max_turns, debug_llm, allowed),
     )
     inputs = _inputs(given or [], files or [])
     if sum(one is not None for one in (target, task, agentfile, resume)) > 1:
@@ -119,6 +124,10 @@ def run(
     made = prepared.resumed(options, resume) if resume is not None else _made(options, target, task, agentfile, inputs)
     if made.kind != "task" and (skills_dir is not None or max_turns is not None):
         raise UsageError("--skills-dir and --max-turns are for a task")
+    if rounds is not None:
+        if made.with_rounds is None:
+            raise UsageError("--limit rounds is for the LOOPs of an Agentfile; a task has --max-turns")
+        made = made.with_rounds(int(rounds))
     if dry_run and made.dry is None:
         _show(made, as_text=output_format == "text")
         return

@@ -62,6 +62,8 @@ class Execution:
         self.kept: dict[tuple[str, str], Finished] = {}
         self.interrupted = False
         """The goal that begins next had begun before a crash."""
+        self.rounds: int | None = None
+        """Rounds that a LOOP may go in place of what WITHIN says."""
         self.unconverged: list[str] = []
         self.answer = ""
         self._goal_of: dict[str, str] = {}
@@ -106,7 +108,7 @@ class Execution:
     async def _loop(self, step: Step, number: int) -> None:
         """Rounds until a goal says that nothing is left, none does anything, or nothing changes."""
         before: dict[str, str] | None = None
-        rounds = _rounds(step, self.values)
+        rounds = _rounds(step, self.values) if self.rounds is None else self.rounds
         for name in step.goals:  # a text may name what only a later goal of the round gives
             goal = self.workflow.goal(name)
             for variable in (goal.name, *goal.outputs):
@@ -150,6 +152,7 @@ class Execution:
     async def _goal(self, goal: Goal, place: str, loop: _Round | None) -> Result:
         result = self._known(place, "")
         if result is None:
+            self._forget_after(place)
             self._told_start(goal, loop)
             result = await self._reviewed(goal, place, loop)
             self._keep(Finished(place, "", goal.name, self.session.session_id, result.as_json()))
@@ -299,6 +302,17 @@ class Execution:
         with self.session.store.write() as cursor:
             workflows.keep(cursor, self.run_id, done)
         self.kept[done.place, done.agent] = done
+
+    def _forget_after(self, place: str) -> None:
+        """A LOOP that goes on with more rounds: what later steps made of its earlier end is made again."""
+        step = int(place.split(".")[0])
+        later = [key for key in self.kept if int(key[0].split(".")[0]) > step]
+        if not later:
+            return
+        with self.session.store.write() as cursor:
+            workflows.forget(cursor, self.run_id, later)
+        for key in later:
+            del self.kept[key]
 
     def _told_start(self, goal: Goal, loop: _Round | None) -> None:
         where = {"iteration": loop.number} if loop else {}
