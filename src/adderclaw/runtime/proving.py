@@ -39,9 +39,19 @@ TOLD = frozenset(
         "estop_triggered",
         "context_compacted",
         "memory_persisted",
+        "skill_catalog_loaded",
+        "skill_prefilter_completed",
+        "skill_disclosure_loaded",
+        "prompt_budget_computed",
+        "prompt_composed",
+        "llm_decision_decoded",
+        "skill_invocation_started",
+        "skill_step_executed",
+        "step_retry_scheduled",
+        "skill_invocation_finished",
     }
 )
-"""Events that loop, gate and call tell; the others come from the edges, which are not replayed."""
+"""Events that loop, gate, call and a task's driver tell; the others come from the edges, which are not replayed."""
 TIMING = frozenset({"latency_ms", "duration_ms", "expires_at", "seconds"})
 NAMES = frozenset({"approval_id", "receipt_id", "seq", "text"})
 """Names that several sessions draw from one source, and texts that the entries have: compared elsewhere."""
@@ -104,9 +114,6 @@ def _recorded(store: Store, run: Run) -> list[str]:
     """The sessions of the run that have a tape; refuses what cannot be replayed, and says why."""
     if run.status == "running":
         raise UsageError(f"run {run.run_id} is still running (process {run.pid}): verify it when it has ended")
-    if run.kind == "task":
-        what = "its driver planned calls and changed prompts between turns, which the tape does not hold"
-        raise UsageError(f"run {run.run_id} is a task of skills: {what}; its receipts: `adderclaw receipt verify`")
     found = tape.sessions(store, run.run_id)
     if found:
         return found
@@ -198,7 +205,7 @@ class _Session:
 
     def _outcome(self, played: Played) -> None:
         run = self._run
-        if not played.results or run.kind not in ("agent", "message"):
+        if not played.results or run.kind not in ("agent", "message", "task"):
             return
         last = played.results[-1]
         scripted = run.outcome == "error" and last.outcome == "completed" and "fixture" in (run.reason or "")
@@ -275,7 +282,7 @@ def _kernel_events(told: Sequence[tuple[str, Json]], asides: frozenset[str]) -> 
     in_turn = in_tool = aside = False
     for kind, payload in told:
         in_turn = in_turn or kind == "turn_started"
-        if kind not in TOLD or (kind == "receipt_written" and not in_turn):
+        if kind not in TOLD or (kind == "receipt_written" and not in_turn and not in_tool):
             continue  # before a turn, calls that an interruption left are closed
         in_turn = kind != "turn_finished" and in_turn
         if kind == "llm_request_sent":

@@ -10,12 +10,9 @@ from adderclaw.config.schema import Permissions
 from adderclaw.decode import Invalid, thaw
 from adderclaw.errors import LimitError, ProviderError, Stopped
 from adderclaw.gate import facts
-from adderclaw.kernel.considering import Considered
 from adderclaw.kernel.instructions import File, Instructions
 from adderclaw.kernel.limits import Pace
 from adderclaw.kernel.session import Chain, Planning, Rows, Session
-from adderclaw.kernel.tape import Tape
-from adderclaw.store import Store
 from adderclaw.store.calls import Call
 from adderclaw.store.tape import Item
 from adderclaw.store.transcript import Entry
@@ -59,6 +56,8 @@ WORDS = {
     "head": "a new beginning of the session",
     "compact": "a compaction by hand",
     "rewind": "a rewind",
+    "drive": "a driver",
+    "fact": "what a driver looked up",
 }
 OUTSIDE = frozenset({"FileChanged", "ConfigChange"})
 """Hooks of what happens on the disk: nothing in the session asks for them."""
@@ -117,6 +116,7 @@ class Recorded:
                     str(entry.payload["content"])[: body["length"]],
                     body["class"],
                     denied=body.get("denied"),
+                    metadata={"exit_code": body["exit"]} if "exit" in body else {},
                     media=tuple(MediaBlock(one["media_type"], one["data"], one["name"]) for one in media),
                     unanswered=body.get("unanswered", False),
                     ends=body.get("ends", False),
@@ -131,12 +131,14 @@ def _purpose(call: Call) -> str | None:
 class Reel:
     """Plays a tape: hands out each item where the loop asks for it, and says where the two part."""
 
-    def __init__(self, items: list[Item], recorded: Recorded) -> None:
-        self._items, self._recorded = items, recorded
+    def __init__(self, items: list[Item], recorded: Recorded, kept: Callable[[str], Any]) -> None:
+        self._items, self._recorded, self._kept = items, recorded, kept
         self._place = self._looks = 0
         self.case: Json = {}
         """What the last call was judged on."""
         self.at = 0.0
+        self.over = False
+        """The recording has ended, or goes another way."""
         self.stopped = False
         self.session: Session | None = None
         self.own_tools: dict[str, Tool[Any]] = {}
@@ -150,9 +152,11 @@ class Reel:
     def take(self, kind: str) -> Json:
         self._absorb(kind)
         if self._place >= len(self._items):
+            self.over = True
             raise RanOut(f"the recording ends where {WORDS[kind]} is due")
         found, body = self._items[self._place]
         if found != kind:
+            self.over = True
             raise Diverged(f"the loop asks for {WORDS[kind]}, and the recording has {WORDS.get(found, found)}")
         self._place += 1
         self._looks = 0
@@ -221,6 +225,17 @@ class Reel:
             usage, more = Usage(**empty["usage"]), (empty["model"], empty["provider"])
             return ChatResponse(empty["text"], (), usage, empty["stop_reason"], *more)
         return self._recorded.reply()
+
+    # -------------------------------------------------------------- drivers
+
+    def fact(self, of: str, given: Json) -> Json:
+        body = self.take("fact")
+        if (body["of"], body["given"]) != (of, given):
+            here, there = f"{of} {canonical(given)}", f"{body['of']} {canonical(body['given'])}"
+            raise Diverged(f"the driver looks up {here}, and the recording has {there}")
+        if "cut" in body:
+            raise asyncio.CancelledError
+        return self._kept(body["kept"]) if "kept" in body else body["found"]
 
     # -------------------------------------------------------------- tools
 
@@ -363,28 +378,6 @@ class Paced(Pace):
         return int(self._reel.case.get("recent", 0))
 
 
-class Checking(Tape):
-    """Stands where the recorder stood: notes nothing, and compares each verdict with the recorded one."""
-
-    def __init__(
-        self, store: Store, reel: Reel, clock: Moments, differ: Callable[[str, object, object, str], None]
-    ) -> None:
-        super().__init__(store, "", "", clock, lambda _session: lambda _cursor: {})
-        self._reel, self._differ = reel, differ
-
-    def turn(self, session: Session, message: str | None, *, single: bool) -> None:
-        """Whoever replays has begun the turn already."""
-
-    def considered(self, session: Session, found: Considered) -> Considered:  # noqa: ARG002
-        if found.case is not None:
-            now = [found.decision.verdict, found.decision.by, found.decision.risk]
-            before = self._reel.case.get("verdict")
-            if now != before:
-                where = f"verdict on call {found.call.id} ({found.call.name})"
-                self._differ(where, before, now, found.decision.reason)
-        return found
-
-
 # ------------------------------------------------------------------ made of these
 
 
@@ -430,6 +423,20 @@ def replayed(reel: Reel, tool: Tool[Any]) -> Tool[Any]:
 
     now = replace(tool, touch=touch, run=reel.ran, parameters=parameters)
     return now if own is None else replace(now, decode=decoded)
+
+
+def driven(reel: Reel, tool: Tool[Any]) -> Tool[Any]:
+    """A tool of a driver that is replayed, too: what it does there is done again, and only there."""
+
+    def touch(_arguments: Any, ctx: ToolContext) -> Touch:
+        return reel.touched(tool.name, ctx)
+
+    async def run(arguments: Any, ctx: ToolContext) -> ToolResult:
+        if "cut" in reel.take("run"):
+            raise asyncio.CancelledError
+        return await tool.run(arguments, ctx)
+
+    return replace(tool, touch=touch, run=run)
 
 
 def external(reel: Reel, known: Json) -> Tool[Any]:

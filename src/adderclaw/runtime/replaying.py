@@ -22,6 +22,7 @@ from adderclaw.kernel.session import Scene, Session, TurnResult
 from adderclaw.kernel.tape import SeededIds
 from adderclaw.record import record
 from adderclaw.runtime import reel as edges
+from adderclaw.runtime.checking import Checking
 from adderclaw.runtime.judging import policy_of
 from adderclaw.runtime.recording import FORMAT
 from adderclaw.runtime.reel import Diverged, RanOut, Recorded, Reel
@@ -146,7 +147,8 @@ def rows_of(store: Store, session_id: str, segment: Segment) -> tuple[list[Call]
 def play(store: Store, run_id: str, conversation_id: str, session_id: str, segment: Segment, folder: str) -> Played:
     """Replay one segment in a store of its own below `folder`; nothing is executed, and nothing else is written."""
     asked, entries = rows_of(store, session_id, segment)
-    reel = Reel(segment.items, Recorded(asked, entries, transcript.opaque(store, session_id)))
+    recorded = Recorded(asked, entries, transcript.opaque(store, session_id))
+    reel = Reel(segment.items, recorded, lambda known: _kept(store, known))
     own = Store.open(os.path.join(folder, "memory.sqlite"))
     differences: list[Difference] = []
 
@@ -157,7 +159,7 @@ def play(store: Store, run_id: str, conversation_id: str, session_id: str, segme
     session = _session(store, own, reel, segment.head, (run_id, conversation_id, session_id), folder)
     session.bus.listen("replay", events.append)
     session.bus.settled()
-    session.tape = edges.Checking(own, reel, edges.Moments(reel, 0.0), differ)
+    session.tape = Checking(own, reel, edges.Moments(reel, 0.0), differ)
     _preload(store, own, session, segment.head["from"]["entries"])
     results: list[TurnResult] = []
     ended, killed = "", False
@@ -181,7 +183,7 @@ async def _turns(
         if kind == "hook":  # SessionEnd, after everything
             reel.take("hook")
             continue
-        if kind not in ("turn", "compact", "rewind"):
+        if kind not in ("turn", "compact", "rewind", "drive"):
             raise Diverged(f"the turn is over, and the recording goes on with {edges.WORDS.get(kind, kind)}")
         body = reel.take(kind)
         if fresh and head["from"]["entries"]:
@@ -195,8 +197,27 @@ async def _turns(
             await compact.compact(session, "manual", body["instructions"])
         elif kind == "rewind":
             resume.rewind(session, body["to"])
+        elif kind == "drive":
+            results.append(await _driven(session, body))
         else:
             await _turn(session, reel, body, results, differences)
+
+
+async def _driven(session: Session, body: Json) -> TurnResult:
+    """Let the driver decide again, from what the model said and what it looked up."""
+    from adderclaw.drivers.task.execute import Execution
+    from adderclaw.skills.catalogue import Catalogue
+
+    if body["driver"] != "task":
+        raise Diverged(f"this version has no driver {body['driver']!r}")
+    assert isinstance(session.tape, Checking)
+    session.tape.driven = True
+    try:
+        return await Execution(session, body["task"], Catalogue, prompt=session.prompt).run()
+    except asyncio.CancelledError:
+        return TurnResult("stopped", "", "interrupted")
+    finally:
+        session.tape.driven = False
 
 
 async def _turn(

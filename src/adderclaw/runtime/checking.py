@@ -1,0 +1,68 @@
+"""Stands where the recorder stood: notes nothing, and compares what happens now with what was noted."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from adderclaw.kernel.considering import Considered
+from adderclaw.kernel.session import Session
+from adderclaw.kernel.tape import Tape
+from adderclaw.runtime import reel as edges
+from adderclaw.runtime.reel import Moments, Reel
+from adderclaw.store import Store
+from adderclaw.types import Json, Tool
+
+type Differ = Callable[[str, object, object, str], None]
+"""Where, what was recorded, what came now, and a note."""
+
+
+class Checking(Tape):
+    def __init__(self, store: Store, reel: Reel, clock: Moments, differ: Differ) -> None:
+        super().__init__(store, "", "", clock, lambda _session: lambda _cursor: {})
+        self._reel, self._differ = reel, differ
+        self._turns = 0
+        self.driven = False
+        """A driver is replayed: it begins its turns by itself."""
+
+    def turn(self, session: Session, message: str | None, *, single: bool) -> None:
+        """Whoever replays has begun the turn already; a driver has not."""
+        if not self.driven:
+            return
+        body = self._reel.take("turn")
+        self._turns += 1
+        session.model, session.provider = body["model"], edges.Script(self._reel, body["provider"])
+        before, now = (body["message"], body.get("single", False)), (message, single)
+        if before != now:
+            self._differ(f"prompt of turn {self._turns}", before[0], now[0], "")
+
+    def ended(self, outcome: str) -> None:
+        if not self.driven or self._reel.over:
+            return
+        before = self._reel.take("end")["outcome"]
+        if before != outcome:
+            where = f"outcome of turn {self._turns}"
+            self._differ(where, before or "interrupted", outcome or "interrupted", "")
+
+    def drives(self, session: Session, driver: str, given: Json) -> None:
+        """Whoever replays has begun the driver, too."""
+
+    def looked(self, session: Session, of: str, given: Json, look: Callable[[], Json]) -> Json:  # noqa: ARG002
+        return self._reel.fact(of, given)
+
+    async def found(self, session: Session, of: str, given: Json, asking: Awaitable[Json]) -> Json:  # noqa: ARG002
+        if (close := getattr(asking, "close", None)) is not None:
+            close()  # nobody is asked
+        return self._reel.fact(of, given)
+
+    def offered(self, tools: Mapping[str, Tool[Any]]) -> Mapping[str, Tool[Any]]:
+        """A driver's own tools are judged as they were."""
+        own = self._reel.own_tools
+        return {name: tool if own.get(name) is tool else edges.driven(self._reel, tool) for name, tool in tools.items()}
+
+    def considered(self, session: Session, found: Considered) -> Considered:  # noqa: ARG002
+        if found.case is not None:
+            now = [found.decision.verdict, found.decision.by, found.decision.risk]
+            before = self._reel.case.get("verdict")
+            if now != before:
+                where = f"verdict on call {found.call.id} ({found.call.name})"
+                self._differ(where, before, now, found.decision.reason)
+        return found
