@@ -124,14 +124,14 @@ class OAuthServer:
                 """The answer itself is what is looked for."""
 
         try:
-            urllib.request.build_opener(Stay).open(url, timeout=10)
+            urllib.request.build_opener(Stay).open(url, timeout=60)
         except urllib.error.HTTPError as answer:
             return answer.headers["Location"]
         raise AssertionError(f"no redirect from {url}")
 
     def browse(self, url: str) -> str:
         """Follow it like a browser; the page that is shown in the end."""
-        with urllib.request.urlopen(self.location_of(url), timeout=10) as page:
+        with urllib.request.urlopen(self.location_of(url), timeout=60) as page:
             return page.read().decode()
 
     # ------------------------------------------------------------------ GET /authorize

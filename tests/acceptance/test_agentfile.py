@@ -61,7 +61,7 @@ class Flow:
         return process
 
     def wait_for(self, requests: int, kept: int, process: "subprocess.Popen[bytes]") -> None:
-        limit = time.monotonic() + 30
+        limit = time.monotonic() + 90
         while process.poll() is None and time.monotonic() < limit:
             if len(self.model.requests) >= requests and self.kept() >= kept:
                 return
@@ -410,7 +410,7 @@ def test_the_operators_word_is_waited_for_by_resuming(flow: Flow) -> None:
     assert f"adderclaw run --resume {flow.run_id}" in done.err
     flow.configure(security="approval_timeout_seconds = 20")
     going = flow.world.cli.start("run", "--resume", flow.run_id)
-    limit = time.monotonic() + 20
+    limit = time.monotonic() + 90
     waiting: list[Any] = []
     while not waiting and time.monotonic() < limit:
         waiting = json.loads(flow.world.cli("approvals", "list", "--output-format", "json").out)
@@ -541,11 +541,11 @@ def test_a_signal_ends_a_run_cleanly(flow: Flow, number: signal.Signals, code: i
     flow.write('GOAL a "x"\nRUN r USING a\n')
     flow.add({"hang": 30})
     process = flow.world.cli.start("run", str(flow.folder / "Agentfile"))
-    limit = time.monotonic() + 20
+    limit = time.monotonic() + 90
     while not flow.model.requests and time.monotonic() < limit:
         time.sleep(0.02)
     process.send_signal(number)
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=60)
     assert process.returncode == code, err
     assert flow.world.rows("SELECT outcome FROM runs") == [("stopped",)]
 
@@ -554,11 +554,11 @@ def test_the_emergency_stop_ends_a_run(flow: Flow) -> None:
     flow.write('GOAL a "x"\nRUN r USING a\n')
     flow.add({"hang": 30})
     process = flow.world.cli.start("run", str(flow.folder / "Agentfile"))
-    limit = time.monotonic() + 20
+    limit = time.monotonic() + 90
     while not flow.model.requests and time.monotonic() < limit:
         time.sleep(0.02)
     flow.world.cli("estop")
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=60)
     assert process.returncode == 6, err
 
 

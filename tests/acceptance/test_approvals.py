@@ -170,7 +170,7 @@ def test_the_stop_ends_a_question(world: World) -> None:
     world.cli("estop")
     process.wait(30)
     process.communicate()
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 30
     assert world.receipts()[0]["status"] == "denied"
     assert not (world.workspace / "a.txt").exists()
 

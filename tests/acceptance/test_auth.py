@@ -212,7 +212,7 @@ def subscription(world: World, oauth: OAuthServer, **more: str) -> None:
 
 def browser(world: World) -> None:
     script = world.cli.home / "browser.py"
-    script.write_text("import sys, urllib.request\nurllib.request.urlopen(sys.argv[1], timeout=10).read()\n")
+    script.write_text("import sys, urllib.request\nurllib.request.urlopen(sys.argv[1], timeout=60).read()\n")
     world.cli.env["BROWSER"] = f"{sys.executable} {script} %s"
 
 

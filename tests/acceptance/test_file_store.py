@@ -79,7 +79,7 @@ def test_a_killed_run_goes_on_from_files(world: World) -> None:
     world.configure(autonomy="full", more='[memory]\nbackend = "file"\n')
     world.script(call("Bash", command="sleep 30"), text("done"))
     process = world.cli.start("agent", "-m", "go")
-    limit = time.monotonic() + 20
+    limit = time.monotonic() + 90
     image = world.cli.data / "memory.sqlite.files" / "store.image"
     while time.monotonic() < limit and not (image.exists() and rows(world, "SELECT 1 FROM tool_permission_log")):
         time.sleep(0.05)

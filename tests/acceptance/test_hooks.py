@@ -148,8 +148,8 @@ def test_the_emergency_stop_ends_a_hook_at_once(world: World) -> None:
     _await(world.workspace / "began")
     began = time.monotonic()
     assert world.cli("estop").code == 0
-    process.communicate(timeout=20)
-    assert time.monotonic() - began < 10
+    process.communicate(timeout=60)
+    assert time.monotonic() - began < 30
     assert rows(world, "exit_code, stderr_text") == [(None, "killed by the emergency stop")]
 
 
@@ -158,14 +158,14 @@ def test_an_interrupted_hook_leaves_its_row_and_the_call_its_receipt(world: Worl
     process = world.cli.start("--eval", json.dumps({"tool": "LS", "input": {"path": "."}}), cwd=world.workspace)
     _await(world.workspace / "began")
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=20)
+    process.communicate(timeout=60)
     assert process.returncode == 143
     assert rows(world, "exit_code, stderr_text") == [(None, "interrupted before it ended")]
     assert [receipt["status"] for receipt in world.receipts()] == ["denied"]
 
 
 def _await(path: Path) -> None:
-    for _ in range(400):
+    for _ in range(1200):
         if path.exists():
             return
         time.sleep(0.05)

@@ -194,7 +194,7 @@ def test_the_everything_server_over_http(world: World) -> None:
 
 
 def _await_port(port: int) -> None:
-    for _ in range(400):
+    for _ in range(1200):
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return

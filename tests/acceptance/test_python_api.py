@@ -224,7 +224,7 @@ def test_interrupt_kills_what_runs_and_says_so(world: World) -> None:
                     await query.interrupt()
         return seen
 
-    seen = asyncio.run(asyncio.wait_for(run(), 20))
+    seen = asyncio.run(asyncio.wait_for(run(), 90))
     assert seen[-1].outcome == "stopped"
     assert world.rows("SELECT outcome FROM runs") == [("stopped",)]
     assert len(world.receipts()) == 1
@@ -239,7 +239,7 @@ def test_leaving_early_ends_the_turn(world: World) -> None:
                     break
             await query.aclose()
 
-    asyncio.run(asyncio.wait_for(run(), 20))
+    asyncio.run(asyncio.wait_for(run(), 90))
     assert not list((world.cli.data / "locks").glob("*.lock"))
 
 

@@ -57,7 +57,7 @@ def test_the_stop_is_looked_at_after_the_approval(world: World) -> None:
     until_asked(process)
     world.cli("estop")
     process.stdin.write(b"y\n")
-    process.communicate(timeout=20)
+    process.communicate(timeout=60)
     assert process.returncode == 6
     assert not (world.workspace / "late.txt").exists()
     assert world.receipts()[-1]["status"] == "denied"
@@ -74,7 +74,7 @@ def test_what_changed_while_the_operator_was_asked_is_refused(world: World, tmp_
     (world.workspace / "sub").rmdir()
     (world.workspace / "sub").symlink_to(outside)
     process.stdin.write(b"y\n")
-    process.communicate(timeout=20)
+    process.communicate(timeout=60)
     assert list(outside.iterdir()) == []
     assert world.receipts()[-1]["status"] == "denied"
 
@@ -126,7 +126,7 @@ def test_two_processes_do_not_share_a_session(world: World) -> None:
     done = world.agent("third", "--continue")
     assert done.code == 1
     assert "in use" in done.err
-    first.communicate(b"n\n", timeout=20)
+    first.communicate(b"n\n", timeout=60)
 
 
 @pytest.mark.parametrize("arguments", [("agent", "-m", "hi"), ("memory", "list"), ("tool", "list")])

@@ -86,7 +86,7 @@ class Rpc:
 
 def asked_of(flow: Flow) -> None:
     """Wait until the model was asked."""
-    limit = time.monotonic() + 30
+    limit = time.monotonic() + 90
     while not flow.model.requests:
         assert time.monotonic() < limit
         time.sleep(0.02)

@@ -45,7 +45,7 @@ def started(world: World, marker: str) -> "subprocess.Popen[bytes]":
     world.configure(autonomy="full", security='allowed_commands = ["sleep"]')
     world.script(call("Bash", command=f"sleep {marker}"), text("never"))
     process = world.cli.start("agent", "-m", "sleep")
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 90
     while not running(marker):
         assert time.monotonic() < deadline, "the command never started"
         assert process.poll() is None, process.communicate()
@@ -56,8 +56,8 @@ def started(world: World, marker: str) -> "subprocess.Popen[bytes]":
 def test_estop_kills_what_runs_and_ends_the_run_as_stopped(world: World) -> None:
     process = started(world, "98761.1")
     assert world.cli("estop").code == 0
-    assert gone("98761.1", within=2)
-    process.communicate(timeout=10)
+    assert gone("98761.1", within=60)
+    process.communicate(timeout=60)
     assert process.returncode == 6
     assert outcome(world) == "stopped"
     assert world.cli("receipt", "verify").code == 0
@@ -84,9 +84,9 @@ def test_a_signal_ends_the_run_with_no_child_left(world: World, number: signal.S
     marker = f"98762.{int(number)}"
     process = started(world, marker)
     process.send_signal(number)
-    process.communicate(timeout=10)
+    process.communicate(timeout=60)
     assert process.returncode == code
-    assert gone(marker, within=2)
+    assert gone(marker, within=60)
     assert outcome(world) == "stopped"
     (result,) = world.entries("tool_result")
     assert "unknown" in result["content"]
@@ -97,7 +97,7 @@ def test_children_die_with_us(world: World) -> None:
     process = started(world, "98763.1")
     process.kill()
     process.communicate()
-    assert gone("98763.1", within=5)
+    assert gone("98763.1", within=60)
 
 
 def test_tool_rounds_end_with_the_partial_answer(world: World) -> None:

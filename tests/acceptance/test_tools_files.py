@@ -178,7 +178,7 @@ def test_a_server_of_one_call_answers_in_the_next_and_ends_with_the_session(worl
         "while True:\n    peer = server.accept()[0]\n    peer.sendall(b'here I am')\n    peer.close()\n"
     )
     (world.workspace / "ask.py").write_text(
-        "import socket, time\nfor _ in range(100):\n    try:\n"
+        "import socket, time\nfor _ in range(1200):\n    try:\n"
         "        print(socket.create_connection(('127.0.0.1', 8123)).recv(99))\n        break\n"
         "    except OSError:\n        time.sleep(0.05)\n"
     )
@@ -202,7 +202,7 @@ def test_a_killed_session_tells_of_its_lost_tasks_when_it_goes_on(world: World) 
     begin = call("Bash", command="sleep 300", run_in_background=True)
     world.script(begin, {"delay_ms": 60_000}, text("never"))
     process = world.cli.start("agent", "-m", "go")
-    for _ in range(200):
+    for _ in range(1200):
         if world.receipts_so_far():
             break
         time.sleep(0.05)

@@ -73,16 +73,16 @@ def test_its_complaint_is_said() -> None:
 def test_it_has_a_time_limit_and_leaves_nothing_running(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     began = time.monotonic()
-    with pytest.raises(HelperFailed, match=r"within 0\.3 seconds"):
-        ran(f"sleep 60 & echo $! > {pid}; sleep 60", timeout=0.3)
-    assert time.monotonic() - began < 5
+    with pytest.raises(HelperFailed, match=r"within 1\.5 seconds"):
+        ran(f"sleep 60 & echo $! > {pid}; sleep 60", timeout=1.5)
+    assert time.monotonic() - began < 30
     assert gone(int(pid.read_text()))
 
 
 def test_a_background_child_does_not_hold_us(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     with pytest.raises(HelperFailed, match="within"):
-        ran(f"echo the-key-1234; sleep 60 & echo $! > {pid}", timeout=0.5)
+        ran(f"echo the-key-1234; sleep 60 & echo $! > {pid}", timeout=1.5)
     assert gone(int(pid.read_text()))
 
 
@@ -104,7 +104,7 @@ def test_cancelling_kills_it(tmp_path: Path) -> None:
 
 
 def gone(pid: int) -> bool:
-    for _ in range(100):
+    for _ in range(3000):
         try:
             if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
                 return True

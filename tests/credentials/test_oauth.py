@@ -48,7 +48,7 @@ def browser(server: OAuthServer, monkeypatch: pytest.MonkeyPatch, home: Path) ->
     import sys
 
     script = home / "browser.py"
-    script.write_text("import sys, urllib.request\nurllib.request.urlopen(sys.argv[1], timeout=10).read()\n")
+    script.write_text("import sys, urllib.request\nurllib.request.urlopen(sys.argv[1], timeout=60).read()\n")
     monkeypatch.setenv("BROWSER", f"{sys.executable} {script} %s")
 
 
@@ -165,7 +165,7 @@ def test_only_the_one_request_is_heard() -> None:
 
 def _said(host: str, request: str) -> str:
     address, _, port = host.partition(":")
-    with socket.create_connection((address, int(port)), timeout=5) as connection:
+    with socket.create_connection((address, int(port)), timeout=60) as connection:
         try:
             connection.sendall(request.encode("latin-1"))
             return connection.makefile("rb").read().decode("latin-1")

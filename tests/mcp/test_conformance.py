@@ -79,7 +79,7 @@ def test_the_server_scenarios(tmp_path: Path) -> None:
         port = free.getsockname()[1]
     server = subprocess.Popen([sys.executable, str(HERE / "conformance_server.py"), str(port)], cwd=ROOT)
     try:
-        for _ in range(400):
+        for _ in range(1200):
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", port)) == 0:
                     break

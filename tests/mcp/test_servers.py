@@ -155,7 +155,7 @@ def test_a_tool_that_came_later_is_off(bench: Bench) -> None:
 def test_word_of_a_change_is_heard_while_it_runs(bench: Bench) -> None:
     async def work(servers: Servers) -> None:
         await bench.call(servers, "grow")
-        for _ in range(100):
+        for _ in range(1200):
             if "mcp__demo__late" in bench.tools:
                 return
             await asyncio.sleep(0.05)
@@ -198,12 +198,12 @@ def test_progress_is_told_and_a_cancelled_call_is_cancelled_there(bench: Bench, 
     async def work(servers: Servers) -> None:
         await servers.reach("demo")
         running = asyncio.ensure_future(bench.call(servers, "slow", seconds=20, note=str(note)))
-        for _ in range(200):
+        for _ in range(1200):
             if any(said["event_type"] == "tool_progress" for said in bench.told):
                 break
             await asyncio.sleep(0.05)
         running.cancel()
-        for _ in range(100):
+        for _ in range(1200):
             if note.exists():
                 return
             await asyncio.sleep(0.05)

@@ -62,7 +62,7 @@ class RealModel:
     def busy(self) -> bool:
         """Whether it is writing an answer to anybody."""
         asked = urllib.request.Request(f"{self.origin}/slots", headers={"authorization": f"Bearer {KEY}"})
-        with urllib.request.urlopen(asked, timeout=10) as reply:
+        with urllib.request.urlopen(asked, timeout=60) as reply:
             slots: list[dict[str, Any]] = json.load(reply)
         return any(slot["is_processing"] for slot in slots)
 

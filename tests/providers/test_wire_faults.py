@@ -131,7 +131,7 @@ def test_connections_that_end_or_stay_silent(step: Step, kind: str) -> None:
     with ScriptedModel([step]) as model:
         began = time.monotonic()
         assert failure(model.base_url, timeout_seconds=0.3).kind == kind
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 30
 
 
 def raw_server(

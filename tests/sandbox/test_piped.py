@@ -42,7 +42,7 @@ def with_child(text: str, box: Box | None, root: Path, use: Callable[[Piped], Aw
         argv = ("/bin/bash", "--norc", "--noprofile", "-c", text)
         child = await converse(argv, cwd=str(root), env=process.environment(), start=box.start if box else None)
         try:
-            await asyncio.wait_for(use(child), 20)
+            await asyncio.wait_for(use(child), 90)
         finally:
             await child.stop()
             child.abandon()
@@ -80,14 +80,14 @@ def test_one_that_will_not_end_is_killed(box: Box | None, root: Path) -> None:
     child = with_child(f"trap '' TERM; setsid sleep {mark} & echo up; sleep {mark}; sleep {mark}", box, root, use)
     assert child.returncode is not None
     assert child.returncode < 0 or child.returncode > 128
-    assert time.monotonic() - began < 6
+    assert time.monotonic() - began < 30
     assert running(mark) == []
 
 
 def test_one_that_complains_without_end_keeps_its_last_words(box: Box | None, root: Path) -> None:
     async def use(child: Piped) -> None:
         assert await child.ended() == 0
-        for _ in range(200):
+        for _ in range(6000):
             if "the end" in child.errors:
                 return
             await asyncio.sleep(0.01)
@@ -116,7 +116,7 @@ def test_writing_to_one_that_is_gone(box: Box | None, root: Path) -> None:
 def test_one_that_cannot_be_started(argv: tuple[str, ...], box: Box | None, root: Path) -> None:
     async def whole() -> str:
         child = await converse(argv, cwd=str(root), env=process.environment(), start=box.start if box else None)
-        await asyncio.wait_for(child.ended(), 5)
+        await asyncio.wait_for(child.ended(), 60)
         child.abandon()
         return child.errors
 
@@ -162,7 +162,7 @@ def test_it_answers_and_outlives_the_calls_beside_it(box: Box | None, root: Path
             text = "sleep 100 & setsid sleep 100 & echo ran"
             argv = ["/bin/bash", "-c", text]
             start = box.start if box else None
-            done = await process.run(argv, cwd=str(root), env=process.environment(), timeout=5, start=start)
+            done = await process.run(argv, cwd=str(root), env=process.environment(), timeout=60, start=start)
             assert done.stdout == b"ran\n"
             assert await ask(child, "two") == "said two"
         assert await ask(child, "x" * 3_000_000) == "said " + "x" * 3_000_000

@@ -211,7 +211,7 @@ def test_from_inside_the_sandbox(home: Path, tmp_path: Path) -> None:
         pytest.skip(f"bubblewrap does not start on this machine: {why}")
     root = tmp_path / "ws"
     root.mkdir()
-    fetch = f"{escapes.PYTHON} -c 'import sys, urllib.request as u; print(u.urlopen(sys.argv[1], timeout=5).read())'"
+    fetch = f"{escapes.PYTHON} -c 'import sys, urllib.request as u; print(u.urlopen(sys.argv[1], timeout=60).read())'"
 
     async def inside() -> tuple[list[bytes], World]:
         async with running() as world:

@@ -156,7 +156,7 @@ def test_bad_heads(case: str, tmp_path: Path) -> None:
     (folder / "SKILL.md").write_bytes(BAD[case][0])
     began = monotonic()
     found = inspect(str(folder))
-    assert monotonic() - began < 5
+    assert monotonic() - began < 30
     assert not found.usable
     assert re.search(BAD[case][1], found.diagnosis[0]), found.diagnosis
 

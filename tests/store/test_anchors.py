@@ -104,7 +104,7 @@ def test_without_the_key_macs_are_not_looked_at(book: Book) -> None:
 
 @pytest.mark.parametrize("arguments", [("/nowhere", "--key", "/dev/zero"), (), ("a", "--against", "/nowhere/x")])
 def test_the_scripts_usage(arguments: tuple[str, ...]) -> None:
-    done = subprocess.run([sys.executable, str(SCRIPT), *arguments], capture_output=True, text=True, timeout=20)
+    done = subprocess.run([sys.executable, str(SCRIPT), *arguments], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
 

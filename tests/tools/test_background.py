@@ -92,7 +92,7 @@ def test_output_is_shown_once_both_streams_as_they_came_and_all_of_it_stays_read
     async def go() -> None:
         task = await yard.bash("echo one; echo two hunter2 >&2; cat go 2>/dev/null; sleep 0.3; printf three")
         first = ""
-        for _ in range(100):
+        for _ in range(3000):
             first += (await yard.call("TaskOutput", task_id=task, block=False)).content
             if "\ntwo" in first:
                 break
@@ -126,7 +126,7 @@ def test_each_end_is_handed_over_exactly_once(yard: Yard) -> None:
 def test_stopping_ends_the_whole_group_and_what_left_it(yard: Yard) -> None:
     async def go() -> None:
         task = await yard.bash("sh -c 'trap \"\" TERM; echo up; sleep 987 & sleep 987'")
-        for _ in range(500):
+        for _ in range(3000):
             if "\nup" in (await yard.call("TaskOutput", task_id=task, block=False)).content:
                 break
             await asyncio.sleep(0.02)

@@ -64,10 +64,10 @@ def test_what_cannot_be_done_says_why(command: str, ctx: ToolContext) -> None:
 
 def test_a_time_limit_is_an_internal_failure_with_what_was_printed(ctx: ToolContext) -> None:
     began = time.monotonic()
-    result = bash("echo first; sleep 100", ctx, timeout=300)
+    result = bash("echo first; sleep 100", ctx, timeout=1500)
     assert result.error_class == "internal_failure"
-    assert result.content == "[SDLC_INTERNAL] Command timed out after 0.3 s and was killed\nfirst\n"
-    assert time.monotonic() - began < 2
+    assert result.content == "[SDLC_INTERNAL] Command timed out after 1.5 s and was killed\nfirst\n"
+    assert time.monotonic() - began < 30
 
 
 def test_a_flood_is_rejected(ctx: ToolContext) -> None:

@@ -10,6 +10,7 @@ MARK = "[redacted]"
 MINIMUM = 6
 """Shorter values would turn ordinary words into marks."""
 DEPTH = 64
+_PLAIN = frozenset({bool, int, float})
 REMEMBERED = 80
 
 
@@ -55,34 +56,38 @@ class Secrets:
         return self._clean(value, 0)
 
     def _clean(self, value: Any, depth: int) -> Any:
+        if value is None or type(value) in _PLAIN:  # asked first: this is what most values of an event are
+            return value
         match value:
             case str():
-                return self._text(value)
-            case bool() | int() | float() | None:
+                return self._cleaned.get(value) or self._text(value)
+            case bool() | int() | float():
                 return value
             case dict() | list() | tuple() if depth >= DEPTH:
                 return "[nested too deeply]"
             case dict():
-                return {self._text(str(key)): self._entry(str(key), item, depth) for key, item in _items(value)}
+                known = self._cleaned
+                return {
+                    known.get(key) or self._text(str(key)): self._entry(str(key), item, depth)
+                    for key, item in _items(value)
+                }
             case list() | tuple():
                 return [self._clean(item, depth + 1) for item in cast(list[Any], value)]
             case _:
                 return self._text(str(value))
 
     def _entry(self, key: str, value: Any, depth: int) -> Any:
-        if isinstance(value, str) and value and secret_name(key):
-            return MARK
+        if isinstance(value, str):
+            return MARK if value and secret_name(key) else self._cleaned.get(value) or self._text(value)
         return self._clean(value, depth + 1)
 
     def _text(self, text: str) -> str:
-        if len(text) > REMEMBERED:
-            return visible(without_shapes(self.scrub(text)))
-        known = self._cleaned.get(text)
-        if known is None:
+        cleaned = visible(without_shapes(self.scrub(text)))
+        if len(text) <= REMEMBERED:
             if len(self._cleaned) > 2_000:
                 self._cleaned.clear()
-            known = self._cleaned[text] = visible(without_shapes(self.scrub(text)))
-        return known
+            self._cleaned[text] = cleaned
+        return cleaned
 
 
 def _items(table: Any) -> list[tuple[Any, Any]]:

@@ -14,6 +14,7 @@ _KINDS: dict[str, Any] = {
 }
 """The only classes that a fact is made of."""
 _KIND = "_"
+_PLAIN = frozenset({str, bool, int, float, type(None)})
 
 
 class Unreadable(ValueError):
@@ -33,6 +34,8 @@ def heard(kept: Json) -> Touch:
 
 
 def _told(value: object) -> Any:
+    if type(value) in _PLAIN:  # asked first: this is what most values are
+        return value
     if isinstance(value, Live):
         return {_KIND: "Live", "text": str(value), "pieces": _told(value.pieces)}
     if is_dataclass(value) and not isinstance(value, type):

@@ -119,7 +119,7 @@ class Held:
     def __init__(self, box: Box, inside: "_Inside", order: Order, mark: str, places: protected.Places) -> None:
         self.note = ""
         self._box, self._inside = box, inside
-        self._before = protected.links(places.missing)
+        self._before = protected.links(places)
         self._remembered = protected.remembered([path for path in places.kept if not inside.keeps(path)])
         self._code = -int(signal.SIGKILL)
         self._over = self._ending = False
@@ -195,9 +195,10 @@ def _payload(order: Order, env: dict[str, str], mark: str) -> bytes:
         program = found
     words = [" ".join(map(str, (len(order.argv), *order.pass_fds))), order.cwd, program, *order.argv[1:]]
     words += [f"{name}={value}" for name, value in env.items()]
-    if any("\0" in word for word in words):
+    text = "\0".join((*words, f"{MARK}={mark}"))
+    if text.count("\0") != len(words):
         raise ValueError("embedded null byte")
-    return b"\0".join(map(os.fsencode, (*words, f"{MARK}={mark}")))
+    return os.fsencode(text)
 
 
 class _Inside:

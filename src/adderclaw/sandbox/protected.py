@@ -13,10 +13,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+IN_GIT = ("hooks", "config", "config.worktree")
 NAMES = (
-    ".git/hooks",
-    ".git/config",
-    ".git/config.worktree",
     ".adderclaw",
     ".claude",
     ".vscode",
@@ -42,6 +40,8 @@ class Places(NamedTuple):
     """Directories that may be changed inside, but not moved away to make room for others."""
     missing: tuple[str, ...]
     """Not there, or a link: looked at when a command ends."""
+    linked: frozenset[str]
+    """Those of the missing that are links."""
 
 
 def places(roots: Sequence[str], further: Sequence[str] = ()) -> Places:
@@ -49,27 +49,44 @@ def places(roots: Sequence[str], further: Sequence[str] = ()) -> Places:
     kept: list[str] = []
     pinned: list[str] = []
     missing: list[str] = []
+    linked: list[str] = []
     for root in roots:
-        git = os.path.join(root, ".git")
-        if _is_folder(git):
+        top = root.rstrip("/")
+        git = f"{top}/.git"
+        mode = _mode(git)
+        if repository := stat.S_ISDIR(mode):
             pinned.append(git)
-        elif os.path.isfile(git) and not os.path.islink(git):
+        elif stat.S_ISREG(mode):
             kept.append(git)  # a work tree's: it says where the repository is
             kept += (path for path in _repository(_pointed(git), roots) if os.path.lexists(path))
         else:
             missing.append(git)
-        for path in (*(os.path.join(root, name) for name in NAMES), *_modules(git)):
-            if os.path.lexists(path) and not os.path.islink(path):
+            linked += [git] if mode else []
+        inside = (*(f"{git}/{name}" for name in IN_GIT), *_modules(git)) if mode else ()
+        for path in (*(f"{top}/{name}" for name in NAMES), *inside):
+            mode = _mode(path)
+            if mode and not stat.S_ISLNK(mode):
                 kept.append(path)
-            elif _is_folder(os.path.dirname(path)):
+            elif repository or path not in inside:
                 missing.append(path)
+                linked += [path] if mode else []
     for path in map(os.path.realpath, further):
         root = next((root for root in roots if path.startswith(root.rstrip("/") + "/")), None)
         if root is None:
             continue
         (kept if os.path.isfile(path) else missing).append(path)
         pinned += _between(root, os.path.dirname(path))
-    return Places(tuple(dict.fromkeys(kept)), tuple(dict.fromkeys(pinned)), tuple(dict.fromkeys(missing)))
+    return Places(
+        tuple(dict.fromkeys(kept)), tuple(dict.fromkeys(pinned)), tuple(dict.fromkeys(missing)), frozenset(linked)
+    )
+
+
+def _mode(path: str) -> int:
+    """What a path itself is, links not followed; 0 for nothing."""
+    try:
+        return os.lstat(path).st_mode
+    except OSError:
+        return 0
 
 
 def _between(root: str, folder: str) -> Iterator[str]:
@@ -119,15 +136,22 @@ def _repository(folder: str, roots: Sequence[str]) -> Iterator[str]:
             tops.append(os.path.realpath(os.path.join(folder, stream.read(4096).strip())))
     except OSError:
         pass
-    yield from (os.path.join(top, name) for top in tops for name in ("hooks", "config", "config.worktree"))
+    yield from (os.path.join(top, name) for top in tops for name in IN_GIT)
 
 
 # ------------------------------------------------------------------ what has appeared
 
 
-def links(missing: Sequence[str]) -> dict[str, str | None]:
-    """What was where nothing may come to be: nothing, or a link."""
-    return {path: os.readlink(path) if os.path.islink(path) else None for path in missing}
+def links(now: Places) -> dict[str, str | None]:
+    """What is where nothing may come to be: nothing, or a link."""
+    return {path: _led(path) if path in now.linked else None for path in now.missing}
+
+
+def _led(link: str) -> str | None:
+    try:
+        return os.readlink(link)
+    except OSError:  # gone meanwhile, or something else by now
+        return None
 
 
 def take_away(before: dict[str, str | None], store: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import lru_cache
 from typing import Annotated, Any, NamedTuple
@@ -66,8 +66,9 @@ ALONE = Means()
 
 def touch(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) -> Touch:
     cwd = ctx.workspace.cwd
-    command = _planned(arguments.command, _roots(ctx), cwd, means.tmpdir)
-    _keep(arguments, ctx, command, cwd)
+    judged = _planned(arguments.command, ctx, means.tmpdir)
+    command = judged.command
+    _keep(arguments, ctx, judged)
     named = planner.paths_of(command, cwd, os.path.expanduser("~"))
     if named.rewritten:
         raise paths.Refused(f"{named.rewritten[0]} is written by the command that opens it: do it in two calls")
@@ -193,32 +194,33 @@ def _landed(merged: Iterable[tuple[str, str]]) -> Iterator[str]:
             yield from (os.path.join(target, name) for name in os.listdir(folder))
 
 
-def _planned(text: str, roots: tuple[str, ...], cwd: str, tmpdir: str | None) -> Plan | Raw:
-    env = process.environment(workspace_roots=roots)
-    if tmpdir:
-        env["TMPDIR"] = tmpdir
-    elif tmpdir is not None:
-        env.pop("TMPDIR", None)
+def _planned(text: str, ctx: ToolContext, tmpdir: str | None) -> "Judged":
+    roots, cwd = _roots(ctx), ctx.workspace.cwd
+    given = env = process.environment(workspace_roots=roots)
+    if tmpdir is not None:
+        env = {**given, "TMPDIR": tmpdir}
+        if not tmpdir:
+            del env["TMPDIR"]
     certain = frozenset({"TMPDIR"}) if tmpdir is not None else frozenset[str]()
     facts = planner.Facts(os.path.realpath(cwd), env, wildcards.within(cwd, roots), certain)
-    return planner.plan(text, lambda name: programs.resolve(name, roots), facts=facts)
+    return Judged(planner.plan(text, lambda name: programs.resolve(name, roots), facts=facts), cwd, given)
 
 
 class Judged(NamedTuple):
-    """A command as it was judged, and where: nothing else is run for that call."""
+    """A command as it was judged, where, and with which environment: nothing else is run for that call."""
 
-    arguments: BashArguments
     command: Plan | Raw
     cwd: str
+    env: dict[str, str]
 
 
 MAX_KEPT = 64
-_kept: "WeakKeyDictionary[ToolContext, dict[int, Judged]]" = WeakKeyDictionary()
+_kept: "WeakKeyDictionary[ToolContext, dict[int, tuple[BashArguments, Judged]]]" = WeakKeyDictionary()
 
 
-def _keep(arguments: BashArguments, ctx: ToolContext, command: Plan | Raw, cwd: str) -> None:
+def _keep(arguments: BashArguments, ctx: ToolContext, judged: Judged) -> None:
     waiting = _kept.setdefault(ctx, {})
-    waiting[id(arguments)] = Judged(arguments, command, cwd)
+    waiting[id(arguments)] = (arguments, judged)
     while len(waiting) > MAX_KEPT:
         del waiting[next(iter(waiting))]
 
@@ -226,10 +228,9 @@ def _keep(arguments: BashArguments, ctx: ToolContext, command: Plan | Raw, cwd: 
 def _judged(arguments: BashArguments, ctx: ToolContext, tmpdir: str | None) -> Judged:
     """What was judged for this call. The names that a glob matches may have changed since: they are not asked again."""
     kept = _kept.get(ctx, {}).pop(id(arguments), None)
-    if kept is not None and kept.arguments is arguments:
-        return kept
-    cwd = ctx.workspace.cwd
-    return Judged(arguments, _planned(arguments.command, _roots(ctx), cwd, tmpdir), cwd)
+    if kept is not None and kept[0] is arguments:
+        return kept[1]
+    return _planned(arguments.command, ctx, tmpdir)
 
 
 def _roots(ctx: ToolContext) -> tuple[str, ...]:
@@ -240,23 +241,22 @@ def _roots(ctx: ToolContext) -> tuple[str, ...]:
 
 
 async def run(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) -> ToolResult:
-    roots = _roots(ctx)
-    _, command, cwd = _judged(arguments, ctx, means.tmpdir)
-    if not os.path.isdir(cwd) or not programs.inside(os.path.realpath(cwd), roots):
+    command, cwd, env = _judged(arguments, ctx, means.tmpdir)
+    if not os.path.isdir(cwd) or not programs.inside(os.path.realpath(cwd), _roots(ctx)):
         ctx.workspace.cwd = ctx.workspace.root
         return rejected(f"{cwd} is no longer a directory of the workspace.\n{_reset(ctx)}\nNothing was run: try again.")
     text = command.text if isinstance(command, Raw) else planner.render(_hardened(command))
     if arguments.run_in_background:
-        return _begin(arguments, text, cwd, ctx, means)
+        return _begin(arguments, text, cwd, env, ctx, means)
     seconds = _seconds(arguments)
     if not _moves(command):
-        done = await _execute(text, cwd, roots, seconds, means.start)
+        done = await process.run([*SHELL, text], cwd=cwd, env=env, timeout=seconds, start=means.start)
         return _result(command, done, seconds, "", ctx)
     reader, writer = os.pipe()
     try:
         # Bash tells where it ended, on a descriptor of its own, however it ends: `exit` in the command included.
-        text = f"trap 'builtin pwd -P >&{writer}' EXIT\n{text}"
-        done = await _execute(text, cwd, roots, seconds, means.start, pass_fds=(writer,))
+        argv = [*SHELL, f"trap 'builtin pwd -P >&{writer}' EXIT\n{text}"]
+        done = await process.run(argv, cwd=cwd, env=env, timeout=seconds, pass_fds=(writer,), start=means.start)
         note = _follow(reader, ctx)
     finally:
         os.close(reader)
@@ -270,14 +270,15 @@ def _seconds(arguments: BashArguments) -> float:
     return min(arguments.timeout or DEFAULT_MS, MAX_MS) / 1000
 
 
-def _begin(arguments: BashArguments, text: str, cwd: str, ctx: ToolContext, means: Means) -> ToolResult:
+def _begin(
+    arguments: BashArguments, text: str, cwd: str, env: dict[str, str], ctx: ToolContext, means: Means
+) -> ToolResult:
     """Start it as a background task: it goes on when the call is over, and ends with the session at the latest."""
     if means.tasks is None:
         return rejected("nothing can run in the background here: run it in the foreground.")
-    roots, seconds = _roots(ctx), _seconds(arguments)
+    seconds = _seconds(arguments)
 
     async def work(output: Output) -> End:
-        env = process.environment(workspace_roots=roots)
         argv = [*SHELL, text]
         done = await process.run(argv, cwd=cwd, env=env, timeout=seconds, start=means.start, sink=output.write)
         output.write(done.stderr)  # what the sandbox has to say of it
@@ -297,19 +298,6 @@ def _begin(arguments: BashArguments, text: str, cwd: str, ctx: ToolContext, mean
         f"Running in the background as {task.id}. TaskOutput shows what it prints{where}; TaskStop ends it. {told}",
         metadata={"task_id": task.id, "output_file": task.output.path},
     )
-
-
-async def _execute(
-    text: str,
-    cwd: str,
-    roots: tuple[str, ...],
-    seconds: float,
-    start: process.Start | None,
-    *,
-    pass_fds: Sequence[int] = (),
-) -> Finished:
-    env = process.environment(workspace_roots=roots)
-    return await process.run([*SHELL, text], cwd=cwd, env=env, timeout=seconds, pass_fds=pass_fds, start=start)
 
 
 NO_DRIVERS = ("--no-ext-diff", "--no-textconv")

@@ -35,7 +35,7 @@ EVERYTHING = (
 
 
 def client(base_url: str) -> openai.OpenAI:
-    return openai.OpenAI(base_url=base_url, api_key="oracle-key-1234", max_retries=0, timeout=20)
+    return openai.OpenAI(base_url=base_url, api_key="oracle-key-1234", max_retries=0, timeout=60)
 
 
 def fits(kind: Any, body: Json) -> Json:

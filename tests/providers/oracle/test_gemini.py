@@ -38,7 +38,7 @@ def key(home: object, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def sdk(base_url: str) -> Any:
     """It closes itself when nobody holds it."""
-    where = types.HttpOptions(base_url=base_url, api_version="v1beta", timeout=10_000)
+    where = types.HttpOptions(base_url=base_url, api_version="v1beta", timeout=60_000)
     return genai.Client(api_key=CANARY, http_options=where)
 
 
