@@ -3,31 +3,42 @@
 Declaring an ordinary frozen dataclass takes about a millisecond, and start-up is part of the product.
 """
 
-from collections.abc import Iterable
-from dataclasses import MISSING, FrozenInstanceError, dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields
 from typing import Any, dataclass_transform
 
+type _Shape = tuple[dict[str, Any], tuple[str, ...], tuple[tuple[str, Callable[[], Any]], ...]]
+"""What making an instance takes, found out once for each class: every field in order with its default, those that must
+be given, and those whose default is made."""
 
-def _fields(self: object) -> dict[str, Any]:
-    return getattr(type(self), "__dataclass_fields__", {})
+_SHAPES: dict[type, _Shape] = {}
+
+
+def _shape(kind: type) -> _Shape:
+    specs = fields(kind)
+    blank = {spec.name: spec.default for spec in specs}
+    made = tuple((spec.name, spec.default_factory) for spec in specs if spec.default_factory is not MISSING)
+    needed = tuple(name for name, value in blank.items() if value is MISSING and name not in dict(made))
+    found = _SHAPES[kind] = (blank, needed, made)
+    return found
 
 
 def _init(self: object, *ordered: Any, **given: Any) -> None:
-    specs = _fields(self)
-    values = self.__dict__
+    kind = type(self)
+    blank, needed, made = _SHAPES.get(kind) or _shape(kind)
     if ordered:
-        given = _named(self, specs, ordered, given)
-    for name, spec in specs.items():
-        if name in given:
-            values[name] = given.pop(name)
-        elif spec.default is not MISSING:
-            values[name] = spec.default
-        elif spec.default_factory is not MISSING:
-            values[name] = spec.default_factory()
-        else:
-            raise TypeError(f"{type(self).__name__} needs {name!r}")
-    if given:
-        raise TypeError(f"{type(self).__name__} has no {', '.join(map(repr, given))}")
+        given = _named(self, blank, ordered, given)
+    for name in needed:
+        if name not in given:
+            raise TypeError(f"{kind.__name__} needs {name!r}")
+    values = self.__dict__
+    values.update(blank)
+    values.update(given)
+    if len(values) != len(blank):
+        raise TypeError(f"{kind.__name__} has no {', '.join(repr(name) for name in given if name not in blank)}")
+    for name, make in made:
+        if name not in given:
+            values[name] = make()
 
 
 def _named(self: object, specs: Iterable[str], ordered: tuple[Any, ...], given: dict[str, Any]) -> dict[str, Any]:
