@@ -14,6 +14,7 @@ from typing import NamedTuple
 from adderclaw.checkpoints import FOLDER, kept
 from adderclaw.checkpoints.blobs import Blobs, prune_daily
 from adderclaw.checkpoints.tree import IGNORED, Index, Limits, Scanned, Seen, TooBig, scan, state_at
+from adderclaw.config.paths import followed
 from adderclaw.config.schema import Checkpoints as Settings
 from adderclaw.errors import StoreError
 from adderclaw.store import Store
@@ -72,7 +73,7 @@ class Tracker:
         self.blobs = Blobs(self.folder, store)
         self.background: Callable[[], str] = lambda: ""
         """What still runs in the background, if anything: what changes between calls is then its doing."""
-        self._store, self._home, self._tell = store, os.path.realpath(home), tell
+        self._store, self._home, self._tell = store, followed(home), tell
         self._trees: dict[str, _Tree] = {}
         self._active: list[Watch] = []
         self._one_at_a_time = asyncio.Lock()

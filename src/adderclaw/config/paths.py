@@ -1,6 +1,33 @@
-"""What lies beneath what, by name alone: the one comparison that the gate and the sandbox share."""
+"""Where a path leads, and what lies beneath what: the questions that the gate, the sandbox and the tools share."""
+
+import errno
+import os
+
+UNRESOLVED = "/dev/null/unresolved"
+"""What stands for a path of which nobody can say where it leads: it lies in no folder, and the gate refuses it."""
+_TRIES = 3
 
 
 def beneath(path: str, folder: str) -> bool:
     """Whether a path is that folder or lies in it."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def followed(path: str) -> str:
+    """A path with every link followed, or UNRESOLVED: `os.path.realpath`, which raises where a link is swapped."""
+    for _ in range(_TRIES):
+        try:
+            return os.path.realpath(path)
+        except OSError:
+            continue  # it was a link when it was looked at, and none when it was read
+        except ValueError:
+            break  # no file can be called so: a NUL, or what is no Unicode
+    return UNRESOLVED
+
+
+def settled(path: str) -> str:
+    """A path with every link followed; raises OSError where that cannot be told, for what must not be left out."""
+    real = followed(path)
+    if real == UNRESOLVED:
+        raise OSError(errno.ELOOP, "cannot be told where it leads: a link is changed at the same time", path)
+    return real

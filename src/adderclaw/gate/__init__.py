@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from adderclaw.config.paths import followed
 from adderclaw.gate.case import Case, Decision, Opinion, Policy
 from adderclaw.gate.rules import Anchors, matches_path, parse_all
 from adderclaw.types import Autonomy, Json, PathFact, PermissionMode
@@ -67,7 +68,7 @@ def policy_of(
     shown: tuple[str, ...] = (),
     started: Collection[str] = (),
     policies: Sequence[Json] = (),
-    real: Callable[[str], str] = os.path.realpath,
+    real: Callable[[str], str] = followed,
 ) -> Policy:
     """The operator's policy, made once at start: the only place here that may look at the disk, through `real`.
 

@@ -13,6 +13,7 @@ from copy import copy
 from itertools import islice
 from typing import Any, Literal, NamedTuple, cast
 
+from adderclaw.config.paths import followed
 from adderclaw.config.places import MARKERS
 from adderclaw.credentials.redaction import visible
 from adderclaw.types import Json
@@ -82,7 +83,7 @@ class Instructions:
     """The instruction files of one session: what stands in its prompt, and what was told later."""
 
     def __init__(self, home: str, root: str, hidden: Callable[[str], bool]) -> None:
-        self._root, self._hidden = os.path.realpath(root), hidden
+        self._root, self._hidden = followed(root), hidden
         self._seen: set[tuple[int, int]] = set()
         self._room = MAX_TOTAL
         self._folders: set[str] = {self._root}
@@ -204,8 +205,8 @@ class Instructions:
         identity = (status.st_dev, status.st_ino)
         if not stat.S_ISREG(status.st_mode) or identity in self._seen:
             return None
-        real = os.path.realpath(path)
-        if not real.startswith(f"{os.path.realpath(within).rstrip('/')}/") or self._hidden(real):
+        real = followed(path)
+        if not real.startswith(f"{followed(within).rstrip('/')}/") or self._hidden(real):
             return None
         try:
             with open(os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as source:
@@ -298,7 +299,7 @@ def _of_the_user(home: str) -> tuple[str, ...]:
 
 def _ancestors(root: str) -> list[str]:
     """From the nearest folder above that is a project's (or the root itself) down to the root."""
-    user = os.path.realpath(os.path.expanduser("~"))
+    user = followed(os.path.expanduser("~"))
     chain = [root]
     folder = root
     while not _is_project(folder):

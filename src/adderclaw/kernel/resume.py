@@ -3,6 +3,7 @@
 import os
 from typing import Any, NamedTuple
 
+from adderclaw.config.paths import followed
 from adderclaw.kernel.call import receipt
 from adderclaw.kernel.session import Session
 from adderclaw.store import Store, subagents, tasks, transcript
@@ -216,7 +217,7 @@ def _return_to_place(session: Session) -> None:
     rows = session.store.read(
         "SELECT value FROM state WHERE conversation_id = ? AND key = 'cwd'", (session.conversation_id,)
     )
-    kept = os.path.realpath(rows[0][0]) if rows else ""
+    kept = followed(rows[0][0]) if rows else ""
     roots = (workspace.root, *workspace.extra)
     if os.path.isdir(kept) and any(kept == root or kept.startswith(f"{root}/") for root in roots):
         workspace.cwd = session.kept_cwd = kept

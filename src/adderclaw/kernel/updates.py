@@ -1,10 +1,10 @@
 """Applies a change of permissions to the session that runs and, where it says so, to the operator's own file."""
 
-import os
 from dataclasses import replace
 
 from adderclaw import gate
 from adderclaw.config import permissions as kept
+from adderclaw.config.paths import followed
 from adderclaw.config.permissions import PermissionUpdate
 from adderclaw.errors import UsageError
 from adderclaw.kernel.session import Session
@@ -23,9 +23,9 @@ def apply(session: Session, update: PermissionUpdate) -> str:
         place = kept.save(session.home, update)
     session.config = replace(session.config, permissions=now)
     scene = session.scene
-    scene.policy = gate.with_permissions(scene.policy, now, os.path.realpath)
+    scene.policy = gate.with_permissions(scene.policy, now, followed)
     scene.context.hidden = gate.hides(scene.policy)
     if update.type.endswith("Directories"):
         folders = (*session.config.security.additional_directories, *now.additionalDirectories)
-        scene.context.workspace.extra = tuple(map(os.path.realpath, folders))
+        scene.context.workspace.extra = tuple(map(followed, folders))
     return place

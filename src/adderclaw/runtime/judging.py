@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from adderclaw import gate, tools
-from adderclaw.config.paths import beneath
+from adderclaw.config.paths import beneath, followed
 from adderclaw.config.schema import Config
 from adderclaw.kernel.limits import Pace
 from adderclaw.kernel.session import Planning, Scene
@@ -43,7 +43,7 @@ def scene(
     settings_now, profile = runtime.config, runtime.options.profile
     confinement = _confinement(runtime)
     extra = (*settings_now.security.additional_directories, *settings_now.permissions.additionalDirectories)
-    workspace = Workspace(os.path.realpath(runtime.loaded.workspace), tuple(map(os.path.realpath, extra)))
+    workspace = Workspace(followed(runtime.loaded.workspace), tuple(map(followed, extra)))
     start = None if confinement == "none" else _starter(runtime, confinement, workspace)
 
     fire = fired_in(lambda: here) if store is not None else None
@@ -116,7 +116,7 @@ def skill_folders(runtime: Runtime, root: str) -> tuple[str, ...]:
     found = [os.path.join(runtime.home, "skills")]
     if operators_own(runtime.options, runtime.loaded, "skills.dir"):
         found.append(os.path.join(root, runtime.config.skills.dir))
-    real = [os.path.realpath(path) for path in found if os.path.isdir(path)]
+    real = [followed(path) for path in found if os.path.isdir(path)]
     return tuple(path for path in real if not beneath(path, root) and not beneath(root, path))
 
 
@@ -127,7 +127,7 @@ def policy_of(config: Config, made_of: Json, everything: Mapping[str, Tool[Any]]
 
     def real(path: str) -> str:
         if path not in known:
-            known[path] = os.path.realpath(path)
+            known[path] = followed(path)
         return known[path]
 
     aliases = {alias.name: tool.name for tool in everything.values() for alias in tool.aliases}
@@ -146,7 +146,7 @@ def fired_in(scene_of: Callable[[], Scene]) -> Fire:
 
 def outputs(runtime: Runtime, session_id: str) -> str:
     """Where a session's long outputs are kept; made with the first of them."""
-    return os.path.join(os.path.realpath(runtime.home), "outputs", session_id) if session_id else ""
+    return os.path.join(followed(runtime.home), "outputs", session_id) if session_id else ""
 
 
 def _confinement(runtime: Runtime) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Any, cast
 
+from adderclaw.config.paths import followed
 from adderclaw.errors import UsageError
 from adderclaw.record import record
 from adderclaw.runtime import replaying
@@ -152,7 +153,7 @@ class _Session:
                 try:
                     conversation = self._run.conversation_id
                     played = replaying.play(
-                        self._store, self._run.run_id, conversation, self._id, segment, os.path.realpath(folder)
+                        self._store, self._run.run_id, conversation, self._id, segment, followed(folder)
                     )
                 except Damaged as error:
                     self._differ(str(error), "sealed", "changed")

@@ -4,6 +4,7 @@ import hashlib
 import os
 
 from adderclaw.config import trust
+from adderclaw.config.paths import followed
 from adderclaw.errors import ConfigError, Refused
 from adderclaw.runtime.start import Runtime
 from adderclaw.skills import calling, catalogue
@@ -26,7 +27,7 @@ class Skills:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._project = os.path.realpath(runtime.loaded.workspace)
+        self._project = followed(runtime.loaded.workspace)
         self._catalogue: Catalogue | None = None
 
     @property

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 
+from adderclaw.config.paths import followed, settled
 from adderclaw.record import record
 from adderclaw.sandbox import limits, protected
 from adderclaw.sandbox.programs import inside, search_path
@@ -74,13 +75,13 @@ def _system(room: Room) -> list[str]:
     words += ["--proc", "/proc", "--remount-ro", "/proc"]
     words += ["--perms", "1777", *_empty("/tmp"), *_empty("/run", SMALL)]
     words += _masks(OF_THE_SYSTEM)
-    user = os.path.realpath(os.path.expanduser("~"))
+    user = settled(os.path.expanduser("~"))
     for path in homes():
         words += _empty(path, None if path == user else SMALL)
     for path in (*toolchains(room.roots), *room.shown):
         if inside(path, (*homes(), "/tmp", "/run")):
             words += ["--ro-bind-try", path, path]
-    resolver = os.path.realpath("/etc/resolv.conf")
+    resolver = followed("/etc/resolv.conf")
     if room.network and inside(resolver, ("/run",)):
         words += ["--ro-bind-try", resolver, resolver]
     return words
@@ -95,14 +96,14 @@ def homes() -> tuple[str, ...]:
     from adderclaw.config import home
 
     candidates = (os.path.expanduser("~"), home(), "/root", "/home")
-    real = dict.fromkeys(os.path.realpath(path) for path in candidates)
+    real = dict.fromkeys(map(settled, candidates))
     return tuple(path for path in real if path != "/" and os.path.isdir(path))
 
 
 def toolchains(roots: Sequence[str]) -> tuple[str, ...]:
     """Programs that a user has installed at home stay usable: the directories of PATH, and the Python that runs us."""
     paths = [os.path.dirname(entry) if entry.endswith("/shims") else entry for entry in search_path(roots)]
-    found = dict.fromkeys(os.path.realpath(path) for path in (*paths, sys.prefix, sys.base_prefix))
+    found = dict.fromkeys(followed(path) for path in (*paths, sys.prefix, sys.base_prefix))
     return tuple(path for path in found if path not in ("/", *homes()))
 
 
@@ -128,8 +129,8 @@ def _hidden(room: Room) -> list[str]:
 def hidden(room: Room) -> tuple[str, ...]:
     from adderclaw.config import home
 
-    user = os.path.realpath(os.path.expanduser("~"))
-    paths = [os.path.realpath(path) for path in (home(), *room.hidden)]
+    user = settled(os.path.expanduser("~"))
+    paths = [settled(path) for path in (home(), *room.hidden)]
     paths += [os.path.join(user, name) for name in SECRETS]
     empty = (*homes(), "/tmp", "/run")
     seen = (*room.roots, *room.shown)

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from adderclaw.config.paths import followed, settled
 from adderclaw.errors import AdderClawError
 from adderclaw.sandbox import limits, protected
 from adderclaw.sandbox.bubblewrap import Room, hidden, homes, options, toolchains
@@ -45,11 +46,11 @@ class Box:
         proxy: "Proxy | None" = None,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
-        roots = tuple(dict.fromkeys(filter(os.path.isdir, map(os.path.realpath, room.roots))))
+        roots = tuple(dict.fromkeys(filter(os.path.isdir, map(followed, room.roots))))
         if "/" in roots:
             raise AdderClawError("the workspace is /: a sandbox would protect nothing; choose a directory below it")
         self.kind: Kind = kind
-        shown = tuple(path for path in map(os.path.realpath, room.shown) if path not in ("/", *homes()))
+        shown = tuple(path for path in map(followed, room.shown) if path not in ("/", *homes()))
         self.room = replace(room, roots=roots, shown=shown)
         self._proxy = proxy if kind == "bubblewrap" and not room.network else None
         self._tell = tell
@@ -260,11 +261,11 @@ class _Inside:
         if secret := next((path for path in hidden(room) if inside(path, room.roots)), None):
             raise AdderClawError(UNHIDDEN.format(secret=secret))
         _sweep(tempfile.gettempdir())
-        self._folder = os.path.realpath(tempfile.mkdtemp(prefix=f"adderclaw-{os.getpid()}-"))
+        self._folder = followed(tempfile.mkdtemp(prefix=f"adderclaw-{os.getpid()}-"))
         self.env = {"TMPDIR": self._folder, "HOME": self._folder}
         away = (*homes(), *hidden(room), "/tmp", "/run", "/var/tmp", "/dev", "/etc/shadow", "/etc/gshadow")
         shown = (*toolchains(room.roots), *room.shown, *(room.roots if room.read_only else ()))
-        readable = [*landlock.visible(tuple(map(os.path.realpath, away)), shown)]
+        readable = [*landlock.visible(tuple(map(settled, away)), shown)]
         writable = (self._folder, *(() if room.read_only else room.roots))
         rules = landlock.ruleset(readable, writable, network=room.network)
         stack.callback(os.close, rules)

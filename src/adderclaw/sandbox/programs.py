@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from functools import lru_cache
 
-from adderclaw.config.paths import beneath
+from adderclaw.config.paths import UNRESOLVED, beneath, followed
 
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
@@ -19,7 +19,7 @@ def search_path(workspace_roots: Sequence[str] = ()) -> tuple[str, ...]:
 @lru_cache(maxsize=16)
 def _search_path(path: str, roots: tuple[str, ...]) -> tuple[str, ...]:
     entries = dict.fromkeys(os.path.normpath(entry) for entry in path.split(os.pathsep) if os.path.isabs(entry))
-    return tuple(entry for entry in entries if not inside(entry, roots))
+    return tuple(entry for entry in entries if _outside(entry, roots))
 
 
 def resolve(name: str, workspace_roots: Sequence[str] = ()) -> str | None:
@@ -31,7 +31,7 @@ def resolve(name: str, workspace_roots: Sequence[str] = ()) -> str | None:
     if known is not None and os.access(known, os.X_OK):
         return known
     for candidate in _candidates(name, roots):
-        if os.path.isfile(candidate) and os.access(candidate, os.X_OK) and not inside(candidate, roots):
+        if os.path.isfile(candidate) and os.access(candidate, os.X_OK) and _outside(candidate, roots):
             _found[key] = candidate
             return candidate
     return None
@@ -53,13 +53,22 @@ def is_python(real: str, workspace_roots: Sequence[str] = ()) -> bool:
     import sys
 
     known = (
-        *map(os.path.realpath, search_path(workspace_roots)),
-        os.path.join(os.path.realpath(sys.base_prefix), "bin"),
+        *map(followed, search_path(workspace_roots)),
+        os.path.join(followed(sys.base_prefix), "bin"),
     )
     return folder in known or folder in DEFAULT_PATH.split(os.pathsep)
 
 
 def inside(path: str, roots: Sequence[str]) -> bool:
     """Whether a path, as written or with its links followed, is one of the roots or lies beneath one."""
-    names = (os.path.normpath(path), os.path.realpath(path))
-    return any(beneath(name, top) for root in roots for top in {root, os.path.realpath(root)} for name in names)
+    return _among((os.path.normpath(path), followed(path)), roots)
+
+
+def _outside(path: str, roots: Sequence[str]) -> bool:
+    """Whether a path lies outside, and leads there: not the opposite of `inside` where that cannot be told."""
+    names = (os.path.normpath(path), followed(path))
+    return UNRESOLVED not in names and not _among(names, roots)
+
+
+def _among(names: tuple[str, ...], roots: Sequence[str]) -> bool:
+    return any(beneath(name, top) for root in roots for top in {root, followed(root)} for name in names)

@@ -13,6 +13,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from adderclaw.config.paths import settled
+
 IN_GIT = ("hooks", "config", "config.worktree")
 NAMES = (
     ".adderclaw",
@@ -70,7 +72,7 @@ def places(roots: Sequence[str], further: Sequence[str] = ()) -> Places:
             elif repository or path not in inside:
                 missing.append(path)
                 linked += [path] if mode else []
-    for path in map(os.path.realpath, further):
+    for path in map(settled, further):
         root = next((root for root in roots if path.startswith(root.rstrip("/") + "/")), None)
         if root is None:
             continue
@@ -119,10 +121,10 @@ def _pointed(file: str) -> str:
     """Where a `.git` file leads."""
     try:
         with open(file, encoding="utf-8", errors="surrogateescape") as stream:
-            found = re.match(r"gitdir: (.+)", stream.read(4096))
+            found = re.match(r"gitdir: ([^\0\n]+)", stream.read(4096))
     except OSError:
         return ""
-    return os.path.realpath(os.path.join(os.path.dirname(file), found[1])) if found else ""
+    return settled(os.path.join(os.path.dirname(file), found[1])) if found else ""
 
 
 def _repository(folder: str, roots: Sequence[str]) -> Iterator[str]:
@@ -133,7 +135,7 @@ def _repository(folder: str, roots: Sequence[str]) -> Iterator[str]:
     tops = [folder]
     try:
         with open(common, encoding="utf-8", errors="surrogateescape") as stream:
-            tops.append(os.path.realpath(os.path.join(folder, stream.read(4096).strip())))
+            tops.append(settled(os.path.join(folder, stream.read(4096).strip())))
     except OSError:
         pass
     yield from (os.path.join(top, name) for top in tops for name in IN_GIT)
@@ -159,7 +161,7 @@ def take_away(before: dict[str, str | None], store: str) -> list[str]:
     taken: list[str] = []
     for path, link in before.items():
         if link is not None:
-            if not os.path.islink(path) or os.readlink(path) != link:
+            if _led(path) != link:
                 taken += _put_away(path, store)
                 os.symlink(link, path)
         elif os.path.basename(path) == ".git":

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, cast
 
-from adderclaw.config.paths import beneath
+from adderclaw.config.paths import beneath, followed
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import Refused
 from adderclaw.record import record
@@ -113,11 +113,11 @@ class Catalogue:
 
 def places(project: str, home: str, own: str = "", further: Iterable[Place] = ()) -> tuple[Place, ...]:
     """Where skills are, the first that has a name before the others: `own` is skills.dir or --skills-dir."""
-    root = os.path.realpath(project)
+    root = followed(project)
     folders = ([own] if own else []) + [os.path.join(root, name) for name in PROJECT_FOLDERS]
-    found = [_project_place(os.path.realpath(folder), root) for folder in folders]
+    found = [_project_place(followed(folder), root) for folder in folders]
     if home:
-        found.append(Place(os.path.realpath(os.path.join(home, "skills")), "user"))
+        found.append(Place(followed(os.path.join(home, "skills")), "user"))
     by_folder: dict[str, Place] = {}
     for place in (*found, *further):
         by_folder.setdefault(place.folder, place)
@@ -166,7 +166,7 @@ def _beneath(place: Place, folder: str, depth: int, notes: list[str]) -> Iterato
     for entry in _folders(folder, notes):
         name = visible(entry.name, keep_newlines=False)
         if entry.is_symlink():
-            real = os.path.realpath(entry.path)
+            real = followed(entry.path)
             if place.root and not beneath(real, place.root):
                 yield _broken(name, real, place.scope, "its folder is a link that leads out of the project")
             elif _file(real):

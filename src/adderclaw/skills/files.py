@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from adderclaw.config.opening import ANCHOR, READ, opener
-from adderclaw.config.paths import beneath
+from adderclaw.config.paths import beneath, followed
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import Refused
 
@@ -34,7 +34,7 @@ def way_in(folder: str, given: str) -> str:
     way = os.path.normpath(given)
     if way == ".." or way.startswith("../"):
         raise Refused(f"{shown!r} leads out of the skill's folder")
-    real, root = os.path.realpath(os.path.join(folder, way)), os.path.realpath(folder)
+    real, root = followed(os.path.join(folder, way)), followed(folder)
     if not beneath(real, root):
         raise Refused(f"{shown!r} is a link that leads out of the skill's folder")
     return os.path.relpath(real, root)

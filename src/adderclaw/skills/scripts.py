@@ -6,6 +6,7 @@ import stat
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from adderclaw.config.paths import followed
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import Refused
 from adderclaw.skills import files
@@ -60,7 +61,7 @@ def script(folder: str, given: str) -> Script:
         raise Refused(
             f"{visible(given[:200], keep_newlines=False)!r} is no script: neither its ending nor `#!` says so"
         )
-    path = os.path.join(os.path.realpath(folder), way)
+    path = os.path.join(followed(folder), way)
     return Script(way, path, interpreter, piece.size, _summary(text))
 
 

@@ -6,6 +6,7 @@ import hashlib
 import os
 from typing import Any, NamedTuple
 
+from adderclaw.config.paths import followed
 from adderclaw.config.schema import Config
 from adderclaw.record import record
 from adderclaw.tools import paths, text
@@ -229,7 +230,7 @@ def nearest_names(path: str, ctx: ToolContext) -> list[str]:
 
     folder, name = os.path.split(path)
     try:
-        fd = paths.open_folder(os.path.realpath(folder), ctx)
+        fd = paths.open_folder(followed(folder), ctx)
     except (OSError, paths.Refused):
         return []
     try:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from adderclaw.config.opening import ANCHOR, READ, opener
+from adderclaw.config.paths import followed
 from adderclaw.errors import Refused
 from adderclaw.types import PathFact, ToolContext, ToolResult, rejected
 
@@ -44,7 +45,7 @@ def fact(given: str, ctx: ToolContext) -> PathFact:
     if path.startswith("//"):
         path = path[1:]
     _check(path)
-    real = os.path.realpath(path)
+    real = followed(path)
     try:
         found = os.stat(real)
     except OSError:
@@ -90,7 +91,7 @@ def shown(text: str) -> str:
 
 def relative(path: str, ctx: ToolContext) -> str:
     """A path as it is told to the model: from the working directory where it lies beneath it."""
-    for base in (ctx.workspace.cwd, os.path.realpath(ctx.workspace.cwd)):
+    for base in (ctx.workspace.cwd, followed(ctx.workspace.cwd)):
         if path == base:
             return "."
         if path.startswith(base.rstrip("/") + "/"):
@@ -101,7 +102,7 @@ def relative(path: str, ctx: ToolContext) -> str:
 def locate(real: str, ctx: ToolContext, *, anywhere: bool = False, reading: bool = False) -> tuple[str, str]:
     """The allowed root that a real path lies in, and the way from there."""
     given = (ctx.workspace.root, *ctx.workspace.extra, *((ctx.kept,) if reading and ctx.kept else ()))
-    roots = [os.path.realpath(root) for root in given]
+    roots = [followed(root) for root in given]
     for root in sorted(roots, key=len, reverse=True):
         if real == root:
             return root, "."
@@ -165,7 +166,7 @@ def _target(place: PathFact) -> tuple[str, str]:
     folder, name = os.path.split(place.path)
     if not name:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), place.path)
-    if os.path.join(os.path.realpath(folder), name) != place.real:
+    if os.path.join(followed(folder), name) != place.real:
         raise Refused(f"{shown(place.path)} is a symbolic link to {shown(place.real)}: name the file itself")
     return os.path.dirname(place.real), name
 

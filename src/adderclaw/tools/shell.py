@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Annotated, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
+from adderclaw.config.paths import followed
 from adderclaw.config.schema import Config
 from adderclaw.decode import Between
 from adderclaw.gate import programs as knowledge
@@ -202,7 +203,7 @@ def _planned(text: str, ctx: ToolContext, tmpdir: str | None) -> "Judged":
         if not tmpdir:
             del env["TMPDIR"]
     certain = frozenset({"TMPDIR"}) if tmpdir is not None else frozenset[str]()
-    facts = planner.Facts(os.path.realpath(cwd), env, wildcards.within(cwd, roots), certain)
+    facts = planner.Facts(followed(cwd), env, wildcards.within(cwd, roots), certain)
     return Judged(planner.plan(text, lambda name: programs.resolve(name, roots), facts=facts), cwd, given)
 
 
@@ -242,7 +243,7 @@ def _roots(ctx: ToolContext) -> tuple[str, ...]:
 
 async def run(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) -> ToolResult:
     command, cwd, env = _judged(arguments, ctx, means.tmpdir)
-    if not os.path.isdir(cwd) or not programs.inside(os.path.realpath(cwd), _roots(ctx)):
+    if not os.path.isdir(cwd) or not programs.inside(followed(cwd), _roots(ctx)):
         ctx.workspace.cwd = ctx.workspace.root
         return rejected(f"{cwd} is no longer a directory of the workspace.\n{_reset(ctx)}\nNothing was run: try again.")
     text = command.text if isinstance(command, Raw) else planner.render(_hardened(command))
@@ -374,7 +375,7 @@ def _follow(reader: int, ctx: ToolContext) -> str:
     if not place:
         return ""
     with suppress(OSError):  # a link that is swapped meanwhile
-        if os.path.isdir(place) and programs.inside(os.path.realpath(place), _roots(ctx)):
+        if os.path.isdir(place) and programs.inside(followed(place), _roots(ctx)):
             ctx.workspace.cwd = place
             return ""
     ctx.workspace.cwd = ctx.workspace.root

@@ -4,6 +4,7 @@ import os
 import re
 from typing import Any, Literal, NamedTuple
 
+from adderclaw.config.paths import followed
 from adderclaw.record import record
 from adderclaw.sandbox import process
 from adderclaw.tools import Kit, paths
@@ -60,8 +61,8 @@ def _wanted(arguments: EnterWorktreeArguments, ctx: ToolContext) -> str:
 
 def current(ctx: ToolContext) -> str:
     """The worktree that the session is in, if it is one of ours."""
-    home = os.path.join(os.path.realpath(ctx.workspace.root), FOLDER, "")
-    here = os.path.realpath(ctx.workspace.cwd)
+    home = os.path.join(followed(ctx.workspace.root), FOLDER, "")
+    here = followed(ctx.workspace.cwd)
     return home + here[len(home) :].split("/", 1)[0] if here.startswith(home) else ""
 
 
@@ -95,7 +96,7 @@ async def create(kit: Kit, ctx: ToolContext, name: str) -> Made:
 
 
 def _by_hook(path: str, ctx: ToolContext) -> Made:
-    real = os.path.realpath(os.path.join(ctx.workspace.root, path))
+    real = followed(os.path.join(ctx.workspace.root, path))
     try:
         paths.locate(real, ctx)
     except paths.Refused as refusal:

@@ -1,0 +1,64 @@
+"""Where a path leads is told without raising, and what cannot be told is refused."""
+
+import os
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from adderclaw import gate
+from adderclaw.config.paths import UNRESOLVED, beneath, followed, settled
+from adderclaw.gate.case import Case, Policy
+from adderclaw.sandbox import programs
+from adderclaw.types import PathFact, Touch
+
+
+@pytest.mark.parametrize("path", ["a\0b", "\0", "a\ud800/b"])
+def test_what_no_file_can_be_called_leads_nowhere(path: str, tmp_path: Path) -> None:
+    assert followed(str(tmp_path / path)) == UNRESOLVED
+    assert not programs.inside(followed(str(tmp_path / path)), [str(tmp_path)])
+    with pytest.raises(OSError, match="cannot be told where it leads"):
+        settled(str(tmp_path / path))
+
+
+def test_names_that_are_too_long_and_links_in_a_circle_do_not_raise(tmp_path: Path) -> None:
+    (tmp_path / "one").symlink_to("two")
+    (tmp_path / "two").symlink_to("one")
+    for name in ("x" * 5_000, "one", "one/more", "/".join(["d"] * 3_000)):
+        assert beneath(followed(str(tmp_path / name)), str(tmp_path))
+
+
+def test_a_link_that_is_swapped_meanwhile_does_not_raise(tmp_path: Path) -> None:
+    door, done = tmp_path / "door", threading.Event()
+
+    def swap() -> None:
+        while not done.is_set():
+            with suppress(OSError):
+                door.symlink_to("elsewhere")
+                door.unlink()
+                door.mkdir()
+                door.rmdir()
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    try:
+        found = {followed(str(door / "x")) for _ in range(2_000)}
+    finally:
+        done.set()
+        thread.join()
+    assert found <= {UNRESOLVED, str(door / "x"), str(tmp_path / "elsewhere/x")}
+
+
+@pytest.mark.parametrize("tool", ["Read", "Write", "Bash"])
+def test_the_gate_refuses_it_in_every_mode(tool: str) -> None:
+    fact = PathFact("door", "/ws/door", UNRESOLVED)
+    policy = Policy("/ws", ("/ws",), autonomy="full", workspace_only=False, mode="bypassPermissions")
+    for touch in (Touch(reads=(fact,)), Touch(writes=(fact,))):
+        assert gate.judge(Case(tool, tool, {}, touch, policy)).verdict == "deny"
+
+
+def test_a_program_of_which_that_cannot_be_told_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", os.pathsep.join((str(tmp_path / "bin"), UNRESOLVED)))
+    assert programs.search_path(["/ws"]) == (str(tmp_path / "bin"),)
