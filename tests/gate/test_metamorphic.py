@@ -23,9 +23,8 @@ type Change = Callable[[str, random.Random], str]
 
 
 def is_flat(text: str) -> bool:
-    """Whether blanks separate words and nothing else: no quotes, here-documents, comments, escapes or declarations."""
-    declares = re.match(r"\s*(export|declare|typeset|local|readonly|unset)\b", text)
-    return declares is None and not re.search(r"['\"\\#`\n]|<<|\$[({]", text)
+    """Whether blanks separate words and nothing else: no quotes, here-documents, comments or escapes."""
+    return not re.search(r"['\"\\#`\n]|<<|\$[({]", text)
 
 
 def is_simple(text: str) -> bool:

@@ -40,6 +40,8 @@ class Calls:
         """The programs of each virtual environment that was activated."""
         self.left: list[tuple[str, State]] = []
         """By which word, and in which states, rounds of the current loop were left."""
+        self.asking: object = None
+        """The command, or the words, that are expanded now."""
 
     def expander(self, state: State) -> Expander:
         def changed(folder: str, parts: tuple[Component, ...]) -> bool:
@@ -57,10 +59,11 @@ class Calls:
     def output(self, sub: Sub, state: State) -> str | Script:
         """What `$(…)` stands for: a text where that is certain, else its plan."""
         leaked = self.leaks
-        outer, self.left = self.left, []
+        outer, asking, self.left = self.left, self.asking, []
         body, flow = self.follow(sub.body, state._replace(loop="", errexit=False))
-        self.left = outer
-        text = printed(body, lambda: self.here(state))
+        self.left, self.asking = outer, asking
+        # `$?` in the same command tells how the substitution ended: then there has to be one.
+        text = printed(body, lambda: self.here(state)) if not asks_status(asking) else None
         ended = flow.either
         self.leaks = leaked or (text is None and ended is not None and ended.changed != state.changed)
         return body if text is None else text.rstrip("\n")
@@ -69,7 +72,7 @@ class Calls:
         return self.expander(state).here() if len(state.folders) == 1 and self.facts.cwd else None
 
     def simple(self, node: syntax.Command, state: State) -> tuple[Command, Flow]:
-        self.leaks = False
+        self.leaks, self.asking = False, node
         expander = self.expander(state)
         declares = is_word(node.words, "export")
         if declares:
@@ -253,6 +256,18 @@ class Calls:
 def _is_named_here(word: Word, state: State) -> bool:
     """Whether a word is text, or the value of variables that this command itself has set."""
     return all(isinstance(part, Text) or (isinstance(part, Param) and part.name in state.variables) for part in word)
+
+
+def asks_status(syntax_of: object) -> bool:
+    """Whether `$?` stands anywhere in some syntax."""
+    waiting = [syntax_of]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Param) and node.name == "?":
+            return True
+        if isinstance(node, tuple | list):
+            waiting += node
+    return False
 
 
 def is_word(words: tuple[Word, ...], name: str) -> bool:

@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 
 from adderclaw.gate import syntax
-from adderclaw.gate.calls import Calls, Resolve, is_word
+from adderclaw.gate.calls import Calls, Resolve, asks_status, is_word
 from adderclaw.gate.effects import ANYTHING, written
 from adderclaw.gate.internals import set_own
 from adderclaw.gate.plan import Assign, Block, Choice, Command, If, Internal, Live, Loop, Match, Redirect, Script, Step
 from adderclaw.gate.states import MAX_FOLDERS, Flow, State, all_of, merged
-from adderclaw.gate.syntax import NotAPlan, Param, Text
+from adderclaw.gate.syntax import NotAPlan, Text
 from adderclaw.gate.words import UNKNOWN, Facts
 
 MAX_COMMANDS = 500
@@ -106,6 +106,7 @@ class Compiler:
 
     def opened(self, node: syntax.Node, state: State) -> tuple[tuple[Redirect, ...], State]:
         """The redirects of a compound command, which bash opens before anything in it runs."""
+        self.calls.asking = node
         redirects = self.calls.redirects(node.redirects, state)
         return redirects, state._replace(changed=state.changed | written(redirects, state.folders))
 
@@ -174,10 +175,11 @@ class Compiler:
 
     def each(self, node: syntax.For, state: State) -> tuple[Command, Flow]:
         redirects, here = self.opened(node, state)
+        self.calls.asking = node
         words = [word for one in node.words for word in self.calls.expander(here).fields(one)]
         set_own(node.name, "", here)
         # Written out, `$?` at the beginning of a round would mean something else.
-        if any(isinstance(word, Live) for word in words) or _asks_status(node.body):
+        if any(isinstance(word, Live) for word in words) or asks_status(node.body):
             return self.each_unknown(node, words, redirects, here)
         if len(words) > MAX_ROUNDS:
             raise NotAPlan(f"a loop of more than {MAX_ROUNDS} rounds")
@@ -240,6 +242,7 @@ class Compiler:
     def choice(self, node: syntax.Case, state: State) -> tuple[Command, Flow]:
         redirects, here = self.opened(node, state)
         expander = self.calls.expander(here)
+        self.calls.asking = node
         word = expander.one(node.word)
         arms: list[tuple[tuple[str, ...], Script]] = []
         flows: list[Flow] = [Flow(here, None)]
@@ -256,6 +259,7 @@ class Compiler:
 
     def matched(self, node: syntax.Match, state: State) -> tuple[Command, Flow]:
         expander = self.calls.expander(state)
+        self.calls.asking = node
         expression = expander.value(node.name) if node.name else node.expression
         if expression is None:
             raise NotAPlan("[[ ]] with =~ and an expression that is not known")
@@ -263,17 +267,6 @@ class Compiler:
 
 
 _TRUE = Internal((":",))
-
-
-def _asks_status(script: syntax.Script) -> bool:
-    waiting: list[object] = [script]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, Param) and node.name == "?":
-            return True
-        if isinstance(node, tuple | list):
-            waiting += node
-    return False
 
 
 def _assigned(scripts: Iterable[syntax.Script]) -> set[str]:

@@ -50,6 +50,19 @@ _FIXED = names("HOME PWD OLDPWD CDPATH IFS GLOBIGNORE BASH_ENV ENV PATH SHELLOPT
 _CHANGES_READING = names(
     "shopt set eval source . exec alias enable read mapfile readarray declare typeset local export trap"
 )
+_REDEFINES = names(
+    "alias bind builtin compgen complete coproc declare enable export fc hash local readonly shopt trap typeset unset"
+)
+"""Builtins after which other words may stand for something else, however they are spelled."""
+_NAMES = r"(?:-r )?[A-Za-z_]\w*(?: [A-Za-z_]\w*)*"
+_PLAIN = {
+    "command": r"-[vV](?: \S+)+",
+    "printf": r"(?!-v).*",
+    "set": r"(?:[-+][eux]+ ?|[-+][eux]*o (?:pipefail|errexit|nounset|xtrace) ?)+",
+    **dict.fromkeys(("read", "mapfile", "readarray"), _NAMES),
+    **dict.fromkeys(("getopts", "let"), r"(?!)"),
+}
+"""Builtins that do so unless their words are these."""
 _FROM_ELSEWHERE = SHELLS | {"xargs", "parallel", "busybox", "toybox"}
 _SAYS = frozenset({"echo", "printf"})
 LOOKS = names(
@@ -157,6 +170,7 @@ class _Walk:
         written = self.letters(name.children[0], depth) if name is not None and name.children else None
         program = "".join(char for char, _ in written).rsplit("/", 1)[-1] if written is not None else ""
         self.programs.add(program)
+        self.redefined(program, node)
         for child in node.children:
             if child.type in _WORDS:
                 self.word(child, depth, says=program in _SAYS, moves=program in ("cd", "pushd"))
@@ -168,6 +182,19 @@ class _Walk:
                 self.child(node, child, depth)
         if program == "cd" and len(node.children) == 1:
             self.named[Named(HOME, moves=True)] = None
+
+    def redefined(self, program: str, node: "Node") -> None:
+        """The grammar knows `export`, and takes `\\export` for a program like any other; bash does not."""
+        plain = _PLAIN.get(program)
+        words = [literal(child, self.source) or "\0" for child in node.children if child.type in _WORDS]
+        if program == "time" and not (_REDEFINES | _CHANGES_READING).isdisjoint(words):
+            self.doubt(f"what {words[0]} changes")  # a reserved word, not a program
+        elif plain is not None:
+            known = re.fullmatch(plain, " ".join(words), re.ASCII | re.DOTALL)
+            if known is None or (program != "command" and not _FIXED.isdisjoint(words)):
+                self.doubt(f"what {program} changes")
+        elif program in _REDEFINES:
+            self.doubt(f"what {program} changes")
 
     def assignment(self, node: "Node", depth: int) -> None:
         name = self.text(node.children[0])
