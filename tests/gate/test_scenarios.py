@@ -46,7 +46,7 @@ ACTIONS = (
     Action("wrapper", {"tool": "Bash", "command": "timeout 5 git status"}),
     Action("wrapped", {"tool": "Bash", "command": "timeout 5 pulumi apply"}),
     Action("behind", {"tool": "Bash", "command": "git status", "arguments": {"run_in_background": True}}),
-    Action("raw", {"tool": "Bash", "command": "trap 'ls' EXIT"}),
+    Action("raw", {"tool": "Bash", "command": "umask 022 && ls"}),
     Action("raw-var", {"tool": "Bash", "command": "$COMMAND a"}),
     Action("GET-listed", {"tool": "Http", "url": "https://docs.example.org/"}),
     Action("GET", {"tool": "Http", "url": "https://example.com/"}),
