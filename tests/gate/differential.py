@@ -54,7 +54,8 @@ real_basename() {
   printf '%s\n' "$base"
 }
 real_dirname() {
-  if (( $# != 1 )) || [[ $1 == -* || -z $1 || $1 == */ || $1 == //* || ( $1 == /* && $1 != /*/* ) ]]; then shim dirname "$@"; return; fi
+  local odd='-*|*/|//*|'
+  if (( $# != 1 )) || [[ $1 == @($odd) || ( $1 == /* && $1 != /*/* ) ]]; then shim dirname "$@"; return; fi
   if [[ $1 == */* ]]; then printf '%s\n' "${1%/*}"; else printf '.\n'; fi
 }
 """
