@@ -17,7 +17,8 @@ BASE = {"hook_event_name", "session_id", "conversation_id", "runtime_db_path", "
 SERVER = Path(__file__).parents[1] / "mcp" / "a_server.py"
 ELSEWHERE = {"StopFailure", "Elicitation", "ElicitationResult"}
 """Fired by the other tests of this file."""
-NEWER = {"PostToolBatch", "PreModelSwitch", "PostModelSwitch"}
+NEWER = {"PostToolBatch", "PreModelSwitch", "PostModelSwitch", "DirectoryAdded", "MessageDisplay"}
+SHOWN = {"hookSpecificOutput": {"hookEventName": "MessageDisplay", "displayContent": "SHOWN INSTEAD"}}
 
 
 def listen(world: World, *events: str, **more: str) -> None:
@@ -86,10 +87,20 @@ def busy(world: World) -> World:
 
 def test_d35_every_event_fires_where_it_happens(busy: World) -> None:
     settings = busy.cli.data / "settings.json"
-    listen(busy, *APPENDIX_A, *NEWER, Stop=f"touch {settings}", PostToolBatch="echo batch-words >&2")
+    beside = busy.workspace.with_name("beside")
+    beside.mkdir()
+    commands = {"Stop": f"touch {settings}", "PostToolBatch": "echo batch-words >&2"}
+    listen(busy, *APPENDIX_A, *NEWER, **commands, MessageDisplay=f"echo '{json.dumps(SHOWN)}'")
     busy.script(*STEPS)
-    done = busy.cli("agent", stdin="hello\nn\nagain\n/model local/other\n/compact the colours\n/exit\n", timeout=120)
+    typed = ["hello", "n", "again", "/model local/other", "/compact the colours"]
+    typed += ["/add-dir nowhere", f"/add-dir {beside}", "/policy", "/exit"]
+    done = busy.cli("agent", stdin="\n".join([*typed, ""]), timeout=120)
     assert done.code == 0, done.err
+    assert "'nowhere' is no directory" in done.err
+    assert done.out.count(str(beside)) == 2, "it is said, and /policy names it"
+    assert done.out.count("SHOWN INSTEAD") == 2
+    assert "second answer" not in done.out
+    assert "second answer" in json.dumps(busy.entries("assistant")), "the answer itself stays as it is"
     told = heard(busy)
     for one in told:
         fits(one)
@@ -105,6 +116,8 @@ def test_d35_every_event_fires_where_it_happens(busy: World) -> None:
     assert first["PostCompact"]["compact_summary"] == "A SUMMARY"
     assert [one["source"] for one in told if one["hook_event_name"] == "SessionStart"] == ["startup", "compact"]
     assert [call["tool_name"] for call in first["PostToolBatch"]["tool_calls"]] == ["LS", "Read"]
+    assert first["DirectoryAdded"] | {"directory": str(beside), "source": "slash_command"} == first["DirectoryAdded"]
+    assert (first["MessageDisplay"]["final"], first["MessageDisplay"]["index"]) == (True, 0)
     assert first["TeammateIdle"]["teammate_name"] == "a helper"
     assert first["SubagentStop"]["agent_transcript_path"] == ""
     assert (first["PreModelSwitch"]["to_model"], first["PostModelSwitch"]["from_model"]) == ("other", "mock")

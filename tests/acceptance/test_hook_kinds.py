@@ -5,7 +5,7 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -176,6 +176,62 @@ def test_agent_hooks_look_but_change_nothing_and_never_call_for_themselves(world
     assert ends(world, "SubagentStop") == []
     first = world.rows("SELECT payload_json FROM transcript_entries WHERE payload_json LIKE '%a.txt says no%'")
     assert first
+
+
+# ------------------------------------------------------------------ a server's tool
+
+SERVER = Path(__file__).parents[1] / "mcp" / "a_server.py"
+
+
+def tool_of(server: str, tool: str, matcher: str = "", **given: Any) -> dict[str, Any]:
+    return {"matcher": matcher, "hooks": [{"type": "mcp_tool", "server": server, "tool": tool, "input": given}]}
+
+
+def test_a_servers_tool_as_a_hook_is_a_call_like_any_other(world: World, needs: Callable[[str], str]) -> None:
+    needs("bwrap")
+    table = f'[mcp_servers.demo]\ncommand = "{sys.executable}"\nargs = ["{SERVER}"]\n'
+    world.configure(more=f'{table}[permissions]\nallow = ["mcp__demo__ask"]\ndeny = ["mcp__demo__write"]\n')
+    denial = json.dumps({**DENIAL["hookSpecificOutput"], "permissionDecisionReason": "not in ${tool_input.path}"})
+    there = str(world.workspace / "x.txt")
+    hooks = {
+        "UserPromptSubmit": [tool_of("Demo", "echo", text="SAID: ${prompt} ${nothing.here}")],
+        "PreToolUse": [
+            tool_of("demo", "echo", "LS", text=f'{{"hookSpecificOutput": {denial}}}'),
+            tool_of("demo", "fail", "Glob"),
+            tool_of("demo", "nowhere", "Glob"),
+            tool_of("absent", "echo", "Glob", text="x"),
+            tool_of("demo", "add", "Glob", a="two"),
+            tool_of("demo", "write", "Glob", path=there, text="x"),
+        ],
+        "Elicitation": [tool_of("demo", "ask")],
+    }
+    (world.cli.data / "settings.json").write_text(json.dumps({"hooks": hooks}))
+    world.script(call("LS", path="."), call("Glob", pattern="*"), call("mcp__demo__ask"), text("done"))
+    done = world.agent("hello")
+    assert done.out == "done\n", done.err
+    assert "SAID: hello" in json.dumps(world.entries("user")[0])
+    own = "SELECT payload_json FROM transcript_entries WHERE entry_type = 'tool_result' AND session_id NOT IN"
+    results = [json.loads(row[0]) for row in world.rows(f"{own} (SELECT session_id FROM subagents) ORDER BY id")]
+    assert "not in ." in results[0]["content"]
+    assert [result["is_error"] for result in results] == [True, False, False]
+    said = [error for code, error in ends(world)[1:] if code is None]
+    wanted = ["Error executing tool fail", "no tool", "no tool", "do not fit", "Denied by permission rules"]
+    assert len(said) == len(wanted)
+    for words, error in zip(wanted, said, strict=True):
+        assert words in error
+    assert not Path(there).exists()
+    asked = ends(world, "Elicitation")
+    assert [code for code, _ in asked] == [None, 0], "the question that its own tool asks calls it no second time"
+    tools = [(one["tool"], one["status"]) for one in world.receipts() if one["tool"].startswith("mcp__demo")]
+    assert tools == [
+        *[("mcp__demo__echo", "allowed")] * 2,
+        *(("mcp__demo__fail", "failed"), ("mcp__demo__add", "failed"), ("mcp__demo__write", "denied")),
+        *[("mcp__demo__ask", "allowed")] * 2,
+    ]
+    assert world.cli("receipt", "verify").code == 0
+    ((run,),) = world.rows("SELECT run_id FROM runs")
+    proved = world.cli("replay", run, "--verify")
+    assert proved.code == 0, proved.out + proved.err
 
 
 # ------------------------------------------------------------------ what hooks say reaches the model at once

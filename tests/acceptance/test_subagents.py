@@ -336,6 +336,17 @@ def test_a_stop_hook_that_never_is_content_does_not_hold_a_child_for_ever(world:
     assert len(world.rows("SELECT 1 FROM model_calls")) <= 2 + 9
 
 
+def test_hooks_hear_of_the_end_of_a_child_that_failed(world: World) -> None:
+    log = world.cli.home / "heard"
+    helper(world, {"error": "server_error"}, more=hooks(SubagentStop=f"cat >> {log}; echo again >&2; exit 2"))
+    world.script(send(), text("end"))
+    assert world.agent("go").out == "end\n"
+    assert world.rows("SELECT outcome FROM subagents") == [("error",)]
+    heard = json.loads(log.read_text())
+    assert (heard["hook_event_name"], heard["stop_hook_active"]) == ("SubagentStop", False)
+    assert world.rows("SELECT hook_event, exit_code FROM hook_invocations") == [("SubagentStop", 2)]
+
+
 def test_hooks_may_refuse_tasks_and_hear_of_their_end(world: World) -> None:
     log = world.cli.home / "heard"
     hear = f"cat >> {log}; echo >> {log}"

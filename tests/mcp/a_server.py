@@ -23,6 +23,12 @@ def add(a: int, b: int) -> int:
 
 
 @server.tool()
+def echo(text: str) -> str:
+    """Say it again."""
+    return text
+
+
+@server.tool()
 def environment() -> str:
     """Say which variables are there."""
     return " ".join(sorted(os.environ)) + f" SECRET={os.environ.get('SECRET_TOKEN')}"

@@ -14,7 +14,7 @@ from adderclaw.credentials.redaction import visible
 from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.kernel import occasions, resume
 from adderclaw.kernel.compact import compact
-from adderclaw.kernel.loop import run_turn
+from adderclaw.kernel.loop import run_turn, silent
 from adderclaw.kernel.session import TurnResult
 from adderclaw.runtime import Run
 from adderclaw.store import memory, transcript
@@ -62,9 +62,10 @@ async def _turn(run: Run, message: str | None) -> TurnResult:
     run.session.budget.begin()
     while True:
         shown = Shown(run.runtime.secrets)
-        result, _ = await interruptible(run.runtime, run_turn(run.session, message, shown))
+        whole = "MessageDisplay" in run.session.hooks  # what is shown is known when all of it is there
+        result, _ = await interruptible(run.runtime, run_turn(run.session, message, silent if whole else shown))
         if not (result.answer and shown.text.endswith(result.answer)):
-            print(visible(result.answer), end="")
+            print(visible(await occasions.displayed(run.session, result.answer)), end="")
         print()
         if result.outcome == "completed":
             return result
@@ -314,6 +315,24 @@ async def _prompt(name: str, run: Run, rest: str) -> bool:
     return True
 
 
+async def _add_dir(run: Run, rest: str) -> bool:
+    """Let the session work in one more directory, until it ends."""
+    import os
+
+    from adderclaw.config.permissions import PermissionUpdate
+    from adderclaw.kernel import updates
+
+    place = os.path.realpath(os.path.expanduser(rest)) if rest else ""
+    if not os.path.isdir(place):
+        raise UsageError(f"{rest!r} is no directory: /add-dir PATH takes one that is there")
+    session = run.session
+    updates.apply(session, PermissionUpdate("addDirectories", "session", directories=[place]))
+    late = "; commands in the sandbox, which is there already, do not see it" if run.runtime.box is not None else ""
+    print(f"{visible(place, keep_newlines=False)} belongs to this session now{late}")
+    await occasions.added(session, place)
+    return True
+
+
 def _ids(run: Run, _rest: str) -> bool:
     print(f"conversation {run.session.conversation_id}, session {run.session.session_id}, run {run.run_id}")
     return True
@@ -374,6 +393,7 @@ SLASH: dict[str, Slash] = {
     "todos": Slash("show what is to be done", _todos),
     "agents": Slash("list the kinds of subagents, and those of this conversation", _agents),
     "plan": Slash("show the plan and the phase; /plan approve approves it", _plan),
+    "add-dir": Slash("work in one more directory until the session ends: /add-dir PATH", _add_dir),
     "compact": Slash("replace the older part of the conversation by a summary: /compact [WHAT MATTERS]", _compact),
     "rewind": Slash("go back: /rewind lists the prompts, /rewind NUMBER [files|conversation] [--force]", _rewind),
     "login": Slash("log in to a provider: /login [PROVIDER]", _login),

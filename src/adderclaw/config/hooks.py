@@ -73,7 +73,6 @@ _KNOWN = (
 _DIFFERENT = {
     "async": "a hook with async runs beside the turn; what it prints is recorded and has no effect",
     "asyncRewake": "asyncRewake has no effect: a hook that ends later wakes nobody",
-    "mcp_tool": "hooks of type mcp_tool are not run",
 }
 
 
@@ -151,7 +150,6 @@ def _add(made: Normal, key: str, entry: Json) -> None:
     if unknown:
         made.warnings.append(f"{key}: {', '.join(map(str, unknown))} means nothing to a hook and is ignored")
     used = [name for name in ("async", "asyncRewake") if entry.get(name)]
-    used += ["mcp_tool"] if entry.get("type") == "mcp_tool" else []
     made.warnings.extend(_DIFFERENT[name] for name in used if _DIFFERENT[name] not in made.warnings)
 
 
@@ -171,6 +169,8 @@ def _wrong(entry: Json) -> Iterator[tuple[str, str]]:
         yield "type", f"{shown(kind)} is not allowed; allowed: {', '.join(KINDS)}"
     elif not entry.get(KINDS[kind]) and "name" not in entry:
         yield KINDS[kind], f"is required for a hook of type {kind}"
+    if kind == "mcp_tool" and not entry.get("server"):
+        yield "server", "is required for a hook of type mcp_tool"
     if "name" in entry and not _is_name(entry["name"]):
         yield "name", "a validator's name has letters, digits, '.', '_', '-' and spaces alone"
     if entry.get("shell", "bash") not in SHELLS:
@@ -187,6 +187,8 @@ def _wrong_values(entry: Json) -> Iterator[tuple[str, str]]:
     for name in ("args", "allowedEnvVars"):
         if not _texts(entry.get(name, [])):
             yield name, f"expected a list of texts, not {shown(entry[name])}"
+    if not isinstance(entry.get("input", {}), dict):
+        yield "input", f"expected a table, not {shown(entry['input'])}"
     headers: object = entry.get("headers", {})
     if not isinstance(headers, dict) or not _texts(list(cast(Json, headers).values())):
         yield "headers", f"expected a table of texts, not {shown(entry['headers'])}"

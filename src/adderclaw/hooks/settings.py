@@ -9,6 +9,7 @@ from typing import Any, Literal
 from adderclaw.errors import ConfigError, Problem
 from adderclaw.hooks.catalogue import EVENTS
 from adderclaw.record import record
+from adderclaw.store.text import compact
 from adderclaw.types import Json
 
 type Kind = Literal["command", "http", "prompt", "agent", "mcp_tool"]
@@ -17,6 +18,7 @@ type Shell = Literal["bash", "sh", "powershell"]
 BASELINE = frozenset({"bash-security", "bashsecurity", "adderclaw-protection", ".adderclaw-protection"})
 """Validators that the gate itself is: naming them changes nothing, and nothing removes them."""
 SECONDS: dict[str, float] = {"prompt": 30.0, "agent": 60.0}
+OF_A_KIND = ("headers", "allowedEnvVars", "model", "continueOnBlock", "server", "tool", "input")
 SESSION_END_LONGEST = 60.0
 HOOK_TIMEOUT, END_TIMEOUT = "SDLC_HOOK_TIMEOUT_MS", "SDLC_SESSIONEND_HOOK_TIMEOUT_MS"
 DISABLE = "SDLC_DISABLE_ALL_HOOKS"
@@ -31,7 +33,7 @@ class Hook:
     matcher: str = ""
     kind: Kind = "command"
     command: str = ""
-    """The shell's text, or what stands for it in the row of another kind: a URL, a prompt."""
+    """The shell's text, or what stands for it in the row of another kind: a URL, a prompt, a tool with its input."""
     argv: tuple[str, ...] = ()
     """Run as it is, without a shell, where it is given."""
     shell: Shell = "bash"
@@ -44,7 +46,7 @@ class Hook:
     once: bool = False
     failure_blocks: bool = False
     more: Json = field(default_factory=dict[str, Any])
-    """Fields of its own kind: headers, allowedEnvVars, model, continueOnBlock."""
+    """Fields of its own kind: headers, allowedEnvVars, model, continueOnBlock, server, tool, input."""
     skipped: str = ""
     """Why it does not run at all: then only its row is written."""
 
@@ -77,7 +79,7 @@ def _hook(entry: Json, skipped: str, home: str, environ: Mapping[str, str]) -> H
     argv: tuple[str, ...] = ()
     command = str(entry.get({"http": "url", "command": "command"}.get(kind, "prompt"), ""))
     if kind == "mcp_tool":
-        command, skipped = f"{entry.get('server', '')}/{entry.get('tool', '')}", skipped or "unsupported_type"
+        command = f"{entry['server']}/{entry['tool']} {compact(entry.get('input', {}))}"
     if "name" in entry and not command:
         command = os.path.join(home, "hooks", str(entry["name"]))
         argv = (command,)
@@ -97,7 +99,7 @@ def _hook(entry: Json, skipped: str, home: str, environ: Mapping[str, str]) -> H
         aside=bool(entry.get("async") or entry.get("asyncRewake")),
         once=bool(entry.get("once")),
         failure_blocks=entry.get("onFailure") == "block",
-        more={name: entry[name] for name in ("headers", "allowedEnvVars", "model", "continueOnBlock") if name in entry},
+        more={name: entry[name] for name in OF_A_KIND if name in entry},
         skipped=skipped,
     )
 

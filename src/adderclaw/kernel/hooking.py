@@ -13,6 +13,7 @@ from adderclaw.gate.rules import Anchors, Invalid, parse
 from adderclaw.gate.shell import Raw
 from adderclaw.hooks import asked, http, plane, process
 from adderclaw.hooks.answers import Ran
+from adderclaw.hooks.filling import filled
 from adderclaw.hooks.settings import Hook, chains
 from adderclaw.kernel.considering import consider
 from adderclaw.kernel.session import Chain, Rows, Scene, Session
@@ -141,8 +142,11 @@ def _kinds(session: Session) -> Mapping[str, plane.Run]:
     async def agent(hook: Hook, stdin: Json, seconds: float) -> Ran:
         return await _within(_spawn(session, hook, stdin), seconds)
 
+    async def tool(hook: Hook, stdin: Json, seconds: float) -> Ran:
+        return await _within(_call(session, hook, stdin), seconds)
+
     more = variables(session.store.path, session.scene.context.workspace.root)
-    return {**kinds(more), "prompt": prompt, "agent": agent}
+    return {**kinds(more), "prompt": prompt, "agent": agent, "mcp_tool": tool}
 
 
 def kinds(more: Mapping[str, str]) -> dict[str, plane.Run]:
@@ -204,6 +208,27 @@ async def _spawn(session: Session, hook: Hook, stdin: Json) -> Ran:
     return asked.answered(hook, report.answer)
 
 
+async def _call(session: Session, hook: Hook, stdin: Json) -> Ran:
+    """A tool of a server; what it answers is read as what a command prints. A failure is only logged."""
+    from adderclaw.config.servers import slug
+    from adderclaw.mcp.definitions import tool_name
+    from adderclaw.mcp.results import unwrapped
+
+    kit = session.scene.kit
+    if kit is None or kit.call is None:
+        return Ran(None, stderr="a hook of type mcp_tool does not run without a session")
+    if hook.ordinal in session.hooks_calling:
+        return Ran(None, stderr="the tool that the hook calls is what it was told of: it is not called again for that")
+    name = tool_name(slug(str(hook.more["server"])), str(hook.more["tool"]))
+    session.hooks_calling.add(hook.ordinal)
+    try:
+        result = await kit.call(name, filled(hook.more.get("input", {}), stdin), f"{hook.event} hook")
+    finally:
+        session.hooks_calling.discard(hook.ordinal)
+    said = unwrapped(result.content)
+    return Ran(None, "", said) if result.is_error else Ran(0, said)
+
+
 # ------------------------------------------------------------------ conditions, and hooks beside the turn
 
 
@@ -243,7 +268,10 @@ def by_hand(
     }
     return plane.Place(
         base=base,
-        kinds={**kinds(variables(database, context.workspace.root)), "prompt": unasked, "agent": unasked},
+        kinds={
+            **kinds(variables(database, context.workspace.root)),
+            **dict.fromkeys(("prompt", "agent", "mcp_tool"), unasked),
+        },
         time=lambda: iso(time.time()).replace("T", " ").removesuffix("Z"),
         keep=keep,
         warn=warn,

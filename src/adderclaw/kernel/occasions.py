@@ -139,6 +139,20 @@ async def expanded(session: Session, fields: Json) -> str | None:
     return None
 
 
+async def added(session: Session, directory: str) -> None:
+    """DirectoryAdded: the person let the session work in one more directory."""
+    await session.fire("DirectoryAdded", {"directory": directory, "source": "slash_command"})
+
+
+async def displayed(session: Session, text: str) -> str:
+    """MessageDisplay: what a person is shown of an answer. It is asked once, of the whole; the answer itself stays."""
+    if "MessageDisplay" not in session.hooks or not text:
+        return text
+    ids: Json = {"turn_id": session.ids("turn"), "message_id": session.ids("message")}
+    merged = await session.fire("MessageDisplay", {**ids, "index": 0, "final": True, "delta": text})
+    return str(merged.specific.get("displayContent", text))
+
+
 # ------------------------------------------------------------------ settings that change while a session runs
 
 

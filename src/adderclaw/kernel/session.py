@@ -156,6 +156,8 @@ class Session:
     """How many sessions stand above it: 0 for the one that a person or a driver began."""
     hooks_ran: set[int] = field(default_factory=set[int])
     """Ordinals of the hooks that ran in it."""
+    hooks_calling: set[int] = field(default_factory=set[int])
+    """Ordinals of those that wait for a server's tool; a child session is given its parent's."""
     beside: set["Task[None]"] = field(default_factory=set["Task[None]"])
     """Hooks that run beside the turn."""
     began: str = "startup"

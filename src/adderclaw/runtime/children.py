@@ -288,21 +288,27 @@ async def _turns(parent: Session, child: Session, order: Child, on_delta: OnDelt
     begun = await fire("SubagentStart", who)
     message = "\n\n".join((order.prompt, *begun.context))
     for again in range(STOP_HOOK_CAP + 1):
-        result = await run_turn(child, message, on_delta)
-        if result.outcome != "completed":
-            return result
-        if order.until is not None and (missed := order.until()) is not None:
-            result = await run_turn(child, missed, on_delta)
-            if result.outcome != "completed":
-                return result
+        result = await _turn(child, order, message, on_delta)
         last = {"stop_hook_active": again > 0, "last_assistant_message": result.answer}
         said = await fire("SubagentStop", {**who, **last})
+        if result.outcome != "completed":  # it has ended all the same, but nothing sends it on
+            return result
         if order.background and not said.blocked:  # its work is done, and nobody has taken it yet
             said = await fire("TeammateIdle", {"teammate_name": order.description, "team_name": ""})
         if not said.blocked or said.stop is not None or again == STOP_HOOK_CAP:
             return result
         message = said.reason or "Go on."
     raise AssertionError("unreachable")
+
+
+async def _turn(child: Session, order: Child, message: str, on_delta: OnDelta) -> TurnResult:
+    try:
+        result = await run_turn(child, message, on_delta)
+        if result.outcome == "completed" and order.until is not None and (missed := order.until()) is not None:
+            result = await run_turn(child, missed, on_delta)
+    except AdderClawError as error:
+        return TurnResult("error", "", str(error))
+    return result
 
 
 async def _unheard(_event: str, _fields: Json) -> Merged:

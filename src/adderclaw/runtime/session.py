@@ -29,6 +29,7 @@ from adderclaw.types import (
     ProviderCapabilities,
     Question,
     Replies,
+    ToolResult,
     canonical,
 )
 
@@ -188,13 +189,18 @@ def bind(runtime: Runtime, session: Session) -> None:
 
         return await children.run(runtime, session, order)
 
+    async def call(name: str, given: Json, why: str) -> ToolResult:
+        from adderclaw.runtime import hook_calls
+
+        return await hook_calls.call(runtime, session, name, given, why)
+
     def say(message: str, attachments: list[str], status: str) -> None:
         session.bus.tell({"event_type": "brief", "message": message, "attachments": attachments, "status": status})
 
     async def aside(instructions: str, text: str, purpose: str, wanted: str) -> str:
         return await _aside(runtime, session, instructions, text, purpose, wanted)
 
-    kit.ask, kit.approve, kit.spawn, kit.say = ask, approve, spawn, say
+    kit.ask, kit.approve, kit.spawn, kit.say, kit.call = ask, approve, spawn, say, call
     kit.aside = None if isinstance(session.provider, Unasked) else aside
     kit.tools = lambda: session.scene.tools
     kit.lend = session.scene.lend

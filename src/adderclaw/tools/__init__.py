@@ -114,6 +114,8 @@ class Kit:
     """Asks the operator; None comes back where nobody is there."""
     approve: Callable[[ApprovalRequest], Awaitable[Answer]] | None = None
     """Asks the operator for a yes."""
+    call: "Callable[[str, Json, str], Awaitable[ToolResult]] | None" = None
+    """Calls a tool for a hook, beside the conversation: its name, its input, and why; judged and recorded as any."""
     spawn: Spawn | None = None
     """Makes a child session of the session and runs it to its end."""
     tasks: "Tasks | None" = None

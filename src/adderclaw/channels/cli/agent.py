@@ -26,6 +26,7 @@ from adderclaw.channels.terminal import Terminal
 from adderclaw.credentials.redaction import Secrets, visible
 from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.events import EventRecord
+from adderclaw.kernel import occasions
 from adderclaw.kernel.loop import run_turn, silent
 from adderclaw.kernel.session import TurnResult
 from adderclaw.runtime import Options, Resume, Run, Runtime, opened, start
@@ -121,14 +122,18 @@ class OneShot:
 
     async def _turn(self, run: Run) -> int:
         """One turn from start to exit code. A signal ends it cleanly: children killed, everything written."""
-        self._shown = Shown(run.runtime.secrets) if self.supports_draft_updates else None
+        drafts = self.supports_draft_updates and "MessageDisplay" not in run.session.hooks
+        self._shown = Shown(run.runtime.secrets) if drafts else None
         turn = run_turn(run.session, self.message, self._shown or silent)
         result, by_signal = await interruptible(run.runtime, turn)
+        display = result.answer
+        if self.output_format == "text" and not by_signal:
+            display = await occasions.displayed(run.session, display)
         await run.close()
         result = advised(complaint(run, result), f"agent --resume {run.session.conversation_id}")
         code = run.finish(result, exit_code=128 + by_signal if by_signal else None)
         if self.output_format == "text":
-            self.send(run.session.conversation_id, result.answer)
+            self.send(run.session.conversation_id, display)
         else:
             kind = {"type": "result"} if self.output_format == "stream-json" else {}
             print_json({**kind, **report(run, result)})

@@ -1,0 +1,35 @@
+"""What a hook says with `${path}` in it: the parts of its own input that are meant."""
+
+import re
+from typing import Any, cast
+
+from adderclaw.store.text import compact
+from adderclaw.types import Json
+
+_PATH = re.compile(r"\$\{([A-Za-z0-9_.\-]+)\}")
+
+
+def filled(value: Any, given: Json) -> Any:
+    """The same value, with `${tool_input.file_path}` in its texts replaced; what is not there is empty."""
+    if isinstance(value, str):
+        return _PATH.sub(lambda found: _text(_at(given, found[1].split("."))), value)
+    if isinstance(value, list):
+        return [filled(item, given) for item in cast(list[Any], value)]
+    if isinstance(value, dict):
+        return {name: filled(item, given) for name, item in cast(Json, value).items()}
+    return value
+
+
+def _at(given: Any, path: list[str]) -> Any:
+    for name in path:
+        if isinstance(given, dict):
+            given = cast(Json, given).get(name)
+        elif isinstance(given, list) and name.isascii() and name.isdigit() and int(name) < len(cast(list[Any], given)):
+            given = cast(list[Any], given)[int(name)]
+        else:
+            return None
+    return given
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else value if isinstance(value, str) else compact(value)

@@ -1,0 +1,103 @@
+"""A call that a hook makes of a server's tool: the whole life of a call, in a session of its own that no hook hears."""
+
+from dataclasses import replace
+
+from adderclaw.kernel.call import run_call
+from adderclaw.kernel.limits import LoopDetector
+from adderclaw.kernel.session import Session
+from adderclaw.runtime.start import Runtime
+from adderclaw.store import subagents, transcript
+from adderclaw.types import (
+    Answer,
+    ApprovalRequest,
+    History,
+    Replies,
+    ToolCall,
+    ToolContext,
+    ToolResult,
+    Workspace,
+    rejected,
+)
+
+AGENT = "hook"
+
+
+class Configured:
+    """Stands behind a hook's call: whoever wrote the hook has said yes to it. What the gate denies stays denied."""
+
+    async def approve(self, request: ApprovalRequest) -> Answer:
+        return Answer(approved=True, by="operator", comment=f"{request.tool} is called by the operator's own hook")
+
+    async def ask(self, questions: object) -> Replies | None:  # noqa: ARG002
+        return None
+
+
+async def call(runtime: Runtime, parent: Session, name: str, given: dict[str, object], why: str) -> ToolResult:
+    """What the tool answers; a refusal and a failure are results like any other."""
+    above = parent.scene
+    if name not in above.tools and above.arrive is not None and (why_not := await above.arrive(name)):
+        return rejected(why_not)
+    if name not in above.tools:
+        return rejected(f"there is no tool {name!r}")
+    child = _session(runtime, parent, name)
+    _begin(child, parent, why)
+    done = await run_call(child, ToolCall(child.ids("toolu"), name, given))
+    with child.store.write() as cursor:
+        subagents.finish(cursor, child.session_id, "denied" if done.denied else "completed", "", "")
+    return done.result
+
+
+def _session(runtime: Runtime, parent: Session, name: str) -> Session:
+    above, session_id = parent.scene, runtime.ids("session")
+    place = above.context.workspace
+    context = ToolContext(
+        parent.conversation_id,
+        session_id,
+        Workspace(place.root, place.extra),
+        hidden=above.context.hidden,
+        kept=above.context.kept,
+        keep=above.context.keep,
+    )
+    tools = {name: above.tools[name]}
+    here = replace(above, tools=tools, policy=above.own_policy, context=context, fire=None, lent=(), arrive=None)
+    running = parent.config.runtime
+    return replace(
+        parent,
+        scene=here,
+        bus=parent.bus.of_session(session_id),
+        hooks={},
+        operator=Configured(),
+        loops=LoopDetector(running.loop_warn_at, running.loop_stop_at),
+        history=History(),
+        unfinished=(),
+        answered=(),
+        lost=(),
+        due=[],
+        beside=set(),
+        watched={},
+        kept_cwd="",
+        agent_id=session_id,
+        agent_type=AGENT,
+        depth=parent.depth + 1,
+        ids=runtime.ids,
+        tape=None,
+    )
+
+
+def _begin(child: Session, parent: Session, why: str) -> None:
+    with child.store.write() as cursor:
+        transcript.begin(
+            cursor,
+            conversation_id=child.conversation_id,
+            session_id=child.session_id,
+            project_dir=child.scene.context.workspace.root,
+        )
+        subagents.begin(
+            cursor,
+            session_id=child.session_id,
+            parent_id=parent.session_id,
+            tool_use_id="",
+            agent_type=AGENT,
+            description=why,
+            background=True,
+        )
