@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 PROGRAM = Path(sys.executable).with_name("adderclaw")
+MEASURED = {name: os.environ[name] for name in ("COVERAGE_PROCESS_CONFIG",) if name in os.environ}
+"""What lets the program be measured by `make coverage`; else nothing."""
 
 
 class Done(NamedTuple):
@@ -29,6 +31,7 @@ class Cli:
             "ADDERCLAW_HOME": str(home / ".adderclaw"),
             "LANG": "C.UTF-8",
             "TZ": "UTC",
+            **MEASURED,
         }
 
     @property

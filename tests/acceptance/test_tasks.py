@@ -76,12 +76,13 @@ class Place:
         self._earlier: set[Path] = set()
         (self.folder / "notes.md").write_text("# Release\n\nThe deadline is Friday.\n\n- [ ] Write the notes\n")
 
-    def skill(self, name: str, description: str, **scripts: str) -> None:
-        folder = self.folder / "skills" / name
+    def skill(self, name: str, description: str, *more: str, where: Path | None = None, **scripts: str) -> None:
+        folder = (where or self.folder / "skills") / name
         (folder / "scripts").mkdir(parents=True)
         (folder / "references").mkdir()
         (folder / "references" / "more.md").write_text(f"# More on {name}\n\nREFERENCE-OF-{name}\n")
-        body = f"---\nname: {name}\ndescription: {description}\n---\n# {name}\n\n## Instructions\n\nFOLLOW-{name}\n"
+        head = "\n".join((f"name: {name}", f"description: {description}", *more))
+        body = f"---\n{head}\n---\n# {name}\n\n## Instructions\n\nFOLLOW-{name}\n"
         (folder / "SKILL.md").write_text(body + "".join(f"\nRun `scripts/{one}.sh`.\n" for one in scripts))
         for one, text in scripts.items():
             (folder / "scripts" / f"{one}.sh").write_text(f"#!/bin/bash\n{text}\n")
@@ -255,6 +256,32 @@ def test_a_script_that_misbehaves_does_no_harm(place: Place, body: str, status: 
     assert len(step["stdout_summary"]) < 5_000
     assert "\x1b" not in json.dumps(ran.trace, ensure_ascii=False) + ran.err
     assert ran.code == 1
+
+
+def test_what_a_skill_is_allowed_counts_where_somebody_vouches_for_it(place: Place) -> None:
+    """As with the tool Skill: never before trust, only while the skill is at work, over no deny and no guard."""
+    asks, denied = "allowed-tools: Bash(mkdir:*)", '[permissions]\ndeny = ["Bash(mkdir denied:*)"]\n'
+    flags = ("--profile", "supervised")
+    place.skill("release-notes", "Writes release notes", asks)
+    select, finished = decision("release-notes"), decision("release-notes", finish("Made."))
+    made = (select, decision("release-notes", command("mkdir made")))
+    before = place.run("anthropic", TASK, *made, flags=flags)
+    assert before.code == 3, before.err
+    assert "its allowed-tools do not count" in before.err
+    assert not (place.folder / "made").exists()
+    assert place.cli("trust", str(place.folder)).code == 0
+    after = place.run("anthropic", TASK, *made, finished, flags=flags)
+    assert (after.code, after.out) == (0, "Made.\n"), after.err
+    assert (place.folder / "made").is_dir()
+    for refused in ("mkdir denied", "mkdir ../outside"):
+        ran = place.run(
+            "anthropic", TASK, select, decision("release-notes", command(refused)), more=denied, flags=flags
+        )
+        assert ran.code == 3, ran.err
+    abort = '[runtime]\non_step_failure = "abort"\n'
+    alone = place.run("anthropic", TASK, select, decision(None, command("mkdir later")), more=abort, flags=flags)
+    assert alone.code == 3, alone.err
+    assert sorted(path.name for path in place.folder.iterdir() if path.is_dir()) == ["made", "runs", "skills"]
 
 
 def test_what_the_gate_denies_ends_denied(place: Place) -> None:

@@ -15,8 +15,8 @@ from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.session import TurnResult
 from adderclaw.record import record
 from adderclaw.runtime import Options, Run
-from adderclaw.runtime.skills import located
-from adderclaw.skills import catalogue
+from adderclaw.runtime.skills import Skills
+from adderclaw.skills.catalogue import Catalogue
 from adderclaw.store import Store, runs, transcript, workflows
 from adderclaw.store.workflows import Begun
 from adderclaw.types import Json
@@ -84,13 +84,18 @@ def task(options: Options, text: str) -> Prepared:
         raise UsageError("the task is empty: say what is to be done")
 
     async def drive(run: Run) -> TurnResult:
-        return await Task(run.session, text, lambda: catalogue.load(located(run.runtime))).run()
+        return await Task(run.session, text, lambda: _catalogue(run)).run()
 
     async def dry(run: Run) -> TurnResult:
-        found = located(run.runtime)
-        return await Task(run.session, text, lambda: catalogue.load(found), planned_only=True).run()
+        return await Task(run.session, text, lambda: _catalogue(run), planned_only=True).run()
 
     return Prepared(options, "task", drive, lambda: {"mode": "dry_run", "task": text}, task=text, dry=dry)
+
+
+def _catalogue(run: Run) -> Catalogue:
+    """The one that the session's Skill tool has, too."""
+    skills = run.session.scene.kit.skills if run.session.scene.kit is not None else None
+    return skills.catalogue if isinstance(skills, Skills) else Catalogue()
 
 
 def resumed(options: Options, run_id: str) -> Prepared:

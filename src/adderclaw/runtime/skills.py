@@ -62,7 +62,7 @@ class Skills:
             return Called(calling.piece(skill, file), skill.path)
         variables = {"SKILL_DIR": skill.folder, "PROJECT_DIR": self._project, "SESSION_ID": session_id}
         text = calling.told(skill, arguments, variables)
-        rules, why = self._granted(skill)
+        rules, why = self.granted(skill.name)
         return Called(f"{text}\n[{why}]" if why else text, skill.path, rules)
 
     def _unknown(self, name: str) -> str:
@@ -75,8 +75,11 @@ class Skills:
         names = [one.skill_name for one in near.candidates] or [skill.name for skill in self.catalogue.skills[:20]]
         return f"there is no skill {name[:100]!r}; there are, among others: {', '.join(names) or 'none'}"
 
-    def _granted(self, skill: Skill) -> tuple[tuple[str, ...], str]:
+    def granted(self, name: str) -> tuple[tuple[str, ...], str]:
         """Its `allowed-tools`, if the operator vouches for them: their own skill, or a project trusted as it is now."""
+        skill = self.catalogue.find(name)
+        if skill is None:
+            return (), ""
         if not skill.allowed_tools or skill.scope == "user" or self._trusted(skill):
             return skill.allowed_tools, ""
         return (), "its allowed-tools do not count: this project's skills are not trusted (`adderclaw trust`)"

@@ -17,7 +17,7 @@ type Scope = Literal["project", "user", "plugin"]
 
 NAMES = ("SKILL.md", "skill.md")
 PROJECT_FOLDERS = (".adderclaw/skills", ".agents/skills")
-MOST = 2_000
+MOST = 10_000
 """Skills that are loaded; that there are more is said."""
 DEEPEST = 3
 """Levels below a folder of skills on which a skill is looked for."""

@@ -52,6 +52,14 @@ class _Index:
 _indexes: WeakKeyDictionary[Catalogue, _Index] = WeakKeyDictionary()
 
 
+def ready(catalogue: Catalogue) -> None:
+    """What the first route needs, done while skills are loaded: rapidfuzz imported, the words gathered."""
+    import rapidfuzz.fuzz
+    import rapidfuzz.process  # noqa: F401
+
+    _index(catalogue)
+
+
 def candidates(
     catalogue: Catalogue,
     task: str,

@@ -90,6 +90,10 @@ class Skills(Protocol):
         """A skill's text, or one file of it; raises Refused with what the caller is to know."""
         ...
 
+    def granted(self, name: str) -> tuple[tuple[str, ...], str]:
+        """What of a skill's `allowed-tools` the operator vouches for, and why the rest does not count."""
+        ...
+
 
 @dataclass(eq=False, repr=False)
 class Kit:

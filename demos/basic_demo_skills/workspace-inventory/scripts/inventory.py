@@ -4,13 +4,24 @@
 import argparse
 import json
 import os
+import re
 import sys
 import time
 from collections import Counter
 
 SKIPPED = {".git", "node_modules", ".venv", "__pycache__"}
+RUN = re.compile(r"\d{8}-\d{6}-[0-9a-f]+")
 MOST = 50_000
 LINES_UP_TO = 5_000_000
+
+
+def of_runs(path):
+    """Whether a folder holds nothing but the traces of agent runs, this one's among them."""
+    try:
+        names = os.listdir(path) if os.path.basename(path) == "runs" else []
+    except OSError:
+        return False
+    return bool(names) and all(RUN.fullmatch(name) for name in names)
 
 
 def walk(folder, found):
@@ -26,7 +37,7 @@ def walk(folder, found):
             if entry.is_symlink():
                 continue
             if entry.is_dir():
-                if entry.name in SKIPPED:
+                if entry.name in SKIPPED or of_runs(entry.path):
                     found["skipped"] += 1
                 else:
                     found["folders"] += 1

@@ -35,10 +35,11 @@ class Disclosing:
 
     def __init__(self, session: Session, load: Callable[[], Catalogue]) -> None:
         self._session, self._load = session, load
-        self._catalogue = Catalogue()
+        self._catalogue = self._for_model = Catalogue()
         self._open: dict[str, Disclosure] = {}
         self._stages: dict[str, dict[int, list[Disclosed]]] = {}
         self._wanted: list[Wanted] = []
+        self._unvouched: set[str] = set()
         self.candidates: tuple[SkillCandidate, ...] = ()
         """The best first."""
 
@@ -66,6 +67,8 @@ class Disclosing:
             found = self._catalogue = self._load()
         except (OSError, AdderClawError) as error:
             return {"error": f"skill_catalog_failed: {error}"}
+        self._for_model = Catalogue(tuple(skill for skill in found.skills if skill.for_model))
+        router.ready(self._for_model)
         said = [f"the skill {one.name!r} cannot be used: {'; '.join(one.diagnosis)}" for one in found.invalid]
         said += [
             f"the skill {one.name!r} appears twice: {one.used} counts, {one.ignored} does not"
@@ -92,7 +95,7 @@ class Disclosing:
     def _routed(self, task: str) -> Json:
         settings = self._session.config.skills
         routed = router.candidates(
-            Catalogue(tuple(skill for skill in self._catalogue.skills if skill.for_model)),
+            self._for_model,
             task,
             top_k=settings.prefilter_top_k,
             min_score=settings.prefilter_min_score,
@@ -233,3 +236,18 @@ class Disclosing:
 
         known: list[str] = self._session.look("scripts", {"skill": name}, look)["known"]
         return known
+
+    def granted(self, name: str) -> list[str]:
+        """What of a skill's `allowed-tools` counts, as with the tool Skill; that nobody vouches for it is said."""
+        kit = self._session.scene.kit
+
+        def look() -> Json:
+            rules, why = kit.skills.granted(name) if kit is not None and kit.skills is not None else ((), "")
+            return {"rules": list(rules), "why": why}
+
+        found = self._session.look("granted", {"skill": name}, look)
+        if found["why"] and name not in self._unvouched:
+            self._unvouched.add(name)
+            self._session.bus.tell({"event_type": "warning", "message": f"the skill {name!r}: {found['why']}"})
+        rules: list[str] = found["rules"]
+        return rules

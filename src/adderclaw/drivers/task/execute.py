@@ -15,7 +15,7 @@ from adderclaw.drivers.task.contracts import (
     StepExecutionResult,
 )
 from adderclaw.drivers.task.decision import Taken
-from adderclaw.drivers.task.disclosing import Disclosing, Wanted
+from adderclaw.drivers.task.disclosing import LISTED, Disclosing, Wanted
 from adderclaw.drivers.task.machine import Machine, remedy
 from adderclaw.drivers.task.prompts import Composed, Parts, Window
 from adderclaw.errors import LimitError, ProviderError, Refused
@@ -114,7 +114,7 @@ class Execution:
     def _details(self) -> Json:
         told: Json = {
             "turns": self.turn,
-            "candidates": [[one.skill_name, one.score, one.reason] for one in self._shown.candidates],
+            "candidates": [[one.skill_name, one.score, one.reason] for one in self._shown.candidates[:LISTED]],
             "results": [result.as_json() for result in self.results],
             "requests": [request.as_json() for request in self.requests],
         }
@@ -316,12 +316,9 @@ class Execution:
         actions = self._with_instructions(made.planned_actions)
         if actions and actions[0].type != "finish" and not _hands_over(actions[0]):
             self.machine.to("EXECUTE_STEP")
-            for place, action in enumerate(actions):
-                if action.type == "finish" or _hands_over(action):
-                    break
-                if not await self._step(action, f"{self.turn}.{place + 1}"):
-                    self.machine.to("HANDOFF_OR_FINISH")
-                    return "disclose"
+            if not await self._executed(actions):
+                self.machine.to("HANDOFF_OR_FINISH")
+                return "disclose"
             self.machine.to("VERIFY_PROGRESS")
         last = actions[-1] if actions else None
         if last is not None and last.type == "finish":
@@ -335,6 +332,20 @@ class Execution:
             return "disclose" if self._shown.waiting else "think"
         self.machine.to("HANDOFF_OR_FINISH")
         return "disclose"
+
+    async def _executed(self, actions: list[ActionStep]) -> bool:
+        """The steps up to a handover or the end, with what the skill at work is allowed; False where one failed."""
+        if self.selected and self._shown.shows(self.selected, 1):
+            self.session.scene.lend(self._shown.granted(self.selected))
+        try:
+            for place, action in enumerate(actions):
+                if action.type == "finish" or _hands_over(action):
+                    break
+                if not await self._step(action, f"{self.turn}.{place + 1}"):
+                    return False
+        finally:
+            self.session.scene.take_back()
+        return True
 
     def _with_instructions(self, actions: list[ActionStep]) -> list[ActionStep]:
         """Instructions first: a script of a skill runs once the model was shown what the skill says of it."""
