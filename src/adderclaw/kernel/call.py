@@ -94,6 +94,11 @@ async def run_call(session: Session, call: ToolCall, *, refusal: str | None = No
         considered = replace(considered, decision=Decision("deny", considered.decision.risk, spent, "limit", ()))
         how = _how(session, considered, None)
         return _leave(session, considered, rejected(_denial(considered, None)), "denied", how, life)
+    return await _act(session, considered, how, life)
+
+
+async def _act(session: Session, considered: Considered, how: Json, life: Life) -> Done:
+    """Run a call that nothing stands against any more, and record it however it ends."""
     session.budget.tool_calls += 1
     _approve(session, considered, how)
     began = session.clock.monotonic()
