@@ -51,7 +51,7 @@ def test_another_process_answers(world: World, word: str, status: str) -> None:
     process, id = asking(world)
     done = world.cli("approvals", "answer", id, word, "--comment", "from the other window")
     assert done.code == 0, done.err
-    assert process.wait(30) == (0 if word == "yes" else 3)  # its own stdin is still open
+    assert process.wait(90) == (0 if word == "yes" else 3)  # its own stdin is still open
     process.communicate()
     (receipt,) = world.receipts()
     assert receipt["status"] == status
@@ -130,7 +130,7 @@ def test_whoever_can_only_write_the_database_gives_no_yes(world: World) -> None:
     with sqlite3.connect(world.database) as connection:
         sql = "UPDATE approvals SET answer = 'yes', answered_by = 'operator (approvals answer)', mac = ? WHERE id = ?"
         connection.execute(sql, ("0" * 64, id))
-    assert process.wait(30) == 3
+    assert process.wait(90) == 3
     process.communicate()
     assert not (world.workspace / "a.txt").exists()
     assert "not signed with your key" in world.receipts()[0]["decision"]["comment"]
@@ -154,7 +154,7 @@ def test_expiry_denies(world: World) -> None:
     world.configure(security="approval_timeout_seconds = 2")
     world.script(write(), text("done"))
     process, id = asking(world)
-    assert process.wait(30) == 3
+    assert process.wait(90) == 3
     process.communicate()
     assert world.receipts()[0]["decision"]["by"] == "timeout"
     assert not (world.workspace / "a.txt").exists()
@@ -168,7 +168,7 @@ def test_the_stop_ends_a_question(world: World) -> None:
     process, _ = asking(world)
     began = time.monotonic()
     world.cli("estop")
-    process.wait(30)
+    process.wait(90)
     process.communicate()
     assert time.monotonic() - began < 30
     assert world.receipts()[0]["status"] == "denied"

@@ -368,7 +368,7 @@ def in_a_terminal(world: World, arguments: list[str], answers: list[str]) -> tup
             os.write(ours, answers[asked].encode() + b"\n")
             asked += 1
     os.close(ours)
-    return said, process.wait(30)
+    return said, process.wait(90)
 
 
 @pytest.mark.parametrize("name", ["credentials.enc", "credentials.key"])

@@ -280,7 +280,7 @@ def test_serve_over_http_wants_the_token_and_this_machine(world: World) -> None:
             assert httpx2.post(address, json=body, headers=headers, timeout=10).status_code == status, headers
     finally:
         process.terminate()
-        assert process.wait(20) == 0
+        assert process.wait(90) == 0
 
 
 async def served[T](world: World, work: Callable[[Client], Awaitable[T]]) -> T:

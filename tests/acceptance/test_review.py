@@ -84,7 +84,7 @@ def test_an_interrupted_question_leaves_a_receipt(world: World) -> None:
     process = world.cli.start("agent", "-m", "write")
     until_asked(process)
     process.send_signal(signal.SIGINT)
-    assert process.wait(20) == 130  # its stdin stays open: it is the signal that ends the question
+    assert process.wait(90) == 130  # its stdin stays open: it is the signal that ends the question
     process.communicate()
     (receipt,) = world.receipts()
     assert receipt["status"] == "denied"

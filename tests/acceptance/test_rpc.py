@@ -77,7 +77,7 @@ class Rpc:
 
     def close(self) -> int:
         self._in.close()
-        code = self.process.wait(20)
+        code = self.process.wait(90)
         self._out.close()
         assert self.process.stderr is not None
         self.process.stderr.close()
@@ -294,7 +294,7 @@ def test_a_signal_ends_the_server_and_its_runs(flow: Flow, rpc: Rpc) -> None:
     rpc.request(1, "run", message="hi")
     asked_of(flow)
     rpc.process.send_signal(signal.SIGTERM)
-    assert rpc.process.wait(20) == 143
+    assert rpc.process.wait(90) == 143
     assert flow.world.rows("SELECT outcome FROM runs") == [("stopped",)]
 
 
