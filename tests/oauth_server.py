@@ -134,10 +134,13 @@ class OAuthServer:
         with urllib.request.urlopen(self.location_of(url), timeout=60) as page:
             return page.read().decode()
 
-    # ------------------------------------------------------------------ GET /authorize
+    # ------------------------------------------------------------------ GET /authorize, and what there is
 
     def get(self, http: BaseHTTPRequestHandler) -> None:
         parts = urlsplit(http.path)
+        if parts.path.startswith("/.well-known/oauth-authorization-server"):
+            _json(http, 200, self._metadata())
+            return
         query = dict(parse_qsl(parts.query))
         wanted = {"response_type": "code", "client_id": CLIENT_ID, "code_challenge_method": "S256"}
         wrong = [key for key, value in wanted.items() if query.get(key) != value]
@@ -150,6 +153,18 @@ class OAuthServer:
             _answer(http, 400, json.dumps({"error": "invalid_request", "wrong": wrong}))
             return
         _answer(http, 302, "", {"Location": f"{redirect}?{self._decision(query)}"})
+
+    def _metadata(self) -> Json:
+        """RFC 8414, for clients that find their way and register themselves (RFC 7591)."""
+        ends = {"authorization": "authorize", "token": "token", "registration": "register", "revocation": "revoke"}
+        return {
+            "issuer": self.url,
+            **{f"{name}_endpoint": f"{self.url}/{path}" for name, path in ends.items()},
+            "response_types_supported": ["code"],
+            "grant_types_supported": ["authorization_code", "refresh_token"],
+            "token_endpoint_auth_methods_supported": ["none"],
+            "code_challenge_methods_supported": ["S256"],
+        }
 
     def _decision(self, query: Json) -> str:
         answer: list[tuple[str, str]] = [("state", self.quirks.get("state", query["state"]))]
@@ -167,8 +182,11 @@ class OAuthServer:
     # ------------------------------------------------------------------ POST
 
     def post(self, http: BaseHTTPRequestHandler) -> None:
-        form: Json = dict(parse_qsl(http.rfile.read(int(http.headers["content-length"])).decode()))
-        path = urlsplit(http.path).path
+        body, path = http.rfile.read(int(http.headers["content-length"])).decode(), urlsplit(http.path).path
+        if path == "/register":
+            _json(http, 201, {**json.loads(body), "client_id": CLIENT_ID, "token_endpoint_auth_method": "none"})
+            return
+        form: Json = dict(parse_qsl(body))
         with self._lock:
             self.forms.append((path, form))
         if form.get("client_id") != CLIENT_ID:

@@ -4,6 +4,8 @@ import asyncio
 import json
 import os
 import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx2
@@ -33,8 +35,9 @@ class Memory:
         self.texts[name] = text
         return "memory"
 
-    async def forget(self, name: str) -> bool:
-        return self.texts.pop(name, None) is not None
+    @asynccontextmanager
+    async def alone(self, name: str) -> AsyncGenerator[None]:
+        yield
 
 
 class Browser:

@@ -88,7 +88,7 @@ class Logins:
         """Remove a login from storage and memory; whether there was one."""
         self._kept.pop(name, None)
         self._distrusted.discard(name)
-        async with self._alone(name):  # whoever renews it now must not bring it back
+        async with self.alone(name):  # whoever renews it now must not bring it back
             return await asyncio.to_thread(lambda: self._vault().delete(name))
 
     def destroy_file(self) -> None:
@@ -102,7 +102,7 @@ class Logins:
 
     async def _renewed(self, name: str, tokens: Tokens) -> Tokens:
         """A refresh token may be good for one use: whoever waits takes what the one before it got."""
-        async with self._alone(name):
+        async with self.alone(name):
             now = await self.stored(name)
             if now is None:
                 raise OAuthError("invalid_grant", f"the login was removed; `adderclaw login {name}` logs in again")
@@ -121,7 +121,7 @@ class Logins:
             return renewed
 
     @asynccontextmanager
-    async def _alone(self, name: str) -> AsyncGenerator[None]:
+    async def alone(self, name: str) -> AsyncGenerator[None]:
         """One process at a time renews a login; the lock goes with the process, however it ends."""
         import fcntl
 

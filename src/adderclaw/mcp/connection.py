@@ -196,7 +196,9 @@ class Connection:
             inner = cast(Any, inner).exceptions[0]
         said = str(inner) or type(inner).__name__
         if "401" in said:
-            said = f"it wants a login: `adderclaw mcp login {self.entry.name}`"
+            keyed = any(name.lower() == "authorization" for name in self.entry.server.headers)
+            login = f"it wants a login: `adderclaw mcp login {self.entry.name}`"
+            said = "it refuses the key in its headers (401)" if keyed else login
         if self._child is not None:
             code = self._child.returncode
             last = " ".join(self._child.errors.split())[-SHOWN:]

@@ -2,12 +2,21 @@
 
 import json
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any, NamedTuple, Protocol, cast
 from urllib.parse import parse_qs, urlsplit
 
+import httpx2
 from mcp.client.auth import OAuthClientProvider
-from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
+from mcp.shared.auth import (
+    AuthorizationCodeResult,
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthMetadata,
+    OAuthToken,
+    ProtectedResourceMetadata,
+)
 from pydantic import ValidationError
 
 from adderclaw.config.servers import Entry
@@ -24,7 +33,7 @@ class Keeper(Protocol):
 
     async def text(self, name: str) -> str | None: ...
     async def keep_text(self, name: str, text: str) -> str: ...
-    async def forget(self, name: str) -> bool: ...
+    def alone(self, name: str) -> AbstractAsyncContextManager[None]: ...
 
 
 def place_of(entry: Entry) -> str:
@@ -49,10 +58,15 @@ class Kept:
             return None
         for value in (tokens.access_token, tokens.refresh_token):
             self._secrets.add(value or "")
-        expires: Any = data.get("expires_at")
-        if isinstance(expires, int | float) and expires - EARLY < self._clock.now():
+        if self.due:
             tokens.access_token = ""  # to the SDK a token without a date is good for ever: this one must be renewed
         return tokens
+
+    @property
+    def due(self) -> bool:
+        """Whether what was last read or kept has expired, or is about to."""
+        expires: Any = (self._data or {}).get("expires_at")
+        return isinstance(expires, int | float) and expires - EARLY < self._clock.now()
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
         for value in (tokens.access_token, tokens.refresh_token):
@@ -83,9 +97,27 @@ class Kept:
         data["client"] = client_info.model_dump(mode="json", exclude_none=True)
         await self._write(data)
 
-    async def clear(self) -> bool:
+    async def server(self) -> Json:
+        """What was found out about where to renew it."""
+        found: Any = (await self._read()).get("server")
+        return cast(Json, found) if isinstance(found, dict) else {}
+
+    async def set_server(self, found: Json) -> None:
+        data = await self._read()
+        data["server"] = found
+        await self._write(data)
+
+    def anew(self) -> None:
+        """A login begins: what is kept counts no longer, and is replaced when there is a new one."""
         self._data = {"url": self._url}
-        return await self._keeper.forget(place_of(self._entry))
+
+    def reread(self) -> None:
+        """Another process may have renewed it meanwhile."""
+        self._data = None
+
+    def alone(self) -> AbstractAsyncContextManager[None]:
+        """While one process renews it, every other waits."""
+        return self._keeper.alone(place_of(self._entry))
 
     async def _read(self) -> Json:
         if self._data is None:
@@ -99,7 +131,8 @@ class Kept:
 
     async def _write(self, data: Json) -> None:
         self._data = data
-        await self._keeper.keep_text(place_of(self._entry), json.dumps(data))
+        if "tokens" in data:  # without them it is no login
+            await self._keeper.keep_text(place_of(self._entry), json.dumps(data))
 
 
 class Person(NamedTuple):
@@ -108,6 +141,75 @@ class Person(NamedTuple):
     redirect_uri: str
     show: Callable[[str], Awaitable[None]]
     answer: Callable[[], Awaitable[str]]
+
+
+class Renewing(OAuthClientProvider):
+    """The SDK's flow, which forgets with each process where it may renew, and knows of no other process."""
+
+    def __init__(self, url: str, metadata: OAuthClientMetadata, kept: Kept, **handlers: Any) -> None:
+        super().__init__(url, metadata, kept, **handlers)
+        self._kept = kept
+
+    async def _initialize(self) -> None:
+        await super()._initialize()
+        found, context = await self._kept.server(), self.context
+        try:
+            context.oauth_metadata = OAuthMetadata.model_validate(found["metadata"])
+            context.auth_server_url = found.get("issuer")
+            if "resource" in found:
+                context.protected_resource_metadata = ProtectedResourceMetadata.model_validate(found["resource"])
+        except (KeyError, ValidationError):
+            return
+
+    async def _handle_token_response(self, response: httpx2.Response) -> None:
+        await super()._handle_token_response(response)
+        metadata, resource = self.context.oauth_metadata, self.context.protected_resource_metadata
+        if metadata is None:
+            return
+        found: Json = {"metadata": metadata.model_dump(mode="json", exclude_none=True)}
+        if resource is not None:
+            found |= {"resource": resource.model_dump(mode="json", exclude_none=True)}
+            found["issuer"] = self.context.auth_server_url
+        await self._kept.set_server(found)
+
+    async def _auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """Renewed before it expires, and once more where the server refuses it all the same."""
+        async with self.context.lock, AsyncExitStack() as stack:
+            if not self._initialized:
+                await self._initialize()
+            if self._kept.due and (renewal := await self._renewal(stack, "")) is not None:
+                await self._handle_refresh_response((yield renewal))
+        flow, tried = super()._auth_flow(request), False
+        try:
+            outgoing = await anext(flow)
+            while True:
+                response = yield outgoing
+                sent = request.headers.get("authorization", "").removeprefix("Bearer ")
+                if outgoing is request and response.status_code == 401 and sent and not tried:
+                    tried = True
+                    async with AsyncExitStack() as stack:
+                        if (renewal := await self._renewal(stack, sent)) is not None:
+                            await self._handle_refresh_response((yield renewal))
+                    if self.context.is_token_valid():
+                        self._add_auth_header(request)
+                        response = yield request
+                outgoing = await flow.asend(response)
+        except StopAsyncIteration:
+            return
+        finally:
+            await flow.aclose()
+
+    async def _renewal(self, stack: AsyncExitStack, refused: str) -> httpx2.Request | None:
+        """The request that renews the login; none where another process has done it, or it cannot be renewed."""
+        await stack.enter_async_context(self._kept.alone())
+        self._kept.reread()
+        tokens = await self._kept.get_tokens()
+        if tokens is not None and tokens.access_token == refused:
+            tokens.access_token = ""
+        self.context.current_tokens, self.context.token_expiry_time = tokens, None
+        if self.context.is_token_valid() or not self.context.can_refresh_token():
+            return None
+        return await self._refresh_token()
 
 
 def provider(entry: Entry, url: str, kept: Kept, person: Person | None) -> OAuthClientProvider:
@@ -131,7 +233,7 @@ def provider(entry: Entry, url: str, kept: Kept, person: Person | None) -> OAuth
         assert person is not None
         return _answered(await person.answer())
 
-    return OAuthClientProvider(url, metadata, kept, redirect_handler=show, callback_handler=answer)
+    return Renewing(url, metadata, kept, redirect_handler=show, callback_handler=answer)
 
 
 def _answered(query: str) -> AuthorizationCodeResult:

@@ -28,7 +28,11 @@ async def connected(
 ) -> AsyncGenerator[TransportStreams]:
     timeout = httpx2.Timeout(30.0, read=300.0)
     client = httpx2.AsyncClient(
-        transport=Capped(network), headers=headers, timeout=timeout, auth=login, trust_env=False
+        transport=Capped(network, open_door=login is None),
+        headers=headers,
+        timeout=timeout,
+        auth=login,
+        trust_env=False,
     )
     async with client, streamable_http_client(url, http_client=client) as streams:
         yield streams
@@ -45,14 +49,17 @@ async def network(url: str, allowed: Iterable[str]) -> httpx2.AsyncBaseTransport
 class Capped(httpx2.AsyncBaseTransport):
     """Another transport, whose answers end at a sensible length."""
 
-    def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
-        self._inner = inner
+    def __init__(self, inner: httpx2.AsyncBaseTransport, *, open_door: bool) -> None:
+        self._inner, self._open_door = inner, open_door
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         try:
             response = await self._inner.handle_async_request(request)
         except (Failed, Refused, httpcore2.NetworkError, httpcore2.ProtocolError) as error:
             raise httpx2.ConnectError(str(error) or type(error).__name__) from None
+        if self._open_door and response.status_code == 401:  # of which the SDK would say only that it is an error
+            await response.aclose()
+            raise httpx2.ConnectError("it answers 401")
         if "text/event-stream" in response.headers.get("content-type", ""):
             return response
         body = cast(httpx2.AsyncByteStream, response.stream)

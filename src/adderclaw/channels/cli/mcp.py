@@ -315,7 +315,7 @@ async def _logged_in(run: Run, entry: Entry) -> str:
 
         async def auth(wanted: Entry, url: str) -> Any:
             kept = Kept(wanted, url, runtime.credentials.logins(), runtime.secrets, runtime.clock)
-            await kept.clear()
+            kept.anew()
             return provider(wanted, url, kept, Person(listener.redirect_uri, show, answer))
 
         known.log_in_with(auth)
