@@ -558,6 +558,11 @@ class Bus:
         for record in self._early or ():
             self._hand(name, sink, record)
 
+    def go_on_with(self, run_id: str) -> None:
+        """An earlier run goes on: what was told so far is part of it, for whoever listens from here on."""
+        self.run_id = run_id
+        self._early = [record._replace(run_id=run_id) for record in self._early or ()]
+
     def settled(self) -> None:
         """All sinks are there: stop keeping what was told."""
         self._early = None

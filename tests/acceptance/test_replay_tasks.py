@@ -1,6 +1,10 @@
 """Task runs proved, and resumed after they were killed or stopped: what is changed is named, nothing is done twice."""
 
 import json
+import signal
+import subprocess
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -152,3 +156,73 @@ def test_another_policy_on_a_task_run(place: Place) -> None:
     assert done.code == 1, done.err
     changed = [(one["tool"], one["after"]) for one in json.loads(done.out)["verdicts"] if one["changes"]]
     assert changed == [("Bash", "deny")]
+
+
+# ------------------------------------------------------------------ resumed
+
+SLOW = "echo slow >> journal.txt\nsleep 60"
+
+
+def scripted(place: Place, *made: Json, **more: Any) -> None:
+    """The model of a run that several processes work on: each goes on where the script is."""
+    steps = [{"tool_calls": [{"name": "Decision", "arguments": one}], **more} for one in made]
+    place.world.configure()
+    place.world.script(*steps)
+
+
+def mark(number: int) -> Json:
+    return command(f"echo mark-{number} >> journal.txt")
+
+
+def marks(place: Place) -> list[str]:
+    file = place.folder / "journal.txt"
+    return file.read_text().split() if file.exists() else []
+
+
+def until(seen: Callable[[], bool], process: "subprocess.Popen[bytes]") -> None:
+    deadline = time.monotonic() + 60
+    while not seen() and process.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+def in_a_step(place: Place) -> "subprocess.Popen[bytes]":
+    """A run whose second step is in the middle of what it does."""
+    place.skill("slow-work", "Writes slowly", slow=SLOW)
+    scripted(
+        place,
+        decision("slow-work"),
+        decision("slow-work", mark(1), script("slow.sh"), mark(2)),
+        decision(None, command("cat journal.txt")),
+        decision(None, finish("all done")),
+    )
+    process = place.cli.start("run", "Write slowly")
+    until(lambda: "slow" in marks(place), process)
+    return process
+
+
+@pytest.mark.parametrize("how", ["killed", "interrupted", "stopped"])
+def test_a_task_goes_on_and_nothing_is_done_twice(place: Place, how: str) -> None:
+    process = in_a_step(place)
+    if how == "stopped":
+        place.cli("estop")
+    else:
+        process.send_signal(signal.SIGKILL if how == "killed" else signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    run_id = last_run(place.world)
+    assert how == "killed" or f"run --resume {run_id}" in err.decode()
+    place.cli("estop", "--clear")
+    if how == "killed":
+        verified(place.world, run_id)
+    done = place.cli("run", "--resume", run_id)
+    assert (done.code, done.out) == (0, "all done\n"), done.err
+    assert marks(place) == ["mark-1", "slow"]
+    assert last_run(place.world) == run_id
+    told = [one["payload"] for one in place.events() if one["event_type"] == "skill_step_executed"]
+    assert [(one["step_id"], one["status"]) for one in told] == [("2.1", "ok"), ("2.2", "unknown"), ("3.1", "ok")]
+    asked = [entry["content"][0]["text"] for entry in place.world.entries("user")]
+    assert "outcome is unknown" in asked[-1]
+    assert verified(place.world, run_id)["tool_calls"] == 7
+    assert place.cli("receipt", "verify").code == 0
+    again = place.cli("run", "--resume", run_id)
+    assert (again.code, "is completed" in again.err) == (2, True)

@@ -19,6 +19,9 @@ from adderclaw.runtime import Resume, Run, Runtime, in_use, opened, start
 from adderclaw.store import Store, runs
 from adderclaw.types import Answer, ApprovalRequest, Json, Operator, Question, Replies
 
+RESUMABLE = frozenset({"agentfile", "task"})
+"""Kinds of runs that `run --resume` goes on with."""
+
 
 class Nobody:
     """No operator is here. Where the operator set a time to answer in, another process may; else it is no at once."""
@@ -67,7 +70,7 @@ def resumed(runtime: Runtime, run_id: str) -> Resume:
         raise UsageError(f"run {row.run_id} is still running (process {row.pid})")
     if row.outcome == "completed":
         raise UsageError(f"run {row.run_id} is completed: there is nothing left to go on with")
-    runtime.bus.run_id = row.run_id
+    runtime.bus.go_on_with(row.run_id)
     return Resume(row.conversation_id, go_on=False)
 
 
@@ -79,7 +82,7 @@ async def _driven(run: Run, prepared: Prepared, output_format: StreamFormat) -> 
         run.finish(TurnResult("error", "", str(error)), exit_code=error.exit_code, mode=prepared.mode)
         raise
     await run.close()
-    if prepared.kind == "agentfile":
+    if prepared.kind in RESUMABLE:
         result = advised(result, f"run --resume {run.run_id}")
     code = run.finish(result, exit_code=128 + by_signal if by_signal else None, mode=prepared.mode)
     if output_format == "text":
@@ -90,6 +93,8 @@ async def _driven(run: Run, prepared: Prepared, output_format: StreamFormat) -> 
         print_json({**kind, **report(run, result)})
     if result.outcome != "completed":
         print(f"adderclaw: {result.outcome}: {visible(result.reason)}", file=sys.stderr)
+    if result.outcome == "stopped" and prepared.kind in RESUMABLE:
+        print(f"adderclaw: `adderclaw run --resume {run.run_id}` goes on with it", file=sys.stderr)
     return code
 
 

@@ -1,5 +1,6 @@
 """What is to be run, made ready: files read, inputs bound, and all refused that can be before a run begins."""
 
+import json
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
@@ -19,7 +20,7 @@ from adderclaw.runtime.skills import Skills
 from adderclaw.skills.catalogue import Catalogue
 from adderclaw.store import Store, runs, transcript, workflows
 from adderclaw.store.workflows import Begun
-from adderclaw.types import Json
+from adderclaw.types import Json, canonical
 
 type Drive = Callable[[Run], Awaitable[TurnResult]]
 """What is to be done: a driver, ready to run on an opened session."""
@@ -82,9 +83,10 @@ def task(options: Options, text: str) -> Prepared:
     """A task in words, worked on with skills."""
     if not text.strip():
         raise UsageError("the task is empty: say what is to be done")
+    inputs = _said(options)
 
     async def drive(run: Run) -> TurnResult:
-        return await Task(run.session, text, lambda: _catalogue(run)).run()
+        return await Task(run.session, text, lambda: _catalogue(run), inputs=inputs).run()
 
     async def dry(run: Run) -> TurnResult:
         return await Task(run.session, text, lambda: _catalogue(run), planned_only=True).run()
@@ -98,9 +100,30 @@ def _catalogue(run: Run) -> Catalogue:
     return skills.catalogue if isinstance(skills, Skills) else Catalogue()
 
 
+SAID = ("provider", "model", "profile")
+"""Options that hold for a run however often it is resumed, unless others are given then."""
+
+
+def _said(options: Options) -> dict[str, str]:
+    """What was said when a task began, for whoever resumes it; its limits are said anew."""
+    overrides = {name: value for name, value in options.overrides.items() if name != "limits"}
+    given = {name: getattr(options, name) for name in SAID}
+    return {**{name: value for name, value in given.items() if value}, "overrides": canonical(overrides)}
+
+
+def _task_again(options: Options, begun: Begun) -> Prepared:
+    said, given = json.loads(begun.inputs["overrides"]), options.overrides
+    overrides = {name: {**said.get(name, {}), **given.get(name, {})} for name in {*said, *given}}
+    more: Json = {name: getattr(options, name) or begun.inputs.get(name) for name in SAID}
+    made = task(replace(options, overrides=overrides, **more), begun.inputs["task"])
+    return replace(made, again=begun.run_id)
+
+
 def resumed(options: Options, run_id: str) -> Prepared:
-    """A run goes on with the workflow and the inputs that it began with."""
+    """A run goes on with the task, or with the workflow and the inputs, that it began with."""
     begun, held_in = _begun(options, run_id)
+    if not begun.file:
+        return _task_again(options, begun)
     workflow = load(begun.file, (options.workspace or os.getcwd(), held_in))
     if fingerprint(workflow) != begun.digest:
         changed = f"{begun.file} or a file that it names has changed since run {begun.run_id} began"
@@ -153,5 +176,5 @@ def _begun(options: Options, run_id: str) -> tuple[Begun, str]:
     finally:
         store.close()
     if begun is None:
-        raise UsageError(f"there is no run {run_id!r} of a workflow; `adderclaw runs list` lists them")
+        raise UsageError(f"there is no run {run_id!r} of a workflow or a task; `adderclaw runs list` lists them")
     return begun, held_in

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from adderclaw.errors import AdderClawError, LimitError
 from adderclaw.gate.case import FAMILY, Decision
 from adderclaw.kernel import call_hooks
-from adderclaw.kernel.call_hooks import Life
+from adderclaw.kernel.call_hooks import Keep, Life
 from adderclaw.kernel.considering import Considered, considered_in, unfit
 from adderclaw.kernel.session import Session
 from adderclaw.store import permissions, transcript
@@ -51,8 +51,11 @@ class Done(NamedTuple):
 # ------------------------------------------------------------------ the life
 
 
-async def run_call(session: Session, call: ToolCall, *, refusal: str | None = None) -> Done:
-    """Live a call's whole life. With `refusal` it is refused for that reason, by the same door."""
+async def run_call(session: Session, call: ToolCall, *, refusal: str | None = None, keep: Keep | None = None) -> Done:
+    """Live a call's whole life. With `refusal` it is refused for that reason, by the same door.
+
+    What became of it is for `keep`, unless it was interrupted: that is for whoever resumes to say.
+    """
     call, session.scene.context.rewritten = unwrapped(call), False
     session.bus.tell(
         {
@@ -63,7 +66,7 @@ async def run_call(session: Session, call: ToolCall, *, refusal: str | None = No
             "summary": canonical(call.arguments)[:200] if call.arguments is not None else call.raw[:200],
         }
     )
-    considered, life = considered_in(session, call), Life()
+    considered, life = considered_in(session, call), Life(keep)
     if considered.tool is None and session.scene.arrive is not None:
         why_not = await session.scene.arrive(call.name)
         if session.tape is not None:
@@ -81,6 +84,7 @@ async def run_call(session: Session, call: ToolCall, *, refusal: str | None = No
     except asyncio.CancelledError:
         how = {**_how(session, considered, None), "verdict": "deny", "by": "interrupted"}
         note = "Not run: interrupted while the operator or a hook was asked"
+        life.keep = None
         _leave(session, considered, rejected(note), "denied", how, life)
         raise
     if answer is not None and answer.approved:
@@ -112,6 +116,7 @@ async def _act(session: Session, considered: Considered, how: Json, life: Life) 
         if watch is not None and session.checkpoints is not None:
             session.checkpoints.end_now(watch)
         unknown = rejected("interrupted before it ended; the outcome is unknown")
+        life.keep = None
         _leave(session, considered, unknown, "failed", how, life)
         raise
     if session.tape is not None:
@@ -300,7 +305,8 @@ async def _run(session: Session, considered: Considered) -> ToolResult:
             if running.done():
                 break
             if session.scene.stopped():
-                return rejected("stopped by the emergency stop while it ran; the outcome is unknown")
+                stopped = rejected("stopped by the emergency stop while it ran; the outcome is unknown")
+                return replace(stopped, metadata={"unknown": True})
             if session.clock.monotonic() >= ends:
                 return internal_failure(f"{tool.name} timed out after {min(limit, left):g} s")
         return running.result()
@@ -345,6 +351,8 @@ def _leave(
         session.keep_spent(cursor)
         for write in life.rows:
             write(cursor)
+        if life.keep is not None:
+            life.keep(cursor, result, status == "denied")
 
     receipt_id = receipt(session, call, considered.decision.risk, result, status, how, rows)
     _tell(session, considered, result, status, how, took_ms or 0.0)

@@ -1,6 +1,8 @@
 """What hooks say of one tool call: before it is judged, when the operator would be asked, and after it ran."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from sqlite3 import Cursor
 from typing import Any
 
 from adderclaw.errors import AdderClawError
@@ -13,12 +15,18 @@ from adderclaw.types import Answer, Json, Merged, ToolResult, canonical
 BY_HOOK = "hook"
 
 
+type Keep = Callable[[Cursor, ToolResult, bool], None]
+"""Keeps what became of a call and whether it was denied, in the transaction of its result."""
+
+
 class Life:
-    """What hooks left of a call: their rows, what they tell the model, and whether the turn ends."""
+    """What hooks left of a call: their rows, what they tell the model, and whether the turn ends; and who else keeps
+    what became of it."""
 
-    __slots__ = ("rows", "said", "stop")
+    __slots__ = ("keep", "rows", "said", "stop")
 
-    def __init__(self) -> None:
+    def __init__(self, keep: Keep | None = None) -> None:
+        self.keep = keep
         self.rows: Rows = []
         self.said: list[str] = []
         self.stop: str | None = None

@@ -7,6 +7,7 @@ from sqlite3 import Cursor
 from adderclaw.errors import LimitError, ProviderError, Stopped
 from adderclaw.kernel import compact, instructions, model, occasions, resume, watching
 from adderclaw.kernel.call import Done, limit_of, run_call
+from adderclaw.kernel.call_hooks import Keep
 from adderclaw.kernel.prompt import Prompt
 from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.store import calls, tasks, transcript
@@ -266,14 +267,14 @@ async def _live(session: Session, turn: _Turn, pending: tuple[ToolCall, ...], re
     return refusal
 
 
-async def live_planned(session: Session, call: ToolCall) -> Done:
+async def live_planned(session: Session, call: ToolCall, keep: Keep) -> Done:
     """Live a call that a driver planned from what the model decided; it is kept like one that the model made."""
     message = Message("assistant", (ToolUseBlock(call),))
     with session.store.write() as cursor:
         _keep(session, cursor, message)
     session.history.append(message)
     refusal = limit_of(session)
-    done = await run_call(session, call, refusal=refusal)
+    done = await run_call(session, call, refusal=refusal, keep=keep if refusal is None else None)
     block = ToolResultBlock(call.id, done.result.content, done.result.is_error, done.result.media)
     session.history.append(Message("user", (block,)))
     if refusal is not None:

@@ -34,6 +34,7 @@ ENDED = "[Background task {id} ({title}) ended before this session was resumed: 
 TOLD = ("background_task", "instructions", "hook")
 """Attachments that the model was told together with the results before them."""
 NOT_RUN = "Not run: the turn was interrupted before this call began."
+"""Like all that is said of a call that never ran, it begins with these two words."""
 
 
 class Kept(NamedTuple):
@@ -138,6 +139,16 @@ def read(store: Store, session_id: str) -> Kept:
     left = tuple(open_calls.values())
     started = tuple(call for call in left if call.id in begun)
     return Kept(_joined(messages), results, started, tuple(call for call in left if call.id not in begun))
+
+
+def never_ran(store: Store, session_id: str, tool_use_id: str) -> bool:
+    """Whether an interruption came before a call began: then it can be made after all."""
+    rows = store.read(
+        "SELECT json_extract(payload_json, '$.content') FROM transcript_entries"
+        " WHERE session_id = ? AND tool_use_id = ? AND entry_type = 'tool_result'",
+        (session_id, tool_use_id),
+    )
+    return not rows or str(rows[0][0]).startswith("Not run:")
 
 
 def _joined(messages: list[Message]) -> list[Message]:

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import Any, cast
 
@@ -12,10 +13,11 @@ from adderclaw.record import record
 from adderclaw.runtime import replaying
 from adderclaw.runtime.reel import ASIDE
 from adderclaw.runtime.replaying import Difference, Played
-from adderclaw.store import Store, tape, verify
+from adderclaw.store import Store, tape, verify, workflows
 from adderclaw.store.calls import Call
 from adderclaw.store.runs import Run
 from adderclaw.store.tape import Damaged
+from adderclaw.store.workflows import Begun, Finished
 from adderclaw.types import Json
 
 TOLD = frozenset(
@@ -59,6 +61,9 @@ NAMES = frozenset({"approval_id", "receipt_id", "seq", "text"})
 IN_TOOL = frozenset({"loop_warning"})
 """What the loop tells between a tool's approval and its receipt; the rest comes from within the tool."""
 ENTRIES = frozenset({"user", "assistant", "system", "tool_use", "tool_result", "attachment"})
+SOON = 0.01
+"""Seconds by which the time of an event may be rounded; no process takes over from another as fast."""
+INTERRUPTED = "interrupted with its parent"
 NOTHING: tuple[str, Json] = ("nothing", {})
 MOST = 200
 """Characters of a value that a difference shows."""
@@ -146,7 +151,8 @@ class _Session:
         except Damaged as error:
             self._differ(str(error), "sealed", "changed")
             return
-        told: list[tuple[str, Json]] = []
+        kept: dict[tuple[str, str], Finished] = {}
+        begun: Begun | None = None
         whole = True
         for segment in segments:
             with TemporaryDirectory(prefix="adderclaw-replay-") as folder:
@@ -158,20 +164,23 @@ class _Session:
                 except Damaged as error:
                     self._differ(str(error), "sealed", "changed")
                     return
-                self._compare(played, folder)
+                self._compare(played, folder, last=segment is segments[-1])
+                kept |= workflows.finished(played.store, self._run.run_id)
+                begun = begun or workflows.get(played.store, self._run.run_id)
                 played.store.close()
-            told += [(event.event_type, event.payload) for event in played.events]
+            self._events(played, lines, alone=len(segments) == 1)
             whole = whole and not played.ended
         self._settings(segments[-1].head)
-        self._events(told, lines, whole=whole)
+        if self._run.kind == "task" and not self._who:
+            self._transitions(begun, kept, whole=whole)
 
     def _differ(self, where: str, recorded: object, replayed: object, note: str = "") -> None:
         self.found.append(Difference(self._who + where, recorded, replayed, note))
 
-    def _compare(self, played: Played, folder: str) -> None:
+    def _compare(self, played: Played, folder: str, *, last: bool) -> None:
         for one in played.differences:
             self._differ(one.where, one.recorded, one.replayed, one.note)
-        if played.ended and not (played.killed and self._run.outcome is None):
+        if played.ended and not (played.killed and (not last or self._run.outcome is None or self._cut())):
             self._differ("course of the run", "as the tape has it", played.ended)
         home, whole = str(played.segment.head["home"]), not played.ended
         self._rows("model call", _model_calls(self._store, self._id, played), _model_calls_now(played, self._id), whole)
@@ -185,7 +194,7 @@ class _Session:
         ]
         self.calls += len(mine)
         self._rows("receipt", mine, again, whole)
-        if self._run.outcome is not None and not self._who and whole:
+        if self._run.outcome is not None and not self._who and whole and last:
             self._outcome(played)
 
     def _rows(
@@ -228,17 +237,34 @@ class _Session:
         if (now := known_by(self._store, f"effective:{self._id}")) != head["settings"]:
             self._differ(f"settings_snapshot row effective:{self._id}", head["settings"], now, "it was changed since")
 
+    def _cut(self) -> bool:
+        """Whether it is a child session that ended with a process which was killed."""
+        rows = self._store.read("SELECT outcome, reason FROM subagents WHERE session_id = ?", (self._id,))
+        return bool(self._who and rows) and (rows[0][0] is None or rows[0][1] == INTERRUPTED)
+
+    def _transitions(self, begun: Begun | None, now: dict[tuple[str, str], Finished], *, whole: bool) -> None:
+        """What a task run kept of each decision and step, for whoever resumes it."""
+        if (before := workflows.get(self._store, self._run.run_id)) != begun:
+            self._differ("task that the run was given", before and before.inputs, begun and begun.inputs)
+        kept = workflows.finished(self._store, self._run.run_id)
+        for place, kind in {**kept, **now}:
+            then, again = (rows[place, kind].result if (place, kind) in rows else None for rows in (kept, now))
+            if then != again and (whole or (then is not None and again is not None)):
+                self._differ(f"what was kept of {kind.strip('()')} {place}", then, again)
+
     # -------------------------------------------------------------- events
 
-    def _events(self, told: list[tuple[str, Json]], lines: list[Json] | None, *, whole: bool) -> None:
+    def _events(self, played: Played, lines: list[Json] | None, *, alone: bool) -> None:
         asides = self._asides()
-        now = list(_kernel_events(told, asides))
-        sources = {"events": self._table()}
+        told = [(event.event_type, event.payload) for event in played.events]
+        now, segment = list(_kernel_events(told, asides)), played.segment
+        sources = {"events": self._table(*((0, None) if alone else _range(played, "events")))}
         if lines is not None:
             mine = [line for line in lines if line.get("session_id") == self._id]
+            mine = mine if alone else _of_process(mine, segment.head["time"])
             sources["events.jsonl"] = [(str(line.get("event_type")), _object(line.get("payload"))) for line in mine]
         for name, recorded in sources.items():
-            self._compare_events(name, list(_kernel_events(recorded, asides)), now, whole=whole)
+            self._compare_events(name, list(_kernel_events(recorded, asides)), now, whole=not played.ended)
 
     def _compare_events(
         self, name: str, recorded: list[tuple[str, Json]], now: list[tuple[str, Json]], *, whole: bool
@@ -265,13 +291,26 @@ class _Session:
         )
         return frozenset(row[0] for row in rows if row[1] not in ASIDE)
 
-    def _table(self) -> list[tuple[str, Json]]:
+    def _table(self, first: int, until: int | None) -> list[tuple[str, Json]]:
         rows = self._store.read(
             "SELECT event_type, detail FROM events WHERE session_id = ? AND json_valid(detail)"
-            " AND json_extract(detail, '$.run_id') = ? ORDER BY id",
-            (self._id, self._run.run_id),
+            " AND json_extract(detail, '$.run_id') = ? AND id > ? AND (? IS NULL OR id <= ?) ORDER BY id",
+            (self._id, self._run.run_id, first, until, until),
         )
         return [(row[0], _object(json.loads(row[1]))) for row in rows]
+
+
+def _of_process(lines: list[Json], began: float) -> list[Json]:
+    """The events of the process whose tape begins at that time: each process that goes on with a run says so first."""
+    stamp = datetime.fromtimestamp(began + SOON, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")
+    found: list[Json] = []
+    for line in lines:
+        if line.get("event_type") == "run_started":
+            if str(line.get("timestamp")) > stamp:
+                break
+            found = []
+        found.append(line)
+    return found
 
 
 def _object(value: Any) -> Json:

@@ -87,7 +87,8 @@ def places(store: Store, session_id: str) -> Json:
         "SELECT (SELECT coalesce(max(sequence) + 1, 0) FROM transcript_entries WHERE session_id = ?),"
         " (SELECT coalesce(max(id), 0) FROM model_calls),"
         " (SELECT coalesce(max(seq), 0) FROM receipts WHERE archive = ''),"
-        " (SELECT coalesce(max(rowid), 0) FROM tool_permission_log)",
+        " (SELECT coalesce(max(rowid), 0) FROM tool_permission_log),"
+        " (SELECT coalesce(max(id), 0) FROM events)",
         (session_id,),
     )
-    return dict(zip(("entries", "calls", "receipts", "permissions"), row, strict=True))
+    return dict(zip(("entries", "calls", "receipts", "permissions", "events"), row, strict=True))

@@ -63,6 +63,8 @@ OUTSIDE = frozenset({"FileChanged", "ConfigChange"})
 """Hooks of what happens on the disk: nothing in the session asks for them."""
 UNASKED = frozenset({"stop", "tools", "permissions", "lent"})
 """What happens to a session without its asking."""
+METADATA = {"exit": "exit_code", "unknown": "unknown"}
+"""What a tape says of a result, and what a driver knows it by."""
 ASIDE = frozenset({None, "compaction"})
 """Purposes of model calls that the loop itself makes; others belong to a tool or a hook."""
 
@@ -116,7 +118,7 @@ class Recorded:
                     str(entry.payload["content"])[: body["length"]],
                     body["class"],
                     denied=body.get("denied"),
-                    metadata={"exit_code": body["exit"]} if "exit" in body else {},
+                    metadata={known: body[name] for name, known in METADATA.items() if name in body},
                     media=tuple(MediaBlock(one["media_type"], one["data"], one["name"]) for one in media),
                     unanswered=body.get("unanswered", False),
                     ends=body.get("ends", False),

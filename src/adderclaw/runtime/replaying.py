@@ -213,7 +213,7 @@ async def _driven(session: Session, body: Json) -> TurnResult:
     assert isinstance(session.tape, Checking)
     session.tape.driven = True
     try:
-        return await Execution(session, body["task"], Catalogue, prompt=session.prompt).run()
+        return await Execution(session, body["task"], Catalogue, inputs=body["inputs"], prompt=session.prompt).run()
     except asyncio.CancelledError:
         return TurnResult("stopped", "", "interrupted")
     finally:

@@ -77,7 +77,7 @@ def run(
         list[str] | None, typer.Option("--input-file", metavar="NAME=FILE", help="An input: the text of a file.")
     ] = None,
     resume: Annotated[
-        str | None, typer.Option("--resume", metavar="RUN_ID", help="Go on with a workflow that did not end.")
+        str | None, typer.Option("--resume", metavar="RUN_ID", help="Go on with a task or a workflow that did not end.")
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run/--no-dry-run", help="[true|false] Show the plan and the prompts; ask no model.")
@@ -128,6 +128,8 @@ def run(
         if made.with_rounds is None:
             raise UsageError("--limit rounds is for the LOOPs of an Agentfile; a task has --max-turns")
         made = made.with_rounds(int(rounds))
+    if dry_run and made.kind == "task" and resume is not None:
+        raise UsageError("--dry-run plans a run that has not begun: leave --resume out")
     if dry_run and made.dry is None:
         _show(made, as_text=output_format == "text")
         return

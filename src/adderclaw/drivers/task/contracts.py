@@ -7,7 +7,7 @@ from adderclaw.record import record
 from adderclaw.types import Json
 
 type ActionType = Literal["call_skill", "run_command", "ask_user", "finish"]
-type Status = Literal["ok", "failed", "timeout", "denied", "unanswered", "invalid"]
+type Status = Literal["ok", "failed", "timeout", "denied", "unanswered", "invalid", "unknown"]
 
 
 @record

@@ -1,11 +1,13 @@
 """A task run: skills found, routed and disclosed; the model decides step by step, and what it plans is carried out."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from dataclasses import asdict
+from typing import Literal
 
 from adderclaw.decode import decode
 from adderclaw.drivers.task import decision as decisions
 from adderclaw.drivers.task import dry, naming, prompts, steps
+from adderclaw.drivers.task.asking import Asking
 from adderclaw.drivers.task.contracts import (
     ActionStep,
     CallSkill,
@@ -16,16 +18,17 @@ from adderclaw.drivers.task.contracts import (
 )
 from adderclaw.drivers.task.decision import Taken
 from adderclaw.drivers.task.disclosing import LISTED, Disclosing, Wanted
+from adderclaw.drivers.task.kept import Decided, Kept
 from adderclaw.drivers.task.machine import Machine, remedy
-from adderclaw.drivers.task.prompts import Composed, Parts, Window
-from adderclaw.errors import LimitError, ProviderError, Refused
-from adderclaw.events import EventRecord
+from adderclaw.drivers.task.prompts import Composed, Parts
+from adderclaw.errors import LimitError, Refused
+from adderclaw.events import Body, EventRecord
 from adderclaw.kernel import occasions
-from adderclaw.kernel.loop import live_planned, run_turn
+from adderclaw.kernel.loop import live_planned
 from adderclaw.kernel.prompt import Prompt
 from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.skills.catalogue import Catalogue
-from adderclaw.types import History, Json, Outcome, Tool
+from adderclaw.types import History, Json, Outcome, digest
 
 
 class _Ends(Exception):
@@ -44,10 +47,13 @@ class Execution:
         task: str,
         load: Callable[[], Catalogue],
         *,
+        inputs: Mapping[str, str] | None = None,
         planned_only: bool = False,
         prompt: Prompt | None = None,
     ) -> None:
+        """`inputs` is what a run is begun with, for whoever resumes it."""
         self.session, self.task, self.dry = session, task, planned_only
+        self._inputs = dict(inputs or {})
         self.machine = Machine()
         self._shown = Disclosing(session, load)
         self.results: list[StepExecutionResult] = []
@@ -61,27 +67,19 @@ class Execution:
         self._commands: dict[str, str] = {}
         self._unanswered = 0
         self._sent_back = 0
-        self._everything = session.scene.tools
-        self._prompt = prompt or self._made_prompt()
-        self._by: Literal["tool", "json"] = "tool" if self._prompt.tool_choice == decisions.NAME else "json"
-
-    def _made_prompt(self) -> Prompt:
-        mode = self.session.config.runtime.structured_output_mode
-        return decisions.prompt(self._system(), decisions.asked_by(self.session.provider.capabilities(), mode))
-
-    def _system(self) -> str:
-        session = self.session
-        files = session.instructions
-        told = session.secrets.scrub(files.text) if files is not None else ""
-        return prompts.system(session.scene.context.workspace.root, told)
+        self._kept: Kept | None = None
+        self._live = True
+        """False while it goes through what an earlier try at this run did: nothing of that is told again."""
+        self._asked_before = 0
+        self._asking = Asking(session, prompt)
 
     async def run(self) -> TurnResult:
         """To the end; whatever ends it, its outcome is one of the closed set."""
         session = self.session
         session.bus.listen("task", self._heard)
-        session.prompt = self._prompt
+        session.prompt = self._asking.prompt
         if session.tape is not None and not self.dry:
-            session.tape.drives(session, "task", {"task": self.task})
+            session.tape.drives(session, "task", {"task": self.task, "inputs": self._inputs})
         try:
             await self._begun()
             self._load()
@@ -91,6 +89,7 @@ class Execution:
             outcome, reason = end.outcome, end.reason
         except LimitError as error:
             outcome, reason = "limit", str(error)
+        self._live = True
         if outcome == "completed":
             if not self.dry:  # which ends where the model would be asked
                 self.machine.to("DONE")
@@ -108,6 +107,12 @@ class Execution:
             return
         if self.session.scene.stopped():
             raise _Ends("stopped", "the emergency stop is set; `adderclaw estop --clear` removes it")
+        self._kept = Kept(self.session)
+        if self._kept.resumed:
+            self._live = False
+            await occasions.begin(self.session)
+            return
+        self._kept.begin({"task": self.session.secrets.scrub(self.task), **self._inputs})
         if (refused := await occasions.submitted(self.session, self.task)) is not None:
             raise _Ends("denied", f"a hook refused the task: {refused}")
 
@@ -119,7 +124,7 @@ class Execution:
             "requests": [request.as_json() for request in self.requests],
         }
         if self.dry and self.composed is not None:
-            told |= {"mode": "dry_run", "prompt": self.composed.text, "system": self._prompt.system}
+            told |= {"mode": "dry_run", "prompt": self.composed.text, "system": self._asking.prompt.system}
             told |= self.composed.as_json()
         return told
 
@@ -147,6 +152,9 @@ class Execution:
             raise _Ends("error", f"no_candidate_skills: no skill is similar enough to the task; {fix}")
         self.machine.to("DISCLOSE_CONTEXT_STAGE")
         self._shown.metadata()
+        known = digest([self._shown.offered, self._shown.about()])
+        if self._kept is not None and not self._kept.same_candidates(known):
+            raise _Ends("error", "skills_changed: other skills fit the task than when the run began; run it anew")
 
     # -------------------------------------------------------------- reasoning
 
@@ -166,66 +174,26 @@ class Execution:
     async def _composed_only(self) -> bool:
         """Compose the next prompt; True where that is all that is wanted."""
         if self.dry:
-            self.turn, self.composed = 1, await self._compose()
+            self.turn, self.composed = 1, await self._asking.compose(self._parts(), 1, dry=True)
             return True
-        limit = self.session.config.runtime.max_turns
         self.machine.to("CALL_LLM")
-        if self.turn >= limit:
-            raise _Ends("limit", f"max_turns_exceeded: {limit} turns are used up (runtime.max_turns)")
         self.turn += 1
-        self.composed = await self._compose()
+        if self._known_decision() is None:
+            self._within_turns()
+            self._live = True
+            if not self.requests and (unready := await self._asking.unready()):
+                raise _Ends("error", unready)
+            self.composed = await self._asking.compose(self._parts(), self.turn, dry=False)
         return False
 
-    async def _compose(self) -> Composed:
-        session = self.session
-        if not self.dry and self.turn == 1:
-            await self._ready()
-        count = None if self.dry else self._counted
-        composed = await prompts.compose(count, self._prompt, self._parts(), self._window())
-        session.bus.tell(
-            {
-                "event_type": "prompt_budget_computed",
-                "turn": self.turn,
-                "max_context_tokens": composed.budget.max_context_tokens,
-                "response_headroom_tokens": composed.budget.response_headroom_tokens,
-                "allocated": composed.allocated,
-                "counted": composed.counted,
-                "trimmed": composed.trimmed,
-            }
-        )
-        size, tokens = len(composed.text.encode()), composed.budget.allocated_prompt_tokens
-        session.bus.tell({"event_type": "prompt_composed", "turn": self.turn, "bytes": size, "tokens": tokens})
-        return composed
+    def _within_turns(self) -> None:
+        limit = self.session.config.runtime.max_turns
+        if self.turn > limit:
+            fix = f"`adderclaw run --resume {self.session.bus.run_id} --max-turns MORE` goes on"
+            raise _Ends("limit", f"max_turns_exceeded: {limit} turns are used up (runtime.max_turns); {fix}")
 
-    async def _counted(self, text: str) -> int | None:
-        session = self.session
-
-        async def count() -> Json:
-            return {"tokens": await prompts.counted(session.provider, session.model, self._prompt, text)}
-
-        found: int | None = (await session.ask("tokens", {"characters": len(text)}, count()))["tokens"]
-        return found
-
-    async def _ready(self) -> None:
-        """A key that is missing is said before anything is sent."""
-        said = (await self.session.ask("ready", {}, self._readiness()))["error"]
-        if said:
-            raise _Ends("error", said)
-
-    async def _readiness(self) -> Json:
-        try:
-            await self.session.provider.ready()
-        except ProviderError as error:
-            # no colon after a word that ends in "key": what follows would be taken for one and redacted
-            missing = error.kind == "missing_key"
-            return {"error": f"missing_provider_api_key, {error}" if missing else f"{error.kind}: {error}"}
-        return {"error": ""}
-
-    def _window(self) -> Window:
-        runtime, session = self.session.config.runtime, self.session
-        known = session.budget.prices.before(session.provider.name, session.model).facts.context_tokens
-        most = min(runtime.max_context_tokens, known or runtime.max_context_tokens)
-        return Window(most, min(runtime.response_headroom_tokens, most // 2))
+    def _known_decision(self) -> Decided | None:
+        return self._kept.decision(self.turn) if self._kept is not None else None
 
     def _parts(self) -> Parts:
         names = [(one.skill_name, one.score, one.reason) for one in self._shown.candidates]
@@ -239,22 +207,28 @@ class Execution:
         )
 
     async def _decide(self) -> ModelDecision:
-        """One reasoning step: asked, decoded, and once repaired."""
+        """One reasoning step: asked, decoded, and once repaired; or as it was taken before an interruption."""
+        if (known := self._known_decision()) is not None:
+            self.machine.to("DECODE_DECISION")
+            self._asked_before = known.requests
+            return known.decision
         assert self.composed is not None
         session = self.session
-        session.history = History(before=len(self.requests))
+        session.history = History(before=self._asked_before + len(self.requests))
         message = self.composed.text
         mode = session.config.runtime.structured_output_mode
         for last in (False, True):
             taken = Taken()
             text = await self._asked(message, taken)
             self.machine.to("DECODE_DECISION")
-            decoded = decisions.decoded(taken.given, text, mode, self._by)
+            decoded = decisions.decoded(taken.given, text, mode, self._asking.by)
             problems = decoded.problems
             if decoded.decision is not None:
                 problems = naming.unknown(decoded.decision, self._shown)
             if decoded.decision is not None and not problems:
                 self._told_decision("decoded", decoded.how, decoded.decision, [])
+                assert self._kept is not None
+                self._kept.decided(self.turn, asdict(decoded.decision), self._asked_before + len(self.requests))
                 return decoded.decision
             self._told_decision("invalid" if last else "repair", decoded.how, decoded.decision, problems)
             if last:
@@ -265,24 +239,13 @@ class Execution:
         raise _Ends("error", f"invalid_decision: twice the model gave no decision that can be carried out: {said}")
 
     async def _asked(self, message: str, taken: Taken) -> str:
-        """The one loop asks, with the one tool that a decision may be made by."""
-        session = self.session
-        session.prompt = self._prompt
-        self._offer({decisions.NAME: taken.tool()} if self._by == "tool" else {})
-        try:
-            result = await run_turn(session, message, single=True)
-        finally:
-            self._offer(self._everything)
+        result = await self._asking.ask(message, taken)
         if result.outcome != "completed" and taken.given is None:
             # a call of a tool that is not there is no decision, and is said so; all else ends the run
             if result.outcome == "denied":
                 return result.answer
             raise _Ends(result.outcome, result.reason)
         return result.answer
-
-    def _offer(self, tools: Mapping[str, Tool[Any]]) -> None:
-        session = self.session
-        session.scene.tools = tools if session.tape is None else session.tape.offered(tools)
 
     def _told_decision(self, status: str, how: str, made: ModelDecision | None, problems: list[str]) -> None:
         self.session.bus.tell(
@@ -370,7 +333,7 @@ class Execution:
             return
         if not self._shown.shows(name, 1):
             self._shown.want(name, 1)
-        self.session.bus.tell(
+        self._tell(
             {
                 "event_type": "skill_invocation_started",
                 "skill": name,
@@ -382,7 +345,7 @@ class Execution:
 
     def _left_skill(self, status: str, reason: str) -> None:
         if self.selected:
-            self.session.bus.tell(
+            self._tell(
                 {
                     "event_type": "skill_invocation_finished",
                     "skill": self.selected,
@@ -402,8 +365,10 @@ class Execution:
             result = await self._lived(action, skill, step_id, retries)
             if result.status == "ok":
                 return True
+            if result.status == "unknown":
+                return self._goes_on(step_id, result)
             if result.status == "unanswered":
-                return self._nobody()
+                return self._nobody(step_id, result)
             fallback = self._fallback()
             match remedy(
                 self.session.config.runtime.on_step_failure,
@@ -418,6 +383,8 @@ class Execution:
                 case "fallback":
                     self._fall_back(fallback, step_id, result)
                     return False
+                case "abort" if not self._live:
+                    return self._goes_on(step_id, result)
                 case "abort":
                     outcome = "denied" if result.status == "denied" else "error"
                     raise _Ends(outcome, f"step_failed: step {step_id} ({action.type}) {_how(result)}")
@@ -426,34 +393,55 @@ class Execution:
         return decode(CallSkill, action.params).skill or self.selected if action.type == "call_skill" else ""
 
     async def _lived(self, action: ActionStep, skill: str, step_id: str, retries: int) -> StepExecutionResult:
+        assert self._kept is not None
         session = self.session
+        if (known := self._known_step(step_id, retries)) is not None:
+            if known.status == "unknown" and self._kept.lost(step_id, retries):
+                self._live = True
+                self._tell_step(action, skill, self._commands[step_id], known)
+            return known
+        self._live = True
         seconds = session.config.runtime.timeout_seconds
         try:
             call = steps.call_of(action, skill, self._shown.argv, session.ids("call"), seconds)
         except Refused as error:  # it was there when the decision was looked at
             raise _Ends("error", f"step_failed: step {step_id}: {error.reason}") from error
         self._commands[step_id] = steps.summary(steps.shown(call))
-        done = await live_planned(session, call)
-        result = steps.result_of(step_id, done, retries)
-        self.results = [one for one in self.results if one.step_id != step_id] + [result]
-        session.bus.tell(
-            {
-                "event_type": "skill_step_executed",
-                "skill": skill or self.selected,
-                "action": action.type,
-                "command": steps.shown(call),
-                **result.as_json(),  # pyright: ignore[reportArgumentType]
-            }
-        )
+        done = await live_planned(session, call, self._kept.begins(step_id, retries, call))
+        result = self._came_to(steps.result_of(step_id, done, retries))
+        self._tell_step(action, skill, steps.shown(call), result)
         if session.scene.stopped():
             raise _Ends("stopped", "the emergency stop was set; `adderclaw estop --clear` removes it")
         if done.stop is not None:
             raise _Ends("denied", f"a hook ended the run: {done.stop}".removesuffix(": "))
         return result
 
-    def _nobody(self) -> bool:
+    def _known_step(self, step_id: str, retries: int) -> StepExecutionResult | None:
+        """What a step came to before an interruption: it is not carried out again."""
+        assert self._kept is not None
+        known = self._kept.step(step_id, retries)
+        if known is None:
+            return None
+        self._commands[step_id] = self._kept.command(step_id, retries)
+        return self._came_to(known)
+
+    def _came_to(self, result: StepExecutionResult) -> StepExecutionResult:
+        self.results = [one for one in self.results if one.step_id != result.step_id] + [result]
+        return result
+
+    def _goes_on(self, step_id: str, result: StepExecutionResult) -> bool:
+        """The run had ended, or was interrupted, with this step: nothing of it is repeated, the model says what now."""
+        self._note(
+            f"The run was interrupted at step {step_id} ({_how(result)}) and goes on. Look before you repeat it."
+        )
+        return False
+
+    def _nobody(self, step_id: str, result: StepExecutionResult) -> bool:
         """Nobody can answer: the model may decide by itself what is safe to decide; asking again needs input."""
         self._unanswered += 1
+        if self._unanswered > 1 and not self._live:
+            self._unanswered = 0
+            return self._goes_on(step_id, result)
         if self._unanswered > 1:
             raise _Ends("needs_input", "ask_user: nobody is there to answer; run it where somebody is")
         return True
@@ -471,7 +459,7 @@ class Execution:
         self._select(name, f"fallback: {why}", 0)
 
     def _told_retry(self, step_id: str, retry: int, result: StepExecutionResult) -> None:
-        self.session.bus.tell(
+        self._tell(
             {
                 "event_type": "step_retry_scheduled",
                 "skill": self.selected,
@@ -483,14 +471,34 @@ class Execution:
 
     async def _may_finish(self) -> bool:
         """A Stop hook may send the model back to work."""
-        reason = await occasions.stopping(self.session, self.answer, self._sent_back)
+        assert self._kept is not None
+        reason = self._kept.sent_back(self.turn)
         if reason is None:
-            return True
+            self._live = True
+            reason = await occasions.stopping(self.session, self.answer, self._sent_back)
+            if reason is None:
+                return True
+            self._kept.sends_back(self.turn, reason)
         self._sent_back += 1
         self._note(reason)
         return False
 
     # -------------------------------------------------------------- said
+
+    def _tell(self, body: Body) -> None:
+        if self._live:
+            self.session.bus.tell(body)
+
+    def _tell_step(self, action: ActionStep, skill: str, command: str, result: StepExecutionResult) -> None:
+        self._tell(
+            {
+                "event_type": "skill_step_executed",
+                "skill": skill or self.selected,
+                "action": action.type,
+                "command": command,
+                **result.as_json(),  # pyright: ignore[reportArgumentType]
+            }
+        )
 
     def _note(self, text: str) -> None:
         self._notes.append(text)

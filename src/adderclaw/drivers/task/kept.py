@@ -1,0 +1,117 @@
+"""The transitions of a task run, kept as they happen: whoever resumes it goes through them and does nothing twice."""
+
+from collections.abc import Mapping
+from sqlite3 import Cursor
+from typing import NamedTuple
+
+from adderclaw.decode import decode
+from adderclaw.drivers.task import steps
+from adderclaw.drivers.task.contracts import ModelDecision, StepExecutionResult
+from adderclaw.kernel import resume
+from adderclaw.kernel.call import Done
+from adderclaw.kernel.call_hooks import Keep
+from adderclaw.kernel.session import Session
+from adderclaw.store import workflows
+from adderclaw.store.workflows import Begun, Finished
+from adderclaw.types import Json, ToolCall, ToolResult
+
+NAME = "task"
+"""Stands where a workflow has its own name; there is no file."""
+CANDIDATES, DECISION, STEP, STOP = "(candidates)", "(decision)", "(step)", "(stop)"
+"""What kind of transition a row keeps, where a workflow has the persona."""
+
+
+class Decided(NamedTuple):
+    decision: ModelDecision
+    requests: int
+    """How often the model had been asked until then."""
+
+
+class Kept:
+    """What an earlier try at this run came to; and this one, as it goes on.
+
+    A row rides along with the transaction of what follows from it: a decision with its first step, a step's intent
+    with the call, its result with the call's own result and receipt.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session, self._run_id = session, session.bus.run_id
+        found = session.look("kept", {}, self._read)
+        self.resumed: bool = found["begun"]
+        self._lost: set[str] = set()
+        self._rows: dict[tuple[str, str], Json] = {(place, kind): body for place, kind, body in found["rows"]}
+
+    def _read(self) -> Json:
+        begun = workflows.get(self._session.store, self._run_id) is not None
+        rows = workflows.finished(self._session.store, self._run_id).values()
+        return {"begun": begun, "rows": [[row.place, row.agent, row.result] for row in rows]}
+
+    def begin(self, inputs: Mapping[str, str]) -> None:
+        begun = Begun(self._run_id, "", NAME, "", dict(inputs))
+        self._session.store.soon(lambda cursor: workflows.begin(cursor, begun))
+
+    def same_candidates(self, digest: str) -> bool:
+        """Whether the skills that fit are those that it began with."""
+        before = self._rows.get(("0", CANDIDATES))
+        if before is None:
+            self._keep("0", CANDIDATES, {"digest": digest})
+        return before is None or before["digest"] == digest
+
+    # -------------------------------------------------------------- decisions
+
+    def decision(self, turn: int) -> Decided | None:
+        body = self._rows.get((str(turn), DECISION))
+        return Decided(decode(ModelDecision, body["decision"]), body["requests"]) if body is not None else None
+
+    def decided(self, turn: int, made: Json, requests: int) -> None:
+        self._keep(str(turn), DECISION, {"decision": made, "requests": requests})
+
+    def sent_back(self, turn: int) -> str | None:
+        """Why a Stop hook sent the model back to work after this decision, if one did."""
+        body = self._rows.get((str(turn), STOP))
+        return str(body["reason"]) if body is not None else None
+
+    def sends_back(self, turn: int, reason: str) -> None:
+        self._keep(str(turn), STOP, {"reason": reason})
+
+    # -------------------------------------------------------------- steps
+
+    def step(self, step_id: str, retry: int) -> StepExecutionResult | None:
+        """What a step came to; None where it has still to be carried out, or never ran."""
+        body = self._rows.get((f"{step_id}.{retry}", STEP))
+        if body is None:
+            return None
+        if body["result"] is not None:
+            return StepExecutionResult(**body["result"])
+        if resume.never_ran(self._session.store, self._session.session_id, body["call"]):
+            return None
+        unknown = StepExecutionResult(step_id, None, "", resume.UNKNOWN, retry, "unknown")
+        self._keep(f"{step_id}.{retry}", STEP, {**body, "result": unknown.as_json()})
+        self._lost.add(f"{step_id}.{retry}")
+        return unknown
+
+    def lost(self, step_id: str, retry: int) -> bool:
+        """Whether it is news that nobody knows what a step came to."""
+        return f"{step_id}.{retry}" in self._lost
+
+    def command(self, step_id: str, retry: int) -> str:
+        return str(self._rows[f"{step_id}.{retry}", STEP]["command"])
+
+    def begins(self, step_id: str, retry: int, call: ToolCall) -> Keep:
+        """A step's call, kept before anything of it is done; returns what keeps its result, in its own transaction."""
+        place, body = f"{step_id}.{retry}", {"call": call.id, "command": steps.summary(steps.shown(call))}
+        self._keep(place, STEP, {**body, "result": None})
+
+        def ended(cursor: Cursor, found: ToolResult, denied: bool) -> None:
+            result = steps.result_of(step_id, Done(found, denied), retry).as_json()
+            self._write(cursor, place, STEP, {**body, "result": result})
+
+        return ended
+
+    def _keep(self, place: str, kind: str, body: Json) -> None:
+        self._rows[place, kind] = body
+        self._session.store.soon(lambda cursor: self._write(cursor, place, kind, body))
+
+    def _write(self, cursor: Cursor, place: str, kind: str, body: Json) -> None:
+        done = Finished(place, kind, "", self._session.session_id, self._session.secrets.scrub_all(body))
+        workflows.keep(cursor, self._run_id, done)
