@@ -629,6 +629,8 @@ class Child:
     """Rounds of tool calls, at most those of the configuration."""
     background: bool = False
     """Nobody waits for it: it can ask nobody."""
+    waits: bool = False
+    """Where as many run as may, it begins when one of them has ended; else that is an error."""
     unhooked: bool = False
     """No hook hears of it: it is a hook's own."""
     tool_use_id: str = ""

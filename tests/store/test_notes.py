@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from adderclaw.errors import StoreError, UsageError
-from adderclaw.store import Store, calls, memory, permissions, runs, settings
+from adderclaw.errors import AdderClawError, StoreError, UsageError
+from adderclaw.store import Store, calls, locks, memory, permissions, runs, settings
 from adderclaw.types import Json, Outcome
 from tests.store.book import abandoned
 
@@ -143,9 +143,13 @@ def test_a_run_ends_in_one_outcome(store: Store, outcome: Outcome, code: int) ->
 
 
 def test_a_run_that_never_ended_is_running_or_interrupted(store: Store) -> None:
+    begin(store, "dead", os.getpid())  # a process id that is used again says nothing
     begin(store, "mine", os.getpid())
-    begin(store, "dead", 2**22 + 1)
-    assert {run.run_id: run.status for run in runs.listing(store, 5)} == {"mine": "running", "dead": "interrupted"}
+    with locks.held(store.path, "s", "mine"):
+        assert {run.run_id: run.status for run in runs.listing(store, 5)} == {"mine": "running", "dead": "interrupted"}
+        with pytest.raises(AdderClawError, match="session s is in use"):
+            locks.held(store.path, "s", "another").__enter__()
+    assert [run.status for run in runs.listing(store, 5)] == ["interrupted", "interrupted"]
 
 
 def test_a_run_is_found_by_its_beginning_if_that_is_its_own(store: Store) -> None:

@@ -15,7 +15,7 @@ from adderclaw.credentials.redaction import visible
 from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.events import EventRecord
 from adderclaw.kernel.session import TurnResult
-from adderclaw.runtime import Resume, Run, Runtime, in_use, opened, start
+from adderclaw.runtime import Resume, Run, Runtime, opened, start
 from adderclaw.store import Store, runs
 from adderclaw.types import Answer, ApprovalRequest, Json, Operator, Question, Replies
 
@@ -66,7 +66,7 @@ def resumed(runtime: Runtime, run_id: str) -> Resume:
         store.close()
     if row is None:
         raise UsageError(f"there is no run {run_id!r}; `adderclaw runs` lists them")
-    if row.status == "running" and in_use(runtime.home, row.session_id):  # the lock, for a process id is used again
+    if row.status == "running":
         raise UsageError(f"run {row.run_id} is still running (process {row.pid})")
     if row.outcome == "completed":
         raise UsageError(f"run {row.run_id} is completed: there is nothing left to go on with")

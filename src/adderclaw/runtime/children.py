@@ -53,12 +53,21 @@ class Unattended:
 
 async def run(runtime: Runtime, parent: Session, order: Child, on_delta: OnDelta = silent) -> ChildReport:
     """Make a child, run its turn and record how it ended; its rows are there before it is told to anybody."""
-    _room(runtime, parent)
+    await _room(runtime, parent, waits=order.waits)
+    runtime.children += 1
+    parent.budget.children += 1
+    try:
+        return await _lived(runtime, parent, order, on_delta)
+    finally:
+        runtime.children -= 1
+        if runtime.child_ended is not None:
+            runtime.child_ended.set()
+
+
+async def _lived(runtime: Runtime, parent: Session, order: Child, on_delta: OnDelta) -> ChildReport:
     await _arrived(parent, order)
     child, own_provider = make(runtime, parent, order)
     _begin(child, parent, order)
-    runtime.children.add(child.session_id)
-    parent.budget.children += 1
     try:
         result = await _turns(parent, child, order, on_delta)
     except asyncio.CancelledError:
@@ -67,7 +76,6 @@ async def run(runtime: Runtime, parent: Session, order: Child, on_delta: OnDelta
     except AdderClawError as error:
         result = TurnResult("error", "", str(error))
     finally:
-        runtime.children.discard(child.session_id)
         if child.scene.kit is not None and child.scene.kit.tasks is not None:
             await child.scene.kit.tasks.close()
         if own_provider is not None:
@@ -77,15 +85,20 @@ async def run(runtime: Runtime, parent: Session, order: Child, on_delta: OnDelta
     return ChildReport(child.session_id, result.outcome, result.answer, result.reason, child.model, tokens, calls)
 
 
-def _room(runtime: Runtime, parent: Session) -> None:
+async def _room(runtime: Runtime, parent: Session, *, waits: bool) -> None:
+    """There is room for one more now; nothing is awaited between this and its being counted."""
     allowed = runtime.config.subagents
-    if parent.scene.stopped():
-        raise AdderClawError("the emergency stop is set; `adderclaw estop --clear` removes it")
     if parent.depth >= allowed.max_depth:
         raise LimitError(
             f"no subagent may begin here: the depth of {allowed.max_depth} is reached (subagents.max_depth)"
         )
-    if len(runtime.children) >= allowed.max_concurrent:
+    while waits and 0 < allowed.max_concurrent <= runtime.children:
+        runtime.child_ended = runtime.child_ended or asyncio.Event()
+        runtime.child_ended.clear()
+        await runtime.child_ended.wait()
+    if parent.scene.stopped():
+        raise AdderClawError("the emergency stop is set; `adderclaw estop --clear` removes it")
+    if runtime.children >= allowed.max_concurrent:
         most = allowed.max_concurrent
         raise LimitError(f"{most} subagents run already: wait for one of them (subagents.max_concurrent)")
     if parent.budget.children >= allowed.max_total:

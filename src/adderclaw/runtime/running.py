@@ -11,7 +11,7 @@ from adderclaw.errors import EXIT_CODES, AdderClawError, UsageError
 from adderclaw.kernel import occasions, resume
 from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.sinks import database, jsonl
-from adderclaw.store import Store, runs, settings, transcript
+from adderclaw.store import Store, locks, runs, settings, transcript
 from adderclaw.types import (
     Json,
     Operator,
@@ -124,7 +124,7 @@ def opened(
         runtime.loaded = _with_operators_own(runtime, store)
         runtime.credentials = credentials(runtime.options, runtime.loaded, runtime.secrets, runtime.clock)
         _listen(runtime, store, stack, conversation_id, session_id)
-        stack.enter_context(_locked(runtime, session_id))
+        stack.enter_context(locks.held(store.path, session_id, runtime.bus.run_id))
         provider = sessions.Unasked() if kind == "tool" else None
         session = sessions.make(runtime, store, operator, conversation_id, session_id, provider)
         stack.callback(lambda: runtime.checkpoints and runtime.checkpoints.close())
@@ -235,55 +235,6 @@ def _listen(runtime: Runtime, store: Store, stack: ExitStack, conversation_id: s
             bus.listen("telemetry", made[0])
             stack.callback(made[1])
     bus.settled()
-
-
-def in_use(home: str, session_id: str) -> bool:
-    """Whether a process works in a session now."""
-    import fcntl
-
-    try:
-        descriptor = os.open(_lock_of(home, session_id), os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
-
-
-def _lock_of(home: str, session_id: str) -> str:
-    return os.path.join(home, "locks", f"{session_id}.lock")
-
-
-@contextmanager
-def _locked(runtime: Runtime, session_id: str) -> Generator[None]:
-    """One process at a time works in a session; the lock goes with the process, however it ends."""
-    import fcntl
-
-    path = _lock_of(runtime.home, session_id)
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            os.close(descriptor)
-            fix = "wait for it, or end it"
-            raise AdderClawError(f"session {session_id} is in use by another process; {fix}") from error
-        try:
-            if os.path.samestat(os.stat(path), os.fstat(descriptor)):
-                break
-        except FileNotFoundError:
-            pass
-        os.close(descriptor)  # whoever held it has just removed it: what we locked is no longer the lock
-    try:
-        yield
-    finally:
-        os.unlink(path)
-        os.close(descriptor)
 
 
 def _setup(runtime: Runtime, store: Store) -> str:

@@ -23,6 +23,8 @@ from adderclaw.types import (
 )
 
 if TYPE_CHECKING:
+    from asyncio import Event
+
     from adderclaw.mcp.servers import Servers
     from adderclaw.sandbox.holder import Box
 
@@ -66,8 +68,10 @@ class Runtime:
     """The sandbox of the session's commands."""
     servers: "Servers | None" = None
     """The MCP servers of the session; None where none is configured."""
-    children: set[str] = field(default_factory=set[str])
-    """The child sessions that run now."""
+    children: int = 0
+    """How many child sessions run now, or are about to."""
+    child_ended: "Event | None" = None
+    """Set whenever one of them ends, where somebody waits for that."""
     checkpoints: Checkpoints | None = None
     """What calls change on disk, of this session and its children."""
 

@@ -70,9 +70,9 @@ def create(
     """The next number of the conversation; one that was deleted does not come again while a later one is there."""
     (number,) = cursor.execute(
         "INSERT INTO todo_tasks(conversation_id, number, subject, description, active_form, metadata_json)"
-        " VALUES (?1, (SELECT coalesce(max(number), 0) + 1 FROM todo_tasks WHERE conversation_id = ?1), ?2, ?3, ?4, ?5)"
+        " VALUES (?, (SELECT coalesce(max(number), 0) + 1 FROM todo_tasks WHERE conversation_id = ?), ?, ?, ?, ?)"
         " RETURNING number",
-        (conversation_id, plain(subject), plain(description), plain(active_form), compact(metadata)),
+        (conversation_id, conversation_id, plain(subject), plain(description), plain(active_form), compact(metadata)),
     ).fetchone()
     return number
 
@@ -91,8 +91,8 @@ def change(cursor: sqlite3.Cursor, conversation_id: str, number: int, fields: di
 def delete(cursor: sqlite3.Cursor, conversation_id: str, number: int) -> None:
     cursor.execute("DELETE FROM todo_tasks WHERE conversation_id = ? AND number = ?", (conversation_id, number))
     cursor.execute(
-        "DELETE FROM todo_links WHERE conversation_id = ?1 AND (blocker = ?2 OR blocked = ?2)",
-        (conversation_id, number),
+        "DELETE FROM todo_links WHERE conversation_id = ? AND (blocker = ? OR blocked = ?)",
+        (conversation_id, number, number),
     )
 
 

@@ -81,9 +81,9 @@ def approve(cursor: sqlite3.Cursor, number: int) -> bool:
 def implement(cursor: sqlite3.Cursor, conversation_id: str) -> bool:
     """planning → implement, which only an approved plan opens; whether it did."""
     (open_,) = cursor.execute(
-        "SELECT EXISTS(SELECT 1 FROM plans WHERE conversation_id = ?1 AND status = 'approved')"
-        " AND EXISTS(SELECT 1 FROM conversations WHERE id = ?1 AND phase = 'planning')",
-        (conversation_id,),
+        "SELECT EXISTS(SELECT 1 FROM plans WHERE conversation_id = ? AND status = 'approved')"
+        " AND EXISTS(SELECT 1 FROM conversations WHERE id = ? AND phase = 'planning')",
+        (conversation_id, conversation_id),
     ).fetchone()
     if open_:
         move(cursor, conversation_id, "implement", "the plan is approved")

@@ -1,12 +1,12 @@
 """Headless runs: when each began, and the one outcome that it ended with."""
 
 import json
-import os
 import sqlite3
 from typing import NamedTuple
 
 from adderclaw.errors import UsageError
 from adderclaw.store import Store
+from adderclaw.store.locks import holder
 from adderclaw.store.text import compact, plain
 from adderclaw.types import Json, Outcome
 
@@ -25,11 +25,8 @@ class Run(NamedTuple):
     usage: Json
     reason: str | None
     cost: float | None
-
-    @property
-    def status(self) -> str:
-        """The outcome; of a run without one, whether its process is still there."""
-        return self.outcome or ("running" if _alive(self.pid) else "interrupted")
+    status: str
+    """The outcome; of a run without one, `running` while a process works in it, else `interrupted`."""
 
 
 _COLUMNS = (
@@ -107,25 +104,19 @@ def get(store: Store, run_id: str) -> Run | None:
         rows = store.read(f"{_COLUMNS} WHERE instr(run_id, ?) = 1 LIMIT 4", (run_id,))
     if len(rows) > 1:
         raise UsageError(f"{run_id!r} begins several runs ({', '.join(row[0] for row in rows)}): give more of the one")
-    return _run(rows[0]) if rows else None
+    return _run(store, rows[0]) if rows else None
 
 
 def listing(store: Store, limit: int) -> list[Run]:
     """Most recent first."""
-    return [_run(row) for row in store.read(f"{_COLUMNS} ORDER BY started_at DESC, rowid DESC LIMIT ?", (limit,))]
+    return [
+        _run(store, row) for row in store.read(f"{_COLUMNS} ORDER BY started_at DESC, rowid DESC LIMIT ?", (limit,))
+    ]
 
 
-def _run(row: sqlite3.Row) -> Run:
+def _run(store: Store, row: sqlite3.Row) -> Run:
     fields = list(row)
     fields[10] = json.loads(fields[10] or "{}")
-    return Run(*fields)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
+    works = row["outcome"] is None and holder(store.path, row["session_id"]) == row["run_id"]
+    status = row["outcome"] or ("running" if works else "interrupted")
+    return Run._make([*fields, status])

@@ -76,9 +76,9 @@ def used(store: Store, session_id: str) -> tuple[int, int]:
     """Tokens of the last request and tool calls of a session."""
     rows = store.read(
         "SELECT coalesce((SELECT json_extract(usage_json, '$.input_tokens') + json_extract(usage_json,"
-        " '$.output_tokens') FROM model_calls WHERE session_id = ?1 AND status = 'ok' ORDER BY id DESC LIMIT 1), 0),"
-        " (SELECT count(*) FROM transcript_entries WHERE session_id = ?1 AND entry_type = 'tool_result')",
-        (session_id,),
+        " '$.output_tokens') FROM model_calls WHERE session_id = ? AND status = 'ok' ORDER BY id DESC LIMIT 1), 0),"
+        " (SELECT count(*) FROM transcript_entries WHERE session_id = ? AND entry_type = 'tool_result')",
+        (session_id, session_id),
     )
     return int(rows[0][0]), int(rows[0][1])
 

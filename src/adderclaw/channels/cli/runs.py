@@ -71,4 +71,4 @@ def show(
 
 
 def _as_json(run: Run) -> Json:
-    return {**run._asdict(), "status": run.status}
+    return run._asdict()

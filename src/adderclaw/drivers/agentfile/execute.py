@@ -196,7 +196,7 @@ class Execution:
         if len(goal.agents) < 2:
             return (await self._one(goal, goal.agents[0] if goal.agents else "", loop, again))[0]
         view = replace(goal, outputs=())  # values are owed by whoever reconciles
-        async with _Together(self.session.config.subagents.max_concurrent) as together:
+        async with _Together() as together:
             tasks = {name: together.begin(self._view(view, at, name, again)) for name in goal.agents}
         results = {name: task.result() for name, task in tasks.items()}
         views = {name: _view(result) for name, result in results.items()}
@@ -233,7 +233,7 @@ class Execution:
         self, goal: Goal, order: Child, tool: Callable[[], object], missing: Callable[[], str | None]
     ) -> ChildReport:
         """A child session with the tool that ends it; its own ending without a result is the workflow's."""
-        made = await self.spawn(replace(order, extra=(tool(),), until=missing))
+        made = await self.spawn(replace(order, extra=(tool(),), until=missing, waits=True))
         if made.outcome != "completed":
             raise _Ends(made.outcome, f"goal {goal.name}: {made.reason or made.outcome}")
         return made
@@ -331,9 +331,8 @@ class Execution:
 class _Together:
     """Sessions side by side: all are waited for; the first that fails ends the others and is the one that counts."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self) -> None:
         self._tasks: list[asyncio.Task[Result]] = []
-        self._room = asyncio.Semaphore(max(most, 1))
 
     async def __aenter__(self) -> "_Together":
         return self
@@ -345,8 +344,7 @@ class _Together:
 
     async def _in_turn(self, work: Coroutine[Any, Any, Result]) -> Result:
         try:
-            async with self._room:
-                return await work
+            return await work
         finally:
             work.close()  # of one that never began; a finished one does not mind
 

@@ -1,0 +1,60 @@
+"""Who works in a session: a lock beside the database, which goes with its process however that ends."""
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from adderclaw.errors import AdderClawError
+
+
+def holder(store_path: str, session_id: str) -> str:
+    """The run that works in a session now; empty: none. A process id would not say so, for it is used again."""
+    import fcntl
+
+    try:
+        descriptor = os.open(_place(store_path, session_id), os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return os.pread(descriptor, 200, 0).decode("utf-8", "replace")
+    finally:
+        os.close(descriptor)
+    return ""
+
+
+@contextmanager
+def held(store_path: str, session_id: str, run_id: str) -> Generator[None]:
+    """One run at a time works in a session."""
+    import fcntl
+
+    path = _place(store_path, session_id)
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(descriptor)
+            fix = "wait for it, or end it"
+            raise AdderClawError(f"session {session_id} is in use by another process; {fix}") from error
+        try:
+            if os.path.samestat(os.stat(path), os.fstat(descriptor)):
+                break
+        except FileNotFoundError:
+            pass
+        os.close(descriptor)  # whoever held it has just removed it: what we locked is no longer the lock
+    try:
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, run_id.encode(), 0)
+        yield
+    finally:
+        os.unlink(path)
+        os.close(descriptor)
+
+
+def _place(store_path: str, session_id: str) -> str:
+    """Beside the database, so that whoever shares it shares its locks."""
+    folder, name = os.path.split(os.path.abspath(store_path))
+    return os.path.join(folder, f".{name}.locks", f"{session_id}.lock")
