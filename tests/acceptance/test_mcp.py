@@ -13,8 +13,8 @@ from typing import Any
 
 import httpx2
 import pytest
-from mcp import Client, StdioServerParameters
-from mcp_types import ElicitResult
+from mcp import Client, MCPError, StdioServerParameters
+from mcp_types import ElicitResult, ResourceTemplateReference
 
 from tests.acceptance.world import World, call, text
 from tests.mcp.node import EVERYTHING, needed, node
@@ -281,6 +281,53 @@ def test_serve_over_http_wants_the_token_and_this_machine(world: World) -> None:
     finally:
         process.terminate()
         assert process.wait(90) == 0
+
+
+SKILL = "---\nname: greet\ndescription: says hello\n---\nSay hello to $ARGUMENTS.\n"
+
+
+def test_serve_has_skills_as_prompts_and_the_record_to_read(world: World) -> None:
+    skill = world.workspace / ".adderclaw" / "skills" / "greet" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text(SKILL)
+    refuse = "grep -q Eve && { echo not Eve >&2; exit 2; } || true"
+    world.configure(more=hooked(UserPromptExpansion=refuse))
+    told: list[str] = []
+
+    async def work(client: Client) -> None:
+        (prompt,) = (await client.list_prompts()).prompts
+        assert (prompt.name, prompt.description) == ("greet", "says hello")
+        said = (await client.get_prompt("greet", {"arguments": "Ada"})).messages[0].content
+        assert "Say hello to Ada." in getattr(said, "text", "")
+        await client.call_tool("Time", {})
+        listed = [str(one.uri) for one in (await client.list_resources()).resources]
+        assert listed == ["adderclaw://runs", "adderclaw://receipts"]
+        (template,) = (await client.list_resource_templates()).resource_templates
+        (run,) = await document(client, "adderclaw://runs")
+        assert (run["kind"], run["status"]) == ("mcp", "running")
+        (receipt,) = await document(client, "adderclaw://receipts")
+        assert receipt["tool"] == "Time"
+        assert (await document(client, f"adderclaw://runs/{run['run_id']}"))["receipts"] == [receipt]
+        ref = ResourceTemplateReference(type="ref/resource", uri=template.uri_template)
+        offered = await client.complete(ref, {"name": "run_id", "value": run["run_id"][:4]})
+        assert offered.completion.values == [run["run_id"]]
+        for asking in (
+            client.get_prompt("greet", {"arguments": "Eve"}),
+            client.get_prompt("nobody", {}),
+            client.read_resource("adderclaw://runs/20000101"),
+            client.read_resource("file:///etc/passwd"),
+        ):
+            with pytest.raises(MCPError) as refused:
+                await asking
+            told.append(str(refused.value))
+
+    asyncio.run(served(world, work))
+    for said, words in zip(told, ("not Eve", "no skill 'nobody'", "there is no", "there is no"), strict=True):
+        assert words in said
+
+
+async def document(client: Client, uri: str) -> Any:
+    return json.loads(getattr((await client.read_resource(uri)).contents[0], "text", ""))
 
 
 async def served[T](world: World, work: Callable[[Client], Awaitable[T]]) -> T:

@@ -1,14 +1,18 @@
 """What the conformance suite asks as a server: its fixed tools as values of ours, through our own server code."""
 
 import asyncio
+import json
+import re
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import uvicorn
 
+from adderclaw.errors import Refused
 from adderclaw.mcp import answers, server
 from adderclaw.mcp.server import Caller, Offer
+from adderclaw.mcp.shelf import Document, Prompt, Shelf
 from adderclaw.types import Json, MediaBlock, Tool, ToolContext, ToolResult, Touch, rejected
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -29,6 +33,17 @@ async def simple(_given: Json, _caller: Caller) -> ToolResult:
 
 async def image(_given: Json, _caller: Caller) -> ToolResult:
     return ToolResult("", media=(MediaBlock("image/png", PIXEL),))
+
+
+DOCUMENT = MediaBlock("application/pdf", "JVBERi0xLjQK", name="paper.pdf")
+
+
+async def embedded(_given: Json, _caller: Caller) -> ToolResult:
+    return ToolResult("", media=(DOCUMENT,))
+
+
+async def mixed(_given: Json, _caller: Caller) -> ToolResult:
+    return ToolResult("Multiple content types test:", media=(MediaBlock("image/png", PIXEL), DOCUMENT))
 
 
 async def error(_given: Json, _caller: Caller) -> ToolResult:
@@ -89,6 +104,8 @@ async def elicit_enums(_given: Json, caller: Caller) -> ToolResult:
 TOOLS: dict[str, Run] = {
     "test_simple_text": simple,
     "test_image_content": image,
+    "test_embedded_resource": embedded,
+    "test_multiple_content_types": mixed,
     "test_error_handling": error,
     "test_tool_with_progress": progress,
     "test_elicitation": elicit,
@@ -111,7 +128,44 @@ async def call(name: str, given: Json, caller: Caller) -> ToolResult:
     return rejected(f"no tool {name}") if run is None else await run(given, caller)
 
 
+def prompts() -> list[Prompt]:
+    return [
+        Prompt("test_simple_prompt", "A fixture."),
+        Prompt("test_prompt_with_arguments", "A fixture.", ("arg1", "arg2")),
+    ]
+
+
+async def prompt(name: str, given: dict[str, str]) -> str:
+    if name == "test_simple_prompt":
+        return "This is a simple prompt for testing."
+    if name == "test_prompt_with_arguments":
+        return f"Prompt with arguments: arg1='{given['arg1']}', arg2='{given['arg2']}'"
+    raise Refused(f"no prompt {name}")
+
+
+def read(uri: str) -> tuple[str, str]:
+    if uri == "test://static-text":
+        return "This is the content of the static text resource.", "text/plain"
+    if found := re.fullmatch(r"test://template/(\w+)/data", uri):
+        return json.dumps({"id": found[1], "templateTest": True}), "application/json"
+    raise Refused(f"no resource {uri}")
+
+
+def complete(_of: str, _argument: str) -> list[str]:
+    return ["test-one", "test-two", "other"]
+
+
+SHELF = Shelf(
+    prompts,
+    prompt,
+    (Document("test://static-text", "static", "A fixture.", "text/plain"),),
+    (Document("test://template/{id}/data", "template", "A fixture."),),
+    read,
+    complete,
+)
+
+
 if __name__ == "__main__":
     answers.quiet()
-    made = server.made(Offer(lambda: map(value, TOOLS), call))
+    made = server.made(Offer(lambda: map(value, TOOLS), call, shelf=SHELF))
     uvicorn.run(server.application(made), host="127.0.0.1", port=int(sys.argv[1]), log_level="critical")

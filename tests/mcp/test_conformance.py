@@ -13,7 +13,7 @@ import pytest
 from tests.mcp.node import ROOT, SUITE, needed, node
 
 HERE = Path(__file__).parent
-SERVER_PASSES = 13
+SERVER_PASSES = 22
 
 
 def suite(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -6,6 +6,7 @@ import secrets
 import sys
 from collections.abc import Sequence
 
+from adderclaw.channels import mcp_shelf
 from adderclaw.channels.cli.agent import interruptible
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import UsageError
@@ -73,7 +74,8 @@ class Channel:
     @property
     def offer(self) -> Offer:
         tools = self._run.session.scene.tools
-        return Offer(lambda: [tool for name, tool in tools.items() if not name.startswith("mcp__")], self.call)
+        own = lambda: [tool for name, tool in tools.items() if not name.startswith("mcp__")]  # noqa: E731
+        return Offer(own, self.call, shelf=mcp_shelf.of(self._run.session))
 
     async def call(self, name: str, arguments: Json, caller: Caller) -> ToolResult:
         session = self._run.session

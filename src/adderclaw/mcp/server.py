@@ -1,4 +1,4 @@
-"""Our tools for other programs: an MCP server over stdio or loopback HTTP. Whoever runs the calls is handed in."""
+"""Our tools and what is beside them, for other programs: an MCP server over stdio or loopback HTTP."""
 
 import contextlib
 import hmac
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adderclaw import __version__
 from adderclaw.errors import UsageError
+from adderclaw.mcp.shelf import Shelf, handlers
 from adderclaw.types import Json, Tool, ToolResult
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ class Offer(NamedTuple):
     tools: Callable[[], Iterable[Tool[Any]]]
     call: Callable[[str, Json, Caller], Awaitable[ToolResult]]
     instructions: str = ""
+    shelf: Shelf | None = None
+    """What there is beside tools."""
 
 
 def made(offer: Offer) -> "Server[Any]":
@@ -66,6 +69,7 @@ def made(offer: Offer) -> "Server[Any]":
         instructions=offer.instructions or None,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
+        **(handlers(offer.shelf) if offer.shelf is not None else {}),
     )
 
 

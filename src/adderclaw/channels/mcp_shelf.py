@@ -1,0 +1,85 @@
+"""What `mcp serve` has beside tools: skills as prompts, and the record of runs and receipts to read."""
+
+import json
+import re
+
+from adderclaw.errors import Refused, UsageError
+from adderclaw.kernel import occasions
+from adderclaw.kernel.session import Session
+from adderclaw.mcp.shelf import Document, Prompt, Shelf
+from adderclaw.store import runs
+from adderclaw.types import Json, canonical
+
+RUNS, RECEIPTS = "adderclaw://runs", "adderclaw://receipts"
+RUN = f"{RUNS}/{{run_id}}"
+SHOWN = 100
+ARGUMENTS = "arguments"
+OF_A_RUN = "AND session_id IN (SELECT ?1 UNION SELECT session_id FROM subagents WHERE parent_id = ?1)"
+
+
+def of(session: Session) -> Shelf:
+    """The shelf of a session; nothing on it changes anything, and secrets are taken out of all of it."""
+
+    def prompts() -> list[Prompt]:
+        kit = session.scene.kit
+        listed = kit.skills.offered()[0] if kit is not None and kit.skills is not None else []
+        return [Prompt(name, description[:1_000], (ARGUMENTS,)) for name, description in listed]
+
+    async def prompt(name: str, given: dict[str, str]) -> str:
+        return session.secrets.scrub(await _skill(session, name, given.get(ARGUMENTS, "")))
+
+    def read(uri: str) -> tuple[str, str]:
+        return canonical(session.secrets.scrub_all(_document(session, uri))), "application/json"
+
+    def complete(about: str, argument: str) -> list[str]:
+        wanted = about == RUN and argument == "run_id"
+        return [run.run_id for run in runs.listing(session.store, SHOWN)] if wanted else []
+
+    documents = (
+        Document(RUNS, "runs", f"The last {SHOWN} runs, and how each ended."),
+        Document(RECEIPTS, "receipts", f"The last {SHOWN} receipts of tool calls."),
+    )
+    return Shelf(prompts, prompt, documents, (Document(RUN, "run", "One run, with its receipts."),), read, complete)
+
+
+async def _skill(session: Session, name: str, arguments: str) -> str:
+    """A skill as the person behind the client sends it; hooks may refuse that, as in a conversation."""
+    kit = session.scene.kit
+    if kit is None or kit.skills is None:
+        raise Refused(f"there is no skill {name[:100]!r}")
+    called = kit.skills.called(name, arguments, "", session.session_id, by_user=True)
+    fields: Json = {
+        "expansion_type": "slash_command",
+        "command_name": name,
+        "command_args": arguments,
+        "command_source": called.path,
+        "prompt": f"/{name} {arguments}".strip(),
+    }
+    if (refused := await occasions.expanded(session, fields)) is not None:
+        raise Refused(f"a hook refused it: {refused}")
+    return called.text
+
+
+def _document(session: Session, uri: str) -> Json | list[Json]:
+    session.store.flush()
+    if uri == RUNS:
+        return [_row(run) for run in runs.listing(session.store, SHOWN)]
+    if uri == RECEIPTS:
+        return _receipts(session, "", ())
+    found = re.fullmatch(re.escape(RUNS) + r"/([A-Za-z0-9-]{1,64})", uri)
+    try:
+        run = runs.get(session.store, found[1]) if found else None
+    except UsageError as error:
+        raise Refused(str(error)) from None
+    if run is None:
+        raise Refused(f"there is no {uri[:200]!r}; there are: {RUNS}, {RECEIPTS}, {RUN}")
+    return {**_row(run), "receipts": _receipts(session, OF_A_RUN, (run.session_id,))}
+
+
+def _row(run: runs.Run) -> Json:
+    return {**run._asdict(), "status": run.status}
+
+
+def _receipts(session: Session, where: str, values: tuple[str, ...]) -> list[Json]:
+    sql = f"SELECT line FROM receipts WHERE archive = '' {where} ORDER BY seq DESC LIMIT {SHOWN}"  # noqa: S608
+    return [json.loads(row[0]) for row in session.store.read(sql, values)]

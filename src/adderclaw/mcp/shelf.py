@@ -1,0 +1,103 @@
+"""What a server has beside tools: prompts that a person may pick, and documents that may be read."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from adderclaw.errors import Refused
+
+if TYPE_CHECKING:
+    import mcp_types as types
+
+MOST_COMPLETIONS = 100
+
+
+class Prompt(NamedTuple):
+    name: str
+    description: str
+    arguments: tuple[str, ...] = ()
+    """Names of what may be given with it; nothing must be."""
+
+
+class Document(NamedTuple):
+    uri: str
+    """Of a template: with the name of what is to be filled in, in braces."""
+    name: str
+    description: str
+    mime_type: str = "application/json"
+
+
+def _no_completion(_of: str, _argument: str) -> list[str]:
+    return []
+
+
+class Shelf(NamedTuple):
+    """Who asks for something that is not there gets Refused, whose words it is told."""
+
+    prompts: Callable[[], Iterable[Prompt]]
+    prompt: Callable[[str, dict[str, str]], Awaitable[str]]
+    documents: tuple[Document, ...]
+    templates: tuple[Document, ...]
+    read: Callable[[str], tuple[str, str]]
+    """The address of a document → its text and what kind of text it is."""
+    complete: Callable[[str, str], list[str]] = _no_completion
+    """(prompt or template, argument) → what could stand there."""
+
+
+def handlers(shelf: Shelf) -> dict[str, Any]:
+    """The SDK's handlers for it, by the names under which its server takes them."""
+    import mcp_types as types
+    from mcp import MCPError
+
+    async def list_prompts(_context: Any, _params: Any) -> types.ListPromptsResult:
+        return types.ListPromptsResult(prompts=[_prompt(prompt) for prompt in shelf.prompts()])
+
+    async def get_prompt(_context: Any, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        try:
+            text = await shelf.prompt(params.name, dict(params.arguments or {}))
+        except Refused as error:
+            raise MCPError(types.INVALID_PARAMS, str(error)) from None
+        said = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
+        return types.GetPromptResult(messages=[said])
+
+    async def list_resources(_context: Any, _params: Any) -> types.ListResourcesResult:
+        return types.ListResourcesResult(resources=[types.Resource(**one._asdict()) for one in shelf.documents])
+
+    async def list_templates(_context: Any, _params: Any) -> types.ListResourceTemplatesResult:
+        made = [types.ResourceTemplate(uri_template=one.uri, **_besides(one)) for one in shelf.templates]
+        return types.ListResourceTemplatesResult(resource_templates=made)
+
+    async def read_resource(_context: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+        uri = str(params.uri)
+        try:
+            text, kind = shelf.read(uri)
+        except Refused as error:
+            raise MCPError(types.INVALID_PARAMS, str(error), {"uri": uri}) from None
+        return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, mime_type=kind, text=text)])
+
+    async def complete(_context: Any, params: types.CompleteRequestParams) -> types.CompleteResult:
+        of = params.ref.name if isinstance(params.ref, types.PromptReference) else str(params.ref.uri)
+        begun = params.argument.value
+        found = [value for value in shelf.complete(of, params.argument.name) if value.startswith(begun)]
+        shown = found[:MOST_COMPLETIONS]
+        completion = types.Completion(values=shown, total=len(found), has_more=len(found) > len(shown))
+        return types.CompleteResult(completion=completion)
+
+    return {
+        "on_list_prompts": list_prompts,
+        "on_get_prompt": get_prompt,
+        "on_list_resources": list_resources,
+        "on_list_resource_templates": list_templates,
+        "on_read_resource": read_resource,
+        "on_completion": complete,
+    }
+
+
+def _prompt(prompt: Prompt) -> "types.Prompt":
+    import mcp_types as types
+
+    arguments = [types.PromptArgument(name=name, required=False) for name in prompt.arguments]
+    return types.Prompt(name=prompt.name, description=prompt.description, arguments=arguments)
+
+
+def _besides(one: Document) -> dict[str, Any]:
+    return {"name": one.name, "description": one.description, "mime_type": one.mime_type}
