@@ -11,12 +11,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.acceptance.world import World, call, text
+from tests.hooks.test_catalogue import SEED
 
-BUILT_IN = {
-    *("Read", "Write", "Edit", "NotebookEdit", "Bash", "Glob", "Grep", "WebFetch", "WebSearch", "AskUserQuestion"),
-    *("TodoWrite", "TaskOutput", "Agent", "Skill", "EnterPlanMode", "ExitPlanMode", "ListMcpResources"),
-    *("ReadMcpResource", "ToolSearch", "Brief", "TaskStop"),
-}
 SERVER = Path(__file__).parents[1] / "mcp" / "a_server.py"
 QUESTION = {"question": "Which?", "header": "c", "options": [{"label": "red"}, {"label": "blue"}]}
 CELL: dict[str, Any] = {
@@ -102,7 +98,7 @@ class Web(BaseHTTPRequestHandler):
 
 
 def test_every_name_has_its_case() -> None:
-    assert {case.tool for case in CASES} == BUILT_IN
+    assert {case.tool for case in CASES} == set(SEED["7: tools"])
 
 
 @pytest.fixture

@@ -67,11 +67,11 @@ async def run(runtime: Runtime, parent: Session, order: Child, on_delta: OnDelta
 async def _lived(runtime: Runtime, parent: Session, order: Child, on_delta: OnDelta) -> ChildReport:
     await _arrived(parent, order)
     child, own_provider = make(runtime, parent, order)
-    _begin(child, parent, order)
+    begin(child, parent, order)
     try:
         result = await _turns(parent, child, order, on_delta)
     except asyncio.CancelledError:
-        _finish(child, TurnResult("stopped", "", "interrupted with its parent"))
+        finish(child, TurnResult("stopped", "", "interrupted with its parent"))
         raise
     except AdderClawError as error:
         result = TurnResult("error", "", str(error))
@@ -80,7 +80,7 @@ async def _lived(runtime: Runtime, parent: Session, order: Child, on_delta: OnDe
             await child.scene.kit.tasks.close()
         if own_provider is not None:
             await own_provider.close()
-    _finish(child, result)
+    finish(child, result)
     tokens, calls = subagents.used(child.store, child.session_id)
     return ChildReport(child.session_id, result.outcome, result.answer, result.reason, child.model, tokens, calls)
 
@@ -265,7 +265,7 @@ def _operator(parent: Session, order: Child, session_id: str) -> Operator:
 # ------------------------------------------------------------------ its life
 
 
-def _begin(child: Session, parent: Session, order: Child) -> None:
+def begin(child: Session, parent: Session, order: Child) -> None:
     with child.store.write() as cursor:
         transcript.begin(
             cursor,
@@ -329,7 +329,7 @@ async def _unheard(_event: str, _fields: Json) -> Merged:
     return NO_HOOKS
 
 
-def _finish(child: Session, result: TurnResult) -> None:
+def finish(child: Session, result: TurnResult) -> None:
     with child.store.write() as cursor:
         subagents.finish(cursor, child.session_id, result.outcome, result.answer, result.reason)
     child.bus.tell(

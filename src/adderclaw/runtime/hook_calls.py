@@ -1,15 +1,18 @@
 """A call that a hook makes of a server's tool: the whole life of a call, in a session of its own that no hook hears."""
 
+import asyncio
 from dataclasses import replace
 
 from adderclaw.kernel.call import run_call
+from adderclaw.kernel.hooking import AGENT
 from adderclaw.kernel.limits import LoopDetector
-from adderclaw.kernel.session import Session
+from adderclaw.kernel.session import Session, TurnResult
+from adderclaw.runtime import children
 from adderclaw.runtime.start import Runtime
-from adderclaw.store import subagents, transcript
 from adderclaw.types import (
     Answer,
     ApprovalRequest,
+    Child,
     History,
     Replies,
     ToolCall,
@@ -18,8 +21,6 @@ from adderclaw.types import (
     Workspace,
     rejected,
 )
-
-AGENT = "hook"
 
 
 class Configured:
@@ -40,10 +41,13 @@ async def call(runtime: Runtime, parent: Session, name: str, given: dict[str, ob
     if name not in above.tools:
         return rejected(f"there is no tool {name!r}")
     child = _session(runtime, parent, name)
-    _begin(child, parent, why)
-    done = await run_call(child, ToolCall(child.ids("toolu"), name, given))
-    with child.store.write() as cursor:
-        subagents.finish(cursor, child.session_id, "denied" if done.denied else "completed", "", "")
+    children.begin(child, parent, Child("", agent_type=AGENT, description=why, background=True))
+    try:
+        done = await run_call(child, ToolCall(child.ids("toolu"), name, given))
+    except asyncio.CancelledError:
+        children.finish(child, TurnResult("stopped", "", "interrupted with its hook"))
+        raise
+    children.finish(child, TurnResult("denied" if done.denied else "completed", ""))
     return done.result
 
 
@@ -82,22 +86,3 @@ def _session(runtime: Runtime, parent: Session, name: str) -> Session:
         ids=runtime.ids,
         tape=None,
     )
-
-
-def _begin(child: Session, parent: Session, why: str) -> None:
-    with child.store.write() as cursor:
-        transcript.begin(
-            cursor,
-            conversation_id=child.conversation_id,
-            session_id=child.session_id,
-            project_dir=child.scene.context.workspace.root,
-        )
-        subagents.begin(
-            cursor,
-            session_id=child.session_id,
-            parent_id=parent.session_id,
-            tool_use_id="",
-            agent_type=AGENT,
-            description=why,
-            background=True,
-        )
