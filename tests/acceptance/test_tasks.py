@@ -1,19 +1,28 @@
 """Tasks run by the installed program on scripted wires: skills selected, steps carried out, failures met, traced."""
 
+import contextlib
+import fcntl
 import json
+import os
+import pty
+import re
 import shutil
 import signal
+import struct
+import subprocess
+import termios
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.json import JSONSnapshotExtension
 
 from tests.acceptance.world import World
-from tests.program import Done
+from tests.program import PROGRAM, Done
 from tests.scripted import ScriptedModel
 from tests.scripted_anthropic import ScriptedMessages
 from tests.scripted_gemini import ScriptedGemini
@@ -467,6 +476,63 @@ def test_bodies_are_kept_only_where_somebody_asked(skilled: Place, wire: str) ->
     assert TASK in kept[0].read_text()
     assert "SECRET-ANSWER" in kept[1].read_text()
     assert KEY not in kept[0].read_text()
+
+
+# ------------------------------------------------------------------ the live view
+
+HOSTILE = "日本語 🎉 \x1b[2J\x1b]0;title\x07 \u202eevil [bold]no markup[/bold]\r\nbelow " + "and so on at length " * 12
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def watched(place: Place, columns: int, *made: Json) -> tuple[int, list[str]]:
+    """A run whose stderr is a terminal of that width: its exit code, and the lines that the terminal got."""
+    with ScriptedMessages([answered("anthropic", one) for one in made]) as model:
+        place.configure("anthropic", model.base_url)
+        ours, its = pty.openpty()
+        fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+        env = {**place.cli.env, "TERM": "xterm-256color"}
+        pipe = subprocess.PIPE
+        program = [str(PROGRAM), "run", TASK]
+        process = subprocess.Popen(program, stdin=pipe, stdout=pipe, stderr=its, env=env, cwd=place.cli.cwd)
+        os.close(its)
+        seen = bytearray()
+        with contextlib.suppress(OSError):  # EIO: nobody writes there any more
+            while part := os.read(ours, 65_536):
+                seen += part
+        os.close(ours)
+        out, _ = process.communicate(timeout=60)
+        assert out == b"Written.\n"
+        return process.returncode, seen.decode().replace("\r\n", "\n").splitlines()
+
+
+@pytest.mark.parametrize("columns", [100, 44])
+def test_the_live_view_fits_the_terminal_and_nothing_steers_it(skilled: Place, columns: int) -> None:
+    code, raw = watched(
+        skilled,
+        columns,
+        decision("release-notes", why=HOSTILE),
+        decision("release-notes", script("good.sh", "a"), why="Now."),
+        decision("release-notes", finish("Written.")),
+    )
+    assert code == 0
+    lines = [COLOURS.sub("", line) for line in raw]
+    assert not [line for line in lines if not line.isprintable()]
+    assert max(map(cell_len, lines)) < columns
+    trace = skilled.events()[0]["trace_id"].removeprefix("trace-")[:8]
+    heads = [" ".join(line.split()[1:5]) for line in lines if re.match(r"\d\d:\d\d:\d\d ", line)]
+    for said in (
+        "turn 1 decide",
+        "turn 1 select",
+        "turn 2 disclose",
+        "turn 2 call_skill",
+        "turn 3 leave",
+        "turn 3 run",
+    ):
+        assert f"{trace} {said}" in heads, heads
+    text = " ".join(" ".join(lines).split())
+    assert "日本語 🎉 \\u{1b}[2J\\u{1b}]0;title\\u{7} \\u{202e}evil [bold]no markup[/bold] below" in text
+    assert "call_skill ok release-notes exit 0: bash" in text
+    assert re.search(r"turn 3 run completed \d+ tokens", text)
 
 
 # ------------------------------------------------------------------ the trace, event by event

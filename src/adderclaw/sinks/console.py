@@ -1,14 +1,23 @@
 """The live view of a run on a terminal: a line an event, with trace, turn, skill, action, status, tokens and cost."""
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
 
 from adderclaw.events import EventRecord, Sink
 from adderclaw.store.text import plain, sql_time
 from adderclaw.types import Json
 
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
 LONGEST = 160
 """Characters of what a line says at its end."""
+WIDE = 80
+"""Columns from which on what is said stands beside its head; on a narrower terminal it stands below."""
+TURN, DONE = 7, 18
+"""Columns of the turn, and of action and status."""
+ENDS = frozenset({"run_finished", "run_failed"})
 type Style = Literal["dim", "cyan", "green", "yellow", "red", "bold"]
 
 
@@ -45,7 +54,7 @@ class Progress:
             sql_time(record.timestamp)[11:],
             record.trace_id.removeprefix("trace-")[:8],
             f"turn {self.turn}" if self.turn else "",
-            plain(str(payload.get("skill") or self.skill)),
+            plain(str(payload.get("skill") or payload.get("selected_skill") or self.skill)),
             plain(str(payload.get("action", action))),
             plain(str(payload.get("status") or payload.get("outcome") or status)),
             self._spent(),
@@ -59,6 +68,8 @@ class Progress:
                 self.turn = int(payload.get("turn", 0))
             case "skill_invocation_started":
                 self.skill = str(payload.get("skill", ""))
+            case "skill_invocation_finished":
+                self.skill = ""
             case "llm_response_received":
                 self.tokens += int(payload.get("input_tokens", 0)) + int(payload.get("output_tokens", 0))
                 self.cost += float(payload.get("cost") or 0.0)
@@ -98,6 +109,12 @@ def _files(payload: Json) -> str:
     return f"stage {payload.get('stage')}: {paths} ({payload.get('bytes')} bytes, {payload.get('tokens')} tokens)"
 
 
+def _taken_over(payload: Json) -> str:
+    """Why, where that is not what the decision before it said."""
+    before, why = str(payload.get("handoff_from", "")), str(payload.get("rationale", ""))
+    return why if why.startswith("fallback") else f"after {before}" if before else ""
+
+
 def _step(payload: Json) -> str:
     code = f"exit {payload['exit_code']}: " if payload.get("exit_code") is not None else ""
     return f"{code}{payload.get('command', '')}"
@@ -112,8 +129,8 @@ _SHOWN: dict[str, tuple[str, str, Style, Callable[[Json], str]]] = {
     "llm_retry_scheduled": ("think", "retry", "yellow", _all("reason")),
     "llm_response_received": ("think", "answered", "dim", _all("stop_reason")),
     "llm_request_failed": ("think", "failed", "red", _all("reason")),
-    "llm_decision_decoded": ("decide", "", "cyan", _all("selected_skill", "actions", "summary", "problems")),
-    "skill_invocation_started": ("select", "started", "cyan", _all("rationale")),
+    "llm_decision_decoded": ("decide", "", "cyan", _all("actions", "summary", "problems")),
+    "skill_invocation_started": ("select", "started", "cyan", _taken_over),
     "skill_step_executed": ("step", "", "green", _step),
     "step_retry_scheduled": ("step", "retry", "yellow", _all("step_id", "reason")),
     "skill_invocation_finished": ("leave", "", "dim", _all("reason")),
@@ -131,25 +148,42 @@ _SHOWN: dict[str, tuple[str, str, Style, Callable[[Json], str]]] = {
 def sink(stream: TextIO) -> Sink:
     """Rows in colour; what a model or a file wrote is text and never markup."""
     from rich.console import Console
-    from rich.text import Text
 
-    console = Console(file=stream, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    console = Console(file=stream, highlight=False, markup=False, emoji=False)
     progress = Progress()
+    spent = ""
 
     def tell(record: EventRecord) -> None:
+        nonlocal spent
         row = progress.row(record)
         if row is None:
             return
-        line = Text()
-        line.append(f"{row.time} {row.trace} ", style="dim")
-        for part in (row.turn, row.skill):
-            if part:
-                line.append(f"{part} ", style="bold")
-        line.append(f"{row.action} {row.status}", style=row.style)
-        if row.said:
-            line.append(f" {row.said}")
-        if row.spent:
-            line.append(f"  {row.spent}", style="dim")
-        console.print(line)
+        known = spent if record.event_type not in ENDS else ""  # said when it changes, and at the end
+        spent = row.spent
+        for line in _lines(console, row._replace(spent="" if row.spent == known else row.spent)):
+            console.print(line, soft_wrap=True)
 
     return tell
+
+
+def _lines(console: "Console", row: Row) -> "list[Text]":
+    """A row as lines that a terminal of this width need not break."""
+    from rich.text import Text
+
+    head = Text.assemble(
+        (f"{row.time} {row.trace} ", "dim"),
+        (f"{row.turn:<{TURN}} ", "bold"),
+        (f"{f'{row.action} {row.status}':<{DONE}} ", row.style),
+    )
+    said = Text.assemble((f"{row.skill} ", "bold") if row.skill else "", row.said)
+    if row.spent:
+        said.append(f"{'  ' if said.plain else ''}{row.spent}", style="dim")
+    width = console.width - 1  # a terminal may break after its last column
+    beside = console.width >= WIDE
+    indent = head.cell_len if beside else 2
+    folded = list(said.wrap(console, max(10, width - indent), overflow="fold")) if said.plain.strip() else []
+    first = head.copy()
+    if beside and folded:
+        first.append_text(folded.pop(0))
+    first.rstrip()
+    return [first, *(Text(" " * indent).append_text(line) for line in folded)]
