@@ -21,8 +21,9 @@ from rich.cells import cell_len
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.json import JSONSnapshotExtension
 
+from tests.acceptance.test_rpc import Rpc
 from tests.acceptance.world import World
-from tests.program import PROGRAM, Done
+from tests.program import PROGRAM, Done, Soak
 from tests.scripted import ScriptedModel
 from tests.scripted_anthropic import ScriptedMessages
 from tests.scripted_gemini import ScriptedGemini
@@ -151,6 +152,7 @@ def skilled(place: Place) -> Place:
 
 
 TASK = "Write the release notes"
+NAMES = ("release-notes", "release-check")
 
 # ------------------------------------------------------------------ refusals of the command line
 
@@ -214,9 +216,12 @@ def test_each_demo_skill_runs_on_each_wire(place: Place, wire: str, name: str) -
         assert done.code == 0, done.err
     ran = Ran(done, place.events(), [])
     assert [one["skill"] for one in ran.of("skill_invocation_started")] == [name]
-    step = ran.of("skill_step_executed")[0]
-    assert step["status"] == "ok", step
-    assert step["stdout_summary"]
+    for step in ran.of("skill_step_executed"):
+        assert (step["status"], bool(step["stdout_summary"])) == ("ok", True), step
+    made = [one["decision"]["sandbox"] for one in place.world.receipts() if one["tool"] == "Bash"]
+    assert set(made) == {"bubblewrap"}
+    if name == "workspace-inventory":  # the notes, and not the traces of the run itself
+        assert "1 files in 0 folders" in ran.of("skill_step_executed")[0]["stdout_summary"]
 
 
 # ------------------------------------------------------------------ steps that fail
@@ -269,27 +274,31 @@ def test_a_script_that_misbehaves_does_no_harm(place: Place, body: str, status: 
 
 def test_what_a_skill_is_allowed_counts_where_somebody_vouches_for_it(place: Place) -> None:
     """As with the tool Skill: never before trust, only while the skill is at work, over no deny and no guard."""
-    asks, denied = "allowed-tools: Bash(mkdir:*)", '[permissions]\ndeny = ["Bash(mkdir denied:*)"]\n'
+    for name in ("release-notes", "release-check", "release-plan"):
+        asks = ("allowed-tools: Bash(mkdir:*)",) if name == "release-notes" else ()
+        place.skill(name, "Writes release notes", *asks)
+    more = '[runtime]\non_step_failure = "abort"\n[permissions]\ndeny = ["Bash(mkdir denied:*)"]\n'
     flags = ("--profile", "supervised")
-    place.skill("release-notes", "Writes release notes", asks)
-    select, finished = decision("release-notes"), decision("release-notes", finish("Made."))
-    made = (select, decision("release-notes", command("mkdir made")))
-    before = place.run("anthropic", TASK, *made, flags=flags)
+    made = (decision("release-notes"), decision("release-notes", command("mkdir made")))
+    before = place.run("anthropic", TASK, *made, more=more, flags=flags)
     assert before.code == 3, before.err
     assert "its allowed-tools do not count" in before.err
-    assert not (place.folder / "made").exists()
     assert place.cli("trust", str(place.folder)).code == 0
-    after = place.run("anthropic", TASK, *made, finished, flags=flags)
-    assert (after.code, after.out) == (0, "Made.\n"), after.err
-    assert (place.folder / "made").is_dir()
-    for refused in ("mkdir denied", "mkdir ../outside"):
-        ran = place.run(
-            "anthropic", TASK, select, decision("release-notes", command(refused)), more=denied, flags=flags
-        )
-        assert ran.code == 3, ran.err
-    abort = '[runtime]\non_step_failure = "abort"\n'
-    alone = place.run("anthropic", TASK, select, decision(None, command("mkdir later")), more=abort, flags=flags)
-    assert alone.code == 3, alone.err
+    after = place.run(
+        "anthropic",
+        TASK,
+        *made,
+        decision("release-notes", command("mkdir ../outside")),
+        decision("release-notes", command("mkdir denied")),
+        decision("release-plan", command("mkdir later")),
+        decision(None, finish("Enough.")),
+        more=more.replace("abort", "retry_once_then_fallback_then_abort"),
+        flags=flags,
+    )
+    assert after.code == 0, after.err
+    steps = [(one["command"], one["status"]) for one in after.of("skill_step_executed")]
+    refused = ("mkdir ../outside", "mkdir denied", "mkdir later")
+    assert steps == [("mkdir made", "ok"), *((text, "denied") for text in refused)]
     assert sorted(path.name for path in place.folder.iterdir() if path.is_dir()) == ["made", "runs", "skills"]
 
 
@@ -342,11 +351,14 @@ def test_json_in_the_text_counts_where_no_call_came(skilled: Place) -> None:
 
 
 def test_so_many_turns_are_allowed_and_the_next_ends_the_run(skilled: Place) -> None:
-    ran = skilled.run("anthropic", TASK, *[decision("release-notes")] * 3, flags=("--max-turns", "3"))
+    """Also where the model hands over and back, to others and to the same skill, and would for ever."""
+    circle = [decision("release-notes", {"type": "call_skill", "params": {"skill": name}}) for name in NAMES]
+    ran = skilled.run("anthropic", TASK, *circle, *circle[:1], flags=("--max-turns", "3"))
     assert ran.code == 4
     assert ran.of("run_failed")[0]["reason"] == "max_turns_exceeded"
     assert len(ran.requests) == 3
-    assert len(ran.of("skill_invocation_started")) == 1
+    assert [one["skill"] for one in ran.of("skill_invocation_started")] == [*NAMES, "release-notes"]
+    assert {one["status"] for one in ran.of("skill_invocation_finished")[:-1]} == {"handed_off"}
 
 
 def test_a_passing_failure_is_tried_again(skilled: Place) -> None:
@@ -384,6 +396,23 @@ def test_zero_candidates_by_both_strategies(skilled: Place) -> None:
     assert loose.of("skill_prefilter_completed")[0]["strategy"] == "fallback_all_skills"
     assert "release-notes" in loose.asked(0)
     assert "FOLLOW" not in loose.asked(0)
+
+
+@pytest.mark.soak
+def test_ten_thousand_skills_are_looked_at_and_only_the_fitting_are_told(place: Place, soak: Soak) -> None:
+    numbers = soak.of(9_999)
+    for number in numbers:
+        folder = place.folder / "skills" / f"s{number:05}"
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_text(
+            f"---\nname: s{number:05}\ndescription: Handles widgets of kind {number}\n---\n"
+        )
+    place.skill("zz-last", "Writes release notes")
+    ran = place.run("openai", TASK, decision("zz-last", finish("Found.")))
+    assert (ran.code, ran.out) == (0, "Found.\n"), ran.err
+    assert ran.of("skill_catalog_loaded")[0]["skills"] == len(numbers) + 1
+    assert [one["skill_name"] for one in ran.of("skill_prefilter_completed")[0]["candidates"]] == ["zz-last"]
+    assert "widgets" not in ran.asked(0)
 
 
 def test_without_a_skill_the_task_is_worked_on_and_that_is_said(place: Place) -> None:
@@ -476,6 +505,33 @@ def test_bodies_are_kept_only_where_somebody_asked(skilled: Place, wire: str) ->
     assert TASK in kept[0].read_text()
     assert "SECRET-ANSWER" in kept[1].read_text()
     assert KEY not in kept[0].read_text()
+
+
+# ------------------------------------------------------------------ over JSON-RPC
+
+
+def test_a_task_over_json_rpc_is_the_same_run_and_the_client_is_asked(skilled: Place) -> None:
+    ask = {"type": "ask_user", "params": {"question": "Which?", "options": ["red", "blue"]}}
+    made = [
+        decision("release-notes"),
+        decision("release-notes", ask, script("good.sh", "a")),
+        decision(None, finish("Red.")),
+    ]
+    with ScriptedMessages([answered("anthropic", one) for one in made]) as model:
+        skilled.configure("anthropic", model.base_url)
+        client = Rpc(skilled.world)
+        for wrong in ({"task": " "}, {"task": "a", "inputs": {"a": "b"}}, {"message": "a", "max_turns": 1}):
+            assert client.answer("wrong", "run", **wrong)["error"]["code"] == -32602
+        planned = client.answer("dry", "run", task=TASK, dry_run=True)["result"]
+        assert (planned["mode"], TASK in planned["prompt"], len(model.requests)) == ("dry_run", True, 0)
+        client.request("real", "run", task=TASK)
+        asked = client.until("question_request")["params"]
+        client.request("reply", "answer", id=asked["id"], replies={"Which?": "red"})
+        done = client.until(id="real")["result"]
+        assert (done["outcome"], done["answer"], done["turns"]) == ("completed", "Red.", 3)
+        assert [one["payload"]["status"] for one in client.events("skill_step_executed")] == ["ok", "ok"]
+        assert "red" in json.loads(model.requests[2].body)["messages"][0]["content"][0]["text"]
+        assert client.close() == 0
 
 
 # ------------------------------------------------------------------ the live view

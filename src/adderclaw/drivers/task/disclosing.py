@@ -39,7 +39,8 @@ class Disclosing:
         self._open: dict[str, Disclosure] = {}
         self._stages: dict[str, dict[int, list[Disclosed]]] = {}
         self._wanted: list[Wanted] = []
-        self._unvouched: set[str] = set()
+        self.unvouched: dict[str, str] = {}
+        """Skill → why its `allowed-tools` do not count."""
         self.candidates: tuple[SkillCandidate, ...] = ()
         """The best first."""
 
@@ -238,7 +239,7 @@ class Disclosing:
         return known
 
     def granted(self, name: str) -> list[str]:
-        """What of a skill's `allowed-tools` counts, as with the tool Skill; that nobody vouches for it is said."""
+        """What of a skill's `allowed-tools` counts, as with the tool Skill; `unvouched` has why none does."""
         kit = self._session.scene.kit
 
         def look() -> Json:
@@ -246,8 +247,7 @@ class Disclosing:
             return {"rules": list(rules), "why": why}
 
         found = self._session.look("granted", {"skill": name}, look)
-        if found["why"] and name not in self._unvouched:
-            self._unvouched.add(name)
-            self._session.bus.tell({"event_type": "warning", "message": f"the skill {name!r}: {found['why']}"})
+        if found["why"]:
+            self.unvouched[name] = found["why"]
         rules: list[str] = found["rules"]
         return rules

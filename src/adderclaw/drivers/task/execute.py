@@ -410,6 +410,9 @@ class Execution:
         done = await live_planned(session, call, self._kept.begins(step_id, retries, call))
         result = self._came_to(steps.result_of(step_id, done, retries))
         self._tell_step(action, skill, steps.shown(call), result)
+        if result.status == "denied" and self.selected in self._shown.unvouched:
+            message = f"the skill {self.selected!r}: {self._shown.unvouched[self.selected]}"
+            session.bus.tell({"event_type": "warning", "message": message})
         if session.scene.stopped():
             raise _Ends("stopped", "the emergency stop was set; `adderclaw estop --clear` removes it")
         if done.stop is not None:
