@@ -32,7 +32,13 @@ class Receiver:
 
                     body = gzip.decompress(body)
                 posts.append((self.path, body))
+                if not status:  # it goes away in the middle
+                    self.connection.shutdown(socket.SHUT_RDWR)
+                    self.close_connection = True
+                    return
                 self.send_response(status)
+                if status >= 400:
+                    self.send_header("Retry-After", "30")
                 self.send_header("Content-Length", "0")
                 self.end_headers()
 
@@ -76,19 +82,32 @@ def test_nothing_is_sent_unless_it_is_configured(world: World, receiver: Receive
     assert receiver.posts == []
 
 
-@pytest.mark.parametrize("protocol", ["http", "otlp"])
-@pytest.mark.parametrize("kind", ["closed", "silent", "failing"])
-def test_a_dead_service_neither_fails_nor_holds_up_a_run(world: World, protocol: str, kind: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listening, Receiver(500) as failing:
+@pytest.mark.parametrize(
+    ("protocol", "kind"),
+    [
+        *(("http", "closed"), ("http", "silent"), ("http", "429"), ("http", "goes away")),
+        *(("otlp", "closed"), ("otlp", "silent"), ("otlp", "503")),
+    ],
+)
+def test_a_dead_service_neither_fails_nor_holds_up_a_run_and_is_said_once(
+    world: World, protocol: str, kind: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening, Receiver(int(kind) if kind.isdigit() else 0) as failing:
         port = listening.getsockname()[1]
         if kind == "closed":
             listening.close()
-        configure(world, protocol, failing.url if kind == "failing" else f"http://127.0.0.1:{port}")
+        silent = kind in ("closed", "silent")
+        configure(world, protocol, f"http://127.0.0.1:{port}" if silent else failing.url)
         world.script(text("answered"))
         began = time.monotonic()
         done = world.agent("hi")
         assert (done.code, done.out) == (0, "answered\n"), done.err
         assert time.monotonic() - began < 25
+    said = [line for line in done.err.splitlines() if "telemetry" in line]
+    assert len(said) == 1, done.err
+    assert said[0].endswith("what it does not take is lost, and nothing else")
+    if kind.isdigit() and protocol == "http":
+        assert f"answered {kind}" in said[0] or "in time" in said[0]
 
 
 def spans_of(receiver: Receiver) -> list[Any]:

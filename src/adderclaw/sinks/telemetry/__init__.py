@@ -6,6 +6,7 @@ which are counted, and nothing else.
 
 import queue
 import threading
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
@@ -18,6 +19,8 @@ MOST_WAITING = 2_048
 """Events that wait to be sent."""
 LAST_WORDS = 2.0
 """Seconds that the end of a run waits for what is left to be sent."""
+LITTLE_HOPE = 0.25
+"""The same where the service has failed already."""
 
 
 class Exporter(Protocol):
@@ -32,16 +35,16 @@ def sink(config: "Config", session: str, complain: Callable[[str], None]) -> tup
     wanted = config.telemetry
     if not wanted.enabled or wanted.protocol == "noop":
         return None
-    outbox = Outbox(lambda: _exporter(config, session), complain)
+    outbox = Outbox(lambda say: _exporter(config, session, say), complain)
     return outbox.put, outbox.close
 
 
-def _exporter(config: "Config", session: str) -> Exporter:
+def _exporter(config: "Config", session: str, say: Callable[[str], None]) -> Exporter:
     wanted = config.telemetry
     if wanted.protocol == "otlp":
         from adderclaw.sinks.telemetry.otlp import Otlp
 
-        return Otlp(wanted.endpoint or "", config.agent_id, include_content=wanted.include_content)
+        return Otlp(wanted.endpoint or "", config.agent_id, say, include_content=wanted.include_content)
     from adderclaw.sinks.telemetry.records import File, Http, Records
 
     made = Records(config.agent_id, session, include_content=wanted.include_content)
@@ -53,11 +56,12 @@ def _exporter(config: "Config", session: str) -> Exporter:
 class Outbox:
     """A queue with a bound, and the thread that empties it."""
 
-    def __init__(self, make: Callable[[], Exporter], complain: Callable[[str], None]) -> None:
+    def __init__(self, make: Callable[[Callable[[str], None]], Exporter], complain: Callable[[str], None]) -> None:
         self._make, self._complain = make, complain
         self._queue: queue.Queue[EventRecord | None] = queue.Queue(MOST_WAITING)
         self.dropped = 0
-        self._complained = False
+        self._waiting = 0
+        self._voice = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
         self._thread.start()
 
@@ -68,13 +72,17 @@ class Outbox:
             self.dropped += 1
 
     def close(self) -> None:
+        """Wait a little for what is left; what a service does not take by then is lost, and that is said."""
+        ends = time.monotonic() + (LITTLE_HOPE if self._voice.locked() else LAST_WORDS)
         try:
-            self._queue.put(None, timeout=LAST_WORDS)
+            self._queue.put(None, timeout=ends - time.monotonic())
         except queue.Full:
             pass
-        self._thread.join(LAST_WORDS)
-        if self.dropped:
-            self._say(f"telemetry: {self.dropped} events were left out: the service is slower than the run")
+        self._thread.join(max(ends - time.monotonic(), 0))
+        lost = self.dropped + (self._waiting + self._queue.qsize() if self._thread.is_alive() else 0)
+        if lost or self._thread.is_alive():
+            what = f"{lost} events" if lost else "the last spans"
+            self._say(f"the service did not take {what} in time")
 
     def _run(self) -> None:
         exporter: Exporter | None = None
@@ -84,17 +92,19 @@ class Outbox:
             ended = batch[-1] is None
             events = [one for one in batch if one is not None]
             try:
-                exporter = exporter or self._make()
+                self._waiting = len(events)
+                exporter = exporter or self._make(self._say)
                 if events:
                     exporter.send(events)
             except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on
                 self.dropped += len(events)
-                self._say(f"telemetry: {type(error).__name__}: {error}")
+                self._say(f"{type(error).__name__}: {error}")
+            self._waiting = 0
         if exporter is not None:
             try:
                 exporter.close()
             except Exception as error:  # noqa: BLE001
-                self._say(f"telemetry: {type(error).__name__}: {error}")
+                self._say(f"{type(error).__name__}: {error}")
 
     def _batch(self) -> list[EventRecord | None]:
         batch = [self._queue.get()]
@@ -106,6 +116,5 @@ class Outbox:
         return batch
 
     def _say(self, message: str) -> None:
-        if not self._complained:
-            self._complained = True
-            self._complain(message)
+        if self._voice.acquire(blocking=False):  # once, whichever thread has something to say
+            self._complain(f"telemetry: {message[:300].rstrip('.')}; what it does not take is lost, and nothing else")

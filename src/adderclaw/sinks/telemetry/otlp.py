@@ -3,7 +3,7 @@
 A run is the root span; sessions and goals, model calls, tool calls, hooks and approvals stand below it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from adderclaw import __version__
@@ -19,7 +19,7 @@ SECONDS = 5
 class Otlp:
     """Turns events into spans as they come; each ends with the event that ends it."""
 
-    def __init__(self, endpoint: str, agent_id: str, *, include_content: bool) -> None:
+    def __init__(self, endpoint: str, agent_id: str, say: Callable[[str], None], *, include_content: bool) -> None:
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.metrics import MeterProvider
@@ -28,6 +28,7 @@ class Otlp:
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
+        _heard_by(say, endpoint)
         base = endpoint.rstrip("/").removesuffix("/v1/traces")
         resource = Resource(
             {
@@ -223,6 +224,19 @@ class Otlp:
         name = f"hook {payload['hook_event']}"
         self._begin("hook", name, began, f"turn:{event.session_id}", about)
         self._end("hook", event, {})
+
+
+def _heard_by(say: Callable[[str], None], endpoint: str) -> None:
+    """What the library has to say of a service that does not take what it is sent goes to `say`, and nowhere else."""
+    import logging
+
+    class Heard(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            say(f"{endpoint}: {record.getMessage()}")
+
+    logger = logging.getLogger("opentelemetry")
+    logger.propagate = False
+    logger.handlers = [Heard(logging.WARNING)]
 
 
 _TAKERS = {
