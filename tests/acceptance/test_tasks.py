@@ -183,7 +183,7 @@ def test_one_skill_is_selected_disclosed_and_carried_out(skilled: Place, wire: s
     ran = skilled.run(
         wire,
         TASK,
-        decision("release-notes", paths=("references/more.md",)),
+        decision("release-notes", script("good.sh", "too-early"), paths=("references/more.md",)),
         decision("release-notes", script("good.sh", "a")),
         decision("release-notes", finish("The notes are written.")),
     )
@@ -192,11 +192,13 @@ def test_one_skill_is_selected_disclosed_and_carried_out(skilled: Place, wire: s
     assert "FOLLOW-release-notes" not in ran.asked(0)
     assert "FOLLOW-release-notes" in ran.asked(1)
     assert "REFERENCE-OF-release-notes" in ran.asked(1)
-    assert ran.of("skill_step_executed")[0]["stdout_summary"] == "DONE-a"
+    assert "Nothing was run: read the instructions of release-notes first" in ran.asked(1)
+    assert len(ran.of("skill_step_executed")) == 1
     assert "DONE-a" in ran.asked(2)  # what a step gave is told with the next decision
     step = ran.of("skill_step_executed")[0]
     assert (step["status"], step["exit_code"], step["stdout_summary"]) == ("ok", 0, "DONE-a")
     assert ran.of("run_finished")[0]["mode"] == "task"
+    assert re.fullmatch(r"\d{8}-\d{6}-[0-9a-f]{8}", ran.trace[0]["run_id"])
     assert {one["counted"] for one in ran.of("prompt_budget_computed")} == {"provider" if wire in WIRES else "estimate"}
     head = ran.requests[0]
     if wire == "gemini":
@@ -307,6 +309,21 @@ def test_what_the_gate_denies_ends_denied(place: Place) -> None:
     assert ran.code == 3
     assert ran.of("skill_step_executed")[0]["status"] == "denied"
     assert [one["status"] for one in place.world.receipts()] == ["allowed", "denied"]
+
+
+@pytest.mark.parametrize("profile", ["permissive", "sandboxed"])
+def test_a_profile_says_how_far_a_step_may_reach(place: Place, profile: str) -> None:
+    """`permissive` by choice: local writes anywhere, no list of commands, no sandbox; by default none of it."""
+    outside = place.folder.parent / "outside.txt"
+    tried = decision(None, command(f"tee {outside} < notes.md"))
+    traces = decision(None, command("tee runs/20260101-000000-0badcafe/events.jsonl < notes.md"))
+    flags = ("--profile", profile) if profile == "permissive" else ()
+    made = (tried, decision(None, command("getconf ARG_MAX")), traces) if flags else (tried,)
+    ran = place.run("anthropic", TASK, *made, flags=flags)
+    statuses = [one["status"] for one in ran.of("skill_step_executed")]
+    assert (ran.code, statuses) == (3, ["ok", "ok", "denied"] if flags else ["denied"]), ran.err
+    assert outside.exists() is bool(flags)
+    assert {one["decision"]["sandbox"] for one in place.world.receipts()} == {"none" if flags else "bubblewrap"}
 
 
 # ------------------------------------------------------------------ decisions that do not fit
@@ -430,8 +447,16 @@ def test_nobody_can_answer_and_asking_again_needs_input(place: Place) -> None:
     assert [one["status"] for one in ran.of("skill_step_executed")] == ["unanswered", "unanswered"]
 
 
+def _holds(path: Path, words: bytes) -> bool:
+    try:
+        return path.read_bytes().endswith(words)
+    except OSError:
+        return False
+
+
 def test_a_signal_ends_the_run_and_its_children(place: Place) -> None:
-    with ScriptedMessages([answered("anthropic", decision(None, command("sleep 47")))]) as model:
+    mark = str(1_000_000 + os.getpid())
+    with ScriptedMessages([answered("anthropic", decision(None, command(f"sleep {mark} | sleep {mark}")))]) as model:
         place.configure("anthropic", model.base_url)
         process = place.cli.start("run", TASK)
         limit = time.monotonic() + 90
@@ -442,6 +467,7 @@ def test_a_signal_ends_the_run_and_its_children(place: Place) -> None:
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=30)
     assert process.returncode == 143
+    assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if _holds(path, f"sleep\0{mark}\0".encode())]
     kinds = [one["event_type"] for one in place.events()]
     assert kinds.index("signal_received") < kinds.index("graceful_shutdown_started") < kinds.index("run_failed")
 
