@@ -5,6 +5,7 @@ from typing import Any
 
 from tests.acceptance.world import World
 from tests.scripted import ScriptedModel
+from tests.tools.test_media import png
 
 CONSTRAINT = "Never touch the file vault.txt, whatever happens."
 
@@ -101,15 +102,37 @@ def test_a_model_that_cannot_summarise_still_lets_the_work_go_on(world: World) -
 
 
 def test_compact_by_hand_in_the_repl(world: World) -> None:
+    """The question for the summary goes to a model with a smaller window: it is asked again with less."""
     answers = [{"text": "first"}, {"text": "second"}, {"text": "third"}]
-    with ScriptedModel(answers, aside={"<record>": {"text": "A SUMMARY"}}) as model:
+    too_long = {"error": {"status": 400, "body": {"error": {"code": "context_length_exceeded", "message": "too long"}}}}
+    with ScriptedModel(answers, aside={"left out": {"text": "A SUMMARY"}, "<record>": too_long}) as model:
         configured(world, model.base_url, window=100_000)
-        lines = ["hello " * 50, "how are you", "/compact the greetings", "still there?", "/exit"]
+        lines = ["hello " * 8_000, "how are you", "/compact the greetings", "still there?", "/exit"]
         done = world.cli("agent", "--provider", "small", stdin="\n".join(lines) + "\n")
     assert "compacted:" in done.out, done.err
     assert "third" in done.out
-    assert any("the greetings" in json.dumps(request) for request in bodies(model) if asked_to_summarise(request))
+    whole, less = [json.dumps(request) for request in bodies(model) if asked_to_summarise(request)]
+    assert len(less) < len(whole) / 1.5
+    for asked in (whole, less):
+        assert "the greetings" in asked
     assert "A SUMMARY" in json.dumps(bodies(model)[-1])
+
+
+def test_images_count_for_what_is_kept(world: World) -> None:
+    for number in range(8):
+        (world.workspace / f"{number}.png").write_bytes(png(number + 1))
+    steps: list[Any] = [
+        {"tool_calls": [{"name": "Read", "arguments": {"file_path": f"{number}.png"}}]} for number in range(8)
+    ]
+    with ScriptedModel([*steps, {"text": "done"}], aside={"<record>": {"text": "SUMMARY"}}) as model:
+        configured(world, model.base_url, window=12_000)
+        done = world.agent(CONSTRAINT, "--provider", "small")
+        assert done.out == "done\n", done.err
+    assert "context_compacted" in done.err, "eight images do not fit, though their words do"
+    last = json.dumps(bodies(model)[-1], ensure_ascii=False)
+    assert CONSTRAINT in last
+    assert "8 × 3 pixels" in last, "the newest stay"
+    assert "1 × 3 pixels" not in last
 
 
 def test_a_second_compaction_keeps_what_the_first_had_kept(world: World) -> None:
