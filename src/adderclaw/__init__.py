@@ -5,7 +5,7 @@
 
 __version__ = "0.1.0"
 
-_API = "adderclaw.channels.python"
+_API, _SECURITY = "adderclaw.channels.python", "adderclaw.channels.bash_security"
 _NAMES = frozenset(
     (
         "AgentClient",
@@ -18,12 +18,13 @@ _NAMES = frozenset(
         "UserMessage",
     )
 )
+_OF_SECURITY = frozenset(("BashSecurity", "ValidationResult"))
 
 
 def __getattr__(name: str) -> object:
     """The API is imported when it is first asked for: `import adderclaw` stays free."""
-    if name not in _NAMES:
+    if name not in _NAMES and name not in _OF_SECURITY:
         raise AttributeError(f"module 'adderclaw' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_API), name)
+    return getattr(import_module(_SECURITY if name in _OF_SECURITY else _API), name)

@@ -1,3 +1,5 @@
+from adderclaw.channels.bash_security import BashSecurity as BashSecurity
+from adderclaw.channels.bash_security import ValidationResult as ValidationResult
 from adderclaw.channels.python import AgentClient as AgentClient
 from adderclaw.channels.python import AssistantMessage as AssistantMessage
 from adderclaw.channels.python import PartialMessage as PartialMessage

@@ -226,6 +226,7 @@ def test_d78_d79_d83_nothing_is_changed_until_the_plan_is_approved(world: World)
         call("file_write", **write),
         call("Bash", command="touch b.txt"),
         call("Call", tool="Edit", input={"file_path": "a.txt", "old_string": "a", "new_string": "b"}),
+        call("NotebookEdit", notebook_path="n.ipynb", cell_id="c", new_source="x"),
         call("Time"),
         call("ExitPlanMode", plan=PLAN),
         call("file_write", **write),
@@ -234,7 +235,7 @@ def test_d78_d79_d83_nothing_is_changed_until_the_plan_is_approved(world: World)
     done = world.agent("plan it", stdin="y\n")
     assert done.code == 0, done.err
     statuses = [receipt["status"] for receipt in world.receipts()]
-    assert statuses == ["allowed", "denied", "denied", "denied", "allowed", "allowed", "allowed"]
+    assert statuses == ["allowed", *["denied"] * 4, "allowed", "allowed", "allowed"]
     assert (world.workspace / "a.txt").exists()
     assert not (world.workspace / "b.txt").exists()
     assert world.rows("SELECT content, status, approved_at IS NOT NULL FROM plans") == [(PLAN, "approved", 1)]

@@ -445,9 +445,12 @@ def test_d59_hooks_can_be_switched_off_and_that_is_recorded(world: World, how: s
         toml = world.cli.data / "config.toml"
         toml.write_text("disableAllHooks = true\n" + toml.read_text().replace("disableAllHooks = true", ""))
     env = {"SDLC_DISABLE_ALL_HOOKS": "1"} if how == "variable" else {}
-    assert world.cli("--eval", json.dumps({"tool": "LS", "input": {"path": "."}}), env=env).code == 0
+    world.script(call("LS", path="."), call("Read", file_path=str(world.cli.data / "receipt.key")), text("done"))
+    world.cli("agent", "-m", "go", env=env)
     assert not (world.workspace / "ran").exists()
-    assert rows(world, "exit_code, skipped_reason") == [(None, "disabled")]
+    assert rows(world, "exit_code, skipped_reason") == [(None, "disabled")] * 2
+    statuses = [receipt["status"] for receipt in world.receipts()]
+    assert statuses == ["allowed", "denied"], "the baseline is no hook, and cannot be switched off"
 
 
 def test_a_projects_hooks_wait_for_trust(world: World) -> None:

@@ -202,7 +202,7 @@ class Query(AsyncGenerator["AgentMessage", None]):
         await self._messages.aclose()
 
     async def _run(self) -> AsyncGenerator["AgentMessage", None]:
-        runtime = start(_options(self._options))
+        runtime = start(options_of(self._options))
         again = Resume(self._resume, go_on=False) if self._resume else None
         operator = _Caller(self._options)
         with opened(runtime, operator, kind="agent", channel="python", again=again) as run:
@@ -243,7 +243,7 @@ async def _stopped(turn: "asyncio.Task[TurnResult]") -> None:
         await asyncio.wait({turn})
 
 
-def _options(given: QueryOptions) -> Options:
+def options_of(given: QueryOptions) -> Options:
     settings: Json = dict(given.settings)
     if given.permission_mode is not None:
         settings["permissions"] = {**settings.get("permissions", {}), "defaultMode": given.permission_mode}

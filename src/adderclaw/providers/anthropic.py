@@ -7,14 +7,14 @@ import re
 from typing import Any, NamedTuple
 
 from adderclaw.config.catalog import ModelFacts, facts
-from adderclaw.credentials.redaction import secret_name
 from adderclaw.credentials.sources import API_KEY, AUTH_TOKEN, SOCKET, Credential
 from adderclaw.errors import ProviderError, ProviderErrorKind
 from adderclaw.providers import Parts, misconfigured
 from adderclaw.providers.anthropic_reply import AFTER, WIRE, Answer, shape_of
 from adderclaw.providers.faults import advice
+from adderclaw.providers.making import wire_of
 from adderclaw.providers.reading import Ids, read, read_object
-from adderclaw.providers.wire import Endpoint, Wire, endpoint
+from adderclaw.providers.wire import Endpoint, endpoint
 from adderclaw.types import (
     Block,
     ChatRequest,
@@ -108,15 +108,11 @@ class Anthropic:
     def __init__(self, parts: Parts, place: Endpoint) -> None:
         self._ids = Ids()
         self._parts, self._entry, self._place = parts, parts.entry, place
-        limit, timeout = parts.config.runtime.max_response_bytes, parts.entry.timeout_seconds
-        self.wire = Wire(parts.name, place, parts.secrets, parts.clock, timeout=timeout, max_bytes=limit)
+        self.wire = wire_of(parts, place)
         self.wire.advise = self._advise
         self._head: tuple[_Wanted, bytes] | None = None
         self._source = ""
         self._known: dict[str, ModelFacts] = {}
-        for header, value in parts.entry.headers.items():
-            if secret_name(header):
-                parts.secrets.add(value)
 
     @property
     def name(self) -> str:

@@ -12,9 +12,10 @@ from adderclaw.errors import ProviderError, ProviderErrorKind
 from adderclaw.providers import Parts, misconfigured
 from adderclaw.providers.faults import advice
 from adderclaw.providers.gemini_reply import MADE_ID, OVERHEAD, STREAM_OVERHEAD, WIRE, Answer
+from adderclaw.providers.making import wire_of
 from adderclaw.providers.openai_server import compact, left_out
 from adderclaw.providers.reading import read, read_object
-from adderclaw.providers.wire import Endpoint, Reply, Wire, endpoint
+from adderclaw.providers.wire import Endpoint, Reply, endpoint
 from adderclaw.types import (
     ChatRequest,
     ChatResponse,
@@ -80,13 +81,9 @@ def _advise(kind: ProviderErrorKind, status: int | None, _words: str) -> str:
 class Gemini:
     def __init__(self, parts: Parts, place: Endpoint, query: str) -> None:
         self._parts, self._entry, self._place, self._query = parts, parts.entry, place, query
-        limit, timeout = parts.config.runtime.max_response_bytes, parts.entry.timeout_seconds
-        self.wire = Wire(parts.name, place, parts.secrets, parts.clock, timeout=timeout, max_bytes=limit)
+        self.wire = wire_of(parts, place)
         self.wire.advise = _advise
         self._head: tuple[_Wanted, bytes] | None = None
-        for header, value in parts.entry.headers.items():
-            if secret_name(header):
-                parts.secrets.add(value)
 
     @property
     def name(self) -> str:

@@ -1,6 +1,5 @@
 """Servers that speak Chat Completions, streaming or not: OpenRouter, Ollama, LM Studio, vLLM, llama.cpp and others."""
 
-import json
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -10,10 +9,12 @@ from adderclaw.providers.faults import advice
 from adderclaw.providers.openai_reply import Answer
 from adderclaw.providers.openai_server import (
     Server,
+    arguments,
     base_url_of,
     compact,
     data_url,
     effort_of,
+    from_user,
     function_name,
     key_variable,
     left_out,
@@ -21,6 +22,7 @@ from adderclaw.providers.openai_server import (
     shown_by,
     strict,
     thinks,
+    told,
 )
 from adderclaw.providers.reading import Ids, read
 from adderclaw.types import (
@@ -161,15 +163,9 @@ class OpenAIChat:
         return [compact(part) for part in self._user(message, model)]
 
     def _user(self, message: Message, model: str) -> Iterator[Json]:
-        """Results first: they must follow the calls that they answer."""
         results = [_result(block) for block in message.blocks if isinstance(block, ToolResultBlock)]
-        yield from results
         said = [*shown_by(message), *(block for block in message.blocks if isinstance(block, (TextBlock, MediaBlock)))]
-        if any(isinstance(block, MediaBlock) for block in said):
-            yield {"role": "user", "content": [self._part(block, model) for block in said]}
-        elif said or not results:
-            texts = [block.text for block in said if isinstance(block, TextBlock)]
-            yield {"role": "user", "content": "\n".join(texts)}
+        return from_user(results, said, lambda block: self._part(block, model))
 
     def _part(self, block: TextBlock | MediaBlock, model: str) -> Json:
         if isinstance(block, TextBlock):
@@ -200,12 +196,7 @@ def _tool(tool: ToolSpec) -> Json:
 
 
 def _result(block: ToolResultBlock) -> Json:
-    marked = block.is_error and not block.content.startswith("Error: ")
-    return {
-        "role": "tool",
-        "tool_call_id": block.tool_use_id,
-        "content": f"Error: {block.content}" if marked else block.content,
-    }
+    return {"role": "tool", "tool_call_id": block.tool_use_id, "content": told(block)}
 
 
 def _results(request: ChatRequest) -> Iterator[str]:
@@ -225,9 +216,7 @@ def _assistant(message: Message, shape: str) -> Json:
 
 
 def _call(call: ToolCall, extra: Json) -> Json:
-    """Broken arguments go back as {}: servers that parse them would refuse every later request."""
-    arguments = json.dumps(call.arguments or {}, separators=(",", ":"), ensure_ascii=False)
-    function = {"name": function_name(call.name), "arguments": arguments}
+    function = {"name": function_name(call.name), "arguments": arguments(call)}
     encoded: Json = {"id": call.id, "type": "function", "function": function}
     if call.id in extra:
         encoded["extra_content"] = extra[call.id]

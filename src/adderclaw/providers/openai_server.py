@@ -3,13 +3,14 @@
 import json
 import os
 import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from adderclaw.credentials.redaction import secret_name
 from adderclaw.credentials.sources import KEY_VARIABLES, Credential
 from adderclaw.errors import ProviderError
 from adderclaw.providers import Parts, misconfigured
 from adderclaw.providers.faults import kind_of, said_by, status_in
+from adderclaw.providers.making import wire_of
 from adderclaw.providers.reading import object_in, objects_in
 from adderclaw.providers.wire import Endpoint, Reply, Wire, endpoint
 from adderclaw.types import (
@@ -19,6 +20,7 @@ from adderclaw.types import (
     Message,
     ProviderCapabilities,
     TextBlock,
+    ToolCall,
     ToolResultBlock,
 )
 
@@ -71,11 +73,7 @@ class Server:
 
     def __init__(self, parts: Parts, place: Endpoint) -> None:
         self.parts, self.place = parts, place
-        limit, timeout = parts.config.runtime.max_response_bytes, parts.entry.timeout_seconds
-        self.wire = Wire(parts.name, place, parts.secrets, parts.clock, timeout=timeout, max_bytes=limit)
-        for header, value in parts.entry.headers.items():
-            if secret_name(header):
-                parts.secrets.add(value)
+        self.wire = wire_of(parts, place)
 
     @property
     def owned_by_openai(self) -> bool:
@@ -190,6 +188,28 @@ def left_out(media: MediaBlock) -> str:
     """What stands in a message for a medium that the model does not take."""
     kind = "image" if media.media_type.startswith("image/") else "file"
     return f"[{kind}: {media.name or media.media_type}]"
+
+
+def told(block: ToolResultBlock) -> str:
+    """A result's text, for a wire that does not say what failed."""
+    marked = block.is_error and not block.content.startswith("Error: ")
+    return f"Error: {block.content}" if marked else block.content
+
+
+def arguments(call: ToolCall) -> str:
+    """Broken arguments go back as {}: servers that parse them would refuse every later request."""
+    return json.dumps(call.arguments or {}, separators=(",", ":"), ensure_ascii=False)
+
+
+def from_user(
+    results: list[Json], said: list[TextBlock | MediaBlock], part: Callable[[TextBlock | MediaBlock], Json]
+) -> Iterator[Json]:
+    """Results first: they must follow the calls that they answer. Then what the user said, in parts if it must be."""
+    yield from results
+    if any(isinstance(block, MediaBlock) for block in said):
+        yield {"role": "user", "content": [part(block) for block in said]}
+    elif said or not results:
+        yield {"role": "user", "content": "\n".join(block.text for block in said if isinstance(block, TextBlock))}
 
 
 def shown_by(message: Message) -> list[TextBlock | MediaBlock]:

@@ -1,6 +1,5 @@
 """OpenAI's Responses API, kept without state on its side: every request carries the whole conversation."""
 
-import json
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -9,15 +8,18 @@ from adderclaw.providers import Parts
 from adderclaw.providers.faults import advice
 from adderclaw.providers.openai_server import (
     Server,
+    arguments,
     compact,
     data_url,
     effort_of,
+    from_user,
     function_name,
     left_out,
     never_thinks,
     place_of,
     strict,
     thinks,
+    told,
 )
 from adderclaw.providers.reading import Ids, count_in, read, read_object
 from adderclaw.providers.responses_reply import TEXT, Answer
@@ -152,19 +154,12 @@ class OpenAIResponses:
         return [compact(item) for item in items]
 
     def _user(self, message: Message, model: str) -> Iterator[Json]:
-        """Results first: they must follow the calls that they answer."""
         results = [self._result(block, model) for block in message.blocks if isinstance(block, ToolResultBlock)]
-        yield from results
         said = [block for block in message.blocks if isinstance(block, (TextBlock, MediaBlock))]
-        if any(isinstance(block, MediaBlock) for block in said):
-            yield {"role": "user", "content": [self._part(block, model) for block in said]}
-        elif said or not results:
-            texts = [block.text for block in said if isinstance(block, TextBlock)]
-            yield {"role": "user", "content": "\n".join(texts)}
+        return from_user(results, said, lambda block: self._part(block, model))
 
     def _result(self, block: ToolResultBlock, model: str) -> Json:
-        marked = block.is_error and not block.content.startswith("Error: ")
-        text = f"Error: {block.content}" if marked else block.content
+        text = told(block)
         result: Json = {"type": "function_call_output", "call_id": block.tool_use_id, "output": text}
         if block.media:
             said = [TextBlock(text)] if text else []
@@ -241,6 +236,5 @@ def _tool(tool: ToolSpec) -> Json:
 
 
 def _call(call: ToolCall) -> Json:
-    """Broken arguments go back as {}: the server would refuse every later request."""
-    arguments = json.dumps(call.arguments or {}, separators=(",", ":"), ensure_ascii=False)
-    return {"type": "function_call", "call_id": call.id, "name": function_name(call.name), "arguments": arguments}
+    name = function_name(call.name)
+    return {"type": "function_call", "call_id": call.id, "name": name, "arguments": arguments(call)}

@@ -1,0 +1,36 @@
+"""For another Python program: may this command run, by the gate's word? Nothing runs."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from adderclaw.channels.python import QueryOptions, options_of
+from adderclaw.kernel.considering import consider
+from adderclaw.kernel.session import Scene
+from adderclaw.runtime import scene, start
+from adderclaw.types import ToolCall
+
+
+@dataclass(frozen=True)
+class ValidationResult:
+    allowed: bool
+    reason: str | None = None
+    """Why not; of what is allowed, why a person is asked about it first, if one is."""
+
+
+class BashSecurity:
+    """`BashSecurity(QueryOptions(cwd="…")).is_command_allowed("ls")`: the gate's own verdict on a Bash call."""
+
+    def __init__(self, options: QueryOptions | None = None) -> None:
+        self._options = options or QueryOptions()
+
+    @cached_property
+    def _scene(self) -> Scene:
+        return scene(start(options_of(self._options)), None)
+
+    def is_command_allowed(self, command: str) -> ValidationResult:
+        """Whether it is denied whoever is there; what the mode asks about is allowed, for a person may say yes."""
+        decision = consider(self._scene, ToolCall("validate", "Bash", {"command": command})).decision
+        return ValidationResult(decision.verdict != "deny", None if decision.verdict == "allow" else decision.reason)
+
+
+__all__ = ["BashSecurity", "ValidationResult"]
