@@ -54,9 +54,10 @@ _indexes: WeakKeyDictionary[Catalogue, _Index] = WeakKeyDictionary()
 
 def ready(catalogue: Catalogue) -> None:
     """What the first route needs, done while skills are loaded: rapidfuzz imported, the words gathered."""
-    import rapidfuzz.fuzz
-    import rapidfuzz.process  # noqa: F401
+    from importlib import import_module
 
+    for name in ("rapidfuzz.fuzz", "rapidfuzz.process"):
+        import_module(name)
     _index(catalogue)
 
 
