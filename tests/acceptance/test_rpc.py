@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 
 from tests.acceptance.test_agentfile import Flow
+from tests.acceptance.test_stop_and_limits import gone, running
 from tests.acceptance.world import World, call, text
 from tests.program import PROGRAM
 from tests.scripted import ScriptedModel
@@ -75,6 +76,10 @@ class Rpc:
         told = [one["params"] for one in self.seen if one.get("method") == "event"]
         return [one for one in told if one["event_type"] == kind]
 
+    def half(self) -> None:
+        """Say no more, and listen on."""
+        self._in.close()
+
     def close(self) -> int:
         self._in.close()
         code = self.process.wait(90)
@@ -128,6 +133,17 @@ BAD = [
     (b'{"jsonrpc":"2.0","id":7,"method":5}\n', -32600),
     (b'{"jsonrpc":"2.0","id":{},"method":"status"}\n', -32600),
     (b'{"jsonrpc":"2.0","id":true,"method":"status"}\n', -32600),
+    (b'{"jsonrpc":"2.0","id":1e400,"method":"status"}\n', -32600),
+    (b'{"jsonrpc":"2.0","id":' + b"9" * 5_000 + b',"method":"status"}\n', -32700),
+    (b'{"jsonrpc":"2.0","id":7,"method":"status","params":' + b'{"a":' * 900 + b"1" + b"}" * 900 + b"}\n", -32602),
+    (b'{"jsonrpc":"2.0","id":7,"method":"run","params":{"agentfile":"a\\u0000b"}}\n', -32602),
+    (b'{"jsonrpc":"2.0","id":7,"method":"run","params":{"message":"a","workspace":"a\\u0000b"}}\n', -32602),
+    (b'{"jsonrpc":"2.0","id":7,"method":"run","params":{"message":"\\ud800"}}\n', -32602),
+    (b'{"jsonrpc":"2.0","id":7,"method":"run","params":{"message":"a","limits":{"depth":1}}}\n', -32602),
+    (b'{"jsonrpc":"2.0","id":7,"method":"run","params":{"message":"a","limits":{"tokens":-1}}}\n', -32602),
+    (b'{"jsonrpc":"2.0","id":7,"method":"run","params":{"message":"a","limits":{"tokens":1.5}}}\n', -32000),
+    (b'{"jsonrpc":"2.0","id":7,"method":"run","params":{"message":"a","rounds":1}}\n', -32602),
+    (b'{"jsonrpc":"2.0","id":7,"method":"validate","params":{"agentfile":"a\\u0000b"}}\n', -32602),
     (b'{"jsonrpc":"2.0","id":7,"method":"status","params":5}\n', -32600),
     (b'{"jsonrpc":"2.0","id":7,"method":"nope"}\n', -32601),
     (b'{"jsonrpc":"2.0","id":7,"method":"status","params":[1]}\n', -32602),
@@ -154,6 +170,11 @@ def test_every_bad_message_gets_its_error_and_the_next_one_is_served(rpc: Rpc) -
         expected = 7 if b'"id":7' in line else None
         assert said["id"] == expected, (line[:60], said)
     assert rpc.answer("alive", "status")["result"] == {"runs": []}
+    rpc.raw(b'{"jsonrpc":"2.0","id":"half","meth')  # and then its end
+    rpc.half()
+    assert rpc.read()["error"]["code"] == -32700
+    assert rpc.read() is None
+    assert rpc.process.wait(30) == 0
 
 
 def test_a_message_that_is_too_long_is_refused_and_the_next_one_is_served(rpc: Rpc) -> None:
@@ -222,6 +243,26 @@ def test_a_run_is_cancelled(flow: Flow, rpc: Rpc) -> None:
     said = rpc.until(id=1)["result"]
     assert (said["outcome"], said["reason"], said["exit_code"]) == ("stopped", "enough", 6)
     assert flow.world.rows("SELECT outcome FROM runs") == [("stopped",)]
+
+
+def test_a_cancel_in_the_middle_of_a_tool_call_ends_what_it_started(flow: Flow, rpc: Rpc) -> None:
+    marker = "98766.5"
+    flow.add(call("Bash", command=f"sleep {marker}"))
+    flow.configure(security='allowed_commands = ["sleep"]')
+    rpc.request(1, "run", message="hi", profile="permissive")
+    limit = time.monotonic() + 60
+    while not running(marker):
+        assert time.monotonic() < limit
+        time.sleep(0.02)
+    twice = rpc.answer(1, "run", message="again")
+    assert twice["error"]["message"] == "Invalid Request: a run of the request 1 is under way already"
+    assert rpc.answer(2, "cancel", request_id=1)["result"]["cancelled"] is True
+    assert rpc.until(id=1)["result"]["outcome"] == "stopped"
+    assert gone(marker, within=10)
+    (receipt,) = flow.world.receipts()
+    assert receipt["status"] == "failed"
+    ((result,),) = flow.world.rows("SELECT payload_json FROM transcript_entries WHERE entry_type = 'tool_result'")
+    assert "the outcome is unknown" in result
 
 
 @pytest.mark.parametrize("approved", [True, False])

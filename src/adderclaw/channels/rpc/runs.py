@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from adderclaw.channels import headless
-from adderclaw.channels.channel import report
+from adderclaw.channels.channel import advised, report
 from adderclaw.channels.prepared import Prepared
 from adderclaw.channels.rpc.wire import (
     ALREADY_ANSWERED,
+    INVALID_REQUEST,
     NO_SUCH_APPROVAL,
     NO_SUCH_RUN,
     RUN_REFUSED,
@@ -114,6 +115,8 @@ class Runs:
         """Run to the end; the report of it is the answer to the request."""
         if self._ended:
             raise RpcError(RUN_REFUSED, "the connection is closed")
+        if id is not None and any(one.client.request_id == id for one in self.active.values()):
+            raise RpcError(INVALID_REQUEST, f"Invalid Request: a run of the request {id!r} is under way already")
         if len(self.active) >= MOST_RUNS:
             raise RpcError(TOO_MANY_RUNS, f"{MOST_RUNS} runs are under way already; wait for one of them")
         try:
@@ -154,6 +157,8 @@ class Runs:
             result = TurnResult("error", "", str(error))
         await run.close()
         await run.end()
+        if made.kind == "agentfile":
+            result = advised(result, f"run --resume {run.run_id}")
         code = run.finish(result, mode=made.mode)
         return {**report(run, result), "exit_code": code}
 

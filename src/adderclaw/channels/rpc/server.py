@@ -5,7 +5,7 @@ import os
 import stat
 import sys
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import IO, Annotated, Any, Literal, cast
 
@@ -50,6 +50,9 @@ class RunParams:
     skills_dir: str | None = None
     max_turns: Annotated[int, Between(0)] | None = None
     debug_llm: bool | None = None
+    limits: dict[Literal["cost_usd", "tokens", "tool_calls", "seconds"], Annotated[float, Between(0)]] | None = None
+    rounds: Annotated[int, Between(0)] | None = None
+    """Rounds that each LOOP may go, whatever its file says."""
 
 
 @record
@@ -172,6 +175,8 @@ class Server:
         except Invalid as error:
             problems = [{"key": key, "message": message} for key, message in error.problems]
             raise RpcError(wire.INVALID_PARAMS, f"Invalid params: {error}", problems) from error
+        if any("\0" in str(getattr(params, name, "")) for name in NAMES):
+            raise RpcError(wire.INVALID_PARAMS, "Invalid params: no path and no name has a NUL character in it")
         return await method(params, call.id)
 
     # -------------------------------------------------------------- methods
@@ -203,7 +208,7 @@ class Server:
                 if (value := getattr(params, name)) is not None
             },
             config_file=params.config or self._options.config_file,
-            overrides=prepared.overrides(params.skills_dir, params.max_turns, params.debug_llm),
+            overrides=prepared.overrides(params.skills_dir, params.max_turns, params.debug_llm, _whole(params.limits)),
         )
         try:
             made = _prepared(options, params)
@@ -262,7 +267,22 @@ class Server:
         await self._outbox.flush(2)
 
 
+def _whole(limits: Mapping[Any, float] | None) -> dict[str, float]:
+    """Counts as whole numbers, as the configuration has them."""
+    given = dict(limits or {})
+    return {name: int(value) if value.is_integer() else value for name, value in given.items()}
+
+
 def _prepared(options: Options, params: RunParams) -> Prepared:
+    made = _chosen(options, params)
+    if params.rounds is None:
+        return made
+    if made.with_rounds is None:
+        raise UsageError("rounds are for the LOOPs of an agentfile")
+    return made.with_rounds(params.rounds)
+
+
+def _chosen(options: Options, params: RunParams) -> Prepared:
     if params.inputs and not params.agentfile:
         raise UsageError("inputs are for an agentfile")
     if params.agentfile:
@@ -274,6 +294,10 @@ def _prepared(options: Options, params: RunParams) -> Prepared:
     if params.resume:
         return prepared.resumed(options, params.resume)
     return prepared.message(options, params.message or "")
+
+
+NAMES = ("agentfile", "workspace", "config", "skills_dir", "provider", "model", "resume", "run_id")
+"""Parameters that name a file or something else that no NUL can be part of."""
 
 
 def _id_of(message: object) -> Id:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections import deque
+from math import isfinite
 from typing import Any, NamedTuple, cast
 
 from adderclaw.types import Json
@@ -82,7 +83,10 @@ def call_of(message: object) -> Call:
 
 
 def is_id(value: object) -> bool:
-    return value is None or (isinstance(value, (str, int, float)) and not isinstance(value, bool))
+    """Whether it can be sent back as it came: a number that is too large for JSON cannot."""
+    if isinstance(value, float):
+        return isfinite(value)
+    return value is None or (isinstance(value, (str, int)) and not isinstance(value, bool))
 
 
 def answer(id: Id, result: object) -> Json:
