@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import re
 import time
 from dataclasses import replace
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from adderclaw.drivers.agentfile import show
 from adderclaw.drivers.agentfile.load import bound, load
-from adderclaw.drivers.agentfile.parse import KEYWORDS, parse
+from adderclaw.drivers.agentfile.parse import KEYWORDS, lines_of, parse, pieces, statements
 from adderclaw.drivers.agentfile.variables import filled, used
 from adderclaw.drivers.agentfile.workflow import InvalidAgentfile, Workflow
 from adderclaw.errors import UsageError
@@ -495,6 +496,20 @@ def meaning(text: str) -> object:
     return workflow.name, workflow.review, [replace(noun, line=0) for noun in nouns]
 
 
+def comments(text: str) -> list[str]:
+    """Every comment, on a line of its own or after a statement, in order."""
+    found, lines, number = list[str](), lines_of(text), 0
+    begun = {line.number: line.text for line in statements(text)}
+    while number < len(lines):
+        number += 1
+        if number in begun:
+            found += [piece.rstrip() for piece in pieces(begun[number]) if piece.startswith("#")]
+            number += begun[number].count("\n")
+        elif lines[number - 1].strip():
+            found.append(lines[number - 1].strip())
+    return found
+
+
 @given(st.lists(st.one_of(st.lists(WORDS).map(" ".join), st.lists(WORDS).map("".join), LINES), max_size=12))
 def test_formatting_is_done_once_and_keeps_the_meaning_of_anything_that_parses(parts: list[str]) -> None:
     for text in ("\n".join(parts), *parts):
@@ -505,6 +520,7 @@ def test_formatting_is_done_once_and_keeps_the_meaning_of_anything_that_parses(p
         tidy = show.formatted(text)
         assert meaning(tidy) == before
         assert show.formatted(tidy) == tidy
+        assert comments(tidy) == comments(text)
 
 
 @given(st.text())
@@ -512,3 +528,20 @@ def test_whatever_a_file_says_it_is_read_or_refused(text: str) -> None:
     for whole in (text, f"GOAL g {text}", f'GOAL g "{text}"', f"INPUT a DEFAULT {text}"):
         with contextlib.suppress(InvalidAgentfile):
             parse(whole)
+
+
+def test_fmt_waits_for_no_pipe_and_leaves_what_it_refuses_as_it_was(tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from adderclaw.channels.cli.agentfile import app
+
+    pipe, binary, large = (tmp_path / name for name in ("pipe", "binary", "large"))
+    os.mkfifo(pipe)
+    binary.write_bytes(b'NAME x\nGOAL g "a\0b"\n')
+    large.write_text("NAME x\n" + "# c\n" * 300_000)
+    for file, says in ((pipe, "is not an ordinary file"), (binary, "is binary"), (large, "is larger than")):
+        before = file.stat()
+        error = CliRunner().invoke(app, ["fmt", str(file)]).exception
+        assert isinstance(error, UsageError)
+        assert says in str(error)
+        assert file.stat() == before

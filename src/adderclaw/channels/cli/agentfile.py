@@ -9,10 +9,10 @@ import typer
 from adderclaw.channels.cli.common import OutputFormat, print_json
 from adderclaw.credentials.redaction import visible
 from adderclaw.drivers.agentfile import show
-from adderclaw.drivers.agentfile.load import load
-from adderclaw.drivers.agentfile.parse import parse
+from adderclaw.drivers.agentfile.load import load, text_of
+from adderclaw.drivers.agentfile.parse import MAX_BYTES, parse
 from adderclaw.drivers.agentfile.workflow import InvalidAgentfile
-from adderclaw.errors import EXIT_USAGE, UsageError
+from adderclaw.errors import EXIT_USAGE
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -67,16 +67,12 @@ def fmt(
     Example: adderclaw fmt Agentfile
     """
     if file == "-":
-        text = sys.stdin.read()
+        text = sys.stdin.buffer.read(MAX_BYTES + 1).decode("utf-8", "surrogateescape")
         parse(text, "<stdin>")
         print(show.formatted(text), end="")
         return
     path = os.path.join(file, "Agentfile") if os.path.isdir(file) else file
-    try:
-        with open(path, encoding="utf-8", newline="") as source:
-            text = source.read(1 << 21)
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: {getattr(error, 'strerror', None) or 'not UTF-8 text'}") from error
+    text = text_of(path, MAX_BYTES)
     parse(text, path)
     tidy = show.formatted(text)
     if tidy == text:

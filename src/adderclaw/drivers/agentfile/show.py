@@ -141,7 +141,8 @@ def formatted(text: str) -> str:
             rows.append(stripped)
         comments = bool(stripped)
         number += 1
-    return "\n".join(rows).strip("\n") + "\n"
+    tidy = "\n".join(rows).strip("\n")
+    return f"{tidy}\n" if tidy else ""
 
 
 def _tidy(line: Line) -> str:
