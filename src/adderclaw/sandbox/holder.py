@@ -19,8 +19,10 @@ from adderclaw.config.paths import followed, settled
 from adderclaw.errors import AdderClawError
 from adderclaw.sandbox import limits, protected
 from adderclaw.sandbox.bubblewrap import Room, hidden, homes, options, toolchains
-from adderclaw.sandbox.process import KILL_WAIT, MARK, Order, memory_file
+from adderclaw.sandbox.memory import memory_file
+from adderclaw.sandbox.process import KILL_WAIT, Order
 from adderclaw.sandbox.programs import inside, resolve
+from adderclaw.sandbox.watchdog import MARK
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.proxy import Proxy

@@ -8,12 +8,13 @@ import asyncio
 import contextlib
 import os
 import signal
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from adderclaw.sandbox.memory import memory_file
 from adderclaw.sandbox.programs import search_path
+from adderclaw.sandbox.watchdog import MARK, watchdog
 
 MAX_BYTES = 1 << 20
 """What is kept of each stream; the rest is read and dropped, so that the child does not block."""
@@ -27,7 +28,6 @@ LINGER_GRACE = 0.2
 """Seconds that a finished command's background children may go on writing."""
 KILL_WAIT = 2.0
 """Seconds after which a killed child that does not die (stuck in the kernel) is left to the watchdog."""
-MARK = "ADDERCLAW_CALL"
 
 _PASSED = ("HOME", "LANG", "LANGUAGE", "LOGNAME", "NO_COLOR", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 _GIT = {
@@ -184,7 +184,7 @@ def bare(order: Order) -> Started:
 
 def prepare() -> None:
     """Start the watchdog now, while nobody waits, and not with the first command. Any thread may call it."""
-    _watchdog()
+    watchdog()
 
 
 async def _within(event: asyncio.Event, seconds: float) -> bool:
@@ -348,7 +348,7 @@ class _Bare:
     def __init__(self, order: Order) -> None:
         from subprocess import Popen
 
-        self._dog = _watchdog()
+        self._dog = watchdog()
         self._mark = self._dog.mark()
         given, out, err = order.streams
         try:
@@ -400,169 +400,3 @@ def _open_pidfd(pid: int) -> int | None:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):  # not on this system, or forbidden by a container's filter
         return None
-
-
-def memory_file(content: bytes) -> int:
-    """A descriptor from which exactly these bytes are read: unlike a pipe, it needs nobody to feed it."""
-    if hasattr(os, "memfd_create"):
-        fd = os.memfd_create("adderclaw")
-    else:
-        import tempfile
-
-        number, path = tempfile.mkstemp()
-        os.unlink(path)
-        fd = number
-    view = memoryview(content)
-    while view:
-        view = view[os.write(fd, view) :]
-    os.lseek(fd, 0, os.SEEK_SET)
-    return fd
-
-
-# ------------------------------------------------------------------ what outlives us, for a moment
-
-_WATCH = """
-trap '' HUP INT QUIT TERM
-read -r _
-while read -r group; do
-  [ "$group" -gt 1 ] && kill -9 "-$group"
-done <&1
-for round in 1 2 3 4 5; do
-  found=
-  for file in $(grep -lsaF -- "$1" /proc/[0-9]*/environ); do
-    found=${file#/proc/}
-    found=${found%/environ}
-    kill -9 "-$found"
-    kill -9 "$found"
-  done
-  [ "$found" ] || break
-done
-"""
-"""Waits until nobody holds the other end of its input; kills the groups that descriptor 1 lists, then the marked."""
-
-_SLOT = 11
-
-
-class _Watchdog:
-    """A shell that waits for our death, however we die, and the list of what it is to kill then.
-
-    The list is a file in memory that both hold, so that a call costs two small writes and wakes nobody.
-    """
-
-    def __init__(self) -> None:
-        self._nonce = f"{os.getpid()}-{time.time_ns():x}"
-        self._calls = 0
-        self._groups = memory_file(b"")
-        self._slots = 0
-        self._free: list[int] = []
-        self._live: set[str] = set()
-        self._foreign: set[str] = set()
-        self._blank: set[str] = set()
-        self._pid = 0
-        self._pipe = -1
-
-    def start(self) -> None:
-        """Start the shell, unless it runs."""
-        if self._pid and _is_running(self._pid):
-            return
-        from subprocess import DEVNULL, Popen
-
-        if self._pipe >= 0:
-            os.close(self._pipe)
-        ours, self._pipe = os.pipe()
-        try:
-            shell = Popen(
-                ["/bin/sh", "-c", _WATCH, "watchdog", f"{MARK}={self._nonce}."],
-                stdin=ours,
-                stdout=self._groups,  # it says nothing; a plain shell can only read from descriptors of one digit
-                stderr=DEVNULL,
-                cwd="/",
-                env={"PATH": "/usr/bin:/bin"},
-                start_new_session=True,
-            )
-        finally:
-            os.close(ours)
-        self._pid = shell.pid
-        shell.returncode = 0  # it outlives us by design: nobody is to wait for it, or to warn that nobody did
-
-    def mark(self) -> str:
-        """A new call's mark; it is alive until `kill_marked`."""
-        self._calls += 1
-        mark = f"{self._nonce}.{self._calls}"
-        self._live.add(mark)
-        return mark
-
-    def hold(self, group: int) -> int:
-        """Put a group on the list; the slot that it stands in is given back with `release`."""
-        if not self._free:
-            self._free.append(self._slots)
-            self._slots += 1
-        slot = self._free.pop()
-        os.pwrite(self._groups, b"%10d\n" % group, slot * _SLOT)
-        return slot
-
-    def release(self, slot: int) -> None:
-        os.pwrite(self._groups, b"%10d\n" % 0, slot * _SLOT)
-        self._free.append(slot)
-
-    def kill_marked(self, mark: str) -> None:
-        """A call is over: kill what it started and what then left its process group (`setsid`, daemons)."""
-        self._live.discard(mark)
-        for _round in range(5):
-            found = self._leftovers()
-            for pid in found:
-                # Its group too, if it leads one: what it started may have cleared its environment.
-                for kill in (os.killpg, os.kill):
-                    with contextlib.suppress(ProcessLookupError, PermissionError):
-                        kill(pid, signal.SIGKILL)
-            if not found:
-                return
-
-    def _leftovers(self) -> list[int]:
-        """Processes that bear the mark of a call that is over."""
-        try:
-            pids = {name for name in os.listdir("/proc") if name.isdigit()}
-        except FileNotFoundError:
-            return []
-        found: list[int] = []
-        blank: set[str] = set()
-        self._foreign &= pids
-        for pid in pids - self._foreign:
-            environ = _environ(pid)
-            mark = environ.partition(f"\0{MARK}={self._nonce}.".encode())[2].partition(b"\0")[0].decode()
-            if mark and f"{self._nonce}.{mark}" not in self._live:
-                found.append(int(pid))
-            elif len(environ) == 1 and pid not in self._blank:
-                blank.add(pid)  # in the middle of its exec, perhaps: look once more
-            elif not mark:
-                self._foreign.add(pid)  # not looked at again, so that a call costs one listing of /proc
-        self._blank = blank
-        return found
-
-
-_dogs: list[_Watchdog] = []
-_starting = threading.Lock()
-
-
-def _watchdog() -> _Watchdog:
-    """The one of this process, running."""
-    with _starting:
-        if not _dogs:
-            _dogs.append(_Watchdog())
-        _dogs[0].start()
-        return _dogs[0]
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        return os.waitpid(pid, os.WNOHANG) == (0, 0)
-    except ChildProcessError:
-        return False
-
-
-def _environ(pid: str) -> bytes:
-    try:
-        with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
-            return b"\0" + file.read()
-    except OSError:
-        return b"\0"

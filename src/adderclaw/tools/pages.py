@@ -85,9 +85,10 @@ async def pdf_text(body: bytes) -> str:
     import sys
 
     from adderclaw.sandbox import process
+    from adderclaw.sandbox.memory import memory_file
     from adderclaw.tools.pdf import OUTPUT_BYTES, PROGRAM
 
-    fd, most = process.memory_file(body), str(MOST_PAGES)
+    fd, most = memory_file(body), str(MOST_PAGES)
     try:
         done = await process.run(
             [sys.executable, "-I", PROGRAM, str(fd), most, most, ""],

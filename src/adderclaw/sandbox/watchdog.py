@@ -1,0 +1,158 @@
+"""What outlives us, for a moment: a shell that kills what we have started when we are killed ourselves."""
+
+import contextlib
+import os
+import signal
+import threading
+import time
+
+from adderclaw.sandbox.memory import memory_file
+
+MARK = "ADDERCLAW_CALL"
+"""The variable by which what a call has started is known, wherever it went."""
+
+_WATCH = """
+trap '' HUP INT QUIT TERM
+read -r _
+while read -r group; do
+  [ "$group" -gt 1 ] && kill -9 "-$group"
+done <&1
+for round in 1 2 3 4 5; do
+  found=
+  for file in $(grep -lsaF -- "$1" /proc/[0-9]*/environ); do
+    found=${file#/proc/}
+    found=${found%/environ}
+    kill -9 "-$found"
+    kill -9 "$found"
+  done
+  [ "$found" ] || break
+done
+"""
+"""Waits until nobody holds the other end of its input; kills the groups that descriptor 1 lists, then the marked."""
+
+_SLOT = 11
+
+
+class Watchdog:
+    """A shell that waits for our death, however we die, and the list of what it is to kill then.
+
+    The list is a file in memory that both hold, so that a call costs two small writes and wakes nobody.
+    """
+
+    def __init__(self) -> None:
+        self._nonce = f"{os.getpid()}-{time.time_ns():x}"
+        self._calls = 0
+        self._groups = memory_file(b"")
+        self._slots = 0
+        self._free: list[int] = []
+        self._live: set[str] = set()
+        self._foreign: set[str] = set()
+        self._blank: set[str] = set()
+        self._pid = 0
+        self._pipe = -1
+
+    def start(self) -> None:
+        """Start the shell, unless it runs."""
+        if self._pid and _is_running(self._pid):
+            return
+        from subprocess import DEVNULL, Popen
+
+        if self._pipe >= 0:
+            os.close(self._pipe)
+        ours, self._pipe = os.pipe()
+        try:
+            shell = Popen(
+                ["/bin/sh", "-c", _WATCH, "watchdog", f"{MARK}={self._nonce}."],
+                stdin=ours,
+                stdout=self._groups,  # it says nothing; a plain shell can only read from descriptors of one digit
+                stderr=DEVNULL,
+                cwd="/",
+                env={"PATH": "/usr/bin:/bin"},
+                start_new_session=True,
+            )
+        finally:
+            os.close(ours)
+        self._pid = shell.pid
+        shell.returncode = 0  # it outlives us by design: nobody is to wait for it, or to warn that nobody did
+
+    def mark(self) -> str:
+        """A new call's mark; it is alive until `kill_marked`."""
+        self._calls += 1
+        mark = f"{self._nonce}.{self._calls}"
+        self._live.add(mark)
+        return mark
+
+    def hold(self, group: int) -> int:
+        """Put a group on the list; the slot that it stands in is given back with `release`."""
+        if not self._free:
+            self._free.append(self._slots)
+            self._slots += 1
+        slot = self._free.pop()
+        os.pwrite(self._groups, b"%10d\n" % group, slot * _SLOT)
+        return slot
+
+    def release(self, slot: int) -> None:
+        os.pwrite(self._groups, b"%10d\n" % 0, slot * _SLOT)
+        self._free.append(slot)
+
+    def kill_marked(self, mark: str) -> None:
+        """A call is over: kill what it started and what then left its process group (`setsid`, daemons)."""
+        self._live.discard(mark)
+        for _round in range(5):
+            found = self._leftovers()
+            for pid in found:
+                # Its group too, if it leads one: what it started may have cleared its environment.
+                for kill in (os.killpg, os.kill):
+                    with contextlib.suppress(ProcessLookupError, PermissionError):
+                        kill(pid, signal.SIGKILL)
+            if not found:
+                return
+
+    def _leftovers(self) -> list[int]:
+        """Processes that bear the mark of a call that is over."""
+        try:
+            pids = {name for name in os.listdir("/proc") if name.isdigit()}
+        except FileNotFoundError:
+            return []
+        found: list[int] = []
+        blank: set[str] = set()
+        self._foreign &= pids
+        for pid in pids - self._foreign:
+            environ = _environ(pid)
+            mark = environ.partition(f"\0{MARK}={self._nonce}.".encode())[2].partition(b"\0")[0].decode()
+            if mark and f"{self._nonce}.{mark}" not in self._live:
+                found.append(int(pid))
+            elif len(environ) == 1 and pid not in self._blank:
+                blank.add(pid)  # in the middle of its exec, perhaps: look once more
+            elif not mark:
+                self._foreign.add(pid)  # not looked at again, so that a call costs one listing of /proc
+        self._blank = blank
+        return found
+
+
+_dogs: list[Watchdog] = []
+_starting = threading.Lock()
+
+
+def watchdog() -> Watchdog:
+    """The one of this process, running."""
+    with _starting:
+        if not _dogs:
+            _dogs.append(Watchdog())
+        _dogs[0].start()
+        return _dogs[0]
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        return os.waitpid(pid, os.WNOHANG) == (0, 0)
+    except ChildProcessError:
+        return False
+
+
+def _environ(pid: str) -> bytes:
+    try:
+        with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
+            return b"\0" + file.read()
+    except OSError:
+        return b"\0"
