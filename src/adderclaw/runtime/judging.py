@@ -40,7 +40,7 @@ def scene(
 
     `policies` stand in place of the policy.toml files that were found.
     """
-    settings_now, profile = runtime.config, runtime.options.profile
+    settings_now = runtime.config
     confinement = _confinement(runtime)
     extra = (*settings_now.security.additional_directories, *settings_now.permissions.additionalDirectories)
     workspace = Workspace(followed(runtime.loaded.workspace), tuple(map(followed, extra)))
@@ -54,19 +54,7 @@ def scene(
     kit.skills = _skills(runtime, workspace.root)
     kit.tmpdir = {"none": os.environ.get("TMPDIR", ""), "bubblewrap": "/tmp"}.get(confinement)
     everything = tools.builtin(kit)
-    made_of: Json = {
-        "workspace": workspace.root,
-        "home": runtime.home,
-        "profile": profile,
-        "sandboxed": confinement != "none",
-        "autonomy_set": runtime.loaded.origins.get("security.autonomy", "default") != "default",
-        "own_files": [runtime.key_path, *(file["file"] for file in runtime.loaded.policies)],
-        "kept": keep.folder,
-        "shown": list(skill_folders(runtime, workspace.root)),
-        "started": list(runtime.loaded.started),
-        "policies": list(runtime.loaded.policies if policies is None else policies),
-        "real": {},
-    }
+    made_of = _made_of(runtime, workspace.root, confinement, keep.folder, policies)
     policy = policy_of(settings_now, made_of, everything)
     offered = _allowed(everything, settings_now.channels.cli.tools_allow)
     here = Scene(
@@ -95,6 +83,23 @@ def scene(
 
         runtime.servers = servers.join(runtime, store, here, kit, offered)
     return here
+
+
+def _made_of(runtime: Runtime, root: str, confinement: str, kept: str, policies: tuple[Json, ...] | None) -> Json:
+    """What the policy is made of, beside the configuration: a replay makes the same one of it."""
+    return {
+        "workspace": root,
+        "home": runtime.home,
+        "profile": runtime.options.profile,
+        "sandboxed": confinement != "none",
+        "autonomy_set": runtime.loaded.origins.get("security.autonomy", "default") != "default",
+        "own_files": [runtime.key_path, *(file["file"] for file in runtime.loaded.policies)],
+        "kept": kept,
+        "shown": list(skill_folders(runtime, root)),
+        "started": list(runtime.loaded.started),
+        "policies": list(runtime.loaded.policies if policies is None else policies),
+        "real": {},
+    }
 
 
 SKILLS = (".adderclaw/skills", ".agents/skills")
