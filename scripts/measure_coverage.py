@@ -19,7 +19,17 @@ CORE = {
     "skills": ("skills",),
 }
 """The parts that seed 002 names, by where they are here."""
-TESTS = ("tests/skills", "tests/drivers", "tests/providers", "tests/kernel", "tests/sinks", "tests/acceptance")
+TESTS = (
+    *(
+        "tests/skills",
+        "tests/drivers/test_task.py",
+        "tests/providers",
+        "tests/kernel",
+        "tests/sinks",
+        "tests/acceptance",
+    ),
+    "--ignore=tests/acceptance/test_startup.py",  # it counts what is imported, and what measures is imported, too
+)
 
 
 def measured(folder: str, arguments: list[str]) -> dict[str, tuple[int, int]]:
@@ -28,8 +38,10 @@ def measured(folder: str, arguments: list[str]) -> dict[str, tuple[int, int]]:
     coverage = [sys.executable, "-m", "coverage"]
     tests = [*arguments] if any(not one.startswith("-") for one in arguments) else [*TESTS, *arguments]
     done = subprocess.run([*coverage, "run", "-m", "pytest", "-n", "2", *tests], cwd=ROOT, env=env, check=False)
-    if done.returncode:
+    if done.returncode > 1:
         sys.exit(done.returncode)
+    if done.returncode:
+        print("some tests failed while they were measured: whether they hold, `make test` says\n", file=sys.stderr)
     subprocess.run([*coverage, "combine", "-q", folder], cwd=ROOT, env=env, check=True)
     subprocess.run([*coverage, "json", "-q", "-o", f"{folder}/all.json"], cwd=ROOT, env=env, check=True)
     files = json.loads(Path(folder, "all.json").read_text())["files"]

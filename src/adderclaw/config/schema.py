@@ -162,6 +162,8 @@ def _models() -> dict[str, ProviderEntry]:
         "claude_code_subscription": ProviderEntry(
             kind="anthropic", model="claude-sonnet-4-20250514", api_key_env="ANTHROPIC_API_KEY"
         ),
+        "anthropic": ProviderEntry(kind="anthropic", model="claude-sonnet-4-5", api_key_env="ANTHROPIC_API_KEY"),
+        "gemini": ProviderEntry(kind="gemini", model="gemini-2.5-flash", api_key_env="GEMINI_API_KEY"),
         "lm_studio_local": ProviderEntry(
             kind="lm-studio", base_url="http://127.0.0.1:1234/v1", api_key_env="LM_STUDIO_API_KEY"
         ),
