@@ -100,7 +100,7 @@ class Ground:
 
     def facts(self) -> Facts:
         cwd = str(self.shared)
-        return Facts(cwd, {**ENVIRONMENT, "HOME": str(self.top)}, wildcards.within(cwd, (cwd,)))
+        return Facts(cwd, {**ENVIRONMENT, "HOME": str(self.top)}, wildcards.within(cwd, (cwd,)), confined=True)
 
     def planned(self, text: str) -> Plan | Raw:
         return plan(text, resolve, facts=self.facts())

@@ -10,9 +10,10 @@ from adderclaw import gate
 from adderclaw.config.schema import Config, Security
 from adderclaw.gate.allowlist import PROGRAMS
 from adderclaw.gate.case import Case, Decision, Policy
+from adderclaw.sandbox.process import Order, Started
 from adderclaw.tools import shell
 from adderclaw.tools.paths import Refused
-from adderclaw.tools.shell import BashArguments
+from adderclaw.tools.shell import ALONE, BashArguments, Means
 from adderclaw.types import Autonomy, ToolContext, Workspace
 
 HERE = Path(__file__).parent
@@ -31,6 +32,14 @@ STUBS = (
     openssl xxd od strings gzip sqlite3 vim parallel"""
     ""
 )
+
+
+def never(_: Order) -> Started:
+    raise AssertionError("nothing runs here")
+
+
+CONFINED = Means(never)
+"""A sandbox is around what is judged."""
 
 
 class World:
@@ -68,18 +77,18 @@ class World:
         path.write_text("#!/bin/sh\n")
         path.chmod(0o755)
 
-    def policy(self, autonomy: Autonomy) -> Policy:
+    def policy(self, autonomy: Autonomy, *, sandboxed: bool = False) -> Policy:
         forbidden = ["/etc", "/boot", str(self.home / ".ssh")]
         config = Config(security=Security(autonomy=autonomy, forbidden_paths=forbidden, raw_bash="deny"))
-        return gate.policy_of(config, str(self.root), str(self.home / ".adderclaw"))
+        return gate.policy_of(config, str(self.root), str(self.home / ".adderclaw"), sandboxed=sandboxed)
 
-    def judge(self, command: str, autonomy: Autonomy) -> Decision:
+    def judge(self, command: str, autonomy: Autonomy, *, sandboxed: bool = False) -> Decision:
         context = ToolContext("c", "s", Workspace(str(self.root)))
         try:
-            touch = shell.touch(BashArguments(command=command), context)
+            touch = shell.touch(BashArguments(command=command), context, CONFINED if sandboxed else ALONE)
         except Refused as refusal:
             return Decision("deny", "high", str(refusal), "paths")
-        return gate.judge(Case("Bash", "Bash", {"command": command}, touch, self.policy(autonomy)))
+        return gate.judge(Case("Bash", "Bash", {"command": command}, touch, self.policy(autonomy, sandboxed=sandboxed)))
 
 
 @pytest.fixture(scope="module")
@@ -101,9 +110,9 @@ def sections(name: str) -> list[tuple[str, list[str]]]:
     return found
 
 
-def said(commands: list[str], world: World, autonomy: Autonomy) -> dict[str, Decision]:
+def said(commands: list[str], world: World, autonomy: Autonomy, *, sandboxed: bool = False) -> dict[str, Decision]:
     """Each command with its verdict; in the lists a command of several lines is written on one."""
-    return {command: world.judge(_lines(command), autonomy) for command in commands}
+    return {command: world.judge(_lines(command), autonomy, sandboxed=sandboxed) for command in commands}
 
 
 def _lines(command: str) -> str:
@@ -122,6 +131,22 @@ def test_denied_in_supervised(title: str, commands: list[str], world: World) -> 
 @pytest.mark.parametrize("autonomy", ["supervised", "full"])
 def test_denied_in_full_without_a_sandbox(title: str, commands: list[str], world: World, autonomy: Autonomy) -> None:
     loose = {c: d.verdict for c, d in said(commands, world, autonomy).items() if d.verdict != "deny"}
+    assert not loose, title
+
+
+@pytest.mark.parametrize(("title", "commands"), sections("attacks_sandboxed.txt"))
+@pytest.mark.parametrize("sandboxed", [True, False])
+def test_denied_in_supervised_also_in_a_sandbox(title: str, commands: list[str], world: World, sandboxed: bool) -> None:
+    decided = said(commands, world, "supervised", sandboxed=sandboxed)
+    assert not {c: d.verdict for c, d in decided.items() if d.verdict != "deny"}, title
+
+
+@pytest.mark.parametrize(("title", "commands"), sections("harmless_sandboxed.txt"))
+def test_asked_only_where_a_sandbox_is_around_them(title: str, commands: list[str], world: World) -> None:
+    inside = said(commands, world, "supervised", sandboxed=True)
+    assert not {c: d.reason for c, d in inside.items() if d.verdict != "ask"}, title
+    outside = {autonomy: said(commands, world, autonomy) for autonomy in ("supervised", "full", "readonly")}
+    loose = {(how, c): d.verdict for how, found in outside.items() for c, d in found.items() if d.verdict != "deny"}
     assert not loose, title
 
 

@@ -15,8 +15,14 @@ from tests.gate.test_differential import blocks
 from tests.program import Soak
 
 TOTAL = 24_000
-LISTS = ("attacks.txt", "attacks_full.txt", "attacks_programs.txt", "harmless.txt", "harmless_programs.txt")
+LISTS = (
+    *("attacks.txt", "attacks_full.txt", "attacks_programs.txt", "attacks_sandboxed.txt"),
+    *("harmless.txt", "harmless_programs.txt", "harmless_sandboxed.txt"),
+)
 AUTONOMIES: tuple[Autonomy, ...] = ("supervised", "full")
+
+CONFINED: dict[Autonomy, float] = {"supervised": 0.5, "full": 0.0}
+"""How often a sandbox is around the command; in `full`, nearly everything runs in one."""
 
 type Change = Callable[[str, random.Random], str]
 """A text of the same meaning, or the same text where the change does not apply."""
@@ -200,19 +206,20 @@ def test_no_change_of_spelling_loosens_a_verdict(
     world: World, soak: Soak, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     lines, names = corpus(), list(CHANGES)
-    known: dict[tuple[str, Autonomy], Decision] = {}
+    known: dict[tuple[str, Autonomy, bool], Decision] = {}
 
-    def verdict(text: str, autonomy: Autonomy) -> Decision:
-        if (text, autonomy) not in known:
-            known[text, autonomy] = world.judge(text, autonomy)
-        return known[text, autonomy]
+    def verdict(text: str, autonomy: Autonomy, confined: bool) -> Decision:
+        if (text, autonomy, confined) not in known:
+            known[text, autonomy, confined] = world.judge(text, autonomy, sandboxed=confined)
+        return known[text, autonomy, confined]
 
     loose: list[str] = []
     applied = dict.fromkeys(names, 0)
     for number in soak.of(TOTAL):
         rng = random.Random(number)
         line, autonomy = rng.choice(lines), rng.choice(AUTONOMIES)
-        plain = verdict(line, autonomy)
+        confined = rng.random() < CONFINED[autonomy]
+        plain = verdict(line, autonomy, confined)
         if plain.verdict == "allow":
             continue
         name = rng.choice(names)
@@ -220,10 +227,11 @@ def test_no_change_of_spelling_loosens_a_verdict(
         if changed == line:
             continue
         applied[name] += 1
-        other = world.judge(changed, autonomy)
+        other = world.judge(changed, autonomy, sandboxed=confined)
         if STRICTNESS[other.verdict] < STRICTNESS[plain.verdict]:
             loose.append(
-                f"{autonomy}, {name}: {line!r} is {plain.verdict} ({plain.reason}), {changed!r} {other.verdict}"
+                f"{autonomy}{', sandboxed' * confined}, {name}: {line!r} is {plain.verdict} ({plain.reason}),"
+                f" {changed!r} {other.verdict}"
             )
     with capsys.disabled():
         print(f"\nmetamorphic test: {sum(applied.values()):,} changed commands, {len(loose)} got a kinder verdict")

@@ -135,7 +135,7 @@ def test_the_stricter_of_both_decides(judge: Any, autonomy: str, mode: str, subj
     ("facts", "words"),
     [
         ({"command": "pulumi plan"}, ['"pulumi"', "[security] allowed_commands"]),
-        ({"command": "git push"}, ['"git push"', "allowed_commands"]),
+        ({"command": "git svn"}, ['"git svn"', "allowed_commands"]),
         ({"command": "/ws/../run.sh", "policy": {"workspace_only": False}}, ['"/ws/../run.sh"', "allowed_commands"]),
         ({"command": "nosuch x"}, ["nosuch", "not installed"]),
         ({"command": "echo $x"}, ["variable expansion", 'raw_bash = "ask"']),

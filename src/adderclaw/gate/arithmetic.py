@@ -1,4 +1,7 @@
-"""`$((…))` over numbers that are known, as bash counts: whole numbers, division towards zero, C's precedence."""
+"""`$((…))` as bash counts: whole numbers, division towards zero, C's precedence; over numbers that are known, or over
+
+variables of which it is known that they hold a number. Bash would run code that stands in any other text.
+"""
 
 import re
 from collections.abc import Callable
@@ -17,9 +20,18 @@ _LEVELS: tuple[tuple[str, ...], ...] = (
 )
 
 
-def evaluate(text: str, value: Callable[[str], str | None]) -> int:
-    """The value of an expression; `value` gives a variable's, or None where it is not known."""
+def is_number(text: str | None) -> bool:
+    """Whether a text is a whole number that bash reads as it is written: no octal one, and none that is too large."""
+    return text is not None and bool(re.fullmatch(r"-?(0|[1-9]\d{0,17})", text, re.ASCII))
+
+
+def evaluate(text: str, value: Callable[[str], str | None], numbers: frozenset[str] = frozenset()) -> int | str:
+    """The value of an expression, or the expression in our own words where it is only known when it runs.
+
+    `value` gives a variable's value, or None where it is not known; those among `numbers` hold a number nevertheless.
+    """
     pieces: list[str | int] = []
+    names: dict[int, str] = {}
     at, text = 0, text.strip()
     while at < len(text):
         found = _TOKEN.match(text, at)
@@ -28,18 +40,33 @@ def evaluate(text: str, value: Callable[[str], str | None]) -> int:
         at = found.end()
         if found[3]:
             pieces.append(found[3])
-        else:
-            pieces.append(_number(found[1] or value(found[2])))
+            continue
+        known = found[1] or value(found[2])
+        if known is None and found[2] in numbers:
+            names[len(pieces)] = found[2]
+            known = "1"  # any number will do to see whether the expression is one
+        pieces.append(_number(known))
     parser = _Parser(pieces)
     result = parser.level(0)
     if parser.pieces:
         raise NotAPlan("arithmetic expansion")
-    return result
+    return _rewritten(pieces, names) if names else result
+
+
+def _rewritten(pieces: list[str | int], names: dict[int, str]) -> str:
+    for before, piece in zip(pieces, (*pieces[1:], ""), strict=True):
+        # What is divided by may be zero, and a power too large, unless it stands there.
+        if before in ("/", "%", "**") and (not isinstance(piece, int) or piece <= 0):
+            raise NotAPlan("arithmetic that may have no result")
+    if any(pieces[n - 1] in ("/", "%", "**") for n in names if n):
+        raise NotAPlan("arithmetic that may have no result")
+    plain = (f"({piece})" if isinstance(piece, int) and piece < 0 else str(piece) for piece in pieces)
+    return " ".join(names.get(n, text) for n, text in enumerate(plain))
 
 
 def _number(text: str | None) -> int:
     text = "0" if text == "" else text
-    if text is None or not re.fullmatch(r"-?(0|[1-9]\d{0,17})", text, re.ASCII):
+    if text is None or not is_number(text):
         raise NotAPlan("arithmetic with something that is not a known number")
     return int(text)
 

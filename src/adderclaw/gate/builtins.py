@@ -1,8 +1,8 @@
 """What the compiler knows of a few commands themselves: builtins that it refuses, and outputs that it works out."""
 
-import re
 from collections.abc import Callable
 
+from adderclaw.gate.arithmetic import is_number
 from adderclaw.gate.plan import Live, Script, Simple, Variable
 from adderclaw.gate.syntax import NotAPlan
 
@@ -23,7 +23,7 @@ def test_words(words: tuple[str, ...]) -> tuple[str, ...]:
     rest = words[1:]
     if len(rest) == 3 and rest[1].startswith("-") and rest[1] not in ("-nt", "-ot", "-ef"):
         for word in (rest[0], rest[2]):
-            if isinstance(word, Live) or not re.fullmatch(r"-?(0|[1-9]\d{0,17})", word, re.ASCII):
+            if not (word.is_number if isinstance(word, Live) else is_number(word)):
                 raise NotAPlan("[[ ]] with numbers that are not known")
     return ("test", *rest)
 
@@ -34,16 +34,19 @@ def is_job(word: str, jobs: frozenset[str]) -> bool:
     return isinstance(only, Variable) and (only.name == "!" or only.name in jobs)
 
 
-def check_builtin(argv: tuple[str, ...], jobs: frozenset[str] = frozenset()) -> None:
+def _is_place(words: tuple[str, ...]) -> bool:
+    return len(words) == 1 and bool(words[0]) and not words[0].startswith("-") and not isinstance(words[0], Live)
+
+
+def check_builtin(argv: tuple[str, ...], jobs: frozenset[str] = frozenset(), *, can_go_back: bool = False) -> None:
     """Bash evaluates a subscript in a variable's name: `printf -v 'a[$(x)]'` and `test -v` run what is in it."""
     name, arguments = argv[0], argv[1:]
     if name == "printf" and arguments and arguments[0].startswith("-") and arguments[0] != "--":
         raise NotAPlan("printf with an option")
     if name in ("test", "[") and any(word in ("-v", "-R") and not isinstance(word, Live) for word in arguments):
         raise NotAPlan(f"{name} of a variable")
-    if name == "cd" and (
-        len(arguments) != 1 or arguments[0].startswith("-") or not arguments[0] or isinstance(arguments[0], Live)
-    ):
+    back = name == "cd" and arguments == ("-",)
+    if (back and not can_go_back) or (name == "cd" and not back and not _is_place(arguments)):
         raise NotAPlan("cd to a place that is not named")
     if name == "kill" and any(isinstance(word, Live) and not is_job(word, jobs) for word in arguments):
         raise NotAPlan("kill of a process that is not known to be one's own")

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 
-from adderclaw.gate import data, environment, internals, syntax
+from adderclaw.gate import data, environment, found, internals, syntax
 from adderclaw.gate.allowlist import names
 from adderclaw.gate.builtins import check_builtin, is_job, printed, test_words
 from adderclaw.gate.effects import ANYTHING, changes, may_match
@@ -53,6 +53,7 @@ class Calls:
             state.variables,
             lambda sub: self.output(sub, state),
             nounset=state.nounset,
+            numbers=state.numbers,
             changed=changed,
         )
 
@@ -96,14 +97,14 @@ class Calls:
 
     def given(self, node: syntax.Command, state: State) -> tuple[tuple[str, str], ...]:
         """The assignments of a command; each sees those before it."""
-        found: list[tuple[str, str]] = []
+        made: list[tuple[str, str]] = []
         for name, word in node.assigns:
             value = self.expander(state).one(word, assigned=True)
-            if found and any(isinstance(v, Live) for _, v in found):
+            if made and any(isinstance(v, Live) for _, v in made):
                 raise NotAPlan("several assignments of which one is not known")
             state = state.with_variable(name, UNKNOWN if isinstance(value, Live) else value)
-            found.append((name, value))
-        return tuple(found)
+            made.append((name, value))
+        return tuple(made)
 
     def called(
         self,
@@ -132,13 +133,18 @@ class Calls:
         for name, value in env:
             environment.check_given(name, value, known=not isinstance(value, Live))
         if first in BUILTINS:
-            check_builtin(words, state.jobs)
+            check_builtin(words, state.jobs, can_go_back=state.previous is not None)
             simple = Simple(words, first, redirects, first, node.text, env, state.folders)
         else:
             words = self.activated(words, state.programs)
             simple = self.external(words, redirects, node.text)._replace(env=env, folders=state.folders)
-        data.check(simple)
+        handed = data.check(simple, self.is_found(state))
+        simple = simple._replace(handed=handed or any(isinstance(r.target, Live) and r.feeds for r in redirects))
         return simple, self.after(simple, state)
+
+    def is_found(self, state: State) -> Callable[[str], bool]:
+        """Whether a word is nothing but names that a command finds, where a sandbox is around it all."""
+        return lambda word: self.facts.confined and found.is_found(word, state.found)
 
     def external(self, argv: tuple[str, ...], redirects: tuple[Redirect, ...], text: str) -> Simple:
         first = argv[0]
@@ -164,25 +170,28 @@ class Calls:
         if given is None or env or redirects or len(state.folders) != 1 or not self.facts.look or not self.facts.cwd:
             raise NotAPlan(f"shell builtin {words[0]}")
         parts = (*map(Component, given[1].split("/")), Component(r".*", True))
-        found = self.facts.look(state.folders[0], parts) if not given[1].startswith("/") else None
-        if not found or state.changed:
+        there = self.facts.look(state.folders[0], parts) if not given[1].startswith("/") else None
+        if not there or state.changed:
             raise NotAPlan(f"shell builtin {words[0]}")
         folder = os.path.normpath(os.path.join(self.facts.cwd, state.folders[0], given[1]))
-        self.environments[folder] = frozenset(path.rsplit("/", 1)[-1] for path in found)
+        self.environments[folder] = frozenset(path.rsplit("/", 1)[-1] for path in there)
         return Internal((":", *words)), Flow(state._replace(programs=folder), None)
 
     def after(self, simple: Simple, state: State) -> Flow:
         if simple.name == "exit":
             return Flow(None, None)
         if simple.name == "cd":
-            target = simple.words[1]
-            entered = bounded(os.path.normpath(os.path.join(folder, target)) for folder in state.folders)
-            moved = state._replace(folders=tuple("" if folder == "." else folder for folder in entered))
-            return Flow(moved, state)
+            entered = tuple("" if folder == "." else folder for folder in self.entered(simple.words[1], state))
+            return Flow(state._replace(folders=entered, previous=state.folders), state)
         after = state._replace(changed=state.changed | changes(simple, state.folders))
         if simple.name in ("true", ":", "false") and not simple.redirects:
             return Flow(after, None) if simple.name != "false" else Flow(None, after)
         return Flow(after, after)
+
+    def entered(self, target: str, state: State) -> tuple[str, ...]:
+        if target == "-":
+            return state.previous or ()
+        return bounded(os.path.normpath(os.path.join(folder, target)) for folder in state.folders)
 
     # ---- variables
 
@@ -197,9 +206,14 @@ class Calls:
         steps: list[Step] = []
         for name, value in env:
             internals.set_own(name, value, state)
-            holds_job = is_job(value, state.jobs)
+            before = state
+            holds_job = is_job(value, before.jobs)
             state = state.with_variable(name, UNKNOWN if isinstance(value, Live) else value)
             state = state._replace(jobs=state.jobs | {name}) if holds_job else state
+            if isinstance(value, Live) and value.is_number:
+                state = state._replace(numbers=state.numbers | {name})
+            if self.facts.confined and found.is_found(value, before.found):
+                state = state._replace(found=state.found | {name})
             steps.append(Step(";" if steps else "", False, (Assign(name, value),)))
         may_fail = any(isinstance(value, Live) for _, value in env)
         flow = Flow(state, state if may_fail else None)
@@ -232,11 +246,13 @@ class Calls:
 
     def redirects(self, redirects: Sequence[syntax.Redir], state: State) -> tuple[Redirect, ...]:
         expander = self.expander(state)
-        return tuple(self.redirect(one, expander) for one in redirects)
+        return tuple(self.redirect(one, expander, self.is_found(state)) for one in redirects)
 
-    def redirect(self, one: syntax.Redir, expander: Expander) -> Redirect:
+    def redirect(self, one: syntax.Redir, expander: Expander, is_found: Callable[[str], bool]) -> Redirect:
         if one.operator == ">&":
             return Redirect(one.fd, ">&", expander.target(one.target))
+        if one.operator == "<":
+            return Redirect(one.fd, "<", expander.target(one.target, lambda word: is_found(word) and one.fd == ""))
         if one.operator != "<<<":
             return Redirect(one.fd, one.operator, expander.target(one.target))
         if one.fd not in ("", "0"):
@@ -282,9 +298,9 @@ def _exported(word: Word) -> tuple[str, Word | None]:
     first = word[0]
     if not isinstance(first, Text) or first.quoted:
         raise NotAPlan("export of a name that is not plain")
-    found = re.fullmatch(r"([A-Za-z_]\w*)(=?)(.*)", first.text, re.ASCII | re.DOTALL)
-    if found is None or (not found[2] and len(word) > 1):
+    parts = re.fullmatch(r"([A-Za-z_]\w*)(=?)(.*)", first.text, re.ASCII | re.DOTALL)
+    if parts is None or (not parts[2] and len(word) > 1):
         raise NotAPlan("export with more than names and values")
-    if not found[2]:
-        return found[1], None
-    return found[1], ((Text(found[3]),) if found[3] else ()) + word[1:]
+    if not parts[2]:
+        return parts[1], None
+    return parts[1], ((Text(parts[3]),) if parts[3] else ()) + word[1:]

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from adderclaw.gate.allowlist import names, those
 from adderclaw.gate.case import Policy
-from adderclaw.gate.handed import not_names, only_shows, selects
+from adderclaw.gate.handed import TAKES_PROGRAMS, not_names, only_shows, selects
 from adderclaw.gate.languages import is_piped
 from adderclaw.gate.loose import MAX_TEXT, every_word, statements
 from adderclaw.gate.objections import Ask, Objection
@@ -261,7 +261,7 @@ def is_harmless(command: Plan | Raw) -> bool:
         return False
     if any(redirect.writes and redirect.target != "/dev/null" for redirect in redirects(command)):
         return False
-    return all(simple.name in harmless() for simple in simples(command))
+    return all(simple.name in harmless() and not simple.handed for simple in simples(command))
 
 
 def unlisted(
@@ -325,14 +325,10 @@ def _unwrapped(words: Words) -> Words:
     return words
 
 
-_TAKES_PROGRAMS = names("make gmake ninja just task env npm yarn pnpm cargo patch rails sbt composer")
-"""Programs whose first words are no files: what they are to do, or what they are to set."""
-
-
 def _handed(simple: Simple, command: Words, before: "tuple[Simple, ...]") -> str | None:
     name = base(command[0]) if command else "echo"
     options = PROGRAMS.get(name)
-    if name in INTERPRETERS or name in _TAKES_PROGRAMS:
+    if name in INTERPRETERS or name in TAKES_PROGRAMS:
         return f"what {name} would run is not known before"
     if only_shows(command or ("echo",)):
         return None

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from adderclaw.gate import syntax
 from adderclaw.gate.calls import Calls, Resolve, asks_status, is_word
 from adderclaw.gate.effects import ANYTHING, written
+from adderclaw.gate.found import finds
 from adderclaw.gate.internals import set_own
 from adderclaw.gate.plan import Assign, Block, Choice, Command, If, Internal, Live, Loop, Match, Redirect, Script, Step
 from adderclaw.gate.states import MAX_FOLDERS, Flow, State, all_of, merged
@@ -70,9 +71,10 @@ class Compiler:
         else:
             found: list[Command] = []
             after = state
-            for node in one.commands:
+            for index, node in enumerate(one.commands):
                 # The parts run at the same time: what one before it changes, a glob may see or not.
-                command, ended = self.command(node, after._replace(loop=""))
+                fed = self.calls.facts.confined and finds(found, one.joints[:index]) if index else state.fed
+                command, ended = self.command(node, after._replace(loop="", fed=fed))
                 found.append(command)
                 changed = ended.either.changed if ended.either is not None else frozenset[str]()
                 after = state._replace(changed=after.changed | changed)
@@ -108,6 +110,8 @@ class Compiler:
         """The redirects of a compound command, which bash opens before anything in it runs."""
         self.calls.asking = node
         redirects = self.calls.redirects(node.redirects, state)
+        if any(redirect.operator.startswith("<") for redirect in redirects):
+            state = state._replace(fed=False)
         return redirects, state._replace(changed=state.changed | written(redirects, state.folders))
 
     def group(self, node: syntax.Group, state: State) -> tuple[Command, Flow]:
@@ -171,7 +175,10 @@ class Compiler:
         variables = {**state.variables, **dict.fromkeys(assigned, UNKNOWN)}
         # Whatever a round changes, the next one sees: a glob in a loop would have to be looked up again each time.
         changed = state.changed | ANYTHING
-        return state._replace(variables=variables, changed=changed, loop="own", jobs=state.jobs - assigned)
+        # What was a number stays one as long as every round leaves it so: that is seen once a round was followed.
+        numbers = state.numbers | {name for name in assigned if state.counts(name)}
+        held = {"jobs": state.jobs - assigned, "numbers": numbers, "found": state.found - assigned}
+        return state._replace(variables=variables, changed=changed, loop="own", **held)
 
     def each(self, node: syntax.For, state: State) -> tuple[Command, Flow]:
         redirects, here = self.opened(node, state)
@@ -225,6 +232,8 @@ class Compiler:
     ) -> tuple[Command, Flow]:
         """A loop over what is not known: one round stands for all."""
         begun = self.blurred(here, (node.body,)).with_variable(node.name, UNKNOWN)
+        if all(map(self.calls.is_found(here), words)):
+            begun = begun._replace(found=begun.found | {node.name})
         outer, self.calls.left = self.calls.left, []
         for _ in range(MAX_FOLDERS):
             body, flow = self.script(node.body, begun)

@@ -4,8 +4,11 @@ Data is what echo and printf print, what `test` compares as text, and the value 
 marks as text (`git commit -m`). It is never a program, an option, a path or code.
 """
 
-from adderclaw.gate import git
+from collections.abc import Callable
+
+from adderclaw.gate import found, git
 from adderclaw.gate.allowlist import PROGRAMS
+from adderclaw.gate.handed import only_shows
 from adderclaw.gate.options import parse
 from adderclaw.gate.plan import Live, Simple
 from adderclaw.gate.programs import SPECIAL
@@ -17,11 +20,18 @@ _READS_TEXTS = frozenset(SPECIAL) - {"git"}
 """Programs of whose words more is known than a table says: some are code, others name a file after an `@`."""
 
 
-def check(simple: Simple) -> None:
-    """Raises NotAPlan where a word that is not known stands for anything but data."""
+def check(simple: Simple, is_found: Callable[[str], bool]) -> bool:
+    """Raises NotAPlan where a word that is not known stands for anything but data, or a file that a command found.
+
+    Whether there is such a file.
+    """
+    handed = False
     for index, word in enumerate(simple.words):
         if isinstance(word, Live) and not _is_data(simple, index, word):
-            raise NotAPlan(f"{str(word)[:60]}, which is not known before it runs, where it may be more than data")
+            if not index or not is_found(word) or not found.opens(simple, index):
+                raise NotAPlan(f"{str(word)[:60]}, which is not known before it runs, where it may be more than data")
+            handed = True
+    return handed
 
 
 def _is_data(simple: Simple, index: int, word: Live) -> bool:
@@ -38,6 +48,8 @@ def _is_data(simple: Simple, index: int, word: Live) -> bool:
         return _is_compared(words)
     if name == "exit":
         return len(words) == 2
+    if word.is_number and only_shows(words) and not any(isinstance(w, Live) for w in words[:index]):
+        return True
     return _is_text_value(simple, index)
 
 
@@ -64,9 +76,9 @@ def _is_text_value(simple: Simple, index: int) -> bool:
         table, rest = _table(simple.name, marked)
     if table is None or _MARK in "".join(marked[: len(marked) - len(rest)]):
         return False
-    found = parse(rest, table)
-    seen = (*found.operands, *found.values, *found.strange, *found.given)
-    return not found.strange and not any(_MARK in text for text in seen)
+    read = parse(rest, table)
+    seen = (*read.operands, *read.values, *read.strange, *read.given)
+    return not read.strange and not any(_MARK in text for text in seen)
 
 
 def _is_sent(words: tuple[str, ...], index: int) -> bool:

@@ -16,7 +16,9 @@ from adderclaw.gate.options import Words, parse
 from adderclaw.gate.plan import Simple
 from adderclaw.gate.wrappers import find_parts, inner
 
-_FILTERS = names("sort uniq head tail tac shuf")
+TAKES_PROGRAMS = names("make gmake ninja just task env npm yarn pnpm cargo patch rails sbt composer")
+"""Programs whose first words are no files: what they are to do, or what they are to set."""
+_FILTERS = names("sort uniq head tail tac")
 _LISTS = r"-[A-Za-z]*[lL][A-Za-z0]*|--files-with-matches|--files-without-match|--files"
 _SHAPES = {
     "ls": r"-[1aAtrcuSUBXvd]+|--all|--almost-all|--reverse|--sort=\w+|--directory|--zero",
@@ -49,15 +51,25 @@ def not_names(simple: Simple) -> bool:
 
 
 def selects(simple: Simple) -> bool:
-    """Whether a command only leaves whole lines out: a part of a name is another name."""
-    words = simple.words
-    plain = tuple(word for word in words[1:] if not word.startswith("-"))
-    if simple.name in ("grep", "egrep", "rg"):
-        cuts = any(re.match(r"-[A-Za-z]*[or]|--only|--replace|--label", word) for word in words[1:])
-        return not cuts and not any(re.fullmatch(_LISTS, word) for word in words[1:]) and len(plain) <= 1
+    """Whether a command only leaves out whole lines of what it is given: a part of a name is another name."""
+    words, options = simple.words, PROGRAMS.get(simple.name)
     if simple.name == "tr":
         return words[1:] == ("\\n", "\\0")
-    return simple.name in _FILTERS and not any(re.match(r"-[a-z]*[cos]|--bytes|--output", word) for word in words[1:])
+    if options is None:
+        return False
+    found = parse(tuple(word for word in words[1:] if not re.fullmatch(r"-\d+", word)), options.options)
+    if found.strange or "--files0-from" in found.given:
+        return False
+    if simple.name in ("grep", "egrep", "fgrep", "rg"):
+        cuts = any(re.match(r"-[A-Za-z]*[or]|--only|--replace|--label", word) for word in words[1:])
+        lists = any(re.fullmatch(_LISTS, word) for word in words[1:]) or found.given & _RECURSIVE
+        return not cuts and not lists and len(found.operands) == (0 if found.given & _PATTERNS else 1)
+    cuts = any(re.match(r"-[a-z]*[cos]|--bytes|--output", word) for word in words[1:])
+    return simple.name in _FILTERS and not cuts and not found.operands
+
+
+_PATTERNS = names("-e --regexp -f --file")
+_RECURSIVE = names("-R -d --recursive --dereference-recursive --directories")
 
 
 def only_shows(command: Words) -> bool:
@@ -163,10 +175,10 @@ def walks_to_xargs(commands: "tuple[Simple, ...]") -> Iterator[tuple[Simple, Wal
     for index, simple in enumerate(commands):
         if simple.name == "xargs" and not only_shows(inner(simple.words) or ()):
             for source in commands[:index]:
-                yield from ((source, walk) for walk in _walks(source))
+                yield from ((source, walk) for walk in walks_of(source))
 
 
-def _walks(source: Simple) -> tuple[Walk, ...]:
+def walks_of(source: Simple) -> tuple[Walk, ...]:
     words = source.words
     places = tuple(word for word in words[1:] if not word.startswith("-"))
     if source.name == "find":

@@ -62,6 +62,8 @@ def _read(called: Called, state: State) -> tuple[Command, Flow]:
             raise NotAPlan("shell builtin read, but for read -r NAME")
         set_own(name, "", state)
         state = state.with_variable(name, UNKNOWN)
+    if state.fed and len(names_read) == 1 and not redirects and all(value == "" for _, value in env):
+        state = state._replace(found=state.found | set(names_read))
     return Internal(words, redirects, env, state.folders), Flow(state, state)
 
 
@@ -91,8 +93,10 @@ def _unset(called: Called, state: State) -> tuple[Command, Flow]:
         if name not in variables or name in state.exported or not _NAME.fullmatch(name):
             raise NotAPlan("unset of a variable that was not set here")
         del variables[name]
-    jobs = state.jobs - set(called.words)
-    return Internal(called.words), Flow(state._replace(variables=variables, jobs=jobs), None)
+    gone = set(called.words)
+    state = state._replace(variables=variables, jobs=state.jobs - gone, numbers=state.numbers - gone)
+    state = state._replace(found=state.found - gone)
+    return Internal(called.words), Flow(state, None)
 
 
 INTERNAL: dict[str, Callable[[Called, State], tuple[Command, Flow]]] = {

@@ -131,6 +131,9 @@ def _name_matches(rule: Rule, case: Case) -> bool:
 def plan_granted(allow: tuple[Rule, ...], case: Case, command: Plan) -> str | None:
     """Each simple command needs a rule of its own, and each file that a redirect writes an Edit rule."""
     used: list[str] = []
+    # Names that are only found when it runs are asked about each time.
+    if any(simple.handed for simple in simples(command)):
+        return None
     for simple in simples(command):
         rule = next((rule for rule in allow if rule.tool == "Bash" and allows_simple(rule, simple)), None)
         if rule is None:

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from adderclaw.gate import operands, raw
-from adderclaw.gate.handed import Walk, walks_to_xargs
-from adderclaw.gate.plan import Assign, Loop, Plan, Raw, Redirect, Simple, commands, steps
+from adderclaw.gate.handed import Walk, walks_of, walks_to_xargs
+from adderclaw.gate.plan import Assign, Loop, Plan, Raw, Redirect, Simple, commands, simples, steps
 from adderclaw.gate.raw import Named
 from adderclaw.gate.states import bounded
 
@@ -111,6 +111,9 @@ def _gather(command: Plan | Raw, cwd: str, home: str, gathered: Gathered) -> Non
         for source, walk in walks_to_xargs(step.commands):
             for folder in source.folders:
                 gathered.walked((walk,), os.path.join(cwd, folder) if folder else cwd)
+    for source in simples(command) if any(one.handed for one in simples(command)) else ():
+        for folder in source.folders:
+            gathered.walked(walks_of(source), os.path.join(cwd, folder) if folder else cwd)
     for code in command.inside:
         for folder in bounded(tuple(ever)):
             _gather(code, folder, home, gathered)

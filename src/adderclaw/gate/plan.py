@@ -13,6 +13,8 @@ class Variable(NamedTuple):
 
     name: str
     quoted: bool
+    number: bool = False
+    """Whether it holds a whole number, whatever number it is: nothing of that is ever split."""
 
 
 class Output(NamedTuple):
@@ -22,7 +24,15 @@ class Output(NamedTuple):
     quoted: bool
 
 
-type Piece = str | Variable | Output
+class Count(NamedTuple):
+    """Arithmetic over numbers that are only known when it runs: `$((i + 1))`, in our own words."""
+
+    text: str
+    quoted: bool = True
+
+
+type Unknown = Variable | Output | Count
+type Piece = str | Unknown
 
 
 class Live(str):
@@ -40,6 +50,12 @@ class Live(str):
     def splits(self) -> bool:
         """Whether it may become several words, or none."""
         return any(not isinstance(piece, str) and not piece.quoted for piece in self.pieces)
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is one whole number, whatever number it is."""
+        only = self.pieces[0] if len(self.pieces) == 1 else ""
+        return isinstance(only, Count) or (isinstance(only, Variable) and only.number)
 
     def with_outputs(self, change: "Callable[[Script], Script]") -> "Live":
         changed = (p._replace(body=change(p.body)) if isinstance(p, Output) else p for p in self.pieces)
@@ -89,6 +105,8 @@ class Simple(NamedTuple):
     """Variables that are set for it alone; none of them changes what code is loaded."""
     folders: tuple[str, ...] = HERE
     """Every directory that it may run in, from where the shell starts."""
+    handed: bool = False
+    """Whether it opens names that another command finds when it runs (`gate.found`)."""
 
 
 class Internal(NamedTuple):

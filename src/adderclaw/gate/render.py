@@ -7,16 +7,17 @@ from adderclaw.gate.plan import (
     Block,
     Choice,
     Command,
+    Count,
     If,
     Internal,
     Live,
     Loop,
     Match,
-    Output,
     Plan,
     Redirect,
     Script,
     Simple,
+    Unknown,
     Variable,
     commands,
     live_words,
@@ -150,9 +151,11 @@ class Writer:
             return self.quoting(word)
         return "".join(map(self.piece, word.pieces))
 
-    def piece(self, piece: str | Variable | Output) -> str:
+    def piece(self, piece: str | Unknown) -> str:
         if isinstance(piece, str):
             return self.quoting(piece) if piece else ""
+        if isinstance(piece, Count):
+            return f"$(( {piece.text} ))"
         text = f"${{{piece.name}}}" if isinstance(piece, Variable) else f"$( {self.script(piece.body)} )"
         return f'"{text}"' if piece.quoted else text
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from adderclaw.gate.arithmetic import is_number
 from adderclaw.gate.words import UNKNOWN, Variables
 
 MAX_FOLDERS = 64
@@ -32,8 +33,25 @@ class State(NamedTuple):
     programs: str = ""
     """The folder of a virtual environment that is active."""
 
+    previous: tuple[str, ...] | None = None
+    """Where the shell was before its last `cd`: every directory that may be, or None where there may have been none."""
+    numbers: frozenset[str] = frozenset()
+    """Variables that hold a whole number which is only known when it runs."""
+
+    found: frozenset[str] = frozenset()
+    """Variables that hold names which a command finds when it runs."""
+    fed: bool = False
+    """Whether such names are on the standard input."""
+
     def with_variable(self, name: str, value: str | None) -> "State":
-        return self._replace(variables={**self.variables, name: value}, jobs=self.jobs - {name})
+        variables = {**self.variables, name: value}
+        gone = {name}
+        jobs, numbers, found = self.jobs - gone, self.numbers - gone, self.found - gone
+        return self._replace(variables=variables, jobs=jobs, numbers=numbers, found=found)
+
+    def counts(self, name: str) -> bool:
+        """Whether a variable holds a whole number, known or not."""
+        return name in self.numbers or is_number(self.variables.get(name))
 
 
 class Flow(NamedTuple):
@@ -65,6 +83,10 @@ def merged(one: State | None, other: State | None) -> State | None:
         one.loop,
         one.jobs & other.jobs,
         one.programs if one.programs == other.programs else UNSURE,
+        bounded((*one.previous, *other.previous)) if one.previous and other.previous else None,
+        frozenset(n for n, value in variables.items() if value is UNKNOWN and one.counts(n) and other.counts(n)),
+        one.found & other.found,
+        one.fed and other.fed,
     )
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from adderclaw.gate import arithmetic, braces, patterns
 from adderclaw.gate.environment import READABLE, is_special, is_uncertain
 from adderclaw.gate.patterns import Letters
-from adderclaw.gate.plan import Live, Output, Piece, Script, Variable
+from adderclaw.gate.plan import Count, Live, Output, Piece, Script, Unknown, Variable
 from adderclaw.gate.syntax import Arith, NotAPlan, Param, Part, Sub, Text, Word
 
 MAX_MATCHES = 1_000
@@ -35,6 +35,8 @@ class Facts(NamedTuple):
     """The paths that match in a folder, sorted; None where they cannot or may not be looked up."""
     certain: frozenset[str] = frozenset()
     """Variables that a sandbox may set, of which `env` has the value that the child sees."""
+    confined: bool = False
+    """Whether a sandbox is around the command."""
 
 
 UNKNOWN = None
@@ -49,7 +51,7 @@ LITERAL, QUOTED, SPLIT = 0, 1, 2
 class Bit(NamedTuple):
     text: str
     how: int
-    live: Variable | Output | None = None
+    live: Unknown | None = None
 
 
 class Field:
@@ -74,10 +76,11 @@ class Expander:
         output: Callable[[Sub], str | Script],
         *,
         nounset: bool = False,
+        numbers: frozenset[str] = frozenset(),
         changed: Callable[[str, tuple[Component, ...]], bool] = lambda _folder, _parts: False,
     ) -> None:
         self.facts, self.folders, self.variables = facts, folders, variables
-        self.output, self.nounset, self.changed = output, nounset, changed
+        self.output, self.nounset, self.numbers, self.changed = output, nounset, numbers, changed
 
     # ---- whole words
 
@@ -98,9 +101,10 @@ class Expander:
         field.bits = [bit._replace(how=QUOTED, live=_quoted(bit.live)) for bit in bits]
         return self.text(field)
 
-    def target(self, word: Word) -> str:
+    def target(self, word: Word, known: Callable[[str], bool] = lambda _: False) -> str:
+        """What a redirect opens: a name that is known, or that `known` takes all the same."""
         found = self.fields(word)
-        if len(found) != 1 or isinstance(found[0], Live):
+        if len(found) != 1 or (isinstance(found[0], Live) and not known(found[0])):
             raise NotAPlan("a redirect to a name that is not known")
         if not found[0]:
             raise NotAPlan("redirect to an empty name")
@@ -150,15 +154,15 @@ class Expander:
             case Param():
                 return self.param(part)
             case Arith():
-                return [Bit(str(arithmetic.evaluate(part.text, self.number)), QUOTED if part.quoted else SPLIT)]
+                made = arithmetic.evaluate(part.text, self.value, self.numbers)
+                if isinstance(made, str):
+                    return [Bit(f"$(({part.text}))", QUOTED, Count(made))]
+                return [Bit(str(made), QUOTED if part.quoted else SPLIT)]
             case Sub():
                 made = self.output(part)
                 if isinstance(made, str):
                     return [Bit(made, QUOTED if part.quoted else SPLIT)]
                 return [Bit(part.text, QUOTED if part.quoted else SPLIT, Output(made, part.quoted))]
-
-    def number(self, name: str) -> str | None:
-        return self.value(name)
 
     def value(self, name: str) -> str | None:
         """A variable's value, the empty text where it is not set, or UNKNOWN."""
@@ -199,7 +203,8 @@ class Expander:
         if value is UNKNOWN:
             if part.op:
                 raise NotAPlan(f"${{{part.name}{part.op}…}} of a value that is not known")
-            return [Bit(f"${part.name}", how, Variable(part.name, part.quoted))]
+            number = part.name in self.numbers
+            return [Bit(f"${part.name}", how, Variable(part.name, part.quoted or number, number))]
         return [Bit(self.changed_value(value or "", part), how)]
 
     def defaulted(self, part: Param) -> "str | list[Bit] | None":
@@ -317,7 +322,7 @@ class Expander:
         return list(found) or [self.text(field)]
 
 
-def _quoted(live: Variable | Output | None) -> Variable | Output | None:
+def _quoted(live: Unknown | None) -> Unknown | None:
     return live._replace(quoted=True) if live is not None else None
 
 

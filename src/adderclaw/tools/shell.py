@@ -67,7 +67,7 @@ ALONE = Means()
 
 def touch(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) -> Touch:
     cwd = ctx.workspace.cwd
-    judged = _planned(arguments.command, ctx, means.tmpdir)
+    judged = _planned(arguments.command, ctx, means)
     command = judged.command
     _keep(arguments, ctx, judged)
     named = planner.paths_of(command, cwd, os.path.expanduser("~"))
@@ -195,15 +195,15 @@ def _landed(merged: Iterable[tuple[str, str]]) -> Iterator[str]:
             yield from (os.path.join(target, name) for name in os.listdir(folder))
 
 
-def _planned(text: str, ctx: ToolContext, tmpdir: str | None) -> "Judged":
-    roots, cwd = _roots(ctx), ctx.workspace.cwd
+def _planned(text: str, ctx: ToolContext, means: Means) -> "Judged":
+    roots, cwd, tmpdir = _roots(ctx), ctx.workspace.cwd, means.tmpdir
     given = env = process.environment(workspace_roots=roots)
     if tmpdir is not None:
         env = {**given, "TMPDIR": tmpdir}
         if not tmpdir:
             del env["TMPDIR"]
     certain = frozenset({"TMPDIR"}) if tmpdir is not None else frozenset[str]()
-    facts = planner.Facts(followed(cwd), env, wildcards.within(cwd, roots), certain)
+    facts = planner.Facts(followed(cwd), env, wildcards.within(cwd, roots), certain, means.start is not None)
     return Judged(planner.plan(text, lambda name: programs.resolve(name, roots), facts=facts), cwd, given)
 
 
@@ -226,12 +226,12 @@ def _keep(arguments: BashArguments, ctx: ToolContext, judged: Judged) -> None:
         del waiting[next(iter(waiting))]
 
 
-def _judged(arguments: BashArguments, ctx: ToolContext, tmpdir: str | None) -> Judged:
+def _judged(arguments: BashArguments, ctx: ToolContext, means: Means) -> Judged:
     """What was judged for this call. The names that a glob matches may have changed since: they are not asked again."""
     kept = _kept.get(ctx, {}).pop(id(arguments), None)
     if kept is not None and kept[0] is arguments:
         return kept[1]
-    return _planned(arguments.command, ctx, tmpdir)
+    return _planned(arguments.command, ctx, means)
 
 
 def _roots(ctx: ToolContext) -> tuple[str, ...]:
@@ -242,7 +242,7 @@ def _roots(ctx: ToolContext) -> tuple[str, ...]:
 
 
 async def run(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) -> ToolResult:
-    command, cwd, env = _judged(arguments, ctx, means.tmpdir)
+    command, cwd, env = _judged(arguments, ctx, means)
     if not os.path.isdir(cwd) or not programs.inside(followed(cwd), _roots(ctx)):
         ctx.workspace.cwd = ctx.workspace.root
         return rejected(f"{cwd} is no longer a directory of the workspace.\n{_reset(ctx)}\nNothing was run: try again.")
