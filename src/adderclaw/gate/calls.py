@@ -85,7 +85,7 @@ class Calls:
         if self.words > MAX_WORDS:
             raise NotAPlan(f"more than {MAX_WORDS:,} words")
         env = self.given(node, state)
-        redirects = self.redirects(node.redirects, state)
+        redirects = self.redirects(node.redirects, state) if node.redirects else ()
         leaks = self.leaks
         if not words:
             made, flow = self.assign(env, redirects, state)
@@ -137,23 +137,31 @@ class Calls:
             simple = Simple(words, first, redirects, first, node.text, env, state.folders)
         else:
             words = self.activated(words, state.programs)
-            simple = self.external(words, redirects, node.text)._replace(env=env, folders=state.folders)
+            simple = self.external(words, redirects, node.text, env, state.folders)
         handed = data.check(simple, self.is_found(state))
-        simple = simple._replace(handed=handed or any(isinstance(r.target, Live) and r.feeds for r in redirects))
+        if handed or any(isinstance(redirect.target, Live) and redirect.feeds for redirect in redirects):
+            simple = simple._replace(handed=True)
         return simple, self.after(simple, state)
 
     def is_found(self, state: State) -> Callable[[str], bool]:
         """Whether a word is nothing but names that a command finds, where a sandbox is around it all."""
         return lambda word: self.facts.confined and found.is_found(word, state.found)
 
-    def external(self, argv: tuple[str, ...], redirects: tuple[Redirect, ...], text: str) -> Simple:
+    def external(
+        self,
+        argv: tuple[str, ...],
+        redirects: tuple[Redirect, ...],
+        text: str,
+        env: tuple[tuple[str, str], ...],
+        folders: tuple[str, ...],
+    ) -> Simple:
         first = argv[0]
         if "/" not in first:
-            return Simple(argv, self.resolve(first) or "", redirects, first, text)
+            return Simple(argv, self.resolve(first) or "", redirects, first, text, env, folders)
         base = os.path.basename(first)
         in_system = os.path.dirname(first) in SYSTEM_FOLDERS and self.resolve(first) == first
         is_the_usual = in_system or (os.path.isabs(first) and bool(base) and self.resolve(base) == first)
-        return Simple(argv, first, redirects, base if is_the_usual else first, text)
+        return Simple(argv, first, redirects, base if is_the_usual else first, text, env, folders)
 
     def activated(self, words: tuple[str, ...], folder: str) -> tuple[str, ...]:
         """A program of the virtual environment that is active, by its path."""
@@ -183,7 +191,8 @@ class Calls:
         if simple.name == "cd":
             entered = tuple("" if folder == "." else folder for folder in self.entered(simple.words[1], state))
             return Flow(state._replace(folders=entered, previous=state.folders), state)
-        after = state._replace(changed=state.changed | changes(simple, state.folders))
+        changed = changes(simple, state.folders)
+        after = state._replace(changed=state.changed | changed) if changed else state
         if simple.name in ("true", ":", "false") and not simple.redirects:
             return Flow(after, None) if simple.name != "false" else Flow(None, after)
         return Flow(after, after)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from itertools import pairwise
 
 from adderclaw.gate.allowlist import names, those
@@ -20,6 +21,7 @@ type Words = tuple[str, ...]
 DOWNLOADERS = names("curl wget fetch aria2c http https httpie xh lynx w3m nc ncat")
 
 
+@lru_cache(maxsize=4096)
 def base(word: str) -> str:
     return word.rstrip("/").rsplit("/", 1)[-1].casefold()
 
@@ -173,6 +175,9 @@ def _by_text(text: str) -> str | None:
 
 
 def _by_pipeline(pipeline: list[list[str]]) -> str | None:
+    named = {base(word) for words in pipeline for word in words}
+    if named.isdisjoint(DOWNLOADERS) and not any(map(_may_destroy, named)):
+        return None
     for words in pipeline:
         first: dict[str, int] = {}
         for index, word in enumerate(words):

@@ -42,8 +42,11 @@ class Compiler:
             else:
                 here = flow.failure or before
             guarded = here.guarded or not alone or one.negated
-            step, after = self.pipeline(one, here._replace(guarded=guarded))
-            after = Flow(*(s._replace(guarded=here.guarded) if s is not None else None for s in after))
+            if guarded == here.guarded:
+                step, after = self.pipeline(one, here)
+            else:
+                step, after = self.pipeline(one, here._replace(guarded=guarded))
+                after = Flow(*(s._replace(guarded=here.guarded) if s is not None else None for s in after))
             if here.errexit and not guarded:
                 after = Flow(after.success, None)
             flow = self.joined(one.after, flow, after)

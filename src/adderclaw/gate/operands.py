@@ -33,6 +33,8 @@ class Operands(NamedTuple):
     """Where names come from that are handed to a program."""
 
     def plus(self, other: "Operands") -> "Operands":
+        if _NOTHING in (self, other):
+            return other if self == _NOTHING else self
         return Operands(
             _once(self.reads, other.reads),
             _once(self.writes, other.writes),
@@ -43,6 +45,9 @@ class Operands(NamedTuple):
             _once(self.folders, other.folders),
             _once(self.walks, other.walks),
         )
+
+
+_NOTHING = Operands()
 
 
 def _once[T](first: tuple[T, ...], second: tuple[T, ...]) -> tuple[T, ...]:
@@ -79,7 +84,7 @@ def operands(name: str, words: Words) -> Operands:
 def given(simple: Simple) -> Operands:
     """What a command is given beside its words: folders with code, and a script in a here-document."""
     if not simple.env and not simple.redirects:
-        return Operands()
+        return _NOTHING
     found = Operands(reads=folders_of(simple.env))
     if any(word.rsplit("/", 1)[-1] == "patch" for word in simple.words):
         found = found.plus(_patched(simple))

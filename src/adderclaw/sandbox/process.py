@@ -90,7 +90,7 @@ def environment(extra: Mapping[str, str] | None = None, *, workspace_roots: Sequ
     """What a tool's child sees of our environment: an allowlist, in which nothing is secret and nothing loads code."""
     host = os.environ
     env = {name: host[name] for name in _PASSED if name in host}
-    env |= {name: value for name, value in host.items() if name.startswith("LC_")}
+    env |= {name: host[name] for name in host if name.startswith("LC_")}
     if not any(name in env for name in ("LANG", "LC_ALL", "LC_CTYPE")):
         env["LANG"] = "C.UTF-8"
     env["PATH"] = os.pathsep.join(search_path(workspace_roots))
