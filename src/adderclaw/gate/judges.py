@@ -3,11 +3,13 @@
 from collections.abc import Iterable
 
 from adderclaw.gate import rules
+from adderclaw.gate.allowlist import names
 from adderclaw.gate.case import Case, Opinion
 from adderclaw.gate.commands import reachable
 from adderclaw.gate.paths import is_device
 from adderclaw.gate.rules import Rule
-from adderclaw.gate.shell import Plan, Raw, Simple, canonical_text, redirects, simples
+from adderclaw.gate.shell import Plan, Raw, Simple, canonical_text, quote_if_needed, redirects, simples
+from adderclaw.gate.wrappers import inner
 from adderclaw.types import PathFact
 
 
@@ -47,7 +49,8 @@ def forbids(rule: Rule, case: Case) -> bool:
         case "all":
             return rules.names_tool(rule, case.tool)
         case "path":
-            return any(rules.matches_path(rule, fact) for fact in _paths(rule, case))
+            named = rules.names_tool(rule, case.tool) and rules.matches_field(rule, case.arguments)
+            return named or any(rules.matches_path(rule, fact) for fact in _paths(rule, case))
         case "command":
             if case.tool != "Bash":
                 return False
@@ -101,7 +104,9 @@ def _granted(allow: tuple[Rule, ...], case: Case) -> str | None:
 
 
 def _grants(rule: Rule, case: Case) -> bool:
-    if not rules.names_tool(rule, case.tool):
+    # Who may change a file may also look at it.
+    implied = rule.tool == "Edit" and rule.subject == "path" and case.tool in rules.READ_FAMILY
+    if not implied and not rules.names_tool(rule, case.tool):
         return False
     touch = case.touch
     match rule.subject:
@@ -150,9 +155,35 @@ def plan_granted(allow: tuple[Rule, ...], case: Case, command: Plan) -> str | No
 def allows_simple(rule: Rule, simple: Simple) -> bool:
     if rule.subject == "all":
         return True
+    if rule.subject != "command" or ("*" in rule.specifier and _needs_all_said(simple)):
+        return False
     # A program named by a path is not the program of that name: the text must say the path, too.
-    texts = (" ".join(canonical_text(simple).split(" ")), _without_redirects(simple))
-    return rule.subject == "command" and any(rules.matches_text(rule, text) for text in texts)
+    texts = (" ".join(canonical_text(simple).split(" ")), _without_redirects(simple), *_unwrapped(simple))
+    return any(rules.matches_text(rule, text) for text in texts)
+
+
+_SEEN_THROUGH = names("timeout nice nohup stdbuf")
+"""Wrappers that change nothing about a command: a rule for the command allows it in them, too."""
+_SAID_WHOLE = names("watch setsid ionice flock xargs env")
+_ACTIONS = names("-exec -execdir -ok -okdir -delete -fprint -fprint0 -fprintf -fls")
+
+
+def _needs_all_said(simple: Simple) -> bool:
+    """Whether only a rule that says the whole command allows it: what a wildcard stands for could be anything."""
+    program = _innermost(simple.words)
+    name = program[0].rsplit("/", 1)[-1]
+    return name in _SAID_WHOLE or (name == "find" and not _ACTIONS.isdisjoint(program))
+
+
+def _innermost(words: tuple[str, ...]) -> tuple[str, ...]:
+    while words[0] in _SEEN_THROUGH and (within := inner(words)):
+        words = within
+    return words
+
+
+def _unwrapped(simple: Simple) -> Iterable[str]:
+    if simple.name in _SEEN_THROUGH:
+        yield " ".join(map(quote_if_needed, _innermost(simple.words)))
 
 
 def _without_redirects(simple: Simple) -> str:

@@ -110,6 +110,9 @@ def _with_specifier(text: str, behaviour: Verdict, tool: str, specifier: str, an
         pattern = path_pattern(specifier, anchors, narrow=behaviour == "allow")
         return Rule(text, behaviour, tool, "path", specifier, pattern)
     if tool in WEB_FAMILY:
+        field = specifier.split(":", 1)[0].strip()
+        if behaviour != "allow" and ":" in specifier and field not in {"domain"} | PRIMARY_FIELDS:
+            return Rule(text, behaviour, tool, "name", specifier)
         if not specifier.startswith("domain:") or not specifier[7:].strip():
             raise Invalid(f"{tool} takes domain:<host>")
         return Rule(text, behaviour, tool, "domain", specifier, specifier[7:].strip())
