@@ -59,14 +59,16 @@ real_dirname() {
   if [[ $1 == */* ]]; then printf '%s\n' "${1%/*}"; else printf '.\n'; fi
 }
 """
-CASE = r"""(trap wait EXIT; ulimit -t 2 -f 4000; cd {folder} || exit; eval {text}) 2>/dev/null
-printf '\035%s\035' $? >&9
+CASE = r"""(trap wait EXIT; ulimit -t 1 -f 1000; cd {folder} || exit; eval {text}) 2>/dev/null
+SHIM_STATUS=$?
+printf '\035%s\035' $SHIM_STATUS >&9
 times >&9
 printf '\034' >&9
 printf '\034'
+case $SHIM_STATUS in 152|153|137) exit;; esac
 """
-MUCH = 1.0
-"""Seconds of CPU time after which a command counts as cut off, wherever in it the limit struck."""
+MUCH, MANY = 0.5, 100_000
+"""Seconds of CPU time, and characters, after which a command counts as cut off, wherever in it a limit struck."""
 
 
 class Seen(NamedTuple):
@@ -149,6 +151,16 @@ def writes_files(made: Plan) -> bool:
 
 def observed(texts: Sequence[tuple[str, bool]], names: Iterable[str], ground: Ground) -> list[Seen]:
     """What bash does with each text; those that write files get a folder of their own."""
+    seen: list[Seen] = []
+    while len(seen) < len(texts):
+        found = _observed(texts[len(seen) :], names, ground)
+        # What a text without an end has filled up, those after it have no room in.
+        last = next((n for n, one in enumerate(found) if one.status in (FULL, LONG)), len(found))
+        seen += found[: last + 1]
+    return seen
+
+
+def _observed(texts: Sequence[tuple[str, bool]], names: Iterable[str], ground: Ground) -> list[Seen]:
     folders = [ground.fresh() if writes else ground.shared for _, writes in texts]
     shims = "".join(map(_shim, sorted({*names, *_REAL})))
     cases = "".join(CASE.format(folder=quote(str(f)), text=quote(t)) for (t, _), f in zip(texts, folders, strict=True))
@@ -168,13 +180,14 @@ def observed(texts: Sequence[tuple[str, bool]], names: Iterable[str], ground: Gr
         )
     logs = log.read_text("utf-8", "replace").split("\034")[:-1]
     outs = out.read_text("utf-8", "replace").split("\034")[:-1]
-    assert len(logs) == len(outs) == len(texts), (len(logs), len(outs), len(texts))
+    assert 0 < len(logs) == len(outs) <= len(texts), (len(logs), len(outs), len(texts))
     shared = str(ground.shared)
     notes, spent = list[str](), 0.0
-    for noted, _, times in (one.rpartition("\035") for one in logs):
+    for said, (noted, _, times) in zip(outs, (one.rpartition("\035") for one in logs), strict=True):
         before, spent = spent, sum(60 * float(m) + float(s) for m, s in re.findall(r"(\d+)m([\d.]+)s", times)[2:])
-        notes.append(noted if spent - before < MUCH else re.sub(r"\w+$", LONG, noted))
-    return [_seen(*one, shared) for one in zip(notes, outs, folders, texts, strict=True)]
+        ends = spent - before < MUCH and max(len(said), len(noted)) < MANY
+        notes.append(noted if ends else re.sub(r"\w+$", LONG, noted))
+    return [_seen(*one, shared) for one in zip(notes, outs, folders, texts, strict=False)]
 
 
 _REAL = frozenset({"cat", "basename", "dirname"})
@@ -209,8 +222,8 @@ def placeless(text: str, *folders: str) -> str:
     return text
 
 
-LONG = "long"
-CUT = frozenset({"152", "153", "137", "77", LONG})
+LONG, FULL = "long", "153"
+CUT = frozenset({"152", FULL, "137", "77", LONG})
 """How a run ends that took too long, wrote too much or called too often."""
 
 
