@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.acceptance.test_replay import verified
 from tests.acceptance.world import World, call, text
 
 
@@ -446,6 +447,7 @@ def test_rewind_lists_prompts_and_goes_back(full: World) -> None:
     # the model is at its second answer again: the script plays that step once more
     assert full.entries("system")[-1]["subtype"] == "rewind"
     assert (work / "f").read_text() == "2\n"
+    verified(full)
 
 
 def test_rewind_files_or_conversation_alone(full: World) -> None:

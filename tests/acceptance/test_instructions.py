@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from adderclaw.kernel.instructions import MAX_BYTES, Instructions
+from tests.acceptance.test_replay import verified
 from tests.acceptance.world import World, call, text
 
 
@@ -142,6 +143,7 @@ def test_nested_files_come_when_a_file_beside_them_is_read_and_the_prompt_stays(
     assert "In sub, use tabs." in attachment["content"]
     world.script(read, read, text("done"), text("and on"))
     assert world.agent("again", "--continue").out == "and on\n"
+    verified(world)
 
 
 def test_memory_shows_the_files(world: World) -> None:

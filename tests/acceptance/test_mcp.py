@@ -16,6 +16,7 @@ import pytest
 from mcp import Client, MCPError, StdioServerParameters
 from mcp_types import ElicitResult, ResourceTemplateReference
 
+from tests.acceptance.test_replay import verified
 from tests.acceptance.world import World, call, text
 from tests.mcp.node import EVERYTHING, needed, node
 from tests.program import PROGRAM
@@ -76,6 +77,7 @@ def test_a_tool_runs_in_the_sandbox_behind_the_gate_with_a_receipt(demo: World) 
     assert [receipt["status"] for receipt in demo.receipts()] == statuses
     assert demo.receipts()[-1]["tool"] == "mcp__demo__add"
     assert SECRET not in demo.log.read_text() + done.out + done.err
+    verified(demo)
 
 
 def test_supervised_asks_and_nobody_is_no(demo: World) -> None:

@@ -24,6 +24,7 @@ from adderclaw import (
 from adderclaw.errors import AdderClawError, ConfigError, UsageError
 from adderclaw.testing import MockAgentClient, ScriptedModel, call, text
 from adderclaw.types import Answer, ApprovalRequest
+from tests.acceptance.test_replay import verified
 from tests.acceptance.world import World
 
 SERVER = Path(__file__).parents[1] / "mcp" / "a_server.py"
@@ -97,6 +98,7 @@ def test_the_messages_of_a_turn_in_order(world: World) -> None:
     assert (result.outcome, result.answer, result.steps, result.tool_calls) == ("completed", second.text, 2, 1)
     assert world.rows("SELECT outcome, kind FROM runs WHERE run_id = ?", result.run_id) == [("completed", "agent")]
     assert world.receipts()[-1]["tool"] == "Read"
+    verified(world, result.run_id)
 
 
 def test_partial_messages_come_first(world: World) -> None:

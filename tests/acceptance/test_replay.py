@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance.world import World, call, text
-from tests.program import PROGRAM, Done
+from tests.program import PROGRAM, Done, Soak
 from tests.scripted import ScriptedModel
 
 
@@ -122,7 +122,10 @@ def test_what_is_asked_must_make_sense(world: World) -> None:
     assert world.cli("replay", last_run(world), "--policy", "no-such-file.toml").code == 2
 
 
-TAMPERED: list[tuple[str, str, tuple[str, ...]]] = [
+type Change = tuple[str, str, tuple[str, ...]]
+"""What is changed, how, and by which words it is named."""
+
+SIDE_BY_SIDE: list[Change] = [
     (
         "a model's reply",
         "UPDATE model_calls SET response_json = replace(response_json, '\"done\"', '\"dane\"')"
@@ -174,6 +177,21 @@ TAMPERED: list[tuple[str, str, tuple[str, ...]]] = [
         ("permission of call_2_0", "decision"),
     ),
     (
+        "an event",
+        'UPDATE events SET detail = replace(detail, \'"risk":"medium"\', \'"risk":"low"\')'
+        " WHERE event_type = 'tool_approved'",
+        ("events, event", "tool_approved", "risk"),
+    ),
+    (
+        "a receipt's mirror",
+        'UPDATE receipts SET line = replace(line, \'"status":"denied"\', \'"status":"allowed"\')',
+        ("receipt", "call_2_0", "status"),
+    ),
+    ("the outcome", "UPDATE runs SET outcome = 'denied'", ("outcome of the run",)),
+    ("the answer", "UPDATE runs SET answer = 'dene'", ("answer of the run",)),
+]
+ALONE: list[Change] = [
+    (
         "the facts of a call",
         "UPDATE tape SET items_json = replace(items_json, '/etc/shadow', '/etc/shadoW')",
         ("tape row", "was changed"),
@@ -183,50 +201,37 @@ TAMPERED: list[tuple[str, str, tuple[str, ...]]] = [
         "UPDATE tape_texts SET text = replace(text, 'Bash(echo *)', 'Bash(echp *)')",
         ("tape_texts row",),
     ),
-    (
-        "an event",
-        'UPDATE events SET detail = replace(detail, \'"risk":"medium"\', \'"risk":"low"\')'
-        " WHERE event_type = 'tool_approved'",
-        ("events, event", "tool_approved", "risk"),
-    ),
-    (
-        "a receipt's mirror",
-        'UPDATE receipts SET line = replace(line, \'"status":"denied"\', \'"status":"allowed"\')',
-        ("receipt",),
-    ),
-    ("the outcome", "UPDATE runs SET outcome = 'denied'", ("outcome of the run",)),
-    ("the answer", "UPDATE runs SET answer = 'dane'", ("answer of the run",)),
     ("a missing reply", "DELETE FROM model_calls WHERE step = 7", ("course of the run",)),
     (
         "a missing result",
         "DELETE FROM transcript_entries WHERE entry_type = 'tool_result' AND tool_use_id = 'call_1_1'",
         ("course of the run",),
     ),
-    (
-        "a missing verdict",
-        "DELETE FROM tool_permission_log WHERE tool_use_id = 'call_1_0'",
-        ("permission of call_1_1",),
-    ),
+    ("a missing verdict", "DELETE FROM tool_permission_log WHERE tool_use_id = 'call_1_0'", ("permission",)),
     ("a missing row of the tape", "DELETE FROM tape WHERE seq = 2", ("tape row 2", "missing")),
     ("the end of the tape", "DELETE FROM tape WHERE seq > 3", ("course of the run",)),
 ]
 
 
-def test_whatever_is_changed_is_found_and_named(world: World) -> None:
-    run_id = mixed(world)
+def check_changes(world: World, run_id: str, side_by_side: list[Change], alone: list[Change], soak: Soak) -> None:
+    """Each change is found and named; those that stand side by side in one go, and one by one under `make soak`."""
     verified(world, run_id)
     kept = world.database.with_name("kept.sqlite")
     copied(world.database, kept)
-    for what, sql, words in TAMPERED:
+    groups = [[one] for one in side_by_side] if soak.whole else [side_by_side]
+    for group in [*groups, *([one] for one in alone)]:
         copied(kept, world.database)
-        change(world, sql)
+        for _, sql, _ in group:
+            change(world, sql)
         proof = verify(world, run_id)
-        assert not proof["verified"], what
-        shown = json.dumps(proof["differences"], indent=1)
-        if what == "a missing verdict":
-            assert named(proof, "permission"), shown
-        else:
-            assert named(proof, *words), f"{what}: {shown}"
+        for what, _, words in group:
+            assert named(proof, *words), f"{what}: {json.dumps(proof['differences'], indent=1)}"
+    copied(kept, world.database)
+
+
+@pytest.mark.soak
+def test_whatever_is_changed_is_found_and_named(world: World, soak: Soak) -> None:
+    check_changes(world, mixed(world), SIDE_BY_SIDE, ALONE, soak)
 
 
 def test_a_receipt_and_an_event_file_that_were_changed(world: World) -> None:

@@ -1,18 +1,20 @@
 """Task runs proved, and resumed after they were killed or stopped: what is changed is named, nothing is done twice."""
 
 import json
+import shutil
 import signal
+import sqlite3
 import subprocess
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.acceptance.test_replay import change, copied, last_run, named, verified, verify
+from tests.acceptance.test_replay import Change, check_changes, last_run, named, verified, verify
 from tests.acceptance.test_tasks import TASK, WIRES, Place, command, decision, finish, script
 from tests.acceptance.world import World
+from tests.program import Soak
 
 type Json = dict[str, Any]
 
@@ -52,7 +54,7 @@ def test_a_task_run_is_proved_without_its_skills_and_files(place: Place, wire: s
     assert proof["tool_calls"] == (4 if wire == "gemini" else 9)
 
 
-CHANGED: list[tuple[str, str, tuple[str, ...]]] = [
+CHANGED: list[Change] = [
     (
         "a decision, as the model gave it",
         "UPDATE model_calls SET response_json = replace(response_json, 'cat notes.md', 'cat nates.md')"
@@ -78,7 +80,7 @@ CHANGED: list[tuple[str, str, tuple[str, ...]]] = [
     ),
     (
         "a step's summary",
-        "UPDATE events SET detail = replace(detail, 'CHECKED', 'CHACKED') WHERE event_type = 'skill_step_executed'",
+        "UPDATE events SET detail = replace(detail, 'CHECKED', 'CHICKED') WHERE event_type = 'skill_step_executed'",
         ("events, event", "skill_step_executed", "stdout_summary"),
     ),
     (
@@ -87,6 +89,25 @@ CHANGED: list[tuple[str, str, tuple[str, ...]]] = [
         " WHERE entry_type = 'user'",
         ("entry", "(user)"),
     ),
+    (
+        "a rule",
+        "UPDATE settings_snapshot SET json = replace(json, 'Bash(rm *)', 'Bash(rn *)') WHERE scope LIKE 'effective:%'",
+        ("settings_snapshot row effective:session-",),
+    ),
+    (
+        "a verdict",
+        "UPDATE tool_permission_log SET decision = 'deny' WHERE tool_name = 'Bash'",
+        ("permission of call-", "decision"),
+    ),
+    (
+        "a receipt's mirror",
+        'UPDATE receipts SET line = replace(line, \'"status":"failed"\', \'"status":"allowed"\')',
+        ("receipt", "of call-", "status"),
+    ),
+    ("the answer", "UPDATE runs SET answer = 'Checked insteat.'", ("answer of the run",)),
+    ("the outcome", "UPDATE runs SET outcome = 'limit'", ("outcome of the run",)),
+]
+ALONE: list[Change] = [
     (
         "a file that was shown",
         "UPDATE tape_texts SET text = replace(text, 'REFERENCE-OF', 'REFERENCE-UF') WHERE text LIKE '%REFERENCE-OF%'",
@@ -102,50 +123,24 @@ CHANGED: list[tuple[str, str, tuple[str, ...]]] = [
         "UPDATE tape_texts SET text = replace(text, 'Bash(rm *)', 'Bash(rn *)') WHERE text LIKE '%Bash(rm *)%'",
         ("tape_texts row", "was changed"),
     ),
-    (
-        "a rule",
-        "UPDATE settings_snapshot SET json = replace(json, 'Bash(rm *)', 'Bash(rn *)') WHERE scope LIKE 'effective:%'",
-        ("settings_snapshot row effective:session-",),
-    ),
-    (
-        "a verdict",
-        "UPDATE tool_permission_log SET decision = 'deny' WHERE tool_name = 'Bash'",
-        ("permission of call-", "decision"),
-    ),
-    (
-        "a receipt's mirror",
-        'UPDATE receipts SET line = replace(line, \'"status":"failed"\', \'"status":"allowed"\')',
-        ("receipt",),
-    ),
-    ("the answer", "UPDATE runs SET answer = 'Checked insteat.'", ("answer of the run",)),
-    ("the outcome", "UPDATE runs SET outcome = 'limit'", ("outcome of the run",)),
     ("a missing fact", "DELETE FROM tape WHERE seq = 3", ("tape row 3", "missing")),
 ]
 
 
-def test_whatever_is_changed_of_a_task_run_is_named(place: Place) -> None:
+@pytest.mark.soak
+def test_whatever_is_changed_of_a_task_run_is_named(place: Place, soak: Soak) -> None:
     run_id, world = whole(place, "anthropic"), place.world
-    kept = world.database.with_name("kept.sqlite")
-    copied(world.database, kept)
-    for what, sql, words in CHANGED:
-        copied(kept, world.database)
-        change(world, sql)
-        proof = verify(world, run_id)
-        assert named(proof, *words), f"{what}: {json.dumps(proof['differences'], indent=1)}"
-    copied(kept, world.database)
-    for file, old, new, words in (
-        (world.log, b'"status":"failed"', b'"status":"faileD"', ("receipt", "tool_receipts.log")),
-        (trace(place, run_id), b'"status":"repair"', b'"status":"repaiR"', ("events.jsonl", "llm_decision_decoded")),
+    check_changes(world, run_id, CHANGED, ALONE, soak)
+    for file, old, new in (
+        (world.log, b'"status":"failed"', b'"status":"faileD"'),
+        (place.folder / "runs" / run_id / "events.jsonl", b'"status":"repair"', b'"status":"repaiR"'),
     ):
         before = file.read_bytes()
         file.write_bytes(before.replace(old, new, 1))
         assert before != file.read_bytes()
-        assert named(verify(world, run_id), *words)
-        file.write_bytes(before)
-
-
-def trace(place: Place, run_id: str) -> Path:
-    return place.folder / "runs" / run_id / "events.jsonl"
+    proof = verify(world, run_id)
+    assert named(proof, "receipt", "tool_receipts.log")
+    assert named(proof, "events.jsonl", "llm_decision_decoded", "status")
 
 
 def test_another_policy_on_a_task_run(place: Place) -> None:
@@ -226,3 +221,63 @@ def test_a_task_goes_on_and_nothing_is_done_twice(place: Place, how: str) -> Non
     assert place.cli("receipt", "verify").code == 0
     again = place.cli("run", "--resume", run_id)
     assert (again.code, "is completed" in again.err) == (2, True)
+
+
+def fresh(place: Place) -> None:
+    world = place.world
+    for file in (place.folder / "journal.txt", world.log, world.cli.data / "receipt.key"):
+        file.unlink(missing_ok=True)
+    for file in world.cli.data.glob("memory.sqlite*"):
+        file.unlink()
+    shutil.rmtree(place.folder / "runs", ignore_errors=True)
+
+
+def lines(place: Place) -> list[bytes]:
+    return [line for file in place.folder.glob("runs/*/events.jsonl") for line in file.read_bytes().split(b"\n")[:-1]]
+
+
+def begun(world: World) -> list[str]:
+    try:
+        return [str(row[0]) for row in world.rows("SELECT run_id FROM workflows")]
+    except sqlite3.OperationalError:
+        return []  # killed before the tables were there
+
+
+def check_marks(place: Place) -> None:
+    """Every mark once; none is missing unless its step, or one before it in the same decision, is unknown."""
+    told = [json.loads(line) for line in lines(place)]
+    unknown = [
+        one["payload"]["step_id"].split(".")
+        for one in told
+        if one["event_type"] == "skill_step_executed" and one["payload"]["status"] == "unknown"
+    ]
+    found = marks(place)
+    for turn in range(1, TURNS + 1):
+        for step in (1, 2):
+            times = found.count(f"mark-{turn}{step}")
+            lost = any(int(where[0]) == turn and int(where[1]) <= step for where in unknown)
+            assert times == 1 or (times == 0 and lost), f"mark-{turn}{step}: {times} times; unknown: {unknown}"
+
+
+TURNS = 4
+
+
+@pytest.mark.soak
+def test_kill_9_anywhere_in_a_task_and_resume(place: Place, soak: Soak) -> None:
+    made = [decision(None, mark(10 * turn + 1), mark(10 * turn + 2)) for turn in range(1, TURNS + 1)]
+    scripted(place, *made, decision(None, finish("all done")))
+    killed = 0
+    for number in soak.of(18):
+        fresh(place)
+        process = place.cli.start("run", TASK)
+        until(lambda at=10 + 5 * number: len(lines(place)) >= at, process)
+        process.kill()
+        process.communicate()
+        if process.returncode == 0 or not (run := begun(place.world)):
+            continue
+        killed += 1
+        done = place.cli("run", "--resume", run[0])
+        assert (done.code, done.out) == (0, "all done\n"), f"after {10 + 5 * number} events: {done.err}"
+        check_marks(place)
+        verified(place.world, run[0])
+    assert killed, "no kill hit a run that could go on"

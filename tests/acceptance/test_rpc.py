@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 
 from tests.acceptance.test_agentfile import Flow
+from tests.acceptance.test_replay import verified
 from tests.acceptance.test_stop_and_limits import gone, running
 from tests.acceptance.world import World, call, text
 from tests.program import PROGRAM
@@ -243,6 +244,7 @@ def test_a_run_is_cancelled(flow: Flow, rpc: Rpc) -> None:
     said = rpc.until(id=1)["result"]
     assert (said["outcome"], said["reason"], said["exit_code"]) == ("stopped", "enough", 6)
     assert flow.world.rows("SELECT outcome FROM runs") == [("stopped",)]
+    verified(flow.world, started)
 
 
 def test_a_cancel_in_the_middle_of_a_tool_call_ends_what_it_started(flow: Flow, rpc: Rpc) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.acceptance.test_replay import verified
 from tests.acceptance.world import World, call, text
 
 BODY = "# Greet\n\nSay hello to $ARGUMENTS.\n\nSee references/how.md.\n"
@@ -198,6 +199,7 @@ def test_it_holds_for_the_turn_and_lifts_no_deny_and_no_guard(world: World) -> N
         world.workspace / ".git/config",
     ):
         assert not path.exists(), path
+    verified(world)
 
 
 # ------------------------------------------------------------------ in a conversation
@@ -232,3 +234,4 @@ def test_a_skill_survives_compaction(world: World) -> None:
     (boundary,) = [one for one in world.entries("system") if one.get("subtype") == "compact_boundary"]
     assert "NEVER FORGET THIS LINE." in boundary["skills"][0]
     assert "<skills-in-use>" in boundary["content"]
+    verified(world)

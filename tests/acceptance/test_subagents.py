@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.acceptance.test_replay import verified
 from tests.acceptance.world import World, call, text
 
 HELPER = """
@@ -191,6 +192,7 @@ def test_a_background_child_is_waited_for_and_told_once(world: World) -> None:
     assert len(told) == 1
     assert "found it" in told[0]
     assert children(world) == [("general-purpose", "completed", 1)]
+    verified(world)
 
 
 def test_a_background_child_can_ask_nobody(world: World) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.acceptance.test_replay import verified
 from tests.acceptance.test_wire_anthropic import talk
 from tests.acceptance.world import World, call, text
 from tests.scripted_anthropic import ScriptedMessages
@@ -235,4 +236,4 @@ def test_an_image_is_kept_sent_and_resumed(world: World) -> None:
         "entries hold the seed's closed set of blocks"
     )
     assert world.rows("SELECT count(*) FROM opaque_blocks") == [(1,)]
-    assert world.cli("receipt", "verify").code == 0
+    verified(world)

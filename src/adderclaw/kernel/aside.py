@@ -7,7 +7,7 @@ from adderclaw.kernel import model
 from adderclaw.kernel.prompt import made
 from adderclaw.kernel.session import Session
 from adderclaw.store import calls
-from adderclaw.types import ChatResponse, Delta, History, Message, Provider, TextBlock
+from adderclaw.types import ChatResponse, Delta, History, Json, Message, Provider, TextBlock
 
 
 async def ask(
@@ -31,6 +31,9 @@ async def recorded(
     """Ask with other messages than the conversation's; the answer has no secrets, and is a row before it is used."""
     reply = await model.ask(session, made(instructions, ()), _unheard, said, max_tokens=max_tokens)
     response = replace(reply.response, final_text=session.secrets.scrub(reply.response.final_text))
+    unheard: Json = {"stop_reason": response.stop_reason} if response.stop_reason != "end" else {}
+    if response.tool_calls:  # which nobody lives
+        unheard["calls"] = len(response.tool_calls)
     with session.store.write() as cursor:
         calls.record(
             cursor,
@@ -39,7 +42,7 @@ async def recorded(
             provider=response.provider or session.provider.name,
             model=response.model or session.model,
             request_hash=reply.request_hash,
-            response={"text": response.final_text, "purpose": purpose},
+            response={"text": response.final_text, "purpose": purpose, **unheard},
             usage=response.usage.as_json(),
             attempts=reply.attempts,
             latency_ms=reply.latency_ms,

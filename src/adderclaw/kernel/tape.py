@@ -30,6 +30,8 @@ type Head = Callable[["Session"], Callable[[Cursor], Json]]
 
 LONG = 1_000
 """Characters of a fact from which on it is kept apart."""
+ASKED_BY_SERVERS = frozenset({"Elicitation", "ElicitationResult"})
+"""Hooks of what a server asks while one of its tools runs: they belong to that tool's result."""
 _INSIDE: ContextVar["Tape | None"] = ContextVar("inside", default=None)
 """The tape inside whose edge we are: what a tool or a hook does there comes back as its result."""
 
@@ -143,17 +145,19 @@ class Tape:
         """Passes the model's reply on, and notes what no row says of it."""
         if _INSIDE.get() is self:
             return await asking
+        # steps are numbered through the whole run: children may have taken some since the last edge
+        sent: Json = {"sent": session.budget.steps} if session.budget.children else {}
         try:
             response = await asking
         except ProviderError as error:
             said = {"kind": error.kind, "message": str(error), "provider": error.provider}
-            self._edge("chat", session, {"error": {**said, "retry_after": error.retry_after}})
+            self._edge("chat", session, {**sent, "error": {**said, "retry_after": error.retry_after}})
             raise
         except (LimitError, Stopped, CancelledError) as error:
-            self._edge("chat", session, {"cut": _cut(error), "message": str(error)})
+            self._edge("chat", session, {**sent, "cut": _cut(error), "message": str(error)})
             raise
         empty = not response.final_text.strip() and not response.tool_calls
-        self._edge("chat", session, {"empty": _reply(response)} if empty else {})
+        self._edge("chat", session, {**sent, "empty": _reply(response)} if empty else sent)
         return response
 
     # -------------------------------------------------------------- calls
@@ -224,7 +228,7 @@ class Tape:
             _INSIDE.reset(token)
 
     async def hooked(self, event: str, run: Callable[[], Awaitable[Merged]], session: "Session") -> Merged:
-        if _INSIDE.get() is self:
+        if _INSIDE.get() is self or event in ASKED_BY_SERVERS:
             return await run()
         try:
             with self.inside():

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import Any, cast
@@ -61,6 +61,8 @@ NAMES = frozenset({"approval_id", "receipt_id", "seq", "text"})
 IN_TOOL = frozenset({"loop_warning"})
 """What the loop tells between a tool's approval and its receipt; the rest comes from within the tool."""
 ENTRIES = frozenset({"user", "assistant", "system", "tool_use", "tool_result", "attachment"})
+UNPLAYED = "steps were not played"
+"""What a scripted model complains about when all is over."""
 SOON = 0.01
 """Seconds by which the time of an event may be rounded; no process takes over from another as fast."""
 INTERRUPTED = "interrupted with its parent"
@@ -185,15 +187,15 @@ class _Session:
         home, whole = str(played.segment.head["home"]), not played.ended
         self._rows("model call", _model_calls(self._store, self._id, played), _model_calls_now(played, self._id), whole)
         self._rows("entry", _entries(self._store, self._id, played), _entries_now(played, self._id), whole)
+
+        def at_home(rows: Iterable[tuple[str, Json]]) -> list[tuple[str, Json]]:
+            return [(name, json.loads(json.dumps(row).replace(os.path.realpath(folder), home))) for name, row in rows]
+
         asked = _permissions(self._store, self._id, played)
-        self._rows("permission", asked, _permissions(played.store, self._id, None), whole)
+        self._rows("permission", asked, at_home(_permissions(played.store, self._id, None)), whole)
         mine = list(_receipts(self._store, self._id, played))
-        again = [
-            (name, json.loads(json.dumps(row).replace(folder, home)))
-            for name, row in _receipts(played.store, self._id, None)
-        ]
         self.calls += len(mine)
-        self._rows("receipt", mine, again, whole)
+        self._rows("receipt", mine, at_home(_receipts(played.store, self._id, None)), whole)
         if self._run.outcome is not None and not self._who and whole and last:
             self._outcome(played)
 
@@ -218,7 +220,7 @@ class _Session:
         if not played.results or run.kind not in ("agent", "message", "task"):
             return
         last = played.results[-1]
-        scripted = run.outcome == "error" and last.outcome == "completed" and "fixture" in (run.reason or "")
+        scripted = run.outcome == "error" and last.outcome == "completed" and UNPLAYED in (run.reason or "")
         if run.outcome != last.outcome and not scripted:
             self._differ("outcome of the run", run.outcome, last.outcome, last.reason)
         if (run.answer or "") != last.answer:

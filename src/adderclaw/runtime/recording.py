@@ -41,6 +41,7 @@ def _head(runtime: Runtime, session: Session, ids: SeededIds, channel: str) -> C
         "time": runtime.clock.now(),
         "policy": [policy.autonomy, policy.autonomy_set, policy.mode],
         "tools": list(here.tools),
+        "late": [name for name, tool in here.tools.items() if tool.deferred],
         "external": [described(tool) for name, tool in here.tools.items() if name not in NAMES],
         "hooks": list(session.hooks),
         "announce": len(session.instructions.unannounced) if session.instructions is not None else None,

@@ -9,6 +9,7 @@ from adderclaw import gate
 from adderclaw.config.schema import Permissions
 from adderclaw.decode import Invalid, thaw
 from adderclaw.errors import LimitError, ProviderError, Stopped
+from adderclaw.events import Bus
 from adderclaw.gate import facts
 from adderclaw.kernel.instructions import File, Instructions
 from adderclaw.kernel.limits import Pace
@@ -63,6 +64,8 @@ OUTSIDE = frozenset({"FileChanged", "ConfigChange"})
 """Hooks of what happens on the disk: nothing in the session asks for them."""
 UNASKED = frozenset({"stop", "tools", "permissions", "lent"})
 """What happens to a session without its asking."""
+SETTLED = UNASKED - {"stop"}
+"""Those of them that are looked for by name: they count from what came before on."""
 METADATA = {"exit": "exit_code", "unknown": "unknown"}
 """What a tape says of a result, and what a driver knows it by."""
 ASIDE = frozenset({None, "compaction"})
@@ -99,6 +102,7 @@ class Recorded:
         calls = [
             ToolCall(made["id"], made["name"], made["arguments"], made["raw"]) for made in said.get("tool_calls", ())
         ]
+        calls += [ToolCall("", "", {})] * said.get("calls", 0)
         return ChatResponse(
             str(said.get("text", "")),
             tuple(calls),
@@ -151,6 +155,13 @@ class Reel:
         self._absorb("")
         return self._items[self._place][0] if self._place < len(self._items) else ""
 
+    def comes(self, kind: str) -> bool:
+        """Whether this is the next that somebody asks for; what happens before it is left to happen in its time."""
+        place = self._place
+        while place < len(self._items) and self._items[place][0] in UNASKED:
+            place += 1
+        return place < len(self._items) and self._items[place][0] == kind
+
     def take(self, kind: str) -> Json:
         self._absorb(kind)
         if self._place >= len(self._items):
@@ -163,7 +174,23 @@ class Reel:
         self._place += 1
         self._looks = 0
         self._apply(body)
+        self._foresee()
         return body
+
+    def _foresee(self) -> None:
+        """Tools that came and rules that changed by now: they are looked for before the next item is taken."""
+        while self._place < len(self._items):
+            kind, body = self._items[self._place]
+            if kind not in SETTLED:
+                return
+            self._place += 1
+            self._happen(kind, body)
+
+    def sending(self) -> None:
+        """A request goes out: children may have taken steps of the run meanwhile."""
+        kind, body = self._items[self._place] if self._place < len(self._items) else ("", {})
+        if kind == "chat" and "sent" in body and self.session is not None:
+            self.session.budget.steps = body["sent"]
 
     def looked(self) -> bool:
         """The emergency stop, as it was at this look."""
@@ -179,7 +206,7 @@ class Reel:
         while self._place < len(self._items):
             kind, body = self._items[self._place]
             outside = kind == "hook" and body["event"] in OUTSIDE
-            if kind == wanted or (kind not in UNASKED and not outside):
+            if not outside and (kind == wanted or kind not in UNASKED):
                 return
             self._place += 1
             self._happen(kind, body)
@@ -205,7 +232,8 @@ class Reel:
             self.session.budget.restore(body["budget"])
         if "cwd" in body:
             self.session.scene.context.workspace.cwd = body["cwd"]
-        self.session.scene.context.files_read.update(dict.fromkeys(body.get("files", ()), ""))
+        seen = (file for file in body.get("files", ()) if isinstance(file, str))  # a list is an instruction file
+        self.session.scene.context.files_read.update(dict.fromkeys(seen, ""))
 
     # -------------------------------------------------------------- provider
 
@@ -274,6 +302,16 @@ class Reel:
         return self._recorded.result(used, body)
 
 
+class Told(Bus):
+    """The bus: it hears that a request goes out."""
+
+    reel: Reel
+
+    def span(self) -> None:
+        self.reel.sending()
+        super().span()
+
+
 class Script:
     """The provider: every reply is the recorded one."""
 
@@ -335,10 +373,10 @@ class Ends:
         self._reel = reel
 
     def finished(self) -> list[TaskEnd]:
-        return [TaskEnd(*end) for end in self._reel.take("news")["ended"]] if self._reel.left == "news" else []
+        return [TaskEnd(*end) for end in self._reel.take("news")["ended"]] if self._reel.comes("news") else []
 
     async def awaited(self) -> bool:
-        if self._reel.left != "waited":
+        if not self._reel.comes("waited"):
             return False
         if self._reel.take("waited")["how"] == "timeout":
             raise TimeoutError
@@ -354,7 +392,7 @@ class Files(Instructions):
         self.unannounced = [File("", "User", "session_start", "")] * announced
 
     def nested(self, files_read: dict[str, str]) -> list[File]:  # noqa: ARG002
-        if self._reel.left != "nested":
+        if not self._reel.comes("nested"):
             return []
         found = [File(*file) for file in self._reel.take("nested")["files"]]
         self.unannounced += found

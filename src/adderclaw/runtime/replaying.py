@@ -12,7 +12,7 @@ from adderclaw.config.schema import Config
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.decode import thaw
 from adderclaw.errors import AdderClawError, UsageError
-from adderclaw.events import Bus, EventRecord
+from adderclaw.events import EventRecord
 from adderclaw.gate.case import Policy
 from adderclaw.kernel import compact, prompt, resume
 from adderclaw.kernel.approvals import Durable
@@ -194,6 +194,8 @@ async def _turns(
             differences.append(Difference(where, head["history"], found))
         fresh = False
         if kind == "compact":
+            if "model" in body:
+                session.model, session.provider = body["model"], edges.Script(reel, body["provider"])
             await compact.compact(session, "manual", body["instructions"])
         elif kind == "rewind":
             resume.rewind(session, body["to"])
@@ -258,13 +260,14 @@ def _session(store: Store, own: Store, reel: Reel, head: Json, ids: tuple[str, s
     run_id, conversation_id, session_id = ids
     config = config_of(store, head)
     clock, secrets, made_ids = edges.Moments(reel, head["time"]), Secrets(), SeededIds(head["seed"])
-    bus = Bus(clock, made_ids, secrets.clean)
+    bus = edges.Told(clock, made_ids, secrets.clean)
+    bus.reel = reel
     bus.run_id, bus.conversation_id, bus.session_id = run_id, conversation_id, session_id
     system, specs, tool_choice, schema = _kept(store, head["prompt"])
     reel.stopped = head["stopped"]
     here = _scene(store, own, reel, head, config, (conversation_id, session_id))
     operator: Any = edges.Answers(reel)
-    if head["asks"]:
+    if head["asks"] and not head["agent"][2]:  # what a child asks is told by the session that a person began
         operator = Durable(
             operator,
             own,
@@ -327,7 +330,9 @@ def _scene(store: Store, own: Store, reel: Reel, head: Json, config: Config, ids
         if name in outside:
             reel.own_tools[name] = edges.external(reel, outside[name])
         elif name in everything:
-            reel.own_tools[name] = edges.replayed(reel, everything[name])
+            tool = everything[name]
+            late = name in head["late"] if "late" in head else tool.deferred
+            reel.own_tools[name] = edges.replayed(reel, replace(tool, deferred=late))
     policy = policy_then(store, head, config, everything)
     return Scene(
         tools=reel.own_tools,
