@@ -42,7 +42,7 @@ LOOSENS: list[tuple[str, Any]] = [
     ("security.network", "allow"),
     ("runtime.max_tool_rounds", 50),
     ("runtime.shell_timeout_seconds", 900.0),
-    ("runtime.shell_linux", "/tmp/sh"),
+    ("runtime.shell_linux", "/tmp/bash"),
     ("limits.cost_usd", 500.0),
     ("limits.tokens", 9_999_999),
     ("channels.cli.tools_allow", ["*"]),

@@ -89,10 +89,17 @@ def whole(tree: Json, origins: dict[str, str]) -> list[Problem]:
         *_providers(tree),
         *_logins(tree),
         *_lists(tree["security"]),
+        *_shell(tree["runtime"]),
         *_telemetry(tree["telemetry"]),
         *_servers(tree["mcp_servers"]),
     ]
     return [Problem(origin_of(key, origins), key, message) for key, message in found]
+
+
+def _shell(runtime: Json) -> Iterator[tuple[str, str]]:
+    shell: str = runtime["shell_linux"]
+    if shell.rpartition("/")[2] != "bash":
+        yield "runtime.shell_linux", f"{shown(shell)} is no bash, and what runs is written for bash; name a path to one"
 
 
 def _servers(table: dict[str, Json]) -> Iterator[tuple[str, str]]:

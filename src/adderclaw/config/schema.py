@@ -313,9 +313,9 @@ class Runtime:
     signal_grace_seconds: Amount = 10.0
     """How long running work may take to end after SIGINT or SIGTERM."""
     shell_linux: PathText = "/bin/bash"
-    """The shell on Linux."""
+    """The bash that commands run in. Another shell is refused: what runs is written for bash."""
     shell_windows: str = "pwsh"
-    """The shell on Windows."""
+    """Taken and not used: commands run in bash on every system that AdderClaw runs on (on Windows, in WSL)."""
     loop_warn_at: Positive = 5
     """Identical calls with identical results in a row before the model is warned."""
     loop_stop_at: Positive = 8
@@ -385,7 +385,7 @@ class Logging:
     jsonl_dir: WorkspacePath = "./runs"
     """Folder of run folders, each with its events.jsonl."""
     run_id_pattern: Literal["YYYYMMDD-HHMMSS-<short-uuid>"] = "YYYYMMDD-HHMMSS-<short-uuid>"
-    """Form of a run's id."""
+    """Form of a run's id; there is this one."""
     debug_llm_bodies: bool = False
     """Keep whole prompts and answers in the run folder."""
     sanitize_control_chars: bool = True

@@ -14,8 +14,13 @@ if TYPE_CHECKING:
 type Make = Callable[[Any, "Kit"], Iterable[Tool[Any]]]
 """A module and the kit → its tools."""
 
+
+def _shell(module: Any, kit: "Kit") -> Iterable[Tool[Any]]:
+    return module.tools(kit.config, module.Means(kit.start, kit.tasks, kit.tmpdir, kit.config.runtime.shell_linux))
+
+
 MODULES: dict[str, tuple[tuple[str, ...], Make]] = {
-    "shell": (("Bash",), lambda module, kit: module.tools(kit.config, module.Means(kit.start, kit.tasks, kit.tmpdir))),
+    "shell": (("Bash",), _shell),
     "files": (("Read", "Write", "Edit"), lambda module, kit: module.tools(kit.config)),
     "notebook": (("NotebookEdit",), lambda module, kit: module.tools(kit.config.runtime.tool_timeout_seconds)),
     "tasks": (("TaskOutput", "TaskStop"), lambda module, kit: module.tools(kit.tasks)),

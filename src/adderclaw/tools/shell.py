@@ -37,7 +37,7 @@ ONE_IS_AN_ANSWER = frozenset({"grep", "egrep", "fgrep", "rg", "find", "diff", "t
 """Programs whose exit code 1 says "nothing found" or "they differ", not that something went wrong."""
 MOVERS = frozenset({"cd", "pushd", "popd"})
 """What changes the shell's own working directory."""
-SHELL = ("/bin/bash", "--norc", "--noprofile", "-c")
+OPTIONS = ("--norc", "--noprofile", "-c")
 
 
 @record
@@ -60,6 +60,10 @@ class Means(NamedTuple):
     tasks: Tasks | None = None
     tmpdir: str | None = None
     """The children's TMPDIR, empty where it is not set; None where that is not known before they run."""
+    shell: str = "/bin/bash"
+
+    def argv(self, text: str) -> list[str]:
+        return [self.shell, *OPTIONS, text]
 
 
 ALONE = Means()
@@ -251,12 +255,12 @@ async def run(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) 
         return _begin(arguments, text, cwd, env, ctx, means)
     seconds = _seconds(arguments)
     if not _moves(command):
-        done = await process.run([*SHELL, text], cwd=cwd, env=env, timeout=seconds, start=means.start)
+        done = await process.run(means.argv(text), cwd=cwd, env=env, timeout=seconds, start=means.start)
         return _result(command, done, seconds, "", ctx)
     reader, writer = os.pipe()
     try:
         # Bash tells where it ended, on a descriptor of its own, however it ends: `exit` in the command included.
-        argv = [*SHELL, f"trap 'builtin pwd -P >&{writer}' EXIT\n{text}"]
+        argv = means.argv(f"trap 'builtin pwd -P >&{writer}' EXIT\n{text}")
         done = await process.run(argv, cwd=cwd, env=env, timeout=seconds, pass_fds=(writer,), start=means.start)
         note = _follow(reader, ctx)
     finally:
@@ -280,7 +284,7 @@ def _begin(
     seconds = _seconds(arguments)
 
     async def work(output: Output) -> End:
-        argv = [*SHELL, text]
+        argv = means.argv(text)
         done = await process.run(argv, cwd=cwd, env=env, timeout=seconds, start=means.start, sink=output.write)
         output.write(done.stderr)  # what the sandbox has to say of it
         if done.flooded:

@@ -51,7 +51,6 @@ def doctor(config: ConfigFile = None, workspace: WorkspaceDir = None, output_for
 def _checks(config_file: str | None, workspace: str | None) -> Iterator[Check]:
     yield _python()
     yield _sqlite()
-    yield _bash()
     yield _ripgrep()
     yield _sandbox()
     yield _folder("home", home(), "run `adderclaw init`")
@@ -71,6 +70,7 @@ def _configured(loaded: Loaded) -> Iterator[Check]:
     yield Check("configuration", "ok", files)
     for warning in loaded.warnings:
         yield Check("configuration", "warning", warning, "`adderclaw config show --origin` shows where it is from")
+    yield _bash(loaded.config.runtime.shell_linux)
     yield _folder("workspace", loaded.workspace, "create it, or name another with --workspace")
     yield _store(loaded.config.memory.path)
     yield _receipts(loaded)
@@ -99,10 +99,11 @@ def _sqlite() -> Check:
     return Check("sqlite", "ok", found)
 
 
-def _bash() -> Check:
-    if os.access("/bin/bash", os.X_OK):
-        return Check("bash", "ok", "/bin/bash")
-    return Check("bash", "broken", "there is no /bin/bash: the tool Bash cannot run", "install bash")
+def _bash(shell: str) -> Check:
+    if os.access(shell, os.X_OK):
+        return Check("bash", "ok", shell)
+    fix = "install bash, or name yours (runtime.shell_linux)"
+    return Check("bash", "broken", f"there is no {shell}: the tool Bash cannot run", fix)
 
 
 def _ripgrep() -> Check:

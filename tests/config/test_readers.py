@@ -1,0 +1,54 @@
+"""Every setting of the reference does something: some code outside of its declaration reads it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from adderclaw.config import schema
+from tests.program import Cli
+
+SOURCE = Path(schema.__file__).parent.parent
+DECLARES = {"schema.py", "baseline.py", "dialects.py", "reference.py", "example.py", "public.py"}
+"""Of config/: what says that there is a setting, and what it may be, and not what it does."""
+CONSTANT = {"run_id_pattern", "sanitize_control_chars", "redact_secrets", "shell_windows"}
+"""Taken because files have them; each has the one value that always holds, and the reference says so."""
+
+
+def settings() -> set[str]:
+    kinds = [kind for kind in vars(schema).values() if isinstance(kind, type) and kind.__module__ == schema.__name__]
+    return {name for kind in kinds for name in getattr(kind, "__dataclass_fields__", ())}
+
+
+def test_every_setting_is_read_somewhere() -> None:
+    files = [file for file in SOURCE.rglob("*.py") if not (file.parent.name == "config" and file.name in DECLARES)]
+    read = set(re.findall(r"""\.(\w+)\b|["'](\w+)["']""", "\n".join(file.read_text() for file in files)))
+    words = {word for pair in read for word in pair}
+    assert len(settings()) > 130
+    assert settings() - words == CONSTANT
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('[logging]\nrun_id_pattern = "x"', "logging.run_id_pattern"),
+        ('[runtime]\nshell_linux = "/bin/zsh"', '"/bin/zsh" is no bash'),
+    ],
+)
+def test_a_value_that_would_not_hold_is_refused(cli: Cli, text: str, says: str) -> None:
+    cli.configure(text)
+    done = cli("config", "validate")
+    assert done.code == 2, done.out
+    assert says in done.out + done.err
+
+
+def test_commands_run_in_the_bash_that_is_named(cli: Cli, tmp_path: Path) -> None:
+    own, workspace = tmp_path / "tools" / "bash", tmp_path / "workspace"
+    workspace.mkdir()
+    own.parent.mkdir()
+    own.write_text('#!/bin/sh\necho ours; exec /bin/bash "$@"\n')
+    own.chmod(0o755)
+    allowed = f'[security]\nautonomy = "full"\nadditional_directories = ["{own.parent}"]\n'
+    cli.configure(f'workspace_dir = "{workspace}"\n[runtime]\nshell_linux = "{own}"\n{allowed}')
+    done = cli("tool", "run", "Bash", "--json", '{"command": "echo here"}')
+    assert done.out.split() == ["ours", "here"], done.err
