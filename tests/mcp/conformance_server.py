@@ -168,4 +168,4 @@ SHELF = Shelf(
 if __name__ == "__main__":
     answers.quiet()
     made = server.made(Offer(lambda: map(value, TOOLS), call, shelf=SHELF))
-    uvicorn.run(server.application(made), host="127.0.0.1", port=int(sys.argv[1]), log_level="critical")
+    uvicorn.run(server.application(made), fd=int(sys.argv[1]), log_level="critical")

@@ -5,7 +5,6 @@ import re
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -75,15 +74,12 @@ def test_every_client_scenario_passes_or_is_named() -> None:
 
 def test_the_server_scenarios(tmp_path: Path) -> None:
     needed(SUITE)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    server = subprocess.Popen([sys.executable, str(HERE / "conformance_server.py"), str(port)], cwd=ROOT)
+    # the socket is handed over: nobody else can have its port, and whoever comes early waits in it
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        port, number = door.getsockname()[1], door.fileno()
+        command = [sys.executable, str(HERE / "conformance_server.py"), str(number)]
+        server = subprocess.Popen(command, cwd=ROOT, pass_fds=(number,))
     try:
-        for _ in range(1200):
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.05)
         done = suite(tmp_path, "server", "--url", f"http://127.0.0.1:{port}/mcp", "--suite", "all")
     finally:
         server.kill()
