@@ -50,9 +50,9 @@ def test_examples_run(page: Path, cli: Cli) -> None:
     for example in examples(page.read_text(encoding="utf-8")):
         if not OURS.search(example.command):
             continue
-        done = subprocess.run(
-            ["bash", "-c", example.command], env=env, cwd=cli.cwd, input="", capture_output=True, text=True, timeout=60
-        )
+        # with a second line the shell stays, and the program finds the shell that its completion is for
+        shell = ["bash", "-c", f"{example.command}\nexit $?"]
+        done = subprocess.run(shell, env=env, cwd=cli.cwd, input="", capture_output=True, text=True, timeout=60)
         said = f"$ {example.command}\n{done.stdout}\n--- stderr\n{done.stderr}"
         assert done.returncode == example.code, f"exit code {done.returncode}, {page.name} says {example.code}\n{said}"
         assert "Traceback" not in done.stderr, said
