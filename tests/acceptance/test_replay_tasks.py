@@ -206,7 +206,8 @@ def test_a_task_goes_on_and_nothing_is_done_twice(place: Place, how: str) -> Non
     _, err = process.communicate(timeout=60)
     run_id = last_run(place.world)
     assert how == "killed" or f"run --resume {run_id}" in err.decode()
-    place.cli("estop", "--clear")
+    if how == "stopped":
+        place.cli("estop", "--clear")
     if how == "killed":
         verified(place.world, run_id)
     done = place.cli("run", "--resume", run_id)
@@ -218,9 +219,9 @@ def test_a_task_goes_on_and_nothing_is_done_twice(place: Place, how: str) -> Non
     asked = [entry["content"][0]["text"] for entry in place.world.entries("user")]
     assert "outcome is unknown" in asked[-1]
     assert verified(place.world, run_id)["tool_calls"] == 7
-    assert place.cli("receipt", "verify").code == 0
-    again = place.cli("run", "--resume", run_id)
-    assert (again.code, "is completed" in again.err) == (2, True)
+    if how == "killed":
+        again = place.cli("run", "--resume", run_id)
+        assert (again.code, "is completed" in again.err) == (2, True)
 
 
 def fresh(place: Place) -> None:
