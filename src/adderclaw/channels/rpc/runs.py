@@ -157,7 +157,7 @@ class Runs:
             result = TurnResult("error", "", str(error))
         await run.close()
         await run.end()
-        if made.kind == "agentfile":
+        if made.kind in ("agentfile", "task"):
             result = advised(result, f"run --resume {run.run_id}")
         code = run.finish(result, mode=made.mode)
         return {**report(run, result), "exit_code": code}
