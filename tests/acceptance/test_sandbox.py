@@ -53,6 +53,16 @@ def test_sandboxed_without_a_sandbox_is_an_error(world: World) -> None:
     assert len(world.receipts()) == before
 
 
+def test_a_further_directory_that_holds_our_own_home_shows_nothing_of_it(world: World) -> None:
+    above = world.cli.data.parent
+    world.configure(autonomy="full", security=f'additional_directories = ["{above}"]')
+    assert bash(world, f"find {above} -mindepth 1").code == 0
+    found = result(world).splitlines()
+    assert str(world.cli.data) in found
+    assert not [line for line in found if line.startswith(f"{world.cli.data}/")]
+    assert sandbox(world) == "bubblewrap"
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [

@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 
-from adderclaw.config.paths import followed, settled
+from adderclaw.config.paths import beneath, followed, settled
 from adderclaw.record import record
 from adderclaw.sandbox import limits, protected
 from adderclaw.sandbox.programs import inside, search_path
@@ -140,8 +140,12 @@ def hidden(room: Room) -> tuple[str, ...]:
 
 def _masks(paths: Iterable[str]) -> list[str]:
     words: list[str] = []
-    for path in paths:
+    masked: list[str] = []
+    for path in sorted(paths):
+        if any(beneath(path, folder) for folder in masked):
+            continue  # nothing is there any more
         if os.path.isdir(path):
+            masked.append(path)
             words += [*_empty(path, SMALL), "--remount-ro", path]
         elif os.path.exists(path):
             words += ["--ro-bind", "/dev/null", path]
