@@ -9,6 +9,9 @@ from typer.main import get_command
 
 from adderclaw import __version__
 from adderclaw.channels.cli import COMMANDS
+from adderclaw.errors import UsageError
+
+SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 
 HELP = """A local-first agent runtime: every action passes one gate and is appended to one ledger.
 
@@ -18,6 +21,9 @@ Begin with `adderclaw init`, then `adderclaw agent -m "what is in this project?"
 
 def run_root(arguments: list[str]) -> None:
     """Help names every command, so here, and only here, all of them are imported; one call by hand needs none."""
+    if len(arguments) == 2 and arguments[0] == "--show-completion":
+        _show_completion(arguments[1])
+        return
     command = get_command(_app())
     assert isinstance(command, TyperGroup)
     alone = len(arguments) == 2 and arguments[0] == "--eval"
@@ -29,6 +35,15 @@ def run_root(arguments: list[str]) -> None:
         found.name, found.short_help = name, entry.help
         command.commands[name] = found
     command.main(arguments, prog_name="adderclaw")
+
+
+def _show_completion(shell: str) -> None:
+    """For the shell that is named; without a name it is the one that we were started from."""
+    from typer.completion import get_completion_script  # pyright: ignore[reportPrivateImportUsage] - typer has no other door
+
+    if shell not in SHELLS:
+        raise UsageError(f"--show-completion {shell!r}: there is completion for {', '.join(SHELLS)}")
+    print(get_completion_script(prog_name="adderclaw", complete_var="_ADDERCLAW_COMPLETE", shell=shell))
 
 
 def _app() -> typer.Typer:
