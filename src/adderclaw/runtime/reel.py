@@ -278,6 +278,7 @@ class Reel:
             raise Disabled(body["by"], body["refused"])
         if "facts" not in body:
             raise Diverged(f"the call {ctx.tool_use_id} fits its tool, and in the recording it did not")
+        self._looks = -1  # the look with which it is judged: the recording has it before this
         try:
             return facts.heard(body["facts"])
         except facts.Unreadable as error:
