@@ -664,3 +664,18 @@ def test_the_trace_is_the_same_every_time(skilled: Place, wire: str, snapshot: S
         decision("release-check", finish("Checked.")),
     )
     assert list(steady(ran.trace)) == snapshot.use_extension(_Snapshots)
+
+
+def test_what_a_hook_refuses_is_refused_again_when_it_is_resumed(place: Place) -> None:
+    command = "echo not today >&2; exit 2"
+    hook = f'[[hooks.UserPromptSubmit]]\n[[hooks.UserPromptSubmit.hooks]]\ntype = "command"\ncommand = "{command}"\n'
+    assert place.run("openai", "Write the notes", more=hook).code == 3
+    ((run,),) = place.world.rows("SELECT run_id FROM runs")
+    with server("openai", [answered("openai", decision(None, finish("Done all the same.")))]) as model:
+        place.configure("openai", model.base_url, hook)
+        again = place.cli("run", "--resume", run)
+        place.configure("openai", model.base_url)
+        allowed = place.cli("run", "--resume", run)
+    assert (again.code, again.out) == (3, "")
+    assert "not today" in again.err
+    assert (allowed.code, allowed.out) == (0, "Done all the same.\n"), allowed.err

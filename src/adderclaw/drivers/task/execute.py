@@ -108,11 +108,12 @@ class Execution:
         if self.session.scene.stopped():
             raise _Ends("stopped", "the emergency stop is set; `adderclaw estop --clear` removes it")
         self._kept = Kept(self.session)
-        if self._kept.resumed:
-            self._live = False
+        self._live = not self._kept.resumed
+        if self._kept.accepted:
             await occasions.begin(self.session)
             return
-        self._kept.begin({"task": self.session.secrets.scrub(self.task), **self._inputs})
+        if not self._kept.resumed:
+            self._kept.begin({"task": self.session.secrets.scrub(self.task), **self._inputs})
         if (refused := await occasions.submitted(self.session, self.task)) is not None:
             raise _Ends("denied", f"a hook refused the task: {refused}")
 

@@ -50,6 +50,11 @@ class Kept:
         begun = Begun(self._run_id, "", NAME, "", dict(inputs))
         self._session.store.soon(lambda cursor: workflows.begin(cursor, begun))
 
+    @property
+    def accepted(self) -> bool:
+        """Whether an earlier try came past the hooks that may refuse the task: what they refused is asked again."""
+        return ("0", CANDIDATES) in self._rows
+
     def same_candidates(self, digest: str) -> bool:
         """Whether the skills that fit are those that it began with."""
         before = self._rows.get(("0", CANDIDATES))
