@@ -42,7 +42,6 @@ LOOSENS: list[tuple[str, Any]] = [
     ("security.network", "allow"),
     ("runtime.max_tool_rounds", 50),
     ("runtime.shell_timeout_seconds", 900.0),
-    ("runtime.shell_linux", "/tmp/bash"),
     ("limits.cost_usd", 500.0),
     ("limits.tokens", 9_999_999),
     ("channels.cli.tools_allow", ["*"]),
@@ -128,6 +127,7 @@ WEAKENS: list[tuple[str, Any]] = [
     ("receipts.path", "/tmp/r.log"),
     ("memory.path", "/tmp/m.sqlite"),
     ("runtime.profile", "permissive"),
+    ("runtime.shell_linux", "/tmp/bash"),
     ("logging.redact_secrets", False),
     ("logging.sanitize_control_chars", False),
 ]

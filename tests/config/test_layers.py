@@ -40,6 +40,7 @@ REFUSED = [
     ('[telemetry]\nenabled = true\nprotocol = "otlp"', "telemetry.endpoint: is required"),
     ('[providers.models.x]\nkind = "openai"\napi_key_env = "$KEY"', "must be the name of an environment variable"),
     ("[[hooks]]\ncommand = 'x'", "hooks[0]: expected a table with hook_event_name"),
+    ("[[hooks]]\nhook_event_name = 'Stop'\ntype = 'mcp_tool'\nserver = 's'\nname = 'n'", "tool: is required for a"),
 ]
 
 

@@ -72,6 +72,7 @@ BASELINE: dict[str, Rule] = {
     "memory.path": _kept,
     "memory.backend": _kept,
     "disableAllHooks": _kept,
+    "runtime.shell_linux": _kept,
 }
 """Holds for a project's files, trusted or not. `permissive`, which has no sandbox, is kept out by `of_project`."""
 

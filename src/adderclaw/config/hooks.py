@@ -167,7 +167,7 @@ def _wrong(entry: Json) -> Iterator[tuple[str, str]]:
     kind = entry.get("type", "command")
     if kind not in KINDS:
         yield "type", f"{shown(kind)} is not allowed; allowed: {', '.join(KINDS)}"
-    elif not entry.get(KINDS[kind]) and "name" not in entry:
+    elif not entry.get(KINDS[kind]) and (kind != "command" or "name" not in entry):
         yield KINDS[kind], f"is required for a hook of type {kind}"
     if kind == "mcp_tool" and not entry.get("server"):
         yield "server", "is required for a hook of type mcp_tool"
