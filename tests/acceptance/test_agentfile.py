@@ -5,6 +5,7 @@ import os
 import signal
 import sqlite3
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +16,8 @@ import pytest
 from tests.acceptance.world import World, call, text
 from tests.program import Done, Soak
 from tests.scripted import ScriptedModel, Step
+
+SERVER = Path(__file__).parents[1] / "mcp" / "a_server.py"
 
 
 class Flow:
@@ -660,3 +663,19 @@ def killed_and_resumed(flow: Flow, number: int) -> None:
         process = flow.world.cli.start("run", *(["--resume", begun[-1][0]] if begun else [str(flow.folder)]))
     _, err = process.communicate(timeout=60)
     assert process.returncode == 0 or b"of a workflow" in err or b"is completed" in err, err
+
+
+def test_a_servers_tool_as_a_hook_is_called_for_each_of_two_personas(world: World, needs: Callable[[str], str]) -> None:
+    needs("bwrap")
+    table = f'[mcp_servers.demo]\ncommand = "{sys.executable}"\nargs = ["{SERVER}"]\n'
+    hook = {"type": "mcp_tool", "server": "demo", "tool": "slow", "input": {"seconds": 1}}
+    made = {"PreToolUse": [{"matcher": "Time", "hooks": [hook]}]}
+    (world.cli.data / "settings.json").write_text(json.dumps({"hooks": made}))
+    aside: dict[str, Any] = {"persona-a.": call("Time"), "persona-b.": call("Time"), "Reconcile this": result("both")}
+    with ScriptedModel(aside=aside) as model:
+        flow = Flow(world, model)
+        flow.configure(table + "[limits]\ntool_calls = 4\n")
+        flow.write('AGENT a "persona-a."\nAGENT b "persona-b."\nGOAL g "Say" USING a, b\nRUN r USING g\n')
+        flow.run()
+    rows = world.rows("SELECT exit_code, stderr_text FROM hook_invocations WHERE hook_event = 'PreToolUse' ORDER BY id")
+    assert rows[:2] == [(0, ""), (0, "")]

@@ -157,7 +157,7 @@ class Session:
     hooks_ran: set[int] = field(default_factory=set[int])
     """Ordinals of the hooks that ran in it."""
     hooks_calling: set[int] = field(default_factory=set[int])
-    """Ordinals of those that wait for a server's tool; a child session is given its parent's."""
+    """Ordinals of those that wait for a server's tool."""
     beside: set["Task[None]"] = field(default_factory=set["Task[None]"])
     """Hooks that run beside the turn."""
     began: str = "startup"

@@ -159,6 +159,7 @@ def make(runtime: Runtime, parent: Session, order: Child) -> tuple[Session, Prov
         cached_tokens=0,
         kept_cwd="",
         rounds=0,
+        hooks_calling=set(),
         agent_id=session_id,
         agent_type=order.agent_type,
         depth=parent.depth + 1,
