@@ -296,6 +296,8 @@ def test_serve_has_skills_as_prompts_and_the_record_to_read(world: World) -> Non
     skill.write_text(SKILL)
     refuse = "grep -q Eve && { echo not Eve >&2; exit 2; } || true"
     world.configure(more=hooked(UserPromptExpansion=refuse))
+    world.script(text("it is sk-ant-api03-" + "Ab1" * 20))
+    assert world.agent("hello").code == 0
     told: list[str] = []
 
     async def work(client: Client) -> None:
@@ -307,14 +309,15 @@ def test_serve_has_skills_as_prompts_and_the_record_to_read(world: World) -> Non
         listed = [str(one.uri) for one in (await client.list_resources()).resources]
         assert listed == ["adderclaw://runs", "adderclaw://receipts"]
         (template,) = (await client.list_resource_templates()).resource_templates
-        (run,) = await document(client, "adderclaw://runs")
+        run, earlier = await document(client, "adderclaw://runs")
+        assert earlier["answer"].startswith("it is [redacted")
         assert (run["kind"], run["status"]) == ("mcp", "running")
         (receipt,) = await document(client, "adderclaw://receipts")
         assert receipt["tool"] == "Time"
         assert (await document(client, f"adderclaw://runs/{run['run_id']}"))["receipts"] == [receipt]
         ref = ResourceTemplateReference(type="ref/resource", uri=template.uri_template)
         offered = await client.complete(ref, {"name": "run_id", "value": run["run_id"][:4]})
-        assert offered.completion.values == [run["run_id"]]
+        assert offered.completion.values == [run["run_id"], earlier["run_id"]]
         for asking in (
             client.get_prompt("greet", {"arguments": "Eve"}),
             client.get_prompt("nobody", {}),

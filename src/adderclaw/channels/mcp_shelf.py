@@ -14,7 +14,7 @@ RUNS, RECEIPTS = "adderclaw://runs", "adderclaw://receipts"
 RUN = f"{RUNS}/{{run_id}}"
 SHOWN = 100
 ARGUMENTS = "arguments"
-OF_A_RUN = "AND session_id IN (SELECT ?1 UNION SELECT session_id FROM subagents WHERE parent_id = ?1)"
+OF_A_RUN = "AND session_id IN (SELECT ? UNION SELECT session_id FROM subagents WHERE parent_id = ?)"
 
 
 def of(session: Session) -> Shelf:
@@ -29,7 +29,7 @@ def of(session: Session) -> Shelf:
         return session.secrets.scrub(await _skill(session, name, given.get(ARGUMENTS, "")))
 
     def read(uri: str) -> tuple[str, str]:
-        return canonical(session.secrets.scrub_all(_document(session, uri))), "application/json"
+        return canonical(session.secrets.clean(_document(session, uri))), "application/json"
 
     def complete(about: str, argument: str) -> list[str]:
         wanted = about == RUN and argument == "run_id"
@@ -63,7 +63,7 @@ async def _skill(session: Session, name: str, arguments: str) -> str:
 def _document(session: Session, uri: str) -> Json | list[Json]:
     session.store.flush()
     if uri == RUNS:
-        return [_row(run) for run in runs.listing(session.store, SHOWN)]
+        return [run._asdict() for run in runs.listing(session.store, SHOWN)]
     if uri == RECEIPTS:
         return _receipts(session, "", ())
     found = re.fullmatch(re.escape(RUNS) + r"/([A-Za-z0-9-]{1,64})", uri)
@@ -73,11 +73,7 @@ def _document(session: Session, uri: str) -> Json | list[Json]:
         raise Refused(str(error)) from None
     if run is None:
         raise Refused(f"there is no {uri[:200]!r}; there are: {RUNS}, {RECEIPTS}, {RUN}")
-    return {**_row(run), "receipts": _receipts(session, OF_A_RUN, (run.session_id,))}
-
-
-def _row(run: runs.Run) -> Json:
-    return {**run._asdict(), "status": run.status}
+    return {**run._asdict(), "receipts": _receipts(session, OF_A_RUN, (run.session_id, run.session_id))}
 
 
 def _receipts(session: Session, where: str, values: tuple[str, ...]) -> list[Json]:
