@@ -282,3 +282,13 @@ def test_kill_9_anywhere_in_a_task_and_resume(place: Place, soak: Soak) -> None:
         check_marks(place)
         verified(place.world, run[0])
     assert killed, "no kill hit a run that could go on"
+
+
+def test_a_step_that_a_limit_kept_from_running_runs_when_there_is_more(place: Place) -> None:
+    scripted(place, decision(None, mark(1), mark(2), finish("both")))
+    ran = place.cli("run", "Do both", "--limit", "tool_calls=2")
+    assert (ran.code, marks(place)) == (4, ["mark-1"]), ran.err
+    run_id = last_run(place.world)
+    done = place.cli("run", "--resume", run_id, "--limit", "tool_calls=9")
+    assert (done.code, done.out, marks(place)) == (0, "both\n", ["mark-1", "mark-2"]), done.err
+    verified(place.world, run_id)

@@ -148,7 +148,7 @@ def never_ran(store: Store, session_id: str, tool_use_id: str) -> bool:
         " WHERE session_id = ? AND tool_use_id = ? AND entry_type = 'tool_result'",
         (session_id, tool_use_id),
     )
-    return not rows or str(rows[0][0]).startswith("Not run:")
+    return not rows or str(rows[0][0]).startswith(("Not run:", "Denied by limit:"))
 
 
 def _joined(messages: list[Message]) -> list[Message]:
