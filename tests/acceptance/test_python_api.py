@@ -263,7 +263,7 @@ def test_leaving_early_ends_the_turn(world: World) -> None:
             await query.aclose()
 
     asyncio.run(asyncio.wait_for(run(), 90))
-    assert not list((world.cli.data / "locks").glob("*.lock"))
+    assert list((world.cli.data / ".memory.sqlite.locks").iterdir()) == []
 
 
 def test_steps_left_over_are_an_error(world: World) -> None:

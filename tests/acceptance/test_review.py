@@ -115,7 +115,7 @@ def test_the_shells_directory_survives_a_resume(world: World) -> None:
 def test_no_lock_is_left_behind(world: World) -> None:
     world.script(text("one"))
     world.agent("first")
-    assert list((world.cli.data / "locks").iterdir()) == []
+    assert list((world.cli.data / ".memory.sqlite.locks").iterdir()) == []
 
 
 def test_two_processes_do_not_share_a_session(world: World) -> None:
@@ -241,3 +241,15 @@ def test_an_interrupted_reply_leaves_no_call_unanswered(world: World) -> None:
         assert len(asked) == 2
         assert answered == asked
     assert world.cli("receipt", "verify").code == 0
+
+
+def test_locks_beside_a_database_in_the_workspace_are_not_the_models(world: World) -> None:
+    data = world.workspace / "data"
+    data.mkdir()
+    world.configure(autonomy="full", more=f'[memory]\npath = "{data}/memory.sqlite"\n')
+    moved = call("Bash", command="mv data/.memory.sqlite.locks data/gone")
+    world.script(moved, call("Bash", command="find data -name '*.lock'"), text("{{last_result}}"))
+    done = world.agent("go")
+    assert "session-" not in done.out
+    assert "tool_denied" in done.err
+    assert list((data / ".memory.sqlite.locks").iterdir()) == []

@@ -319,10 +319,11 @@ async def _add_dir(run: Run, rest: str) -> bool:
     """Let the session work in one more directory, until it ends."""
     import os
 
+    from adderclaw.config.paths import followed
     from adderclaw.config.permissions import PermissionUpdate
     from adderclaw.kernel import updates
 
-    place = os.path.realpath(os.path.expanduser(rest)) if rest else ""
+    place = followed(os.path.expanduser(rest)) if rest else ""
     if not os.path.isdir(place):
         raise UsageError(f"{rest!r} is no directory: /add-dir PATH takes one that is there")
     session = run.session

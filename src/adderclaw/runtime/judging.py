@@ -9,7 +9,7 @@ from adderclaw.config.paths import beneath, followed
 from adderclaw.config.schema import Config
 from adderclaw.kernel.limits import Pace
 from adderclaw.kernel.session import Planning, Scene
-from adderclaw.store import Store
+from adderclaw.store import Store, locks
 from adderclaw.types import (
     NO_HOOKS,
     Fire,
@@ -93,7 +93,10 @@ def _made_of(runtime: Runtime, root: str, confinement: str, kept: str, policies:
         "profile": runtime.options.profile,
         "sandboxed": confinement != "none",
         "autonomy_set": runtime.loaded.origins.get("security.autonomy", "default") != "default",
-        "own_files": [runtime.key_path, *(file["file"] for file in runtime.loaded.policies)],
+        "own_files": [
+            *(runtime.key_path, locks.folder(runtime.config.memory.path)),
+            *(file["file"] for file in runtime.loaded.policies),
+        ],
         "kept": kept,
         "shown": list(skill_folders(runtime, root)),
         "started": list(runtime.loaded.started),
@@ -186,7 +189,10 @@ def _box(runtime: Runtime, kind: str, workspace: Workspace) -> "Box":
     own = (now.memory.path, now.receipts.path, runtime.key_path)
     room = Room(
         roots=(workspace.root, *workspace.extra),
-        hidden=tuple(f"{path}{end}" for path in own for end in ("", "-wal", "-shm", ".lock", ".head")),
+        hidden=(
+            *(f"{path}{end}" for path in own for end in ("", "-wal", "-shm", ".lock", ".head")),
+            locks.folder(now.memory.path),
+        ),
         kept=runtime.loaded.started,
         read_only=autonomy == "readonly",
         network=now.security.network == "allow",

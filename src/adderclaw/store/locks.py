@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from adderclaw.errors import AdderClawError
 
@@ -50,11 +50,16 @@ def held(store_path: str, session_id: str, run_id: str) -> Generator[None]:
         os.pwrite(descriptor, run_id.encode(), 0)
         yield
     finally:
-        os.unlink(path)
+        with suppress(FileNotFoundError):  # somebody cleared it away: the run has ended all the same
+            os.unlink(path)
         os.close(descriptor)
 
 
-def _place(store_path: str, session_id: str) -> str:
+def folder(store_path: str) -> str:
     """Beside the database, so that whoever shares it shares its locks."""
-    folder, name = os.path.split(os.path.abspath(store_path))
-    return os.path.join(folder, f".{name}.locks", f"{session_id}.lock")
+    beside, name = os.path.split(os.path.abspath(store_path))
+    return os.path.join(beside, f".{name}.locks")
+
+
+def _place(store_path: str, session_id: str) -> str:
+    return os.path.join(folder(store_path), f"{session_id}.lock")
