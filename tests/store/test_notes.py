@@ -2,6 +2,8 @@
 
 import json
 import os
+import threading
+from pathlib import Path
 
 import pytest
 
@@ -150,6 +152,27 @@ def test_a_run_that_never_ended_is_running_or_interrupted(store: Store) -> None:
         with pytest.raises(AdderClawError, match="session s is in use"):
             locks.held(store.path, "s", "another").__enter__()
     assert [run.status for run in runs.listing(store, 5)] == ["interrupted", "interrupted"]
+
+
+def test_whoever_looks_at_a_lock_keeps_nobody_from_work(store: Store) -> None:
+    path = Path(locks.folder(store.path)) / "s.lock"
+    path.parent.mkdir()
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.is_set():
+            locks.holder(store.path, "s")
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        for _ in range(200):
+            path.touch()  # as a process that was killed leaves it
+            with locks.held(store.path, "s", "mine"):
+                pass
+    finally:
+        over.set()
+        looking.join()
 
 
 def test_a_run_is_found_by_its_beginning_if_that_is_its_own(store: Store) -> None:

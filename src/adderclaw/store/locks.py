@@ -1,10 +1,14 @@
 """Who works in a session: a lock beside the database, which goes with its process however that ends."""
 
 import os
+import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 
 from adderclaw.errors import AdderClawError
+
+PAUSE = 0.001
+"""Seconds after which a lock that somebody only looks at is tried again."""
 
 
 def holder(store_path: str, session_id: str) -> str:
@@ -36,7 +40,11 @@ def held(store_path: str, session_id: str, run_id: str) -> Generator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
+            only_looked_at = _shared(descriptor)
             os.close(descriptor)
+            if only_looked_at:
+                time.sleep(PAUSE)
+                continue
             fix = "wait for it, or end it"
             raise AdderClawError(f"session {session_id} is in use by another process; {fix}") from error
         try:
@@ -53,6 +61,17 @@ def held(store_path: str, session_id: str, run_id: str) -> Generator[None]:
         with suppress(FileNotFoundError):  # somebody cleared it away: the run has ended all the same
             os.unlink(path)
         os.close(descriptor)
+
+
+def _shared(descriptor: int) -> bool:
+    """Whether nobody works in the session: at most somebody looks whether one does (`holder`)."""
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def folder(store_path: str) -> str:
