@@ -278,7 +278,6 @@ class Reel:
             raise Disabled(body["by"], body["refused"])
         if "facts" not in body:
             raise Diverged(f"the call {ctx.tool_use_id} fits its tool, and in the recording it did not")
-        self._looks = -1  # the look with which it is judged: the recording has it before this
         self._looks = -1  # the look that the call is judged by, which is next, had come before it was noted
         try:
             return facts.heard(body["facts"])
