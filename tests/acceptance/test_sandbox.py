@@ -53,6 +53,29 @@ def test_sandboxed_without_a_sandbox_is_an_error(world: World) -> None:
     assert len(world.receipts()) == before
 
 
+def test_what_a_rule_keeps_from_the_model_a_command_does_not_find_either(world: World) -> None:
+    (world.workspace / ".env").write_text("word-in-env\n")
+    (world.workspace / "kept.txt").write_text("as it was\n")
+    (world.workspace / "deep" / "priv").mkdir(parents=True)
+    (world.workspace / "deep" / "priv" / "p").write_text("word-in-priv\n")
+    (world.workspace / "open.txt").write_text("word-in-the-open\n")
+    forbidden = f'forbidden_paths = ["{world.workspace}/deep/priv"]'
+    rules = '[permissions]\ndeny = ["Read(.env)", "Edit(./kept.txt)"]\n'
+    world.configure(autonomy="full", security=forbidden, more=rules)
+    world.script(
+        call("Bash", command='find . -type f | while read -r f; do cat "$f"; done'),
+        call("Bash", command='grep -r "word-in" .'),
+        call("Bash", command="for f in $(ls); do sed -i s/as/not/ $f; done"),
+        text("done"),
+    )
+    world.agent("go", stdin="y\n" * 3)
+    seen = " ".join(entry["content"] for entry in world.entries("tool_result"))
+    assert "word-in-the-open" in seen
+    assert "word-in-env" not in seen
+    assert "word-in-priv" not in seen
+    assert (world.workspace / "kept.txt").read_text() == "as it was\n"
+
+
 def test_a_further_directory_that_holds_our_own_home_shows_nothing_of_it(world: World) -> None:
     above = world.cli.data.parent
     world.configure(autonomy="full", security=f'additional_directories = ["{above}"]')

@@ -3,11 +3,11 @@
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from adderclaw.config.paths import followed
 from adderclaw.gate.case import Case, Decision, Opinion, Policy
-from adderclaw.gate.rules import Anchors, matches_path, parse_all
+from adderclaw.gate.rules import Anchors, Rule, matches_path, parse_all
 from adderclaw.types import Autonomy, Json, PathFact, PermissionMode
 
 if TYPE_CHECKING:
@@ -36,13 +36,33 @@ def judge(case: Case) -> Decision:
 
 def hides(policy: Policy) -> Callable[[str], bool]:
     """Whether a file that a search comes upon is one that may not be read: then what is in it is not shown."""
-    listed = [rule for rule in policy.rules.deny if rule.subject == "path" and rule.tool in ("Read", "Grep")]
+    return _any_of(_denied(policy, ("Read", "Grep")))
+
+
+class Shut(NamedTuple):
+    """What rules of the operator take from every command, whatever name it finds it by."""
+
+    unseen: Callable[[str], bool] | None
+    """May not be read; None where no rule says so of anything."""
+    unchanged: Callable[[str], bool] | None
+
+
+def shuts(policy: Policy) -> Shut:
+    """What a sandbox keeps from what runs in it: no verdict on a command knows every file that it opens."""
+    unseen, unchanged = _denied(policy, ("Read",)), _denied(policy, ("Edit", "Write"))
+    return Shut(_any_of(unseen) if unseen else None, _any_of(unchanged) if unchanged else None)
+
+
+def _denied(policy: Policy, tools: tuple[str, ...]) -> list[Rule]:
+    listed = [rule for rule in policy.rules.deny if rule.subject == "path" and rule.tool in tools]
     for file in policy.files:
-        sections = (file.sections.get(name) for name in ("Read", "Grep"))
+        sections = (file.sections.get(name) for name in tools)
         listed += [rule for section in sections if section is not None for rule in section.deny]
-    if not listed:
-        return lambda _path: False
-    return lambda path: any(matches_path(rule, PathFact(path, path, path)) for rule in listed)
+    return listed
+
+
+def _any_of(rules: list[Rule]) -> Callable[[str], bool]:
+    return lambda path: any(matches_path(rule, PathFact(path, path, path)) for rule in rules)
 
 
 PROFILES: dict[str, Autonomy] = {
