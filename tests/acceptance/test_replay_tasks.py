@@ -284,6 +284,26 @@ def test_kill_9_anywhere_in_a_task_and_resume(place: Place, soak: Soak) -> None:
     assert killed, "no kill hit a run that could go on"
 
 
+def test_a_task_goes_on_with_the_configuration_that_it_began_with(place: Place) -> None:
+    last = decision(None, mark(2), finish("end"))
+    scripted(place, decision(None, command("ls")), decision(None, mark(1)), last)
+    strict, lax = place.folder.parent / "strict.toml", place.cli.data / "config.toml"
+    rules = '[runtime]\nprofile = "readonly"\non_step_failure = "abort"\n'
+    strict.write_text(lax.read_text().replace("[runtime]\n", rules))
+    ran = place.cli("run", "Do both", "--config", "strict.toml", "--limit", "tool_calls=2", cwd=strict.parent)
+    assert ran.code == 4, ran.err
+    resume = ("run", "--resume", last_run(place.world), "--limit", "tool_calls=9")
+    away = strict.rename(strict.with_suffix(".away"))
+    gone = place.cli(*resume)
+    assert (gone.code, f"{strict}, the --config that run" in gone.err, "put it back" in gone.err) == (2, True, True)
+    away.rename(strict)
+    held = place.cli(*resume)
+    assert (held.code, marks(place)) == (3, []), held.err
+    other = place.cli(*resume, "--config", str(lax))
+    assert (other.code, other.out, marks(place)) == (0, "end\n", ["mark-2"]), other.err
+    verified(place.world, resume[2])
+
+
 def test_a_step_that_a_limit_kept_from_running_runs_when_there_is_more(place: Place) -> None:
     scripted(place, decision(None, mark(1), mark(2), finish("both")))
     ran = place.cli("run", "Do both", "--limit", "tool_calls=2")

@@ -100,18 +100,33 @@ def _catalogue(run: Run) -> Catalogue:
     return skills.catalogue if isinstance(skills, Skills) else Catalogue()
 
 
-SAID = ("provider", "model", "profile")
+SAID = ("provider", "model", "profile", "config_file")
 """Options that hold for a run however often it is resumed, unless others are given then."""
 
 
 def _said(options: Options) -> dict[str, str]:
     """What was said when a task began, for whoever resumes it; its limits are said anew."""
     overrides = {name: value for name, value in options.overrides.items() if name != "limits"}
-    given = {name: getattr(options, name) for name in SAID}
+    given = {name: getattr(options, name) for name in SAID} | {"config_file": _config_of(options)}
     return {**{name: value for name, value in given.items() if value}, "overrides": canonical(overrides)}
 
 
+def _config_of(options: Options) -> str:
+    """The configuration that was named, wherever the run is resumed from."""
+    return os.path.abspath(os.path.expanduser(options.config_file)) if options.config_file else ""
+
+
+def _with_config(options: Options, kept: str, run_id: str) -> Options:
+    """A run goes on with the configuration that it began with, unless another is named: never by laxer rules unsaid."""
+    if options.config_file or not kept:
+        return options
+    if not os.path.isfile(kept):
+        raise UsageError(f"{kept}, the --config that run {run_id} began with, is gone; put it back, or name another")
+    return replace(options, config_file=kept)
+
+
 def _task_again(options: Options, begun: Begun) -> Prepared:
+    options = _with_config(options, begun.inputs.get("config_file", ""), begun.run_id)
     said, given = json.loads(begun.inputs["overrides"]), options.overrides
     overrides = {name: {**said.get(name, {}), **given.get(name, {})} for name in {*said, *given}}
     more: Json = {name: getattr(options, name) or begun.inputs.get(name) for name in SAID}
