@@ -296,6 +296,11 @@ def test_serve_has_skills_as_prompts_and_the_record_to_read(world: World) -> Non
     skill.write_text(SKILL)
     refuse = "grep -q Eve && { echo not Eve >&2; exit 2; } || true"
     world.configure(more=hooked(UserPromptExpansion=refuse))
+    elsewhere = world.workspace.with_name("elsewhere")
+    elsewhere.mkdir()
+    world.script(call("Time"), text("told elsewhere"))
+    assert world.agent("hello", "--workspace", str(elsewhere)).code == 0
+    ((foreign,),) = world.rows("SELECT run_id FROM runs")
     world.script(text("it is sk-ant-api03-" + "Ab1" * 20))
     assert world.agent("hello").code == 0
     told: list[str] = []
@@ -322,6 +327,7 @@ def test_serve_has_skills_as_prompts_and_the_record_to_read(world: World) -> Non
             client.get_prompt("greet", {"arguments": "Eve"}),
             client.get_prompt("nobody", {}),
             client.read_resource("adderclaw://runs/20000101"),
+            client.read_resource(f"adderclaw://runs/{foreign}"),
             client.read_resource("file:///etc/passwd"),
         ):
             with pytest.raises(MCPError) as refused:
@@ -329,7 +335,7 @@ def test_serve_has_skills_as_prompts_and_the_record_to_read(world: World) -> Non
             told.append(str(refused.value))
 
     asyncio.run(served(world, work))
-    for said, words in zip(told, ("not Eve", "no skill 'nobody'", "there is no", "there is no"), strict=True):
+    for said, words in zip(told, ("not Eve", "no skill 'nobody'", *["there is no"] * 3), strict=True):
         assert words in said
 
 

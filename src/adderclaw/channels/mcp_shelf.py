@@ -14,7 +14,6 @@ RUNS, RECEIPTS = "adderclaw://runs", "adderclaw://receipts"
 RUN = f"{RUNS}/{{run_id}}"
 SHOWN = 100
 ARGUMENTS = "arguments"
-OF_A_RUN = "AND session_id IN (SELECT ? UNION SELECT session_id FROM subagents WHERE parent_id = ?)"
 
 
 def of(session: Session) -> Shelf:
@@ -33,11 +32,11 @@ def of(session: Session) -> Shelf:
 
     def complete(about: str, argument: str) -> list[str]:
         wanted = about == RUN and argument == "run_id"
-        return [run.run_id for run in runs.listing(session.store, SHOWN)] if wanted else []
+        return [run.run_id for run in runs.listing(session.store, SHOWN, _places(session))] if wanted else []
 
     documents = (
-        Document(RUNS, "runs", f"The last {SHOWN} runs, and how each ended."),
-        Document(RECEIPTS, "receipts", f"The last {SHOWN} receipts of tool calls."),
+        Document(RUNS, "runs", f"The last {SHOWN} runs in this workspace, and how each ended."),
+        Document(RECEIPTS, "receipts", f"The last {SHOWN} receipts of tool calls in this workspace."),
     )
     return Shelf(prompts, prompt, documents, (Document(RUN, "run", "One run, with its receipts."),), read, complete)
 
@@ -61,21 +60,31 @@ async def _skill(session: Session, name: str, arguments: str) -> str:
 
 
 def _document(session: Session, uri: str) -> Json | list[Json]:
-    session.store.flush()
+    store, places = session.store, _places(session)
+    store.flush()
     if uri == RUNS:
-        return [run._asdict() for run in runs.listing(session.store, SHOWN)]
+        return [run._asdict() for run in runs.listing(store, SHOWN, places)]
     if uri == RECEIPTS:
-        return _receipts(session, "", ())
+        return _receipts(session)
     found = re.fullmatch(re.escape(RUNS) + r"/([A-Za-z0-9-]{1,64})", uri)
     try:
-        run = runs.get(session.store, found[1]) if found else None
+        run = runs.get(store, found[1], places) if found else None
     except UsageError as error:
         raise Refused(str(error)) from None
     if run is None:
         raise Refused(f"there is no {uri[:200]!r}; there are: {RUNS}, {RECEIPTS}, {RUN}")
-    return {**run._asdict(), "receipts": _receipts(session, OF_A_RUN, (run.session_id, run.session_id))}
+    return {**run._asdict(), "receipts": runs.receipts(store, run.run_id, SHOWN)}
 
 
-def _receipts(session: Session, where: str, values: tuple[str, ...]) -> list[Json]:
-    sql = f"SELECT line FROM receipts WHERE archive = '' {where} ORDER BY seq DESC LIMIT {SHOWN}"  # noqa: S608
+def _places(session: Session) -> tuple[str, ...]:
+    """The workspace that is served, by both its names: what was done in another is no business of its clients."""
+    return session.scene.policy.workspace, session.scene.context.workspace.root
+
+
+def _receipts(session: Session) -> list[Json]:
+    here, values = runs.within(_places(session))
+    sql = (
+        "SELECT line FROM receipts WHERE archive = '' AND session_id IN"  # noqa: S608
+        f" (SELECT session_id FROM sessions WHERE {here}) ORDER BY seq DESC LIMIT {SHOWN}"
+    )
     return [json.loads(row[0]) for row in session.store.read(sql, values)]

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from adderclaw.errors import UsageError
@@ -96,22 +97,58 @@ def finish(
     )
 
 
-def get(store: Store, run_id: str) -> Run | None:
-    """The run with this id, or the only one whose id begins so."""
+def get(store: Store, run_id: str, places: Sequence[str] = ()) -> Run | None:
+    """The run with this id, or the only one whose id begins so; of `places`, if any are given."""
     run_id = plain(run_id)
-    rows = store.read(f"{_COLUMNS} WHERE run_id = ?", (run_id,))
+    here, values = within(places)
+    rows = store.read(f"{_COLUMNS} WHERE run_id = ? AND {here}", (run_id, *values))
     if not rows and run_id:
-        rows = store.read(f"{_COLUMNS} WHERE instr(run_id, ?) = 1 LIMIT 4", (run_id,))
+        rows = store.read(f"{_COLUMNS} WHERE instr(run_id, ?) = 1 AND {here} LIMIT 4", (run_id, *values))
     if len(rows) > 1:
         raise UsageError(f"{run_id!r} begins several runs ({', '.join(row[0] for row in rows)}): give more of the one")
     return _run(store, rows[0]) if rows else None
 
 
-def listing(store: Store, limit: int) -> list[Run]:
-    """Most recent first."""
-    return [
-        _run(store, row) for row in store.read(f"{_COLUMNS} ORDER BY started_at DESC, rowid DESC LIMIT ?", (limit,))
-    ]
+def listing(store: Store, limit: int, places: Sequence[str] = ()) -> list[Run]:
+    """Most recent first; of `places`, if any are given."""
+    here, values = within(places)
+    sql = f"{_COLUMNS} WHERE {here} ORDER BY started_at DESC, rowid DESC LIMIT ?"
+    return [_run(store, row) for row in store.read(sql, (*values, limit))]
+
+
+def within(places: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """A condition on `conversation_id`, with its values: it was held in one of these workspaces."""
+    if not places:
+        return "1", ()
+    marks = ", ".join("?" * len(places))
+    sql = f"conversation_id IN (SELECT id FROM conversations WHERE project_dir IN ({marks}))"  # noqa: S608
+    return sql, tuple(map(plain, places))
+
+
+_RECEIPTS = """
+    WITH RECURSIVE
+    this AS (SELECT rowid AS place, * FROM runs WHERE run_id = ?),
+    began(session_id) AS (
+        SELECT session_id FROM this
+        UNION SELECT tape.session_id FROM tape JOIN this USING (run_id)
+        UNION SELECT child.session_id FROM subagents child JOIN began ON child.parent_id = began.session_id
+    ),
+    time AS (SELECT strftime('%Y-%m-%dT%H:%M:%fZ', started_at) AS since, coalesce(
+        strftime('%Y-%m-%dT%H:%M:%fZ', finished_at, '+1 second'),
+        (SELECT strftime('%Y-%m-%dT%H:%M:%fZ', min(next.started_at)) FROM runs next
+         WHERE next.session_id = this.session_id AND next.rowid > this.place),
+        '9999') AS until FROM this)
+    SELECT line FROM receipts, time WHERE archive = '' AND session_id IN began
+    AND json_extract(line, '$.timestamp') BETWEEN since AND until ORDER BY seq DESC LIMIT ?
+"""
+
+
+def receipts(store: Store, run_id: str, limit: int) -> list[Json]:
+    """Of a run's session and all sessions below it, while it ran: a session may have had other runs. Latest first.
+
+    Times of runs are whole seconds; a run that was cut off lasts until the next one in its session.
+    """
+    return [json.loads(row[0]) for row in store.read(_RECEIPTS, (run_id, limit))]
 
 
 def _run(store: Store, row: sqlite3.Row) -> Run:
