@@ -64,6 +64,31 @@ def test_at_the_limit_of_rounds_the_person_decides(world: World) -> None:
     assert "done after all" in out
 
 
+def test_a_directory_is_added_by_both_its_names_and_never_one_that_holds_our_own(world: World) -> None:
+    real, link = world.workspace.with_name("real"), world.workspace.with_name("link")
+    (real / "inner").mkdir(parents=True)
+    (real / "a.txt").write_text("the words of a")
+    link.symlink_to(real)
+    world.configure("full")
+    home = world.cli.data
+    world.script(call("Read", file_path=f"{link}/a.txt"), call("Read", file_path=f"{real}/a.txt"), text("done"))
+    refused = ["/", str(home), str(home.parent), f"{home}/../{home.name}", "nowhere", ""]
+    out, err = talk(world, *(f"/add-dir {one}" for one in refused), f"/add-dir {link}", "read it", "/exit")
+    assert err.count("holds AdderClaw's own files") == 4
+    assert err.count("is no directory") == 2
+    assert out.count("belongs to this session now") == 1
+    assert str(real) in out, "the real one is said"
+    for result in world.entries("tool_result"):
+        assert "the words of a" in result["content"]
+    # `link/inner/..` is the real folder, whatever lies beside the link
+    world.script(call("Read", file_path=str(world.workspace.with_name("beside.txt"))), text("done"))
+    world.workspace.with_name("beside.txt").write_text("not yours")
+    deep = world.workspace.with_name("deep")
+    deep.symlink_to(real / "inner")
+    talk(world, f"/add-dir {deep}/..", "read it", "/exit")
+    assert "not yours" not in world.entries("tool_result")[-1]["content"]
+
+
 def test_a_failed_turn_does_not_end_the_conversation(world: World) -> None:
     world.script({"error": {"kind": "authentication_failed", "message": "no key"}}, text("better now"))
     out, err = talk(world, "hello", "again", "/exit")

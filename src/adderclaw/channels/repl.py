@@ -327,7 +327,13 @@ async def _add_dir(run: Run, rest: str) -> bool:
     if not os.path.isdir(place):
         raise UsageError(f"{rest!r} is no directory: /add-dir PATH takes one that is there")
     session = run.session
-    updates.apply(session, PermissionUpdate("addDirectories", "session", directories=[place]))
+    if os.path.commonpath((place, home := followed(run.runtime.home))) == place:
+        why = f"it holds AdderClaw's own files ({home}), which no tool may touch"
+        raise UsageError(f"{rest!r} is not added: {why}; name a directory beside them")
+    # a link is judged by both its names; what `..` after a link means, only the real one says
+    named = os.path.abspath(os.path.expanduser(rest))
+    named = named if followed(named) == place else place
+    updates.apply(session, PermissionUpdate("addDirectories", "session", directories=[named]))
     late = "; commands in the sandbox, which is there already, do not see it" if run.runtime.box is not None else ""
     print(f"{visible(place, keep_newlines=False)} belongs to this session now{late}")
     await occasions.added(session, place)
