@@ -304,6 +304,36 @@ def test_what_a_skill_is_allowed_counts_where_somebody_vouches_for_it(place: Pla
     assert sorted(path.name for path in place.folder.iterdir() if path.is_dir()) == ["made", "runs", "skills"]
 
 
+def test_what_one_skill_is_allowed_is_not_lent_to_anothers_script(place: Place) -> None:
+    """Each step is judged by the skill that it belongs to, also where one decision has steps of several."""
+    place.skill("release-notes", "Writes release notes", "allowed-tools: Bash(bash:*)", own="echo OWN")
+    place.skill("release-check", "Checks release notes", other="echo OTHER > other.txt")
+    assert place.cli("trust", str(place.folder)).code == 0
+    theirs: Json = {
+        "type": "call_skill",
+        "params": {"skill": "release-check", "script": "scripts/other.sh", "args": []},
+    }
+    ran = place.run(
+        "anthropic",
+        TASK,
+        decision("release-check"),
+        decision("release-notes"),
+        decision("release-notes", script("own.sh"), theirs, finish("no")),
+        decision("release-notes", script("own.sh"), finish("own")),
+        flags=("--profile", "supervised"),
+    )
+    assert (ran.code, ran.out) == (0, "own\n"), ran.err
+    steps = [(one["step_id"], one["skill"], one["status"]) for one in ran.of("skill_step_executed")]
+    assert steps == [
+        ("3.1", "release-notes", "ok"),
+        ("3.2", "release-check", "denied"),
+        ("4.1", "release-notes", "ok"),
+    ]
+    assert not (place.folder / "other.txt").exists()
+    verify = place.cli("replay", ran.trace[0]["run_id"], "--verify")
+    assert verify.code == 0, verify.out + verify.err
+
+
 def test_what_the_gate_denies_ends_denied(place: Place) -> None:
     ran = place.run("anthropic", TASK, decision(None, command("cat /etc/passwd")))
     assert ran.code == 3

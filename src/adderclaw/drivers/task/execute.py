@@ -24,11 +24,13 @@ from adderclaw.drivers.task.prompts import Composed, Parts
 from adderclaw.errors import LimitError, Refused
 from adderclaw.events import Body, EventRecord
 from adderclaw.kernel import occasions
+from adderclaw.kernel.call import Done
+from adderclaw.kernel.call_hooks import Keep
 from adderclaw.kernel.loop import live_planned
 from adderclaw.kernel.prompt import Prompt
 from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.skills.catalogue import Catalogue
-from adderclaw.types import History, Json, Outcome, digest
+from adderclaw.types import History, Json, Outcome, ToolCall, digest
 
 
 class _Ends(Exception):
@@ -298,17 +300,12 @@ class Execution:
         return "disclose"
 
     async def _executed(self, actions: list[ActionStep]) -> bool:
-        """The steps up to a handover or the end, with what the skill at work is allowed; False where one failed."""
-        if self.selected and self._shown.shows(self.selected, 1):
-            self.session.scene.lend(self._shown.granted(self.selected))
-        try:
-            for place, action in enumerate(actions):
-                if action.type == "finish" or _hands_over(action):
-                    break
-                if not await self._step(action, f"{self.turn}.{place + 1}"):
-                    return False
-        finally:
-            self.session.scene.take_back()
+        """The steps up to a handover or the end; False where one failed."""
+        for place, action in enumerate(actions):
+            if action.type == "finish" or _hands_over(action):
+                break
+            if not await self._step(action, f"{self.turn}.{place + 1}"):
+                return False
         return True
 
     def _with_instructions(self, actions: list[ActionStep]) -> list[ActionStep]:
@@ -408,17 +405,28 @@ class Execution:
         except Refused as error:  # it was there when the decision was looked at
             raise _Ends("error", f"step_failed: step {step_id}: {error.reason}") from error
         self._commands[step_id] = steps.summary(steps.shown(call))
-        done = await live_planned(session, call, self._kept.begins(step_id, retries, call))
+        owner = skill or self.selected
+        done = await self._called(call, owner, self._kept.begins(step_id, retries, call))
         result = self._came_to(steps.result_of(step_id, done, retries))
         self._tell_step(action, skill, steps.shown(call), result)
-        if result.status == "denied" and self.selected in self._shown.unvouched:
-            message = f"the skill {self.selected!r}: {self._shown.unvouched[self.selected]}"
+        if result.status == "denied" and owner in self._shown.unvouched:
+            message = f"the skill {owner!r}: {self._shown.unvouched[owner]}"
             session.bus.tell({"event_type": "warning", "message": message})
         if session.scene.stopped():
             raise _Ends("stopped", "the emergency stop was set; `adderclaw estop --clear` removes it")
         if done.stop is not None:
             raise _Ends("denied", f"a hook ended the run: {done.stop}".removesuffix(": "))
         return result
+
+    async def _called(self, call: ToolCall, skill: str, keep: Keep) -> Done:
+        """A step's call with what its own skill is allowed: what one skill may is not lent to another's script."""
+        scene = self.session.scene
+        if skill and self._shown.shows(skill, 1):
+            scene.lend(self._shown.granted(skill))
+        try:
+            return await live_planned(self.session, call, keep)
+        finally:
+            scene.take_back()
 
     def _known_step(self, step_id: str, retries: int) -> StepExecutionResult | None:
         """What a step came to before an interruption: it is not carried out again."""
