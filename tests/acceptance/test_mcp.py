@@ -301,8 +301,10 @@ def test_serve_has_skills_as_prompts_and_the_record_to_read(world: World) -> Non
     world.script(call("Time"), text("told elsewhere"))
     assert world.agent("hello", "--workspace", str(elsewhere)).code == 0
     ((foreign,),) = world.rows("SELECT run_id FROM runs")
+    link = world.workspace.with_name("link")
+    link.symlink_to(world.workspace)
     world.script(text("it is sk-ant-api03-" + "Ab1" * 20))
-    assert world.agent("hello").code == 0
+    assert world.agent("hello", "--workspace", str(link)).code == 0
     told: list[str] = []
 
     async def work(client: Client) -> None:

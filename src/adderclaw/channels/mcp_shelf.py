@@ -1,8 +1,10 @@
 """What `mcp serve` has beside tools: skills as prompts, and the record of runs and receipts to read."""
 
 import json
+import os
 import re
 
+from adderclaw.config.paths import followed
 from adderclaw.errors import Refused, UsageError
 from adderclaw.kernel import occasions
 from adderclaw.kernel.session import Session
@@ -77,8 +79,10 @@ def _document(session: Session, uri: str) -> Json | list[Json]:
 
 
 def _places(session: Session) -> tuple[str, ...]:
-    """The workspace that is served, by both its names: what was done in another is no business of its clients."""
-    return session.scene.policy.workspace, session.scene.context.workspace.root
+    """The workspace that is served, by all its names: what was done in another is no business of its clients."""
+    root = session.scene.context.workspace.root
+    named = (str(row[0]) for row in session.store.read("SELECT DISTINCT project_dir FROM conversations"))
+    return root, *(name for name in named if os.path.isabs(name) and followed(name) == root)
 
 
 def _receipts(session: Session) -> list[Json]:
