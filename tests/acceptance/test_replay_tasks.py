@@ -284,6 +284,27 @@ def test_kill_9_anywhere_in_a_task_and_resume(place: Place, soak: Soak) -> None:
     assert killed, "no kill hit a run that could go on"
 
 
+def test_a_step_that_held_a_secret_is_planned_anew(place: Place) -> None:
+    """A decision is kept without secrets: with a mark in its place a command would do something else."""
+    place.cli.env["SEARCH_KEY"] = secret = "swordfish-4711"
+    held = command(f"echo {secret} >> journal.txt")
+    scripted(place, decision(None, mark(1), held, mark(2)), decision(None, mark(3), finish("end")))
+    place.world.configure(more='[web]\nsearch_key_env = "SEARCH_KEY"\n')
+    ran = place.cli("run", "Do all", "--limit", "tool_calls=2")
+    assert (ran.code, marks(place)) == (4, ["mark-1"]), ran.err
+    run_id = last_run(place.world)
+    for limit, code in ((3, 4), (9, 0)):  # the second time it is known, and not told again
+        done = place.cli("run", "--resume", run_id, "--limit", f"tool_calls={limit}")
+        assert done.code == code, done.err
+    assert marks(place) == ["mark-1", "mark-3"]
+    told = [one["payload"] for one in place.events() if one["event_type"] == "skill_step_executed"]
+    assert [(one["step_id"], one["status"]) for one in told] == [("1.1", "ok"), ("1.2", "invalid"), ("2.1", "ok")]
+    asked = [entry["content"][0]["text"] for entry in place.world.entries("user")]
+    assert "its command held a secret" in asked[-1]
+    assert secret not in "".join(asked)
+    verified(place.world, run_id)
+
+
 def test_a_task_goes_on_with_the_configuration_that_it_began_with(place: Place) -> None:
     last = decision(None, mark(2), finish("end"))
     scripted(place, decision(None, command("ls")), decision(None, mark(1)), last)

@@ -30,7 +30,12 @@ from adderclaw.kernel.loop import live_planned
 from adderclaw.kernel.prompt import Prompt
 from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.skills.catalogue import Catalogue
-from adderclaw.types import History, Json, Outcome, ToolCall, digest
+from adderclaw.types import History, Json, Outcome, ToolCall, canonical, digest
+
+WITHHELD = (
+    "It was not carried out: its command held a secret, and a run is kept without secrets. "
+    "Plan it anew, with the secret read where it is (a variable of the environment, a file)."
+)
 
 
 class _Ends(Exception):
@@ -361,6 +366,8 @@ class Execution:
         retries = 0
         while True:
             result = await self._lived(action, skill, step_id, retries)
+            if result is None:
+                return self._withheld(action, skill, step_id, retries)
             if result.status == "ok":
                 return True
             if result.status == "unknown":
@@ -390,7 +397,8 @@ class Execution:
     def _skill_of(self, action: ActionStep) -> str:
         return decode(CallSkill, action.params).skill or self.selected if action.type == "call_skill" else ""
 
-    async def _lived(self, action: ActionStep, skill: str, step_id: str, retries: int) -> StepExecutionResult:
+    async def _lived(self, action: ActionStep, skill: str, step_id: str, retries: int) -> StepExecutionResult | None:
+        """What a step comes to, or came to; None where it cannot be carried out as it was planned."""
         assert self._kept is not None
         session = self.session
         if (known := self._known_step(step_id, retries)) is not None:
@@ -398,6 +406,8 @@ class Execution:
                 self._live = True
                 self._tell_step(action, skill, self._commands[step_id], known)
             return known
+        if self._kept.incomplete(self.turn, action):
+            return None
         self._live = True
         seconds = session.config.runtime.timeout_seconds
         try:
@@ -446,6 +456,17 @@ class Execution:
         self._note(
             f"The run was interrupted at step {step_id} ({_how(result)}) and goes on. Look before you repeat it."
         )
+        return False
+
+    def _withheld(self, action: ActionStep, skill: str, step_id: str, retries: int) -> bool:
+        """With a mark in place of a secret a command would do something else: the model plans the step anew."""
+        assert self._kept is not None
+        self._live = self._kept.decision(self.turn + 1) is None  # else an earlier try has told it
+        command = self._commands[step_id] = steps.summary(canonical(action.params))
+        self._tell_step(
+            action, skill, command, self._came_to(StepExecutionResult(step_id, None, "", WITHHELD, retries, "invalid"))
+        )
+        self._note(f"The run was interrupted before step {step_id} and goes on. {WITHHELD}")
         return False
 
     def _nobody(self, step_id: str, result: StepExecutionResult) -> bool:

@@ -4,16 +4,17 @@ from collections.abc import Mapping
 from sqlite3 import Cursor
 from typing import NamedTuple
 
+from adderclaw.credentials.redaction import MARK
 from adderclaw.decode import decode
 from adderclaw.drivers.task import steps
-from adderclaw.drivers.task.contracts import ModelDecision, StepExecutionResult
+from adderclaw.drivers.task.contracts import ActionStep, ModelDecision, StepExecutionResult
 from adderclaw.kernel import resume
 from adderclaw.kernel.call import Done
 from adderclaw.kernel.call_hooks import Keep
 from adderclaw.kernel.session import Session
 from adderclaw.store import workflows
 from adderclaw.store.workflows import Begun, Finished
-from adderclaw.types import Json, ToolCall, ToolResult
+from adderclaw.types import Json, ToolCall, ToolResult, canonical
 
 NAME = "task"
 """Stands where a workflow has its own name; there is no file."""
@@ -40,6 +41,7 @@ class Kept:
         self.resumed: bool = found["begun"]
         self._lost: set[str] = set()
         self._rows: dict[tuple[str, str], Json] = {(place, kind): body for place, kind, body in found["rows"]}
+        self._earlier = {place for place, kind in self._rows if kind == DECISION}
 
     def _read(self) -> Json:
         begun = workflows.get(self._session.store, self._run_id) is not None
@@ -70,6 +72,11 @@ class Kept:
 
     def decided(self, turn: int, made: Json, requests: int) -> None:
         self._keep(str(turn), DECISION, {"decision": made, "requests": requests})
+
+    def incomplete(self, turn: int, action: ActionStep) -> bool:
+        """Whether an action of an earlier try lacks a secret that it held: a decision is kept without secrets."""
+        runs = action.type in ("run_command", "call_skill")
+        return runs and str(turn) in self._earlier and MARK in canonical(action.params)
 
     def sent_back(self, turn: int) -> str | None:
         """Why a Stop hook sent the model back to work after this decision, if one did."""
