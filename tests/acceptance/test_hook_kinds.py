@@ -234,6 +234,29 @@ def test_a_servers_tool_as_a_hook_is_a_call_like_any_other(world: World, needs: 
     assert proved.code == 0, proved.out + proved.err
 
 
+def test_a_servers_tool_is_called_for_a_decision_and_beside_the_turn_each_time(
+    world: World, needs: Callable[[str], str]
+) -> None:
+    needs("bwrap")
+    world.configure(more=f'[mcp_servers.demo]\ncommand = "{sys.executable}"\nargs = ["{SERVER}"]\n')
+    beside = tool_of("demo", "slow", "LS", seconds=30)
+    beside["hooks"][0]["async"] = True
+    hooks = {"PreToolUse": [tool_of("demo", "echo", "Decision", text="heard"), beside]}
+    (world.cli.data / "settings.json").write_text(json.dumps({"hooks": hooks}))
+    finish = {"type": "finish", "params": {"answer": "all done"}}
+    made: dict[str, Any] = {"selected_skill": None, "reasoning_summary": "It is.", "required_disclosure_paths": []}
+    world.script(call("Decision", **made, planned_actions=[finish]))
+    done = world.cli("run", "Say that it is done")
+    assert done.code == 0, done.err
+    assert ends(world) == [(0, "")], "the model may only decide; the hook has all tools"
+    ((run,),) = world.rows("SELECT run_id FROM runs")
+    proved = world.cli("replay", run, "--verify")
+    assert proved.code == 0, proved.out + proved.err
+    world.script(call("LS", path="."), call("LS", path="."), text("done"))
+    assert world.agent("look twice").out == "done\n"
+    assert "not called again" not in str(ends(world)), "one that is under way keeps no other from its call"
+
+
 # ------------------------------------------------------------------ what hooks say reaches the model at once
 
 

@@ -211,13 +211,15 @@ async def _spawn(session: Session, hook: Hook, stdin: Json) -> Ran:
 async def _call(session: Session, hook: Hook, stdin: Json) -> Ran:
     """A tool of a server; what it answers is read as what a command prints. A failure is only logged."""
     from adderclaw.config.servers import slug
+    from adderclaw.kernel.tape import ASKED_BY_SERVERS
     from adderclaw.mcp.definitions import tool_name
     from adderclaw.mcp.results import unwrapped
 
     kit = session.scene.kit
     if kit is None or kit.call is None:
         return Ran(None, stderr="a hook of type mcp_tool does not run without a session")
-    if hook.ordinal in session.hooks_calling:
+    # its call is heard by no hook, but for a question that the server asks meanwhile, in a task of its own
+    if hook.event in ASKED_BY_SERVERS and hook.ordinal in session.hooks_calling:
         return Ran(None, stderr="the tool that the hook calls is what it was told of: it is not called again for that")
     name = tool_name(slug(str(hook.more["server"])), str(hook.more["tool"]))
     session.hooks_calling.add(hook.ordinal)

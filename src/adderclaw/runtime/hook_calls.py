@@ -1,7 +1,9 @@
 """A call that a hook makes of a server's tool: the whole life of a call, in a session of its own that no hook hears."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from adderclaw.kernel.call import run_call
 from adderclaw.kernel.hooking import AGENT
@@ -15,6 +17,7 @@ from adderclaw.types import (
     Child,
     History,
     Replies,
+    Tool,
     ToolCall,
     ToolContext,
     ToolResult,
@@ -33,14 +36,19 @@ class Configured:
         return None
 
 
-async def call(runtime: Runtime, parent: Session, name: str, given: dict[str, object], why: str) -> ToolResult:
-    """What the tool answers; a refusal and a failure are results like any other."""
-    above = parent.scene
-    if name not in above.tools and above.arrive is not None and (why_not := await above.arrive(name)):
+async def call(
+    runtime: Runtime, parent: Session, tools: Mapping[str, Tool[Any]], name: str, given: dict[str, object], why: str
+) -> ToolResult:
+    """What the tool answers; a refusal and a failure are results like any other.
+
+    `tools` are all that the session has: what its model may call just now can be less.
+    """
+    arrive = parent.scene.arrive
+    if name not in tools and arrive is not None and (why_not := await arrive(name)):
         return rejected(why_not)
-    if name not in above.tools:
+    if name not in tools:
         return rejected(f"there is no tool {name!r}")
-    child = _session(runtime, parent, name)
+    child = _session(runtime, parent, tools[name])
     children.begin(child, parent, Child("", agent_type=AGENT, description=why, background=True))
     try:
         done = await run_call(child, ToolCall(child.ids("toolu"), name, given))
@@ -51,7 +59,7 @@ async def call(runtime: Runtime, parent: Session, name: str, given: dict[str, ob
     return done.result
 
 
-def _session(runtime: Runtime, parent: Session, name: str) -> Session:
+def _session(runtime: Runtime, parent: Session, tool: Tool[Any]) -> Session:
     above, session_id = parent.scene, runtime.ids("session")
     place = above.context.workspace
     context = ToolContext(
@@ -62,7 +70,7 @@ def _session(runtime: Runtime, parent: Session, name: str) -> Session:
         kept=above.context.kept,
         keep=above.context.keep,
     )
-    tools = {name: above.tools[name]}
+    tools = {tool.name: tool}
     here = replace(above, tools=tools, policy=above.own_policy, context=context, fire=None, lent=(), arrive=None)
     running = parent.config.runtime
     return replace(

@@ -177,6 +177,7 @@ def bind(runtime: Runtime, session: Session) -> None:
     kit = session.scene.kit
     if kit is None:
         return
+    everything = session.scene.tools  # a driver may let the model have fewer for a while
 
     async def ask(questions: Sequence[Question]) -> Replies | None:
         return await session.operator.ask(questions)
@@ -192,7 +193,7 @@ def bind(runtime: Runtime, session: Session) -> None:
     async def call(name: str, given: Json, why: str) -> ToolResult:
         from adderclaw.runtime import hook_calls
 
-        return await hook_calls.call(runtime, session, name, given, why)
+        return await hook_calls.call(runtime, session, everything, name, given, why)
 
     def say(message: str, attachments: list[str], status: str) -> None:
         session.bus.tell({"event_type": "brief", "message": message, "attachments": attachments, "status": status})
