@@ -482,6 +482,24 @@ def test_a_run_is_resumed_from_anywhere_in_its_workspace_and_with_its_policy(flo
     assert not [*own.glob("out.txt"), *flow.folder.glob("out.txt")]
 
 
+def test_a_workflow_goes_on_with_the_configuration_that_it_began_with(flow: Flow) -> None:
+    flow.write('GOAL a "x"\nRUN r USING a\n')
+    flow.add({"hang": 30}, call("Write", file_path="out.txt", content="hi\n"), text("I may not"))
+    strict = flow.folder.parent / "strict.toml"
+    strict.write_text((flow.world.cli.data / "config.toml").read_text() + '\n[permissions]\ndeny = ["Write"]\n')
+    process = flow.world.cli.start("run", str(flow.folder / "Agentfile"), "--config", str(strict))
+    flow.wait_for(1, 0, process)
+    process.kill()
+    process.communicate()
+    away = strict.rename(strict.with_suffix(".away"))
+    gone = flow.world.cli("run", "--resume", flow.run_id)
+    assert (gone.code, f"{strict}, the --config that run" in gone.err) == (2, True), gone.err
+    away.rename(strict)
+    done = flow.world.cli("run", "--resume", flow.run_id)
+    assert done.code == 3, done.err
+    assert not (flow.folder / "out.txt").exists()
+
+
 def test_a_process_id_that_is_used_again_does_not_keep_a_run_from_going_on(flow: Flow) -> None:
     flow.write('GOAL a "x"\nGOAL b "y"\nRUN r USING a, b\n')
     flow.add(text("A"), {"hang": 30}, text("B"))

@@ -139,6 +139,7 @@ def resumed(options: Options, run_id: str) -> Prepared:
     begun, held_in = _begun(options, run_id)
     if not begun.file:
         return _task_again(options, begun)
+    options = _with_config(options, begun.config, begun.run_id)
     workflow = load(begun.file, (options.workspace or os.getcwd(), held_in))
     if fingerprint(workflow) != begun.digest:
         changed = f"{begun.file} or a file that it names has changed since run {begun.run_id} began"
@@ -159,7 +160,7 @@ def _workflow(
         assert kit is not None
         assert kit.spawn is not None
         _need_capabilities(workflow, run.session.config.capabilities)
-        made = Execution(run.session, workflow, values, kit.spawn, run_id=run.run_id)
+        made = Execution(run.session, workflow, values, kit.spawn, run_id=run.run_id, config=_config_of(options))
         made.rounds = rounds
         return await made.run()
 

@@ -290,6 +290,11 @@ def m031_used(cursor: sqlite3.Cursor) -> None:
     cursor.execute("ALTER TABLE runs ADD COLUMN rounds INTEGER NOT NULL DEFAULT 0")
 
 
+def m032_config(cursor: sqlite3.Cursor) -> None:
+    """The configuration that a run of an Agentfile was begun with, where one was named."""
+    cursor.execute("ALTER TABLE workflows ADD COLUMN config TEXT NOT NULL DEFAULT ''")
+
+
 MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
     step.__name__: step
     for step in (
@@ -311,6 +316,7 @@ MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
         m020_workflows,
         m030_tape,
         m031_used,
+        m032_config,
     )
 }
 

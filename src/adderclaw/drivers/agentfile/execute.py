@@ -52,9 +52,18 @@ class Execution:
     """One run of a workflow on a session that every goal's session is a child of."""
 
     def __init__(
-        self, session: Session, workflow: Workflow, inputs: Mapping[str, str], spawn: Spawn, *, run_id: str
+        self,
+        session: Session,
+        workflow: Workflow,
+        inputs: Mapping[str, str],
+        spawn: Spawn,
+        *,
+        run_id: str,
+        config: str = "",
     ) -> None:
+        """`config` is the configuration file that was named, for whoever resumes the run."""
         self.session, self.workflow, self.spawn, self.run_id = session, workflow, spawn, run_id
+        self._config = config
         self.values = dict(inputs)
         """Inputs, results and outputs by name: what `$name` stands for."""
         self.state: dict[str, str] = {}
@@ -97,7 +106,8 @@ class Execution:
     def _begin(self) -> None:
         """Results of an earlier try at this run count; nothing that is finished is done again."""
         file = os.path.abspath(self.workflow.file)
-        begun = Begun(self.run_id, file, self.workflow.name, fingerprint(self.workflow), dict(self.values))
+        made = fingerprint(self.workflow)
+        begun = Begun(self.run_id, file, self.workflow.name, made, dict(self.values), self._config)
         self.interrupted = workflows.get(self.session.store, self.run_id) is not None
         with self.session.store.write() as cursor:
             workflows.begin(cursor, begun)
