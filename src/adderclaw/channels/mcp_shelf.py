@@ -49,14 +49,7 @@ async def _skill(session: Session, name: str, arguments: str) -> str:
     if kit is None or kit.skills is None:
         raise Refused(f"there is no skill {name[:100]!r}")
     called = kit.skills.called(name, arguments, "", session.session_id, by_user=True)
-    fields: Json = {
-        "expansion_type": "slash_command",
-        "command_name": name,
-        "command_args": arguments,
-        "command_source": called.path,
-        "prompt": f"/{name} {arguments}".strip(),
-    }
-    if (refused := await occasions.expanded(session, fields)) is not None:
+    if (refused := await occasions.skill_expanded(session, name, arguments, called.path)) is not None:
         raise Refused(f"a hook refused it: {refused}")
     return called.text
 

@@ -273,14 +273,7 @@ async def _skill(name: str, run: Run, rest: str) -> bool:
     assert kit is not None
     assert kit.skills is not None
     called = kit.skills.called(name, rest, "", session.session_id, by_user=True)
-    fields: Json = {
-        "expansion_type": "slash_command",
-        "command_name": name,
-        "command_args": rest,
-        "command_source": called.path,
-        "prompt": f"/{name} {rest}".strip(),
-    }
-    if (refused := await occasions.expanded(session, fields)) is not None:
+    if (refused := await occasions.skill_expanded(session, name, rest, called.path)) is not None:
         print(f"/{visible(name)}: a hook refused it: {visible(refused)}", file=sys.stderr)
         return True
     session.scene.lend(called.rules)

@@ -139,6 +139,18 @@ async def expanded(session: Session, fields: Json) -> str | None:
     return None
 
 
+async def skill_expanded(session: Session, name: str, arguments: str, source: str) -> str | None:
+    """The same for a skill that a person calls by its name."""
+    fields: Json = {
+        "expansion_type": "slash_command",
+        "command_name": name,
+        "command_args": arguments,
+        "command_source": source,
+        "prompt": f"/{name} {arguments}".strip(),
+    }
+    return await expanded(session, fields)
+
+
 async def added(session: Session, directory: str) -> None:
     """DirectoryAdded: the person let the session work in one more directory."""
     await session.fire("DirectoryAdded", {"directory": directory, "source": "slash_command"})
