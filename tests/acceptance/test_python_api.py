@@ -237,13 +237,14 @@ def test_a_system_prompt_of_ones_own_reaches_the_model(world: World, prompt: Any
 def test_interrupt_kills_what_runs_and_says_so(world: World) -> None:
     async def run() -> list[Any]:
         seen: list[Any] = []
-        with ScriptedModel(call("Bash", command="sleep 30; touch late"), text("never"), partial=True) as model:
+        with ScriptedModel(call("Bash", command="touch began; sleep 60"), text("never"), partial=True) as model:
             client = AgentClient(model.options(cwd=str(world.workspace), can_use_tool=yes, profile="sandboxed"))
             query = client.query("go")
             async for message in query:
                 seen.append(message)
                 if isinstance(message, AssistantMessage):
-                    await asyncio.sleep(0.3)
+                    while not (world.workspace / "began").exists():  # noqa: ASYNC110 - another process writes it
+                        await asyncio.sleep(0.02)
                     await query.interrupt()
         return seen
 

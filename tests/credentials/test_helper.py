@@ -73,8 +73,8 @@ def test_its_complaint_is_said() -> None:
 def test_it_has_a_time_limit_and_leaves_nothing_running(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     began = time.monotonic()
-    with pytest.raises(HelperFailed, match=r"within 1\.5 seconds"):
-        ran(f"sleep 60 & echo $! > {pid}; sleep 60", timeout=1.5)
+    with pytest.raises(HelperFailed, match=r"within 4 seconds"):
+        ran(f"sleep 60 & echo $! > {pid}; sleep 60", timeout=4)
     assert time.monotonic() - began < 30
     assert gone(int(pid.read_text()))
 
@@ -82,7 +82,7 @@ def test_it_has_a_time_limit_and_leaves_nothing_running(tmp_path: Path) -> None:
 def test_a_background_child_does_not_hold_us(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     with pytest.raises(HelperFailed, match="within"):
-        ran(f"echo the-key-1234; sleep 60 & echo $! > {pid}", timeout=1.5)
+        ran(f"echo the-key-1234; sleep 60 & echo $! > {pid}", timeout=4)
     assert gone(int(pid.read_text()))
 
 

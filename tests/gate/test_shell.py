@@ -339,7 +339,7 @@ def observed(text: str, shims: Path, place: Path) -> tuple[list[bytes], list[str
         env=environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=20,
+        timeout=60,
         check=False,
     )
     return _calls(place), sorted(os.listdir(place / "work")), done.returncode

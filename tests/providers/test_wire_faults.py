@@ -341,7 +341,8 @@ def test_requests_at_the_same_time_do_not_mix() -> None:
 def test_cancelling_ends_the_connection_and_the_next_request_works() -> None:
     async def cancelled_then_asked() -> str:
         task = asyncio.ensure_future(provider.chat(request(), lambda _: None))
-        await asyncio.sleep(0.1)
+        while not model.requests:  # noqa: ASYNC110 - the model's thread notes it
+            await asyncio.sleep(0.01)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

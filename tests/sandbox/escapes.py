@@ -111,7 +111,7 @@ def secrets(home: Path) -> None:
         (home / folder / name).write_text("hunter2\n")
 
 
-async def bash(text: str, box: Box, root: Path, timeout: float = 20.0) -> Finished:
+async def bash(text: str, box: Box, root: Path, timeout: float = 60.0) -> Finished:
     argv = ["/bin/bash", "--norc", "--noprofile", "-c", text]
     return await process.run(argv, cwd=str(root), env=process.environment(), timeout=timeout, start=box.start)
 

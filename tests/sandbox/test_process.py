@@ -18,7 +18,7 @@ from adderclaw.sandbox.process import Finished
 BASH = ("/bin/bash", "--norc", "--noprofile", "-c")
 
 
-def bash(text: str, cwd: Path, *, timeout: float = 20.0, max_bytes: int = 1 << 20, stdin: bytes = b"") -> Finished:
+def bash(text: str, cwd: Path, *, timeout: float = 60.0, max_bytes: int = 1 << 20, stdin: bytes = b"") -> Finished:
     async def run() -> Finished:
         return await process.run(
             [*BASH, text], cwd=str(cwd), env=process.environment(), timeout=timeout, max_bytes=max_bytes, stdin=stdin
@@ -80,14 +80,23 @@ survivors = pytest.mark.parametrize("text", SURVIVORS.values(), ids=SURVIVORS.ke
 # ------------------------------------------------------------------ ended by us
 
 
-@survivors
-def test_a_time_limit_leaves_nothing_running(text: str, tmp_path: Path) -> None:
-    began = time.monotonic()
-    done = bash(text, tmp_path, timeout=1.0)
-    assert done.timed_out
-    assert done.returncode < 0
-    assert time.monotonic() - began < 30
-    gone(pid_in(tmp_path / "pid"), within=60)
+def test_a_time_limit_leaves_nothing_running(tmp_path: Path) -> None:
+    """All of them at once: so the limit can be one that a busy machine's commands begin within."""
+
+    async def limited(name: str, text: str) -> None:
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "clear").write_text(CLEAR)
+        done = await process.run([*BASH, text], cwd=str(folder), env=process.environment(), timeout=5)
+        assert done.timed_out, name
+        assert done.returncode < 0, name
+
+    async def every() -> None:
+        await asyncio.gather(*(limited(name, text) for name, text in SURVIVORS.items()))
+
+    asyncio.run(every())
+    for name in SURVIVORS:
+        gone(pid_in(tmp_path / name / "pid"))
 
 
 @survivors
@@ -155,8 +164,8 @@ def test_one_call_ends_without_touching_another(tmp_path: Path) -> None:
 
 
 def test_a_group_that_is_asked_to_end_may_clean_up(tmp_path: Path) -> None:
-    text = "trap 'echo bye; exit 7' TERM; echo up; while :; do sleep 0.02; done"
-    done = bash(text, tmp_path, timeout=1.5)
+    text = "trap 'echo bye; exit 7' TERM; echo up; sleep 1000 & wait"
+    done = bash(text, tmp_path, timeout=3)
     assert done.timed_out
     assert (done.returncode, done.stdout) == (7, b"up\nbye\n")
 
@@ -286,7 +295,7 @@ def test_a_flood_is_ended(tmp_path: Path) -> None:
 
 
 def test_what_was_printed_before_the_time_limit_is_kept(tmp_path: Path) -> None:
-    done = bash("echo first; sleep 1000", tmp_path, timeout=1.5)
+    done = bash("echo first; sleep 1000", tmp_path, timeout=3)
     assert (done.timed_out, done.stdout) == (True, b"first\n")
 
 
