@@ -419,7 +419,7 @@ def test_the_operators_word_is_waited_for_by_resuming(flow: Flow) -> None:
         waiting = json.loads(flow.world.cli("approvals", "list", "--output-format", "json").out)
     answered = flow.world.cli("approvals", "answer", waiting[0]["id"], "yes")
     assert answered.code == 0, answered.err
-    out, err = going.communicate(timeout=30)
+    out, err = going.communicate(timeout=90)
     assert (going.returncode, out) == (0, b"after\n"), err
     assert len(flow.model.requests) == 2, "the finished goal was not done again"
 

@@ -214,7 +214,7 @@ def test_in_a_terminal_the_answer_of_the_second_try_stands_alone_on_its_line(wor
                 out += piece
         except OSError:
             pass  # a terminal ends so
-        process.communicate(timeout=30)
+        process.communicate(timeout=90)
         os.close(master)
     lines = out.decode().splitlines()
     assert lines[-1] == "the whole answer"

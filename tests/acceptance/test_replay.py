@@ -424,7 +424,7 @@ def test_a_subagent_is_a_session_of_its_own(world: World) -> None:
 def test_an_interrupted_run(world: World) -> None:
     process = in_a_call(world)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
+    process.communicate(timeout=90)
     verified(world)
 
 
@@ -489,7 +489,7 @@ def shown_on_a_terminal(world: World, *arguments: str) -> bytes:
             break
         seen += part
     os.close(main)
-    process.wait(timeout=30)
+    process.wait(timeout=90)
     return seen
 
 

@@ -46,7 +46,7 @@ def test_nothing_heavy_before_the_first_request(world: World) -> None:
 
         thread = Thread(target=serve)
         thread.start()
-        _, stderr = process.communicate(timeout=30)
+        _, stderr = process.communicate(timeout=90)
         thread.join()
     assert bodies[0].startswith(b"POST /v1/chat/completions")
     assert not imported(stderr) & HEAVY

@@ -495,7 +495,7 @@ def test_a_signal_ends_the_run_and_its_children(place: Place) -> None:
         ):
             time.sleep(0.05)
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
+        process.communicate(timeout=90)
     assert process.returncode == 143
     assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if _holds(path, f"sleep\0{mark}\0".encode())]
     kinds = [one["event_type"] for one in place.events()]
