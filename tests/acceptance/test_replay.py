@@ -381,6 +381,7 @@ def test_a_conversation_that_went_on(world: World) -> None:
     world.script(call("LS", path="."), text("first"), call("LS", path="."), text("second"))
     assert world.agent("two", "--continue").code == 0
     assert last_run(world) != first
+    assert world.rows("SELECT run_id FROM receipts ORDER BY seq") == [(first,), (last_run(world),)]
     verified(world, first)
     verified(world)
     change(world, "UPDATE transcript_entries SET payload_json = replace(payload_json, 'one', 'ony') WHERE sequence = 0")
@@ -417,6 +418,7 @@ def test_a_subagent_is_a_session_of_its_own(world: World) -> None:
         assert world.agent("go", "--provider", "s").code == 0
     proof = verified(world)
     assert (proof["sessions"], proof["tool_calls"]) == (2, 2)
+    assert world.rows("SELECT DISTINCT run_id FROM receipts") == [(last_run(world),)]
     change(world, "UPDATE tool_permission_log SET decision = 'deny' WHERE tool_name = 'Read'")
     assert named(verify(world), "session session-", "permission")
 

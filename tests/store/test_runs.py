@@ -1,29 +1,27 @@
 """Runs: which there are in a workspace, and which receipts are theirs."""
 
 import json
+from pathlib import Path
 
 from adderclaw.store import Store, runs
 
-SESSIONS = {"s": "here", "child": "here", "grandchild": "here", "later": "here", "stranger": "there"}
+SESSIONS = {"s": "here", "child": "here", "later": "here", "stranger": "there"}
 RUNS = (
-    ("r-1", "here", "s", "2026-05-12 14:00:00", "2026-05-12 14:00:10"),
-    ("r-2", "here", "s", "2026-05-12 14:00:20", None),
-    ("r-3", "here", "s", "2026-05-12 14:00:40", None),
-    ("r-4", "there", "stranger", "2026-05-12 14:00:00", None),
-    ("r-5", "here", "later", "2026-05-12 13:00:00", "2026-05-12 13:00:00"),
+    ("r-1", "here", "s", "2026-05-12 14:00:00"),
+    ("r-2", "here", "s", "2026-05-12 14:00:20"),
+    ("r-3", "here", "s", "2026-05-12 14:00:20"),
+    ("r-4", "there", "stranger", "2026-05-12 14:00:00"),
+    ("r-5", "here", "later", "2026-05-12 13:00:00"),
 )
 RECEIPTS = (
-    ("s", "13:00:00.000"),
-    ("s", "13:59:59.999"),
-    ("s", "14:00:00.000"),
-    ("child", "14:00:05.000"),
-    ("grandchild", "14:00:06.000"),
-    ("stranger", "14:00:07.000"),
-    ("s", "14:00:10.900"),
-    ("s", "14:00:15.000"),
-    ("grandchild", "14:00:21.000"),
-    ("s", "14:00:41.000"),
-    ("later", "13:00:00.500"),
+    ("s", "14:00:00.000", "r-1"),
+    ("child", "14:00:05.000", "r-1"),
+    ("stranger", "14:00:07.000", "r-4"),
+    ("s", "14:00:15.000", "r-1"),
+    ("s", "14:00:20.100", "r-2"),
+    ("s", "14:00:20.200", "r-3"),
+    ("child", "14:00:20.300", "r-3"),
+    ("later", "13:00:00.500", "r-5"),
 )
 
 
@@ -32,33 +30,42 @@ def filled(store: Store) -> Store:
         for place in ("here", "there"):
             cursor.execute("INSERT INTO conversations(id, project_dir) VALUES (?, ?)", (place, f"/{place}"))
         cursor.executemany("INSERT INTO sessions(session_id, conversation_id) VALUES (?, ?)", SESSIONS.items())
-        columns = "run_id, conversation_id, session_id, started_at, finished_at"
+        columns = "run_id, conversation_id, session_id, started_at"
         for row in RUNS:
-            cursor.execute(f"INSERT INTO runs({columns}, kind, pid) VALUES (?, ?, ?, ?, ?, 'agent', 1)", row)
-        # a ring, which no run makes, must not hang whoever asks
-        for child, parent in (("child", "s"), ("grandchild", "child"), ("s", "grandchild")):
-            cursor.execute("INSERT INTO subagents VALUES (?, ?, '', '', '', 0, 1, '', '', '', '', '')", (child, parent))
-        cursor.execute("INSERT INTO tape VALUES ('r-5', 's', 0, '[]', '')")
-        for seq, (session, time) in enumerate(RECEIPTS):
+            cursor.execute(f"INSERT INTO runs({columns}, kind, pid) VALUES (?, ?, ?, ?, 'agent', 1)", row)
+        cursor.execute("INSERT INTO tape VALUES ('r-1', 'child', 1, '[]', '')")
+        for seq, (session, time, run) in enumerate(RECEIPTS):
             line = json.dumps({"seq": seq, "timestamp": f"2026-05-12T{time}Z"})
-            values = (seq, str(seq), line, session)
-            sql = "INSERT INTO receipts(seq, receipt_hash, line, end_offset, session_id) VALUES (?, ?, ?, 0, ?)"
-            cursor.execute(sql, values)
+            values = (seq, str(seq), line, session, run)
+            columns = "seq, receipt_hash, line, end_offset, session_id, run_id"
+            cursor.execute(f"INSERT INTO receipts({columns}) VALUES (?, ?, ?, 0, ?, ?)", values)
     return store
 
 
-def test_a_run_has_the_receipts_of_all_sessions_below_it_and_of_no_other_run(store: Store) -> None:
+def of_runs(store: Store) -> dict[str, list[int]]:
+    return {row[0]: [one["seq"] for one in runs.receipts(store, row[0], 100)] for row in RUNS}
+
+
+def test_a_run_has_the_receipts_of_all_its_sessions_and_of_no_other_run(store: Store) -> None:
+    """Also where two runs of a session began within one second."""
     filled(store)
-    found = {row[0]: [one["seq"] for one in runs.receipts(store, row[0], 100)] for row in RUNS}
-    assert found == {
-        "r-1": [6, 4, 3, 2],
-        "r-2": [8],  # it was cut off: r-3 began in its session
-        "r-3": [9],
-        "r-4": [5],
-        "r-5": [10, 0],  # it was resumed, and had another session before
-    }
-    assert [one["seq"] for one in runs.receipts(store, "r-1", 2)] == [6, 4]
+    assert of_runs(store) == {"r-1": [3, 1, 0], "r-2": [4], "r-3": [6, 5], "r-4": [2], "r-5": [7]}
+    assert [one["seq"] for one in runs.receipts(store, "r-1", 2)] == [3, 1]
     assert runs.receipts(store, "nobody", 100) == []
+
+
+def test_receipts_of_an_older_store_belong_to_the_run_that_had_begun_in_their_session(tmp_path: Path) -> None:
+    path = str(tmp_path / "memory.sqlite")
+    store = filled(Store.open(path))
+    with store.write() as cursor:
+        for sql in ("DROP INDEX idx_receipts_run", "DROP INDEX idx_runs_session"):
+            cursor.execute(sql)
+        cursor.execute("ALTER TABLE receipts DROP COLUMN run_id")
+        cursor.execute("DELETE FROM schema_migrations WHERE name = 'm033_receipts_of_runs'")
+    store.close()
+    again = Store.open(path)
+    assert of_runs(again) == {"r-1": [6, 3, 1, 0], "r-2": [], "r-3": [5, 4], "r-4": [2], "r-5": [7]}
+    again.close()
 
 
 def test_runs_of_one_workspace_are_all_that_is_known_of_it(store: Store) -> None:

@@ -396,6 +396,7 @@ def receipt(
         status=status,
         risk=risk,
         decision=how,
+        run_id=session.bus.run_id,
     )
     written = session.ledger.adopt(draft, rows) if after_crash else None
     written = written or session.ledger.append(draft, rows)

@@ -28,6 +28,8 @@ class ReceiptDraft(NamedTuple):
     status: Status
     risk: Risk
     decision: Json
+    run_id: str | None = None
+    """For the mirror only: the log has the fields that it has."""
 
     @property
     def of_call(self) -> tuple[str, str, str]:

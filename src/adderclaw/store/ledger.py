@@ -33,8 +33,9 @@ class _Mirrored(NamedTuple):
     receipt_hash: str
     line: str
     end_offset: int
-    session_id: str | None
-    tool_use_id: str | None
+    session_id: str | None = None
+    tool_use_id: str | None = None
+    run_id: str | None = None
 
 
 class Ledger:
@@ -116,8 +117,8 @@ class Ledger:
                 continue
             with self._store.write() as cursor:
                 cursor.execute(
-                    "UPDATE receipts SET session_id = ?, tool_use_id = ? WHERE archive = '' AND seq = ?",
-                    (draft.session_id, draft.tool_use_id, seq),
+                    "UPDATE receipts SET session_id = ?, tool_use_id = ?, run_id = ? WHERE archive = '' AND seq = ?",
+                    (draft.session_id, draft.tool_use_id, draft.run_id, seq),
                 )
                 rows(cursor)
             return receipt
@@ -181,7 +182,7 @@ class Ledger:
     def _take(self, line: bytes, receipt: Receipt) -> None:
         end = self._head.size + len(line) + 1
         self._head = _Head(receipt.seq, receipt.receipt_hash, end)
-        self._unmirrored.append(_Mirrored(receipt.seq, receipt.receipt_hash, line.decode(), end, None, None))
+        self._unmirrored.append(_Mirrored(receipt.seq, receipt.receipt_hash, line.decode(), end))
 
     def _mend(self, torn: bytes) -> None:
         """A last line without its end was never acknowledged to anybody: finish it if it is whole, else drop it."""
@@ -206,9 +207,8 @@ class Ledger:
         data = line.encode() + b"\n"
         self._write(data)
         self._head = _Head(receipt.seq, receipt.receipt_hash, self._head.size + len(data))
-        self._unmirrored.append(
-            _Mirrored(receipt.seq, receipt.receipt_hash, line, self._head.size, draft.session_id, draft.tool_use_id)
-        )
+        of = (draft.session_id, draft.tool_use_id, draft.run_id)
+        self._unmirrored.append(_Mirrored(receipt.seq, receipt.receipt_hash, line, self._head.size, *of))
 
     def _write(self, data: bytes) -> None:
         before = os.fstat(self._fd).st_size
@@ -237,10 +237,11 @@ class Ledger:
         with self._store.write() as cursor:
             for row in self._unmirrored:
                 cursor.execute(
-                    "INSERT INTO receipts(seq, receipt_hash, line, end_offset, session_id, tool_use_id)"
-                    " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT(archive, seq) DO UPDATE SET"
+                    "INSERT INTO receipts(seq, receipt_hash, line, end_offset, session_id, tool_use_id, run_id)"
+                    " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT(archive, seq) DO UPDATE SET"
                     " session_id = coalesce(session_id, excluded.session_id),"
-                    " tool_use_id = coalesce(tool_use_id, excluded.tool_use_id)"
+                    " tool_use_id = coalesce(tool_use_id, excluded.tool_use_id),"
+                    " run_id = coalesce(run_id, excluded.run_id)"
                     " WHERE receipt_hash = excluded.receipt_hash",
                     row,
                 )
@@ -302,7 +303,7 @@ def _files(log_path: str, store: Store, key_path: str) -> tuple[int, bytes]:
 
 def _last_mirrored(store: Store) -> _Mirrored | None:
     rows = store.read(
-        "SELECT seq, receipt_hash, line, end_offset, session_id, tool_use_id FROM receipts"
+        "SELECT seq, receipt_hash, line, end_offset, session_id, tool_use_id, run_id FROM receipts"
         " WHERE archive = '' ORDER BY seq DESC LIMIT 1"
     )
     return _Mirrored(*rows[0]) if rows else None

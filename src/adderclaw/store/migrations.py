@@ -295,6 +295,19 @@ def m032_config(cursor: sqlite3.Cursor) -> None:
     cursor.execute("ALTER TABLE workflows ADD COLUMN config TEXT NOT NULL DEFAULT ''")
 
 
+def m033_receipts_of_runs(cursor: sqlite3.Cursor) -> None:
+    """Which run a receipt belongs to. Of those that were written before, the time says it as well as it can."""
+    cursor.execute("ALTER TABLE receipts ADD COLUMN run_id TEXT")
+    cursor.execute("CREATE INDEX idx_runs_session ON runs(session_id)")
+    cursor.execute("""
+        UPDATE receipts SET run_id = coalesce(
+            (SELECT run_id FROM runs WHERE runs.session_id = receipts.session_id
+             AND julianday(started_at) <= julianday(json_extract(line, '$.timestamp')) ORDER BY rowid DESC LIMIT 1),
+            (SELECT run_id FROM tape WHERE tape.session_id = receipts.session_id LIMIT 1))
+        WHERE json_valid(line)""")
+    cursor.execute("CREATE INDEX idx_receipts_run ON receipts(run_id)")
+
+
 MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
     step.__name__: step
     for step in (
@@ -317,6 +330,7 @@ MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
         m030_tape,
         m031_used,
         m032_config,
+        m033_receipts_of_runs,
     )
 }
 

@@ -125,30 +125,10 @@ def within(places: Sequence[str]) -> tuple[str, tuple[str, ...]]:
     return sql, tuple(map(plain, places))
 
 
-_RECEIPTS = """
-    WITH RECURSIVE
-    this AS (SELECT rowid AS place, * FROM runs WHERE run_id = ?),
-    began(session_id) AS (
-        SELECT session_id FROM this
-        UNION SELECT tape.session_id FROM tape JOIN this USING (run_id)
-        UNION SELECT child.session_id FROM subagents child JOIN began ON child.parent_id = began.session_id
-    ),
-    time AS (SELECT strftime('%Y-%m-%dT%H:%M:%fZ', started_at) AS since, coalesce(
-        strftime('%Y-%m-%dT%H:%M:%fZ', finished_at, '+1 second'),
-        (SELECT strftime('%Y-%m-%dT%H:%M:%fZ', min(next.started_at)) FROM runs next
-         WHERE next.session_id = this.session_id AND next.rowid > this.place),
-        '9999') AS until FROM this)
-    SELECT line FROM receipts, time WHERE archive = '' AND session_id IN began
-    AND json_extract(line, '$.timestamp') BETWEEN since AND until ORDER BY seq DESC LIMIT ?
-"""
-
-
 def receipts(store: Store, run_id: str, limit: int) -> list[Json]:
-    """Of a run's session and all sessions below it, while it ran: a session may have had other runs. Latest first.
-
-    Times of runs are whole seconds; a run that was cut off lasts until the next one in its session.
-    """
-    return [json.loads(row[0]) for row in store.read(_RECEIPTS, (run_id, limit))]
+    """Of all sessions of a run, in the log that is written now; the latest first."""
+    sql = "SELECT line FROM receipts WHERE run_id = ? AND archive = '' ORDER BY seq DESC LIMIT ?"
+    return [json.loads(row[0]) for row in store.read(sql, (run_id, limit))]
 
 
 def _run(store: Store, row: sqlite3.Row) -> Run:
