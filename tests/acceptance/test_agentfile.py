@@ -482,12 +482,13 @@ def test_a_run_is_resumed_from_anywhere_in_its_workspace_and_with_its_policy(flo
     assert not [*own.glob("out.txt"), *flow.folder.glob("out.txt")]
 
 
-def test_a_workflow_goes_on_with_the_configuration_that_it_began_with(flow: Flow) -> None:
+def test_a_workflow_goes_on_with_what_it_was_begun_with(flow: Flow) -> None:
     flow.write('GOAL a "x"\nRUN r USING a\n')
-    flow.add({"hang": 30}, call("Write", file_path="out.txt", content="hi\n"), text("I may not"))
+    flow.add({"hang": 30}, call("Write", file_path="out.txt", content="hi\n"), text("I may not"), text("done"))
     strict = flow.folder.parent / "strict.toml"
     strict.write_text((flow.world.cli.data / "config.toml").read_text() + '\n[permissions]\ndeny = ["Write"]\n')
-    process = flow.world.cli.start("run", str(flow.folder / "Agentfile"), "--config", str(strict))
+    said = ("--profile", "readonly", "--provider", "scripted", "--model", "m2")
+    process = flow.world.cli.start("run", str(flow.folder / "Agentfile"), "--config", str(strict), *said)
     flow.wait_for(1, 0, process)
     process.kill()
     process.communicate()
@@ -498,6 +499,11 @@ def test_a_workflow_goes_on_with_the_configuration_that_it_began_with(flow: Flow
     done = flow.world.cli("run", "--resume", flow.run_id)
     assert done.code == 3, done.err
     assert not (flow.folder / "out.txt").exists()
+    other = flow.world.cli("run", "--resume", flow.run_id, "--provider", "scripted", "--profile", "sandboxed")
+    assert other.code == 0, other.err
+    assert [one.json["model"] for one in flow.model.requests] == ["m2", "m2", "m2", "m"], "a model is its provider's"
+    profiles = [one["profile"] for one in flow.events("startup")]
+    assert profiles == ["readonly", "readonly", "sandboxed"]
 
 
 def test_a_process_id_that_is_used_again_does_not_keep_a_run_from_going_on(flow: Flow) -> None:

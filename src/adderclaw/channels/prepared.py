@@ -5,6 +5,7 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import cast
 
 from adderclaw.drivers.agentfile import dry
 from adderclaw.drivers.agentfile.execute import Execution, fingerprint
@@ -105,32 +106,28 @@ SAID = ("provider", "model", "profile", "config_file")
 
 
 def _said(options: Options) -> dict[str, str]:
-    """What was said when a task began, for whoever resumes it; its limits are said anew."""
+    """What was said when a run began, for whoever resumes it; its limits are said anew."""
     overrides = {name: value for name, value in options.overrides.items() if name != "limits"}
-    given = {name: getattr(options, name) for name in SAID} | {"config_file": _config_of(options)}
+    given = {name: getattr(options, name) for name in SAID}
+    if options.config_file:  # wherever it is resumed from
+        given["config_file"] = os.path.abspath(os.path.expanduser(options.config_file))
     return {**{name: value for name, value in given.items() if value}, "overrides": canonical(overrides)}
 
 
-def _config_of(options: Options) -> str:
-    """The configuration that was named, wherever the run is resumed from."""
-    return os.path.abspath(os.path.expanduser(options.config_file)) if options.config_file else ""
-
-
-def _with_config(options: Options, kept: str, run_id: str) -> Options:
-    """A run goes on with the configuration that it began with, unless another is named: never by laxer rules unsaid."""
-    if options.config_file or not kept:
-        return options
-    if not os.path.isfile(kept):
-        raise UsageError(f"{kept}, the --config that run {run_id} began with, is gone; put it back, or name another")
-    return replace(options, config_file=kept)
+def _as_begun(options: Options, said: Mapping[str, str], run_id: str) -> Options:
+    """A run goes on with what it was begun with, unless other is said: never by laxer rules unsaid."""
+    kept = {name: value for name in SAID if (value := said.get(name)) and getattr(options, name) is None}
+    if options.provider is not None:
+        kept.pop("model", None)  # it was one of another provider
+    if (file := kept.get("config_file")) and not os.path.isfile(file):
+        raise UsageError(f"{file}, the --config that run {run_id} began with, is gone; put it back, or name another")
+    before, given = json.loads(said.get("overrides", "{}")), options.overrides
+    overrides = {name: {**before.get(name, {}), **given.get(name, {})} for name in {*before, *given}}
+    return replace(options, overrides=overrides, **cast("Json", kept))
 
 
 def _task_again(options: Options, begun: Begun) -> Prepared:
-    options = _with_config(options, begun.inputs.get("config_file", ""), begun.run_id)
-    said, given = json.loads(begun.inputs["overrides"]), options.overrides
-    overrides = {name: {**said.get(name, {}), **given.get(name, {})} for name in {*said, *given}}
-    more: Json = {name: getattr(options, name) or begun.inputs.get(name) for name in SAID}
-    made = task(replace(options, overrides=overrides, **more), begun.inputs["task"])
+    made = task(_as_begun(options, begun.inputs, begun.run_id), begun.inputs["task"])
     return replace(made, again=begun.run_id)
 
 
@@ -139,7 +136,7 @@ def resumed(options: Options, run_id: str) -> Prepared:
     begun, held_in = _begun(options, run_id)
     if not begun.file:
         return _task_again(options, begun)
-    options = _with_config(options, begun.config, begun.run_id)
+    options = _as_begun(options, begun.said or {}, begun.run_id)
     workflow = load(begun.file, (options.workspace or os.getcwd(), held_in))
     if fingerprint(workflow) != begun.digest:
         changed = f"{begun.file} or a file that it names has changed since run {begun.run_id} began"
@@ -160,7 +157,7 @@ def _workflow(
         assert kit is not None
         assert kit.spawn is not None
         _need_capabilities(workflow, run.session.config.capabilities)
-        made = Execution(run.session, workflow, values, kit.spawn, run_id=run.run_id, config=_config_of(options))
+        made = Execution(run.session, workflow, values, kit.spawn, run_id=run.run_id, said=_said(options))
         made.rounds = rounds
         return await made.run()
 

@@ -65,6 +65,15 @@ class Budget:
         unreported = self._lost_tokens, self._lost_cost, self.children, self._priced
         return [*counts, *self.usage.as_json().values(), self.spent, *unreported]
 
+    @property
+    def owed(self) -> list[float]:
+        """The same for whoever goes on if we are cut off now: calls that are under way count as expected."""
+        with self._lock:
+            state = self.state
+            state[9] += self._held_tokens
+            state[10] += self._held_cost
+        return state
+
     def restore(self, state: list[float]) -> None:
         """Go on from there: in a replay, or because this run was interrupted there and is resumed."""
         steps, tool_calls, before, seconds, *tokens = state[:8]

@@ -65,6 +65,8 @@ async def ask(
         _sent(session, request, request_hash, attempt)
         pieces = Pieces(on_delta)
         try:
+            with session.store.write() as cursor:  # before it costs anything: nobody may live to say what it did
+                session.keep_spent(cursor)
             asking = _within_budget(session, request, pieces)
             response = await (asking if session.tape is None else session.tape.asked(session, asking))
             price = _settle(session, held, response, messages)

@@ -208,7 +208,7 @@ class Session:
 
     def keep_spent(self, cursor: Cursor) -> None:
         """What the run has used up, with the rows of what used it: its limits hold when it is resumed."""
-        runs.spend(cursor, self.bus.run_id, self.budget.state, None if self.depth else self.rounds)
+        runs.spend(cursor, self.bus.run_id, self.budget.owed, None if self.depth else self.rounds)
 
     @property
     def conversation_id(self) -> str:

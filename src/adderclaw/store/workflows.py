@@ -16,8 +16,8 @@ class Begun(NamedTuple):
     digest: str
     """Of the workflow with all its files: a run goes on only with the one that it began with."""
     inputs: dict[str, str]
-    config: str = ""
-    """The configuration file that was named, as an absolute path; a task has it among its inputs."""
+    said: dict[str, str] | None = None
+    """The options that it was begun with, for whoever resumes it; a task has them among its inputs."""
 
 
 class Finished(NamedTuple):
@@ -32,7 +32,7 @@ class Finished(NamedTuple):
 
 def begin(cursor: sqlite3.Cursor, begun: Begun) -> None:
     cursor.execute(
-        "INSERT INTO workflows(run_id, file, name, digest, inputs_json, config) VALUES (?, ?, ?, ?, ?, ?)"
+        "INSERT INTO workflows(run_id, file, name, digest, inputs_json, said_json) VALUES (?, ?, ?, ?, ?, ?)"
         " ON CONFLICT(run_id) DO NOTHING",
         (
             begun.run_id,
@@ -40,18 +40,18 @@ def begin(cursor: sqlite3.Cursor, begun: Begun) -> None:
             plain(begun.name),
             begun.digest,
             compact(begun.inputs),
-            plain(begun.config),
+            compact(begun.said or {}),
         ),
     )
 
 
 def get(store: Store, run_id: str) -> Begun | None:
-    sql = "SELECT run_id, file, name, digest, inputs_json, config FROM workflows WHERE run_id = ?"
+    sql = "SELECT run_id, file, name, digest, inputs_json, said_json FROM workflows WHERE run_id = ?"
     rows = store.read(sql, (run_id,))
     if not rows:
         return None
     row = rows[0]
-    return Begun(row[0], row[1], row[2], row[3], json.loads(row[4]), row[5])
+    return Begun(row[0], row[1], row[2], row[3], json.loads(row[4]), json.loads(row[5]))
 
 
 def keep(cursor: sqlite3.Cursor, run_id: str, done: Finished) -> None:

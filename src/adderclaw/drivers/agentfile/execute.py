@@ -59,11 +59,11 @@ class Execution:
         spawn: Spawn,
         *,
         run_id: str,
-        config: str = "",
+        said: Mapping[str, str] | None = None,
     ) -> None:
-        """`config` is the configuration file that was named, for whoever resumes the run."""
+        """`said` are the options that the run is begun with, for whoever resumes it."""
         self.session, self.workflow, self.spawn, self.run_id = session, workflow, spawn, run_id
-        self._config = config
+        self._said = dict(said or {})
         self.values = dict(inputs)
         """Inputs, results and outputs by name: what `$name` stands for."""
         self.state: dict[str, str] = {}
@@ -107,7 +107,7 @@ class Execution:
         """Results of an earlier try at this run count; nothing that is finished is done again."""
         file = os.path.abspath(self.workflow.file)
         made = fingerprint(self.workflow)
-        begun = Begun(self.run_id, file, self.workflow.name, made, dict(self.values), self._config)
+        begun = Begun(self.run_id, file, self.workflow.name, made, dict(self.values), self._said)
         self.interrupted = workflows.get(self.session.store, self.run_id) is not None
         with self.session.store.write() as cursor:
             workflows.begin(cursor, begun)
