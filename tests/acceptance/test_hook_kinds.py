@@ -252,9 +252,17 @@ def test_a_servers_tool_is_called_for_a_decision_and_beside_the_turn_each_time(
     ((run,),) = world.rows("SELECT run_id FROM runs")
     proved = world.cli("replay", run, "--verify")
     assert proved.code == 0, proved.out + proved.err
+    last = tool_of("demo", "echo", "", text="${reason}")
+    last["hooks"][0]["timeout"] = 60
+    (world.cli.data / "settings.json").write_text(json.dumps({"hooks": {**hooks, "SessionEnd": [last]}}))
     world.script(call("LS", path="."), call("LS", path="."), text("done"))
     assert world.agent("look twice").out == "done\n"
     assert "not called again" not in str(ends(world)), "one that is under way keeps no other from its call"
+    assert ends(world)[1:] == [(None, "interrupted before it ended")] * 2, "they end before the server does"
+    assert ends(world, "SessionEnd") == [(0, "")]
+    told = [json.loads(row[0]) for row in world.rows("SELECT detail FROM events WHERE event_type = 'mcp_server'")]
+    (_, asked) = dict.fromkeys(one["run_id"] for one in told)
+    assert [one["state"] for one in told if one["run_id"] == asked] == ["starting", "ready", "closed"]
 
 
 # ------------------------------------------------------------------ what hooks say reaches the model at once
@@ -323,7 +331,8 @@ def test_the_end_of_a_session_is_told_where_the_caller_has_a_loop(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     beside = command("sleep 30", **{"async": True})
-    user(world, SessionEnd=command("cat > ended"), PreToolUse=beside)
+    last = command("sleep 0.3; echo said", **{"async": True})
+    user(world, SessionEnd=[command("cat > ended"), last], PreToolUse=beside)
     world.script(call("LS", path="."), text("done"))
     for name, value in world.cli.env.items():
         monkeypatch.setenv(name, value)
@@ -335,3 +344,4 @@ def test_the_end_of_a_session_is_told_where_the_caller_has_a_loop(
     asyncio.run(ask())
     assert json.loads((world.workspace / "ended").read_text())["reason"] == "other"
     assert ends(world) == [(None, "interrupted before it ended")]
+    assert ends(world, "SessionEnd") == [(0, ""), (0, "")], "where nothing follows, nothing runs beside it"

@@ -486,7 +486,10 @@ def test_settings_of_the_reference_product_load_as_they_are(world: World) -> Non
                 {"hooks": [{"type": "command", "command": "true", "async": True, "statusMessage": "x"}]},
             ],
             "PostToolBatch": [{"hooks": [{"type": "prompt", "prompt": "fine?"}]}],
-            "Stop": [{"hooks": [{"type": "http", "url": "http://127.0.0.1:9/", "headers": {"X": "$A"}}]}],
+            "Stop": [
+                {"hooks": [{"type": "http", "url": "http://127.0.0.1:9/", "headers": {"X": "$A"}}]},
+                {"matcher": ".*", "hooks": [{"type": "command", "command": "true"}]},
+            ],
         },
     }
     (world.cli.data / "settings.json").write_text(json.dumps(settings))
@@ -497,7 +500,12 @@ def test_settings_of_the_reference_product_load_as_they_are(world: World) -> Non
         ("PreToolUse", "command"),
         ("PostToolBatch", "prompt"),
         ("Stop", "http"),
+        ("Stop", "command"),
     ]
+    assert [entry["state"] for entry in json.loads(done.out)] == [*["active"] * 4, "never runs"]
+    assert "hook 4 never runs: Stop is not matched" in world.cli("hooks", "list").err
+    made = world.cli("--eval", json.dumps(ECHO))
+    assert (made.code, "never runs: Stop is not matched by anything" in made.err) == (0, True), "a session says it"
     validated = world.cli("config", "validate")
     assert validated.code == 0
     assert (

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adderclaw.hooks import ecmascript
-from adderclaw.hooks.matching import matches, query
+from adderclaw.hooks.matching import matches, never, query
 
 ALIASES = {"shell": "Bash", "file_write": "Write"}
 
@@ -53,6 +53,22 @@ def test_t14_events_without_a_query_match_only_everything(event: str) -> None:
     assert matches(event, "*", "")
     assert not matches(event, ".*", "")
     assert not matches(event, "x", "")
+
+
+@pytest.mark.parametrize(
+    ("event", "matcher", "why"),
+    [
+        ("Stop", ".*", "Stop is not matched by anything"),
+        ("UserPromptSubmit", "startup", "UserPromptSubmit is not matched by anything"),
+        ("PreToolUse", "(?i)edit", "no ECMAScript regular expression"),
+        ("PostToolUse", "Write(*.py)|Edit(*.py)", "no ECMAScript regular expression"),
+        *(("Stop", matcher, "") for matcher in ("", "*")),
+        *(("PreToolUse", matcher, "") for matcher in ("", "*", "Bash", "NoSuchTool", "Edit|Write", "mcp__.*", "^Ba")),
+    ],
+)
+def test_a_matcher_that_can_match_nothing_is_known(event: str, matcher: str, why: str) -> None:
+    assert why in never(event, matcher)
+    assert bool(never(event, matcher)) == bool(why)
 
 
 def test_a_changed_file_is_matched_by_its_name_alone() -> None:

@@ -78,10 +78,11 @@ async def _driven(run: Run, prepared: Prepared, output_format: StreamFormat) -> 
     try:
         result, by_signal = await interruptible(run.runtime, prepared.drive(run))
     except AdderClawError as error:  # refused when the run had begun: it has its outcome, too
-        await run.close()
+        await run.settle()
         run.finish(TurnResult("error", "", str(error)), exit_code=error.exit_code, mode=prepared.mode)
+        await run.close()
         raise
-    await run.close()
+    await run.settle()
     if prepared.kind in RESUMABLE:
         result = advised(result, f"run --resume {run.run_id}")
     code = run.finish(result, exit_code=128 + by_signal if by_signal else None, mode=prepared.mode)
@@ -95,6 +96,7 @@ async def _driven(run: Run, prepared: Prepared, output_format: StreamFormat) -> 
         print(f"adderclaw: {result.outcome}: {visible(result.reason)}", file=sys.stderr)
     if result.outcome == "stopped" and prepared.kind in RESUMABLE:
         print(f"adderclaw: `adderclaw run --resume {run.run_id}` goes on with it", file=sys.stderr)
+    await run.close()
     return code
 
 

@@ -120,8 +120,10 @@ async def _serve(run: Run, asked: Asked, http: str | None) -> int:
         return TurnResult("completed", "")
 
     result, by_signal = await interruptible(run.runtime, live())
+    await run.settle()
+    code = run.finish(result, exit_code=0 if by_signal else None)
     await run.close()
-    return run.finish(result, exit_code=0 if by_signal else None)
+    return code
 
 
 def _place(text: str) -> tuple[str, int]:

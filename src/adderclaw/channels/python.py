@@ -218,11 +218,11 @@ class Query(AsyncGenerator["AgentMessage", None]):
                 async for message in heard.messages():
                     yield message
                 result = complaint(run, await self._ended(self._turn))
+                await run.settle()
                 run.finish(result)
             finally:
                 await _stopped(self._turn)
                 await run.close()
-                await run.end()
             yield ResultMessage(**report(run, result))
 
     async def _ended(self, turn: "asyncio.Task[TurnResult]") -> TurnResult:

@@ -53,8 +53,10 @@ async def _converse(run: Run) -> int:
                 break
         elif text:
             last = await _turn(run, text)
+    await run.settle()
+    code = run.finish(last, exit_code=0)
     await run.close()
-    return run.finish(last, exit_code=0)
+    return code
 
 
 async def _turn(run: Run, message: str | None) -> TurnResult:

@@ -36,3 +36,20 @@ def matches(event: str, matcher: str, text: str, aliases: Mapping[str, str] | No
         return ecmascript.found(matcher, text) is True
     except ecmascript.Invalid:
         return False
+
+
+def never(event: str, matcher: str) -> str:
+    """Why a matcher can match nothing at all; else nothing."""
+    if matcher in EVERYTHING:
+        return ""
+    if not EVENTS[event].query:
+        return f"{event} is not matched by anything: leave the matcher {matcher!r} out"
+    if re.fullmatch(_EXACT, matcher, re.ASCII):
+        return ""
+    from adderclaw.hooks import ecmascript
+
+    try:
+        ecmascript.found(matcher, "")
+    except ecmascript.Invalid as error:
+        return f"the matcher {matcher!r} is no ECMAScript regular expression: {error}"
+    return ""

@@ -57,7 +57,7 @@ def _chain(event: str, hooks: tuple[Hook, ...]) -> Chain:
         if event == "SubagentStop":
             fields = {"agent_transcript_path": "", **fields}  # the transcript is in the store
         try:
-            merged = await plane.run(hooks, event, fields, _place(session, kept))
+            merged = await plane.run(hooks, event, fields, _place(session, kept, beside=event != "SessionEnd"))
         finally:
             if kept and rows is not None:
                 rows.append(write)
@@ -71,7 +71,8 @@ def _chain(event: str, hooks: tuple[Hook, ...]) -> Chain:
     return fire
 
 
-def _place(session: Session, kept: list[rows_of.Invocation]) -> plane.Place:
+def _place(session: Session, kept: list[rows_of.Invocation], *, beside: bool = True) -> plane.Place:
+    """Where nothing comes after it there is nothing to run beside: such a hook is waited for."""
     clean, policy = session.secrets.clean, session.scene.policy
 
     def told(hook: Hook, ran: Ran, wrong: str, seconds: float) -> None:
@@ -103,7 +104,7 @@ def _place(session: Session, kept: list[rows_of.Invocation]) -> plane.Place:
         scrub=session.secrets.scrub_all,
         applies=lambda rule, fields: applies(session.scene, warn, rule, fields),
         aliases=policy.aliases,
-        aside=lambda hook, stdin: _aside(session, hook, stdin),
+        aside=(lambda hook, stdin: _aside(session, hook, stdin)) if beside else None,
         ran=session.hooks_ran,
     )
 

@@ -45,13 +45,18 @@ async def begin(session: Session) -> None:
         session.due.insert(0, str(first))
 
 
-async def end(session: Session) -> None:
-    """SessionEnd, once, of a session that began; what hooks still do beside the turn ends with it."""
+async def hush(session: Session) -> None:
+    """What hooks still do beside the turn ends, before anything that they use is closed."""
     beside = set(session.beside)
     for task in beside:
         task.cancel()
     if beside:
         await asyncio.wait(beside)
+
+
+async def end(session: Session) -> None:
+    """SessionEnd, once, of a session that began."""
+    await hush(session)
     reason, session.ends_with = session.ends_with, ""
     if reason and not session.began:
         await session.fire("SessionEnd", {"reason": reason})

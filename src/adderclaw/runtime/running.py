@@ -56,17 +56,23 @@ class Run(NamedTuple):
         self.runtime.bus.tell({"event_type": "provider_selected", **chosen._asdict()})  # pyright: ignore[reportArgumentType]
         await occasions.switched(session, change)
 
-    async def close(self) -> None:
-        """End what goes on beside the turns, in order: in a loop that lives on without us nothing else would."""
+    async def settle(self) -> None:
+        """End what goes on beside the turns: hooks first, then background tasks. Then the outcome is whole."""
+        await occasions.hush(self.session)
         kit = self.session.scene.kit
         if kit is not None and kit.tasks is not None:
             await kit.tasks.close()
+
+    async def close(self) -> None:
+        """SessionEnd, and only then what its hooks may call: in a loop that lives on without us nothing else would."""
+        await self.settle()
+        await self.end()
         if self.runtime.servers is not None:
             await self.runtime.servers.close()
         await self.session.provider.close()
 
     async def end(self) -> None:
-        """SessionEnd, once, for a session that began: whoever runs in a loop of somebody else fires it there."""
+        """SessionEnd, once, for a session that began."""
         if self.session.hooks:
             await occasions.end(self.session)
 

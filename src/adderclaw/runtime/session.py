@@ -113,11 +113,14 @@ def _hooks(runtime: Runtime, session: Session) -> Mapping[str, Chain]:
     loaded = runtime.loaded
     if not loaded.config.hooks and not loaded.held_hooks:
         return {}
-    from adderclaw.hooks import settings
+    from adderclaw.hooks import matching, settings
     from adderclaw.kernel import hooking, occasions, watching
 
     found = hooks_of(runtime)
     settings.require_shells(found)
+    for hook in found:
+        if why := matching.never(hook.event, hook.matcher):
+            warn(runtime, f"hook {hook.ordinal} of {hook.source} never runs: {why}")
     for path in loaded.files:
         session.settings_files[path] = (_whose(runtime, path), occasions.stamp(path))
     names = [name for hook in found if hook.event == "FileChanged" for name in hook.matcher.split("|")]

@@ -129,7 +129,7 @@ class OneShot:
         display = result.answer
         if self.output_format == "text" and not by_signal:
             display = await occasions.displayed(run.session, display)
-        await run.close()
+        await run.settle()
         result = advised(complaint(run, result), f"agent --resume {run.session.conversation_id}")
         code = run.finish(result, exit_code=128 + by_signal if by_signal else None)
         if self.output_format == "text":
@@ -139,6 +139,8 @@ class OneShot:
             print_json({**kind, **report(run, result)})
         if result.outcome != "completed":
             print(f"adderclaw: {result.outcome}: {visible(result.reason)}", file=sys.stderr)
+        sys.stdout.flush()  # the answer is there before hooks of the session's end take their time
+        await run.close()
         return code
 
     def send(self, conversation_id: str, message: str) -> None:  # noqa: ARG002 - there is one conversation

@@ -11,7 +11,7 @@ from adderclaw.config.hooks import EVENTS, NEWER
 from adderclaw.credentials.redaction import visible
 from adderclaw.decode import nearest
 from adderclaw.errors import EXIT_CODES, UsageError
-from adderclaw.hooks import catalogue, plane, settings
+from adderclaw.hooks import catalogue, matching, plane, settings
 from adderclaw.hooks.settings import Hook
 from adderclaw.kernel import hooking
 from adderclaw.runtime import Options, Runtime, scene, start
@@ -44,10 +44,12 @@ def list_hooks(
         return
     for hook in found:
         words = (
-            f"{hook.ordinal:>3}  {hook.event:<18} {hook.matcher or '*':<16} {STATES[hook.skipped]:<11}",
+            f"{hook.ordinal:>3}  {hook.event:<18} {hook.matcher or '*':<16} {_state(hook):<11}",
             hook.command,
         )
         print(visible(f"{' '.join(words)}  ({hook.source})", keep_newlines=False))
+        if why := matching.never(hook.event, hook.matcher):
+            print(f"adderclaw: hook {hook.ordinal} never runs: {visible(why, keep_newlines=False)}", file=sys.stderr)
     if not found:
         print("no hooks are configured")
 
@@ -120,8 +122,13 @@ def _described(hook: Hook) -> Json:
         "if": hook.condition,
         "timeout": hook.seconds,
         "source": hook.source,
-        "state": STATES[hook.skipped],
+        "state": _state(hook),
     }
+
+
+def _state(hook: Hook) -> str:
+    never = not hook.skipped and matching.never(hook.event, hook.matcher)
+    return "never runs" if never else STATES[hook.skipped]
 
 
 def _show(merged: Merged, rows: list[Invocation]) -> None:

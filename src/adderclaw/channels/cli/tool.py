@@ -136,8 +136,10 @@ async def _one_call(run: Run, name: str, arguments: dict[str, Any], output_forma
         return TurnResult(outcome, done[0].result.content, done[0].result.content if outcome != "completed" else "")
 
     result, by_signal = await interruptible(run.runtime, live())
+    await run.settle()
     code = run.finish(result, exit_code=128 + by_signal if by_signal else EXIT_CODES[result.outcome])
     _print_done(done, result, output_format)
+    await run.close()
     return code
 
 

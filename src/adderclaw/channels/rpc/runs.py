@@ -155,11 +155,11 @@ class Runs:
             result = TurnResult("stopped", "", one.cancelled)
         except AdderClawError as error:
             result = TurnResult("error", "", str(error))
-        await run.close()
-        await run.end()
+        await run.settle()
         if made.kind in ("agentfile", "task"):
             result = advised(result, f"run --resume {run.run_id}")
         code = run.finish(result, mode=made.mode)
+        await run.close()
         return {**report(run, result), "exit_code": code}
 
     def cancel(self, run_id: str | None, request_id: Id, reason: str) -> Json:
