@@ -1,6 +1,7 @@
 """The OS sandbox as an operator meets it: on wherever there is one, off by nobody's word but theirs, and said."""
 
 import json
+import re
 import signal
 from pathlib import Path
 
@@ -54,26 +55,44 @@ def test_sandboxed_without_a_sandbox_is_an_error(world: World) -> None:
 
 
 def test_what_a_rule_keeps_from_the_model_a_command_does_not_find_either(world: World) -> None:
-    (world.workspace / ".env").write_text("word-in-env\n")
-    (world.workspace / "kept.txt").write_text("as it was\n")
-    (world.workspace / "deep" / "priv").mkdir(parents=True)
-    (world.workspace / "deep" / "priv" / "p").write_text("word-in-priv\n")
-    (world.workspace / "open.txt").write_text("word-in-the-open\n")
-    forbidden = f'forbidden_paths = ["{world.workspace}/deep/priv"]'
-    rules = '[permissions]\ndeny = ["Read(.env)", "Edit(./kept.txt)"]\n'
-    world.configure(autonomy="full", security=forbidden, more=rules)
+    """Neither what is there from the start nor what comes later, under its own name or by a link; nor by moving it."""
+    place, elsewhere = world.workspace, world.workspace.with_name("elsewhere")
+    elsewhere.mkdir()
+    (elsewhere / "far").write_text("word-elsewhere\n")
+    (place / ".env").write_text("word-in-env\n")
+    (place / "kept.txt").write_text("as it was\n")
+    for folder in ("deep/priv", "a/b", "folder"):
+        (place / folder).mkdir(parents=True)
+    (place / "deep" / "priv" / "p").write_text("word-in-priv\n")
+    (place / "a" / "b" / "c").write_text("word-in-c\n")
+    (place / "target").write_text("word-behind-a-link\n")
+    (place / "hidden-link").symlink_to("target")
+    (place / "folder" / "x").write_text("as it was\n")
+    (place / "open.txt").write_text("word-in-the-open\n")
+    (place / "later.sh").write_text("echo word-later > deep/.env; mv a z; mv deep y; echo x > folder/y; echo ran\n")
+    forbidden = f'forbidden_paths = ["{place}/deep/priv", "{elsewhere}"]'
+    denied = ["Read(.env)", "Read(./a/b)", "Read(hidden-link)", "Edit(./kept.txt)", "Edit(folder)"]
+    world.configure(autonomy="full", security=forbidden, more=f"[permissions]\ndeny = {json.dumps(denied)}\n")
+    (place / "look.sh").write_text("grep -rh word- --include=[!l]* --include=.env . ../elsewhere; cat ../elsewhere/far")
     world.script(
         call("Bash", command='find . -type f | while read -r f; do cat "$f"; done'),
-        call("Bash", command='grep -r "word-in" .'),
         call("Bash", command="for f in $(ls); do sed -i s/as/not/ $f; done"),
+        call("Bash", command="bash later.sh"),
+        call("Bash", command="bash look.sh"),
         text("done"),
     )
-    world.agent("go", stdin="y\n" * 3)
-    seen = " ".join(entry["content"] for entry in world.entries("tool_result"))
-    assert "word-in-the-open" in seen
-    assert "word-in-env" not in seen
-    assert "word-in-priv" not in seen
-    assert (world.workspace / "kept.txt").read_text() == "as it was\n"
+    done = world.agent("go", stdin="y\n" * 3)
+    seen = [entry["content"] for entry in world.entries("tool_result")]
+    assert "word-in-the-open" in seen[0]
+    assert "word-in-the-open" in seen[3]
+    assert "ran" in seen[2]
+    assert set(re.findall(r"word-\w[\w-]*", seen[0])) == {"word-in-the-open", "word-later"}, "the latter in later.sh"
+    assert set(re.findall(r"word-\w[\w-]*", seen[3])) == {"word-in-the-open"}, "what came later is hidden, too"
+    assert "the sandbox was started again (what rules keep from commands has changed" in done.err
+    assert (place / "deep" / "priv" / "p").exists(), "what is known by its place keeps it"
+    assert (place / "a" / "b" / "c").exists()
+    assert (place / "kept.txt").read_text() == "as it was\n"
+    assert sorted(path.name for path in (place / "folder").iterdir()) == ["x"], "no folder is taken for a new file"
 
 
 def test_a_further_directory_that_holds_our_own_home_shows_nothing_of_it(world: World) -> None:
@@ -181,18 +200,56 @@ def test_without_a_sandbox_others_run_and_are_warned(world: World) -> None:
     assert sandbox(world) == "none"
 
 
-def test_without_bubblewrap_landlock_confines(world: World) -> None:
+def test_without_bubblewrap_landlock_confines_and_says_what_it_cannot(world: World) -> None:
     if why := confinement.trial("landlock"):
         pytest.skip(f"no Landlock here: {why}")
-    folder = world.workspace.parent / "bin"
+    folder, elsewhere = world.workspace.with_name("bin"), world.workspace.with_name("elsewhere")
     folder.mkdir()
-    for name in ("ls", "bash"):
+    elsewhere.mkdir()
+    for name in ("ls", "bash", "cat"):
         (folder / name).symlink_to(f"/usr/bin/{name}")
+    (elsewhere / "far").write_text("word-elsewhere")
+    (world.workspace / ".env").write_text("word-in-env")
+    (world.workspace / "kept.txt").write_text("as it was\n")
+    (world.workspace / "script.sh").write_text("echo no > kept.txt; cat ../elsewhere/far; echo ran")
     world.cli.env["PATH"] = str(folder)
-    done = bash(world, "ls")
+    rules = '[permissions]\ndeny = ["Read(.env)", "Edit(kept.txt)"]\n'
+    world.configure("full", f'forbidden_paths = ["{elsewhere}"]', more=rules)
+    done = bash(world, "bash script.sh")
     assert done.code == 0
     assert "Landlock confines commands" in done.err
+    assert "Landlock cannot keep a command from reading what it finds by itself" in done.err
+    assert f"{world.workspace}/.env; install bubblewrap" in done.err
     assert sandbox(world) == "landlock"
+    assert "ran" in result(world)
+    assert "word-elsewhere" not in result(world)
+    assert (world.workspace / "kept.txt").read_text() == "as it was\n", "what it cannot keep is put back"
+    checks = json.loads(world.cli("doctor", "--output-format", "json").out)["checks"]
+    (found,) = [check for check in checks if check["name"] == "rules"]
+    assert found["state"] == "warning"
+    assert "Landlock" in found["detail"]
+
+
+def test_a_directory_that_is_added_is_seen_by_commands_when_nothing_else_runs(world: World) -> None:
+    beside = world.workspace.with_name("beside")
+    beside.mkdir()
+    (beside / "b.txt").write_text("words from beside\n")
+    world.configure("full")
+    look = call("Bash", command=f"cat {beside}/b.txt && echo more >> {beside}/b.txt")
+    sleep = call("Bash", command="sleep 60", run_in_background=True)
+    world.script(call("Bash", command="true"), text("1"), look, text("2"), sleep, text("3"), look, text("4"))
+    further = world.workspace.with_name("further")
+    further.mkdir()
+    lines = ["go", f"/add-dir {beside}", "look", "sleep", f"/add-dir {further}", "look again", "/exit"]
+    done = world.cli("agent", stdin="".join(f"{line}\n" for line in lines))
+    assert done.code == 0, done.err
+    seen = [entry["content"] for entry in world.entries("tool_result")]
+    assert seen[1].strip() == "words from beside"
+    assert "words from beside\nmore" in seen[3], "what was added before is still there"
+    assert done.err.count("the sandbox was started again") == 1
+    assert f"the sandbox was started again ({beside} is added to it)" in done.err
+    assert done.err.count("the sandbox stays as it is while a server or a task runs in it") == 1
+    assert f"{further} is added to it, which counts for commands when that has ended" in done.err
 
 
 def test_doctor_says_which(world: World) -> None:

@@ -1,6 +1,7 @@
 """Which file a program's name stands for."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,15 @@ def test_what_is_not_a_program_of_the_system(name: str, workspace: Path) -> None
 )
 def test_a_path_is_no_way_around(path: str, workspace: Path) -> None:
     assert programs.resolve(path.format(ws=workspace), [str(workspace)]) is None
+
+
+def test_a_ripgrep_that_lies_in_the_workspace_is_not_ours(workspace: Path, tmp_path: Path) -> None:
+    brought = programs.ripgrep([str(workspace)])
+    assert brought is not None
+    os.environ["PATH"] = str(tmp_path)  # the fixture puts it back
+    beside = programs.ripgrep([str(workspace)])
+    assert beside == str(Path(sys.executable).with_name("rg"))
+    assert programs.ripgrep([str(workspace), str(Path(sys.executable).parent.parent)]) is None
 
 
 def test_a_link_into_the_workspace_is_project_code(

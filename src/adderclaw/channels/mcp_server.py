@@ -73,8 +73,8 @@ class Channel:
 
     @property
     def offer(self) -> Offer:
-        tools = self._run.session.scene.tools
-        own = lambda: [tool for name, tool in tools.items() if not name.startswith("mcp__")]  # noqa: E731
+        scene = self._run.session.scene
+        own = lambda: [tool for name, tool in scene.offered.items() if not name.startswith("mcp__")]  # noqa: E731
         return Offer(own, self.call, shelf=mcp_shelf.of(self._run.session))
 
     async def call(self, name: str, arguments: Json, caller: Caller) -> ToolResult:

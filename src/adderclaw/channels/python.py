@@ -270,7 +270,7 @@ def _prompted(session: Session, options: QueryOptions) -> None:
     wanted = options.system_prompt
     if wanted is None:
         return
-    tools, root = session.scene.tools.values(), session.scene.context.workspace.root
+    tools, root = session.scene.offered.values(), session.scene.context.workspace.root
     told = session.secrets.scrub(session.instructions.text) if session.instructions is not None else ""
     if isinstance(wanted, str):
         session.prompt = prompt.compose(root, memory.context(session.store), tools, system=wanted, instructions=told)
@@ -287,7 +287,7 @@ def _began(run: Run) -> SystemMessage:
         session.scene.context.workspace.root,
         session.provider.name,
         session.model,
-        tuple(session.scene.tools),
+        tuple(session.scene.offered),
     )
 
 

@@ -116,7 +116,7 @@ def _help(_run: Run, rest: str) -> bool:
 
 
 def _tools(run: Run, _rest: str) -> bool:
-    for tool in run.session.scene.tools.values():
+    for tool in run.session.scene.offered.values():
         print(f"{tool.name:<14} {tool.description.splitlines()[0]}")
     return True
 
@@ -322,15 +322,11 @@ async def _add_dir(run: Run, rest: str) -> bool:
     if not os.path.isdir(place):
         raise UsageError(f"{rest!r} is no directory: /add-dir PATH takes one that is there")
     session = run.session
-    if os.path.commonpath((place, home := followed(run.runtime.home))) == place:
-        why = f"it holds AdderClaw's own files ({home}), which no tool may touch"
-        raise UsageError(f"{rest!r} is not added: {why}; name a directory beside them")
     # a link is judged by both its names; what `..` after a link means, only the real one says
     named = os.path.abspath(os.path.expanduser(rest))
     named = named if followed(named) == place else place
     updates.apply(session, PermissionUpdate("addDirectories", "session", directories=[named]))
-    late = "; commands in the sandbox, which is there already, do not see it" if run.runtime.box is not None else ""
-    print(f"{visible(place, keep_newlines=False)} belongs to this session now{late}")
+    print(f"{visible(place, keep_newlines=False)} belongs to this session now")
     await occasions.added(session, place)
     return True
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from adderclaw.config.paths import followed
 from adderclaw.gate.case import Case, Decision, Opinion, Policy
-from adderclaw.gate.rules import Anchors, Rule, matches_path, parse_all
+from adderclaw.gate.hosts import covers
+from adderclaw.gate.rules import Anchors, Rule, literal_path, matches_path, names_tool, parse_all
 from adderclaw.types import Autonomy, Json, PathFact, PermissionMode
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ __all__ = [
     "policy_of",
     "tightened",
     "with_permissions",
+    "withholds",
 ]
 
 
@@ -37,6 +39,22 @@ def judge(case: Case) -> Decision:
 def hides(policy: Policy) -> Callable[[str], bool]:
     """Whether a file that a search comes upon is one that may not be read: then what is in it is not shown."""
     return _any_of(_denied(policy, ("Read", "Grep")))
+
+
+def withholds(policy: Policy, tool: str) -> bool:
+    """Whether every call of a tool is denied, whatever it says: then the model is not even told of it."""
+    if any(rule.subject == "all" and names_tool(rule, tool) for rule in policy.rules.deny):
+        return True
+    found = (file.section(tool) for file in policy.files)
+    return any(section is not None and section.enabled is False for section in found)
+
+
+def unreachable(policy: Policy, host: str, port: int) -> str | None:
+    """Why no command may reach a host that is listed: what a rule denies to the web tools it denies to commands."""
+    for rule in policy.rules.deny:
+        if rule.subject == "domain" and covers(rule.pattern, host, port):
+            return f"deny rule {rule.text}"
+    return None
 
 
 class Shut(NamedTuple):
@@ -53,12 +71,25 @@ def shuts(policy: Policy) -> Shut:
     return Shut(_any_of(unseen) if unseen else None, _any_of(unchanged) if unchanged else None)
 
 
+def unseen_elsewhere(policy: Policy) -> list[str]:
+    """Whole names, outside of the workspace too, that rules deny to Read: those that need no look at the disk."""
+    listed = [rule.specifier for rule in _listed(policy, ("Read",))]
+    # policy.toml writes the root of the disk as one slash, a permission rule as two
+    listed += [f"/{rule.text}" if rule.text.startswith("/") else rule.text for rule in _in_files(policy, ("Read",))]
+    return [path for text in listed if (path := literal_path(text, policy.user_home)) is not None]
+
+
 def _denied(policy: Policy, tools: tuple[str, ...]) -> list[Rule]:
-    listed = [rule for rule in policy.rules.deny if rule.subject == "path" and rule.tool in tools]
-    for file in policy.files:
-        sections = (file.sections.get(name) for name in tools)
-        listed += [rule for section in sections if section is not None for rule in section.deny]
-    return listed
+    return [*_listed(policy, tools), *_in_files(policy, tools)]
+
+
+def _listed(policy: Policy, tools: tuple[str, ...]) -> list[Rule]:
+    return [rule for rule in policy.rules.deny if rule.subject == "path" and rule.tool in tools]
+
+
+def _in_files(policy: Policy, tools: tuple[str, ...]) -> list[Rule]:
+    sections = (file.sections.get(name) for file in policy.files for name in tools)
+    return [rule for section in sections if section is not None for rule in section.deny]
 
 
 def _any_of(rules: list[Rule]) -> Callable[[str], bool]:

@@ -171,6 +171,18 @@ def path_pattern(specifier: str, anchors: Anchors, *, narrow: bool) -> str:
     return re.escape(base.rstrip("/")) + "/" + gitignore(rest)
 
 
+def literal_path(specifier: str, home: str) -> str | None:
+    """The one path, with all that lies in it, that a pattern stands for; None where it is a pattern indeed."""
+    if specifier.startswith("//"):
+        path = specifier[1:]
+    elif specifier.startswith("~/"):
+        path = f"{home.rstrip('/')}/{specifier[2:]}"
+    else:
+        return None
+    path = path.removesuffix("/**").rstrip("/")
+    return None if not path or re.search(r"[*?\[\]\\]", path) or ".." in path.split("/") else path
+
+
 def gitignore(pattern: str) -> str:
     """The regular expression of one gitignore pattern over what stands after the anchor's slash."""
     if pattern in ("/", "/.", "."):

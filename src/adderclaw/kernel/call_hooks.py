@@ -124,7 +124,10 @@ def _allowed(session: Session, considered: Considered, decision: Json) -> tuple[
 
     for update in decision.get("updatedPermissions", []):
         try:
-            updates.apply(session, decode(PermissionUpdate, update))
+            place = updates.apply(session, wanted := decode(PermissionUpdate, update))
+            if wanted.destination in updates.NOT_OURS:
+                message = f"a hook's permission update counts in {place}"
+                session.bus.tell({"event_type": "warning", "message": message})
         except AdderClawError as error:
             message = f"a hook's permission update is not made: {error}"
             session.bus.tell({"event_type": "warning", "message": message})

@@ -78,8 +78,8 @@ def unfit(call: ToolCall, tool: Tool[Any] | None, error: str) -> Considered:
 
 
 def _unknown(scene: Scene, name: str) -> str:
-    near = nearest(scene.tools, name)
+    near = nearest(scene.offered, name)
     hint = f"; did you mean {near}?" if near else ""
     # those that are found late may be thousands: ToolSearch lists them
-    available = ", ".join(known for known, tool in scene.tools.items() if not tool.deferred)
+    available = ", ".join(known for known, tool in scene.offered.items() if not tool.deferred)
     return f"there is no tool named {name!r}{hint} (available: {available})"

@@ -6,7 +6,7 @@ from sqlite3 import Cursor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adderclaw.checkpoints import Checkpoints
-from adderclaw.config.schema import Config
+from adderclaw.config.schema import Config, Permissions
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.events import Bus
 from adderclaw.gate.case import Policy
@@ -16,7 +16,7 @@ from adderclaw.kernel.limits import Budget, LoopDetector, Pace
 from adderclaw.kernel.prompt import Prompt
 from adderclaw.store import Store, runs
 from adderclaw.store.ledger import Ledger
-from adderclaw.tools import Kit
+from adderclaw.tools import Kit, told_of
 from adderclaw.types import (
     NO_HOOKS,
     Background,
@@ -76,6 +76,13 @@ class Scene:
     """What the policy was made of beside the configuration, so that it can be made again."""
     lent: tuple[Rule, ...] = ()
     """Rules that a skill brought: they count until the turn ends, and lift no deny, no ask and no guard."""
+
+    @property
+    def offered(self) -> dict[str, Tool[Any]]:
+        """Those of its tools that the model is told of: one that is denied whatever the call says is not among them."""
+        from adderclaw import gate
+
+        return told_of(self.tools, lambda name: gate.withholds(self.policy, name))
 
     def lend(self, texts: Sequence[str]) -> list[str]:
         """Let allow rules count until `take_back`; those that do."""
@@ -172,6 +179,9 @@ class Session:
         default_factory=dict[str, tuple[str, tuple[int, int] | None]]
     )
     """Path → whose settings it has, and what it looked like: for ConfigChange hooks, where there are any."""
+
+    configured: Permissions | None = None
+    """The permissions that it began with, once an update has changed them."""
 
     tape: "Tape | None" = None
     """Notes what a replay needs; None where nothing is to be replayed."""

@@ -1,11 +1,13 @@
 """Applies a change of permissions to the session that runs and, where it says so, to the operator's own file."""
 
+import os
 from dataclasses import replace
 
 from adderclaw import gate
 from adderclaw.config import permissions as kept
-from adderclaw.config.paths import followed
+from adderclaw.config.paths import beneath, followed
 from adderclaw.config.permissions import PermissionUpdate
+from adderclaw.config.schema import Permissions
 from adderclaw.errors import UsageError
 from adderclaw.kernel.session import Session
 
@@ -15,12 +17,17 @@ NOT_OURS = frozenset({"projectSettings", "localSettings"})
 
 def apply(session: Session, update: PermissionUpdate) -> str:
     """Make an update count; returns where it is kept: a file, or the session."""
-    if update.destination in NOT_OURS:
-        raise UsageError(f"{update.destination}: a project's settings are changed by hand, not by a session")
-    now = kept.changed(session.config.permissions, update)
+    if update.type == "addDirectories":
+        for folder in update.directories:
+            _check_folder(session, folder)
+    before = session.config.permissions
+    session.configured = session.configured or before
+    now = _with_denials(session.configured, kept.changed(before, update), update)
     place = "this session"
     if update.destination == "userSettings":
         place = kept.save(session.home, update)
+    elif update.destination in NOT_OURS:
+        place = f"this session alone: {update.destination} is a project's file, which is changed by hand"
     session.config = replace(session.config, permissions=now)
     scene = session.scene
     scene.policy = gate.with_permissions(scene.policy, now, followed)
@@ -29,3 +36,24 @@ def apply(session: Session, update: PermissionUpdate) -> str:
         folders = (*session.config.security.additional_directories, *now.additionalDirectories)
         scene.context.workspace.extra = tuple(map(followed, folders))
     return place
+
+
+def _check_folder(session: Session, folder: str) -> None:
+    """What a session may be widened by, whoever wants it: a directory that is there and holds nothing of ours."""
+    place, home = followed(folder), followed(session.home)
+    if not os.path.isdir(place):
+        raise UsageError(f"{folder!r} is no directory: only one that is there can be added")
+    if beneath(home, place) or beneath(place, home):
+        why = f"it holds AdderClaw's own files ({home}), which no tool may touch"
+        raise UsageError(f"{folder!r} is not added: {why}; name a directory beside them")
+
+
+def _with_denials(configured: Permissions, now: Permissions, update: PermissionUpdate) -> Permissions:
+    """What the configuration denies or asks about stays so in a session: an update takes back only what one added."""
+    lifted = [rule for rule in configured.deny if rule not in now.deny]
+    lifted += [rule for rule in configured.ask if rule not in now.ask]
+    if lifted and update.type == "removeRules" and update.destination != "userSettings":
+        why = "a session lifts no deny and no ask rule of the configuration; change the file in which it stands"
+        raise UsageError(f"{', '.join(lifted)} is not removed: {why}")
+    deny, ask = (list(dict.fromkeys(pair)) for pair in ((*configured.deny, *now.deny), (*configured.ask, *now.ask)))
+    return replace(now, deny=deny, ask=ask)

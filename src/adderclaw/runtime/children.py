@@ -140,7 +140,7 @@ def make(runtime: Runtime, parent: Session, order: Child) -> tuple[Session, Prov
         prompt=prompt.compose(
             here.context.workspace.root,
             "",
-            here.tools.values(),
+            here.offered.values(),
             system=order.system,
             persona=order.persona,
             instructions=scrubbed(runtime, files if order.system is None else None),
@@ -163,6 +163,7 @@ def make(runtime: Runtime, parent: Session, order: Child) -> tuple[Session, Prov
         agent_id=session_id,
         agent_type=order.agent_type,
         depth=parent.depth + 1,
+        configured=None,
         tape=None,
     )
     here.fire = child.fire

@@ -1,7 +1,7 @@
 """The scene that a call is judged in: tools, policy, sandbox."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from adderclaw import gate, tools
@@ -21,6 +21,8 @@ from adderclaw.types import (
 )
 
 if TYPE_CHECKING:
+    from adderclaw.runtime.shutting import Held, Looker
+    from adderclaw.sandbox.bubblewrap import Room
     from adderclaw.sandbox.holder import Box
     from adderclaw.sandbox.process import Order, Start, Started
 from adderclaw.runtime.start import Runtime, operators_own, warn
@@ -44,7 +46,7 @@ def scene(
     confinement = _confinement(runtime)
     extra = (*settings_now.security.additional_directories, *settings_now.permissions.additionalDirectories)
     workspace = Workspace(followed(runtime.loaded.workspace), tuple(map(followed, extra)))
-    start = None if confinement == "none" else _starter(runtime, confinement, workspace, lambda: policy)
+    start = None if confinement == "none" else _starter(runtime, confinement, workspace, lambda: here.policy)
 
     fire = fired_in(lambda: here) if store is not None else None
     keep = Kept(outputs(runtime, session_id), runtime.secrets.scrub)
@@ -167,77 +169,69 @@ def _confinement(runtime: Runtime) -> str:
 
 
 def _starter(runtime: Runtime, kind: str, workspace: Workspace, policy: Callable[[], gate.Policy]) -> "Start":
-    """Starts commands in the session's sandbox, which is made with the first one."""
+    """Starts commands in the session's sandbox, which is made with the first one and follows rules and directories."""
+    lookers: list[Looker] = []
+    shown: list[str] = []
+    told: set[str] = set()
 
     def start(order: "Order") -> "Started":
+        if not lookers:
+            from adderclaw.runtime.shutting import Looker
+
+            lookers.append(Looker(inside_too=kind == "bubblewrap"))
+        roots = (workspace.root, *workspace.extra)
+        held = lookers[0].look(policy(), roots)
+        for limit in held.limits:
+            if limit not in told:  # once each
+                told.add(limit)
+                warn(runtime, limit)
         if runtime.box is None:
-            runtime.box = _box(runtime, kind, workspace, policy())
+            shown[:] = _server_files(runtime) if runtime.config.mcp_servers else ()
+            runtime.box = _box(runtime, kind, _room(runtime, roots, held, shown), policy)
+        elif (room := _room(runtime, roots, held, shown)) != runtime.box.wanted:
+            runtime.box.furnish(room)
         return runtime.box.start(order)
 
     return start
 
 
-def _box(runtime: Runtime, kind: str, workspace: Workspace, policy: gate.Policy) -> "Box":
-    from adderclaw.gate import hosts
-    from adderclaw.sandbox import confinement
+def _room(runtime: Runtime, roots: tuple[str, ...], held: "Held", shown: Sequence[str]) -> "Room":
     from adderclaw.sandbox.bubblewrap import Room
-    from adderclaw.sandbox.proxy import Proxy
 
     now, autonomy = runtime.config, runtime.options.profile or runtime.config.security.autonomy
-    registries = now.security.registries if runtime.options.headless else ()
-    domains = (*now.security.allowed_domains, *registries)
     own = (now.memory.path, now.receipts.path, runtime.key_path)
-    roots = (workspace.root, *workspace.extra)
-    # Landlock can take nothing away within a folder that it gives: there, the verdict alone holds.
-    unseen, unchanged = _shut(runtime, policy, roots) if kind == "bubblewrap" else ((), ())
-    room = Room(
+    return Room(
         roots=roots,
         hidden=(
             *(f"{path}{end}" for path in own for end in ("", "-wal", "-shm", ".lock", ".head")),
             locks.folder(now.memory.path),
-            *unseen,
+            *held.unseen,
         ),
-        kept=(*runtime.loaded.started, *unchanged),
+        kept=(*runtime.loaded.started, *held.unchanged),
+        fixed=held.fixed,
         read_only=autonomy == "readonly",
         network=now.security.network == "allow",
-        shown=(*(_server_files(runtime) if now.mcp_servers else ()), *skill_folders(runtime, workspace.root)),
+        shown=(*shown, *skill_folders(runtime, roots[0])),
     )
 
+
+def _box(runtime: Runtime, kind: str, room: "Room", policy: Callable[[], gate.Policy]) -> "Box":
+    from adderclaw.gate import hosts
+    from adderclaw.sandbox import confinement
+    from adderclaw.sandbox.proxy import Proxy
+
+    now = runtime.config
+    registries = now.security.registries if runtime.options.headless else ()
+    domains = (*now.security.allowed_domains, *registries)
+
     def judge(host: str, port: int, addresses: list[str] | None) -> str | None:
-        return hosts.tunnel(host, port, addresses, domains)
+        return gate.unreachable(policy(), host, port) or hosts.tunnel(host, port, addresses, domains)
 
     def tell(message: str) -> None:
         warn(runtime, message)
 
     proxy = Proxy(judge, tell=tell) if domains else None
     return confinement.box(kind, room, proxy=proxy, tell=tell)
-
-
-MOST_LOOKED_AT = 20_000
-"""Names of a workspace that are held against the rules when its sandbox is made."""
-
-
-def _shut(runtime: Runtime, policy: gate.Policy, roots: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What lies in the workspace and is forbidden there, or denied by a rule: not to be read, not to be changed."""
-    unseen = [path for path in policy.forbidden_paths if path not in roots and any(beneath(path, top) for top in roots)]
-    shut, unchanged = gate.shuts(policy), list[str]()
-    if shut.unseen is None and shut.unchanged is None:
-        return tuple(unseen), ()
-    for count, path in enumerate(path for root in roots for path in _names(root)):
-        if count >= MOST_LOOKED_AT:
-            warn(runtime, f"rules on files hold in commands for the first {MOST_LOOKED_AT:,} names of the workspace")
-            break
-        if shut.unseen is not None and shut.unseen(path):
-            unseen.append(path)
-        elif shut.unchanged is not None and shut.unchanged(path):
-            unchanged.append(path)
-    return tuple(unseen), tuple(unchanged)
-
-
-def _names(root: str) -> Iterator[str]:
-    for folder, folders, files in os.walk(root):
-        folders[:] = sorted(name for name in folders if name != ".git")
-        yield from (os.path.join(folder, name) for name in (*folders, *sorted(files)))
 
 
 def _server_files(runtime: Runtime) -> tuple[str, ...]:

@@ -83,7 +83,9 @@ def make(
         bus=runtime.bus,
         provider=provider or open_provider(runtime, chosen.provider),
         model=chosen.model,
-        prompt=prompt.compose(root, memory.context(store), here.tools.values(), instructions=scrubbed(runtime, files)),
+        prompt=prompt.compose(
+            root, memory.context(store), here.offered.values(), instructions=scrubbed(runtime, files)
+        ),
         operator=operator,
         budget=Budget(now.limits, runtime.clock, Prices(now)),
         loops=LoopDetector(now.runtime.loop_warn_at, now.runtime.loop_stop_at),
@@ -206,7 +208,7 @@ def bind(runtime: Runtime, session: Session) -> None:
 
     kit.ask, kit.approve, kit.spawn, kit.say, kit.call = ask, approve, spawn, say, call
     kit.aside = None if isinstance(session.provider, Unasked) else aside
-    kit.tools = lambda: session.scene.tools
+    kit.tools = lambda: session.scene.offered
     kit.lend = session.scene.lend
 
 

@@ -44,6 +44,8 @@ class Room:
     """What they may read though it lies where nothing else is seen: programs that the operator configured."""
     kept: tuple[str, ...] = ()
     """Files in the workspace that must stay as they are, beside the protected names: what trusted settings start."""
+    fixed: tuple[str, ...] = ()
+    """Hidden places of the workspace that a rule knows by where they are: the folders above them are not renamed."""
 
 
 def options(room: Room, places: protected.Places) -> list[str]:

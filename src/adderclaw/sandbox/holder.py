@@ -34,6 +34,10 @@ PROXY_PORT = 3128
 UNHIDDEN = (
     "{secret} lies in the workspace, where Landlock cannot hide it: install bubblewrap, or work in another directory"
 )
+LATE = (
+    "the sandbox stays as it is while a server or a task runs in it: {why}, which counts for commands when that "
+    "has ended"
+)
 RENEWED = "the sandbox was started again ({why}): its /tmp and home are empty"
 
 
@@ -48,17 +52,20 @@ class Box:
         proxy: "Proxy | None" = None,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
-        roots = tuple(dict.fromkeys(filter(os.path.isdir, map(followed, room.roots))))
-        if "/" in roots:
-            raise AdderClawError("the workspace is /: a sandbox would protect nothing; choose a directory below it")
         self.kind: Kind = kind
-        shown = tuple(path for path in map(followed, room.shown) if path not in ("/", *homes()))
-        self.room = replace(room, roots=roots, shown=shown)
+        self.wanted = room
+        """As it was given; `room` has links followed."""
+        self.room = _normal(room)
         self._proxy = proxy if kind == "bubblewrap" and not room.network else None
         self._tell = tell
         self._inside: _Inside | None = None
         self._calls = 0
         self._running = 0
+        self._late: Room | None = None
+
+    def furnish(self, room: Room) -> None:
+        """What commands see from now on. Where the sandbox is open and idle, it is started again with the next one."""
+        self.wanted, self.room = room, _normal(room)
 
     def start(self, order: Order) -> "Held":
         """Start a command inside; where nothing is inside yet, or no longer, that first."""
@@ -78,7 +85,8 @@ class Box:
         self._ready(self._places())
 
     def _places(self) -> protected.Places:
-        return protected.places(() if self.room.read_only else self.room.roots, self.room.kept)
+        room = self.room
+        return protected.places(() if room.read_only else room.roots, room.kept, room.fixed)
 
     def close(self) -> None:
         """End everything inside."""
@@ -106,14 +114,40 @@ class Box:
     def _ready(self, places: protected.Places) -> "_Inside":
         inside = self._inside
         if inside is not None and inside.is_alive():
-            if self._running or inside.places == places:
+            same = inside.room == self.room
+            if self._running or (same and inside.places == places):
+                self._say_late(inside)
                 return inside
-            self._tell(RENEWED.format(why="a protected place has appeared or gone"))
+            why = "a protected place has appeared or gone" if same else _difference(inside.room, self.room)
+            self._tell(RENEWED.format(why=why))
         elif inside is not None:
             self._tell(RENEWED.format(why="the program inside had ended"))
         self.close()
         self._inside = _Inside(self.kind, self.room, places, self._proxy)
         return self._inside
+
+    def _say_late(self, inside: "_Inside") -> None:
+        """What runs in there would end with it: so what has changed counts when it has ended. Said once."""
+        if inside.room == self.room or self._late == self.room:
+            return
+        self._late = self.room
+        self._tell(LATE.format(why=_difference(inside.room, self.room)))
+
+
+def _normal(room: Room) -> Room:
+    """With links followed, and without what is not there. Raises AdderClawError where it would protect nothing."""
+    roots = tuple(dict.fromkeys(filter(os.path.isdir, map(followed, room.roots))))
+    if "/" in roots:
+        raise AdderClawError("the workspace is /: a sandbox would protect nothing; choose a directory below it")
+    shown = tuple(path for path in map(followed, room.shown) if path not in ("/", *homes()))
+    return replace(room, roots=roots, shown=shown)
+
+
+def _difference(old: Room, new: Room) -> str:
+    more = [path for path in new.roots if path not in old.roots]
+    if more or old.roots != new.roots:
+        return f"{', '.join(more)} is added to it" if more else "a directory is taken from it"
+    return "what rules keep from commands has changed, or files that they name have come or gone"
 
 
 class Held:
@@ -210,7 +244,7 @@ class _Inside:
     def __init__(self, kind: Kind, room: Room, places: protected.Places, proxy: "Proxy | None") -> None:
         from subprocess import Popen
 
-        self.places = places
+        self.places, self.room = places, room
         self.env: dict[str, str] = {"TMPDIR": "/tmp"}
         self._folder = ""
         self._proxy = proxy

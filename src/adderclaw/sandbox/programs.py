@@ -38,13 +38,18 @@ def resolve(name: str, workspace_roots: Sequence[str] = ()) -> str | None:
 
 
 def ripgrep(workspace_roots: Sequence[str] = ()) -> str | None:
-    """The system's, or the one that its package brings: beside the interpreter, or beside our packages."""
+    """The system's, or the one that its package brings: beside the interpreter, or beside our packages.
+
+    Not where that is in the workspace: what lies there a command may have changed, and this one runs unconfined.
+    """
     import sys
 
     packages = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     brought = (os.path.join(folder, "rg") for folder in (os.path.dirname(sys.executable), f"{packages}/bin"))
     found = resolve("rg", workspace_roots)
-    return found or next((path for path in brought if os.access(path, os.X_OK)), None)
+    return found or next(
+        (path for path in brought if os.access(path, os.X_OK) and _outside(path, workspace_roots)), None
+    )
 
 
 def _candidates(name: str, roots: tuple[str, ...]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from adderclaw.config.paths import settled
+from adderclaw.config.paths import beneath, settled
 
 IN_GIT = ("hooks", "config", "config.worktree")
 NAMES = (
@@ -46,8 +46,8 @@ class Places(NamedTuple):
     """Those of the missing that are links."""
 
 
-def places(roots: Sequence[str], further: Sequence[str] = ()) -> Places:
-    """`further` are files that are to stay as they are, too."""
+def places(roots: Sequence[str], further: Sequence[str] = (), fixed: Sequence[str] = ()) -> Places:
+    """`further` are files and folders that are to stay as they are, too; `fixed` what is to stay where it is."""
     kept: list[str] = []
     pinned: list[str] = []
     missing: list[str] = []
@@ -76,8 +76,10 @@ def places(roots: Sequence[str], further: Sequence[str] = ()) -> Places:
         root = next((root for root in roots if path.startswith(root.rstrip("/") + "/")), None)
         if root is None:
             continue
-        (kept if os.path.isfile(path) else missing).append(path)
+        (kept if os.path.lexists(path) else missing).append(path)
         pinned += _between(root, os.path.dirname(path))
+    for path in fixed:
+        pinned += (folder for root in roots if beneath(path, root) for folder in _between(root, os.path.dirname(path)))
     return Places(
         tuple(dict.fromkeys(kept)), tuple(dict.fromkeys(pinned)), tuple(dict.fromkeys(missing)), frozenset(linked)
     )

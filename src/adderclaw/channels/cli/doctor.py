@@ -72,6 +72,7 @@ def _configured(loaded: Loaded) -> Iterator[Check]:
         yield Check("configuration", "warning", warning, "`adderclaw config show --origin` shows where it is from")
     yield _bash(loaded.config.runtime.shell_linux)
     yield _folder("workspace", loaded.workspace, "create it, or name another with --workspace")
+    yield _rules(loaded)
     yield _store(loaded.config.memory.path)
     yield _receipts(loaded)
 
@@ -130,6 +131,26 @@ def _confined(kind: str, failed: list[str]) -> Check:
         return Check("sandbox", "ok" if bound else "warning", f"{kind} starts; {bound or UNBOUND}")
     detail = f"{kind} confines commands, since {'; '.join(failed)}; {bound or UNBOUND}"
     return Check("sandbox", "warning", f"{detail}. {confinement.LESSER}", "install bubblewrap")
+
+
+def _rules(loaded: Loaded) -> Check:
+    """How far rules on files and forbidden paths hold for what a command opens by itself."""
+    from adderclaw import gate
+    from adderclaw.config.paths import followed
+    from adderclaw.runtime.shutting import Looker
+
+    now, root = loaded.config, followed(loaded.workspace)
+    kind = "none" if now.runtime.profile == "permissive" else confinement.probe()
+    policy = gate.policy_of(now, root, home(), policies=loaded.policies)
+    extra = (*now.security.additional_directories, *now.permissions.additionalDirectories)
+    held = Looker(inside_too=kind != "landlock").look(policy, (root, *map(followed, extra)))
+    number = len(held.unseen) + len(held.unchanged)
+    if kind == "none" and number:
+        detail = f"{number} files and folders are kept from commands by the verdict alone: there is no sandbox"
+        return Check("rules", "warning", detail, "install bubblewrap")
+    if held.limits:
+        return Check("rules", "warning", "; ".join(held.limits), "install bubblewrap, or write rules on folders")
+    return Check("rules", "ok", f"{number} files and folders are kept from every command by the sandbox")
 
 
 # ------------------------------------------------------------------ our own files
