@@ -6,6 +6,7 @@
 __version__ = "0.1.0"
 
 _API, _SECURITY = "adderclaw.channels.python", "adderclaw.channels.bash_security"
+_SCENARIOS = "adderclaw.channels.scenarios"
 _NAMES = frozenset(
     (
         "AgentClient",
@@ -18,13 +19,17 @@ _NAMES = frozenset(
         "UserMessage",
     )
 )
-_OF_SECURITY = frozenset(("BashSecurity", "ValidationResult"))
+_ELSEWHERE = {
+    **dict.fromkeys(("BashSecurity", "ValidationResult"), _SECURITY),
+    **dict.fromkeys(("Session", "SessionOptions", "SessionResult", "StatusTool"), _SCENARIOS),
+    **dict.fromkeys(("initializer_prompt", "coding_prompt"), _SCENARIOS),
+}
 
 
 def __getattr__(name: str) -> object:
     """The API is imported when it is first asked for: `import adderclaw` stays free."""
-    if name not in _NAMES and name not in _OF_SECURITY:
+    if name not in _NAMES and name not in _ELSEWHERE:
         raise AttributeError(f"module 'adderclaw' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_SECURITY if name in _OF_SECURITY else _API), name)
+    return getattr(import_module(_ELSEWHERE.get(name, _API)), name)

@@ -8,5 +8,11 @@ from adderclaw.channels.python import QueryOptions as QueryOptions
 from adderclaw.channels.python import ResultMessage as ResultMessage
 from adderclaw.channels.python import SystemMessage as SystemMessage
 from adderclaw.channels.python import UserMessage as UserMessage
+from adderclaw.channels.scenarios import Session as Session
+from adderclaw.channels.scenarios import SessionOptions as SessionOptions
+from adderclaw.channels.scenarios import SessionResult as SessionResult
+from adderclaw.channels.scenarios import StatusTool as StatusTool
 
+initializer_prompt: str
+coding_prompt: str
 __version__: str

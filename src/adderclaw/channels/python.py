@@ -56,8 +56,8 @@ class QueryOptions:
     permission_mode: PermissionMode | None = None
     system_prompt: str | SystemPromptPreset | None = None
     """In place of AdderClaw's own, or a preset with an addition to it."""
-    mcp_servers: Mapping[str, Json] = field(default_factory=dict[str, Json])
-    """Name → `{command, args, env}` or `{url}`, beside the configured ones."""
+    mcp_servers: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Name → `{command, args, env}`, `{url}`, or an `MCPServer` of this program; beside the configured ones."""
     hooks: Sequence[Json] = ()
     """Beside the configured ones, each `{hook_event_name, matcher, command}`."""
     model: str | None = None
@@ -251,8 +251,9 @@ def options_of(given: QueryOptions) -> Options:
         settings["runtime"] = {**settings.get("runtime", {}), "max_tool_rounds": given.max_turns}
     if given.allowed_tools is not None:
         settings["channels"] = {"cli": {"tools_allow": list(given.allowed_tools)}}
-    if given.mcp_servers:
-        settings["mcp_servers"] = {**settings.get("mcp_servers", {}), **given.mcp_servers}
+    own = {name: server for name, server in given.mcp_servers.items() if not isinstance(server, Mapping)}
+    if servers := {name: server for name, server in given.mcp_servers.items() if name not in own}:
+        settings["mcp_servers"] = {**settings.get("mcp_servers", {}), **servers}
     if given.hooks:
         settings["hooks"] = [*settings.get("hooks", ()), *given.hooks]
     return Options(
@@ -263,6 +264,7 @@ def options_of(given: QueryOptions) -> Options:
         profile=given.profile,
         log_level="error",
         overrides=settings,
+        own_servers=own,
     )
 
 

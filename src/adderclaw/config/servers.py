@@ -79,6 +79,8 @@ class Entry(NamedTuple):
     server: Server
     scope: str
     """`user` for the operator's own configuration, else the project's directory."""
+    live: object = None
+    """A server in the program that embeds us: its own code, so that nothing of it is pinned."""
 
 
 def slug(name: str) -> str:

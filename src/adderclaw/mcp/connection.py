@@ -234,6 +234,8 @@ class Connection:
 
     async def _transport(self) -> Any:
         server = self.entry.server
+        if self.entry.live is not None:
+            return self.entry.live
         try:
             if server.command is not None:
                 return await self._program(server.command)

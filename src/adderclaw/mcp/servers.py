@@ -39,7 +39,9 @@ class Servers:
             self._offer_all(entry, self._pins[name])
 
     def _kept(self, entry: Entry) -> dict[str, Pin]:
-        return {} if self._store is None else pins.read(self._store, entry.scope, entry.name)
+        if self._store is None or entry.live is not None:
+            return {}
+        return pins.read(self._store, entry.scope, entry.name)
 
     # ------------------------------------------------------------------ starting
 
@@ -114,11 +116,12 @@ class Servers:
         self._listed[entry.name] = {definition.name for definition in listing.definitions}
         for reason in listing.left_out:
             self._warn(f"MCP server {entry.given!r}: {reason}")
-        if self._store is not None:
+        if self._store is not None and entry.live is None:
             self._pins[entry.name] = pins.meet(self._store, entry.scope, entry.name, listing.definitions)
         else:
-            self._pins[entry.name] = {one.name: Pin(one, "first_sight", None) for one in listing.definitions}
-        if not before and listing.definitions:
+            by = "first_sight" if entry.live is None else "operator"
+            self._pins[entry.name] = {one.name: Pin(one, by, None) for one in listing.definitions}
+        if not before and listing.definitions and entry.live is None:
             detail = f"{len(listing.definitions)} tools, as they are now"
             self._wires.tell({"event_type": "mcp_server", "server": entry.name, "state": "pinned", "detail": detail})
         self._say_changed(entry, before)

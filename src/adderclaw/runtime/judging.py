@@ -80,7 +80,7 @@ def scene(
         background=tasks,
         made_of=made_of,
     )
-    if settings_now.mcp_servers:
+    if settings_now.mcp_servers or runtime.options.own_servers:
         from adderclaw.runtime import servers
 
         runtime.servers = servers.join(runtime, store, here, kit, offered)

@@ -3,8 +3,8 @@
 from contextlib import nullcontext
 from typing import Any
 
-from adderclaw.config.servers import Entry, entries
-from adderclaw.errors import StoreError
+from adderclaw.config.servers import Entry, Server, entries, slug
+from adderclaw.errors import StoreError, UsageError
 from adderclaw.kernel import aside
 from adderclaw.kernel.session import Scene, Session
 from adderclaw.mcp import forms
@@ -20,8 +20,14 @@ SETTLE_SECONDS = 30.0
 
 
 def configured(runtime: Runtime) -> list[Entry]:
-    loaded = runtime.loaded
-    return entries(loaded.config.mcp_servers, loaded.origins, loaded.workspace, runtime.home)
+    loaded, own = runtime.loaded, runtime.options.own_servers
+    found = entries(loaded.config.mcp_servers, loaded.origins, loaded.workspace, runtime.home)
+    taken = {entry.name for entry in found}
+    for name in own:
+        if not slug(name) or slug(name) in taken:
+            raise UsageError(f"mcp_servers: {name!r} is no name, or the name of another server, too; call it otherwise")
+        taken.add(slug(name))
+    return found + [Entry(slug(name), name, Server(), "program", live) for name, live in own.items()]
 
 
 def join(runtime: Runtime, store: Store | None, here: Scene, kit: Kit, offered: dict[str, Tool[Any]]) -> Servers:

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,8 @@ class Options:
     """The folder of the Agentfile that is run: its policy.toml counts."""
     overrides: Json = field(default_factory=dict[str, Any])
     """Configuration that goes before every file."""
+    own_servers: Mapping[str, object] = field(default_factory=dict[str, object])
+    """MCP servers that live in the program that embeds us, by their names."""
     live: bool = False
     """A run at a terminal: its events are shown as they come, in place of the log."""
     headless: bool = False
