@@ -112,6 +112,8 @@ def why_not_run(made: Plan) -> str:
     """Why a text is not given to bash here: what it would write lies elsewhere, or bash itself is not of one mind."""
     if any(re.search(r"[^\w.+\[:/@%,~=-]", simple.words[0]) for simple in simples(made)):
         return "odd names"
+    if any(isinstance(p, Output) and p.file for one in commands(made.body) for w in live_words(one) for p in w.pieces):
+        return "left behind"  # bash does not wait for what stands in <(…) either
     within = [step for one in commands(made.body) for body in bodies(one) for step in (*body.steps, body)]
     if any("&" in (step.after if isinstance(step, Step) else step.tail) for step in within):
         return "left behind"  # what a subshell leaves in the background cannot be waited for
@@ -346,6 +348,7 @@ def _is_one_of(text: str, made: Plan, ours: Seen, theirs: Seen, names: set[str],
 
 _BUILTINS = frozenset(
     {"cd", "pwd", "echo", "printf", "true", "false", "test", "[", ":", "exit", "command", "type", "kill", "jobs"}
+    | {"pushd", "popd", "source"}
 )
 
 

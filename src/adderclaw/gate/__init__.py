@@ -118,6 +118,7 @@ def policy_of(
     kept: str = "",
     shown: tuple[str, ...] = (),
     started: Collection[str] = (),
+    scratch: str = "",
     policies: Sequence[Json] = (),
     real: Callable[[str], str] = followed,
 ) -> Policy:
@@ -126,7 +127,8 @@ def policy_of(
     `profile` None follows `security.autonomy`. `sandboxed` says whether an OS sandbox really carries the commands,
     `autonomy_set` whether a layer of the configuration chose the autonomy (or it is the default), `aliases` maps
     other names of tools to canonical ones, `own_files` adds to the files that no tool touches, `policies` are the
-    policy.toml files as `config` read them, `started` the scripts that a trusted project's settings name.
+    policy.toml files as `config` read them, `started` the scripts that a trusted project's settings name, `scratch` is
+    the folder that a sandbox has for the session alone.
     """
     security, permissions = config.security, config.permissions
 
@@ -161,6 +163,7 @@ def policy_of(
         kept=kept,
         shown=shown,
         sandboxed=sandboxed,
+        scratch=scratch,
         files=_files(policies, workspace, user_home, real, aliases, known) if policies else (),
     )
 

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from adderclaw.gate.syntax import NotAPlan
 
 _TOKEN = re.compile(r"\s*(?:(\d+)|\$?([A-Za-z_]\w*)|(\*\*|==|!=|<=|>=|&&|\|\||[-+*/%()<>!]))", re.ASCII)
+COUNTERS = frozenset({"RANDOM", "SECONDS", "EPOCHSECONDS", "UID", "EUID"})
+"""Variables that bash itself gives a number, each time another; no plan sets them."""
 _LIMIT = 1 << 62
 _LEVELS: tuple[tuple[str, ...], ...] = (
     ("||",),
@@ -41,8 +43,8 @@ def evaluate(text: str, value: Callable[[str], str | None], numbers: frozenset[s
         if found[3]:
             pieces.append(found[3])
             continue
-        known = found[1] or value(found[2])
-        if known is None and found[2] in numbers:
+        known = found[1] or (value(found[2]) if found[2] not in COUNTERS else None)
+        if known is None and (found[2] in numbers or found[2] in COUNTERS):
             names[len(pieces)] = found[2]
             known = "1"  # any number will do to see whether the expression is one
         pieces.append(_number(known))

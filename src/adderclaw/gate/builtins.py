@@ -38,7 +38,9 @@ def _is_place(words: tuple[str, ...]) -> bool:
     return len(words) == 1 and bool(words[0]) and not words[0].startswith("-") and not isinstance(words[0], Live)
 
 
-def check_builtin(argv: tuple[str, ...], jobs: frozenset[str] = frozenset(), *, can_go_back: bool = False) -> None:
+def check_builtin(
+    argv: tuple[str, ...], jobs: frozenset[str] = frozenset(), *, can_go_back: bool = False, stack: bool = False
+) -> None:
     """Bash evaluates a subscript in a variable's name: `printf -v 'a[$(x)]'` and `test -v` run what is in it."""
     name, arguments = argv[0], argv[1:]
     if name == "printf" and arguments and arguments[0].startswith("-") and arguments[0] != "--":
@@ -48,6 +50,10 @@ def check_builtin(argv: tuple[str, ...], jobs: frozenset[str] = frozenset(), *, 
     back = name == "cd" and arguments == ("-",)
     if (back and not can_go_back) or (name == "cd" and not back and not _is_place(arguments)):
         raise NotAPlan("cd to a place that is not named")
+    if name == "pushd" and (not _is_place(arguments) or arguments[0].startswith("+")):
+        raise NotAPlan("pushd to a place that is not named")
+    if name == "popd" and (arguments or not stack):
+        raise NotAPlan("popd to a place that is not known")
     if name == "kill" and any(isinstance(word, Live) and not is_job(word, jobs) for word in arguments):
         raise NotAPlan("kill of a process that is not known to be one's own")
     if name == "command" and (len(arguments) < 2 or arguments[0] not in ("-v", "-V")):

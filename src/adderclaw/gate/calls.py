@@ -5,13 +5,13 @@ import re
 from collections.abc import Callable, Sequence
 
 from adderclaw.gate import data, environment, found, internals, syntax
-from adderclaw.gate.allowlist import names
+from adderclaw.gate.allowlist import names, those
 from adderclaw.gate.builtins import check_builtin, is_job, printed, test_words
 from adderclaw.gate.effects import ANYTHING, changes, may_match
 from adderclaw.gate.internals import Called
 from adderclaw.gate.plan import Assign, Block, Command, Internal, Live, Redirect, Script, Simple, Step
 from adderclaw.gate.render import BUILTINS
-from adderclaw.gate.states import UNSURE, Flow, State, bounded
+from adderclaw.gate.states import HELD, UNSURE, Flow, State, bounded
 from adderclaw.gate.syntax import NotAPlan, Param, Sub, Text, Word
 from adderclaw.gate.words import UNKNOWN, Component, Expander, Facts
 
@@ -23,11 +23,16 @@ MAX_WORDS = 5_000
 
 OTHER_BUILTINS = names(
     """alias bg bind break builtin caller compgen complete compopt continue declare dirs disown enable
-    eval exec fc fg getopts hash help history let local logout mapfile popd pushd
+    eval exec fc fg getopts hash help history let local logout mapfile
     readarray readonly return shift shopt suspend times trap typeset ulimit umask unalias"""
 )
 SYSTEM_FOLDERS = frozenset({"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin"})
 """A program in one of these is the program of its name, whichever of them PATH names first."""
+
+
+_ACTIVATES = r"(?:[\w./-]*/)?\.?v?env[\w.-]*/bin/activate"
+PYTHONS = names("python python3 pip pip3") | those("module")
+"""The programs that a new virtual environment has, or gets by what is installed into it."""
 
 
 class Calls:
@@ -55,6 +60,9 @@ class Calls:
             nounset=state.nounset,
             numbers=state.numbers,
             changed=changed,
+            sourced=state.sourced,
+            counted=state.counted,
+            whole=state.temporary,
         )
 
     def output(self, sub: Sub, state: State) -> str | Script:
@@ -64,7 +72,7 @@ class Calls:
         body, flow = self.follow(sub.body, state._replace(loop="", errexit=False))
         self.left, self.asking = outer, asking
         # `$?` in the same command tells how the substitution ended: then there has to be one.
-        text = printed(body, lambda: self.here(state)) if not asks_status(asking) else None
+        text = printed(body, lambda: self.here(state)) if not asks_status(asking) and not sub.file else None
         ended = flow.either
         self.leaks = leaked or (text is None and ended is not None and ended.changed != state.changed)
         return body if text is None else text.rstrip("\n")
@@ -121,7 +129,9 @@ class Calls:
             words = test_words(words)
             first = words[0]
         if first in ("source", "."):
-            return self.activate(Called(words, env, redirects), state)
+            return self.source(node, Called(words, env, redirects), state)
+        if words == ("deactivate",) and state.programs and not env:
+            return Internal((":", *words), redirects), Flow(state._replace(programs=""), None)
         internal = internals.INTERNAL.get(first)
         if internal is not None:
             made = internal(Called(words, env, redirects), state)
@@ -133,12 +143,12 @@ class Calls:
         for name, value in env:
             environment.check_given(name, value, known=not isinstance(value, Live))
         if first in BUILTINS:
-            check_builtin(words, state.jobs, can_go_back=state.previous is not None)
+            check_builtin(words, state.jobs, can_go_back=state.previous is not None, stack=bool(state.stack))
             simple = Simple(words, first, redirects, first, node.text, env, state.folders)
         else:
             words = self.activated(words, state.programs)
             simple = self.external(words, redirects, node.text, env, state.folders)
-        handed = data.check(simple, self.is_found(state))
+        handed = data.check(simple, self.is_found(state), lambda word: found.in_temporary(word, state.temporary))
         if handed or any(isinstance(redirect.target, Live) and redirect.feeds for redirect in redirects):
             simple = simple._replace(handed=True)
         return simple, self.after(simple, state)
@@ -166,24 +176,49 @@ class Calls:
     def activated(self, words: tuple[str, ...], folder: str) -> tuple[str, ...]:
         """A program of the virtual environment that is active, by its path."""
         if folder == UNSURE:
+            if not any(words[0] in programs for programs in self.environments.values()):
+                return words
             raise NotAPlan("a virtual environment that may be active or not")
         if "/" in words[0] or not folder or words[0] not in self.environments[folder]:
             return words
         return (f"{folder}/{words[0]}", *words[1:])
 
-    def activate(self, called: Called, state: State) -> tuple[Command, Flow]:
-        """`source .venv/bin/activate`: nothing of it runs; from here on the programs of that folder come first."""
+    def source(self, node: syntax.Command, called: Called, state: State) -> tuple[Command, Flow]:
+        """A script of the project in this very shell: what it sets is not known, as what `bash x.sh` does is not."""
         words, env, redirects = called
-        given = re.fullmatch(r"((?:[\w./-]*/)?\.?v?env[\w.-]*/bin)/activate", words[1]) if len(words) == 2 else None
-        if given is None or env or redirects or len(state.folders) != 1 or not self.facts.look or not self.facts.cwd:
+        if len(words) != 2 or env or isinstance(words[1], Live) or not self.facts.look or not self.facts.cwd:
             raise NotAPlan(f"shell builtin {words[0]}")
-        parts = (*map(Component, given[1].split("/")), Component(r".*", True))
-        there = self.facts.look(state.folders[0], parts) if not given[1].startswith("/") else None
-        if not there or state.changed:
-            raise NotAPlan(f"shell builtin {words[0]}")
-        folder = os.path.normpath(os.path.join(self.facts.cwd, state.folders[0], given[1]))
-        self.environments[folder] = frozenset(path.rsplit("/", 1)[-1] for path in there)
-        return Internal((":", *words)), Flow(state._replace(programs=folder), None)
+        if re.fullmatch(_ACTIVATES, words[1]):
+            return self.activate(node, called, state)
+        # Bash looks for a name without a slash on the PATH first.
+        path = words[1] if "/" in words[1] else f"./{words[1]}"
+        simple = Simple(("source", path), "source", redirects, "source", node.text, (), state.folders)
+        after = state._replace(
+            variables={}, sourced=True, changed=state.changed | ANYTHING, errexit=False, stack=None, previous=None
+        )._replace(**dict.fromkeys(HELD, frozenset[str]()))
+        return simple, Flow(after, after)
+
+    def activate(self, node: syntax.Command, called: Called, state: State) -> tuple[Command, Flow]:
+        """`source .venv/bin/activate`: nothing of it runs; from here on the programs of that folder come first."""
+        words, _, redirects = called
+        if len(state.folders) != 1:
+            raise NotAPlan(f"shell builtin {words[0]} in a directory that is not certain")
+        here = os.path.join(self.facts.cwd, state.folders[0])
+        folder = os.path.dirname(os.path.normpath(os.path.join(here, words[1])))
+        made = os.path.dirname(folder) in state.made
+        there = self.environment(folder, here)
+        command = Simple(("test", "-r", words[1]), "test", redirects, "test", node.text, (), state.folders)
+        if not there and not made:
+            return command, Flow(None, state)
+        self.environments[folder] = there | (PYTHONS if made else frozenset())
+        return command, Flow(state._replace(programs=folder), None)
+
+    def environment(self, folder: str, here: str) -> frozenset[str]:
+        """The programs of a virtual environment, if it is there."""
+        relative = os.path.relpath(folder, here)
+        parts = (*map(Component, relative.split("/")), Component(r".*", True))
+        found = self.facts.look(os.path.relpath(here, self.facts.cwd), parts) if self.facts.look else None
+        return frozenset(path.rsplit("/", 1)[-1] for path in found or ())
 
     def after(self, simple: Simple, state: State) -> Flow:
         if simple.name == "exit":
@@ -191,8 +226,21 @@ class Calls:
         if simple.name == "cd":
             entered = tuple("" if folder == "." else folder for folder in self.entered(simple.words[1], state))
             return Flow(state._replace(folders=entered, previous=state.folders), state)
+        if simple.name == "pushd" and state.stack is not None:
+            entered = tuple("" if folder == "." else folder for folder in self.entered(simple.words[1], state))
+            stack = (state.folders, *state.stack)
+            return Flow(state._replace(folders=entered, previous=state.folders, stack=stack), state)
+        if simple.name == "popd" and state.stack:
+            left = state._replace(folders=state.stack[0], previous=state.folders, stack=state.stack[1:])
+            return Flow(left, state._replace(stack=None))
+        if self.is_there(simple, state):
+            return Flow(state, None)
         changed = changes(simple, state.folders)
         after = state._replace(changed=state.changed | changed) if changed else state
+        venv = _makes_environment(simple)
+        if venv and len(state.folders) == 1 and self.facts.cwd:
+            venv = os.path.normpath(os.path.join(self.facts.cwd, state.folders[0], venv))
+            return Flow(after._replace(made=after.made | {venv}), after)
         if simple.name in ("true", ":", "false") and not simple.redirects:
             return Flow(after, None) if simple.name != "false" else Flow(None, after)
         return Flow(after, after)
@@ -201,6 +249,19 @@ class Calls:
         if target == "-":
             return state.previous or ()
         return bounded(os.path.normpath(os.path.join(folder, target)) for folder in state.folders)
+
+    def is_there(self, simple: Simple, state: State) -> bool:
+        """Whether it only asks for a virtual environment that is there: `[ -d .venv ]`, `[ -f .venv/bin/activate ]`."""
+        match [word for word in simple.words if word not in ("[", "]", "test")]:
+            case ["-d" | "-e" | "-f" | "-r" | "-s", path] if simple.name in ("[", "test") and not simple.redirects:
+                activate = path if path.endswith("/activate") else f"{path.rstrip('/')}/bin/activate"
+                if isinstance(path, Live) or len(state.folders) != 1 or not re.fullmatch(_ACTIVATES, activate):
+                    return False
+                here = os.path.join(self.facts.cwd, state.folders[0])
+                folder = os.path.dirname(os.path.normpath(os.path.join(here, activate)))
+                return bool(self.facts.cwd) and "activate" in self.environment(folder, here)
+            case _:
+                return False
 
     # ---- variables
 
@@ -223,6 +284,10 @@ class Calls:
                 state = state._replace(numbers=state.numbers | {name})
             if self.facts.confined and found.is_found(value, before.found):
                 state = state._replace(found=state.found | {name})
+            if self.facts.confined and found.is_temporary(value):
+                state = state._replace(temporary=state.temporary | {name})
+            if found.counts(value):
+                state = state._replace(counted=state.counted | {name})
             steps.append(Step(";" if steps else "", False, (Assign(name, value),)))
         may_fail = any(isinstance(value, Live) for _, value in env)
         flow = Flow(state, state if may_fail else None)
@@ -255,15 +320,24 @@ class Calls:
 
     def redirects(self, redirects: Sequence[syntax.Redir], state: State) -> tuple[Redirect, ...]:
         expander = self.expander(state)
-        return tuple(self.redirect(one, expander, self.is_found(state)) for one in redirects)
+        return tuple(self.redirect(one, expander, state) for one in redirects)
 
-    def redirect(self, one: syntax.Redir, expander: Expander, is_found: Callable[[str], bool]) -> Redirect:
+    def redirect(self, one: syntax.Redir, expander: Expander, state: State) -> Redirect:
+        def is_placed(word: str) -> bool:
+            numbered = isinstance(word, Live) and word.is_numeric and isinstance(word.pieces[0], str)
+            return numbered or found.in_temporary(word, state.temporary)
+
         if one.operator == ">&":
             return Redirect(one.fd, ">&", expander.target(one.target))
         if one.operator == "<":
-            return Redirect(one.fd, "<", expander.target(one.target, lambda word: is_found(word) and one.fd == ""))
+
+            def known(word: str) -> bool:
+                piped = isinstance(word, Live) and word.is_file
+                return is_placed(word) or (one.fd == "" and (piped or self.is_found(state)(word)))
+
+            return Redirect(one.fd, "<", expander.target(one.target, known))
         if one.operator != "<<<":
-            return Redirect(one.fd, one.operator, expander.target(one.target))
+            return Redirect(one.fd, one.operator, expander.target(one.target, is_placed))
         if one.fd not in ("", "0"):
             raise NotAPlan("redirect of a further descriptor")
         text = expander.one(one.target)
@@ -281,6 +355,18 @@ class Calls:
 def _is_named_here(word: Word, state: State) -> bool:
     """Whether a word is text, or the value of variables that this command itself has set."""
     return all(isinstance(part, Text) or (isinstance(part, Param) and part.name in state.variables) for part in word)
+
+
+def _makes_environment(simple: Simple) -> str:
+    """The folder in which a command makes a virtual environment."""
+    match simple.words:
+        case ("python" | "python3" | "virtualenv" | "uv", *rest) if "/" not in simple.name:
+            words = [word for word in rest if not word.startswith("-") and not isinstance(word, Live)]
+            plain = words[1:] if words[:1] == ["venv"] else words if simple.name == "virtualenv" else []
+            given = plain[-1] if plain else ".venv" if words == ["venv"] and simple.name == "uv" else ""
+            return given if len(plain) <= 1 else ""
+        case _:
+            return ""
 
 
 def asks_status(syntax_of: object) -> bool:

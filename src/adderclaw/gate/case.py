@@ -60,6 +60,8 @@ class Policy:
     """Where this session's long outputs are kept: tools may read there, and nothing else."""
     sandboxed: bool = False
     """Whether commands really run inside an OS sandbox."""
+    scratch: str = ""
+    """A folder that the sandbox gives each session empty, under this name: nothing in it is anybody else's."""
     fixed_roots: tuple[str, ...] = ()
     """Those of `roots` that no change of permissions takes away."""
     aliases: Mapping[str, str] = field(default_factory=dict[str, str])

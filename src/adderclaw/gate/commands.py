@@ -289,9 +289,9 @@ def unlisted(
         return objection(words[0], words, ask)
 
     ask = Ask(within, allowed, policy.allowed_domains, code, is_project_code, _stdin(simple), _is_fed(simple))
-    if not simple.program:
+    name, simple = simple.name, simple.opened
+    if not simple.program and name not in PROGRAMS:
         return f"{simple.words[0]!r} is not installed: there is no such program on the PATH"
-    name = simple.name
     if "/" in name and not allowed(name, simple.words):
         name = base(name)
         if not is_project_code(simple.name):

@@ -2,13 +2,12 @@
 
 from collections.abc import Iterable
 
-from adderclaw.gate import syntax
+from adderclaw.gate import found, syntax
 from adderclaw.gate.calls import Calls, Resolve, asks_status, is_word
 from adderclaw.gate.effects import ANYTHING, written
-from adderclaw.gate.found import finds
 from adderclaw.gate.internals import set_own
 from adderclaw.gate.plan import Assign, Block, Choice, Command, If, Internal, Live, Loop, Match, Redirect, Script, Step
-from adderclaw.gate.states import MAX_FOLDERS, Flow, State, all_of, merged
+from adderclaw.gate.states import HELD, MAX_FOLDERS, Flow, State, all_of, merged
 from adderclaw.gate.syntax import NotAPlan, Text
 from adderclaw.gate.words import UNKNOWN, Facts
 
@@ -56,6 +55,8 @@ class Compiler:
         return Script(tuple(steps), script.tail), flow
 
     def joined(self, operator: str, before: Flow, after: Flow) -> Flow:
+        if (operator == "&&" and before.success is None) or (operator == "||" and before.failure is None):
+            return before  # what is never reached changes nothing
         if operator == "&&":
             return Flow(after.success, merged(before.failure, after.failure))
         if operator == "||":
@@ -72,16 +73,16 @@ class Compiler:
             command, flow = self.command(one.commands[0], state)
             made = (command,)
         else:
-            found: list[Command] = []
+            parts: list[Command] = []
             after = state
             for index, node in enumerate(one.commands):
                 # The parts run at the same time: what one before it changes, a glob may see or not.
-                fed = self.calls.facts.confined and finds(found, one.joints[:index]) if index else state.fed
+                fed = self.calls.facts.confined and found.finds(parts, one.joints[:index]) if index else state.fed
                 command, ended = self.command(node, after._replace(loop="", fed=fed))
-                found.append(command)
+                parts.append(command)
                 changed = ended.either.changed if ended.either is not None else frozenset[str]()
                 after = state._replace(changed=after.changed | changed)
-            made = tuple(found)
+            made = tuple(parts)
             flow = Flow(after, after)
         if one.negated:
             flow = Flow(flow.failure, flow.success)
@@ -113,8 +114,9 @@ class Compiler:
         """The redirects of a compound command, which bash opens before anything in it runs."""
         self.calls.asking = node
         redirects = self.calls.redirects(node.redirects, state)
-        if any(redirect.operator.startswith("<") for redirect in redirects):
-            state = state._replace(fed=False)
+        for redirect in redirects:
+            if redirect.operator.startswith("<"):
+                state = state._replace(fed=self.calls.facts.confined and found.is_listed(redirect.target))
         return redirects, state._replace(changed=state.changed | written(redirects, state.folders))
 
     def group(self, node: syntax.Group, state: State) -> tuple[Command, Flow]:
@@ -180,7 +182,7 @@ class Compiler:
         changed = state.changed | ANYTHING
         # What was a number stays one as long as every round leaves it so: that is seen once a round was followed.
         numbers = state.numbers | {name for name in assigned if state.counts(name)}
-        held = {"jobs": state.jobs - assigned, "numbers": numbers, "found": state.found - assigned}
+        held = {held: getattr(state, held) - assigned for held in HELD} | {"numbers": numbers}
         return state._replace(variables=variables, changed=changed, loop="own", **held)
 
     def each(self, node: syntax.For, state: State) -> tuple[Command, Flow]:

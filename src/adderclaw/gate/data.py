@@ -4,6 +4,7 @@ Data is what echo and printf print, what `test` compares as text, and the value 
 marks as text (`git commit -m`). It is never a program, an option, a path or code.
 """
 
+import re
 from collections.abc import Callable
 
 from adderclaw.gate import found, git
@@ -11,16 +12,20 @@ from adderclaw.gate.allowlist import PROGRAMS
 from adderclaw.gate.handed import only_shows
 from adderclaw.gate.options import parse
 from adderclaw.gate.plan import Live, Simple
-from adderclaw.gate.programs import SPECIAL
+from adderclaw.gate.programs import INTERPRETERS, SPECIAL, WRAPPERS
 from adderclaw.gate.syntax import NotAPlan
 
 _COMPARES = frozenset({"=", "==", "!=", "-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 _MARK = "\x03"
+_NUMBERED = frozenset({"sed", "head", "tail", "seq", "sleep"})
+"""Programs to which a number is never more than that, even one below zero."""
 _READS_TEXTS = frozenset(SPECIAL) - {"git"}
 """Programs of whose words more is known than a table says: some are code, others name a file after an `@`."""
 
 
-def check(simple: Simple, is_found: Callable[[str], bool]) -> bool:
+def check(
+    simple: Simple, is_found: Callable[[str], bool], is_temporary: Callable[[str], bool] = lambda _: False
+) -> bool:
     """Raises NotAPlan where a word that is not known stands for anything but data, or a file that a command found.
 
     Whether there is such a file.
@@ -28,6 +33,10 @@ def check(simple: Simple, is_found: Callable[[str], bool]) -> bool:
     handed = False
     for index, word in enumerate(simple.words):
         if isinstance(word, Live) and not _is_data(simple, index, word):
+            if word.is_file and index and found.opens(simple, index):
+                continue
+            if is_temporary(word) and index and (found.opens(simple, index) or found.places(simple, index)):
+                continue
             if not index or not is_found(word) or not found.opens(simple, index):
                 raise NotAPlan(f"{str(word)[:60]}, which is not known before it runs, where it may be more than data")
             handed = True
@@ -50,6 +59,11 @@ def _is_data(simple: Simple, index: int, word: Live) -> bool:
         return len(words) == 2
     if word.is_number and only_shows(words) and not any(isinstance(w, Live) for w in words[:index]):
         return True
+    if word.is_numeric and name in _NUMBERED:
+        return True
+    if word.is_numeric and name in PROGRAMS and name not in INTERPRETERS and name not in WRAPPERS:
+        lead = word.pieces[0]
+        return isinstance(lead, str) and not re.fullmatch(r"-\w*", lead)
     return _is_text_value(simple, index)
 
 

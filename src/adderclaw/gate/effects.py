@@ -21,6 +21,8 @@ def changes(simple: Simple, folders: tuple[str, ...]) -> frozenset[str]:
     """The paths that a command may change, for globs that come after it."""
     found = written(simple.redirects, folders)
     name = simple.name
+    if name == "source":
+        return ANYTHING
     if name in those("harmless") or name in LOOKS or name in BUILTINS:
         return found
     if name == "git" and len(simple.words) > 1 and simple.words[1] in PROGRAMS["git"].reads:

@@ -4,6 +4,7 @@ Such a name was not judged: it may hold blanks, begin with a dash or be a link. 
 around the command, only from commands that print nothing but names, and only where a program opens it as a file.
 """
 
+import re
 from collections.abc import Sequence
 
 from adderclaw.gate.allowlist import PROGRAMS, names
@@ -51,7 +52,106 @@ def is_found(word: str, variables: frozenset[str]) -> bool:
     only = word.pieces[0] if isinstance(word, Live) and len(word.pieces) == 1 else None
     if isinstance(only, Variable):
         return only.name in variables
-    return isinstance(only, Output) and prints_names(only.body)
+    return isinstance(only, Output) and not only.file and prints_names(only.body)
+
+
+def is_listed(word: str) -> bool:
+    """Whether a word is `<(…)` with names in it that a command finds."""
+    only = word.pieces[0] if isinstance(word, Live) else None
+    return isinstance(only, Output) and only.file and prints_names(only.body)
+
+
+_NOTHING_ELSE = Redirect("2", ">", "/dev/null")
+
+
+def counts(word: str) -> bool:
+    """Whether a word is what a program prints that prints nothing but a number, or nothing: no text that bash would
+
+    take for more than that.
+    """
+    only = word.pieces[0] if isinstance(word, Live) and len(word.pieces) == 1 else None
+    if not isinstance(only, Output) or only.file or len(only.body.steps) != 1 or only.body.tail:
+        return False
+    step = only.body.steps[0]
+    commands = [one for one in step.commands if isinstance(one, Simple)]
+    if len(commands) != len(step.commands) or step.timed or any(joint != "|" for joint in step.joints):
+        return False
+    last = commands[-1]
+    if any(r != _NOTHING_ELSE and not r.operator.startswith("<") for r in last.redirects):
+        return False
+    return _counts(last) or _numbers_lines(commands)
+
+
+def _counts(simple: Simple) -> bool:
+    words = tuple(word for word in simple.words[1:] if not isinstance(word, Live))
+    match simple.name:
+        case "wc":
+            return len(words) == 1 == len(simple.words) - 1 and words[0] in ("-l", "-c", "-w", "-m")
+        case "nproc":
+            return len(simple.words) == 1
+        case "date":
+            return len(words) == 1 == len(simple.words) - 1 and bool(re.fullmatch(r"\+(?:%[sNYmdHMSj])+", words[0]))
+        case "grep" | "egrep" | "fgrep":
+            given = parse(simple.words[1:], PROGRAMS["grep"].options)
+            return "-c" in given.given and not given.given & _NAMES_FILES and len(given.operands) <= 2
+        case "git":
+            return words[:1] == ("rev-list",) and "--count" in words
+        case "awk" | "gawk" | "mawk":
+            return len(simple.words) == 2 and bool(re.fullmatch(_SUM, simple.words[1]))
+        case _:
+            return False
+
+
+_SUM = r"\s*\{\s*(\w+)\s*\+=\s*\$\w+;?\s*\}\s*;?\s*END\s*\{\s*print\s+\1(?:\s*\+\s*0)?;?\s*\}\s*"
+_NAMES_FILES = names("-H --with-filename -r -R --recursive -b -n -l -L -o -e -f")
+
+
+def _numbers_lines(commands: Sequence[Simple]) -> bool:
+    """`grep -n x file | head -1 | cut -d: -f1`: the numbers of lines."""
+    first, *between, last = commands if len(commands) > 1 else (*commands, *commands)
+    given = parse(first.words[1:], PROGRAMS["grep"].options)
+    numbered = first.name in ("grep", "egrep", "fgrep") and "-n" in given.given and len(given.operands) == 2
+    cut = last.name == "cut" and set(last.words[1:]) in ({"-d:", "-f1"}, {"-d", ":", "-f1"}, {"-d", ":", "-f", "1"})
+    plain = not given.given & (_NAMES_FILES - {"-n"}) and all(one.name in ("head", "tail") for one in between)
+    return numbered and cut and plain and len(commands) > 1
+
+
+def is_temporary(word: str) -> bool:
+    """Whether a word is the name of a new file or folder that mktemp makes where temporary files are."""
+    only = word.pieces[0] if isinstance(word, Live) and len(word.pieces) == 1 else None
+    if not isinstance(only, Output) or only.file or len(only.body.steps) != 1 or only.body.tail:
+        return False
+    step = only.body.steps[0]
+    made = step.commands[0]
+    if len(step.commands) != 1 or not isinstance(made, Simple) or made.name != "mktemp" or made.redirects or made.env:
+        return False
+    return all(
+        re.fullmatch(r"-[dqt]+|--directory|--suffix=[\w.-]+|(?:/tmp/)?[\w.-]*X{3,}[\w.-]*", w) for w in made.words[1:]
+    )
+
+
+def in_temporary(word: str, variables: frozenset[str]) -> bool:
+    """Whether a word names a place in what mktemp made: `"$tmp/x"`."""
+    if not isinstance(word, Live):
+        return False
+    first, *rest = word.pieces
+    text = "".join(piece for piece in rest if isinstance(piece, str))
+    holds = isinstance(first, Variable) and first.name in variables and all(isinstance(p, str) for p in rest)
+    return holds and ".." not in text.split("/") and (not text or text[0] in "/._-")
+
+
+_MAKES = names("mkdir touch cp mv tee rmdir")
+
+
+def places(simple: Simple, index: int) -> bool:
+    """Whether a program that makes files takes the word for one of their names."""
+    options = PROGRAMS.get(simple.name)
+    if options is None or simple.name not in _MAKES:
+        return False
+    probe = "/name"
+    words = tuple(probe if n == index else str(word) for n, word in enumerate(simple.words))
+    seen = parse(words[1:], options.options)
+    return probe in (*seen.operands, *seen.values) and not seen.strange
 
 
 def opens(simple: Simple, index: int) -> bool:
@@ -70,12 +170,14 @@ def opens(simple: Simple, index: int) -> bool:
         return options.kind == "look"
     known = parse(words[1:index], options.options)
     first = options.operands == "pattern" or name in _CODE_FIRST
-    if first and not known.operands and not known.given & {"-e", "--regexp", "--expression"}:
+    asked = known.given & {"-e", "--regexp", "--expression", "-f", "--file"}
+    if first and not known.operands and not asked:
         return False
     probe = "\x03name"
     seen = parse((*words[1:index], probe, *words[index + 1 :]), options.options)
     looks = options.kind == "look" or name == "sed"
-    return looks and probe in seen.operands and not seen.strange and _are_names(words, index)
+    lists = simple.name in ("grep", "egrep", "fgrep") and probe in seen.values
+    return looks and (probe in seen.operands or lists) and not seen.strange and _are_names(words, index)
 
 
 def _are_names(words: Sequence[str], index: int) -> bool:

@@ -6,7 +6,7 @@ from adderclaw.config.paths import beneath
 from adderclaw.gate import commands, hosts, paths
 from adderclaw.gate.case import Case
 from adderclaw.gate.modes import PLAN_DENIES, autonomy_of, is_readonly
-from adderclaw.gate.risk import is_inside, is_kept
+from adderclaw.gate.risk import is_inside, is_kept, is_scratch
 from adderclaw.gate.shell import Plan, Raw, simples
 from adderclaw.types import PathFact
 
@@ -150,7 +150,7 @@ def workspace(case: Case) -> str | None:
         return None
     reads = () if case.free_reads else [fact for fact in case.touch.reads if not is_kept(fact, case)]
     for fact in (*reads, *case.touch.writes):
-        if not paths.is_device(fact) and not is_inside(fact, policy.roots):
+        if not paths.is_device(fact) and not is_inside(fact, policy.roots) and not is_scratch(fact, case):
             leads = f" (it leads to {fact.real})" if fact.real != fact.path else ""
             return (
                 f"{fact.path}{leads} is outside the workspace {policy.workspace}:"

@@ -7,11 +7,11 @@ from typing import NamedTuple
 from adderclaw.gate import environment
 from adderclaw.gate.builtins import is_job
 from adderclaw.gate.plan import Command, Internal, Live, Redirect
-from adderclaw.gate.states import Flow, State
+from adderclaw.gate.states import HELD, Flow, State
 from adderclaw.gate.syntax import NotAPlan
 from adderclaw.gate.words import UNKNOWN
 
-_SETTINGS = r"[-+][eux]*(?:o)?"
+_SETTINGS = r"[-+][aeux]*(?:o)?"
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
@@ -26,7 +26,7 @@ class Called(NamedTuple):
 def set_own(name: str, value: str, state: State) -> None:
     """Raises NotAPlan unless the shell may give a variable this value."""
     environment.check_own(name)
-    if name in state.exported:
+    if name in state.exported or state.exports or state.sourced:
         environment.check_exported(name, value, known=not isinstance(value, Live))
 
 
@@ -40,10 +40,11 @@ def _set(called: Called, state: State) -> tuple[Command, Flow]:
             raise NotAPlan(f"shell builtin set {word}")
         if word.endswith("o"):
             option = rest.pop(0) if rest else ""
-            if option not in ("pipefail", "errexit", "nounset", "xtrace"):
+            if option not in ("pipefail", "errexit", "nounset", "xtrace", "allexport"):
                 raise NotAPlan(f"shell builtin set -o {option}")
-            word += {"errexit": "e", "nounset": "u"}.get(option, "")
+            word += {"errexit": "e", "nounset": "u", "allexport": "a"}.get(option, "")
         on = word[0] == "-"
+        state = state._replace(exports=on if "a" in word else state.exports)
         state = state._replace(
             errexit=on if "e" in word else state.errexit, nounset=on if "u" in word else state.nounset
         )
@@ -93,9 +94,8 @@ def _unset(called: Called, state: State) -> tuple[Command, Flow]:
         if name not in variables or name in state.exported or not _NAME.fullmatch(name):
             raise NotAPlan("unset of a variable that was not set here")
         del variables[name]
-    gone = set(called.words)
-    state = state._replace(variables=variables, jobs=state.jobs - gone, numbers=state.numbers - gone)
-    state = state._replace(found=state.found - gone)
+    held = {held: getattr(state, held) - set(called.words) for held in HELD}
+    state = state._replace(variables=variables, **held)
     return Internal(called.words), Flow(state, None)
 
 

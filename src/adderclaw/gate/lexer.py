@@ -108,6 +108,16 @@ class Lexer:
 
     # ---- words
 
+    def file(self) -> Word:
+        """`<(…)`, which is a word of its own."""
+        start = self.at
+        self.at += 2
+        body, self.at = _inside(self.text, self.at, self)
+        self.close(")")
+        if self.ahead() == "(" or (self.at < len(self.text) and self.ahead() not in META):
+            raise NotAPlan("process substitution as part of a word")
+        return (Sub(body, self.text[start : self.at], True, True),)
+
     def word(self) -> Word:
         self.deeper()
         parts: list[Part] = []

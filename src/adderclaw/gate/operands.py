@@ -488,6 +488,7 @@ SPECIAL = {
     "zip": _zip,
     "curl": _curl,
     **dict.fromkeys(("python", "python3", "node", "ts-node", "tsx", "bash", "sh", "dash", "zsh"), _script),
+    "source": _script,
     **dict.fromkeys(("php", "ruby", "lua", "luajit", "lua5.4", "lua5.3", "Rscript", "julia", "elixir"), _run_script),
     "patch": _patch,
     "perl": _perl,

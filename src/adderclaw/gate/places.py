@@ -55,12 +55,12 @@ class Gathered:
         return Paths(*(tuple(self.found[name]) for name in Paths._fields))
 
     def redirected(self, redirects: Iterable[Redirect], folder: str) -> None:
-        self.add("reads", _all_places(folder, (r.target for r in redirects if r.operator == "<")))
+        self.add("reads", _all_places(folder, (r.target for r in redirects if r.operator == "<" and not r.is_piped)))
         self.add("writes", _all_places(folder, (r.target for r in redirects if r.writes)))
 
     def take(self, simple: Simple, folder: str) -> None:
         """What one simple command names, seen from a folder."""
-        named = operands.operands(simple.name, simple.words).plus(operands.given(simple))
+        named = operands.operands(simple.name, simple.opened.words).plus(operands.given(simple))
         for place in _further(folder, named.folders):
             self.opened(place, named.merged)
             self.add("reads", _all_places(place, named.reads))
@@ -120,7 +120,7 @@ def _gather(command: Plan | Raw, cwd: str, home: str, gathered: Gathered) -> Non
 
 
 def _entered(simple: Simple, folder: str) -> tuple[str, ...]:
-    return (os.path.normpath(os.path.join(folder, simple.words[1])),) if simple.name == "cd" else ()
+    return (os.path.normpath(os.path.join(folder, simple.words[1])),) if simple.name in ("cd", "pushd") else ()
 
 
 def _gather_raw(command: Raw, cwd: str, home: str, gathered: Gathered) -> None:

@@ -18,10 +18,11 @@ class Variable(NamedTuple):
 
 
 class Output(NamedTuple):
-    """What a plan prints, as part of a word: `$(…)`."""
+    """What a plan prints, as part of a word: `$(…)`; or `<(…)`, the name of a file with that in it."""
 
     body: "Script"
     quoted: bool
+    file: bool = False
 
 
 class Count(NamedTuple):
@@ -57,6 +58,23 @@ class Live(str):
         only = self.pieces[0] if len(self.pieces) == 1 else ""
         return isinstance(only, Count) or (isinstance(only, Variable) and only.number)
 
+    @property
+    def is_numeric(self) -> bool:
+        """Whether all that is not known of it are whole numbers."""
+        unknown = [piece for piece in self.pieces if not isinstance(piece, str)]
+        return all(isinstance(piece, Count) or (isinstance(piece, Variable) and piece.number) for piece in unknown)
+
+    @property
+    def filled(self) -> str:
+        """The word with a number in the place of each that is not known."""
+        return "".join(piece if isinstance(piece, str) else "1" for piece in self.pieces)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is `<(…)`: a pipe that a program reads like a file."""
+        only = self.pieces[0]
+        return isinstance(only, Output) and only.file
+
     def with_outputs(self, change: "Callable[[Script], Script]") -> "Live":
         changed = (p._replace(body=change(p.body)) if isinstance(p, Output) else p for p in self.pieces)
         return Live(str(self), tuple(changed))
@@ -79,16 +97,29 @@ class Redirect(NamedTuple):
         return self.operator == "<<<"
 
     @property
+    def is_piped(self) -> bool:
+        """Whether another command's output is read: `< <(…)`."""
+        return isinstance(self.target, Live) and self.target.is_file
+
+    @property
     def feeds(self) -> bool:
         """Whether the target is a file that becomes the standard input."""
-        return self.operator == "<" and self.fd in ("", "0")
+        return self.operator == "<" and self.fd in ("", "0") and not self.is_piped
 
     @property
     def writes(self) -> bool:
         return self.operator in WRITING
 
 
+def _opened(word: str) -> str:
+    if not isinstance(word, Live):
+        return word
+    return PIPE if word.is_file else word.filled if word.is_numeric else word
+
+
 HERE = ("",)
+PIPE = "/dev/null"
+"""Stands for `<(…)` where it is asked what a command does with its files: a place where nothing of anybody's is."""
 
 
 class Simple(NamedTuple):
@@ -107,6 +138,16 @@ class Simple(NamedTuple):
     """Every directory that it may run in, from where the shell starts."""
     handed: bool = False
     """Whether it opens names that another command finds when it runs (`gate.found`)."""
+
+    @property
+    def opened(self) -> "Simple":
+        """The command with names in the place of `<(…)`, whose own commands are judged by themselves, and numbers in
+
+        the place of numbers that are not known.
+        """
+        if not any(isinstance(word, Live) for word in self.words):
+            return self
+        return self._replace(words=tuple(map(_opened, self.words)))
 
 
 class Internal(NamedTuple):

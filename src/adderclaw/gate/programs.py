@@ -40,7 +40,8 @@ def objection(name: str, words: Words, ask: Ask | None = None, *, allowed: Allow
         ask = Ask(within, allowed)
     if ask.allowed is not None and ask.allowed(name, words):
         return None
-    if sum(word.rsplit("/", 1)[-1] in WRAPPERS for word in words) > _MAX_RUNNERS:
+    runners = sum(word == "-m" or word.rsplit("/", 1)[-1] in WRAPPERS for word in words)
+    if runners > _MAX_RUNNERS:
         return Objection("too many programs that run programs")
     options = PROGRAMS.get(name)
     if options is None:

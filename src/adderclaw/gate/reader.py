@@ -253,6 +253,12 @@ class Reader(Conditions):
         while True:
             self.blanks()
             if not self.redirect_here(redirects):
+                if self.ahead(2) == "<(" and words:
+                    if self.at == end:
+                        raise NotAPlan("process substitution as part of a word")
+                    words.append(self.file())
+                    end = self.at
+                    continue
                 if self.at >= len(self.text) or self.operator():
                     break
                 self.argument(assigns, words)
@@ -302,9 +308,14 @@ class Reader(Conditions):
         if fd not in ("", "0", "1", "2") or (fd and operator.startswith("&")):
             raise NotAPlan("redirect of a further descriptor")
         if self.text[self.at + len(operator) : self.at + len(operator) + 1] == "(" and operator in ("<", ">"):
-            raise NotAPlan("process substitution")
+            if operator == "<" and not fd:
+                return False
+            raise NotAPlan("process substitution that writes")
         self.at += len(operator)
         self.blanks()
+        if self.ahead(2) == "<(" and operator == "<" and fd in ("", "0"):
+            redirects.append(Redir("", operator, self.file()))
+            return True
         if self.at >= len(self.text) or self.ahead() in META:
             raise NotAPlan("process substitution" if self.ahead(2) in ("<(", ">(") else "cannot be parsed")
         if operator in ("<<", "<<-"):

@@ -13,6 +13,7 @@ from adderclaw.gate.plan import (
     Live,
     Loop,
     Match,
+    Output,
     Plan,
     Redirect,
     Script,
@@ -25,7 +26,25 @@ from adderclaw.gate.plan import (
 from adderclaw.gate.quoting import quote, quote_if_needed
 
 BUILTINS = frozenset(
-    {"cd", "pwd", "echo", "printf", "true", "false", "test", "[", ":", "exit", "command", "type", "kill", "jobs"}
+    {
+        "cd",
+        "pwd",
+        "echo",
+        "printf",
+        "true",
+        "false",
+        "test",
+        "[",
+        ":",
+        "exit",
+        "command",
+        "type",
+        "kill",
+        "jobs",
+        "pushd",
+        "popd",
+        "source",
+    }
 )
 """Builtins of bash that a plan may use by name: none of them runs a program or changes how words are read."""
 
@@ -156,6 +175,8 @@ class Writer:
             return self.quoting(piece) if piece else ""
         if isinstance(piece, Count):
             return f"$(( {piece.text} ))"
+        if isinstance(piece, Output) and piece.file:
+            return f"<( {self.script(piece.body)} )"
         text = f"${{{piece.name}}}" if isinstance(piece, Variable) else f"$( {self.script(piece.body)} )"
         return f'"{text}"' if piece.quoted else text
 

@@ -44,10 +44,11 @@ def _parts(case: Case) -> Iterator[tuple[Risk, str]]:
         yield "high", "a command of an unknown kind"
     for fact in touch.writes:
         if not is_device(fact):
-            inside = is_inside(fact, policy.roots)
+            inside = is_inside(fact, policy.roots) or is_scratch(fact, case)
             yield ("medium", touch.why or "writes to the workspace") if inside else ("high", f"writes {fact.path}")
     for fact in touch.reads:
-        if not is_device(fact) and not is_inside(fact, policy.roots) and not is_kept(fact, case):
+        known = is_device(fact) or is_inside(fact, policy.roots) or is_scratch(fact, case) or is_kept(fact, case)
+        if not known:
             yield "medium", f"reads {fact.path}, outside the workspace"
     for host in touch.hosts:
         yield _host_risk(host, policy.allowed_domains)
@@ -70,7 +71,7 @@ def _is_project_code(given: str, case: Case) -> bool:
     if given.endswith(".py") and not given.startswith(("/", ".")):
         # The file of a module: there are two that it may be, and an installed module has the name of neither.
         named = [fact for fact in named if fact.identity is not None]
-    return "/" in given and bool(named) and all(is_inside(fact, case.policy.roots) for fact in named)
+    return "/" in given and bool(named) and all(is_inside(f, case.policy.roots) or is_scratch(f, case) for f in named)
 
 
 def _host_risk(fact: HostFact, allowed: tuple[str, ...]) -> tuple[Risk, str]:
@@ -89,6 +90,22 @@ def is_kept(fact: PathFact, case: Case) -> bool:
     policy = case.policy
     own = f"{policy.home}/skills" if policy.home and case.tool == "Skill" else ""
     return case.touch.command is None and is_inside(fact, tuple(folder for folder in (policy.kept, own) if folder))
+
+
+def is_scratch(fact: PathFact, case: Case) -> bool:
+    """Whether a command names a place in the sandbox's own /tmp, which is empty when the session begins.
+
+    Where the workspace or the home lies in the /tmp outside, nothing of its neighbourhood counts: what is not there in
+    the sandbox is still somebody's, and a name that climbs is none of a place for scratch.
+    """
+    policy, given = case.policy, fact.given
+    if not policy.scratch or case.touch.command is None or not beneath(fact.path, policy.scratch):
+        return False
+    if not given.startswith(policy.scratch) or ".." in given.split("/"):
+        return False
+    taken = (*policy.roots, policy.home, policy.user_home)
+    tops = (root[len(policy.scratch) + 1 :].split("/", 1)[0] for root in taken if beneath(root, policy.scratch))
+    return not any(beneath(fact.path, f"{policy.scratch}/{top}") for top in tops)
 
 
 def is_inside(fact: PathFact, roots: tuple[str, ...]) -> bool:

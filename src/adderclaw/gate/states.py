@@ -1,6 +1,7 @@
 """What is known of the shell at one place of a script, and what of it holds after two ways have met."""
 
 from collections.abc import Iterable
+from itertools import zip_longest
 from typing import NamedTuple
 
 from adderclaw.gate.arithmetic import is_number
@@ -12,6 +13,10 @@ MAX_FOLDERS = 64
 
 UNSURE = "\0"
 """Stands for a virtual environment that may be active or not."""
+
+
+HELD = ("jobs", "numbers", "found", "counted", "temporary")
+"""What is known of variables beside their values."""
 
 
 class State(NamedTuple):
@@ -42,12 +47,24 @@ class State(NamedTuple):
     """Variables that hold names which a command finds when it runs."""
     fed: bool = False
     """Whether such names are on the standard input."""
+    stack: tuple[tuple[str, ...], ...] | None = ()
+    """Where `popd` leads, each place every directory that may be; None where that is not certain."""
+    exports: bool = False
+    """Whether all that is set is exported (`set -a`)."""
+    sourced: bool = False
+    """Whether a script of the project ran in this shell: no variable from before is known any more."""
+    counted: frozenset[str] = frozenset()
+    """Variables that hold what a program printed which prints nothing but a number."""
+    temporary: frozenset[str] = frozenset()
+    """Variables that hold the name of a file or folder that mktemp made in the sandbox's own /tmp."""
+    made: frozenset[str] = frozenset()
+    """Virtual environments that commands before this one make."""
 
     def with_variable(self, name: str, value: str | None) -> "State":
         variables = {**self.variables, name: value}
         gone = {name}
-        jobs, numbers, found = self.jobs - gone, self.numbers - gone, self.found - gone
-        return self._replace(variables=variables, jobs=jobs, numbers=numbers, found=found)
+        held = {held: getattr(self, held) - gone for held in HELD if name in getattr(self, held)}
+        return self._replace(variables=variables, **held)
 
     def counts(self, name: str) -> bool:
         """Whether a variable holds a whole number, known or not."""
@@ -87,7 +104,22 @@ def merged(one: State | None, other: State | None) -> State | None:
         frozenset(n for n, value in variables.items() if value is UNKNOWN and one.counts(n) and other.counts(n)),
         one.found & other.found,
         one.fed and other.fed,
+        _stacked(one.stack, other.stack),
+        one.exports or other.exports,
+        one.sourced or other.sourced,
+        one.counted & other.counted,
+        one.temporary & other.temporary,
+        one.made & other.made,
     )
+
+
+def _stacked(
+    one: tuple[tuple[str, ...], ...] | None, other: tuple[tuple[str, ...], ...] | None
+) -> tuple[tuple[str, ...], ...] | None:
+    """Where `popd` leads if it leads anywhere: where one of the two has nothing left, it fails."""
+    if one is None or other is None:
+        return None
+    return tuple(bounded((*a, *b)) for a, b in zip_longest(one, other, fillvalue=()))
 
 
 def bounded(folders: Iterable[str]) -> tuple[str, ...]:

@@ -33,11 +33,12 @@ class Param(NamedTuple):
 
 
 class Sub(NamedTuple):
-    """`$(…)` or backticks."""
+    """`$(…)` or backticks; `<(…)`, which stands for the name of a file with the output in it."""
 
     body: "Script"
     text: str
     quoted: bool = False
+    file: bool = False
 
 
 class Arith(NamedTuple):

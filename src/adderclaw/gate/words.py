@@ -78,7 +78,11 @@ class Expander:
         nounset: bool = False,
         numbers: frozenset[str] = frozenset(),
         changed: Callable[[str, tuple[Component, ...]], bool] = lambda _folder, _parts: False,
+        sourced: bool = False,
+        counted: frozenset[str] = frozenset(),
+        whole: frozenset[str] = frozenset(),
     ) -> None:
+        self.sourced, self.counted, self.whole = sourced, counted, whole
         self.facts, self.folders, self.variables = facts, folders, variables
         self.output, self.nounset, self.numbers, self.changed = output, nounset, numbers, changed
 
@@ -154,7 +158,7 @@ class Expander:
             case Param():
                 return self.param(part)
             case Arith():
-                made = arithmetic.evaluate(part.text, self.value, self.numbers)
+                made = arithmetic.evaluate(part.text, self.value, self.numbers | self.counted)
                 if isinstance(made, str):
                     return [Bit(f"$(({part.text}))", QUOTED, Count(made))]
                 return [Bit(str(made), QUOTED if part.quoted else SPLIT)]
@@ -162,10 +166,12 @@ class Expander:
                 made = self.output(part)
                 if isinstance(made, str):
                     return [Bit(made, QUOTED if part.quoted else SPLIT)]
-                return [Bit(part.text, QUOTED if part.quoted else SPLIT, Output(made, part.quoted))]
+                return [Bit(part.text, QUOTED if part.quoted else SPLIT, Output(made, part.quoted, part.file))]
 
     def value(self, name: str) -> str | None:
         """A variable's value, the empty text where it is not set, or UNKNOWN."""
+        if self.sourced and name not in self.variables:
+            return UNKNOWN
         if name == "PWD" and name not in self.variables:
             return self.here()
         known = self.known(name)
@@ -178,6 +184,8 @@ class Expander:
     def known(self, name: str) -> str | None:
         if name in self.variables:
             return self.variables[name]
+        if self.sourced:
+            raise NotAPlan(f"variable expansion of {name}, which a script may have set")
         uncertain = is_uncertain(name) and name not in self.facts.certain
         if self.facts.env is None or uncertain or (is_special(name) and name not in READABLE):
             raise NotAPlan(f"variable expansion of {name}")
@@ -194,7 +202,10 @@ class Expander:
             if part.op:
                 raise NotAPlan("variable expansion of a form that plans do not have")
             # A number: nothing of it is ever split.
-            return [Bit(f"${part.name}", how, Variable(part.name, part.quoted or part.name in "?$"))]
+            number = part.name in "?$"
+            return [Bit(f"${part.name}", how, Variable(part.name, part.quoted or number, number))]
+        if part.name in arithmetic.COUNTERS and part.name not in self.variables and not part.op:
+            return [Bit(f"${part.name}", how, Variable(part.name, True, True))]
         if not re.match(r"[A-Za-z_]", part.name):
             raise NotAPlan(f"variable expansion of ${part.name}")
         value = self.defaulted(part) if part.op in (":-", ":+", "-", "+") else self.value(part.name)
@@ -204,7 +215,8 @@ class Expander:
             if part.op:
                 raise NotAPlan(f"${{{part.name}{part.op}…}} of a value that is not known")
             number = part.name in self.numbers
-            return [Bit(f"${part.name}", how, Variable(part.name, part.quoted or number, number))]
+            whole = part.quoted or number or part.name in self.whole
+            return [Bit(f"${part.name}", how, Variable(part.name, whole, number))]
         return [Bit(self.changed_value(value or "", part), how)]
 
     def defaulted(self, part: Param) -> "str | list[Bit] | None":

@@ -94,6 +94,7 @@ def _made_of(runtime: Runtime, root: str, confinement: str, kept: str, policies:
         "home": runtime.home,
         "profile": runtime.options.profile,
         "sandboxed": confinement != "none",
+        "scratch": "/tmp" if confinement == "bubblewrap" else "",
         "autonomy_set": runtime.loaded.origins.get("security.autonomy", "default") != "default",
         "own_files": [
             *(runtime.key_path, locks.folder(runtime.config.memory.path)),
