@@ -1,6 +1,6 @@
 # AdderClaw in a container. compose.yaml starts it with limits and without a way out; see docs/deployment.md.
 FROM python:3.12-slim-bookworm AS build
-RUN pip install --no-cache-dir uv
+RUN pip install --no-cache-dir uv==0.13.7
 WORKDIR /source
 COPY pyproject.toml uv.lock README.md LICENSE ./
 COPY scripts/install-locked scripts/

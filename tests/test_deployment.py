@@ -73,6 +73,9 @@ def test_the_containers_build_steps_make_a_program_that_runs(tmp_path: Path, soa
 
 
 def test_the_image_runs_as_a_user_of_its_own_what_the_build_stage_made() -> None:
+    pins = [re.fullmatch(r"pip install .* uv==[\d.]+", rest) for _, rest in instructions(0) if rest.startswith("pip")]
+    assert pins
+    assert all(pins), "every build has the same uv"
     last = instructions(1)
     assert ("COPY", "--from=build /opt/adderclaw /opt/adderclaw") in last
     assert ("ENTRYPOINT", '["adderclaw"]') in last

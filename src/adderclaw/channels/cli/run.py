@@ -27,6 +27,37 @@ from adderclaw.runtime import Options
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
+Target = Annotated[str | None, typer.Argument(metavar="[TARGET]", help="A task in quotes, or an Agentfile.")]
+TaskText = Annotated[str | None, typer.Option("--task", metavar="TEXT", help="TARGET is this task.")]
+AgentfilePath = Annotated[str | None, typer.Option("--agentfile", metavar="FILE", help="TARGET is this file.")]
+SkillsDir = Annotated[
+    str | None, typer.Option("--skills-dir", metavar="DIR", help="Folder of skills; default: skills.dir.")
+]
+MaxTurns = Annotated[
+    int | None,
+    typer.Option("--max-turns", min=0, metavar="N", help="Decisions of a task run; default: runtime.max_turns."),
+]
+InputsGiven = Annotated[
+    list[str] | None, typer.Option("--input", "-i", metavar="NAME=VALUE", help="An input of the workflow.")
+]
+InputFiles = Annotated[
+    list[str] | None, typer.Option("--input-file", metavar="NAME=FILE", help="An input: the text of a file.")
+]
+ResumedRun = Annotated[
+    str | None, typer.Option("--resume", metavar="RUN_ID", help="Go on with a task or a workflow that did not end.")
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run/--no-dry-run", help="[true|false] Show the plan and the prompts; ask no model.")
+]
+DebugLlm = Annotated[
+    bool | None,
+    typer.Option("--debug-llm/--no-debug-llm", help="[true|false] Keep whole prompts and answers in the run folder."),
+]
+RunProfile = Annotated[
+    ProfileName | None, typer.Option("--profile", help="How much may happen without asking; default: runtime.profile.")
+]
+RunModel = Annotated[str | None, typer.Option("--model", "-m", metavar="MODEL", help="Another model of that provider.")]
+
 SWITCHES = ("--dry-run", "--debug-llm")
 """Options that may have `true` or `false` after them."""
 
@@ -60,42 +91,19 @@ def spelled(args: list[str]) -> list[str]:
 
 @app.command(cls=Switched)
 def run(
-    target: Annotated[str | None, typer.Argument(metavar="[TARGET]", help="A task in quotes, or an Agentfile.")] = None,
-    task: Annotated[str | None, typer.Option("--task", metavar="TEXT", help="TARGET is this task.")] = None,
-    agentfile: Annotated[str | None, typer.Option("--agentfile", metavar="FILE", help="TARGET is this file.")] = None,
-    skills_dir: Annotated[
-        str | None, typer.Option("--skills-dir", metavar="DIR", help="Folder of skills; default: skills.dir.")
-    ] = None,
-    max_turns: Annotated[
-        int | None,
-        typer.Option("--max-turns", min=0, metavar="N", help="Decisions of a task run; default: runtime.max_turns."),
-    ] = None,
-    given: Annotated[
-        list[str] | None, typer.Option("--input", "-i", metavar="NAME=VALUE", help="An input of the workflow.")
-    ] = None,
-    files: Annotated[
-        list[str] | None, typer.Option("--input-file", metavar="NAME=FILE", help="An input: the text of a file.")
-    ] = None,
-    resume: Annotated[
-        str | None, typer.Option("--resume", metavar="RUN_ID", help="Go on with a task or a workflow that did not end.")
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run/--no-dry-run", help="[true|false] Show the plan and the prompts; ask no model.")
-    ] = False,
-    debug_llm: Annotated[
-        bool | None,
-        typer.Option(
-            "--debug-llm/--no-debug-llm", help="[true|false] Keep whole prompts and answers in the run folder."
-        ),
-    ] = None,
-    profile: Annotated[
-        ProfileName | None,
-        typer.Option("--profile", help="How much may happen without asking; default: runtime.profile."),
-    ] = None,
+    target: Target = None,
+    task: TaskText = None,
+    agentfile: AgentfilePath = None,
+    skills_dir: SkillsDir = None,
+    max_turns: MaxTurns = None,
+    given: InputsGiven = None,
+    files: InputFiles = None,
+    resume: ResumedRun = None,
+    dry_run: DryRun = False,
+    debug_llm: DebugLlm = None,
+    profile: RunProfile = None,
     provider: ProviderName = None,
-    model: Annotated[
-        str | None, typer.Option("--model", "-m", metavar="MODEL", help="Another model of that provider.")
-    ] = None,
+    model: RunModel = None,
     workspace: WorkspaceDir = None,
     config: ConfigFile = None,
     limit: LimitsGiven = None,
@@ -116,30 +124,44 @@ def run(
         headless=True,
         overrides=prepared.overrides(skills_dir, max_turns, debug_llm, allowed),
     )
-    inputs = _inputs(given or [], files or [])
-    if sum(one is not None for one in (target, task, agentfile, resume)) > 1:
-        raise UsageError("TARGET, --task, --agentfile and --resume each say what to run: give one of them")
-    if resume is not None and inputs:
-        raise UsageError("--resume goes on with the workflow and the inputs of the run: leave the others out")
-    made = prepared.resumed(options, resume) if resume is not None else _made(options, target, task, agentfile, inputs)
+    made = _made(options, target, task, agentfile, resume, _inputs(given or [], files or []))
     if made.kind != "task" and (skills_dir is not None or max_turns is not None):
         raise UsageError("--skills-dir and --max-turns are for a task")
     if rounds is not None:
-        if made.with_rounds is None:
-            raise UsageError("--limit rounds is for the LOOPs of an Agentfile; a task has --max-turns")
-        made = made.with_rounds(int(rounds))
-    if dry_run and made.kind == "task" and resume is not None:
-        raise UsageError("--dry-run plans a run that has not begun: leave --resume out")
+        made = _with_rounds(made, int(rounds))
     if dry_run and made.dry is None:
         _show(made, as_text=output_format == "text")
         return
-    made = replace(made, drive=made.dry) if dry_run and made.dry is not None else made
+    made = _planned_only(made) if dry_run else made
     raise typer.Exit(headless.execute(made, output_format))
 
 
+def _with_rounds(made: Prepared, rounds: int) -> Prepared:
+    if made.with_rounds is None:
+        raise UsageError("--limit rounds is for the LOOPs of an Agentfile; a task has --max-turns")
+    return made.with_rounds(rounds)
+
+
+def _planned_only(made: Prepared) -> Prepared:
+    if made.again is not None:
+        raise UsageError("--dry-run plans a run that has not begun: leave --resume out")
+    return replace(made, drive=made.dry) if made.dry is not None else made
+
+
 def _made(
-    options: Options, target: str | None, task: str | None, agentfile: str | None, inputs: dict[str, str]
+    options: Options,
+    target: str | None,
+    task: str | None,
+    agentfile: str | None,
+    resume: str | None,
+    inputs: dict[str, str],
 ) -> Prepared:
+    if sum(one is not None for one in (target, task, agentfile, resume)) > 1:
+        raise UsageError("TARGET, --task, --agentfile and --resume each say what to run: give one of them")
+    if resume is not None:
+        if inputs:
+            raise UsageError("--resume goes on with the workflow and the inputs of the run: leave the others out")
+        return prepared.resumed(options, resume)
     if target is not None:
         if os.path.exists(target):
             agentfile = target
