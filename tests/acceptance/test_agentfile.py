@@ -275,6 +275,31 @@ def test_personas_work_in_parallel_each_in_its_own_session_then_one_reconciles(w
     assert len(world.rows("SELECT DISTINCT session_id FROM model_calls")) == 3
 
 
+def test_what_a_persona_owes_is_part_of_what_it_found(world: World) -> None:
+    """Whoever reconciles is told the values of several; of one alone they stand in the goal's result."""
+    aside: dict[str, Any] = {
+        "persona-a.": result("facts", outputs={"sources": "three"}),
+        "persona-b.": result("doubts", outputs={"open": "two"}),
+        "Reconcile this": result("both", outputs={"verdict": "fine"}),
+        "persona-c.": result("looked", outputs={"level": "low", "found": "none"}),
+        "Report": text("done"),
+    }
+    with ScriptedModel(aside=aside) as model:
+        flow = Flow(world, model)
+        flow.write(
+            'AGENT a "persona-a." -> sources\nAGENT b "persona-b." -> open\nAGENT c "persona-c." -> level\n'
+            'GOAL g "x" -> verdict USING a, b\nGOAL h "y" UNSUPERVISED USING c -> found\n'
+            'GOAL say "Report $verdict, $found, $h"\nRUN r USING g, h, say\n'
+        )
+        done = flow.run()
+    assert (done.code, done.out) == (0, "done\n"), done.err
+    asked = [str(one.messages[-1]["content"]) for one in model.requests]
+    reconciled = next(one for one in asked if "Reconcile" in one)
+    assert "<a>\nfacts\nsources: three\n</a>" in reconciled
+    assert "<b>\ndoubts\nopen: two\n</b>" in reconciled
+    assert "Report fine, none, looked\nlevel: low\n" in asked[-1]
+
+
 def test_fifty_personas_on_one_goal_lose_no_row(world: World) -> None:
     names = [f"p{number}" for number in range(50)]
     aside: dict[str, Any] = {f"persona-{name}.": {"text": f"view of {name}"} for name in names}

@@ -57,7 +57,7 @@ SYNTAX = [
     ("AGENT a", "1:8: expected FROM or a text in double quotes, and the line ends here"),
     ("AGENT a FROM", "1:13: expected a path or a text in double quotes"),
     ("AGENT a agents/a.md", "1:9: expected FROM or a text in double quotes, found"),
-    ('AGENT a "x" USING b', "1:13: expected REQUIRES or the end of the line, found 'USING'"),
+    ('AGENT a "x" USING b', "1:13: expected \"->\", REQUIRES or the end of the line, found 'USING'"),
     ('AGENT a "x" REQUIRES', "1:21: expected a name or a text in double quotes"),
     ("GOAL", "1:5: expected a name"),
     ('GOAL "x"', "1:6: expected a name, found"),
@@ -70,7 +70,12 @@ SYNTAX = [
     ('GOAL g "x" USING a,', "1:20: expected a name"),
     ('GOAL g "x" USING a b', "1:20: expected"),
     ('GOAL g "x" WITHIN 3', "1:12: expected"),
-    ('GOAL g "x" SUPERVISED ROBOT', "1:23: expected HUMAN or the end of the line, found 'ROBOT'"),
+    ('GOAL g "x" SUPERVISED ROBOT', '1:23: expected "->", HUMAN, SUPERVISED, UNSUPERVISED, USING or the end'),
+    ('GOAL g "x" USING a -> b USING c', "1:1: USING stands twice in this statement; say it once"),
+    ('GOAL g "x" SUPERVISED UNSUPERVISED', "1:1: SUPERVISED or UNSUPERVISED stands twice"),
+    ('AGENT a "x" -> b REQUIRES c -> d', "1:1: -> stands twice"),
+    ('CONVERGE c "x" WITHIN 2 WITHIN 3', "1:1: WITHIN stands twice"),
+    ('CONVERGE c "x" USING not-WITHIN', "1:1: CONVERGE needs WITHIN"),
     ('GOAL g "x" "y"', "1:12: expected"),
     ("GOAL g 'x'", "1:8: expected FROM or a text in double quotes, found"),
     ("GOAL g\u201cx\u201d", "1:7: expected FROM or a text in double quotes, found"),
@@ -141,6 +146,16 @@ MEANING = [
     ),
     (HEAD + 'AGENT p "of $x"\nGOAL g "x" USING p\n' + RUN, "agent p uses $x, which is not defined"),
     (HEAD + 'INPUT a DEFAULT "$zzz"\n' + G + RUN, "the default of a uses $zzz, which is no input"),
+    (HEAD + 'INPUT a DEFAULT "$a"\n' + G + RUN, "2:1: the default of a needs itself"),
+    (
+        HEAD + 'INPUT a DEFAULT "$b"\nINPUT b DEFAULT "$c"\nINPUT c DEFAULT "$a"\n' + G + RUN,
+        "4:1: the default of c needs itself, by way of ",
+    ),
+    (
+        HEAD + G + "LOOP l USING g WITHIN 2\nLOOP m USING l WITHIN 2\n",
+        "the goal 'l', which is a step: a step names goals",
+    ),
+    (HEAD + "AGENT a FROM .\n" + G + RUN, "2:14: FROM .: this is a folder without a SKILL.md"),
     (HEAD + "GOAL g FROM goals/none.md\n" + RUN, "2:13: FROM goals/none.md: "),
     (HEAD + "AGENT a FROM none.md\n" + G + RUN, "2:14: FROM none.md: "),
     (HEAD + "GOAL g FROM ../../etc/passwd\n" + RUN, "leads outside of the workflow's folder and the workspace"),
@@ -164,6 +179,13 @@ AT_ONCE = [
     ("GOAL g\nRUN r USING g, h\n", ["the workflow has no NAME", "expected FROM", "the goal 'h'"], 3),
     ('NAME\nGOAL g "x"\nRUN r USING g\n', ["expected a name"], 1),
     ('NAME w\nGOAL g "$a"\nINPUT a DEFAULT\nRUN r USING g\n', ["expected a number"], 1),
+    (
+        'NAME w\nGOAL g "$x $ref $out"\nGOAL h "y" -> out, ref USING\nLOOP l USING g WITHIN 0\n'
+        "LOOP m USING g WITHIN $y\n",
+        ["uses $x", "expected a name", "WITHIN 0", "WITHIN $y"],
+        4,
+    ),
+    ('NAME w\nGOAL g "x"\nGOAL g "y"\nRUN r USING g\n', ["defined twice"], 1),
     ("NAME w\nGOAL g FROM none.md\nLOOP l USING g\nRUN r USING x\n", ["FROM none.md", "needs WITHIN", "goal 'x'"], 3),
 ]
 
@@ -270,6 +292,8 @@ GOALS = [
     ('GOAL g "x" USING devils-advocate, b_2', (None, "x", (), ("devils-advocate", "b_2"), None)),
     ('GOAL g "x" -> o USING a SUPERVISED', (None, "x", ("o",), ("a",), "reviewer")),
     ('GOAL g "x" SUPERVISED HUMAN', (None, "x", (), (), "operator")),
+    ('GOAL g "x" UNSUPERVISED USING a -> o', (None, "x", ("o",), ("a",), "nobody")),
+    ('GOAL g "x" SUPERVISED HUMAN USING a, b', (None, "x", (), ("a", "b"), "operator")),
     ('GOAL g "x" UNSUPERVISED', (None, "x", (), (), "nobody")),
     ("GOAL g FROM a.md -> o USING p", ("a.md", "", ("o",), ("p",), None)),
     ('GOAL g "über \u00e9\u4e2d"', (None, "über \u00e9\u4e2d", (), (), None)),
@@ -307,18 +331,21 @@ def test_an_input_in_each_of_its_forms(text: str, expected: tuple[str, str | Non
 
 
 AGENTS = [
-    ("AGENT a FROM p.md", ("p.md", "", None)),
-    ('AGENT a "You are a"', (None, "You are a", None)),
-    ('AGENT a FROM p.md REQUIRES "reasoning-heavy"', ("p.md", "", "reasoning-heavy")),
-    ("AGENT a FROM p.md REQUIRES fast", ("p.md", "", "fast")),
-    ('AGENT a """\nlong\n"""', (None, "long", None)),
+    ("AGENT a FROM p.md", ("p.md", "", None, ())),
+    ('AGENT a "You are a"', (None, "You are a", None, ())),
+    ('AGENT a FROM p.md REQUIRES "reasoning-heavy"', ("p.md", "", "reasoning-heavy", ())),
+    ("AGENT a FROM p.md REQUIRES fast", ("p.md", "", "fast", ())),
+    ('AGENT a """\nlong\n"""', (None, "long", None, ())),
+    ('AGENT a "x" -> found, open-points REQUIRES fast', (None, "x", "fast", ("found", "open-points"))),
 ]
 
 
 @pytest.mark.parametrize(("text", "expected"), AGENTS, ids=[text[:40] for text, _ in AGENTS])
-def test_an_agent_in_each_of_its_forms(text: str, expected: tuple[str | None, str, str | None]) -> None:
+def test_an_agent_in_each_of_its_forms(
+    text: str, expected: tuple[str | None, str, str | None, tuple[str, ...]]
+) -> None:
     found = parse(text).agents[0]
-    assert (found.path, found.prompt, found.requires) == expected
+    assert (found.path, found.prompt, found.requires, found.outputs) == expected
 
 
 STEPS = [
@@ -329,6 +356,7 @@ STEPS = [
     ('CONVERGE c "until clean" WITHIN 3', [("LOOP", "c", ("c",), 3, "until clean")]),
     (G + 'CONVERGE c "all pass" USING g WITHIN 3', [("LOOP", "c", ("g",), 3, "all pass")]),
     ('AGENT a "x"\nCONVERGE c "clean" -> o USING a WITHIN $n', [("LOOP", "c", ("c",), "$n", "clean")]),
+    ('AGENT a "x"\nCONVERGE c "clean" WITHIN $n SUPERVISED USING a', [("LOOP", "c", ("c",), "$n", "clean")]),
     (
         G + 'CONVERGE c "clean" WITHIN 3\nRUN r USING g, c, g2',
         [("RUN", "r", ("g",), None, ""), ("LOOP", "c", ("c",), 3, "clean"), ("RUN", "r", ("g2",), None, "")],
@@ -416,9 +444,9 @@ def test_defaults_may_name_inputs_but_not_each_other_in_a_circle(tmp_path: Path)
     text = 'NAME w\nINPUT a DEFAULT "$b!"\nINPUT b DEFAULT "x"\n' + G + RUN
     assert bound(load(str(written(tmp_path, text))), {}) == {"a": "x!", "b": "x"}
     assert bound(load(str(written(tmp_path, text))), {"b": "$a"}) == {"a": "$a!", "b": "$a"}
-    circle = load(str(written(tmp_path, 'NAME w\nINPUT a DEFAULT "$b"\nINPUT b DEFAULT "$a"\n' + G + RUN)))
-    with pytest.raises(UsageError, match="need each other"):
-        bound(circle, {})
+    open_end = parse('NAME w\nINPUT a DEFAULT "$b"\nINPUT b DEFAULT "$a"\n' + G + RUN)
+    with pytest.raises(UsageError, match="need each other"):  # whoever binds what was never checked
+        bound(open_end, {})
 
 
 # ------------------------------------------------------------------ shown

@@ -1,5 +1,6 @@
 """Whether a workflow makes sense: names, order, variables; every problem at once, each with its own message."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from difflib import get_close_matches
@@ -9,6 +10,8 @@ from adderclaw.drivers.agentfile import variables
 from adderclaw.drivers.agentfile.workflow import MOST_SHOWN, Goal, Persona, Problem, Step, Workflow
 
 MOST_ROUNDS = 10_000
+WORD = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+QUOTED = re.compile(r'"[^"]*"')
 
 
 def problems(workflow: Workflow, source: Callable[[int], str], broken: Collection[str] = ()) -> list[Problem]:
@@ -18,11 +21,14 @@ def problems(workflow: Workflow, source: Callable[[int], str], broken: Collectio
     """
     words = [text.split(maxsplit=2) for text in broken]
     unsure = {word.strip(",") for one in words for word in one[1:2]}
+    named = {word for text in broken for word in WORD.findall(QUOTED.sub(" ", text))}
     found = chain(
         _whole(workflow, {one[0] for one in words}),
         _twice(workflow),
         _references(workflow, unsure),
-        () if broken else chain(_limits(workflow), _unknown(workflow)),
+        _limits(workflow, named),
+        _circles(workflow),
+        _unknown(workflow, named if broken else None),
     )
     return [Problem(line, 1, message, source(line)) for line, message in islice(found, MOST_SHOWN + 1)]
 
@@ -67,8 +73,9 @@ def _distinct(steps: tuple[Step, ...]) -> Iterable[Step]:
 def _shared_variables(workflow: Workflow) -> Found:
     """Inputs, goals and outputs are variables of one set: two of the same name could not be told apart."""
     owner = {one.name: f"the input in line {one.line}" for one in workflow.inputs}
+    inputs = frozenset(owner)
     for goal in workflow.goals:
-        if goal.name in owner:
+        if goal.name in inputs:
             yield goal.line, f"the goal {goal.name!r} would hide {owner[goal.name]} as ${goal.name}; rename one"
         owner.setdefault(goal.name, f"the goal in line {goal.line}")
     for goal in workflow.goals:
@@ -81,6 +88,7 @@ def _shared_variables(workflow: Workflow) -> Found:
 def _references(workflow: Workflow, unsure: Collection[str]) -> Found:
     agents = {one.name: one.line for one in workflow.agents}
     goals = {one.name: one.line for one in workflow.goals}
+    steps = {one.name for one in workflow.steps}
     for goal in workflow.goals:
         for name in goal.agents:
             if name not in agents and name not in unsure:
@@ -92,8 +100,12 @@ def _references(workflow: Workflow, unsure: Collection[str]) -> Found:
             if name not in goals:
                 if name in unsure:
                     continue
-                message = f"{step.kind} {step.name} uses the goal {name!r}, which is not defined{_near(name, goals)}"
-                yield step.line, message
+                why = (
+                    "which is a step: a step names goals"
+                    if name in steps
+                    else f"which is not defined{_near(name, goals)}"
+                )
+                yield step.line, f"{step.kind} {step.name} uses the goal {name!r}, {why}"
             elif goals[name] > step.line:
                 message = f"{step.kind} {step.name} uses the goal {name!r} before it is defined, in line {goals[name]}"
                 yield step.line, f"{message}; move the GOAL up"
@@ -104,9 +116,9 @@ def _near(name: str, known: Collection[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def _limits(workflow: Workflow) -> Found:
+def _limits(workflow: Workflow, unsure: Collection[str]) -> Found:
     inputs = {one.name: one for one in workflow.inputs}
-    known = set(inputs).union(*map(_variables, workflow.goals))
+    known = set(inputs).union(unsure, *map(_variables, workflow.goals))
     for step in workflow.steps:
         if isinstance(step.limit, int):
             if reason := unfit_limit(str(step.limit)):
@@ -131,16 +143,42 @@ def unfit_limit(text: str) -> str | None:
 # ------------------------------------------------------------------ variables
 
 
-def _unknown(workflow: Workflow) -> Found:
-    """A text may name inputs, and what ran before it: in a LOOP, what the round before left, too."""
+def _circles(workflow: Workflow) -> Found:
+    """Defaults that lead back to themselves: by themselves they have no value."""
+    from graphlib import CycleError, TopologicalSorter
+
+    names = {one.name for one in workflow.inputs}
+    needs = {one.name: {*variables.used(one.default or "", names)} & names for one in workflow.inputs}
+    lines = {one.name: one.line for one in workflow.inputs}
+    while True:
+        try:
+            TopologicalSorter(needs).prepare()
+            return
+        except CycleError as error:
+            circle: list[str] = error.args[1][1:]
+            last = max(circle, key=lines.__getitem__)
+            yield (
+                lines[last],
+                f"the default of {last} needs itself"
+                + (f", by way of {', '.join(name for name in circle if name != last)}" if len(circle) > 1 else ""),
+            )
+            needs[last] = set()
+
+
+def _unknown(workflow: Workflow, unsure: Collection[str] | None) -> Found:
+    """A text may name inputs, and what ran before it: in a LOOP, what the round before left, too.
+
+    Where statements could not be read, what they name (`unsure`) may be known, and any order may be meant.
+    """
     inputs = {one.name for one in workflow.inputs}
+    named = inputs.union(unsure or ())
     for one in workflow.inputs:
-        for name in variables.used(one.default or "", inputs):
-            if name not in inputs:
+        for name in variables.used(one.default or "", named):
+            if name not in named:
                 yield one.line, f"the default of {one.name} uses ${name}, which is no input{_near(name, inputs)}"
     by_name = {goal.name: goal for goal in workflow.goals}
     agents = {agent.name: agent for agent in workflow.agents}
-    known = set(inputs)
+    known = set(inputs) if unsure is None else named.union(*map(_variables, workflow.goals))
     seen: set[str] = set()
     for step in workflow.steps:
         goals = [by_name[name] for name in step.goals if name in by_name]

@@ -228,16 +228,17 @@ class Execution:
     async def _one(self, goal: Goal, agent: str, loop: _Round | None, again: str) -> tuple[Result, str]:
         """One session's work on a goal, and which session it was."""
         persona = self.workflow.agent(agent) if agent else None
-        report = Report(goal.outputs, loop.meaning if loop else None)
+        owed = replace(goal, outputs=tuple(dict.fromkeys((*goal.outputs, *(persona.outputs if persona else ())))))
+        report = Report(owed.outputs, loop.meaning if loop else None)
         order = Child(
-            prompt=prompts.goal(self.workflow, goal, self.values, self.state, again),
+            prompt=prompts.goal(self.workflow, owed, self.values, self.state, again),
             agent_type=agent or "goal",
             description=goal.name,
             persona=prompts.filled(persona.prompt, self.values) if persona else "",
             model=self._model(persona.requires) if persona and persona.requires else None,
         )
         made = await self._child(goal, order, report.tool, report.missing)
-        return _taken(goal, report, made), made.session_id
+        return _as_found(_taken(owed, report, made), goal.outputs), made.session_id
 
     async def _child(
         self, goal: Goal, order: Child, tool: Callable[[], object], missing: Callable[[], str | None]
@@ -395,8 +396,18 @@ def _rounds(step: Step, values: Mapping[str, str]) -> int:
 
 
 def _view(result: Result) -> str:
-    rows = [result.summary if result.achieved else f"(not reached) {result.summary}"]
-    return "\n".join([*rows, *(f"{name}: {value}" for name, value in result.outputs.items())])
+    said = result.summary if result.achieved else f"(not reached) {result.summary}"
+    return _rows(said, result.outputs, leave_out={})
+
+
+def _as_found(result: Result, variables: tuple[str, ...]) -> Result:
+    """What a persona owes beside the goal's own values is part of what it found."""
+    own = {name: value for name, value in result.outputs.items() if name in variables}
+    return result._replace(summary=_rows(result.summary, result.outputs, leave_out=own), outputs=own)
+
+
+def _rows(summary: str, values: Mapping[str, str], leave_out: Mapping[str, str]) -> str:
+    return "\n".join([summary, *(f"{name}: {value}" for name, value in values.items() if name not in leave_out)])
 
 
 def _taken(goal: Goal, report: Report, made: ChildReport) -> Result:

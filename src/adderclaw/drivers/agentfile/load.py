@@ -50,11 +50,13 @@ def load(path: str, roots: tuple[str, ...] = ()) -> Workflow:
 
 def _prompt(path: str, named: str, places: tuple[str, ...]) -> str:
     """A prompt's text. A repository's file must not make us send what lies elsewhere."""
-    if os.path.isdir(path) and os.path.exists(os.path.join(path, "SKILL.md")):
-        path = os.path.join(path, "SKILL.md")
+    folder = os.path.isdir(path)
+    path = os.path.join(path, "SKILL.md") if folder else path
     real = os.path.realpath(path)
     if not any(real.startswith(place.rstrip("/") + "/") for place in places):
         raise UsageError(f"FROM {named}: this leads outside of the workflow's folder and the workspace")
+    if folder and not os.path.exists(path):
+        raise UsageError(f"FROM {named}: this is a folder without a SKILL.md; name a file in it")
     text = text_of(path, MAX_PROMPT, f"FROM {named}: ").strip()
     if not text:
         raise UsageError(f"FROM {named}: the file is empty")

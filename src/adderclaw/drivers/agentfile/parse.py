@@ -184,8 +184,7 @@ def _unreadable(line: Line) -> Problem | None:
     if (long_word := re.search(rf"[^\s,]{{{MAX_WORD + 1}}}", bare)) is not None:
         return _at(line, long_word.start(), f"a name or a path has at most {MAX_WORD} characters")
     if word in ("LOOP", "CONVERGE") and not re.search(r"\bWITHIN\b", bare):
-        message = f"{word} needs WITHIN: how many times it may go round, such as WITHIN 5"
-        return _at(line, column - 1, message)
+        return _at(line, column - 1, _endless(word))
     return None
 
 
@@ -276,6 +275,8 @@ class _Taker:
         reserved = [token for token in statement.scan_values(_is_identifier) if str(token) in KEYWORDS]
         for token in reserved:
             self._complain(line, token, f"{token} is a keyword and names nothing; choose another name")
+        if not reserved and (problem := _clauses(line, statement)) is not None:
+            return problem
         if not reserved:
             self._takers()[statement.data](line, statement)
         return None
@@ -312,31 +313,19 @@ class _Taker:
     def _agent(self, line: Line, node: "Node") -> None:
         path, prompt = _content(node)
         requires = _child(node, "requires")
-        self.agents.append(
-            Persona(str(_names(node)[0]), path, prompt, _value(requires) if requires else None, line.number)
-        )
+        wanted = _value(requires) if requires else None
+        self.agents.append(Persona(str(_names(node)[0]), path, prompt, wanted, line.number, _listed(node, "outputs")))
 
     def _goal(self, line: Line, node: "Node") -> None:
         path, outcome = _content(node)
-        outputs, using = _child(node, "outputs"), _child(node, "using")
-        self.goals.append(
-            Goal(
-                str(_names(node)[0]),
-                path,
-                outcome,
-                tuple(map(str, _names(outputs))) if outputs else (),
-                tuple(map(str, _names(using))) if using else (),
-                _review_of(node),
-                line.number,
-            )
-        )
+        outputs, agents = _listed(node, "outputs"), _listed(node, "using")
+        self.goals.append(Goal(str(_names(node)[0]), path, outcome, outputs, agents, _review_of(node), line.number))
 
     def _converge(self, line: Line, node: "Node") -> None:
         """A loop that states its condition: over the goals that it names, or over the one that it describes."""
         path, condition = _content(node)
-        using, limit = _child(node, "using"), _limit(node)
+        limit, named = _limit(node), _listed(node, "using")
         name = str(_names(node)[0])
-        named = tuple(map(str, _names(using))) if using else ()
         goals = {goal.name for goal in self.goals}
         if named and goals.issuperset(named):
             self.steps.append(Step("LOOP", name, named, limit, line.number, condition))
@@ -352,7 +341,7 @@ class _Taker:
         self.converging[name] = step
 
     def _step(self, line: Line, node: "Node") -> None:
-        goals = tuple(map(str, _names(cast("Node", _child(node, "using")))))
+        goals = _listed(node, "using")
         name, number = str(_names(node)[0]), line.number
         if node.data == "loop_stmt":
             self.steps.append(Step("LOOP", name, goals, _limit(node), number))
@@ -412,6 +401,34 @@ def _names(node: "Node") -> "list[Token]":
     """The names that stand directly in a node."""
     found = [child for child in node.children if getattr(child, "data", "") == "identifier"]
     return [cast("Token", cast("Node", child).children[0]) for child in found]
+
+
+def _listed(node: "Node", clause: str) -> tuple[str, ...]:
+    """The names after USING or `->`; none where that is not said."""
+    found = _child(node, clause)
+    return tuple(map(str, _names(found))) if found is not None else ()
+
+
+CLAUSES = {
+    "outputs": "->",
+    "using": "USING",
+    "requires": "REQUIRES",
+    "within": "WITHIN",
+    **dict.fromkeys(("reviewer", "operator", "nobody"), "SUPERVISED or UNSUPERVISED"),
+}
+
+
+def _clauses(line: Line, node: "Node") -> Problem | None:
+    """What follows a text stands in any order, but once; and a CONVERGE says how often it may go round."""
+    found = [CLAUSES[data] for child in node.children if (data := getattr(child, "data", "")) in CLAUSES]
+    if node.data == "converge_stmt" and "WITHIN" not in found:
+        return _at(line, 0, _endless("CONVERGE"))
+    twice = next((name for name in found if found.count(name) > 1), None)
+    return _at(line, 0, f"{twice} stands twice in this statement; say it once") if twice else None
+
+
+def _endless(word: str) -> str:
+    return f"{word} needs WITHIN: how many times it may go round, such as WITHIN 5"
 
 
 def _content(node: "Node") -> tuple[str | None, str]:

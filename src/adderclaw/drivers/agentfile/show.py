@@ -17,7 +17,10 @@ def as_json(workflow: Workflow) -> Json:
         "inputs": [
             {"name": one.name, "default": one.default, "required": one.default is None} for one in workflow.inputs
         ],
-        "agents": [{"name": one.name, "from": one.path, "requires": one.requires} for one in workflow.agents],
+        "agents": [
+            {"name": one.name, "from": one.path, "requires": one.requires, "outputs": list(one.outputs)}
+            for one in workflow.agents
+        ],
         "goals": [_goal_json(workflow, goal) for goal in workflow.goals],
         "steps": [_step_json(step) for step in workflow.steps],
     }
@@ -65,7 +68,8 @@ def _goal_rows(workflow: Workflow, goal: Goal, last: bool) -> list[str]:
     for name in goal.agents:
         agent = workflow.agent(name)
         source = f" from {agent.path}" if agent.path else ""
-        rows.append(f"{bar}· agent {name}{source}" + (f", requires {agent.requires}" if agent.requires else ""))
+        gives = f", gives {', '.join(agent.outputs)}" if agent.outputs else ""
+        rows.append(f"{bar}· agent {name}{source}{gives}" + (f", requires {agent.requires}" if agent.requires else ""))
     if goal.outputs:
         rows.append(f"{bar}· gives {', '.join(goal.outputs)}")
     if (review := workflow.reviewer_of(goal)) != "nobody":

@@ -24,6 +24,8 @@ class Persona:
     """What it is told of itself; of a persona FROM a file, empty until the file is loaded."""
     requires: str | None
     line: int
+    outputs: tuple[str, ...] = ()
+    """Names that what it finds is to have values for; they belong to its finding and are no variables."""
 
 
 @record
@@ -104,5 +106,6 @@ class InvalidAgentfile(UsageError):
         self.file, self.problems = file, sorted(problems)
         count = f"{len(problems)} problems" if len(problems) > 1 else "1 problem"
         rows = [one.shown(file) for one in self.problems[:MOST_SHOWN]]
-        rows += [f"… and {len(problems) - MOST_SHOWN} more"] if len(problems) > MOST_SHOWN else []
+        if len(problems) > MOST_SHOWN:  # nobody counted them all
+            count, rows = f"over {MOST_SHOWN} problems", [*rows, "… and more"]
         super().__init__(f"{file} is not a valid Agentfile ({count})\n" + "\n".join(rows))
