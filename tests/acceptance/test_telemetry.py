@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import import_module
 from typing import Any, Self
 
 import pytest
@@ -13,6 +14,10 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tests.acceptance.world import World, call, text
+from tests.scripted import ScriptedModel
+
+conventions: Any = import_module("opentelemetry.semconv._incubating.attributes.gen_ai_attributes")
+NAMES: set[str] = {getattr(conventions, name) for name in dir(conventions) if name.startswith("GEN_AI_")}
 
 
 class Receiver:
@@ -134,14 +139,14 @@ def test_a_run_is_a_tree_of_spans_by_the_conventions(world: World, receiver: Rec
     spans = spans_of(receiver)
     names = [span.name for span in spans]
     assert names.count("chat mock") == 3
-    assert {"invoke_agent agent", "turn", "execute_tool Time", "execute_tool Read"} <= set(names)
+    assert {"invoke_agent adderclaw", "turn", "execute_tool Time", "execute_tool Read"} <= set(names)
     by_id = {span.span_id: span for span in spans}
     root = next(span for span in spans if not span.parent_span_id)
-    assert root.name == "invoke_agent agent"
+    assert root.name == "invoke_agent adderclaw"
     assert len({span.trace_id for span in spans}) == 1
     parents = {span.name: by_id[span.parent_span_id].name for span in spans if span.parent_span_id}
     assert parents == {
-        "turn": "invoke_agent agent",
+        "turn": "invoke_agent adderclaw",
         "chat mock": "turn",
         "execute_tool Time": "turn",
         "execute_tool Read": "turn",
@@ -150,6 +155,12 @@ def test_a_run_is_a_tree_of_spans_by_the_conventions(world: World, receiver: Rec
     assert chat["gen_ai.operation.name"] == "chat"
     assert chat["gen_ai.request.model"] == "mock"
     assert "gen_ai.usage.input_tokens" in chat
+    for span in spans:
+        said = attributes(span)
+        assert {key for key in said if key.startswith("gen_ai.")} <= NAMES
+        if operation := said.get("gen_ai.operation.name"):
+            assert operation in {one.value for one in conventions.GenAiOperationNameValues}
+            assert span.name.startswith(f"{operation} ")
     denied = next(span for span in spans if span.name == "execute_tool Read")
     assert attributes(denied)["error.type"] == "denied"
     assert denied.status.code == 2
@@ -194,29 +205,48 @@ def test_a_workflows_goals_are_spans_with_their_sessions_below(world: World, rec
     spans = spans_of(receiver)
     by_id = {span.span_id: span for span in spans}
     goal = next(span for span in spans if span.name == "goal g")
-    assert by_id[goal.parent_span_id].name == "invoke_agent agentfile"
+    run = by_id[goal.parent_span_id]
+    assert run.name == "invoke_workflow flow"
+    assert attributes(run)["gen_ai.workflow.name"] == "flow"
+    assert attributes(run)["gen_ai.operation.name"] == "invoke_workflow"
     session = next(span for span in spans if span.name == "invoke_agent goal")
     assert session.parent_span_id == goal.span_id
     assert attributes(goal)["adderclaw.goal.outcome"] == "achieved"
 
 
-def test_tokens_and_latency_are_metrics(world: World, receiver: Receiver) -> None:
-    configure(world, "otlp", receiver.url)
-    run(world)
-    names: set[str] = set()
+def points_of(receiver: Receiver) -> dict[str, list[Any]]:
+    """Metric → its points."""
+    found: dict[str, list[Any]] = {}
     for path, body in receiver.posts:
         if path == "/v1/metrics":
             for resource in ExportMetricsServiceRequest.FromString(body).resource_metrics:
                 for scope in resource.scope_metrics:
-                    names |= {metric.name for metric in scope.metrics}
-    assert {"gen_ai.client.token.usage", "gen_ai.client.operation.duration"} <= names
+                    for metric in scope.metrics:
+                        found.setdefault(f"{metric.name} {metric.unit}", []).extend(metric.histogram.data_points)
+    return found
 
 
-def test_content_leaves_only_where_the_operator_says_so(world: World, receiver: Receiver) -> None:
-    configure(world, "otlp", receiver.url, "include_content = true\n")
-    run(world)
-    spans = spans_of(receiver)
-    assert "the secret answer" in {attributes(span).get("gen_ai.output.messages") for span in spans}
+def test_tokens_latency_and_failures_are_metrics_and_content_leaves_where_the_operator_says_so(
+    world: World, receiver: Receiver
+) -> None:
+    with ScriptedModel([{"error": {"status": 500}}, {"text": "the secret answer"}]) as model:
+        entry = f'[providers.models.mine]\nkind = "ollama"\nbase_url = "{model.base_url}"\nmodel = "m"\n'
+        configure(world, "otlp", receiver.url, f"include_content = true\n{entry}")
+        done = world.agent("hi", "--provider", "mine")
+        assert done.code == 0, done.err
+    points = points_of(receiver)
+    used = {attributes(one)["gen_ai.token.type"]: one for one in points["gen_ai.client.token.usage {token}"]}
+    assert (used["input"].sum, used["output"].sum) == (100, 20)
+    assert list(used["input"].explicit_bounds)[-1] > 60_000_000, "a long prompt has a bucket"
+    took = {attributes(one).get("error.type", ""): one for one in points["gen_ai.client.operation.duration s"]}
+    assert {kind: one.count for kind, one in took.items()} == {"": 1, "server_error": 1}
+    for one in (*used.values(), *took.values()):
+        assert attributes(one)["gen_ai.provider.name"] == "ollama"
+        assert attributes(one)["gen_ai.request.model"] == "m"
+    said = [attributes(span).get("gen_ai.output.messages") for span in spans_of(receiver)]
+    (message,) = [json.loads(one)[0] for one in said if one]
+    assert message["role"] == "assistant"
+    assert message["parts"] == [{"type": "text", "content": "the secret answer"}]
 
 
 RECORD = {"schema_version", "agent_id", "session_id", "workflow_name", "timestamp", "type", "data"}

@@ -44,7 +44,8 @@ def _exporter(config: "Config", session: str, say: Callable[[str], None]) -> Exp
     if wanted.protocol == "otlp":
         from adderclaw.sinks.telemetry.otlp import Otlp
 
-        return Otlp(wanted.endpoint or "", config.agent_id, say, include_content=wanted.include_content)
+        providers = {name: entry.kind for name, entry in config.providers.models.items()}
+        return Otlp(wanted.endpoint or "", config.agent_id, providers, say, include_content=wanted.include_content)
     from adderclaw.sinks.telemetry.records import File, Http, Records
 
     made = Records(config.agent_id, session, include_content=wanted.include_content)

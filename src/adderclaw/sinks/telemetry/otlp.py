@@ -3,6 +3,7 @@
 A run is the root span; sessions and goals, model calls, tool calls, hooks and approvals stand below it.
 """
 
+import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +15,33 @@ if TYPE_CHECKING:
 
 SECONDS = 5
 """How long one export may take."""
+PROVIDERS = {
+    "anthropic": "anthropic",
+    "openai": "openai",
+    "gemini": "gcp.gemini",
+    "openrouter": "openrouter",
+    "ollama": "ollama",
+    "lm-studio": "lm-studio",
+}
+"""Kind of a provider → what the conventions call it; what is behind another kind, only its name here may say."""
+TOKENS = [4**power for power in range(14)]
+LATENCIES = [0.01 * 2**power for power in range(14)]
+"""Bounds of the histograms, as the conventions advise them: the library's own end where a model begins."""
 
 
 class Otlp:
     """Turns events into spans as they come; each ends with the event that ends it."""
 
-    def __init__(self, endpoint: str, agent_id: str, say: Callable[[str], None], *, include_content: bool) -> None:
+    def __init__(
+        self,
+        endpoint: str,
+        agent_id: str,
+        providers: Mapping[str, str],
+        say: Callable[[str], None],
+        *,
+        include_content: bool,
+    ) -> None:
+        """`providers`: the kind of each entry of the configuration."""
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.metrics import MeterProvider
@@ -46,10 +68,17 @@ class Otlp:
         )
         self._metrics = MeterProvider([reader], resource=resource, shutdown_on_exit=False)
         meter = self._metrics.get_meter("adderclaw", __version__)
-        self._tokens = meter.create_histogram("gen_ai.client.token.usage", "{token}")
-        self._latency = meter.create_histogram("gen_ai.client.operation.duration", "s")
+        self._tokens = meter.create_histogram(
+            "gen_ai.client.token.usage", "{token}", explicit_bucket_boundaries_advisory=TOKENS
+        )
+        self._latency = meter.create_histogram(
+            "gen_ai.client.operation.duration", "s", explicit_bucket_boundaries_advisory=LATENCIES
+        )
         self._tracer = self._traces.get_tracer("adderclaw", __version__)
         self._content = include_content
+        self._providers = providers
+        self._asked: dict[str, tuple[float, str]] = {}
+        """Session → when it asked its model, and for which."""
         self._open: dict[str, Span] = {}
         """Key of what is under way → its span."""
 
@@ -105,11 +134,12 @@ class Otlp:
             "adderclaw.run.id": event.run_id,
             "adderclaw.run.kind": event.payload["mode"],
         }
-        self._begin("run", f"invoke_agent {event.payload['mode']}", event, "", about)
+        self._begin("run", "invoke_agent adderclaw", event, "", about)
 
     def run_ended(self, event: EventRecord) -> None:
         outcome = event.payload["outcome"]
         failed = "" if event.event_type == "run_finished" else outcome
+        self._end("goal", event, {"error.type": failed}, failed)  # one that is open was cut off
         self._end("run", event, {"adderclaw.run.outcome": outcome, "error.type": failed}, failed)
 
     def session_started(self, event: EventRecord) -> None:
@@ -135,6 +165,11 @@ class Otlp:
             "adderclaw.goal": payload["goal"],
             "adderclaw.iteration": payload.get("iteration"),
         }
+        if (run := self._open.get("run")) is not None:
+            run.update_name(f"invoke_workflow {payload['workflow']}")
+            run.set_attributes(
+                {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": payload["workflow"]}
+            )
         self._begin("goal", f"goal {payload['goal']}", event, "run", about)
 
     def goal_ended(self, event: EventRecord) -> None:
@@ -153,43 +188,54 @@ class Otlp:
     def model_asked(self, event: EventRecord) -> None:
         payload = event.payload
         about = {
-            "gen_ai.operation.name": "chat",
-            "gen_ai.provider.name": payload["provider"],
-            "gen_ai.request.model": payload["model"],
+            **self._labels(payload),
             "gen_ai.conversation.id": event.conversation_id,
+            "adderclaw.provider": payload["provider"],
             "adderclaw.attempt": payload["attempt"],
         }
+        self._asked[event.session_id] = event.timestamp, payload["model"]
         self._begin(_model(event), f"chat {payload['model']}", event, f"turn:{event.session_id}", about)
+
+    def _labels(self, payload: Mapping[str, Any]) -> dict[str, Any]:
+        """Of a call as it is made, and of its end, which says who really answered."""
+        provider = PROVIDERS.get(self._providers.get(payload["provider"], ""), payload["provider"])
+        return {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": provider,
+            "gen_ai.request.model": payload["model"],
+        }
 
     def model_answered(self, event: EventRecord) -> None:
         payload = event.payload
+        _, model = self._asked.get(event.session_id, (0.0, payload["model"]))
+        labels = {**self._labels(payload), "gen_ai.request.model": model, "gen_ai.response.model": payload["model"]}
         about: dict[str, Any] = {
-            "gen_ai.response.model": payload["model"],
+            **labels,
             "gen_ai.response.finish_reasons": [payload["stop_reason"]],
             "gen_ai.usage.input_tokens": payload["input_tokens"],
             "gen_ai.usage.output_tokens": payload["output_tokens"],
             "adderclaw.cost_usd": payload["cost"],
         }
         if self._content:
-            about["gen_ai.output.messages"] = payload["text"]
+            about["gen_ai.output.messages"] = _said(payload)
         self._end(_model(event), event, about)
-        labels = {
-            "gen_ai.operation.name": "chat",
-            "gen_ai.provider.name": payload["provider"],
-            "gen_ai.request.model": payload["model"],
-        }
         self._tokens.record(payload["input_tokens"], {**labels, "gen_ai.token.type": "input"})
         self._tokens.record(payload["output_tokens"], {**labels, "gen_ai.token.type": "output"})
         self._latency.record(payload["latency_ms"] / 1000, labels)
 
     def model_failed(self, event: EventRecord) -> None:
-        self._end(_model(event), event, {"error.type": event.payload["error"]}, event.payload["error"])
+        error = event.payload["error"]
+        self._end(_model(event), event, {"error.type": error}, error)
+        began, model = self._asked.get(event.session_id, (event.timestamp, event.payload["model"]))
+        labels = {**self._labels(event.payload), "gen_ai.request.model": model, "error.type": error}
+        self._latency.record(event.timestamp - began, labels)
 
     def tool_asked(self, event: EventRecord) -> None:
         payload = event.payload
         about = {
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": payload["tool"],
+            "gen_ai.tool.type": "function",
             "gen_ai.tool.call.id": payload["tool_use_id"],
         }
         if self._content:
@@ -266,6 +312,12 @@ _TAKERS = {
 def _model(event: EventRecord) -> str:
     """A session asks one model at a time."""
     return f"model:{event.session_id}"
+
+
+def _said(payload: Mapping[str, Any]) -> str:
+    """An answer in the conventions' form."""
+    parts = [{"type": "text", "content": payload["text"]}]
+    return json.dumps([{"role": "assistant", "parts": parts, "finish_reason": payload["stop_reason"]}])
 
 
 def _nanoseconds(seconds: float) -> int:
