@@ -151,11 +151,16 @@ def test_a_program_cannot_read_our_home(world: World) -> None:
     assert sandbox(world) == "bubblewrap"
 
 
-def test_a_host_that_is_not_listed_is_refused_and_said(world: World) -> None:
-    connect = "exec 3<>/dev/tcp/127.0.0.1/${HTTPS_PROXY##*:}; printf 'CONNECT other.test:443 HTTP/1.1\\r\\n\\r\\n' >&3"
-    done = script(world, f"{connect}; cat <&3")
-    assert "403" in result(world)
+def test_a_host_that_is_not_listed_or_is_denied_is_refused_and_said(world: World) -> None:
+    ask = 'exec 3<>/dev/tcp/127.0.0.1/${HTTPS_PROXY##*:}; printf "CONNECT $1 HTTP/1.1\\r\\n\\r\\n" >&3; cat <&3'
+    (world.workspace / "ask.sh").write_text(ask)
+    (world.workspace / "script.sh").write_text("bash ask.sh other.test:443; bash ask.sh bad.example.org:443")
+    rules = '[permissions]\ndeny = ["WebFetch(domain:bad.example.org)"]\n'
+    world.configure("full", 'allowed_domains = ["*.example.org"]', more=rules)
+    done = bash(world, "bash script.sh", "--profile", "sandboxed")
+    assert result(world).count("403") == 2
     assert "kept from other.test:443" in done.err
+    assert "kept from bad.example.org:443: deny rule WebFetch(domain:bad.example.org)" in done.err
 
 
 def test_a_killed_program_leaves_nothing_running(world: World) -> None:

@@ -1,5 +1,6 @@
 """A project's file: what it may set before it is trusted, after, and never. A table of cases."""
 
+import json
 from typing import Any
 
 import pytest
@@ -174,6 +175,59 @@ def test_the_sandbox_cannot_be_switched_off_by_settings(world: World) -> None:
     loaded = world.load()
     assert loaded.config.runtime.profile == "sandboxed"
     assert "cannot change the sandbox" in loaded.warnings[0]
+
+
+SANDBOX = {
+    "enabled": True,
+    "failIfUnavailable": True,
+    "autoAllowBashIfSandboxed": True,
+    "excludedCommands": ["docker *"],
+    "filesystem": {"denyRead": ["~/.aws", "./priv/**"], "denyWrite": ["./fixed"], "allowWrite": ["/opt"]},
+    "credentials": {"files": [{"path": "./token", "mode": "mask"}], "envVars": [{"name": "X", "mode": "deny"}]},
+    "network": {"allowedDomains": ["a.example"], "deniedDomains": ["*.b.example"], "strictAllowlist": True},
+}
+DENIED = ["Read(~/.aws)", "Read(./priv/**)", "Edit(./fixed)", "Read(./token)", "WebFetch(domain:*.b.example)"]
+
+
+def test_what_tightens_in_the_sandbox_of_a_settings_file_counts(world: World) -> None:
+    own = {"sandbox": SANDBOX, "permissions": {"deny": ["Grep"], "defaultMode": "manual"}}
+    world.user(json.dumps(own), "settings.json")
+    loaded = world.load()
+    assert loaded.config.permissions.deny == ["Grep", *DENIED]
+    assert loaded.config.permissions.defaultMode == "default"
+    assert loaded.config.security.sandbox_required
+    assert loaded.config.security.allowed_domains == ["a.example"]
+    (said,) = [warning for warning in loaded.warnings if "have no effect" in warning]
+    told = said.rpartition(": ")[2].replace("sandbox.", "").split(", ")
+    assert told == ["autoAllowBashIfSandboxed", "excludedCommands", "filesystem.allowWrite"]
+
+
+def test_a_project_that_is_not_trusted_only_tightens_the_sandbox(world: World) -> None:
+    outside = {"blockReadsOutsideWorkingDirectories": True}
+    world.user("[security]\nworkspace_only = false")
+    world.settings(sandbox=SANDBOX, permissions=outside)
+    loaded = world.load()
+    assert loaded.config.permissions.deny == DENIED
+    assert loaded.config.security.sandbox_required
+    assert loaded.config.security.workspace_only
+    assert loaded.config.security.allowed_domains == []
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (True, "sandbox: expected a table"),
+        ({"enabledd": True}, "sandbox.enabledd: unknown key"),
+        ({"network": {"denied": []}}, "sandbox.network.denied: unknown key"),
+        ({"filesystem": {"denyRead": "x"}}, "sandbox.filesystem.denyRead: expected a list of texts"),
+        ({"filesystem": 3}, "sandbox.filesystem: unknown key"),
+        ({"credentials": {"files": ["x"]}}, "sandbox.credentials.files: expected a list of texts"),
+        ({"filesystem": {"denyRead": [""]}}, "expected a list of texts"),
+    ],
+)
+def test_a_sandbox_that_makes_no_sense_is_refused(world: World, given: Any, said: str) -> None:
+    world.settings(sandbox=given)
+    assert any(said in problem for problem in world.problems())
 
 
 def test_allow_rules_of_a_project_when_only_managed_ones_count(world: World) -> None:

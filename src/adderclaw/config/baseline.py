@@ -85,6 +85,7 @@ TIGHTEN: dict[str, Rule] = {
     "security.additional_directories": _fewer,
     "security.raw_bash": _DENY,
     "security.network": _DENY,
+    "security.sandbox_required": _TRUE,
     "runtime.profile": _stricter("readonly", "supervised", "sandboxed", "permissive"),
     "runtime.max_tool_rounds": _lower,
     "runtime.max_turns": _lower,

@@ -148,9 +148,9 @@ def map_file(file: str, raw: Json, *, settings_only: bool = False) -> Mapped:
 def _settings_only(rest: Json, mapped: Mapped) -> None:
     elsewhere: list[str] = []
     for key in [key for key in rest if key not in SETTINGS_KEYS]:
-        del rest[key]
+        value = rest.pop(key)
         if key == "sandbox":
-            mapped.warnings.append(f"{mapped.file}: sandbox is ignored: a project file cannot change the sandbox")
+            _sandbox(value, rest, mapped)
         elif key in settings_keys.ELSEWHERE:
             elsewhere.append(key)
         else:
@@ -162,12 +162,37 @@ def _settings_only(rest: Json, mapped: Mapped) -> None:
         )
 
 
+def _sandbox(value: Any, rest: Json, mapped: Mapped) -> None:
+    """What counts of it stands where it has its place in the one schema."""
+    from adderclaw.config.sandbox_keys import Sandbox
+
+    found = Sandbox(value)
+    mapped.problems += [Problem(mapped.file, key, message) for key, message in found.problems]
+    mapped.warnings += [f"{mapped.file}: sandbox: {warning}" for warning in found.warnings]
+    permissions = rest.get("permissions")
+    if found.deny and isinstance(permissions, dict | None):
+        table = dict(cast(Json, permissions or {}))
+        listed: Any = table.get("deny") or []
+        if isinstance(listed, list):  # what is not is reported by validation
+            rest["permissions"] = {**table, "deny": [*cast(list[Any], listed), *found.deny]}
+    security: Json = {"allowed_domains": found.domains} if found.domains is not None else {}
+    security |= {"sandbox_required": True} if found.required else {}
+    if security:
+        rest["security"] = security
+
+
 def _permission_keys(rest: Json) -> list[str]:
     """Take out of the permissions what only another program knows."""
     permissions = rest.get("permissions")
     if not isinstance(permissions, dict):
         return []
     table = dict(cast(Json, permissions))
+    if table.get("defaultMode") == "manual":
+        table["defaultMode"] = "default"
+    for key in settings_keys.OUTSIDE:
+        if table.get(key) is True:  # reads and writes alike: there is one boundary
+            del table[key]
+            rest["security"] = {**cast(Json, rest.get("security", {})), "workspace_only": True}
     left_out = [key for key in table if key in settings_keys.PERMISSIONS]
     rest["permissions"] = {key: value for key, value in table.items() if key not in left_out}
     return [f"permissions.{key}" for key in left_out]

@@ -79,6 +79,8 @@ class Security:
     """Bash that cannot be compiled to a plan: refused when supervised, or asked each time."""
     network: Literal["deny", "allow"] = "deny"
     """Network inside the sandbox."""
+    sandbox_required: bool = False
+    """Refuse to start where no OS sandbox can, whatever the profile; `--profile permissive` still goes without."""
     audit_log: bool = True
     """Keep a row for every permission decision."""
     additional_directories: list[PathText] = field(default_factory=list[str])

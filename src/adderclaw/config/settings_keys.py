@@ -31,4 +31,5 @@ ELSEWHERE = frozenset(
     workflowKeywordTriggerEnabled workflowSizeGuideline worktree wslInheritsWindowsSettings
     """.split()  # noqa: SIM905 - one line for each would say no more
 )
-PERMISSIONS = frozenset({"disableAutoMode", "skipDangerousModePermissionPrompt", "skipAutoPermissionPrompt"})
+OUTSIDE = ("blockReadsOutsideWorkingDirectories", "blockWritesOutsideWorkingDirectories")
+PERMISSIONS = frozenset({"disableAutoMode", "skipDangerousModePermissionPrompt", "skipAutoPermissionPrompt", *OUTSIDE})

@@ -164,9 +164,10 @@ def _confinement(runtime: Runtime) -> str:
     """What commands run in. Only the operator's own word turns it off: the flag, or the file at home."""
     from adderclaw.sandbox import confinement
 
-    off = runtime.config.runtime.profile == "permissive"
+    needed = runtime.config.security.sandbox_required
+    off = runtime.config.runtime.profile == "permissive" and not needed
     profile = runtime.options.profile or ("permissive" if off else None)
-    return confinement.chosen(profile, lambda message: warn(runtime, message))
+    return confinement.chosen(profile, lambda message: warn(runtime, message), needed=needed)
 
 
 def _starter(runtime: Runtime, kind: str, workspace: Workspace, policy: Callable[[], gate.Policy]) -> "Start":

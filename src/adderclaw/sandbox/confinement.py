@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 LADDER = ("bubblewrap", "landlock")
 """From the strongest down."""
 NO_SANDBOX = (
-    "the profile `sandboxed` needs an OS sandbox, and none starts on this system: {why}. "
+    "the {by} needs an OS sandbox, and none starts on this system: {why}. "
     "Install bubblewrap (`apt-get install bubblewrap`, `dnf install bubblewrap`) and check with `adderclaw doctor`, "
-    "or go on without one, each risky call being asked about: --profile supervised"
+    "or go on without one: {way}"
 )
 UNCONFINED = "no OS sandbox starts on this system, so commands run unconfined: `adderclaw doctor` says why"
 LESSER = (
@@ -46,21 +46,23 @@ def probe() -> str:
     return answer
 
 
-def required() -> str:
-    """The confinement that a `sandboxed` session gets; refuses where none can start."""
+def required(*, needed: bool = False) -> str:
+    """The confinement of a session that must have one; refuses where none can start."""
     found = probe()
     if found == "none":
         why = "; ".join(f"{kind}: {trial(kind) or 'it failed at the last trial'}" for kind in LADDER)
-        raise AdderClawError(NO_SANDBOX.format(why=why))
+        by = "setting security.sandbox_required" if needed else "profile `sandboxed`"
+        way = "--profile permissive" if needed else "--profile supervised, each risky call being asked about"
+        raise AdderClawError(NO_SANDBOX.format(by=by, why=why, way=way))
     return found
 
 
-def chosen(profile: str | None, warn: Callable[[str], None]) -> str:
-    """The confinement of a session: none by `permissive` alone, at least one by `sandboxed`, else what there is."""
+def chosen(profile: str | None, warn: Callable[[str], None], *, needed: bool = False) -> str:
+    """The confinement of a session: none by `permissive` alone, at least one where it is needed, else what there is."""
     if profile == "permissive":
         return "none"
-    if profile == "sandboxed":
-        return required()
+    if profile == "sandboxed" or needed:
+        return required(needed=needed)
     found = probe()
     if found == "none":
         warn(UNCONFINED)
