@@ -69,8 +69,9 @@ def events_file(world: World, run_id: str | None = None) -> Path:
 
 
 def mixed(world: World) -> str:
-    """A run with two calls in one reply, a denial, a failure, a command, broken arguments and an answer."""
+    """A run with two calls in one reply, a denial, a failure, a command, broken arguments, a hook and an answer."""
     world.configure(autonomy="full", security='allowed_commands = ["echo", "cat"]', more=ALLOW)
+    (world.cli.data / "settings.json").write_text(json.dumps({"hooks": {"SessionEnd": [hook("echo heard")]}}))
     (world.workspace / "a.txt").write_text("hello\n")
     world.script(
         {
@@ -184,6 +185,19 @@ SIDE_BY_SIDE: list[Change] = [
         'UPDATE receipts SET line = replace(line, \'"status":"denied"\', \'"status":"allowed"\')',
         ("receipt", "call_2_0", "status"),
     ),
+    (
+        "what a hook said",
+        "UPDATE hook_invocations SET stdout_text = replace(stdout_text, 'heard', 'haard')",
+        ("hook_invocations row",),
+    ),
+    ("a time", "UPDATE events SET timestamp = '2001-01-01 00:00:00' WHERE event_type = 'startup'", ("events row",)),
+    ("how long it took", "UPDATE model_calls SET latency_ms = latency_ms + 1 WHERE step = 3", ("model_calls row",)),
+    (
+        "whose verdict it is",
+        "UPDATE tool_permission_log SET tool_use_id = 'call_9_9' WHERE tool_use_id = 'call_1_1'",
+        ("permission of call_9_9", "call"),
+    ),
+    ("the exit code", "UPDATE runs SET exit_code = 1", ("runs row",)),
     ("the outcome", "UPDATE runs SET outcome = 'denied'", ("outcome of the run",)),
     ("the answer", "UPDATE runs SET answer = 'dene'", ("answer of the run",)),
 ]
@@ -197,6 +211,21 @@ ALONE: list[Change] = [
         "the configuration",
         "UPDATE tape_texts SET text = replace(text, 'Bash(echo *)', 'Bash(echp *)')",
         ("tape_texts row",),
+    ),
+    (
+        "a reply that is no reply any more",
+        "UPDATE model_calls SET response_json = replace(response_json, '\"raw\"', '\"rav\"') WHERE step = 2",
+        ("model_calls row",),
+    ),
+    (
+        "a count that is none any more",
+        "UPDATE model_calls SET usage_json = replace(usage_json, '}', '') WHERE step = 2",
+        ("model_calls row",),
+    ),
+    (
+        "an entry of no known type",
+        "UPDATE transcript_entries SET entry_type = 'usar' WHERE sequence = 0",
+        ("transcript_entries row",),
     ),
     ("a missing reply", "DELETE FROM model_calls WHERE step = 7", ("course of the run",)),
     (
@@ -469,7 +498,8 @@ def test_s08_the_stored_events_are_shown_again(world: World) -> None:
     assert "tool_denied Read" in done.out
     assert "\x1b" not in done.out
     as_json = world.cli("replay", run_id[:18], "--event-stream", "--speed", "0", "--output-format", "json")
-    assert [json.loads(line)["event_type"] for line in as_json.out.splitlines()][-1] == "run_finished"
+    told = [json.loads(line)["event_type"] for line in as_json.out.splitlines()]
+    assert told[-2:] == ["run_finished", "hook_finished"]
     on_a_terminal = shown_on_a_terminal(world, "replay", run_id, "--event-stream", "--speed", "0")
     assert b"\x1b[" in on_a_terminal
     assert b"tool_denied" in on_a_terminal

@@ -8,11 +8,11 @@ from itertools import zip_longest
 from typing import Any, cast
 
 from adderclaw.config.paths import followed
-from adderclaw.errors import UsageError
+from adderclaw.errors import StoreError, UsageError
 from adderclaw.record import record
 from adderclaw.runtime import replaying
 from adderclaw.runtime.reel import ASIDE
-from adderclaw.runtime.replaying import Difference, Played
+from adderclaw.runtime.replaying import MALFORMED, Difference, Played
 from adderclaw.store import Store, tape, verify, workflows
 from adderclaw.store.calls import Call
 from adderclaw.store.runs import Run
@@ -111,6 +111,7 @@ def prove(store: Store, run: Run, log_path: str, key_path: str, lines: list[Json
         notes += checked.notes
         steps, used = steps + checked.steps, used + checked.calls
     found += _chain(store, recorded, log_path, key_path)
+    found += _imprint(store, run)
     if lines is None:
         notes.append("the run's events.jsonl is not there: the events were compared with the table only")
     if run.outcome is None:
@@ -146,26 +147,29 @@ class _Session:
         self.steps = self.calls = 0
 
     def check(self, lines: list[Json] | None) -> None:
-        from tempfile import TemporaryDirectory
-
         try:
-            segments = replaying.segments(self._store, self._run.run_id, self._id)
+            self._check(lines)
         except Damaged as error:
             self._differ(str(error), "sealed", "changed")
-            return
+        except StoreError as error:
+            self._differ("course of the run", "as the tape has it", f"the replay cannot begin: {error}")
+        except MALFORMED as error:
+            said = f"a row is not as it was written ({type(error).__name__}: {error})"
+            self._differ("course of the run", "as the tape has it", said)
+
+    def _check(self, lines: list[Json] | None) -> None:
+        from tempfile import TemporaryDirectory
+
+        segments = replaying.segments(self._store, self._run.run_id, self._id)
+        conversation = self._run.conversation_id
         kept: dict[tuple[str, str], Finished] = {}
         begun: Begun | None = None
         whole = True
         for segment in segments:
             with TemporaryDirectory(prefix="adderclaw-replay-") as folder:
-                try:
-                    conversation = self._run.conversation_id
-                    played = replaying.play(
-                        self._store, self._run.run_id, conversation, self._id, segment, followed(folder)
-                    )
-                except Damaged as error:
-                    self._differ(str(error), "sealed", "changed")
-                    return
+                played = replaying.play(
+                    self._store, self._run.run_id, conversation, self._id, segment, followed(folder)
+                )
                 self._compare(played, folder, last=segment is segments[-1])
                 kept |= workflows.finished(played.store, self._run.run_id)
                 begun = begun or workflows.get(played.store, self._run.run_id)
@@ -352,7 +356,8 @@ def _model_calls_now(played: Played, session_id: str) -> list[tuple[str, Json]]:
 
 
 def _calls(rows: Sequence[Call]) -> list[tuple[str, Json]]:
-    compared = ("step", "request_hash", "provider", "model", "response", "usage", "attempts", "status", "error", "cost")
+    compared = ("run_id", "step", "request_hash", "provider", "model", "response", "usage", "attempts", "status")
+    compared += ("error", "cost")
     kept = [row for row in rows if (row.response or {}).get("purpose") in ASIDE]
     return [(f"of step {row.step}", {name: getattr(row, name) for name in compared}) for row in kept]
 
@@ -390,24 +395,25 @@ def _permissions(store: Store, session_id: str, played: Played | None) -> list[t
         " AND id > ? AND (? IS NULL OR id <= ?) ORDER BY id",
         (session_id, first, until, until),
     )
-    return [(f"of {row[0]}", {"tool": row[1], "decision": row[2], "reason": row[3]}) for row in rows]
+    return [(f"of {row[0]}", {"call": row[0], "tool": row[1], "decision": row[2], "reason": row[3]}) for row in rows]
 
 
 def _receipts(store: Store, session_id: str, played: Played | None) -> Iterator[tuple[str, Json]]:
     first, until = _range(played, "receipts")
     rows = store.read(
-        "SELECT seq, line, tool_use_id FROM receipts WHERE session_id = ? AND seq > ? AND (? IS NULL OR seq <= ?)"
+        "SELECT seq, line, tool_use_id, run_id FROM receipts"
+        " WHERE session_id = ? AND seq > ? AND (? IS NULL OR seq <= ?)"
         " ORDER BY archive = '', archive, seq",
         (session_id, first, until, until),
     )
-    for seq, line, used in rows:
+    for seq, line, used, run in rows:
         try:
             body = _object(json.loads(line))
         except ValueError:
             body = {}
         kept = ("tool", "args_hash", "result_hash", "status", "risk", "decision")
         name = f"{seq} of {used}" if played is not None else f"of {used}"
-        yield name, {"call": used, **{key: body.get(key) for key in kept}}
+        yield name, {"call": used, "run": run, **{key: body.get(key) for key in kept}}
 
 
 def _range(played: Played | None, table: str) -> tuple[int, int | None]:
@@ -417,7 +423,16 @@ def _range(played: Played | None, table: str) -> tuple[int, int | None]:
     return played.segment.head["from"][table], until[table] if until is not None else None
 
 
-# ------------------------------------------------------------------ receipts
+# ------------------------------------------------------------------ what the run left
+
+
+def _imprint(store: Store, run: Run) -> Iterator[Difference]:
+    """Whether each row is still what it was when the run ended, times and all."""
+    from adderclaw.store import imprints
+
+    ended = run.outcome is not None and "marks" in tape.first(store, run.run_id)
+    for where, now in imprints.changed(store, run.run_id, ended=ended):
+        yield Difference(where, "as the run left it", now)
 
 
 def _chain(store: Store, sessions: list[str], log_path: str, key_path: str) -> Iterator[Difference]:

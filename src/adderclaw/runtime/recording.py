@@ -2,14 +2,16 @@
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from sqlite3 import Cursor
 
 from adderclaw import __version__
+from adderclaw.errors import StoreError
 from adderclaw.kernel.approvals import Durable
 from adderclaw.kernel.session import Session
 from adderclaw.kernel.tape import SeededIds, Tape, described
 from adderclaw.runtime.start import Runtime
-from adderclaw.store import Store, settings
+from adderclaw.store import Store, settings, tape
 from adderclaw.tools import NAMES
 from adderclaw.types import Json
 
@@ -17,6 +19,15 @@ FORMAT = 1
 """Of what a tape holds; one of another format cannot be replayed by this version."""
 UNRECORDED = frozenset({"tool", "mcp"})
 """Kinds of runs that call tools without any turn."""
+GROWING = (
+    "events",
+    "transcript_entries",
+    "opaque_blocks",
+    "model_calls",
+    "tool_permission_log",
+    "hook_invocations",
+)
+_MARKS = "SELECT " + ", ".join(f"(SELECT coalesce(max(rowid), 0) FROM {name})" for name in GROWING)  # noqa: S608
 
 
 def attach(runtime: Runtime, session: Session, channel: str) -> None:
@@ -59,6 +70,7 @@ def _head(runtime: Runtime, session: Session, ids: SeededIds, channel: str) -> C
         "due": list(session.due),
         "cached": session.cached_tokens,
         "rounds": session.rounds,
+        "marks": runtime.marks,
         "home": runtime.home,
         "user_home": os.path.expanduser("~"),
         "history": session.history.digest(b""),
@@ -67,7 +79,6 @@ def _head(runtime: Runtime, session: Session, ids: SeededIds, channel: str) -> C
 
     def write(cursor: Cursor) -> Json:
         from adderclaw.decode import freeze
-        from adderclaw.store.tape import keep_text
         from adderclaw.store.text import compact
 
         specs = [[tool.name, tool.description, tool.parameters] for tool in prompt.tools]
@@ -76,10 +87,34 @@ def _head(runtime: Runtime, session: Session, ids: SeededIds, channel: str) -> C
             "judged_by": here.made_of,
             "prompt": [prompt.system, specs, prompt.tool_choice, prompt.response_schema],
         }
-        kept = {name: keep_text(cursor, compact(value)) for name, value in texts.items()}
+        kept = {name: tape.keep_text(cursor, compact(value)) for name, value in texts.items()}
         return {**body, **kept, "settings": settings.digest_of(cursor, f"effective:{session.session_id}")}
 
     return write
+
+
+def marks(store: Store) -> dict[str, int]:
+    """How far the tables go that only ever grow."""
+    return dict(zip(GROWING, store.read(_MARKS)[0], strict=True))
+
+
+def imprint(runtime: Runtime, store: Store, cursor: Cursor) -> None:
+    """The run ends: what it left is to stay as it is."""
+    if runtime.marks is not None:
+        from adderclaw.store import imprints
+
+        run_id = runtime.bus.run_id
+        imprints.take(cursor, run_id, tape.first(store, run_id).get("marks") or runtime.marks)
+        runtime.imprinted = marks(store)
+
+
+def imprint_late(runtime: Runtime, store: Store) -> None:
+    """What was told and done since then (hooks of SessionEnd) is to stay, too."""
+    if runtime.imprinted is None:
+        return
+    with suppress(StoreError), store.write() as cursor:  # the run has ended, and need not end badly for it
+        if marks(store) != runtime.imprinted:
+            imprint(runtime, store, cursor)
 
 
 def places(store: Store, session_id: str) -> Json:

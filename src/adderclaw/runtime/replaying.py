@@ -33,6 +33,9 @@ from adderclaw.store.tape import Damaged, Item
 from adderclaw.store.transcript import Entry
 from adderclaw.types import Json, Tool, ToolContext, ToolSpec, Workspace
 
+MALFORMED = (KeyError, IndexError, TypeError, ValueError, AttributeError)
+"""What a row makes of itself that is no longer as it was written: all that is replayed is untrusted."""
+
 
 @record
 class Difference:
@@ -171,6 +174,8 @@ def play(store: Store, run_id: str, conversation_id: str, session_id: str, segme
         ended, killed = str(error), True
     except AdderClawError as error:
         ended = f"the replay cannot go on: {error}"
+    except MALFORMED as error:
+        ended = f"the replay cannot go on: a row is not as it was written ({type(error).__name__}: {error})"
     own.flush()
     return Played(segment, own, events, results, differences, ended, killed)
 

@@ -105,6 +105,7 @@ class Run(NamedTuple):
                 reason=result.reason,
                 cost=session.budget.cost,
             )
+            recording.imprint(self.runtime, session.store, cursor)
         return code
 
 
@@ -125,12 +126,14 @@ def opened(
         stack.callback(store.close)
         if store.notice:
             warn(runtime, store.notice)
+        runtime.marks = recording.marks(store) if kind not in recording.UNRECORDED else None
         conversation_id, session_id = _which(runtime, store, again)
         runtime.loaded = _in_its_workspace(runtime, store, conversation_id)
         runtime.loaded = _with_operators_own(runtime, store)
         runtime.credentials = credentials(runtime.options, runtime.loaded, runtime.secrets, runtime.clock)
         _listen(runtime, store, stack, conversation_id, session_id)
         stack.enter_context(locks.held(store.path, session_id, runtime.bus.run_id))
+        stack.callback(lambda: recording.imprint_late(runtime, store))
         provider = sessions.Unasked() if kind == "tool" else None
         session = sessions.make(runtime, store, operator, conversation_id, session_id, provider)
         stack.callback(lambda: runtime.checkpoints and runtime.checkpoints.close())

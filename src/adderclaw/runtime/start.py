@@ -77,6 +77,10 @@ class Runtime:
     """Set whenever one of them ends, where somebody waits for that."""
     checkpoints: Checkpoints | None = None
     """What calls change on disk, of this session and its children."""
+    marks: dict[str, int] | None = None
+    """Where the tables stood when the run began; None for one that is not recorded."""
+    imprinted: dict[str, int] | None = None
+    """Where they stood when its imprint was taken."""
 
     @property
     def config(self) -> Config:

@@ -1,11 +1,10 @@
 """One row per model call: what was asked (as a hash), what came back, what it cost."""
 
-import json
 import sqlite3
 from typing import Literal, NamedTuple
 
 from adderclaw.store import Store
-from adderclaw.store.text import compact, plain
+from adderclaw.store.text import compact, parsed, plain
 from adderclaw.types import Json
 
 
@@ -74,10 +73,11 @@ def of_session(store: Store, session_id: str) -> list[Call]:
     return [_call(row) for row in rows]
 
 
-def _call(row: sqlite3.Row) -> Call:
-    fields = list(row)
-    fields[6] = json.loads(fields[6]) if fields[6] else None
-    fields[7] = json.loads(fields[7])
+def _call(found: sqlite3.Row) -> Call:
+    fields = list(found)
+    row = f"model_calls row {fields[0]}"
+    fields[6] = parsed(fields[6], row) if fields[6] else None
+    fields[7] = parsed(fields[7], row)
     return Call(*fields)
 
 

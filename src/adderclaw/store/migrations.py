@@ -308,6 +308,11 @@ def m033_receipts_of_runs(cursor: sqlite3.Cursor) -> None:
     cursor.execute("CREATE INDEX idx_receipts_run ON receipts(run_id)")
 
 
+def m034_imprints(cursor: sqlite3.Cursor) -> None:
+    """Digests of the rows that each run left."""
+    cursor.execute("CREATE TABLE imprints (run_id TEXT PRIMARY KEY, rows_json TEXT NOT NULL)")
+
+
 MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
     step.__name__: step
     for step in (
@@ -331,6 +336,7 @@ MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
         m031_used,
         m032_said,
         m033_receipts_of_runs,
+        m034_imprints,
     )
 }
 

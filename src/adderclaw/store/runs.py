@@ -8,7 +8,7 @@ from typing import NamedTuple
 from adderclaw.errors import UsageError
 from adderclaw.store import Store
 from adderclaw.store.locks import holder
-from adderclaw.store.text import compact, plain
+from adderclaw.store.text import compact, parsed, plain
 from adderclaw.types import Json, Outcome
 
 
@@ -133,7 +133,7 @@ def receipts(store: Store, run_id: str, limit: int) -> list[Json]:
 
 def _run(store: Store, row: sqlite3.Row) -> Run:
     fields = list(row)
-    fields[10] = json.loads(fields[10] or "{}")
+    fields[10] = parsed(fields[10] or "{}", f"runs row {row[0]}")
     works = row["outcome"] is None and holder(store.path, row["session_id"]) == row["run_id"]
     status = row["outcome"] or ("running" if works else "interrupted")
     return Run._make([*fields, status])

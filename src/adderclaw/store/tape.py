@@ -39,6 +39,17 @@ def end_of(store: Store, run_id: str, session_id: str) -> tuple[int, str]:
     return (rows[0][0] + 1, rows[0][1]) if rows else (1, FIRST)
 
 
+def first(store: Store, run_id: str) -> Json:
+    """What the first session of a run began with; nothing where it has no tape, or one that cannot be read."""
+    rows = store.read(
+        "SELECT items_json FROM tape WHERE rowid = (SELECT min(rowid) FROM tape WHERE run_id = ?)", (run_id,)
+    )
+    try:
+        return dict(json.loads(rows[0][0])).get("head", {}) if rows else {}
+    except (ValueError, TypeError):
+        return {}
+
+
 def append(cursor: sqlite3.Cursor, run_id: str, session_id: str, seq: int, text: str, seal: str) -> None:
     cursor.execute(
         "INSERT OR REPLACE INTO tape(run_id, session_id, seq, items_json, seal) VALUES (?, ?, ?, ?, ?)",

@@ -6,6 +6,8 @@ import time
 from functools import lru_cache
 from typing import Any
 
+from adderclaw.errors import StoreError
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, default=str).encode
 
@@ -24,6 +26,15 @@ def plain(text: str) -> str:
 def compact(value: Any) -> str:
     """JSON with no spaces and raw UTF-8."""
     return plain(_encode(value))
+
+
+def parsed(text: str, row: str) -> Any:
+    """JSON of a row; one that somebody has changed since we wrote it is named."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        fix = "`adderclaw replay RUN_ID --verify` says what else was"
+        raise StoreError(f"{row} was changed since it was written ({error}): {fix}") from error
 
 
 def iso(now: float) -> str:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 
 from adderclaw.errors import StoreError, UsageError
 from adderclaw.store import Store
-from adderclaw.store.text import compact, plain
+from adderclaw.store.text import compact, parsed, plain
 from adderclaw.types import Json
 
 ENTRY_TYPES = frozenset(
@@ -132,6 +132,7 @@ def clear(store: Store) -> int:
             "DELETE FROM background_tasks",
             "DELETE FROM tape",
             "DELETE FROM tape_texts",
+            "DELETE FROM imprints",
             "DELETE FROM transcript_entries",
             "UPDATE model_calls SET response_json = NULL, error = NULL",
             "DELETE FROM summaries",
@@ -160,7 +161,10 @@ def entries(store: Store, session_id: str) -> list[Entry]:
         " WHERE session_id = ? ORDER BY sequence",
         (session_id,),
     )
-    return [Entry(row[0], row[1], row[2], json.loads(row[3]), row[4], row[5]) for row in rows]
+    return [
+        Entry(row[0], row[1], row[2], parsed(row[3], f"transcript_entries row {row[0]}"), row[4], row[5])
+        for row in rows
+    ]
 
 
 def opaque(store: Store, session_id: str) -> dict[int, list[Json]]:
@@ -170,7 +174,7 @@ def opaque(store: Store, session_id: str) -> dict[int, list[Json]]:
         " WHERE e.session_id = ?",
         (session_id,),
     )
-    return {row[0]: json.loads(row[1]) for row in rows}
+    return {row[0]: parsed(row[1], f"opaque_blocks of entry {row[0]}") for row in rows}
 
 
 def sessions_of(store: Store, conversation_id: str) -> list[str]:

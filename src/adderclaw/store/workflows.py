@@ -1,11 +1,10 @@
 """Workflows under way: which file with which inputs, and the result of every goal that is finished."""
 
-import json
 import sqlite3
 from typing import NamedTuple
 
 from adderclaw.store import Store
-from adderclaw.store.text import compact, plain
+from adderclaw.store.text import compact, parsed, plain
 from adderclaw.types import Json
 
 
@@ -51,7 +50,8 @@ def get(store: Store, run_id: str) -> Begun | None:
     if not rows:
         return None
     row = rows[0]
-    return Begun(row[0], row[1], row[2], row[3], json.loads(row[4]), json.loads(row[5]))
+    known = f"workflows row {row[0]}"
+    return Begun(row[0], row[1], row[2], row[3], parsed(row[4], known), parsed(row[5], known))
 
 
 def keep(cursor: sqlite3.Cursor, run_id: str, done: Finished) -> None:
@@ -78,4 +78,9 @@ def finished(store: Store, run_id: str) -> dict[tuple[str, str], Finished]:
         "SELECT place, agent, goal, session_id, result_json FROM workflow_results WHERE run_id = ? ORDER BY rowid",
         (run_id,),
     )
-    return {(row[0], row[1]): Finished(row[0], row[1], row[2], row[3], json.loads(row[4])) for row in rows}
+    return {
+        (row[0], row[1]): Finished(
+            row[0], row[1], row[2], row[3], parsed(row[4], f"workflow_results row {run_id} {row[0]} {row[1]}")
+        )
+        for row in rows
+    }

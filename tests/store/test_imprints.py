@@ -1,0 +1,136 @@
+"""Imprints: of what a run left, each byte that is changed later is found, and its row named."""
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from adderclaw.store import Store, imprints
+
+MUTABLE = {
+    "receipts": {"archive"},
+    "background_tasks": {"told"},
+    "conversations": {"last_active", "phase"},
+}
+"""What may change after a run has ended."""
+FILLED: dict[str, tuple[str, Mapping[str, object]]] = {
+    "conversations": ("c", {"id": "c", "project_dir": "/w"}),
+    "sessions": ("s", {"session_id": "s", "conversation_id": "c"}),
+    "runs": ("r", {"run_id": "r", "kind": "agent", "conversation_id": "c", "session_id": "s", "pid": 1}),
+    "events": ("1", {"conversation_id": "c", "event_type": "warning", "detail": '{"run_id":"r"}'}),
+    "transcript_entries": ("1", {"session_id": "s", "sequence": 0, "entry_type": "user", "payload_json": "{}"}),
+    "opaque_blocks": ("1", {"entry_id": 1, "blocks_json": "[]"}),
+    "model_calls": (
+        "1",
+        {"session_id": "s", "step": 1, "provider": "p", "model": "m", "request_hash": "h", "usage_json": "{}"}
+        | {"attempts": 1, "latency_ms": 0.5, "status": "ok"},
+    ),
+    "tool_permission_log": ("1", {"session_id": "s", "tool_use_id": "t", "tool_name": "LS", "decision": "allow"}),
+    "hook_invocations": (
+        "1",
+        {"session_id": "s", "conversation_id": "c", "hook_event": "Stop", "hook_ordinal": 0, "matcher": ""}
+        | {"command": "true", "input_json": "{}", "started_at": "now"},
+    ),
+    "receipts": ("1", {"seq": 1, "receipt_hash": "h", "line": "{}", "end_offset": 3, "run_id": "r"}),
+    "approvals": (
+        "a",
+        {"id": "a", "session_id": "s", "tool_use_id": "t", "tool": "LS", "risk": "low", "reason": "", "shown": ""}
+        | {"plan_hash": "", "pid": 1, "created_at": "now", "answer": "yes"},
+    ),
+    "subagents": (
+        "child",
+        {"session_id": "child", "parent_id": "s", "tool_use_id": "t", "agent_type": "", "description": ""}
+        | {"background": 0, "pid": 1, "outcome": "completed"},
+    ),
+    "background_tasks": ("b", {"id": "b", "session_id": "s", "kind": "shell", "title": "sleep", "ended_at": "now"}),
+    "workflows": ("r", {"run_id": "r", "file": "", "name": "task", "digest": "", "inputs_json": "{}"}),
+    "workflow_results": (
+        "r 1 (step)",
+        {"run_id": "r", "place": "1", "agent": "(step)", "goal": "", "session_id": "s", "result_json": "{}"},
+    ),
+}
+
+
+@pytest.fixture
+def left(tmp_path: Path) -> Iterator[Store]:
+    """What a run left, a row in every table that has some of it."""
+    store = Store.open(str(tmp_path / "memory.sqlite"))
+    with store.write() as cursor:
+        for table, (_, row) in FILLED.items():
+            marks = ", ".join("?" * len(row))
+            cursor.execute(f"INSERT INTO {table}({', '.join(row)}) VALUES ({marks})", tuple(row.values()))
+        imprints.take(cursor, "r", {})
+    assert list(imprints.changed(store, "r", ended=True)) == []
+    yield store
+    store.close()
+
+
+def columns(store: Store) -> Iterator[tuple[str, str]]:
+    for table in FILLED:
+        for row in store.read(f"PRAGMA table_info({table})"):
+            yield table, row[1]
+
+
+def test_a_change_of_any_column_is_found_and_the_row_named(left: Store) -> None:
+    """Every column that there is: whoever adds one has to say here that it may change."""
+    with closing(sqlite3.connect(left.path, autocommit=True)) as other:
+        other.execute("PRAGMA ignore_check_constraints = ON")
+        for table, column in columns(left):
+            ((before,),) = other.execute(f"SELECT {column} FROM {table}").fetchall()
+            other.execute(
+                f"UPDATE {table} SET {column} = ?", (before + 1 if isinstance(before, int) else f"{before}x",)
+            )
+            found = list(imprints.changed(left, "r", ended=True))
+            other.execute(f"UPDATE {table} SET {column} = ?", (before,))
+            if column in MUTABLE.get(table, ()):
+                assert found == [], (table, column)
+            else:
+                row = f"{table} row {FILLED[table][0]}"
+                assert found in ([(row, "changed")], [(row, "missing")]), (table, column)
+
+
+def test_a_row_or_the_imprint_that_is_gone_is_named(left: Store) -> None:
+    with left.write() as cursor:
+        cursor.execute("DELETE FROM hook_invocations")
+    assert list(imprints.changed(left, "r", ended=True)) == [("hook_invocations row 1", "missing")]
+    for text in ("{", "[]", '{"eventz":{}}', '{"events":[]}'):
+        with left.write() as cursor:
+            cursor.execute("UPDATE imprints SET rows_json = ?", (text,))
+        assert list(imprints.changed(left, "r", ended=True)) == [("imprint of the run", "changed")], text
+    with left.write() as cursor:
+        cursor.execute("DELETE FROM imprints")
+    assert list(imprints.changed(left, "r", ended=True)) == [("imprint of the run", "missing")]
+    assert list(imprints.changed(left, "r", ended=False)) == []
+
+
+def test_going_on_with_a_run_blesses_no_change(left: Store) -> None:
+    """What an earlier process left is as that one left it; rows of a run that goes on may change with it."""
+    with left.write() as cursor:
+        cursor.execute("UPDATE runs SET outcome = NULL, pid = 2")
+        cursor.execute("UPDATE events SET timestamp = 'other'")
+        cursor.execute(
+            "INSERT INTO hook_invocations SELECT 2, session_id, conversation_id, hook_event, 1, matcher,"
+            " command, NULL, NULL, input_json, 0, '', '', started_at, NULL, NULL FROM hook_invocations"
+        )
+    assert list(imprints.changed(left, "r", ended=False)) == [("events row 1", "changed")]
+    with left.write() as cursor:
+        imprints.take(cursor, "r", {})
+    assert list(imprints.changed(left, "r", ended=True)) == [("events row 1", "changed")]
+    with left.write() as cursor:
+        cursor.execute("UPDATE hook_invocations SET stdout_text = 'other' WHERE id = 2")
+    assert ("hook_invocations row 2", "changed") in list(imprints.changed(left, "r", ended=True))
+
+
+def test_rows_of_others_and_of_before_are_not_the_runs(left: Store) -> None:
+    with left.write() as cursor:
+        cursor.execute("DELETE FROM imprints")
+        cursor.execute(
+            "INSERT INTO events(conversation_id, session_id, event_type, detail) VALUES ('c', 'x', 'w', '{}')"
+        )
+        imprints.take(cursor, "r", {"events": 1, "transcript_entries": 1})
+    with left.write() as cursor:
+        cursor.execute("UPDATE events SET timestamp = 'other'")
+        cursor.execute("UPDATE transcript_entries SET created_at = 'other'")
+    assert list(imprints.changed(left, "r", ended=True)) == []
