@@ -4,6 +4,7 @@ An event is a TypedDict with its `event_type`; its other keys are the payload. S
 dropped and said once, never the turn. What resume or audit needs is a row in the store: events are only told.
 """
 
+import asyncio
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 
@@ -530,6 +531,14 @@ type Clean = Callable[[Any], Any]
 """Takes secrets and control characters out of a payload."""
 
 
+class _Waiting:
+    """Records that the sinks have not heard yet, in order; of a bus and all its views."""
+
+    def __init__(self) -> None:
+        self.records: list[EventRecord] = []
+        self.handing = False
+
+
 class Bus:
     """Tells every sink of every event, cleaned once, in order."""
 
@@ -538,6 +547,7 @@ class Bus:
         self._mode: RedactionMode = "full" if full_bodies else "summary"
         self._sinks: list[tuple[str, Sink]] = []
         self._early: list[EventRecord] | None = []
+        self._waiting = _Waiting()
         self._ids = ids
         self.run_id = ids("run")
         self.trace_id = ids("trace")
@@ -572,18 +582,46 @@ class Bus:
         self.span_id = self._ids("span")
 
     def tell(self, body: Body) -> None:
-        payload: Json = self._clean({key: value for key, value in body.items() if key != "event_type"})
-        record = EventRecord(
+        """Every sink hears it now, after all that was told or mentioned before."""
+        self._waiting.records.append(self._record(body))
+        self.catch_up()
+
+    def mention(self, body: Body) -> None:
+        """Every sink hears it as soon as the loop is free: what the turn has to do does not wait for them."""
+        self._waiting.records.append(self._record(body))
+        if len(self._waiting.records) > 1:
+            return
+        try:
+            asyncio.get_running_loop().call_soon(self.catch_up)
+        except RuntimeError:  # nobody would come back to it
+            self.catch_up()
+
+    def catch_up(self) -> None:
+        """Hand over what waits. What a sink tells meanwhile comes after it."""
+        if self._waiting.handing:
+            return
+        self._waiting.handing = True
+        try:
+            while self._waiting.records:
+                self._spread(self._waiting.records.pop(0))
+        finally:
+            self._waiting.handing = False
+
+    def _record(self, body: Body) -> EventRecord:
+        return EventRecord(
             self.run_id,
             self.trace_id,
             self.span_id,
             self._clock.now(),
             body["event_type"],
-            payload,
+            {key: value for key, value in body.items() if key != "event_type"},
             self._mode,
             self.conversation_id,
             self.session_id,
         )
+
+    def _spread(self, record: EventRecord) -> None:
+        record = record._replace(payload=self._clean(record.payload))
         if self._early is not None:
             self._early.append(record)
         for name, sink in tuple(self._sinks):

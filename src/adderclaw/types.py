@@ -22,9 +22,12 @@ type ErrorClass = Literal["success", "tool_rejected", "internal_failure"]
 type StopReason = Literal["end", "tool_use", "max_tokens", "refusal", "other"]
 
 
+_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
+
+
 def canonical(value: object) -> str:
     """The one JSON text of a value: sorted keys, no spaces, raw UTF-8. Hashes are taken over it."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return _canonical(value)
 
 
 def digest(value: object) -> str:

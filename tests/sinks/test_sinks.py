@@ -1,5 +1,6 @@
 """Events as log lines, as a run folder and as rows."""
 
+import asyncio
 import io
 import json
 import os
@@ -176,3 +177,79 @@ def test_a_closed_stream_drops_the_sink_and_not_the_turn() -> None:
     bus.tell({"event_type": "channel_started", "channel": "cli"})
     assert "the broken sink failed" in working.getvalue()
     assert "channel_started" in working.getvalue()
+
+
+def heard_by(bus: Bus) -> list[str]:
+    told: list[str] = []
+    bus.listen("list", lambda event: told.append(event.payload["message"]))
+    return told
+
+
+def warning(message: str) -> Body:
+    return {"event_type": "warning", "message": message}
+
+
+def test_what_is_mentioned_is_heard_when_the_loop_is_free() -> None:
+    bus = Bus(Ticking(), numbered(), lambda value: value)
+    told = heard_by(bus)
+
+    async def main() -> list[list[str]]:
+        bus.mention(warning("one"))
+        bus.of_session("child").mention(warning("two"))
+        busy = list(told)
+        await asyncio.sleep(0)
+        return [busy, list(told)]
+
+    assert asyncio.run(main()) == [[], ["one", "two"]]
+
+
+@pytest.mark.parametrize("by_child", [False, True])
+def test_nothing_that_is_told_overtakes_what_was_mentioned(by_child: bool) -> None:
+    bus = Bus(Ticking(), numbered(), lambda value: value)
+    told = heard_by(bus)
+
+    async def main() -> None:
+        bus.mention(warning("one"))
+        bus.mention(warning("two"))
+        (bus.of_session("child") if by_child else bus).tell(warning("three"))
+        assert told == ["one", "two", "three"]
+
+    asyncio.run(main())
+    assert told == ["one", "two", "three"]
+
+
+def test_without_a_loop_what_is_mentioned_is_heard_at_once() -> None:
+    bus = Bus(Ticking(), numbered(), lambda value: value)
+    told = heard_by(bus)
+    bus.mention(warning("one"))
+    assert told == ["one"]
+
+
+def test_what_a_sink_tells_comes_after_what_it_heard_and_what_waits() -> None:
+    bus = Bus(Ticking(), numbered(), lambda value: value)
+    bus.listen("echo", lambda event: bus.tell(warning("echo")) if event.payload["message"] == "one" else None)
+    told = heard_by(bus)
+
+    async def main() -> None:
+        bus.mention(warning("one"))
+        bus.mention(warning("two"))
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert told == ["one", "two", "echo"]
+
+
+def test_an_event_has_the_time_and_the_span_of_when_it_was_mentioned() -> None:
+    bus = Bus(Ticking(), numbered(), lambda value: value)
+    told: list[EventRecord] = []
+    bus.listen("list", told.append)
+
+    async def main() -> None:
+        bus.span()
+        bus.mention(warning("one"))
+        bus.span()
+        bus.tell(warning("two"))
+
+    asyncio.run(main())
+    assert told[0].span_id != told[1].span_id
+    assert told[0].timestamp < told[1].timestamp

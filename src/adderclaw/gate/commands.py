@@ -126,7 +126,7 @@ def destructive(command: Plan | Raw) -> str | None:
     """The pattern of destruction that a command contains, quoted or not, as data or as a command."""
     if len(command.text) > MAX_TEXT:
         return f"more than {MAX_TEXT:,} characters"
-    for text in _texts(command):
+    for text in dict.fromkeys(_texts(command)):  # of a plain command they are all the same
         found = _by_text(text)
         if found:
             return found

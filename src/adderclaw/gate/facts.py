@@ -1,6 +1,6 @@
 """What a call would touch as JSON and back, so that the gate can judge it again when the files are long gone."""
 
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from typing import Any, cast
 
 from adderclaw.gate import plan, raw
@@ -39,8 +39,8 @@ def _told(value: object) -> Any:
     if isinstance(value, Live):
         return {_KIND: "Live", "text": str(value), "pieces": _told(value.pieces)}
     if is_dataclass(value) and not isinstance(value, type):
-        named = {spec.name: getattr(value, spec.name) for spec in fields(value)}
-        return {_KIND: type(value).__name__, **{name: _told(item) for name, item in named.items() if item != ()}}
+        named = vars(value).items()
+        return {_KIND: type(value).__name__, **{name: _told(item) for name, item in named if item != ()}}
     if isinstance(value, tuple):
         items = cast(tuple[Any, ...], value)
         if hasattr(items, "_fields"):

@@ -4,8 +4,7 @@ Whatever becomes of a call, it leaves by one door: one result for the model, one
 """
 
 import asyncio
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from sqlite3 import Cursor
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from adderclaw.errors import AdderClawError, LimitError
 from adderclaw.gate.case import FAMILY, Decision
 from adderclaw.kernel import call_hooks
+from adderclaw.kernel.attending import attended
 from adderclaw.kernel.call_hooks import Keep, Life
 from adderclaw.kernel.considering import Considered, considered_in, unfit
 from adderclaw.kernel.session import Session
@@ -37,9 +37,6 @@ from adderclaw.types import (
 if TYPE_CHECKING:
     from adderclaw.checkpoints.tracker import Watch
 
-STOP_POLL = 0.25
-"""Seconds between looks at the emergency stop while a tool runs."""
-
 
 class Done(NamedTuple):
     result: ToolResult
@@ -57,7 +54,7 @@ async def run_call(session: Session, call: ToolCall, *, refusal: str | None = No
     What became of it is for `keep`, unless it was interrupted: that is for whoever resumes to say.
     """
     call, session.scene.context.rewritten = unwrapped(call), False
-    session.bus.tell(
+    session.bus.mention(
         {
             "event_type": "tool_requested",
             "tool": call.name,
@@ -159,6 +156,7 @@ async def _operators_word(session: Session, considered: Considered) -> Answer:
 
     decision = considered.decision
     session.store.flush()
+    session.bus.catch_up()
     command = considered.touch.command
     shown = command.shown if command is not None else canonical(considered.call.arguments)
     request = ApprovalRequest(
@@ -239,7 +237,7 @@ def _approve(session: Session, considered: Considered, how: Json) -> None:
     with session.store.write() as cursor:
         _intent(session, cursor, considered, how)
         session.keep_spent(cursor)
-    session.bus.tell(
+    session.bus.mention(
         {
             "event_type": "tool_approved",
             "tool": considered.call.name,
@@ -294,28 +292,29 @@ async def _run(session: Session, considered: Considered) -> ToolResult:
     """Run the tool under its time limit, looking out for the emergency stop."""
     tool = considered.tool
     assert tool is not None
-    limit = tool.timeout(considered.arguments)
-    left = session.budget.seconds_left
-    with session.tape.inside() if session.tape is not None else nullcontext():
-        running = asyncio.ensure_future(tool.run(considered.arguments, session.scene.context))
-    ends = session.clock.monotonic() + min(limit, left)
+    seconds = min(tool.timeout(considered.arguments), session.budget.seconds_left)
+    ends = session.clock.monotonic() + seconds
+
+    def look() -> ToolResult | None:
+        if session.scene.stopped():
+            stopped = rejected("stopped by the emergency stop while it ran; the outcome is unknown")
+            return replace(stopped, metadata={"unknown": True})
+        if session.clock.monotonic() >= ends:
+            return internal_failure(f"{tool.name} timed out after {seconds:g} s")
+        return None
+
     try:
-        while not running.done():
-            await asyncio.wait({running}, timeout=STOP_POLL)
-            if running.done():
-                break
-            if session.scene.stopped():
-                stopped = rejected("stopped by the emergency stop while it ran; the outcome is unknown")
-                return replace(stopped, metadata={"unknown": True})
-            if session.clock.monotonic() >= ends:
-                return internal_failure(f"{tool.name} timed out after {min(limit, left):g} s")
-        return running.result()
+        return await attended(_inside(session, tool.run(considered.arguments, session.scene.context)), look)
     except Exception as error:  # noqa: BLE001 - a tool that fails is a result for the model, never the end of the turn
         return internal_failure(f"{tool.name} failed: {type(error).__name__}: {error}")
-    finally:
-        if not running.done():
-            running.cancel()
-            await asyncio.wait({running})
+
+
+async def _inside(session: Session, running: Awaitable[ToolResult]) -> ToolResult:
+    """What a tool does comes back as its result: the tape notes that, and not its steps."""
+    if session.tape is None:
+        return await running
+    with session.tape.inside():
+        return await running
 
 
 def _scrubbed(session: Session, result: ToolResult) -> ToolResult:
@@ -400,7 +399,7 @@ def receipt(
     )
     written = session.ledger.adopt(draft, rows) if after_crash else None
     written = written or session.ledger.append(draft, rows)
-    session.bus.tell(
+    session.bus.mention(
         {
             "event_type": "receipt_written",
             "receipt_id": written.id,
@@ -441,7 +440,7 @@ def _tell(
             }
         )
     else:
-        session.bus.tell(
+        session.bus.mention(
             {
                 "event_type": "tool_completed",
                 "tool": name,

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from adderclaw.config.catalog import Quote, Served, cost
 from adderclaw.errors import LimitError, ProviderError, Stopped
+from adderclaw.kernel.attending import attended
 from adderclaw.kernel.limits import Reservation
 from adderclaw.kernel.prompt import Prompt
 from adderclaw.kernel.session import Session
@@ -149,24 +150,23 @@ def _not_empty(session: Session, response: ChatResponse) -> None:
 
 
 async def _within_budget(session: Session, request: ChatRequest, on_delta: OnDelta) -> ChatResponse:
-    thinking = asyncio.ensure_future(session.provider.chat(request, on_delta))
+    deadline = session.clock.monotonic() + session.budget.seconds_left
+
+    def look() -> Stopped | LimitError | None:
+        if request.tools and session.scene.stopped():
+            return Stopped("the emergency stop was set while the model was answering")
+        if session.clock.monotonic() >= deadline:
+            return LimitError("time limit reached while the model was answering (limits.seconds)")
+        return None
+
     warming = asyncio.get_running_loop().call_later(WARM_AFTER, session.warm)
     try:
-        deadline = session.clock.monotonic() + session.budget.seconds_left
-        while not thinking.done():
-            await asyncio.wait({thinking}, timeout=0.5)
-            if thinking.done():
-                break
-            if request.tools and session.scene.stopped():
-                raise Stopped("the emergency stop was set while the model was answering")
-            if session.clock.monotonic() >= deadline:
-                raise LimitError("time limit reached while the model was answering (limits.seconds)")
-        return thinking.result()
+        answer = await attended(session.provider.chat(request, on_delta), look)
     finally:
         warming.cancel()
-        if not thinking.done():
-            thinking.cancel()
-            await asyncio.wait({thinking})
+    if isinstance(answer, ChatResponse):
+        return answer
+    raise answer
 
 
 async def _pause(session: Session, error: ProviderError, attempt: int) -> None:
@@ -199,7 +199,7 @@ async def _pause(session: Session, error: ProviderError, attempt: int) -> None:
 
 def _sent(session: Session, request: ChatRequest, request_hash: str, attempt: int) -> None:
     session.bus.span()
-    session.bus.tell(
+    session.bus.mention(
         {
             "event_type": "llm_request_sent",
             "provider": session.provider.name,
@@ -215,7 +215,7 @@ def _sent(session: Session, request: ChatRequest, request_hash: str, attempt: in
 
 def _received(session: Session, response: ChatResponse, attempt: int, latency: float, price: float | None) -> None:
     told = session.config.telemetry.include_content and session.config.telemetry.enabled
-    session.bus.tell(
+    session.bus.mention(
         {
             "event_type": "llm_response_received",
             "provider": response.provider or session.provider.name,

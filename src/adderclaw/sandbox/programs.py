@@ -76,14 +76,15 @@ def is_python(real: str, workspace_roots: Sequence[str] = ()) -> bool:
 
 def inside(path: str, roots: Sequence[str]) -> bool:
     """Whether a path, as written or with its links followed, is one of the roots or lies beneath one."""
-    return _among((os.path.normpath(path), followed(path)), roots)
+    return _among(os.path.normpath(path), roots) or _among(followed(path), roots)
 
 
 def _outside(path: str, roots: Sequence[str]) -> bool:
     """Whether a path lies outside, and leads there: not the opposite of `inside` where that cannot be told."""
     names = (os.path.normpath(path), followed(path))
-    return UNRESOLVED not in names and not _among(names, roots)
+    return UNRESOLVED not in names and not any(_among(name, roots) for name in names)
 
 
-def _among(names: tuple[str, ...], roots: Sequence[str]) -> bool:
-    return any(beneath(name, top) for root in roots for top in {root, followed(root)} for name in names)
+def _among(name: str, roots: Sequence[str]) -> bool:
+    """Whether a path lies in a root, as that is written or where it leads: asked of the disk only where it matters."""
+    return any(beneath(name, root) for root in roots) or any(beneath(name, followed(root)) for root in roots)
