@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from adderclaw.tools.surfing import Surfing
+from adderclaw.tools.surfing import Surfing, search_service
 from adderclaw.types import (
     Alias,
     Answer,
@@ -142,10 +142,11 @@ class Kit:
 
 def builtin(kit: Kit) -> "dict[str, Tool[Any]]":
     """Canonical name → tool, always in the order of NAMES, so that the prompt's beginning stays the same."""
-    from adderclaw.tools import control, late, websearch
+    from adderclaw.tools import control, late
 
-    made = (*late.tools(kit), *websearch.tools(kit), *control.tools(kit))
-    by_name = {tool.name: tool for tool in made}
+    by_name = {tool.name: tool for tool in (*late.tools(kit), *control.tools(kit))}
+    searches = search_service(kit.config.web) is not None
+    by_name["WebSearch"] = replace(by_name["WebSearch"], usable=searches)
     found = ", ".join(name for name in NAMES if by_name[name].deferred)
     search_tool = by_name["ToolSearch"]
     by_name["ToolSearch"] = replace(search_tool, description=search_tool.description.replace("{late}", found))

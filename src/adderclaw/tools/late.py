@@ -27,6 +27,7 @@ MODULES: dict[str, tuple[tuple[str, ...], Make]] = {
     "search": (("LS", "Glob", "Grep"), lambda module, kit: module.tools(kit.config)),
     "web": (("Http",), lambda module, kit: module.tools(kit.config)),
     "fetch": (("WebFetch",), lambda module, kit: module.tools(kit)),
+    "websearch": (("WebSearch",), lambda module, kit: module.tools(kit)),
     "clock": (("Time",), lambda module, kit: module.tools(kit.clock)),
     "memory": (
         ("MemorySearch", "MemoryRead", "MemoryWrite"),

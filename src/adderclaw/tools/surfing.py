@@ -1,8 +1,12 @@
 """What the web tools of a session and of its children share: how often they ask, and the pages that they have."""
 
 from collections import deque
+from typing import TYPE_CHECKING
 
 from adderclaw.types import Clock
+
+if TYPE_CHECKING:
+    from adderclaw.config.schema import Web
 
 KEPT_SECONDS = 900.0
 MOST_PAGES = 50
@@ -10,6 +14,11 @@ MOST_CHARACTERS = 20_000_000
 MINUTE = 60.0
 MOST_SEARCHES = 200
 """Of one session, its children included."""
+
+
+def search_service(web: "Web") -> str | None:
+    """The service that WebSearch asks: the one that is named, else the gateway where there is one."""
+    return web.search or ("gateway" if web.gateway_url else None)
 
 
 class Surfing:

@@ -15,11 +15,10 @@ from adderclaw.record import record
 from adderclaw.tools.fetch import through_gateway
 from adderclaw.tools.paths import denied
 from adderclaw.tools.specs import spec
-from adderclaw.tools.surfing import MOST_SEARCHES
+from adderclaw.tools.surfing import MOST_SEARCHES, search_service
 from adderclaw.types import Alias, HostFact, Json, Tool, ToolContext, ToolResult, Touch, rejected
 
 if TYPE_CHECKING:
-    from adderclaw.config.schema import Web
     from adderclaw.tools import Kit
 
 MOST_RESULTS = 10
@@ -55,11 +54,6 @@ class Request(NamedTuple):
     place: HostFact
     headers: dict[str, str]
     content: bytes = b""
-
-
-def backend(web: "Web") -> str | None:
-    """The service that is asked: the one that is named, else the gateway where there is one."""
-    return web.search or ("gateway" if web.gateway_url else None)
 
 
 # ------------------------------------------------------------------ what is sent
@@ -171,7 +165,7 @@ def _listed(query: str, found: list[Found]) -> str:
 class Searcher:
     def __init__(self, kit: "Kit") -> None:
         self._kit = kit
-        self.name = backend(kit.config.web)
+        self.name = search_service(kit.config.web)
 
     def touch(self, arguments: WebSearchArguments, _ctx: ToolContext) -> Touch:
         """The service is the operator's choice, wherever it is; what is asked leaves for it."""
@@ -258,6 +252,5 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
             known.parameters,
             (Alias("web_search"),),
             lambda _: kit.config.runtime.http_timeout_seconds + 5,
-            usable=searcher.name is not None,
         ),
     )
