@@ -43,12 +43,13 @@ class Rpc:
     def request(self, id: object, method: str, /, **params: Any) -> None:
         self.send({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 
-    def read(self, seconds: float = 30) -> Any:
+    def read(self, seconds: float = 90) -> Any:
         """The next message; None at the end of the output."""
         ends = time.monotonic() + seconds
+        waiting = select.poll()  # other than `select`, for descriptors beyond 1,024 too
+        waiting.register(self._out, select.POLLIN)
         while b"\n" not in self._held:
-            ready, _, _ = select.select([self._out], [], [], max(ends - time.monotonic(), 0))
-            assert ready, f"no message within {seconds} s"
+            assert waiting.poll(max(ends - time.monotonic(), 0) * 1000), f"no message within {seconds} s"
             data = os.read(self._out.fileno(), 65536)
             if not data:
                 assert not self._held
