@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from adderclaw.config.schema import Config, Runtime, Security, Web
-from adderclaw.tools import Kit, builtin
+from adderclaw.tools import Kit, builtin, decoded
 from adderclaw.tools.surfing import MOST_SEARCHES
 from adderclaw.types import ToolContext, ToolResult, Workspace
 from tests.tools.test_fetch import Clock
@@ -70,7 +70,7 @@ def kit_of(name: str | None, port: int, **more: Any) -> Kit:
 def search(kit: Kit, query: str = "adder snakes", **more: Any) -> ToolResult:
     tool = builtin(kit)["WebSearch"]
     ctx = ToolContext("c", "s", Workspace("/tmp"), called_as="WebSearch")
-    arguments = tool.arguments(query=query, **more)
+    arguments = decoded(tool, {"query": query, **more})
 
     async def run() -> ToolResult:
         tool.touch(arguments, ctx)
@@ -249,6 +249,6 @@ def test_what_leaves_is_known_to_the_gate(listed: list[str], opaque: bool, port:
     kit = kit_of("searxng", port)
     config = Config(web=kit.config.web, security=Security(allowed_domains=listed))
     tool = builtin(Kit(config, None, Clock()))["WebSearch"]
-    touch = tool.touch(tool.arguments(query="xyz"), ToolContext("c", "s", Workspace("/tmp")))
+    touch = tool.touch(decoded(tool, {"query": "xyz"}), ToolContext("c", "s", Workspace("/tmp")))
     assert touch.opaque == opaque
     assert touch.why == "searches the web with 127.0.0.1 for 'xyz'"
