@@ -452,6 +452,26 @@ class LoopFinished(TypedDict):
     """explicit, implicit or unchanged; empty when the rounds were used up."""
 
 
+# ------------------------------------------------------------------ a specification (seed 000)
+
+
+class CodingSessionStarted(TypedDict):
+    event_type: Literal["coding_session_started"]
+    number: int
+    prompt: Literal["initializer", "coding"]
+    passed: int
+    total: int
+
+
+class CodingSessionFinished(TypedDict):
+    event_type: Literal["coding_session_finished"]
+    number: int
+    outcome: str
+    reason: str
+    passed: int
+    total: int
+
+
 type Body = (
     Startup
     | ConfigLoaded
@@ -507,6 +527,8 @@ type Body = (
     | ToolCalled
     | GoalComplete
     | LoopFinished
+    | CodingSessionStarted
+    | CodingSessionFinished
 )
 
 type RedactionMode = Literal["summary", "full"]

@@ -7,7 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import cast
 
-from adderclaw.drivers.agentfile import dry
+from adderclaw.drivers.agentfile.dry import as_json as plan_of
+from adderclaw.drivers.agentfile.dry import text as plan_text
 from adderclaw.drivers.agentfile.execute import Execution, fingerprint
 from adderclaw.drivers.agentfile.load import bound, load
 from adderclaw.drivers.agentfile.workflow import Workflow
@@ -42,6 +43,8 @@ class Prepared:
     """Where a dry run is a run, too: it tells its events, and asks no model."""
     with_rounds: Callable[[int], "Prepared"] | None = None
     """The same, whose LOOPs may go so many rounds, whatever the file says."""
+    shown: Callable[[Json], str] = plan_text
+    """The plan for a person."""
 
     @property
     def mode(self) -> str:
@@ -165,7 +168,7 @@ def _workflow(
         return _workflow(options, workflow, values, again=again, rounds=most)
 
     options = replace(options, beside=os.path.dirname(os.path.abspath(workflow.file)))
-    plan = partial(dry.as_json, workflow, values)
+    plan = partial(plan_of, workflow, values)
     return Prepared(options, "agentfile", drive, plan, again=again, with_rounds=with_rounds)
 
 
@@ -188,6 +191,9 @@ def _begun(options: Options, run_id: str) -> tuple[Begun, str]:
         held_in = transcript.workspace_of(store, row.conversation_id) if row is not None else ""
     finally:
         store.close()
+    if row is not None and row.kind == "spec":
+        where = f"what has passed stands in {held_in}/.adderclaw/status.json"
+        raise UsageError(f"run {row.run_id} worked on a specification: {where}, and `adderclaw run` goes on with it")
     if begun is None:
         raise UsageError(f"there is no run {run_id!r} of a workflow or a task; `adderclaw runs list` lists them")
     return begun, held_in

@@ -9,18 +9,22 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from adderclaw.channels.python import AgentClient, Query, QueryOptions, ResultMessage
-from adderclaw.drivers.spec import prompts, status
-from adderclaw.drivers.spec.status import Scenario
+from adderclaw.channels.specification import NAME
+from adderclaw.decode import decode
+from adderclaw.drivers.spec import status
+from adderclaw.drivers.spec.prompts import Names, coding_prompt, initializer_prompt
+from adderclaw.drivers.spec.sessions import Ended, Order, work
+from adderclaw.drivers.spec.status import Scenario, Status
+from adderclaw.drivers.spec.tools import Declared
 from adderclaw.errors import AdderClawError, UsageError
-from adderclaw.types import Json, Outcome
+from adderclaw.types import Json
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
 
-IDLE = 3
-"""Iterations in a row that change no scenario: then the work does not get on, and the run ends."""
-GOES_ON: tuple[Outcome, ...] = ("completed", "limit")
+
 SERVER = "status"
+NAMES = Names(f"mcp__{SERVER}__add_scenarios", f"mcp__{SERVER}__update_status")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,19 +58,18 @@ class Session:
 
     async def run(self, client: AgentClient) -> SessionResult:
         """Ask again and again: first to begin the project, then to go on with what does not pass."""
-        began, asked, idle, reason = time.monotonic(), 0, 0, ""
+        began, project = time.monotonic(), self.options.project_dir
         self._interrupted = False
-        found = self._scenarios()
-        while not (reason := self._over(found, asked, idle, reason)):
-            if asked and self.options.delay_between_sessions > 0:
-                await asyncio.sleep(self.options.delay_between_sessions)
-            ended = await self._asked(client, prompts.of(found))
-            before, found, asked = found, self._scenarios(), asked + 1
-            idle = idle + 1 if found == before else 0
-            reason = "" if ended.outcome in GOES_ON else f"{ended.outcome}: {ended.reason}".rstrip(": ")
-        passed = sum(scenario.passed for scenario in found)
-        success = bool(found) and passed == len(found)
-        return SessionResult(success, passed, len(found), time.monotonic() - began, "" if success else reason)
+        if not os.path.isfile(os.path.join(project, NAME)):
+            raise UsageError(f"{project} has no {NAME}; write down there what is to be made")
+
+        async def ask(order: Order) -> Ended:
+            return await self._asked(client, order.prompt)
+
+        came = await work(project, NAME, ask, NAMES, most=self.options.max_iterations, pause=self._pause)
+        success = came.outcome == "completed"
+        reason = "" if success else f"{came.outcome}: {came.reason}"
+        return SessionResult(success, came.passed, came.total, time.monotonic() - began, reason)
 
     async def interrupt(self) -> None:
         """End the query that runs, and ask no other."""
@@ -74,34 +77,24 @@ class Session:
         if self._query is not None:
             await self._query.interrupt()
 
-    def _scenarios(self) -> tuple[Scenario, ...]:
-        project = self.options.project_dir
-        if not os.path.isfile(os.path.join(project, "SPEC.md")):
-            raise UsageError(f"{project} has no SPEC.md; write down there what is to be made")
-        return status.read(project) or ()
+    async def _pause(self) -> None:
+        if self.options.delay_between_sessions > 0 and not self._interrupted:
+            await asyncio.sleep(self.options.delay_between_sessions)
 
-    def _over(self, found: Sequence[Scenario], asked: int, idle: int, reason: str) -> str:
-        """Why no further query is asked; nothing while one is."""
-        if found and all(scenario.passed for scenario in found):
-            return "all scenarios pass"
-        if reason:
-            return reason
+    async def _asked(self, client: AgentClient, prompt: str) -> Ended:
+        """One query to its end; one that never says how it ended did so well."""
+        ended = Ended("completed")
         if self._interrupted:
-            return "stopped: interrupted by the program"
-        if self.options.max_iterations is not None and asked >= self.options.max_iterations:
-            return f"max_iterations ({self.options.max_iterations}) reached"
-        return f"{IDLE} iterations in a row changed no scenario" if idle >= IDLE else ""
-
-    async def _asked(self, client: AgentClient, prompt: str) -> ResultMessage:
-        last = ResultMessage("completed", "")
+            return Ended("stopped", "interrupted by the program")
         self._query = client.query(prompt)
         try:
             async with aclosing(self._query) as messages:
                 async for message in messages:
-                    last = message if isinstance(message, ResultMessage) else last
+                    if isinstance(message, ResultMessage):
+                        ended = Ended(message.outcome, message.reason, message.tool_calls)
         finally:
             self._query = None
-        return last
+        return ended
 
 
 class StatusTool:
@@ -111,15 +104,20 @@ class StatusTool:
         self.project_dir = project_dir
 
     def scenarios(self) -> tuple[Scenario, ...]:
-        return status.read(self.project_dir) or ()
+        found = status.read(self.project_dir)
+        return found.scenarios if found is not None else ()
 
     async def update_status(self, scenario_id: str, passed: bool) -> None:
         """Raises UsageError ("scenario not found") for one that was never added."""
-        status.mark(self.project_dir, scenario_id, passed=passed)
+        status.update(self.project_dir, scenario_id, passed)
 
     async def add_scenarios(self, scenarios: Sequence[Json]) -> None:
         """Each `{id, feature, name}`; what is known already stays as it is, and nothing is ever removed."""
-        status.add(self.project_dir, scenarios)
+        self._declare(scenarios)
+
+    def _declare(self, scenarios: Sequence[Json]) -> Status:
+        wanted = decode(list[Declared], list(scenarios))
+        return status.declare(self.project_dir, [Scenario(one.id, one.feature, one.name) for one in wanted])
 
     def options(self, options: QueryOptions | None = None) -> QueryOptions:
         """Options with which an agent works in this project and may use this tool."""
@@ -148,23 +146,14 @@ class StatusTool:
         async def add_scenarios(scenarios: list[dict[str, str]]) -> str:
             """Register scenarios, each with id, feature (its file) and name. What is known stays as it is."""
             try:
-                new = status.add(self.project_dir, scenarios)
+                known = self._declare(scenarios)
             except AdderClawError as error:
                 raise ToolError(str(error)) from None
-            return f"{len(new)} new scenarios, {len(self.scenarios())} in all"
+            return f"{len(known.scenarios)} scenarios in all"
 
         made.add_tool(update_status)
         made.add_tool(add_scenarios)
         return made
 
 
-def __getattr__(name: str) -> str:
-    """The prompts are read from the package when they are asked for."""
-    if name == "initializer_prompt":
-        return prompts.initializer()
-    if name == "coding_prompt":
-        return prompts.coding()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-__all__ = ["Session", "SessionOptions", "SessionResult", "StatusTool"]
+__all__ = ["Session", "SessionOptions", "SessionResult", "StatusTool", "coding_prompt", "initializer_prompt"]

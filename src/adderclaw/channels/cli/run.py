@@ -1,4 +1,4 @@
-"""`adderclaw run`: a task in words or an Agentfile, worked on with nobody watching."""
+"""`adderclaw run`: a SPEC.md, a task in words or an Agentfile, worked on with nobody watching."""
 
 import os
 from dataclasses import replace
@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from typer.core import TyperCommand
 
-from adderclaw.channels import headless, prepared
+from adderclaw.channels import headless, prepared, specification
 from adderclaw.channels.cli.common import (
     ConfigFile,
     LimitsGiven,
@@ -20,16 +20,22 @@ from adderclaw.channels.cli.common import (
 )
 from adderclaw.channels.prepared import Prepared
 from adderclaw.credentials.redaction import visible
-from adderclaw.drivers.agentfile import dry
 from adderclaw.drivers.agentfile.load import MAX_VALUE, text_of
 from adderclaw.errors import UsageError
 from adderclaw.runtime import Options
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-Target = Annotated[str | None, typer.Argument(metavar="[TARGET]", help="A task in quotes, or an Agentfile.")]
+Target = Annotated[
+    str | None,
+    typer.Argument(metavar="[TARGET]", help="A task in quotes, or an Agentfile; none: the workspace's SPEC.md."),
+]
 TaskText = Annotated[str | None, typer.Option("--task", metavar="TEXT", help="TARGET is this task.")]
 AgentfilePath = Annotated[str | None, typer.Option("--agentfile", metavar="FILE", help="TARGET is this file.")]
+SpecPath = Annotated[str | None, typer.Option("--spec", metavar="FILE", help="TARGET is this specification.")]
+MaxIterations = Annotated[
+    int | None, typer.Option("--max-iterations", "-n", min=1, metavar="N", help="Coding sessions of a specification.")
+]
 SkillsDir = Annotated[
     str | None, typer.Option("--skills-dir", metavar="DIR", help="Folder of skills; default: skills.dir.")
 ]
@@ -94,6 +100,8 @@ def run(
     target: Target = None,
     task: TaskText = None,
     agentfile: AgentfilePath = None,
+    spec: SpecPath = None,
+    max_iterations: MaxIterations = None,
     skills_dir: SkillsDir = None,
     max_turns: MaxTurns = None,
     given: InputsGiven = None,
@@ -109,7 +117,7 @@ def run(
     limit: LimitsGiven = None,
     output_format: StreamOutput = "text",
 ) -> None:
-    """Work on a task or a workflow with nobody watching; the answer is on stdout, everything else on stderr.
+    """Work on a specification, a task or a workflow with nobody watching; the answer is on stdout, all else on stderr.
 
     Example: adderclaw run "Summarise the notes in docs/" --skills-dir ./skills
     """
@@ -124,7 +132,17 @@ def run(
         headless=True,
         overrides=prepared.overrides(skills_dir, max_turns, debug_llm, allowed),
     )
-    made = _made(options, target, task, agentfile, resume, _inputs(given or [], files or []))
+    if sum(one is not None for one in (target, task, agentfile, spec, resume)) > 1:
+        raise UsageError("TARGET, --task, --agentfile, --spec and --resume each say what to run: give one of them")
+    inputs = _inputs(given or [], files or [])
+    if resume is None and target is None and task is None and agentfile is None:
+        made = _specified(options, spec, max_iterations)
+    else:
+        made = _made(options, target, task, agentfile, resume, inputs)
+    if made.kind != "spec" and max_iterations is not None:
+        raise UsageError("--max-iterations is for a specification; a task has --max-turns, a LOOP has WITHIN")
+    if made.kind != "agentfile" and inputs:
+        raise UsageError(f"--input is for an Agentfile: write it into the {made.kind}")
     if made.kind != "task" and (skills_dir is not None or max_turns is not None):
         raise UsageError("--skills-dir and --max-turns are for a task")
     if rounds is not None:
@@ -138,7 +156,8 @@ def run(
 
 def _with_rounds(made: Prepared, rounds: int) -> Prepared:
     if made.with_rounds is None:
-        raise UsageError("--limit rounds is for the LOOPs of an Agentfile; a task has --max-turns")
+        fix = "a task has --max-turns, a specification --max-iterations"
+        raise UsageError(f"--limit rounds is for the LOOPs of an Agentfile; {fix}")
     return made.with_rounds(rounds)
 
 
@@ -156,8 +175,6 @@ def _made(
     resume: str | None,
     inputs: dict[str, str],
 ) -> Prepared:
-    if sum(one is not None for one in (target, task, agentfile, resume)) > 1:
-        raise UsageError("TARGET, --task, --agentfile and --resume each say what to run: give one of them")
     if resume is not None:
         if inputs:
             raise UsageError("--resume goes on with the workflow and the inputs of the run: leave the others out")
@@ -172,18 +189,22 @@ def _made(
             raise UsageError(f"there is no file {target!r}; {fix}")
     if agentfile is not None:
         return prepared.agentfile(options, agentfile, inputs)
-    if task is None:
-        what = 'a task in quotes (`adderclaw run "Say what is in a.txt"`), or an Agentfile (`adderclaw run Agentfile`)'
-        raise UsageError(f"nothing to run: name {what}; SPEC.md cannot be run yet")
-    if inputs:
-        raise UsageError("--input is for an Agentfile: write it into the task")
+    assert task is not None
     return prepared.task(options, task)
+
+
+def _specified(options: Options, spec: str | None, most: int | None) -> Prepared:
+    path = spec if spec is not None else specification.find(options)
+    if path is None:
+        what = 'a task in quotes (`adderclaw run "Say what is in a.txt"`), or an Agentfile (`adderclaw run Agentfile`)'
+        raise UsageError(f"nothing to run: there is no {specification.NAME} here; write one, or name {what}")
+    return specification.prepare(options, path, most)
 
 
 def _show(made: Prepared, *, as_text: bool) -> None:
     plan = made.plan()
     if as_text:
-        print(visible(dry.text(plan)))
+        print(visible(made.shown(plan)))
     else:
         print_json(plan)
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import IO, Annotated, Any, Literal, cast
 
 from adderclaw import __version__
-from adderclaw.channels import prepared
+from adderclaw.channels import prepared, specification
 from adderclaw.channels.prepared import Prepared
 from adderclaw.channels.rpc import wire
 from adderclaw.channels.rpc.runs import Runs
@@ -32,12 +32,17 @@ class InitializeParams:
     client: dict[str, str] | None = None
 
 
+WHAT = ("agentfile", "task", "spec", "message", "resume")
+"""What says what is to be run."""
+
+
 @record
 class RunParams:
-    """Exactly one of `agentfile`, `task`, `message` and `resume`."""
+    """Exactly one of WHAT."""
 
     agentfile: str | None = None
     task: str | None = None
+    spec: str | None = None
     message: str | None = None
     resume: str | None = None
     inputs: dict[str, str] | None = None
@@ -49,6 +54,7 @@ class RunParams:
     dry_run: bool = False
     skills_dir: str | None = None
     max_turns: Annotated[int, Between(0)] | None = None
+    max_iterations: Annotated[int, Between(1)] | None = None
     debug_llm: bool | None = None
     limits: dict[Literal["cost_usd", "tokens", "tool_calls", "seconds"], Annotated[float, Between(0)]] | None = None
     rounds: Annotated[int, Between(0)] | None = None
@@ -196,9 +202,9 @@ class Server:
         }
 
     async def _run(self, params: RunParams, id: Id) -> Json:
-        given = [name for name in ("agentfile", "task", "message", "resume") if getattr(params, name)]
+        given = [name for name in WHAT if getattr(params, name)]
         if len(given) != 1:
-            message = "Invalid params: give exactly one of agentfile, task, message and resume"
+            message = f"Invalid params: give exactly one of {', '.join(WHAT[:-1])} and {WHAT[-1]}"
             raise RpcError(wire.INVALID_PARAMS, message)
         options = replace(
             self._options,
@@ -287,16 +293,20 @@ def _chosen(options: Options, params: RunParams) -> Prepared:
         raise UsageError("inputs are for an agentfile")
     if params.agentfile:
         return prepared.agentfile(options, params.agentfile, params.inputs or {})
+    if params.max_iterations is not None and not params.spec:
+        raise UsageError("max_iterations is for a spec")
     if params.task:
         return prepared.task(options, params.task)
     if params.skills_dir or params.max_turns is not None:
         raise UsageError("skills_dir and max_turns are for a task")
+    if params.spec:
+        return specification.prepare(options, params.spec, params.max_iterations)
     if params.resume:
         return prepared.resumed(options, params.resume)
     return prepared.message(options, params.message or "")
 
 
-NAMES = ("agentfile", "workspace", "config", "skills_dir", "provider", "model", "resume", "run_id")
+NAMES = ("agentfile", "spec", "workspace", "config", "skills_dir", "provider", "model", "resume", "run_id")
 """Parameters that name a file or something else that no NUL can be part of."""
 
 

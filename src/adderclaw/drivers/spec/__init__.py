@@ -1,1 +1,1 @@
-"""A project that is worked through by its SPEC.md: its scenarios, which of them pass, and what the agent is asked."""
+"""Works through a SPEC.md: coding sessions, one after another, until every scenario of it has passed."""

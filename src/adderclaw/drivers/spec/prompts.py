@@ -1,32 +1,44 @@
-"""What the agent is asked in each iteration: to begin the project, or to go on with what does not pass."""
+"""What a coding session is told: the first makes the list of scenarios, each later one works on what is left."""
 
 import os
-from collections.abc import Sequence
+from typing import NamedTuple
 
-from adderclaw.drivers.spec.status import Scenario
+from adderclaw.drivers.spec.status import FILE, Status
 
-SHOWN = 200
-
-
-def initializer() -> str:
-    return _text("initializer")
+SHOWN = 60
+"""Scenarios that a prompt names; the others stand in the file."""
 
 
-def coding() -> str:
-    return _text("coding")
+class Names(NamedTuple):
+    """What the session's two tools are called."""
 
-
-def of(scenarios: Sequence[Scenario]) -> str:
-    """Without scenarios the project begins; else it goes on with those that do not pass."""
-    if not scenarios:
-        return initializer()
-    left = [scenario for scenario in scenarios if not scenario.passed]
-    listed = [f"- {scenario.id} ({scenario.feature}): {scenario.name}" for scenario in left[:SHOWN]]
-    more = [f"- … and {len(left) - SHOWN} more in .adderclaw/status.json"] if len(left) > SHOWN else []
-    said = f"{len(scenarios) - len(left)} of {len(scenarios)} scenarios pass. These do not:"
-    return "\n".join((coding(), said, *listed, *more)) + "\n"
+    declare: str
+    update: str
 
 
 def _text(name: str) -> str:
-    with open(os.path.join(os.path.dirname(__file__), f"{name}.md"), encoding="utf-8") as file:
+    with open(os.path.join(os.path.dirname(__file__), name), encoding="utf-8") as file:
         return file.read()
+
+
+initializer_prompt = _text("initializer.md")
+coding_prompt = _text("coding.md")
+
+
+def prompt(spec: str, status: Status | None, names: Names) -> str:
+    """`spec` is the specification's path as seen from the project."""
+    text = initializer_prompt if status is None else coding_prompt
+    known = {"spec": spec, "declare": f"`{names.declare}`", "update": f"`{names.update}`"}
+    known["progress"] = "" if status is None else _progress(status)
+    for name, value in known.items():
+        text = text.replace(f"{{{{{name}}}}}", value)
+    return text
+
+
+def _progress(status: Status) -> str:
+    left = status.left
+    rows = [f"{status.passed} of {len(status.scenarios)} scenarios have passed. Left:", ""]
+    rows += [f"- {one.id} ({one.feature}): {one.name}" for one in left[:SHOWN]]
+    if len(left) > SHOWN:
+        rows.append(f"- and {len(left) - SHOWN} more: see `{FILE}`")
+    return "\n".join(rows)

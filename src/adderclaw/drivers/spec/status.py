@@ -1,133 +1,182 @@
-"""`.adderclaw/status.json`: which scenarios a project has, and which of them pass. The project's own file.
+"""`.adderclaw/status.json`: the scenarios of a project and which of them have passed. The project's own file."""
 
-Its folder is closed to the agent's own tools, but lies in a workspace that is not: it is opened through no link.
-"""
-
+import fcntl
 import json
 import os
+import re
 import stat
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, field, replace
 
-from adderclaw.config.opening import ANCHOR, READ, opener
+from adderclaw.credentials.redaction import visible
 from adderclaw.decode import Invalid, decode
 from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.record import record
 from adderclaw.types import Json
 
 FOLDER, NAME = ".adderclaw", "status.json"
-MOST_BYTES, MOST, LONGEST = 4 * 1024 * 1024, 2_000, 500
+FILE = f"{FOLDER}/{NAME}"
+MAX_BYTES = 1_000_000
+MAX_SCENARIOS = 2_000
+MAX_TEXT = 300
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 @record
 class Scenario:
-    """One scenario of a feature file."""
+    """One acceptance criterion, as the file has it."""
 
     id: str
     feature: str
     name: str
     passed: bool = False
 
+    def as_json(self) -> Json:
+        return {"id": self.id, "feature": self.feature, "name": self.name, "passed": self.passed}
+
 
 @record
-class _Status:
-    scenarios: list[Scenario] = field(default_factory=list[Scenario])
+class Status:
+    scenarios: tuple[Scenario, ...]
+
+    @property
+    def passed(self) -> int:
+        return sum(one.passed for one in self.scenarios)
+
+    @property
+    def left(self) -> tuple[Scenario, ...]:
+        return tuple(one for one in self.scenarios if not one.passed)
 
 
-def read(project: str) -> tuple[Scenario, ...] | None:
-    """The scenarios in their order; None where there is no file yet. Raises AdderClawError for one that is none."""
-    place = os.path.join(project, FOLDER, NAME)
-    try:
-        with _root(project) as root:
-            fd = opener()(root, f"{FOLDER}/{NAME}", READ)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise AdderClawError(f"{place} cannot be read: {error.strerror}") from error
-    with os.fdopen(fd, "rb") as file:
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode) or found.st_size > MOST_BYTES:
-            raise AdderClawError(f"{place} is no file of scenarios: it must be a file of at most {MOST_BYTES} bytes")
-        data = file.read(MOST_BYTES)
-    try:
-        return tuple(decode(_Status, json.loads(data)).scenarios)
-    except (ValueError, RecursionError) as error:
-        raise AdderClawError(f"{place} is no JSON: {error}; mend it, or remove it to begin anew") from None
-    except Invalid as error:
-        raise AdderClawError(f"{place}: {error}; mend it, or remove it to begin anew") from None
+class NotFound(UsageError):
+    """A scenario that nobody has declared."""
 
 
-def mark(project: str, scenario_id: str, *, passed: bool) -> Scenario:
-    """Say of one scenario whether it passes. Raises UsageError for one that is not there."""
-    with _alone(project) as folder:
-        known = list(read(project) or ())
-        for index, scenario in enumerate(known):
-            if scenario.id == scenario_id:
-                known[index] = replace(scenario, passed=passed)
-                _write(folder, known)
-                return known[index]
-    shown = ", ".join(scenario.id for scenario in known[:20]) or "none yet"
-    raise UsageError(f"scenario not found: {scenario_id[:200]!r}; there is: {shown}")
+# ------------------------------------------------------------------ the file
 
 
-def add(project: str, given: Iterable[Json]) -> tuple[Scenario, ...]:
-    """New scenarios, none of which passes yet; one that is known stays as it is. Says which are new."""
-    wanted = [_checked(decode(Scenario, {**one, "passed": False})) for one in given]
-    with _alone(project) as folder:
-        known = {scenario.id: scenario for scenario in read(project) or ()}
-        new = {one.id: one for one in wanted if one.id not in known}
-        if len(known) + len(new) > MOST:
-            raise UsageError(f"{len(known) + len(new)} scenarios are too many; at most {MOST}")
-        _write(folder, [*known.values(), *new.values()])
-    return tuple(new.values())
+def read(project: str) -> Status | None:
+    """What the project's file says; None where there is none. One that is there and cannot be used is an error."""
+    with _folder(project) as folder:
+        return None if folder is None else _read(folder, project)
 
 
-def _checked(scenario: Scenario) -> Scenario:
-    for name, value in asdict(scenario).items():
-        if isinstance(value, str) and not (0 < len(value) <= LONGEST and value.isprintable()):
-            raise UsageError(f"{name}: {value[:100]!r} must be one line of 1 to {LONGEST} characters")
-    return scenario
+def update(project: str, scenario_id: str, passed: bool) -> Status:
+    """Say of one scenario whether it passed."""
+
+    def change(status: Status | None) -> Status:
+        known = status.scenarios if status is not None else ()
+        if all(one.id != scenario_id for one in known):
+            raise NotFound(f"scenario not found: {visible(scenario_id)[:100]!r}; {FILE} has {_names(known)}")
+        given = (Scenario(one.id, one.feature, one.name, passed) if one.id == scenario_id else one for one in known)
+        return Status(tuple(given))
+
+    return _changed(project, change)
 
 
-@contextmanager
-def _root(project: str) -> Generator[int]:
-    root = os.open(project, ANCHOR)
-    try:
-        yield root
-    finally:
-        os.close(root)
+def declare(project: str, scenarios: Sequence[Scenario]) -> Status:
+    """Add scenarios, none of them passed. What is declared already stays: it can be neither dropped nor renamed."""
+
+    def change(status: Status | None) -> Status:
+        known = status.scenarios if status is not None else ()
+        ids = {one.id for one in known}
+        fresh = (Scenario(one.id, one.feature, one.name) for one in scenarios if one.id not in ids)
+        return _checked(Status((*known, *fresh)))
+
+    return _changed(project, change)
 
 
-@contextmanager
-def _alone(project: str) -> Generator[int]:
-    """The folder's descriptor, for one writer at a time."""
-    import fcntl
+def _names(scenarios: Sequence[Scenario]) -> str:
+    if not scenarios:
+        return "none"
+    some = ", ".join(one.id for one in scenarios[:20])
+    return some if len(scenarios) <= 20 else f"{some} and {len(scenarios) - 20} more"
 
-    try:
-        with _root(project) as root:
-            try:
-                os.mkdir(FOLDER, 0o755, dir_fd=root)
-            except FileExistsError:
-                pass
-            folder = opener()(root, FOLDER, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as error:
-        raise AdderClawError(f"{os.path.join(project, FOLDER)} cannot be opened: {error.strerror}") from error
-    try:
+
+def _changed(project: str, change: Callable[[Status | None], Status]) -> Status:
+    """Read, change and write, with nobody else in between."""
+    with _folder(project, make=True) as folder:
+        assert folder is not None
         fcntl.flock(folder, fcntl.LOCK_EX)
+        status = change(_read(folder, project))
+        _write(folder, status)
+        return status
+
+
+@contextmanager
+def _folder(project: str, *, make: bool = False) -> Generator[int | None]:
+    """The project's own `.adderclaw`, open: a link in its place leads nowhere that we follow."""
+    path = os.path.join(project, FOLDER)
+    try:
+        if make and not os.path.lexists(path):
+            os.mkdir(path)
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        yield None
+        return
+    except OSError as error:
+        raise UsageError(f"{path} is no folder that can be used ({error.strerror}): remove it") from error
+    try:
         yield folder
     finally:
         os.close(folder)
 
 
-def _write(folder: int, scenarios: list[Scenario]) -> None:
-    """Replaced in one step."""
-    text = json.dumps({"scenarios": [asdict(scenario) for scenario in scenarios]}, indent=2, ensure_ascii=False)
-    beside = f".{NAME}.{os.getpid()}"
+def _read(folder: int, project: str) -> Status | None:
+    try:
+        descriptor = os.open(NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _unfit(project, error.strerror or "it cannot be read") from error
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise _unfit(project, "it is no ordinary file")
+        data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise _unfit(project, f"it is larger than {MAX_BYTES} bytes")
+    try:
+        return _checked(decode(Status, json.loads(data)))
+    except (ValueError, RecursionError, Invalid) as error:
+        raise _unfit(project, visible(str(error))[:2_000]) from error
+
+
+def _unfit(project: str, why: str) -> UsageError:
+    fix = "mend it, or remove it to begin anew"
+    return UsageError(f"{os.path.join(project, FILE)}: {why}; {fix}")
+
+
+def _checked(status: Status) -> Status:
+    """All that a file or a model may say wrongly, at once."""
+    wrong: list[tuple[str, str]] = []
+    seen: set[str] = set()
+    if not 0 < len(status.scenarios) <= MAX_SCENARIOS:
+        wrong.append(("scenarios", f"there are {len(status.scenarios)}; from 1 to {MAX_SCENARIOS} are taken"))
+    for number, one in enumerate(status.scenarios[:MAX_SCENARIOS]):
+        at = f"scenarios[{number}]"
+        if not _ID.fullmatch(one.id):
+            wrong.append((f"{at}.id", f"{visible(one.id)[:100]!r}: letters, digits, `.`, `_` and `-`, at most 64"))
+        if one.id in seen:
+            wrong.append((f"{at}.id", f"{visible(one.id)[:100]!r} is there twice"))
+        seen.add(one.id)
+        for key, text in (("feature", one.feature), ("name", one.name)):
+            if not text.strip() or len(text) > MAX_TEXT or visible(text, keep_newlines=False) != text:
+                wrong.append((f"{at}.{key}", f"one line of printable text is wanted, at most {MAX_TEXT} letters"))
+    if wrong:
+        raise Invalid(wrong[:20])
+    return status
+
+
+def _write(folder: int, status: Status) -> None:
+    """Whole or not at all."""
+    text = json.dumps({"scenarios": [one.as_json() for one in status.scenarios]}, indent=2, ensure_ascii=False) + "\n"
+    fresh = f"{NAME}.{os.getpid()}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        with os.fdopen(os.open(beside, flags, 0o644, dir_fd=folder), "w", encoding="utf-8") as file:
-            file.write(text + "\n")
-        os.replace(beside, NAME, src_dir_fd=folder, dst_dir_fd=folder)
+        with open(os.open(fresh, flags, 0o644, dir_fd=folder), "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(fresh, NAME, src_dir_fd=folder, dst_dir_fd=folder)
     except OSError as error:
-        raise AdderClawError(f"{FOLDER}/{NAME} cannot be written: {error.strerror}") from error
+        raise AdderClawError(f"{FILE} cannot be written: {error.strerror}") from error

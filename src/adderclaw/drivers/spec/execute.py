@@ -1,0 +1,79 @@
+"""Runs a SPEC.md on a session that every coding session is a child of."""
+
+from adderclaw.drivers.spec import status, tools
+from adderclaw.drivers.spec.prompts import Names
+from adderclaw.drivers.spec.sessions import Ended, Order, work
+from adderclaw.drivers.spec.status import Status
+from adderclaw.errors import AdderClawError, LimitError
+from adderclaw.kernel.session import Session, TurnResult
+from adderclaw.types import Child, Outcome, Spawn
+
+NAMES = Names(tools.DECLARE, tools.UPDATE)
+UNDECLARED = f"No scenario is declared yet. Call {NAMES.declare} with all scenarios of the specification now."
+
+
+class Execution:
+    def __init__(self, session: Session, spec: str, spawn: Spawn, most: int | None) -> None:
+        """`spec` is the specification's path in the workspace; `most` bounds the coding sessions."""
+        self.session, self.spec, self.spawn, self.most = session, spec, spawn, most
+
+    async def run(self) -> TurnResult:
+        try:
+            came = await work(self._root, self.spec, self._ask, NAMES, most=self.most, watcher=self)
+        except AdderClawError as error:  # the list itself became unreadable
+            return TurnResult("error", "", str(error))
+        return TurnResult(came.outcome, came.answer, came.reason)
+
+    @property
+    def _root(self) -> str:
+        return self.session.scene.context.workspace.root
+
+    def _outcome_of(self, error: AdderClawError) -> Outcome:
+        """Of what kept a session from beginning."""
+        if self.session.scene.stopped():
+            return "stopped"
+        return "limit" if isinstance(error, LimitError) else "error"
+
+    async def _ask(self, order: Order) -> Ended:
+        def missing() -> str | None:
+            return UNDECLARED if order.first and status.read(self._root) is None else None
+
+        child = Child(
+            prompt=order.prompt,
+            agent_type="coding",
+            description=f"session {order.number}",
+            extra=tools.tools(self._root),
+            until=missing,
+            waits=True,
+        )
+        try:
+            self.session.budget.before_tool_call()  # a session without one would only talk
+            made = await self.spawn(child)
+        except AdderClawError as error:
+            return Ended(self._outcome_of(error), str(error))
+        return Ended(made.outcome, made.reason, made.tool_calls)
+
+    # -------------------------------------------------------------- told
+
+    def began(self, order: Order, now: Status | None) -> None:
+        self.session.bus.tell(
+            {
+                "event_type": "coding_session_started",
+                "number": order.number,
+                "prompt": "initializer" if order.first else "coding",
+                "passed": now.passed if now else 0,
+                "total": len(now.scenarios) if now else 0,
+            }
+        )
+
+    def ended(self, order: Order, ended: Ended, now: Status | None) -> None:
+        self.session.bus.tell(
+            {
+                "event_type": "coding_session_finished",
+                "number": order.number,
+                "outcome": ended.outcome,
+                "reason": ended.reason,
+                "passed": now.passed if now else 0,
+                "total": len(now.scenarios) if now else 0,
+            }
+        )

@@ -1,0 +1,106 @@
+"""One coding session after another, until every scenario has passed, or something ends it."""
+
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple, Protocol
+
+from adderclaw.drivers.spec import status
+from adderclaw.drivers.spec.prompts import Names, prompt
+from adderclaw.drivers.spec.status import Status
+from adderclaw.types import Outcome
+
+STALLED = 5
+"""Sessions in a row that change nothing in the list: then somebody has to look."""
+GOES_ON = frozenset({"completed", "denied", "limit"})
+"""How a session may end so that another may begin: its own limit of rounds is no end of the work."""
+
+
+class Order(NamedTuple):
+    """A session that is wanted."""
+
+    number: int
+    prompt: str
+    first: bool
+    """It is to make the list of scenarios."""
+
+
+class Ended(NamedTuple):
+    """How a session ended."""
+
+    outcome: Outcome
+    reason: str = ""
+    tool_calls: int = 0
+
+
+class Ask(Protocol):
+    """Whatever can hold a session: a child session of a run, or a client of another program."""
+
+    async def __call__(self, order: Order, /) -> Ended: ...
+
+
+class Watcher(Protocol):
+    """Hears of each session's begin and end."""
+
+    def began(self, order: Order, status: Status | None, /) -> None: ...
+    def ended(self, order: Order, ended: Ended, status: Status | None, /) -> None: ...
+
+
+class Came(NamedTuple):
+    """What came of the sessions."""
+
+    outcome: Outcome
+    reason: str
+    sessions: int
+    status: Status | None
+
+    @property
+    def passed(self) -> int:
+        return self.status.passed if self.status is not None else 0
+
+    @property
+    def total(self) -> int:
+        return len(self.status.scenarios) if self.status is not None else 0
+
+    @property
+    def answer(self) -> str:
+        """For whoever reads only this."""
+        if self.status is None:
+            return f"no scenario is declared after {_counted(self.sessions)}"
+        rows = [f"{self.passed} of {self.total} scenarios have passed ({_counted(self.sessions)})"]
+        return "\n".join([*rows, *(f"left: {one.id} {one.name}" for one in self.status.left)])
+
+
+def _counted(sessions: int) -> str:
+    return f"{sessions} session{'' if sessions == 1 else 's'}"
+
+
+async def work(
+    project: str,
+    spec: str,
+    ask: Ask,
+    names: Names,
+    *,
+    most: int | None = None,
+    pause: Callable[[], Awaitable[None]] | None = None,
+    watcher: Watcher | None = None,
+) -> Came:
+    """`most` bounds the sessions; `pause` is waited for between two of them."""
+    now, idle, number = status.read(project), 0, 0
+    while now is None or now.left:
+        if most is not None and number >= most:
+            return Came("limit", f"{_counted(number)} held, as many as are allowed (--max-iterations)", number, now)
+        if idle == STALLED:
+            return Came("limit", f"{STALLED} sessions in a row brought no scenario further", number, now)
+        if pause is not None and number:
+            await pause()
+        number += 1
+        before, order = now, Order(number, prompt(spec, now, names), now is None)
+        if watcher is not None:
+            watcher.began(order, now)
+        ended = await ask(order)
+        now = status.read(project)
+        if watcher is not None:
+            watcher.ended(order, ended, now)
+        if ended.outcome not in GOES_ON or (ended.outcome == "limit" and not ended.tool_calls):
+            return Came(ended.outcome, f"session {number}: {ended.reason or ended.outcome}", number, now)
+        idle = 0 if now != before else idle + 1
+    return Came("completed", "", number, now)

@@ -1,0 +1,99 @@
+"""How a coding session of a run changes the status of its project: through these two tools, and in no other way."""
+
+from typing import Any
+
+from adderclaw.drivers.spec import status
+from adderclaw.drivers.spec.status import FILE, Scenario, Status
+from adderclaw.errors import AdderClawError
+from adderclaw.record import record
+from adderclaw.types import Json, Tool, ToolContext, ToolResult, Touch, rejected
+
+DECLARE, UPDATE = "DeclareScenarios", "UpdateStatus"
+
+
+@record
+class UpdateArguments:
+    scenario_id: str
+    passed: bool
+
+
+@record
+class Declared:
+    id: str
+    feature: str
+    name: str
+
+
+@record
+class DeclareArguments:
+    scenarios: tuple[Declared, ...]
+
+
+def tools(project: str) -> tuple[Tool[Any], ...]:
+    async def update(given: UpdateArguments, _ctx: ToolContext) -> ToolResult:
+        try:
+            return _answer(status.update(project, given.scenario_id, given.passed))
+        except AdderClawError as error:
+            return rejected(str(error))
+
+    async def declare(given: DeclareArguments, _ctx: ToolContext) -> ToolResult:
+        try:
+            return _answer(
+                status.declare(project, [Scenario(one.id, one.feature, one.name) for one in given.scenarios])
+            )
+        except AdderClawError as error:
+            return rejected(str(error))
+
+    return (
+        Tool(
+            UPDATE,
+            UpdateArguments,
+            lambda _given, _ctx: Touch(why=f"says in {FILE} whether a scenario passed", inward=True),
+            update,
+            f"Say of one scenario of {FILE} whether it passed, after you have seen it pass or fail.",
+            _UPDATE,
+        ),
+        Tool(
+            DECLARE,
+            DeclareArguments,
+            lambda _given, _ctx: Touch(why=f"adds scenarios to {FILE}", inward=True),
+            declare,
+            f"Add scenarios to {FILE}, none of them passed. What is declared already stays as it is.",
+            _DECLARE,
+        ),
+    )
+
+
+def _answer(status: Status) -> ToolResult:
+    return ToolResult(f"{status.passed} of {len(status.scenarios)} scenarios have passed.")
+
+
+_UPDATE: Json = {
+    "type": "object",
+    "properties": {
+        "scenario_id": {"type": "string", "description": "Its id, such as SC-F001."},
+        "passed": {"type": "boolean"},
+    },
+    "required": ["scenario_id", "passed"],
+    "additionalProperties": False,
+}
+_DECLARE: Json = {
+    "type": "object",
+    "properties": {
+        "scenarios": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "id": {"type": "string", "description": "Such as SC-F001; each once."},
+                    "feature": {"type": "string", "description": "The file in features/ that it stands in."},
+                    "name": {"type": "string"},
+                },
+                "required": ["id", "feature", "name"],
+                "additionalProperties": False,
+            },
+        }
+    },
+    "required": ["scenarios"],
+    "additionalProperties": False,
+}

@@ -1,0 +1,310 @@
+"""`adderclaw run` on a SPEC.md: sessions, the status of scenarios, what is refused."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.test_agentfile import Flow
+from tests.acceptance.test_rpc import Rpc
+from tests.acceptance.world import World, call, text
+from tests.program import Done
+from tests.scripted import ScriptedModel
+
+FIRST = [
+    {"id": "SC-F001", "feature": "greeting.feature", "name": "It greets"},
+    {"id": "SC-F002", "feature": "greeting.feature", "name": "It says goodbye"},
+]
+
+
+class Project(Flow):
+    """A workspace with a SPEC.md."""
+
+    def __init__(self, world: World, model: ScriptedModel) -> None:
+        super().__init__(world, model)
+        (self.folder / "SPEC.md").write_text("# A program that greets\n")
+
+    @property
+    def status(self) -> Path:
+        return self.folder / ".adderclaw" / "status.json"
+
+    def say(self, *scenarios: dict[str, Any]) -> None:
+        self.status.parent.mkdir(exist_ok=True)
+        self.status.write_text(json.dumps({"scenarios": scenarios}))
+
+    def passed(self) -> dict[str, bool]:
+        return {one["id"]: one["passed"] for one in json.loads(self.status.read_text())["scenarios"]}
+
+    def run(self, *more: str) -> Done:
+        return self.world.cli("run", *more, cwd=self.folder)
+
+    def told(self, number: int) -> str:
+        return str(self.model.requests[number].messages[-1]["content"])
+
+
+@pytest.fixture
+def project(world: World) -> Iterator[Project]:
+    with ScriptedModel() as model:
+        yield Project(world, model)
+
+
+def scenario(number: int, passed: bool = False) -> dict[str, Any]:
+    return {**FIRST[number], "passed": passed}
+
+
+def passes(scenario_id: str, passed: bool = True) -> dict[str, Any]:
+    return call("UpdateStatus", scenario_id=scenario_id, passed=passed)
+
+
+# ------------------------------------------------------------------ refused
+
+UNFIT: list[tuple[str, str]] = [
+    ("{", "mend it, or remove it to begin anew"),
+    ("[]", "expected"),
+    ('{"scenarios": []}', "there are 0; from 1 to 2000 are taken"),
+    ('{"scenarios": [{"id": "a", "feature": "f", "name": "n", "passed": "yes"}]}', "passed"),
+    ('{"scenarios": [{"id": "a", "feature": "f", "name": "n", "passed": true, "note": 1}]}', "note"),
+    ('{"scenarios": [{"id": "a b", "feature": "f", "name": "n", "passed": true}]}', "letters, digits"),
+    ('{"scenarios": [{"id": "a", "feature": "f", "name": "x\\ny", "passed": true}]}', "one line of printable text"),
+    ('{"scenarios": [{"id": "a", "feature": "f", "name": "n\\u202e", "passed": true}]}', "one line of printable text"),
+    (
+        '{"scenarios": [{"id": "a", "feature": "f", "name": "n", "passed": true},'
+        ' {"id": "a", "feature": "f", "name": "n", "passed": true}]}',
+        "is there twice",
+    ),
+    (f'{{"scenarios": [], "x": "{"y" * 1_000_001}"}}', "larger than 1000000 bytes"),
+]
+
+
+def test_a_status_that_cannot_be_used_is_said_and_kept(project: Project) -> None:
+    for body, message in UNFIT:
+        project.status.parent.mkdir(exist_ok=True)
+        project.status.write_text(body)
+        done = project.run()
+        assert (done.code, done.out) == (2, ""), body[:80]
+        assert message in done.err, (body[:80], done.err)
+        assert project.status.read_text() == body
+    assert not project.model.requests
+
+
+def test_links_in_the_place_of_the_status_are_not_followed(project: Project, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "status.json").write_text(json.dumps({"scenarios": [scenario(0, passed=True)]}))
+    (project.folder / ".adderclaw").symlink_to(elsewhere)
+    done = project.run()
+    assert done.code == 2
+    assert "is no folder that can be used" in done.err
+    os.unlink(project.folder / ".adderclaw")
+    project.status.parent.mkdir()
+    project.status.symlink_to(elsewhere / "status.json")
+    done = project.run()
+    assert done.code == 2
+    assert "mend it, or remove it" in done.err
+
+
+def test_what_is_no_specification(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "outside.md").write_text("x")
+    (project.folder / "empty.md").touch()
+    (project.folder / "link.md").symlink_to(tmp_path / "outside.md")
+    cases = [
+        (("--spec", "none.md"), "there is no specification 'none.md'"),
+        (("--spec", str(tmp_path / "outside.md")), "lies outside the workspace"),
+        (("--spec", "link.md"), "lies outside the workspace"),
+        (("--spec", "empty.md"), "is empty"),
+        (("--spec", "SPEC.md", "--task", "x"), "each say what to run"),
+        (("--max-iterations", "0"), "--max-iterations"),
+        (("--input", "a=b"), "--input is for an Agentfile"),
+        (("--max-turns", "3"), "are for a task"),
+        (("--limit", "rounds=3"), "a specification --max-iterations"),
+        (("--task", "x y", "-n", "3"), "--max-iterations is for a specification"),
+    ]
+    for arguments, message in cases:
+        done = project.run(*arguments)
+        assert done.code == 2, arguments
+        assert message in done.err, (arguments, done.err)
+    (project.folder / "SPEC.md").unlink()
+    done = project.run()
+    assert done.code == 2
+    assert "there is no SPEC.md here; write one, or name a task" in done.err
+    assert not project.model.requests
+
+
+def test_the_status_is_written_by_its_tool_alone(project: Project) -> None:
+    """Neither a file tool nor a command; and the tool takes no scenario that nobody declared."""
+    project.say(scenario(0))
+    before = project.status.read_text()
+    project.add(
+        call("Read", file_path=".adderclaw/status.json"),
+        call("Write", file_path=".adderclaw/status.json", content="{}"),
+        call("Edit", file_path=".adderclaw/status.json", old_string="false", new_string="true"),
+        call("Bash", command="sed -i s/false/true/ .adderclaw/status.json"),
+        passes("SC-F009"),
+        call("DeclareScenarios", scenarios=[{"id": "a b", "feature": "f", "name": "n"}]),
+        call("DeclareScenarios", scenarios=[{**FIRST[0], "name": "Another name"}]),
+        text("no way"),
+    )
+    done = project.run("--max-iterations", "1")
+    assert done.code == 4, done.err
+    assert json.loads(project.status.read_text()) == json.loads(before)
+    results = [str(one.messages[-1]["content"]) for one in project.model.requests[1:]]
+    assert "SC-F001" in results[0]
+    assert all("denied" in one.lower() or "protected" in one.lower() for one in results[1:3]), results[1:3]
+    assert "scenario not found: 'SC-F009'" in results[4]
+    assert "letters, digits" in results[5]
+    assert "0 of 1 scenarios" in results[6]
+
+
+# ------------------------------------------------------------------ sessions
+
+
+def test_from_the_specification_to_the_last_scenario(project: Project) -> None:
+    project.add(
+        call("Read", file_path="SPEC.md"),
+        call("Write", file_path="features/greeting.feature", content="Feature: greeting\n"),
+        call("DeclareScenarios", scenarios=FIRST),
+        text("the list stands"),
+        call("Write", file_path="greet.py", content="print('hello')\n"),
+        passes("SC-F001"),
+        text("one is left"),
+        passes("SC-F002"),
+        text("all done"),
+    )
+    done = project.run()
+    assert (done.code, done.out) == (0, "2 of 2 scenarios have passed (3 sessions)\n"), done.err
+    assert json.loads(project.status.read_text()) == {"scenarios": [scenario(0, True), scenario(1, True)]}
+    assert "You begin a project that is described in `SPEC.md`" in project.told(0)
+    assert "0 of 2 scenarios have passed" in project.told(4)
+    assert "SC-F001" in project.told(4)
+    assert "- SC-F002 (greeting.feature): It says goodbye" in project.told(7)
+    assert "- SC-F001" not in project.told(7)
+    offered = {one["function"]["name"] for one in project.model.requests[4].json["tools"]}
+    assert {"Read", "Write", "Edit", "Bash", "UpdateStatus"} <= offered
+    assert [(one["number"], one["prompt"], one["passed"], one["total"]) for one in told(project, "started")] == [
+        (1, "initializer", 0, 0),
+        (2, "coding", 0, 2),
+        (3, "coding", 1, 2),
+    ]
+    assert [(one["outcome"], one["passed"]) for one in told(project, "finished")] == [
+        ("completed", 0),
+        ("completed", 1),
+        ("completed", 2),
+    ]
+    sessions = project.world.rows("SELECT DISTINCT session_id FROM transcript_entries")
+    assert len(sessions) == 3, "a session of its own for each"
+    again = project.run("--output-format", "json")
+    assert (again.code, json.loads(again.out)["outcome"]) == (0, "completed")
+    assert len(project.model.requests) == 9, "everything has passed: no model is asked"
+    first = project.world.rows("SELECT run_id FROM runs ORDER BY rowid LIMIT 1")[0][0]
+    proof = project.world.cli("replay", first, "--verify", cwd=project.folder)
+    assert proof.code == 0, proof.out + proof.err
+    assert project.world.cli("receipt", "verify").code == 0
+
+
+def told(project: Project, what: str) -> list[dict[str, Any]]:
+    return project.events(f"coding_session_{what}")
+
+
+def test_what_is_left_when_it_ends(project: Project) -> None:
+    """The limit on sessions; sessions that bring nothing; a first session that declares nothing, told once."""
+    project.say(scenario(0), scenario(1))
+    project.add(passes("SC-F001"), text("one"), text("nothing"))
+    done = project.run("-n", "2")
+    assert done.code == 4
+    assert done.out == "1 of 2 scenarios have passed (2 sessions)\nleft: SC-F002 It says goodbye\n"
+    assert "2 sessions held, as many as are allowed (--max-iterations)" in done.err
+
+    project.add(*(text("nothing") for _ in range(5)))
+    done = project.run()
+    assert done.code == 4
+    assert "5 sessions in a row brought no scenario further" in done.err
+
+    project.status.unlink()
+    project.add(text("hm"), text("still nothing"))
+    done = project.run("-n", "1")
+    assert (done.code, done.out) == (4, "no scenario is declared after 1 session\n")
+    assert "Call DeclareScenarios" in project.told(-1)
+
+
+def test_limits_and_failures_end_it_with_what_was_reached(project: Project) -> None:
+    project.say(scenario(0), scenario(1))
+    project.add(passes("SC-F001"), call("LS", path="."))
+    done = project.run("--limit", "tool_calls=1")
+    assert done.code == 4, done.err
+    assert project.passed() == {"SC-F001": True, "SC-F002": False}
+    assert done.out.startswith("1 of 2 scenarios have passed")
+    project.add({"error": {"status": 401}})
+    done = project.run()
+    assert done.code == 1, done.err
+    assert "session 1:" in done.err
+
+
+def test_a_signal_ends_it_and_a_new_run_goes_on(project: Project) -> None:
+    project.say(scenario(0), scenario(1))
+    project.add(passes("SC-F001"), {"hang": 60})
+    process = project.world.cli.start("run", cwd=project.folder)
+    deadline = time.monotonic() + 90
+    while len(project.model.requests) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=90)
+    assert process.returncode == 130
+    assert project.world.rows("SELECT kind, outcome FROM runs") == [("spec", "stopped")]
+    project.add(passes("SC-F002"), text("done"))
+    done = project.world.cli("run", "--resume", project.run_id, cwd=project.folder)
+    assert done.code == 2
+    assert "`adderclaw run` goes on with it" in done.err
+    done = project.run()
+    assert (done.code, done.out) == (0, "2 of 2 scenarios have passed (1 session)\n"), done.err
+
+
+def test_a_dry_run_asks_nobody(project: Project) -> None:
+    done = project.run("--dry-run")
+    assert done.code == 0
+    assert "  | You begin a project that is described in `SPEC.md`" in done.out
+    project.say(scenario(0, True), scenario(1))
+    plan = json.loads(project.run("--dry-run", "--output-format", "json").out)
+    assert plan["scenarios"] == [scenario(0, True), scenario(1)]
+    assert "SC-F002" in plan["prompt"]
+    project.say(scenario(0, True))
+    assert "there is nothing to do" in project.run("--dry-run", "--spec", "SPEC.md").out
+    assert not project.model.requests
+
+
+def test_much_is_named_in_part(project: Project) -> None:
+    project.say(*({"id": f"S{n}", "feature": "f", "name": f"Number {n}", "passed": False} for n in range(2_000)))
+    plan = json.loads(project.run("--dry-run", "--output-format", "json").out)
+    assert plan["prompt"].count("Number") == 60
+    assert "and 1940 more: see `.adderclaw/status.json`" in plan["prompt"]
+
+
+# ------------------------------------------------------------------ several writers, and other programs
+
+
+def test_many_writers_lose_nothing(project: Project) -> None:
+    ids = [f"S{number}" for number in range(24)]
+    project.say(*({"id": one, "feature": "f.feature", "name": "n", "passed": False} for one in ids))
+    script = "import sys; from adderclaw.drivers.spec import status; status.update(sys.argv[1], sys.argv[2], True)"
+    children = [subprocess.Popen([sys.executable, "-c", script, str(project.folder), one]) for one in ids]
+    assert [child.wait(90) for child in children] == [0] * len(ids)
+    assert all(project.passed().values())
+
+
+def test_over_json_rpc(project: Project) -> None:
+    project.say(scenario(0))
+    project.add(passes("SC-F001"), text("done"))
+    client, spec = Rpc(project.world), str(project.folder / "SPEC.md")
+    refused = client.answer(1, "run", task="x", max_iterations=1)["error"]["message"]
+    assert "max_iterations is for a spec" in refused
+    assert "there is no specification" in client.answer(2, "run", spec=f"{spec}.none")["error"]["message"]
+    done = client.answer(3, "run", spec=spec, max_iterations=2)["result"]
+    assert done["answer"] == "1 of 1 scenarios have passed (1 session)"
+    assert client.close() == 0
