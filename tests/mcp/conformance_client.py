@@ -58,16 +58,30 @@ async def accept_defaults(_server: str, question: Json) -> Json:
     return {"action": "accept", "content": forms.defaults(question)}
 
 
-def entry_of(url: str) -> Entry:
+async def issuer_of(url: str) -> str:
+    """What an operator knows who registered a client: whose client it is."""
+    place = url.replace("/mcp", "/.well-known/oauth-protected-resource/mcp")
+    async with httpx2.AsyncClient(trust_env=False) as client:
+        return str((await client.get(place)).json()["authorization_servers"][0])
+
+
+async def entry_of(url: str) -> Entry:
     made: Json = {"url": url}
+    os.environ["THE_SECRET"] = str(CONTEXT.get("client_secret", ""))
+    os.environ["THE_KEY"] = str(CONTEXT.get("private_key_pem", ""))
     if SCENARIO == "auth/pre-registration":
-        os.environ["THE_SECRET"] = str(CONTEXT.get("client_secret", ""))
         made["oauth"] = {"clientId": CONTEXT["client_id"], "clientSecretEnv": "THE_SECRET"}
+    elif SCENARIO.startswith("auth/client-credentials-"):
+        secret = {"clientKeyEnv": "THE_KEY"} if SCENARIO.endswith("-jwt") else {"clientSecretEnv": "THE_SECRET"}
+        given = {"clientId": CONTEXT["client_id"], "issuer": await issuer_of(url), **secret}
+        made["oauth"] = {"grant": "client_credentials", **given}
+    elif SCENARIO == "auth/basic-cimd":
+        made["oauth"] = {"clientMetadataUrl": "https://conformance-test.local/client-metadata.json"}
     return Entry("suite", "suite", read(made), "user")
 
 
 async def main(url: str) -> None:
-    entry, memory, secrets, clock, browser = entry_of(url), Memory(), Secrets(), SystemClock(), Browser()
+    entry, memory, secrets, clock, browser = await entry_of(url), Memory(), Secrets(), SystemClock(), Browser()
 
     async def login(wanted: Entry, address: str) -> Any:
         kept = Kept(wanted, address, memory, secrets, clock)

@@ -47,6 +47,9 @@ CLIENT = (
     "auth/resource-mismatch",
     "auth/offline-access-scope",
     "auth/offline-access-not-supported",
+    "auth/basic-cimd",
+    "auth/client-credentials-jwt",
+    "auth/client-credentials-basic",
 )
 
 

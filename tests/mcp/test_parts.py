@@ -1,16 +1,21 @@
 """The pure parts: schemas of strangers, forms, names, entries of the configuration."""
 
+import asyncio
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import httpx2
 import pytest
+from mcp.client.auth import OAuthFlowError
 
 from adderclaw import config
-from adderclaw.config.servers import Missing, files, filled, problems, read, scope_of, slug
+from adderclaw.config.servers import Entry, Missing, files, filled, problems, read, scope_of, slug
+from adderclaw.credentials.redaction import Secrets
 from adderclaw.decode import Invalid
 from adderclaw.mcp import forms
 from adderclaw.mcp.definitions import Definition, listing, server_of, tool_name
+from adderclaw.mcp.oauth import by_itself
 from adderclaw.mcp.results import of_call
 from adderclaw.mcp.schema import checked
 from adderclaw.types import Json
@@ -184,6 +189,59 @@ def test_an_address_is_a_question(said: str, action: str) -> None:
 
 # ------------------------------------------------------------------ entries
 
+ITSELF = {"grant": "client_credentials", "clientId": "us", "issuer": "https://a.org", "clientSecretEnv": "S"}
+LOGINS = [
+    ({"url": "https://x.org", "oauth": oauth}, said)
+    for oauth, said in (
+        ({**ITSELF, "clientId": None}, "clientId: is required"),
+        ({**ITSELF, "issuer": None}, "issuer: is required"),
+        ({**ITSELF, "issuer": "a.org"}, "not a URL"),
+        ({**ITSELF, "clientSecretEnv": None}, "either clientSecretEnv or clientKeyEnv"),
+        ({**ITSELF, "clientKeyEnv": "K"}, "either clientSecretEnv or clientKeyEnv"),
+        ({**ITSELF, "grant": "password"}, "not allowed"),
+        ({"clientMetadataUrl": "https://x.org"}, "name a document"),
+        ({"clientMetadataUrl": "http://x.org/me.json"}, "https://"),
+    )
+]
+
+
+@pytest.mark.parametrize("kind", ["secret", "key"])
+def test_a_client_shows_its_secret_to_its_own_authorization_server_alone(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    made = ec.generate_private_key(ec.SECP256R1())
+    pem = made.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+    monkeypatch.setenv("S", "the-secret")
+    monkeypatch.setenv("K", pem)
+    given = ITSELF if kind == "secret" else {**ITSELF, "clientSecretEnv": None, "clientKeyEnv": "K"}
+    entry = Entry("x", "x", read({"url": "https://x.org/mcp", "oauth": given}), "user")
+    assert entry.server.oauth is not None
+    auth = by_itself(entry, entry.server.oauth, "https://x.org/mcp", Secrets())
+    sent: list[httpx2.Request] = []
+
+    def answered(request: httpx2.Request) -> httpx2.Response:
+        sent.append(request)
+        if "oauth-protected-resource" in request.url.path:
+            evil = {"resource": "https://x.org/mcp", "authorization_servers": ["https://evil.org"]}
+            return httpx2.Response(200, json=evil)
+        if "well-known" in request.url.path:
+            place = f"https://{request.url.host}"
+            ends = {"authorization_endpoint": f"{place}/a", "token_endpoint": f"{place}/token"}
+            return httpx2.Response(200, json={"issuer": place, "response_types_supported": ["code"], **ends})
+        return httpx2.Response(401)
+
+    async def ask() -> None:
+        async with httpx2.AsyncClient(transport=httpx2.MockTransport(answered), auth=auth) as client:
+            await client.get("https://x.org/mcp")
+
+    with pytest.raises(OAuthFlowError, match="mismatch"):
+        asyncio.run(ask())
+    assert any(request.url.host == "evil.org" for request in sent), "it was asked who it is"
+    assert not any(request.method == "POST" for request in sent)
+
 
 @pytest.mark.parametrize(
     ("entry", "said"),
@@ -198,6 +256,7 @@ def test_an_address_is_a_question(said: str, action: str) -> None:
         ({"command": "x", "argz": []}, 'did you mean "args"'),
         ({"type": "sse", "url": "https://x.org"}, "not allowed"),
         ("x", "expected"),
+        *((entry, said) for entry, said in LOGINS),
     ],
 )
 def test_wrong_entries(entry: Any, said: str) -> None:

@@ -25,10 +25,18 @@ type Milliseconds = Annotated[int, Between(1_000, 3_600_000)]
 class ServerLogin:
     """How to log in to a server that wants it; without this, the program registers itself there."""
 
+    grant: Literal["authorization_code", "client_credentials"] = "authorization_code"
+    """Who logs in: a person in a browser, or this program with its own secret or key."""
     clientId: str | None = None
     """What this program is called there, where it was registered by hand."""
     clientSecretEnv: str | None = None
     """The environment variable that holds the client's secret, where it has one."""
+    clientKeyEnv: str | None = None
+    """The environment variable that holds the client's private key (PEM), where it signs instead."""
+    issuer: str | None = None
+    """The authorization server that the client belongs to: its secret is shown to no other."""
+    clientMetadataUrl: str | None = None
+    """A document on the web that says who this client is, for servers that take such a client."""
     scopes: list[str] = field(default_factory=list[str])
     """What access is asked for; without it, what the server names."""
     callbackPort: Annotated[int, Between(1, 65_535)] | None = None
@@ -113,6 +121,25 @@ def _problems(server: Server) -> Iterator[tuple[str, str]]:
             checks.url(server.url)
         except ValueError as error:
             yield "url", str(error)
+    if server.oauth is not None:
+        yield from _login_problems(server.oauth)
+
+
+def _login_problems(login: ServerLogin) -> Iterator[tuple[str, str]]:
+    for name, address in (("issuer", login.issuer), ("clientMetadataUrl", login.clientMetadataUrl)):
+        try:
+            checks.url(address or "https://x")
+        except ValueError as error:
+            yield f"oauth.{name}", str(error)
+    if login.clientMetadataUrl and not re.match(r"https://[^/]+/.", login.clientMetadataUrl):
+        yield "oauth.clientMetadataUrl", "must begin with https:// and name a document"
+    if login.grant != "client_credentials":
+        return
+    for name, value in (("clientId", login.clientId), ("issuer", login.issuer)):
+        if not value:
+            yield f"oauth.{name}", "is required for client_credentials"
+    if (login.clientSecretEnv is None) == (login.clientKeyEnv is None):
+        yield "oauth", "client_credentials needs either clientSecretEnv or clientKeyEnv"
 
 
 def problems(table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 from mcp.client.auth import OAuthClientProvider
+from mcp.client.auth.oauth2 import OAuthContext
 from mcp.shared.auth import (
     AuthorizationCodeResult,
     OAuthClientInformationFull,
@@ -19,7 +20,7 @@ from mcp.shared.auth import (
 )
 from pydantic import ValidationError
 
-from adderclaw.config.servers import Entry
+from adderclaw.config.servers import Entry, ServerLogin
 from adderclaw.credentials.oauth import check_address
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import AdderClawError
@@ -44,8 +45,11 @@ class Kept:
     """One server's login, bound to its address: a login of another address is none."""
 
     def __init__(self, entry: Entry, url: str, keeper: Keeper, secrets: Secrets, clock: Clock) -> None:
-        self._entry, self._url, self._keeper, self._secrets, self._clock = entry, url, keeper, secrets, clock
+        self._entry, self._url, self._keeper, self.secrets, self._clock = entry, url, keeper, secrets, clock
         self._data: Json | None = None
+        self._spent = False
+        self.about: OAuthContext | None = None
+        """What the flow that uses it has found out of the server."""
 
     async def exists(self) -> bool:
         return "tokens" in await self._read()
@@ -57,7 +61,9 @@ class Kept:
         except (KeyError, ValidationError):
             return None
         for value in (tokens.access_token, tokens.refresh_token):
-            self._secrets.add(value or "")
+            self.secrets.add(value or "")
+        if self._spent:
+            return None
         if self.due:
             tokens.access_token = ""  # to the SDK a token without a date is good for ever: this one must be renewed
         return tokens
@@ -70,18 +76,21 @@ class Kept:
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
         for value in (tokens.access_token, tokens.refresh_token):
-            self._secrets.add(value or "")
+            self.secrets.add(value or "")
         data = await self._read()
         lasts = tokens.expires_in
         data["tokens"] = tokens.model_dump(mode="json", exclude_none=True)
         data["expires_at"] = None if lasts is None else self._clock.now() + lasts
+        if self.about is not None and self.about.oauth_metadata is not None:
+            data["server"] = _found(self.about)
+        self._spent = False
         await self._write(data)
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         login = self._entry.server.oauth
         if login is not None and login.clientId:
             secret = os.environ.get(login.clientSecretEnv or "", "").strip() or None
-            self._secrets.add(secret or "")
+            self.secrets.add(secret or "")
             method = "client_secret_basic" if secret else "none"
             return OAuthClientInformationFull(
                 client_id=login.clientId, client_secret=secret, token_endpoint_auth_method=method, redirect_uris=None
@@ -92,20 +101,26 @@ class Kept:
             return None
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        self._secrets.add(client_info.client_secret or "")
+        self.secrets.add(client_info.client_secret or "")
         data = await self._read()
         data["client"] = client_info.model_dump(mode="json", exclude_none=True)
         await self._write(data)
 
-    async def server(self) -> Json:
-        """What was found out about where to renew it."""
+    async def restore(self, context: OAuthContext) -> None:
+        """What is kept, for a flow that begins: with where it may be renewed, which the SDK forgets."""
+        context.current_tokens, context.client_info = await self.get_tokens(), await self.get_client_info()
         found: Any = (await self._read()).get("server")
-        return cast(Json, found) if isinstance(found, dict) else {}
+        try:
+            context.oauth_metadata = OAuthMetadata.model_validate(found["metadata"])
+            context.auth_server_url = found.get("issuer")
+            if "resource" in found:
+                context.protected_resource_metadata = ProtectedResourceMetadata.model_validate(found["resource"])
+        except (KeyError, TypeError, ValidationError):
+            return
 
-    async def set_server(self, found: Json) -> None:
-        data = await self._read()
-        data["server"] = found
-        await self._write(data)
+    def spend(self) -> None:
+        """It cannot be renewed: it is no login any more, until there is a new one."""
+        self._spent = True
 
     def anew(self) -> None:
         """A login begins: what is kept counts no longer, and is replaced when there is a new one."""
@@ -113,7 +128,7 @@ class Kept:
 
     def reread(self) -> None:
         """Another process may have renewed it meanwhile."""
-        self._data = None
+        self._data, self._spent = None, False
 
     def alone(self) -> AbstractAsyncContextManager[None]:
         """While one process renews it, every other waits."""
@@ -143,43 +158,33 @@ class Person(NamedTuple):
     answer: Callable[[], Awaitable[str]]
 
 
-class Renewing(OAuthClientProvider):
-    """The SDK's flow, which forgets with each process where it may renew, and knows of no other process."""
+def _found(context: OAuthContext) -> Json:
+    assert context.oauth_metadata is not None
+    found: Json = {"metadata": context.oauth_metadata.model_dump(mode="json", exclude_none=True)}
+    if (resource := context.protected_resource_metadata) is not None:
+        found |= {"resource": resource.model_dump(mode="json", exclude_none=True), "issuer": context.auth_server_url}
+    return found
 
-    def __init__(self, url: str, metadata: OAuthClientMetadata, kept: Kept, **handlers: Any) -> None:
-        super().__init__(url, metadata, kept, **handlers)
-        self._kept = kept
 
-    async def _initialize(self) -> None:
-        await super()._initialize()
-        found, context = await self._kept.server(), self.context
-        try:
-            context.oauth_metadata = OAuthMetadata.model_validate(found["metadata"])
-            context.auth_server_url = found.get("issuer")
-            if "resource" in found:
-                context.protected_resource_metadata = ProtectedResourceMetadata.model_validate(found["resource"])
-        except (KeyError, ValidationError):
-            return
+class Renewing(httpx2.Auth):
+    """The SDK's flow behind what it lacks: it forgets with each process where it may renew, and knows of no other."""
 
-    async def _handle_token_response(self, response: httpx2.Response) -> None:
-        await super()._handle_token_response(response)
-        metadata, resource = self.context.oauth_metadata, self.context.protected_resource_metadata
-        if metadata is None:
-            return
-        found: Json = {"metadata": metadata.model_dump(mode="json", exclude_none=True)}
-        if resource is not None:
-            found |= {"resource": resource.model_dump(mode="json", exclude_none=True)}
-            found["issuer"] = self.context.auth_server_url
-        await self._kept.set_server(found)
+    requires_response_body = True
 
-    async def _auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+    def __init__(self, login: OAuthClientProvider, kept: Kept) -> None:
+        self._login, self._kept, self._begun = login, kept, False
+        kept.about = login.context
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """Renewed before it expires, and once more where the server refuses it all the same."""
-        async with self.context.lock, AsyncExitStack() as stack:
-            if not self._initialized:
-                await self._initialize()
+        context = self._login.context
+        async with context.lock, AsyncExitStack() as stack:
+            if not self._begun:
+                await self._kept.restore(context)
+                self._begun = True
             if self._kept.due and (renewal := await self._renewal(stack, "")) is not None:
-                await self._handle_refresh_response((yield renewal))
-        flow, tried = super()._auth_flow(request), False
+                await self._renewed((yield renewal))
+        flow, tried = self._login.async_auth_flow(request), False
         try:
             outgoing = await anext(flow)
             while True:
@@ -189,9 +194,9 @@ class Renewing(OAuthClientProvider):
                     tried = True
                     async with AsyncExitStack() as stack:
                         if (renewal := await self._renewal(stack, sent)) is not None:
-                            await self._handle_refresh_response((yield renewal))
-                    if self.context.is_token_valid():
-                        self._add_auth_header(request)
+                            await self._renewed((yield renewal))
+                    if context.is_token_valid() and context.current_tokens is not None:
+                        request.headers["Authorization"] = f"Bearer {context.current_tokens.access_token}"
                         response = yield request
                 outgoing = await flow.asend(response)
         except StopAsyncIteration:
@@ -203,18 +208,51 @@ class Renewing(OAuthClientProvider):
         """The request that renews the login; none where another process has done it, or it cannot be renewed."""
         await stack.enter_async_context(self._kept.alone())
         self._kept.reread()
-        tokens = await self._kept.get_tokens()
+        context, tokens = self._login.context, await self._kept.get_tokens()
         if tokens is not None and tokens.access_token == refused:
             tokens.access_token = ""
-        self.context.current_tokens, self.context.token_expiry_time = tokens, None
-        if self.context.is_token_valid() or not self.context.can_refresh_token():
+        context.current_tokens, context.token_expiry_time = tokens, None
+        if context.is_token_valid() or not context.can_refresh_token():
             return None
-        return await self._refresh_token()
+        assert tokens is not None
+        assert context.client_info is not None
+        data = {
+            "grant_type": "refresh_token",
+            "refresh_token": tokens.refresh_token or "",
+            "client_id": context.client_info.client_id,
+        }
+        if context.should_include_resource_param(context.protocol_version):
+            data["resource"] = context.get_resource_url()
+        data, headers = context.prepare_token_auth(data, {"content-type": "application/x-www-form-urlencoded"})
+        known = context.oauth_metadata
+        usual = f"{context.get_authorization_base_url(context.server_url)}/token"
+        return httpx2.Request("POST", str(known.token_endpoint) if known else usual, data=data, headers=headers)
+
+    async def _renewed(self, response: httpx2.Response) -> None:
+        """What the answer leaves out stays as it was; an answer that is none ends the login."""
+        context = self._login.context
+        try:
+            tokens = OAuthToken.model_validate_json(await response.aread()) if response.status_code == 200 else None
+        except ValidationError:
+            tokens = None
+        if tokens is None:
+            self._kept.spend()
+            context.clear_tokens()
+            return
+        before = context.current_tokens
+        if before is not None:
+            tokens.scope = tokens.scope or before.scope
+            tokens.refresh_token = tokens.refresh_token or before.refresh_token
+        context.current_tokens = tokens
+        context.update_token_expiry(tokens)
+        await self._kept.set_tokens(tokens)
 
 
-def provider(entry: Entry, url: str, kept: Kept, person: Person | None) -> OAuthClientProvider:
+def provider(entry: Entry, url: str, kept: Kept, person: Person | None) -> httpx2.Auth:
     """The `Auth` of a server. Without a person what cannot be renewed is an error that names the command."""
     login = entry.server.oauth
+    if login is not None and login.grant == "client_credentials":
+        return by_itself(entry, login, url, kept.secrets)
     metadata = OAuthClientMetadata(
         client_name="AdderClaw",
         redirect_uris=[person.redirect_uri if person is not None else "http://127.0.0.1/callback"],  # pyright: ignore[reportArgumentType]
@@ -233,7 +271,84 @@ def provider(entry: Entry, url: str, kept: Kept, person: Person | None) -> OAuth
         assert person is not None
         return _answered(await person.answer())
 
-    return Renewing(url, metadata, kept, redirect_handler=show, callback_handler=answer)
+    flow = OAuthClientProvider(
+        url,
+        metadata,
+        kept,
+        redirect_handler=show,
+        callback_handler=answer,
+        client_metadata_url=login.clientMetadataUrl if login is not None else None,
+    )
+    return Renewing(flow, kept)
+
+
+# ------------------------------------------------------------------ a client that nobody logs in
+
+
+class Passing:
+    """A login that is made anew in each session is kept nowhere."""
+
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
+        self._tokens: OAuthToken | None = None
+
+    async def get_tokens(self) -> OAuthToken | None:
+        return self._tokens
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        self._secrets.add(tokens.access_token)
+        self._tokens = tokens
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        return None
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        """It is registered already."""
+
+
+def by_itself(entry: Entry, login: ServerLogin, url: str, secrets: Secrets) -> httpx2.Auth:
+    """The client logs in with its own secret or key, which no other authorization server than the named one sees."""
+    from mcp.client.auth.extensions.client_credentials import (
+        ClientCredentialsOAuthProvider,
+        PrivateKeyJWTOAuthProvider,
+        SignedJWTParameters,
+    )
+
+    name = login.clientKeyEnv or login.clientSecretEnv or ""
+    secret, client, issuer = os.environ.get(name, "").strip(), login.clientId or "", login.issuer or ""
+    if not secret:
+        raise AdderClawError(f"the environment variable {name} is not set, which mcp_servers.{entry.given}.oauth names")
+    scope = " ".join(login.scopes) or None
+    if login.clientKeyEnv is None:
+        secrets.add(secret)
+        return ClientCredentialsOAuthProvider(url, Passing(secrets), client, secret, scope=scope, issuer=issuer)
+    for line in secret.splitlines():
+        secrets.add(line if len(line) > 20 and not line.startswith("-----") else "")
+    signs = SignedJWTParameters(
+        issuer=client, subject=client, signing_key=secret, signing_algorithm=_algorithm(name, secret)
+    )
+    assertion = signs.create_assertion_provider()
+    return PrivateKeyJWTOAuthProvider(url, Passing(secrets), client, assertion, scope=scope, issuer=issuer)
+
+
+def _algorithm(name: str, key: str) -> str:
+    """How a key signs follows from what it is."""
+    from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    try:
+        made = load_pem_private_key(key.encode(), None)
+    except (ValueError, TypeError) as error:
+        raise AdderClawError(f"{name} holds no private key in PEM form without a passphrase: {error}") from None
+    match made:
+        case rsa.RSAPrivateKey():
+            return "RS256"
+        case ec.EllipticCurvePrivateKey():
+            return {256: "ES256", 384: "ES384", 521: "ES512"}.get(made.key_size, "ES256")
+        case ed25519.Ed25519PrivateKey():
+            return "EdDSA"
+        case _:
+            raise AdderClawError(f"{name} holds a key of another kind; RSA, EC and Ed25519 keys can sign")
 
 
 def _answered(query: str) -> AuthorizationCodeResult:

@@ -75,7 +75,8 @@ def stored_login(runtime: Runtime) -> Any:
         from adderclaw.mcp.oauth import Kept, provider
 
         kept = Kept(entry, url, runtime.credentials.logins(), runtime.secrets, runtime.clock)
-        return provider(entry, url, kept, None) if await kept.exists() else None
+        itself = entry.server.oauth is not None and entry.server.oauth.grant == "client_credentials"
+        return provider(entry, url, kept, None) if itself or await kept.exists() else None
 
     return login
 

@@ -298,6 +298,8 @@ async def _logged_in(run: Run, entry: Entry) -> str:
     assert known is not None
     if entry.server.url is None:
         return f"{entry.given!r} is a program: it takes its keys from its env, not from a login"
+    if entry.server.oauth is not None and entry.server.oauth.grant == "client_credentials":
+        return f"{entry.given!r} needs no login: this program logs in with its own secret; try `mcp test {entry.name}`"
     browser = has_browser()
     async with listening(entry.server.oauth.callbackPort or 0 if entry.server.oauth else 0) as listener:
 
