@@ -430,6 +430,8 @@ class Telemetry:
     """The file of JSON lines, for `file`."""
     include_content: bool = False
     """With the text of messages, redacted, instead of summaries."""
+    flush_seconds: Amount = 2.0
+    """How long the end of a run waits for what is left to be sent."""
 
 
 @record

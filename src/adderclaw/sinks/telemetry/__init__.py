@@ -17,10 +17,8 @@ if TYPE_CHECKING:
 
 MOST_WAITING = 2_048
 """Events that wait to be sent."""
-LAST_WORDS = 2.0
-"""Seconds that the end of a run waits for what is left to be sent."""
 LITTLE_HOPE = 0.25
-"""The same where the service has failed already."""
+"""Seconds that the end of a run waits for what is left, where the service has failed already."""
 
 
 class Exporter(Protocol):
@@ -35,7 +33,7 @@ def sink(config: "Config", session: str, complain: Callable[[str], None]) -> tup
     wanted = config.telemetry
     if not wanted.enabled or wanted.protocol == "noop":
         return None
-    outbox = Outbox(lambda say: _exporter(config, session, say), complain)
+    outbox = Outbox(lambda say: _exporter(config, session, say), complain, wanted.flush_seconds)
     return outbox.put, outbox.close
 
 
@@ -57,8 +55,11 @@ def _exporter(config: "Config", session: str, say: Callable[[str], None]) -> Exp
 class Outbox:
     """A queue with a bound, and the thread that empties it."""
 
-    def __init__(self, make: Callable[[Callable[[str], None]], Exporter], complain: Callable[[str], None]) -> None:
-        self._make, self._complain = make, complain
+    def __init__(
+        self, make: Callable[[Callable[[str], None]], Exporter], complain: Callable[[str], None], last_words: float
+    ) -> None:
+        """`last_words`: seconds that the end of a run waits for what is left to be sent."""
+        self._make, self._complain, self._last_words = make, complain, last_words
         self._queue: queue.Queue[EventRecord | None] = queue.Queue(MOST_WAITING)
         self.dropped = 0
         self._waiting = 0
@@ -74,9 +75,9 @@ class Outbox:
 
     def close(self) -> None:
         """Wait a little for what is left; what a service does not take by then is lost, and that is said."""
-        ends = time.monotonic() + (LITTLE_HOPE if self._voice.locked() else LAST_WORDS)
+        ends = time.monotonic() + (min(LITTLE_HOPE, self._last_words) if self._voice.locked() else self._last_words)
         try:
-            self._queue.put(None, timeout=ends - time.monotonic())
+            self._queue.put(None, timeout=max(ends - time.monotonic(), 0))
         except queue.Full:
             pass
         self._thread.join(max(ends - time.monotonic(), 0))
