@@ -175,14 +175,18 @@ def test_the_stop_ends_a_question(world: World) -> None:
     assert not (world.workspace / "a.txt").exists()
 
 
-def test_the_question_cannot_steer_a_terminal(world: World) -> None:
-    world.script(call("file_write", path="a.txt", content="\x1b]0;x\x07 \u202e"), text("done"))
-    process, id = asking(world)
-    shown = world.cli("approvals", "list").out
-    assert "\x1b" not in shown
-    assert "\u202e" not in shown
-    world.cli("approvals", "answer", id, "no")
-    ended(process)
+def test_the_question_cannot_steer_a_terminal_and_is_shown_whole_or_not_asked(world: World) -> None:
+    long = f"{'x' * 9_000}in the middle{'y' * 9_000}"
+    hidden = call("file_write", path="a.txt", content=f"\x1b]0;x\x07 \u202e p\u0430ypal {long}")
+    world.script(call("file_write", path="b.txt", content="z" * 300_000), hidden, text("done"))
+    done = world.agent("go", stdin="n\n")
+    for shown in (done.err, world.cli("approvals", "list", "--all").out):
+        assert "\x1b" not in shown
+        assert "\u202e" not in shown
+        assert "in the middle" in shown
+        assert "several alphabets in one word: p\\u{430}ypal" in shown
+    assert "not asked, and denied: it is too long to be shown whole" in done.err
+    assert [receipt["status"] for receipt in world.receipts()] == ["denied", "denied"]
 
 
 # ------------------------------------------------------------------ always

@@ -2,13 +2,14 @@
 
 import base64
 import json
+import textwrap
 import urllib.parse
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adderclaw.credentials.redaction import MARK, Secrets, looks_secret, secret_name, visible
+from adderclaw.credentials.redaction import MARK, Secrets, lookalikes, looks_secret, secret_name, visible
 
 SECRET = 'hunter2 "very"/sécret+x=y'
 
@@ -25,6 +26,10 @@ FORMS = {
     "quoted": urllib.parse.quote(SECRET, safe=""),
     "quoted path": urllib.parse.quote(SECRET),
     "quoted plus": urllib.parse.quote_plus(SECRET),
+    "hex": SECRET.encode().hex(),
+    "HEX": SECRET.encode().hex().upper(),
+    "folded": "\n".join(textwrap.wrap(SECRET, 7)),
+    "folded and indented": "\r\n  ".join(textwrap.wrap(SECRET, 5)),
     "json": json.dumps(SECRET)[1:-1],
     "json utf-8": json.dumps(SECRET, ensure_ascii=False)[1:-1],
 }
@@ -46,6 +51,19 @@ def test_base64_is_found_wherever_the_value_stands(before: str, after: str) -> N
 @given(st.text(min_size=6, max_size=40).map(str.strip).filter(lambda text: len(text) >= 6), st.text(), st.text())
 def test_no_registered_value_survives(value: str, before: str, after: str) -> None:
     assert value not in secrets(value).scrub(before + value + after).replace(MARK, "\0")
+
+
+def test_base64_is_found_across_its_lines() -> None:
+    long = "sk-" + "0123456789abcdefghijklmnopqrstuvwxyz" * 4
+    wrapped = base64.encodebytes(f"key={long}\n".encode()).decode()
+    assert wrapped.count("\n") > 2
+    left = secrets(long).scrub(wrapped)
+    assert MARK in left
+    assert len(left) < 40
+
+
+def test_a_short_value_is_not_looked_for_across_words() -> None:
+    assert secrets("password").scrub("pass\nword") == "pass\nword"
 
 
 def test_short_values_are_not_registered() -> None:
@@ -184,3 +202,16 @@ def test_what_is_visible_steers_no_terminal(text: str) -> None:
     assert not any((ord(char) < 32 and char not in "\n\t") or 0x7F <= ord(char) < 0xA0 for char in shown)
     shown.encode()
     assert visible(shown) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("cat file.txt", []),
+        ("caf\xe9 \u043f\u0440\u0438\u0432\u0435\u0442", []),
+        ("curl p\u0430ypal.example", ["p\\u{430}ypal.example"]),
+        ("rm \u03bfld/x n\u0435w n\u0435w", ["\\u{3bf}ld", "n\\u{435}w"]),
+    ],
+)
+def test_words_of_several_alphabets_are_marked(text: str, found: list[str]) -> None:
+    assert lookalikes(text) == found

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -171,37 +171,57 @@ def test_another_process_is_first(store: Store) -> None:
 
 def _answer_elsewhere(path: str) -> None:
     mine = Store.open(path)
-    mac = approvals.sign(KEY, "approval-1", "p" * 64, "elsewhere")
+    mac = signed(row(mine))
     with mine.write() as cursor:
         assert approvals.answer(cursor, "approval-1", "yes", by="elsewhere", comment="", now=time.time(), mac=mac)
     mine.close()
 
 
-FORGED = {
-    "none": None,
-    "empty": "",
-    "of another key": approvals.sign(b"x" * 32, "approval-1", "p" * 64, "elsewhere"),
-    "of another question": approvals.sign(KEY, "approval-2", "p" * 64, "elsewhere"),
-    "of another plan": approvals.sign(KEY, "approval-1", "q" * 64, "elsewhere"),
-    "of another name": approvals.sign(KEY, "approval-1", "p" * 64, "operator"),
+def signed(asked: approvals.Approval, key: bytes = KEY, by: str = "elsewhere", other: Any = None) -> str:
+    return approvals.sign(key, asked._replace(**(other or {})), by)
+
+
+FORGED: dict[str, Callable[[approvals.Approval], str | None]] = {
+    "none": lambda _: None,
+    "empty": lambda _: "",
+    "of another key": lambda asked: signed(asked, b"x" * 32),
+    "of another question": lambda asked: signed(asked, other={"id": "approval-2"}),
+    "of another plan": lambda asked: signed(asked, other={"plan_hash": "q" * 64}),
+    "of another name": lambda asked: signed(asked, by="operator"),
+    "to another text": lambda asked: signed(asked, other={"shown": "ls"}),
+    "to another reason": lambda asked: signed(asked, other={"reason": "harmless"}),
 }
 
 
 @pytest.mark.parametrize("name", FORGED)
 def test_a_yes_that_is_not_signed_is_a_no(store: Store, name: str) -> None:
     """Whoever can only write the database has no key."""
+    said = answered_in_the_database(store, "mac = ?", lambda asked: (FORGED[name](asked),))
+    assert "not signed" in said.comment
 
+
+@pytest.mark.parametrize("column", ["shown", "reason", "tool", "risk", "plan_hash"])
+def test_a_yes_to_a_question_that_was_changed_is_a_no(store: Store, column: str) -> None:
+    """The operator saw something harmless and signed that: it is not what was asked."""
+    change = f"{column} = 'harmless', mac = ?"
+    said = answered_in_the_database(store, change, lambda asked: (signed(asked, other={column: "harmless"}),))
+    assert "the question was changed" in said.comment
+
+
+def answered_in_the_database(
+    store: Store, change: str, given: Callable[[approvals.Approval], tuple[str | None, ...]]
+) -> Answer:
     async def forged() -> Answer:
         waiting = asyncio.ensure_future(durable(store, Slow(60)).approve(REQUEST))
         await asyncio.sleep(0.02)
+        made = given(row(store))
         with store.write() as cursor:
-            sql = "UPDATE approvals SET answer = 'yes', answered_by = 'elsewhere', mac = ?"
-            cursor.execute(sql, (FORGED[name],))
+            cursor.execute(f"UPDATE approvals SET answer = 'yes', answered_by = 'elsewhere', {change}", made)
         return await waiting
 
     said = asyncio.run(forged())
     assert (said.approved, said.by) == (False, "no_operator")
-    assert "not signed" in said.comment
+    return said
 
 
 def test_the_operator_here_is_second(store: Store) -> None:

@@ -89,10 +89,13 @@ def test_addresses_that_are_public(address: str) -> None:
         ("sub.internal.example", 80, ["10.0.0.1"]),
         ("internal.example.evil.example", 80, ["10.0.0.1"]),
         ("localhost", 9999, ["127.0.0.1"]),
+        ("listed.example", 443, ["169.254.169.254"]),
+        ("listed.example", 443, ["8.8.8.8", "::ffff:127.0.0.1"]),
+        ("internal.example", 81, ["10.0.0.1"]),
     ],
 )
 def test_every_address_of_a_name_must_be_public(host: str, port: int, addresses: list[str]) -> None:
-    hosts = Hosts(frozenset({"internal.example", "localhost:8080"}))
+    hosts = Hosts(frozenset({"internal.example:80", "localhost:8080", "listed.example"}))
     with pytest.raises(Refused, match=r"security\.allowed_domains"):
         hosts.check(host, port, addresses)
 
@@ -103,10 +106,15 @@ def test_every_address_of_a_name_must_be_public(host: str, port: int, addresses:
         ("internal.example", 80, ["10.0.0.1"]),
         ("localhost", 8080, ["127.0.0.1", "::1"]),
         ("public.example", 8443, ["8.8.8.8"]),
+        ("listed.example", 22, ["8.8.8.8"]),
+        ("intranet", 80, ["10.0.0.1"]),
+        ("wiki.home.arpa", 80, ["10.0.0.1"]),
+        ("10.0.0.7", 80, ["10.0.0.7"]),
     ],
 )
-def test_listed_hosts_may_be_private(host: str, port: int, addresses: list[str]) -> None:
-    Hosts(frozenset({"internal.example", "localhost:8080"})).check(host, port, addresses)
+def test_hosts_that_are_listed_as_private_ones_may_be(host: str, port: int, addresses: list[str]) -> None:
+    listed = {"internal.example:80", "localhost:8080", "listed.example", "intranet", "wiki.home.arpa", "10.0.0.7"}
+    Hosts(frozenset(listed)).check(host, port, addresses)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 from typing import Literal
 
-from adderclaw.credentials.redaction import visible
-from adderclaw.types import Answer, ApprovalRequest, Question, Replies, digest
+from adderclaw.credentials.redaction import lookalikes, visible
+from adderclaw.types import Answer, ApprovalRequest, Question, Replies
 
 
 class Terminal:
@@ -31,12 +31,18 @@ class Terminal:
         return replies
 
     async def _approve(self, request: ApprovalRequest) -> Answer:
+        if len(request.shown) > MOST_SHOWN:
+            why = f"it is too long to be shown whole ({len(request.shown):,} characters; at most {MOST_SHOWN:,})"
+            print(f"Tool request:\n  tool: {_line(request.tool)}\n  not asked, and denied: {why}", file=sys.stderr)
+            return Answer(approved=False, by="no_operator", comment=f"{why}: do it in smaller parts")
         print(
             f"Tool request:\n  tool: {_line(request.tool)}\n  risk: {request.risk}\n"
             f"  reason: {_line(request.reason)}\n  args: {_block(request.shown)}",
             file=sys.stderr,
         )
-        offered = request.grants if len(request.shown) <= MOST_SHOWN else ()
+        for word in lookalikes(request.shown):
+            print(f"  letters of several alphabets in one word: {word}", file=sys.stderr)
+        offered = request.grants if len(request.shown) <= MOST_GRANTED else ()
         for rule in offered:
             print(f"  always: {_line(rule)}", file=sys.stderr)
         if offered:
@@ -88,8 +94,10 @@ def _meant(question: Question, line: str) -> str:
 ALWAYS: dict[str, Literal["session", "user"]] = {"a": "session", "A": "user"}
 
 
-MOST_SHOWN = 6_000
-"""Characters of a request that are shown; of a longer one its beginning, its end and its hash."""
+MOST_SHOWN = 200_000
+"""Characters of a request. A longer one is not asked about: nothing is approved that was not shown whole."""
+MOST_GRANTED = 6_000
+"""Of a request that "always" is offered for."""
 
 
 def _line(text: str) -> str:
@@ -98,10 +106,6 @@ def _line(text: str) -> str:
 
 def _block(text: str) -> str:
     """A text whose further lines cannot be taken for ours."""
-    if len(text) > MOST_SHOWN:
-        left_out = len(text) - MOST_SHOWN
-        note = f"\n[{left_out} characters are not shown; sha256 of the whole: {digest(text)}]\n"
-        text = text[: MOST_SHOWN * 2 // 3] + note + text[-MOST_SHOWN // 3 :]
     return visible(text).replace("\n", "\n      | ")
 
 

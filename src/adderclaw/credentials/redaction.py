@@ -9,6 +9,8 @@ from typing import Any, NamedTuple, cast
 MARK = "[redacted]"
 MINIMUM = 6
 """Shorter values would turn ordinary words into marks."""
+SPLIT = 16
+"""Characters from which on a value is found across line ends, too, as `base64` and `fold` put them in."""
 DEPTH = 64
 _PLAIN = frozenset({bool, int, float})
 REMEMBERED = 80
@@ -19,6 +21,8 @@ class Secrets:
 
     def __init__(self) -> None:
         self._forms: tuple[str, ...] = ()
+        self._long: tuple[str, ...] = ()
+        """Those that are found even where blanks or line ends stand between their characters."""
         self._cleaned: dict[str, str] = {}
         """Short texts that come again and again (names, reasons), and what became of them."""
 
@@ -29,12 +33,19 @@ class Secrets:
             # longest first: a form may be part of another
             self._cleaned.clear()
             self._forms = tuple(sorted({*self._forms, *_forms(value)}, key=lambda form: (-len(form), form)))
+            together = dict.fromkeys("".join(form.split()) for form in self._forms)
+            self._long = tuple(form for form in together if len(form) >= SPLIT)
 
     def scrub(self, text: str) -> str:
         """The text without any registered value."""
         for form in self._forms:
             if form in text:
                 text = text.replace(form, MARK)
+        if self._long and "\n" in text:
+            together = "".join(text.split())
+            for form in self._long:
+                if form in together:
+                    text = _compiled(r"\s*".join(map(re.escape, form))).sub(MARK, text)
         return text
 
     def scrub_all(self, value: Any) -> Any:
@@ -104,6 +115,7 @@ def _forms(value: str) -> set[str]:
     percent = "".join(chr(byte) if chr(byte) in _UNRESERVED else f"%{byte:02X}" for byte in raw)
     forms = {value, percent, percent.lower(), percent.replace("%20", "+"), percent.replace("%2F", "/")}
     forms |= {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
+    forms |= {raw.hex(), raw.hex().upper()}
     forms |= {encoded for shift in range(3) if len(encoded := _base64_core(raw, shift)) >= 8}
     forms |= {form.replace("+", "-").replace("/", "_") for form in forms if form not in (value, percent)}
     return {form for form in forms if len(form) >= MINIMUM}
@@ -232,3 +244,24 @@ def _is_unknown(char: str) -> bool:
     import unicodedata
 
     return unicodedata.category(char) in ("Co", "Cn")
+
+
+_ALPHABETS = frozenset({"LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "GEORGIAN", "LISU"})
+"""Whose letters can be taken for one another's."""
+MOST_LOOKALIKES = 20
+
+
+def lookalikes(text: str) -> list[str]:
+    r"""Words that mix letters of several such alphabets, those that are not ASCII written as \u{..}."""
+    if text.isascii():
+        return []
+    import unicodedata
+
+    found: dict[str, None] = {}
+    for word in re.findall(r"[\w.-]*[^\x00-\x7f][\w.-]*", text):
+        alphabets = {unicodedata.name(char, "?").split()[0] for char in word if char.isalpha()}
+        if len(alphabets & _ALPHABETS) > 1:
+            found["".join(char if char.isascii() else f"\\u{{{ord(char):x}}}" for char in word)] = None
+        if len(found) >= MOST_LOOKALIKES:
+            break
+    return list(found)

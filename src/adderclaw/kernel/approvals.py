@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from adderclaw.events import Body
 from adderclaw.store import Store, approvals
+from adderclaw.store.text import plain
 from adderclaw.types import Answer, ApprovalRequest, Clock, Ids, Operator, Question, Replies
 
 POLL = 0.25
@@ -33,6 +34,8 @@ class Durable:
         self._operator, self._store, self._session_id = operator, store, session_id
         self._clock, self._ids, self._scrub, self._stopped = clock, ids, scrub, stopped
         self._seconds, self._key, self._tell = seconds, key, tell
+        self._asked: dict[str, tuple[str, ...]] = {}
+        """What each open question was when it was written down."""
 
     def of_session(self, session_id: str) -> "Durable":
         """The same for a child session, whose questions are rows of its own."""
@@ -45,7 +48,10 @@ class Durable:
         request = replace(request, id=self._ids("approval"))
         self._write(request)
         self._requested(request)
-        given = await self._answer(request)
+        try:
+            given = await self._answer(request)
+        finally:
+            del self._asked[request.id]
         self._answered(request, given)
         return given
 
@@ -71,6 +77,9 @@ class Durable:
         return await self._operator.ask(questions)
 
     def _write(self, request: ApprovalRequest) -> None:
+        reason, shown = self._scrub(request.reason), self._scrub(request.shown)
+        asked = (request.id, request.plan_hash, request.tool, request.risk, reason, shown)
+        self._asked[request.id] = tuple(map(plain, asked))
         with self._store.write() as cursor:
             approvals.ask(
                 cursor,
@@ -79,8 +88,8 @@ class Durable:
                 tool_use_id=request.tool_use_id,
                 tool=request.tool,
                 risk=request.risk,
-                reason=self._scrub(request.reason),
-                shown=self._scrub(request.shown),
+                reason=reason,
+                shown=shown,
                 plan_hash=request.plan_hash,
                 now=self._clock.now(),
                 seconds=self._seconds,
@@ -120,6 +129,9 @@ class Durable:
         if row.answer == "yes" and not row.is_signed(self._key()):
             forged = "the yes in the database is not signed with your key: somebody else wrote it"
             return Answer(approved=False, by="no_operator", comment=forged)
+        if row.answer == "yes" and row.asked != self._asked.get(row.id):
+            changed = "the question was changed in the database after it was asked: the yes is to something else"
+            return Answer(approved=False, by="no_operator", comment=changed)
         return Answer(row.answer == "yes", row.answered_by or "no_operator", row.comment or "")
 
     # ------------------------------------------------------------------ told

@@ -34,20 +34,39 @@ WEB_PORTS = (80, 443)
 
 
 def is_named(host: str, port: int, allowed: Iterable[str]) -> bool:
-    """Whether the operator listed exactly this host: only those may be private, or on an unusual port."""
+    """Whether the operator listed exactly this host: only those may be on an unusual port."""
     host = clean(host)
     spellings = {host, f"[{host}]", f"{host}:{port}", f"[{host}]:{port}"}
     return not spellings.isdisjoint(entry.lower().rstrip(".") for entry in allowed)
 
 
+def _means_private(host: str, port: int, allowed: Collection[str]) -> bool:
+    """Whether the operator's list says that this host is a private one: an address, a local name, or with its port.
+
+    A plain domain does not: whoever rules its name could let it lead to this machine or its network.
+    """
+    if not is_named(host, port, allowed):
+        return False
+    from ipaddress import ip_address
+
+    host = clean(host)
+    if "." not in host or host.endswith((".localhost", ".local", ".internal", ".localdomain", ".home.arpa")):
+        return True
+    try:
+        ip_address(host)
+    except ValueError:
+        return f"{host}:{port}" in {entry.lower().rstrip(".") for entry in allowed}
+    return True
+
+
 def connection(host: str, port: int, addresses: Iterable[str], allowed: Collection[str]) -> str | None:
     """Why no connection may be made to a host at the addresses that its name stands for; asked by every client."""
-    if is_named(host, port, allowed):
+    if _means_private(host, port, allowed):
         return None
-    fix = f"; add {host!r} to security.allowed_domains if that is wanted"
-    if port < 1024 and port not in WEB_PORTS:
-        return f"port {port} of {host} is not a web port{fix}"
+    if port < 1024 and port not in WEB_PORTS and not is_named(host, port, allowed):
+        return f"port {port} of {host} is not a web port; add {host!r} to security.allowed_domains if that is wanted"
     for address in addresses:
         if not is_public(address):
+            fix = f'; add "{host}:{port}" to security.allowed_domains if that is wanted'
             return f"{host} leads to the private or special address {address}{fix}"
     return None

@@ -57,7 +57,7 @@ def _host(host: str, url: str) -> str:
 
 
 class Hosts(NamedTuple):
-    """Which hosts the operator listed by name: only those may be private, or on an unusual port."""
+    """Which hosts the operator listed by name: only those may be on an unusual port, and some of them private."""
 
     allowed: frozenset[str] = frozenset()
 

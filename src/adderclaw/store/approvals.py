@@ -39,8 +39,12 @@ class Approval(NamedTuple):
 
     def is_signed(self, key: bytes) -> bool:
         """Whether its yes was given by somebody who has the key."""
-        made = sign(key, self.id, self.plan_hash, self.answered_by or "")
-        return hmac.compare_digest(made, self.mac or "")
+        return hmac.compare_digest(sign(key, self, self.answered_by or ""), self.mac or "")
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """All that whoever answers goes by."""
+        return (self.id, self.plan_hash, self.tool, self.risk, self.reason, self.shown)
 
     def state(self, now: float) -> str:
         """pending, yes, no, expired, or abandoned: the process that asked has ended without an answer."""
@@ -87,9 +91,10 @@ def ask(
     )
 
 
-def sign(key: bytes, id: str, plan_hash: str, by: str) -> str:
-    """What a yes to exactly this question is signed with."""
-    return hmac.new(key, canonical(["approval", id, plan_hash, "yes", by]).encode(), hashlib.sha256).hexdigest()
+def sign(key: bytes, asked: Approval, by: str) -> str:
+    """What a yes to exactly this question is signed with: to what runs, and to what was shown of it."""
+    signed = canonical(["approval", *asked.asked, "yes", by])
+    return hmac.new(key, signed.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
 
 
 def answer(

@@ -8,7 +8,7 @@ import typer
 
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group, print_json
 from adderclaw.config import home, load
-from adderclaw.credentials.redaction import visible
+from adderclaw.credentials.redaction import lookalikes, visible
 from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.store import Store, approvals
 from adderclaw.store.approvals import Approval
@@ -85,7 +85,7 @@ def _answered(store: Store, asked: Approval, word: Word, comment: str) -> Approv
         raise AdderClawError(f"{asked.id}: the process that asked (pid {asked.pid}) has ended, so nobody waits for it")
     mac = None
     if word == "yes":
-        mac = approvals.sign(operators_key(os.path.join(home(), "receipt.key")), asked.id, asked.plan_hash, BY)
+        mac = approvals.sign(operators_key(os.path.join(home(), "receipt.key")), asked, BY)
     with store.write() as cursor:
         first = approvals.answer(cursor, asked.id, word, by=BY, comment=comment, now=now, mac=mac)
     after = approvals.get(store, asked.id)
@@ -110,4 +110,6 @@ def _print(approval: Approval, now: float) -> None:
     print(f"{approval.id}  {approval.created_at}  {approval.state(now)}{line(by)}{until}")
     print(f"  tool: {line(approval.tool)}\n  risk: {approval.risk}\n  reason: {line(approval.reason)}")
     print("  args: " + visible(approval.shown).replace("\n", "\n      | "))
+    for word in lookalikes(approval.shown):
+        print(f"  letters of several alphabets in one word: {word}")
     print(f"  plan: {approval.plan_hash}")
