@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -618,12 +619,26 @@ def test_the_emergency_stop_ends_a_run(flow: Flow) -> None:
 
 
 def test_a_dry_run_shows_the_prompts_and_asks_nobody(flow: Flow) -> None:
-    flow.write('INPUT who\nAGENT a "You help $who."\nGOAL g "Greet $who" USING a\nRUN r USING g\n')
+    flow.write(
+        'INPUT who\nAGENT a "You help $who." -> note\nAGENT b "No."\nGOAL g "Greet $who" USING a\n'
+        'GOAL h "Go" -> out USING a, b SUPERVISED\nGOAL i "End" SUPERVISED HUMAN\nRUN r USING g, h, i\n'
+    )
     done = flow.run("--input", "who=me", "--dry-run", "--output-format", "json")
     plan = json.loads(done.out)
     assert plan["mode"] == "dry_run"
-    assert "Greet me" in plan["steps"][0]["goals"][0]["prompt"]
-    assert plan["steps"][0]["goals"][0]["agents"][0]["persona"] == "You help me."
+    one, two, three = plan["steps"][0]["goals"]
+    assert "Greet me" in one["prompt"]
+    assert one["agents"][0]["persona"] == "You help me."
+    assert (one["synthesis"], one["review_prompt"], three["review"]) == (None, None, "operator")
+    assert "a value for each of: note." in two["agents"][0]["prompt"], "the goal's own value is owed by who reconciles"
+    assert "a value for each of" not in two["agents"][1]["prompt"]
+    assert "It needs a value for each of: out." in two["synthesis"]
+    assert "Review the result of goal `h`" in two["review_prompt"]
+    shown = flow.run("--input", "who=me", "--dry-run").out
+    assert re.findall(r"^    (?!\|)(.*)", shown, re.MULTILINE) == [
+        *("as a:", "asked:", "as a:", "asked:", "as b:", "asked:"),
+        *("then reconciled:", "then reviewed:", "then the operator is asked"),
+    ]
     assert not flow.model.requests
     assert not (flow.folder / "runs").exists()
 

@@ -24,15 +24,22 @@ def as_json(workflow: Workflow, values: Mapping[str, str]) -> Json:
 
 
 def _goal(workflow: Workflow, goal: Goal, known: Mapping[str, str]) -> Json:
-    named = [workflow.agent(name) for name in goal.agents]
-    agents = [{"name": one.name, "persona": filled(one.prompt, known), "requires": one.requires} for one in named]
+    views = {name: f"(what {name} found)" for name in goal.agents}
+    review = workflow.reviewer_of(goal)
     return {
         "name": goal.name,
-        "prompt": prompts.goal(workflow, goal, known, {}),
-        "agents": agents,
-        "synthesis": len(agents) > 1,
-        "review": workflow.reviewer_of(goal),
+        "prompt": prompts.goal(workflow, workflow.owed(goal), known, {}),
+        "agents": [_agent(workflow, goal, name, known) for name in goal.agents],
+        "synthesis": prompts.synthesis(workflow, goal, known, views) if len(views) > 1 else None,
+        "review": review,
+        "review_prompt": prompts.review(workflow, goal, known, f"${goal.name}") if review == "reviewer" else None,
     }
+
+
+def _agent(workflow: Workflow, goal: Goal, name: str, known: Mapping[str, str]) -> Json:
+    one = workflow.agent(name)
+    prompt = prompts.goal(workflow, workflow.owed(goal, name), known, {})
+    return {"name": name, "persona": filled(one.prompt, known), "requires": one.requires, "prompt": prompt}
 
 
 def _all(workflow: Workflow, values: Mapping[str, str]) -> dict[str, str]:
@@ -46,9 +53,26 @@ def text(plan: Json) -> str:
     rows = [f"{plan['workflow']}: dry run, no model is asked"]
     rows += [f"  {name} = {value}" for name, value in plan["inputs"].items()]
     for step in plan["steps"]:
-        rows.append(f"{step['kind']} {step['name']}" + (f", at most {step['within']} rounds" if step["within"] else ""))
+        until = f", until: {step['condition'].strip().split(chr(10))[0]}" if step["condition"] else ""
+        most = f", at most {step['within']} rounds{until}" if step["within"] else ""
+        rows.append(f"{step['kind']} {step['name']}{most}")
         for goal in step["goals"]:
-            rows.append(f"  goal {goal['name']}")
-            rows += [f"    as {agent['name']}: {agent['persona']}" for agent in goal["agents"]]
-            rows += [f"    | {line}" for line in goal["prompt"].split("\n")]
+            rows += _goal_rows(goal)
     return "\n".join(rows)
+
+
+def _goal_rows(goal: Json) -> list[str]:
+    rows = [f"  goal {goal['name']}"]
+    for agent in goal["agents"]:
+        on = f", on the provider for {agent['requires']}" if agent["requires"] else ""
+        rows += [f"    as {agent['name']}{on}:", *_quoted(agent["persona"]), "    asked:", *_quoted(agent["prompt"])]
+    rows += [] if goal["agents"] else _quoted(goal["prompt"])
+    if goal["synthesis"]:
+        rows += ["    then reconciled:", *_quoted(goal["synthesis"])]
+    if goal["review_prompt"]:
+        rows += ["    then reviewed:", *_quoted(goal["review_prompt"])]
+    return [*rows, "    then the operator is asked"] if goal["review"] == "operator" else rows
+
+
+def _quoted(text: str) -> list[str]:
+    return [f"    | {line}" for line in text.split("\n")]

@@ -228,7 +228,7 @@ class Execution:
     async def _one(self, goal: Goal, agent: str, loop: _Round | None, again: str) -> tuple[Result, str]:
         """One session's work on a goal, and which session it was."""
         persona = self.workflow.agent(agent) if agent else None
-        owed = replace(goal, outputs=tuple(dict.fromkeys((*goal.outputs, *(persona.outputs if persona else ())))))
+        owed = self.workflow.owed(goal, agent)
         report = Report(owed.outputs, loop.meaning if loop else None)
         order = Child(
             prompt=prompts.goal(self.workflow, owed, self.values, self.state, again),

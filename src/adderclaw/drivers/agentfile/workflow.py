@@ -1,5 +1,6 @@
 """The nouns of an Agentfile: what a parsed workflow is made of."""
 
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from adderclaw.errors import UsageError
@@ -69,6 +70,12 @@ class Workflow:
 
     def agent(self, name: str) -> Persona:
         return next(agent for agent in self.agents if agent.name == name)
+
+    def owed(self, goal: Goal, agent: str = "") -> Goal:
+        """A goal as one session works on it: several leave the goal's own values to whoever reconciles them."""
+        own = goal.outputs if len(goal.agents) < 2 else ()
+        more = self.agent(agent).outputs if agent else ()
+        return replace(goal, outputs=tuple(dict.fromkeys((*own, *more))))
 
     def reviewer_of(self, goal: Goal) -> Review:
         return goal.review or self.review
