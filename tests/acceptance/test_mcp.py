@@ -230,7 +230,14 @@ def test_serve_runs_calls_behind_the_same_gate(world: World) -> None:
         parameters = StdioServerParameters(
             command=str(PROGRAM), args=["mcp", "serve"], env=world.cli.env, cwd=world.workspace
         )
-        async with Client(parameters, mode="legacy", elicitation_callback=ask) as client:
+        heard: asyncio.Queue[str] = asyncio.Queue()
+
+        async def hear(said: Any) -> None:
+            heard.put_nowait(f"{said.level}: {said.data}")
+
+        async with Client(parameters, mode="legacy", elicitation_callback=ask, logging_callback=hear) as client:
+            assert not (await client.call_tool("Brief", {"message": "halfway there"})).is_error
+            assert await asyncio.wait_for(heard.get(), 60) == "notice: halfway there"
             names = [tool.name for tool in (await client.list_tools()).tools]
             assert {"Read", "Write", "Bash"} <= set(names)
             made: list[tuple[bool, str]] = []
@@ -254,7 +261,7 @@ def test_serve_runs_calls_behind_the_same_gate(world: World) -> None:
     alone = asyncio.run(work(None))
     assert [error for error, _ in alone] == [False, True, True, True, True, True]
     assert "no_operator" in alone[2][1]
-    assert len(world.receipts()) == 12
+    assert len(world.receipts()) == 14
     assert {row[0] for row in world.rows("SELECT kind FROM runs")} == {"mcp"}
 
 

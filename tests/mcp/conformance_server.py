@@ -57,6 +57,13 @@ async def progress(_given: Json, caller: Caller) -> ToolResult:
     return ToolResult("done")
 
 
+async def logging(_given: Json, caller: Caller) -> ToolResult:
+    for said in ("Tool execution started", "Tool processing data", "Tool execution completed"):
+        await caller.say("info", said)
+        await asyncio.sleep(0.05)
+    return ToolResult("done")
+
+
 async def elicit(given: Json, caller: Caller) -> ToolResult:
     schema = {
         "type": "object",
@@ -108,6 +115,7 @@ TOOLS: dict[str, Run] = {
     "test_multiple_content_types": mixed,
     "test_error_handling": error,
     "test_tool_with_progress": progress,
+    "test_tool_with_logging": logging,
     "test_elicitation": elicit,
     "test_elicitation_sep1034_defaults": elicit_defaults,
     "test_elicitation_sep1330_enums": elicit_enums,

@@ -12,7 +12,7 @@ import pytest
 from tests.mcp.node import ROOT, SUITE, needed, node
 
 HERE = Path(__file__).parent
-SERVER_PASSES = 22
+SERVER_PASSES = 24
 
 
 def suite(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -4,10 +4,11 @@ import asyncio
 import os
 import secrets
 import sys
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
 from adderclaw.channels import mcp_shelf
-from adderclaw.channels.cli.agent import interruptible
+from adderclaw.channels.cli.agent import interruptible, show_brief
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import UsageError
 from adderclaw.events import EventRecord
@@ -20,6 +21,8 @@ from adderclaw.store import transcript
 from adderclaw.types import Answer, ApprovalRequest, Json, Question, Replies, ToolCall, ToolResult, digest
 
 TOKEN = "ADDERCLAW_MCP_TOKEN"  # noqa: S105 - the name of a variable
+TELL_SECONDS = 5.0
+"""How long a client may take to be told of a call, before its result."""
 APPROVAL: Json = {
     "type": "object",
     "properties": {"approve": {"type": "boolean", "title": "Approve", "default": False}},
@@ -70,6 +73,7 @@ class Channel:
         self._turn = asyncio.Lock()
         self._told: set[asyncio.Task[None]] = set()
         run.runtime.bus.listen("mcp", self._progress)
+        run.runtime.bus.listen("brief", show_brief)
 
     @property
     def offer(self) -> Offer:
@@ -88,16 +92,34 @@ class Channel:
                 entry: Json = {"uuid": session.ids("entry"), "content": content}
                 transcript.append(cursor, session.session_id, "user", entry)
             try:
-                return (await run_call(session, call, refusal=limit_of(session))).result
+                result = (await run_call(session, call, refusal=limit_of(session))).result
+                if self._told:  # what belongs to a call is said before its result, or never
+                    await asyncio.wait(set(self._told), timeout=TELL_SECONDS)
+                return result
             finally:
                 self._asked.caller = None
 
     def _progress(self, record: EventRecord) -> None:
+        """What the client is told while a call runs: how far it is, and what an operator would see."""
         caller, said = self._asked.caller, record.payload
-        if record.event_type == "tool_progress" and caller is not None:
-            task = asyncio.ensure_future(caller.report(said["progress"], said["total"], said["message"]))
-            self._told.add(task)
-            task.add_done_callback(self._told.discard)
+        if caller is None:
+            return
+        match record.event_type:
+            case "tool_progress":
+                self._tell(caller.report(said["progress"], said["total"], said["message"]))
+            case "brief":
+                self._tell(caller.say("notice", visible(said["message"])))
+            case "hook_message":
+                self._tell(caller.say("notice", visible(said["message"])))
+            case "warning":
+                self._tell(caller.say("warning", visible(said["message"])))
+            case _:
+                pass
+
+    def _tell(self, telling: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(telling)
+        self._told.add(task)
+        task.add_done_callback(self._told.discard)
 
 
 def serve(options: Options, http: str | None) -> int:

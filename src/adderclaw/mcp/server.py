@@ -2,8 +2,9 @@
 
 import contextlib
 import hmac
+import warnings
 from collections.abc import Awaitable, Callable, Generator, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from adderclaw import __version__
 from adderclaw.errors import UsageError
@@ -19,11 +20,24 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 PATH = "/mcp"
 
 
-class Caller:
-    """The client behind one call: can be told how far it is, and asked."""
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
-    def __init__(self, context: "ServerRequestContext[Any]") -> None:
-        self._session = context.session
+
+class Loudness:
+    """What the client wants to hear."""
+
+    def __init__(self) -> None:
+        self.least = "info"
+
+    def wanted(self, level: str) -> bool:
+        return LEVELS.index(level) >= LEVELS.index(self.least)
+
+
+class Caller:
+    """The client behind one call: can be told how far it is and what happens, and asked."""
+
+    def __init__(self, context: "ServerRequestContext[Any]", loudness: Loudness) -> None:
+        self._session, self._request, self._loudness = context.session, context.request_id, loudness
 
     @property
     def can_be_asked(self) -> bool:
@@ -37,6 +51,14 @@ class Caller:
             return None
         result = await self._session.elicit_form(message, schema)
         return dict(result.content or {}) if result.action == "accept" else None
+
+    async def say(self, level: Literal["info", "notice", "warning"], text: str) -> None:
+        """A message for the person behind the client, where it wants to hear of such."""
+        if self._loudness.wanted(level):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # later protocols send it to whoever asks for it; the SDK knows that
+                sending = self._session.send_log_message(level, text, "adderclaw", self._request)  # pyright: ignore[reportDeprecated]
+            await sending
 
     async def report(self, progress: float, total: float | None, message: str) -> None:
         await self._session.report_progress(progress, total, message)
@@ -60,17 +82,28 @@ def made(offer: Offer) -> "Server[Any]":
     async def list_tools(_context: Any, _params: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[_described(tool) for tool in offer.tools()])
 
-    async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
-        return _result(await offer.call(params.name, dict(params.arguments or {}), Caller(context)))
+    loudness = Loudness()
 
-    return Server(
-        "adderclaw",
-        version=__version__,
-        instructions=offer.instructions or None,
-        on_list_tools=list_tools,
-        on_call_tool=call_tool,
-        **(handlers(offer.shelf) if offer.shelf is not None else {}),
-    )
+    async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        return _result(await offer.call(params.name, dict(params.arguments or {}), Caller(context, loudness)))
+
+    async def set_level(_context: Any, params: types.SetLevelRequestParams) -> types.EmptyResult:
+        loudness.least = params.level
+        return types.EmptyResult()
+
+    more: dict[str, Any] = {"on_set_logging_level": set_level}
+    if offer.shelf is not None:
+        more |= handlers(offer.shelf)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # logging ends with the handshake protocols, which clients speak today
+        return Server(
+            "adderclaw",
+            version=__version__,
+            instructions=offer.instructions or None,
+            on_list_tools=list_tools,
+            on_call_tool=call_tool,
+            **more,
+        )
 
 
 def _described(tool: Tool[Any]) -> Any:
