@@ -232,8 +232,8 @@ def test_serve_runs_calls_behind_the_same_gate(world: World) -> None:
         )
         heard: asyncio.Queue[str] = asyncio.Queue()
 
-        async def hear(said: Any) -> None:
-            heard.put_nowait(f"{said.level}: {said.data}")
+        async def hear(params: Any) -> None:
+            heard.put_nowait(f"{params.level}: {params.data}")
 
         async with Client(parameters, mode="legacy", elicitation_callback=ask, logging_callback=hear) as client:
             assert not (await client.call_tool("Brief", {"message": "halfway there"})).is_error
