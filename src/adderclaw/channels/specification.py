@@ -1,7 +1,9 @@
 """A SPEC.md made ready to be worked through: found, checked, with what its first session would be told."""
 
 import os
+from dataclasses import replace
 
+from adderclaw.channels import browser
 from adderclaw.channels.prepared import Prepared
 from adderclaw.config.paths import beneath, followed
 from adderclaw.drivers.spec import status
@@ -27,7 +29,12 @@ def prepare(options: Options, path: str, most: int | None) -> Prepared:
     spec = _inside(path, root)
     status.read(root)  # one that cannot be used is said before anything begins
 
+    own = browser.settings(sandboxed=options.profile != "permissive")
+    options = replace(options, overrides={**options.overrides, **own})
+
     async def drive(run: Run) -> TurnResult:
+        if not own:
+            run.session.bus.tell({"event_type": "warning", "message": browser.MISSING})
         kit = run.session.scene.kit
         assert kit is not None
         assert kit.spawn is not None

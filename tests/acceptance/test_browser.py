@@ -1,0 +1,86 @@
+"""A coding session with a real browser: in the session's sandbox, on a server that the session itself started."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.world import World, call, text
+from tests.mcp import node
+
+PAGE = """<html><title>Greeter</title><body><h1>Hello</h1>
+<form onsubmit="document.querySelector('p').textContent = 'Welcome ' + document.querySelector('input').value;
+return false"><label>Name <input></label><button>Greet</button></form><p></p></body></html>"""
+SERVE = """import http.server
+server = http.server.HTTPServer(("127.0.0.1", 8123), http.server.SimpleHTTPRequestHandler)
+open("up", "w").close()
+server.serve_forever()
+"""
+
+
+def browse(action: str, **arguments: object) -> dict[str, object]:
+    return call(f"mcp__playwright__browser_{action}", **arguments)
+
+
+@pytest.fixture
+def project(world: World, tmp_path: Path, needs: Callable[[str], str]) -> Path:
+    needs("bwrap")
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "playwright-mcp").symlink_to(node.browser())
+    (programs / "node").symlink_to(node.node())
+    (programs / "chromium").symlink_to(needs("chromium"))
+    world.cli.env["PATH"] = f"{programs}:{os.environ['PATH']}"
+    world.configure(autonomy="full")
+    (world.workspace / "SPEC.md").write_text("# A page that greets\n")
+    (world.workspace / ".adderclaw").mkdir()
+    said = {"scenarios": [{"id": "SC-B003", "feature": "f.feature", "name": "It greets", "passed": False}]}
+    (world.workspace / ".adderclaw" / "status.json").write_text(json.dumps(said))
+    (world.workspace / "index.html").write_text(PAGE)
+    (world.workspace / "serve.py").write_text(SERVE)
+    return world.workspace
+
+
+def test_a13_a14_a15_a_page_is_opened_used_and_verified(world: World, project: Path) -> None:
+    fields = [{"name": "Name", "type": "textbox", "target": "e5", "value": "you"}]
+    world.script(
+        call("Bash", command="python3 serve.py", run_in_background=True),
+        call("Bash", command="until test -e up; do sleep 0.1; done"),
+        browse("navigate", url="http://127.0.0.1:8123/index.html"),
+        browse("click", element="Greet", target="e99"),
+        browse("snapshot"),
+        browse("fill_form", fields=fields),
+        browse("click", element="Greet", target="e6"),
+        browse("wait_for", text="Welcome you"),
+        browse("verify_text_visible", text="Welcome you"),
+        browse("verify_text_visible", text="Farewell"),
+        browse("run_code_unsafe", code="process.exit()"),
+        browse("close"),
+        call("UpdateStatus", scenario_id="SC-B003", passed=True),
+        text("done"),
+    )
+    done = world.cli("run", cwd=project)
+    assert (done.code, done.out) == (0, "1 of 1 scenarios have passed (1 session)\n"), done.err
+    opened, blind, seen, filled, sent, waited, found, missing, unsafe, closed = (
+        str(one["content"]) for one in world.entries("tool_result")[2:12]
+    )
+    assert "Page Title: Greeter" in opened
+    assert "snapshot" in blind, "a click on what no snapshot has shown"
+    assert 'heading "Hello"' in seen
+    assert all("### Error" not in one for one in (filled, sent, waited, found, closed)), (filled, sent, waited, found)
+    assert "Text not found" in missing
+    assert "denied" in unsafe.lower()
+    assert [row[0] for row in world.rows("SELECT outcome FROM runs")] == ["completed"]
+    proof = world.cli("replay", world.rows("SELECT run_id FROM runs")[0][0], "--verify", cwd=project)
+    assert proof.code == 0, proof.out + proof.err
+
+
+def test_a18_without_a_browser_it_is_said_once(world: World, project: Path, tmp_path: Path) -> None:
+    (tmp_path / "programs" / "playwright-mcp").unlink()
+    world.cli.env["PATH"] = f"{tmp_path / 'programs'}:/usr/bin:/bin"
+    world.script(call("UpdateStatus", scenario_id="SC-B003", passed=True), text("done"))
+    done = world.cli("run", cwd=project)
+    assert done.code == 0
+    assert done.err.count("no browser for these sessions") == 1
