@@ -200,7 +200,14 @@ def test_from_the_specification_to_the_last_scenario(project: Project) -> None:
     sessions = project.world.rows("SELECT DISTINCT session_id FROM transcript_entries")
     assert len(sessions) == 3, "a session of its own for each"
     again = project.run("--output-format", "json")
-    assert (again.code, json.loads(again.out)["outcome"]) == (0, "completed")
+    assert again.code == 0
+    report = json.loads(again.out)
+    assert (report["outcome"], report["sessions"], report["scenarios_passed"], report["scenarios_total"]) == (
+        "completed",
+        0,
+        2,
+        2,
+    )
     assert len(project.model.requests) == 9, "everything has passed: no model is asked"
     first = project.world.rows("SELECT run_id FROM runs ORDER BY rowid LIMIT 1")[0][0]
     proof = project.world.cli("replay", first, "--verify", cwd=project.folder)
@@ -220,6 +227,7 @@ def test_what_is_left_when_it_ends(project: Project) -> None:
     assert done.code == 4
     assert done.out == "1 of 2 scenarios have passed (2 sessions)\nleft: SC-F002 It says goodbye\n"
     assert "2 sessions held, as many as are allowed (--max-iterations)" in done.err
+    assert "`adderclaw run` goes on with what is left" in done.err
 
     project.add(*(text("nothing") for _ in range(5)))
     done = project.run()

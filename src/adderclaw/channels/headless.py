@@ -96,6 +96,8 @@ async def _driven(run: Run, prepared: Prepared, output_format: StreamFormat) -> 
         print(f"adderclaw: {result.outcome}: {visible(result.reason)}", file=sys.stderr)
     if result.outcome == "stopped" and prepared.kind in RESUMABLE:
         print(f"adderclaw: `adderclaw run --resume {run.run_id}` goes on with it", file=sys.stderr)
+    elif result.outcome in ("stopped", "limit") and prepared.kind == "spec":
+        print("adderclaw: `adderclaw run` goes on with what is left", file=sys.stderr)
     await run.close()
     return code
 

@@ -6,7 +6,7 @@ from adderclaw.drivers.spec.sessions import Ended, Order, work
 from adderclaw.drivers.spec.status import Status
 from adderclaw.errors import AdderClawError, LimitError
 from adderclaw.kernel.session import Session, TurnResult
-from adderclaw.types import Child, Outcome, Spawn
+from adderclaw.types import Child, Json, Outcome, Spawn
 
 NAMES = Names(tools.DECLARE, tools.UPDATE)
 UNDECLARED = f"No scenario is declared yet. Call {NAMES.declare} with all scenarios of the specification now."
@@ -22,7 +22,8 @@ class Execution:
             came = await work(self._root, self.spec, self._ask, NAMES, most=self.most, watcher=self)
         except AdderClawError as error:  # the list itself became unreadable
             return TurnResult("error", "", str(error))
-        return TurnResult(came.outcome, came.answer, came.reason)
+        counts: Json = {"sessions": came.sessions, "scenarios_passed": came.passed, "scenarios_total": came.total}
+        return TurnResult(came.outcome, came.answer, came.reason, details=counts)
 
     @property
     def _root(self) -> str:
