@@ -89,7 +89,10 @@ def test_d35_every_event_fires_where_it_happens(busy: World) -> None:
     settings = busy.cli.data / "settings.json"
     beside = busy.workspace.with_name("beside")
     beside.mkdir()
-    commands = {"Stop": f"touch {settings}", "PostToolBatch": "echo batch-words >&2"}
+    skill = busy.cli.data / "skills" / "tidy" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: tidy\ndescription: Tidy up.\n---\nTidy up.\n")
+    commands = {"Stop": f"touch {settings} {skill}", "PostToolBatch": "echo batch-words >&2"}
     listen(busy, *APPENDIX_A, *NEWER, **commands, MessageDisplay=f"echo '{json.dumps(SHOWN)}'")
     busy.script(*STEPS)
     typed = ["hello", "n", "again", "/model local/other", "/compact the colours"]
@@ -122,6 +125,8 @@ def test_d35_every_event_fires_where_it_happens(busy: World) -> None:
     assert first["SubagentStop"]["agent_transcript_path"] == ""
     assert (first["PreModelSwitch"]["to_model"], first["PostModelSwitch"]["from_model"]) == ("other", "mock")
     assert first["ConfigChange"] | {"source": "user_settings", "file_path": str(settings)} == first["ConfigChange"]
+    changed = {(one["source"], one["file_path"]) for one in told if one["hook_event_name"] == "ConfigChange"}
+    assert changed == {("user_settings", str(settings)), ("skills", str(skill))}
     rows = busy.rows("SELECT hook_event, count(*) FROM hook_invocations GROUP BY hook_event")
     assert dict(rows) == {name: names.count(name) for name in set(names)}, "every invocation is a row"
 

@@ -184,7 +184,8 @@ async def look_at_settings(session: Session) -> None:
         session.settings_files[path] = (source, now)
         merged = await session.fire("ConfigChange", {"source": source, "file_path": path})
         blocked = f"; a hook objects: {merged.reason}" if merged.blocked else ""
-        message = f"{path} has changed; that counts from the next session on{blocked}"
+        counts = "a skill that came or went" if source == "skills" else "that"
+        message = f"{path} has changed; {counts} counts from the next session on{blocked}"
         session.bus.tell({"event_type": "warning", "message": message})
 
 

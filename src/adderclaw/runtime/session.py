@@ -125,6 +125,11 @@ def _hooks(runtime: Runtime, session: Session) -> Mapping[str, Chain]:
             warn(runtime, f"hook {hook.ordinal} of {hook.source} never runs: {why}")
     for path in loaded.files:
         session.settings_files[path] = (_whose(runtime, path), occasions.stamp(path))
+    if any(hook.event == "ConfigChange" for hook in found):
+        from adderclaw.runtime import skills
+
+        for path in skills.files(runtime):
+            session.settings_files[path] = ("skills", occasions.stamp(path))
     names = [name for hook in found if hook.event == "FileChanged" for name in hook.matcher.split("|")]
     watching.watch(session, [name for name in names if name and name != "*"])
     return hooking.table(found)

@@ -22,6 +22,13 @@ def located(runtime: Runtime) -> tuple[Place, ...]:
     return catalogue.places(project, runtime.home, own)
 
 
+def files(runtime: Runtime) -> list[str]:
+    """What changes when a skill comes, goes or says something else: the folders of skills, and what describes each."""
+    places = located(runtime)
+    found = catalogue.load(places, LISTED)
+    return [*(place.folder for place in places), *(skill.path for skill in found.skills)]
+
+
 class Skills:
     """What the Skill tool and the REPL ask for."""
 

@@ -72,7 +72,7 @@ def _unknown(known: Any, wanted: str) -> str:
 
     folded = {name.lower(): name for name in known.by_name}
     near = get_close_matches(wanted[:100].lower(), folded, n=1)
-    hint = f"; did you mean {folded[near[0]]}?" if near else ""
+    hint = f"; did you mean {folded[near[0]]}?" if near else "."
     left_out = [problem for problem in known.problems if wanted.lower() in problem.lower()]
     why = f" ({'; '.join(left_out)[:1000]})" if left_out else ""
     return f"there is no subagent_type {wanted[:100]!r}{hint} There are: {', '.join(known.by_name)}.{why}"
