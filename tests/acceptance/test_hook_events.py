@@ -154,11 +154,17 @@ def test_questions_of_servers_are_told_and_may_be_answered(world: World, needs: 
     world.configure("full", more=f'[mcp_servers.demo]\ncommand = "{sys.executable}"\nargs = ["{SERVER}"]\n')
     answer = {"hookEventName": "Elicitation", "action": "accept", "content": {"colour": "green"}}
     said = json.dumps({"hookSpecificOutput": answer})
-    listen(world, "Elicitation", "ElicitationResult", Elicitation=f"echo '{said}'")
-    world.script(call("mcp__demo__ask"), text("{{last_result}}"))
+    once = f"test -e answered || {{ touch answered; echo '{said}'; }}"
+    listen(world, "Elicitation", "ElicitationResult", "Notification", Elicitation=once)
+    steps = [call("mcp__demo__ask"), call("mcp__demo__ask"), call("AskUserQuestion", question="Which way?")]
+    world.script(*steps, call("EnterPlanMode"), call("ExitPlanMode", plan="Go."), text("asked"))
     done = world.agent("go")
-    assert "green" in done.out, done.err
+    assert "green" in json.dumps(world.entries("tool_result")), done.err
     told = heard(world)
     for one in told:
         fits(one)
-    assert [(one["hook_event_name"], one["mcp_server_name"]) for one in told][:1] == [("Elicitation", "demo")]
+    asked = [one["mcp_server_name"] for one in told if one["hook_event_name"].startswith("Elicitation")]
+    assert asked == ["demo"] * 4
+    kinds = [(one["notification_type"], one["message"]) for one in told if one["hook_event_name"] == "Notification"]
+    assert kinds[:2] == [("elicitation_dialog", "Which colour?"), ("agent_needs_input", "Which way?")]
+    assert [kind for kind, _ in kinds[2:]] == ["permission_prompt"], "what a hook answered, nobody was asked"

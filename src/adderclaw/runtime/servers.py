@@ -91,6 +91,10 @@ def elicitor(kit: Kit) -> Any:
         elif merged is not None and merged.specific.get("action"):
             answered = _only(merged.specific)
         else:
+            if kit.fire is not None:
+                kind = "elicitation_url_dialog" if question.get("mode") == "url" else "elicitation_dialog"
+                said = {"message": question["message"], "title": f"The MCP server {server} asks"}
+                await kit.fire("Notification", {**said, "notification_type": kind})
             replies = await kit.ask(forms.questions(server, question)) if kit.ask is not None else None
             answered = forms.answer(server, question, replies)
         known = {key: question[key] for key in ("mcp_server_name", "mode", "elicitation_id") if key in question}

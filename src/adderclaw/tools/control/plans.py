@@ -68,6 +68,9 @@ async def _asked(kit: "Kit", text: str, ctx: ToolContext) -> Answer:
     if kit.approve is None:
         return Answer(approved=False, by="no_operator")
     reason = "the plan is to be approved; then files can be written and commands run"
+    if kit.fire is not None:
+        said = {"message": f"ExitPlanMode needs your approval: {reason}", "title": "Approval needed"}
+        await kit.fire("Notification", {**said, "notification_type": "permission_prompt"})
     return await kit.approve(
         ApprovalRequest("ExitPlanMode", "medium", reason, text, ctx.tool_use_id, plan_hash=digest(text))
     )

@@ -131,6 +131,9 @@ def _ask(kit: "Kit") -> Tool[Any]:
             return rejected(wrong)
         if given.answers and ctx.rewritten:  # a hook answers; a model that fills this in itself answers nothing
             return ToolResult(_said(given.answers), metadata={"answers": given.answers})
+        if kit.fire is not None:
+            said = {"message": given.questions[0].question, "title": "The agent asks"}
+            await kit.fire("Notification", {**said, "notification_type": "agent_needs_input"})
         replies = await kit.ask([_question(asked) for asked in given.questions]) if kit.ask is not None else None
         if replies is None:
             return replace(rejected(NOBODY), unanswered=True)
