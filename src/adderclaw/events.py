@@ -587,7 +587,9 @@ class Bus:
     def listen(self, name: str, sink: Sink) -> None:
         """Add a sink; what was told before the first turn is told to it too."""
         self._sinks.append((name, sink))
-        for record in self._early or ():
+        for record in tuple(self._early or ()):  # that it fails is told, too, and kept among them
+            if not any(one is sink for _, one in self._sinks):
+                return
             self._hand(name, sink, record)
 
     def go_on_with(self, run_id: str) -> None:

@@ -207,6 +207,15 @@ def test_a_result_that_does_not_fit_is_told_to_the_model(flow: Flow) -> None:
         assert problem in asked(flow.model, 2)
 
 
+def test_a_run_whose_folder_cannot_be_made_says_so_once_and_goes_on(flow: Flow) -> None:
+    flow.write('GOAL a "x"\nRUN r USING a\n')
+    (flow.folder / "runs").write_text("no folder")
+    flow.add(text("done"))
+    done = flow.run()
+    assert (done.code, done.out) == (0, "done\n"), done.err[-2000:]
+    assert done.err.count("the jsonl sink failed and was dropped") == 1
+
+
 def test_tools_work_in_a_goal_and_every_call_has_its_receipt(flow: Flow) -> None:
     flow.write('GOAL a "x"\nRUN r USING a\n')
     flow.add(call("Write", file_path="out.txt", content="hi\n"), result("written"))

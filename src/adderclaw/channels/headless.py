@@ -65,7 +65,7 @@ def resumed(runtime: Runtime, run_id: str) -> Resume:
     finally:
         store.close()
     if row is None:
-        raise UsageError(f"there is no run {run_id!r}; `adderclaw runs` lists them")
+        raise UsageError(f"there is no run {run_id!r}; `adderclaw runs list` lists them")
     if row.status == "running":
         raise UsageError(f"run {row.run_id} is still running (process {row.pid})")
     if row.outcome == "completed":

@@ -94,7 +94,6 @@ class ValidateParams:
 @record
 class StatusParams:
     run_id: str | None = None
-    limit: Annotated[int, Between(1, 1000)] = 20
 
 
 class Server:
