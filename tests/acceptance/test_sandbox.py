@@ -145,10 +145,41 @@ def test_a_program_cannot_write_our_settings_into_the_project(world: World) -> N
 
 def test_a_program_cannot_read_our_home(world: World) -> None:
     home = world.cli.data
-    script(world, f"cat {home}/config.toml {home}/receipt.key {home}/*; ls {home}; echo ran")
+    names = f"{home}/config.toml /proc/self/root{home}/config.toml /proc/1/root{home}/config.toml lnk/config.toml"
+    (world.workspace / "lnk").symlink_to(home)
+    reads = f"cat {names} {home}/receipt.key {home}/* lnk/*; ln {home}/config.toml hard; ls {home}; ls lnk/"
+    script(world, f"{reads}; echo ran")
     assert result(world).startswith("ran\n")
     assert "default_provider" not in result(world)
+    assert not (world.workspace / "hard").exists()
     assert sandbox(world) == "bubblewrap"
+
+
+def test_a_search_passes_over_a_second_name_of_our_own_files(world: World) -> None:
+    world.cli("init")
+    (world.workspace / "hard.toml").hardlink_to(world.cli.data / "config.toml")
+    (world.workspace / "other.toml").write_text("default_provider = 1\n")
+    (world.workspace / "another.toml").hardlink_to(world.workspace / "other.toml")
+    found = world.cli("tool", "run", "Grep", "--json", '{"pattern": "default_provider"}').out
+    assert "other.toml" in found
+    assert "another.toml" in found
+    assert "hard.toml" not in found
+
+
+def test_it_is_said_when_a_program_changes_what_others_run_later(world: World) -> None:
+    place = world.workspace
+    (place / "sub" / ".git" / "hooks").mkdir(parents=True)
+    (place / ".github" / "workflows").mkdir(parents=True)
+    (place / ".github" / "workflows" / "ci.yml").write_text("on: push")
+    made = (
+        "mkdir -p .husky own/.git/hooks; for f in .github/workflows/ci.yml sub/.git/hooks/x .husky/x own/.git/hooks/x"
+    )
+    done = script(world, f"{made}; do echo x > $f; done; echo ran")
+    assert result(world).startswith("ran\n")
+    (said,) = [line for line in done.err.splitlines() if "what other programs run later was changed" in line]
+    told = said.rpartition(": ")[2].split(", ")
+    assert sorted(told) == [".github/workflows", ".husky", "sub/.git/hooks"]
+    assert "run later" not in bash(world, "ls").err
 
 
 def test_a_host_that_is_not_listed_or_is_denied_is_refused_and_said(world: World) -> None:

@@ -49,6 +49,14 @@ def withholds(policy: Policy, tool: str) -> bool:
     return any(section is not None and section.enabled is False for section in found)
 
 
+def run_later() -> tuple[str, ...]:
+    """Names in a workspace that decide what other programs run: no tool writes them, and of commands it is said."""
+    from adderclaw.gate import paths
+
+    pairs = ("/".join(pair) for pair in paths.PROTECTED_PAIRS)
+    return tuple(sorted((*paths.PROTECTED_FOLDERS, *paths.PROTECTED_FILES, "Jenkinsfile", *pairs)))
+
+
 def unreachable(policy: Policy, host: str, port: int) -> str | None:
     """Why no command may reach a host that is listed: what a rule denies to the web tools it denies to commands."""
     for rule in policy.rules.deny:

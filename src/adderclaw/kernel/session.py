@@ -77,6 +77,12 @@ class Scene:
     lent: tuple[Rule, ...] = ()
     """Rules that a skill brought: they count until the turn ends, and lift no deny, no ask and no guard."""
 
+    def hide(self) -> None:
+        """Let searches pass over what may not be read: by the rules, and our own files under any other name."""
+        from adderclaw import gate
+
+        self.context.hidden = _hidden(gate.hides(self.policy), self.protected_ids)
+
     @property
     def offered(self) -> dict[str, Tool[Any]]:
         """Those of its tools that the model is told of: one that is denied whatever the call says is not among them."""
@@ -104,6 +110,29 @@ class Scene:
             return self.policy
         kept = tuple(rule for rule in self.policy.rules.allow if rule not in self.lent)
         return replace(self.policy, rules=self.policy.rules._replace(allow=kept))
+
+
+def _hidden(denied: Callable[[str], bool], own: Callable[[], frozenset[tuple[int, int]]]) -> Callable[[str], bool]:
+    last = ("", False)
+
+    def hidden(path: str) -> bool:
+        nonlocal last
+        if path != last[0]:  # a search names a file once for each line
+            last = (path, denied(path) or _is_linked(path, own))
+        return last[1]
+
+    return hidden
+
+
+def _is_linked(path: str, own: Callable[[], frozenset[tuple[int, int]]]) -> bool:
+    """Whether it is a second name of one of these files."""
+    import os
+
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return False
+    return status.st_nlink > 1 and (status.st_dev, status.st_ino) in own()
 
 
 type Rows = list[Callable[[Cursor], None]]

@@ -31,7 +31,7 @@ def apply(session: Session, update: PermissionUpdate) -> str:
     session.config = replace(session.config, permissions=now)
     scene = session.scene
     scene.policy = gate.with_permissions(scene.policy, now, followed)
-    scene.context.hidden = gate.hides(scene.policy)
+    scene.hide()
     if update.type.endswith("Directories"):
         folders = (*session.config.security.additional_directories, *now.additionalDirectories)
         scene.context.workspace.extra = tuple(map(followed, folders))

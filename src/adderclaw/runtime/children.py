@@ -189,7 +189,6 @@ def _scene(parent: Session, order: Child, session_id: str) -> Scene:
         parent.conversation_id,
         session_id,
         Workspace(place.root, place.extra, order.cwd),
-        hidden=gate.hides(policy),
         kept=above.context.kept,
         keep=above.context.keep,
     )
@@ -198,6 +197,7 @@ def _scene(parent: Session, order: Child, session_id: str) -> Scene:
     own = tools.builtin(kit)
     given = _tools({name: own.get(name, tool) for name, tool in above.tools.items()}, parent, order)
     here = replace(above, tools=given, policy=policy, context=context, fire=None, lent=(), kit=kit, background=tasks)
+    here.hide()
     _let_arrive(above, here, given, parent, order)
     return here
 

@@ -67,7 +67,6 @@ def scene(
             session_id,
             workspace,
             free_reads=runtime.options.free_reads,
-            hidden=gate.hides(policy),
             kept=keep.folder,
             keep=keep,
         ),
@@ -80,6 +79,7 @@ def scene(
         background=tasks,
         made_of=made_of,
     )
+    here.hide()
     if settings_now.mcp_servers or runtime.options.own_servers:
         from adderclaw.runtime import servers
 
@@ -211,6 +211,7 @@ def _room(runtime: Runtime, roots: tuple[str, ...], held: "Held", shown: Sequenc
         ),
         kept=(*runtime.loaded.started, *held.unchanged),
         fixed=held.fixed,
+        watched=gate.run_later(),
         read_only=autonomy == "readonly",
         network=now.security.network == "allow",
         shown=(*shown, *skill_folders(runtime, roots[0])),

@@ -44,6 +44,8 @@ class Room:
     """What they may read though it lies where nothing else is seen: programs that the operator configured."""
     kept: tuple[str, ...] = ()
     """Files in the workspace that must stay as they are, beside the protected names: what trusted settings start."""
+    watched: tuple[str, ...] = ()
+    """Names in the workspace of which it is said when they were changed while a command ran."""
     fixed: tuple[str, ...] = ()
     """Hidden places of the workspace that a rule knows by where they are: the folders above them are not renamed."""
 

@@ -38,6 +38,7 @@ LATE = (
     "the sandbox stays as it is while a server or a task runs in it: {why}, which counts for commands when that "
     "has ended"
 )
+CHANGED = "while a command ran, what other programs run later was changed; look at it before they do: {names}"
 RENEWED = "the sandbox was started again ({why}): its /tmp and home are empty"
 
 
@@ -111,6 +112,16 @@ class Box:
         self._tell(f"a command wrote to protected places, which were cleared: {names}")
         return f"\nadderclaw: protected, taken away again: {names}\n"
 
+    def looks(self, places: protected.Places) -> protected.Looks:
+        room = self.room
+        return protected.looks(() if room.read_only else room.roots, room.watched, places)
+
+    def say_changed(self, before: protected.Looks, places: protected.Places) -> None:
+        """No mount keeps these, since git has to change them too: so the operator is told."""
+        if before and (names := protected.changed(before, self.looks(places))):
+            top = f"{self.room.roots[0].rstrip('/')}/"
+            self._tell(CHANGED.format(names=", ".join(name.removeprefix(top) for name in names)))
+
     def _ready(self, places: protected.Places) -> "_Inside":
         inside = self._inside
         if inside is not None and inside.is_alive():
@@ -157,6 +168,7 @@ class Held:
         self.note = ""
         self._box, self._inside = box, inside
         self._before = protected.links(places)
+        self._places, self._looks = places, box.looks(places)
         self._remembered = protected.remembered([path for path in places.kept if not inside.keeps(path)])
         self._code = -int(signal.SIGKILL)
         self._over = self._ending = False
@@ -220,6 +232,7 @@ class Held:
                 self._inside.close()  # it does not answer: then everything in it ends
         self._channel.close()
         self.note = self._box.ended(self._before, self._remembered)
+        self._box.say_changed(self._looks, self._places)
         return self._code
 
 

@@ -11,6 +11,7 @@ import re
 import stat
 import time
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from adderclaw.config.paths import beneath, settled
@@ -141,6 +142,56 @@ def _repository(folder: str, roots: Sequence[str]) -> Iterator[str]:
     except OSError:
         pass
     yield from (os.path.join(top, name) for top in tops for name in IN_GIT)
+
+
+# ------------------------------------------------------------------ what is only watched
+
+MOST_WATCHED = 300
+"""Entries of a folder, and folders of a workspace, that are looked at: it is done for each command."""
+
+type Looks = dict[str, object]
+"""Path → what it looked like."""
+
+
+def looks(roots: Sequence[str], names: Sequence[str], now: Places) -> Looks:
+    """What runs later and no mount keeps: such names in the workspace, and repositories right beneath it."""
+    if not names:
+        return {}
+    held = {*now.kept, *now.missing, *now.pinned}
+    found: Looks = {}
+    for root in roots:
+        top = root.rstrip("/")
+        paths = [f"{top}/{name}" for name in names]
+        paths += [f"{git}/{part}" for git in _repositories(top) for part in IN_GIT]
+        found |= {path: _look(path) for path in paths if path not in held}
+    return found
+
+
+def _repositories(top: str) -> Iterator[str]:
+    try:
+        with os.scandir(top) as entries:
+            for entry in islice(entries, MOST_WATCHED):
+                if entry.is_dir(follow_symlinks=False) and _is_folder(git := f"{entry.path}/.git"):
+                    yield git
+    except OSError:
+        return
+
+
+def _look(path: str) -> object:
+    try:
+        status = os.lstat(path)
+        if not stat.S_ISDIR(status.st_mode):
+            return (status.st_ino, status.st_size, status.st_mtime_ns)
+        with os.scandir(path) as entries:
+            inner = sorted(entry.path for entry in islice(entries, MOST_WATCHED) if not entry.name.endswith(".sample"))
+    except OSError:
+        return None
+    return tuple((one, _look(one)) for one in inner)
+
+
+def changed(before: Looks, after: Looks) -> list[str]:
+    """A repository that has come with a command is that command's own; one that has gone can run nothing."""
+    return [path for path, look in after.items() if path in before and look is not None and before[path] != look]
 
 
 # ------------------------------------------------------------------ what has appeared

@@ -177,7 +177,7 @@ class Ledger:
         if mirrored is not None:  # what we wrote ourselves stays: we know whose call it was
             self._unmirrored = [row for row in self._unmirrored if row.session_id or row.seq > mirrored.seq]
         if missing := [str(row.seq) for row in self._unmirrored if row.session_id is None]:
-            self.repairs.append(f"{self.path}: a crash left receipt {', '.join(missing[-3:])} without its mirror row")
+            self.repairs.append(f"{self.path}: {_unmirrored(missing)}")
 
     def _take(self, line: bytes, receipt: Receipt) -> None:
         end = self._head.size + len(line) + 1
@@ -299,6 +299,16 @@ def _files(log_path: str, store: Store, key_path: str) -> tuple[int, bytes]:
             raise LedgerError(f"{key_path}, the key of {log_path}, is gone: restore it; {_ADVICE}")
         key = new_key(key_path)
     return fd, key
+
+
+def _unmirrored(missing: list[str]) -> str:
+    """A crash leaves one: whoever appends next mirrors it first."""
+    if len(missing) == 1:
+        return f"a crash left receipt {missing[0]} without its mirror row"
+    return (
+        f"the database lacks the mirror of receipts {missing[0]} to {missing[-1]}, more than a crash leaves: it was "
+        "put back to an older state, or another one was in use"
+    )
 
 
 def _last_mirrored(store: Store) -> _Mirrored | None:

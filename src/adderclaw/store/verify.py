@@ -308,7 +308,7 @@ def _completeness(store: Store, replay: _Replay) -> Json:
     unmirrored = replay.seq - replay.mirrored
     return {
         "store": True,
-        "complete": without_receipt == 0,
+        "complete": without_receipt == 0 and unmirrored <= 1,  # a crash leaves one
         "tool_calls": calls,
         "without_receipt": without_receipt,
         "interrupted": interrupted,

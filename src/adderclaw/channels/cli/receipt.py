@@ -169,8 +169,11 @@ def _complete(figures: Json) -> str:
     said = [f"{calls} tool calls in the transcript, {missing or 'none'} of them answered without a receipt"]
     if figures["interrupted"]:
         said.append(f"{figures['interrupted']} interrupted or still running")
-    if figures["unmirrored"]:
-        said.append(f"{figures['unmirrored']} receipts not yet mirrored (a crash, or another store was in use)")
+    if figures["unmirrored"] == 1:
+        said.append("1 receipt not yet mirrored, as a crash leaves it")
+    elif figures["unmirrored"]:
+        why = "more than a crash leaves: the database was put back to an older state, or another one was in use"
+        said.append(f"{figures['unmirrored']} receipts that the database does not know, {why}")
     if figures["without_call"]:
         said.append(f"{figures['without_call']} receipts of calls that the transcript no longer holds")
     if figures["archives"]:
