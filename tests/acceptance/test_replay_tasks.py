@@ -326,10 +326,17 @@ def test_a_task_goes_on_with_the_configuration_that_it_began_with(place: Place) 
 
 
 def test_a_step_that_a_limit_kept_from_running_runs_when_there_is_more(place: Place) -> None:
+    """Unless what a skill says of itself has changed since: what was decided rested on that."""
     scripted(place, decision(None, mark(1), mark(2), finish("both")))
-    ran = place.cli("run", "Do both", "--limit", "tool_calls=2")
+    ran = place.cli("run", TASK, "--limit", "tool_calls=2")
     assert (ran.code, marks(place)) == (4, ["mark-1"]), ran.err
     run_id = last_run(place.world)
+    head = place.folder / "skills" / "release-notes" / "SKILL.md"
+    before = head.read_text()
+    head.write_text(before.replace("Writes release notes", "Writes good release notes"))
+    changed = place.cli("run", "--resume", run_id, "--limit", "tool_calls=9")
+    assert (changed.code, marks(place), "skills_changed" in changed.err) == (1, ["mark-1"], True), changed.err
+    head.write_text(before + "\nWhat follows the head may change.\n")
     done = place.cli("run", "--resume", run_id, "--limit", "tool_calls=9")
     assert (done.code, done.out, marks(place)) == (0, "both\n", ["mark-1", "mark-2"]), done.err
     verified(place.world, run_id)

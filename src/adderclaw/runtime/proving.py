@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import Any, cast
@@ -13,8 +13,7 @@ from adderclaw.record import record
 from adderclaw.runtime import replaying
 from adderclaw.runtime.reel import ASIDE
 from adderclaw.runtime.replaying import MALFORMED, Difference, Played
-from adderclaw.store import Store, tape, verify, workflows
-from adderclaw.store.calls import Call
+from adderclaw.store import Store, calls, tape, verify, workflows
 from adderclaw.store.runs import Run
 from adderclaw.store.tape import Damaged
 from adderclaw.store.workflows import Begun, Finished
@@ -69,6 +68,9 @@ INTERRUPTED = "interrupted with its parent"
 NOTHING: tuple[str, Json] = ("nothing", {})
 MOST = 200
 """Characters of a value that a difference shows."""
+
+type Named = tuple[str, Json]
+"""A row, and how a difference calls it."""
 
 
 @record
@@ -188,18 +190,15 @@ class _Session:
             self._differ(one.where, one.recorded, one.replayed, one.note)
         if played.ended and not (played.killed and (not last or self._run.outcome is None or self._cut())):
             self._differ("course of the run", "as the tape has it", played.ended)
-        home, whole = str(played.segment.head["home"]), not played.ended
-        self._rows("model call", _model_calls(self._store, self._id, played), _model_calls_now(played, self._id), whole)
-        self._rows("entry", _entries(self._store, self._id, played), _entries_now(played, self._id), whole)
-
-        def at_home(rows: Iterable[tuple[str, Json]]) -> list[tuple[str, Json]]:
-            return [(name, json.loads(json.dumps(row).replace(os.path.realpath(folder), home))) for name, row in rows]
-
-        asked = _permissions(self._store, self._id, played)
-        self._rows("permission", asked, at_home(_permissions(played.store, self._id, None)), whole)
-        mine = list(_receipts(self._store, self._id, played))
-        self.calls += len(mine)
-        self._rows("receipt", mine, at_home(_receipts(played.store, self._id, None)), whole)
+        whole, home = not played.ended, str(played.segment.head["home"])
+        for kind, (table, read) in _READ.items():
+            first, until = _range(played, table)
+            recorded = read(self._store, self._id, first, until)
+            # what was said before the segment began stands in the replay's store, too
+            replayed = read(played.store, self._id, first if table == "entries" else 0, None)
+            self._rows(kind, recorded, _at_home(replayed, os.path.realpath(folder), home), whole)
+            self.steps += len(recorded) if kind == "model call" else 0
+            self.calls += len(recorded) if kind == "receipt" else 0
         if self._run.outcome is not None and not self._who and whole and last:
             self._outcome(played)
 
@@ -207,8 +206,6 @@ class _Session:
         self, kind: str, recorded: Sequence[tuple[str, Json]], replayed: Sequence[tuple[str, Json]], whole: bool
     ) -> None:
         """Field by field; of a replay that ended early only what it came to."""
-        if kind == "model call":
-            self.steps += len(recorded)
         pairs = zip_longest(recorded, replayed) if whole else zip(recorded, replayed, strict=False)
         for before, now in pairs:
             if before is None or now is None:
@@ -345,33 +342,15 @@ def _kernel_events(told: Sequence[tuple[str, Json]], asides: frozenset[str]) -> 
 # ------------------------------------------------------------------ rows, each with its name
 
 
-def _model_calls(store: Store, session_id: str, played: Played) -> list[tuple[str, Json]]:
-    return _calls(replaying.rows_of(store, session_id, played.segment)[0])
-
-
-def _model_calls_now(played: Played, session_id: str) -> list[tuple[str, Json]]:
-    from adderclaw.store import calls
-
-    return _calls(calls.of_session(played.store, session_id))
-
-
-def _calls(rows: Sequence[Call]) -> list[tuple[str, Json]]:
+def _calls(store: Store, session_id: str, first: int, until: int | None) -> list[Named]:
     compared = ("run_id", "step", "request_hash", "provider", "model", "response", "usage", "attempts", "status")
     compared += ("error", "cost")
+    rows = (row for row in calls.of_session(store, session_id) if first < row.id <= (until or row.id))
     kept = [row for row in rows if (row.response or {}).get("purpose") in ASIDE]
     return [(f"of step {row.step}", {name: getattr(row, name) for name in compared}) for row in kept]
 
 
-def _entries(store: Store, session_id: str, played: Played) -> list[tuple[str, Json]]:
-    first, until = played.segment.head["from"]["entries"], played.segment.until
-    return _raw_entries(store, session_id, first, until["entries"] if until is not None else None)
-
-
-def _entries_now(played: Played, session_id: str) -> list[tuple[str, Json]]:
-    return _raw_entries(played.store, session_id, played.segment.head["from"]["entries"], None)
-
-
-def _raw_entries(store: Store, session_id: str, first: int, until: int | None) -> list[tuple[str, Json]]:
+def _entries(store: Store, session_id: str, first: int, until: int | None) -> list[Named]:
     """The very bytes: a changed space is a change."""
     rows = store.read(
         "SELECT e.sequence, e.entry_type, e.payload_json, e.tool_use_id, o.blocks_json FROM transcript_entries e"
@@ -379,7 +358,7 @@ def _raw_entries(store: Store, session_id: str, first: int, until: int | None) -
         " AND (? IS NULL OR e.sequence < ?) ORDER BY e.sequence",
         (session_id, first, until, until),
     )
-    named: list[tuple[str, Json]] = []
+    named: list[Named] = []
     for sequence, kind, payload, used, blocks in rows:
         if kind in ENTRIES:
             of = f" of {used}" if used else ""
@@ -388,8 +367,7 @@ def _raw_entries(store: Store, session_id: str, first: int, until: int | None) -
     return named
 
 
-def _permissions(store: Store, session_id: str, played: Played | None) -> list[tuple[str, Json]]:
-    first, until = _range(played, "permissions")
+def _permissions(store: Store, session_id: str, first: int, until: int | None) -> list[Named]:
     rows = store.read(
         "SELECT tool_use_id, tool_name, decision, reason_json FROM tool_permission_log WHERE session_id = ?"
         " AND id > ? AND (? IS NULL OR id <= ?) ORDER BY id",
@@ -398,27 +376,39 @@ def _permissions(store: Store, session_id: str, played: Played | None) -> list[t
     return [(f"of {row[0]}", {"call": row[0], "tool": row[1], "decision": row[2], "reason": row[3]}) for row in rows]
 
 
-def _receipts(store: Store, session_id: str, played: Played | None) -> Iterator[tuple[str, Json]]:
-    first, until = _range(played, "receipts")
+def _receipts(store: Store, session_id: str, first: int, until: int | None) -> list[Named]:
     rows = store.read(
         "SELECT seq, line, tool_use_id, run_id FROM receipts"
         " WHERE session_id = ? AND seq > ? AND (? IS NULL OR seq <= ?)"
         " ORDER BY archive = '', archive, seq",
         (session_id, first, until, until),
     )
+    named: list[Named] = []
     for seq, line, used, run in rows:
         try:
             body = _object(json.loads(line))
         except ValueError:
             body = {}
         kept = ("tool", "args_hash", "result_hash", "status", "risk", "decision")
-        name = f"{seq} of {used}" if played is not None else f"of {used}"
-        yield name, {"call": used, "run": run, **{key: body.get(key) for key in kept}}
+        named.append((f"{seq} of {used}", {"call": used, "run": run, **{key: body.get(key) for key in kept}}))
+    return named
 
 
-def _range(played: Played | None, table: str) -> tuple[int, int | None]:
-    if played is None:
-        return 0, None
+_READ: dict[str, tuple[str, Callable[[Store, str, int, int | None], list[Named]]]] = {
+    "model call": ("calls", _calls),
+    "entry": ("entries", _entries),
+    "permission": ("permissions", _permissions),
+    "receipt": ("receipts", _receipts),
+}
+"""What is compared row by row: how a difference calls it, what a segment's beginning calls its table, who reads it."""
+
+
+def _at_home(rows: list[Named], folder: str, home: str) -> list[Named]:
+    """The rows as they would be, had the replay's folder been the home of the run."""
+    return [(name, json.loads(json.dumps(row).replace(folder, home))) for name, row in rows]
+
+
+def _range(played: Played, table: str) -> tuple[int, int | None]:
     until = played.segment.until
     return played.segment.head["from"][table], until[table] if until is not None else None
 
