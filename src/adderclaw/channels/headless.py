@@ -76,7 +76,7 @@ def resumed(runtime: Runtime, run_id: str) -> Resume:
 
 async def _driven(run: Run, prepared: Prepared, output_format: StreamFormat) -> int:
     try:
-        result, by_signal = await interruptible(run.runtime, prepared.drive(run))
+        result, by_signal = await interruptible(run, prepared.drive(run), mode=prepared.mode)
     except AdderClawError as error:  # refused when the run had begun: it has its outcome, too
         await run.settle()
         run.finish(TurnResult("error", "", str(error)), exit_code=error.exit_code, mode=prepared.mode)

@@ -141,7 +141,7 @@ async def _serve(run: Run, asked: Asked, http: str | None) -> int:
             await server.over_http(made, host, port, _token(run), _ready)
         return TurnResult("completed", "")
 
-    result, by_signal = await interruptible(run.runtime, live())
+    result, by_signal = await interruptible(run, live())
     await run.settle()
     code = run.finish(result, exit_code=0 if by_signal else None)
     await run.close()

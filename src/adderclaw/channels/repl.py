@@ -65,7 +65,7 @@ async def _turn(run: Run, message: str | None) -> TurnResult:
     while True:
         shown = Shown(run.runtime.secrets)
         whole = "MessageDisplay" in run.session.hooks  # what is shown is known when all of it is there
-        result, _ = await interruptible(run.runtime, run_turn(run.session, message, silent if whole else shown))
+        result, _ = await interruptible(run, run_turn(run.session, message, silent if whole else shown), goes_on=True)
         if not (result.answer and shown.text.endswith(result.answer)):
             print(visible(await occasions.displayed(run.session, result.answer)), end="")
         print()

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -29,10 +30,12 @@ from adderclaw.events import EventRecord
 from adderclaw.kernel import occasions
 from adderclaw.kernel.loop import run_turn, silent
 from adderclaw.kernel.session import TurnResult
-from adderclaw.runtime import Options, Resume, Run, Runtime, opened, start
+from adderclaw.runtime import Options, Resume, Run, opened, start
 from adderclaw.types import Delta, Json
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @app.command()
@@ -125,7 +128,7 @@ class OneShot:
         drafts = self.supports_draft_updates and "MessageDisplay" not in run.session.hooks
         self._shown = Shown(run.runtime.secrets) if drafts else None
         turn = run_turn(run.session, self.message, self._shown or silent)
-        result, by_signal = await interruptible(run.runtime, turn)
+        result, by_signal = await interruptible(run, turn)
         display = result.answer
         if self.output_format == "text" and not by_signal:
             display = await occasions.displayed(run.session, display)
@@ -150,27 +153,25 @@ class OneShot:
             print(visible(message))
 
 
-async def interruptible(runtime: Runtime, turn: Any) -> tuple[TurnResult, int]:
-    """Run a turn until it ends or a signal comes; says which signal, or 0."""
+async def interruptible(run: Run, turn: Any, *, mode: str = "agent", goes_on: bool = False) -> tuple[TurnResult, int]:
+    """Run a turn until it ends or a signal comes; says which signal, or 0. `goes_on`: others may follow on it."""
     loop = asyncio.get_running_loop()
     task: asyncio.Task[TurnResult] = asyncio.ensure_future(turn)
     got: list[int] = []
     timers: list[asyncio.TimerHandle] = []
 
     def stop(number: int) -> None:
-        name = signal.Signals(number).name
-        if not got:
-            runtime.bus.tell({"event_type": "signal_received", "signal": name})
-            grace = runtime.config.runtime.signal_grace_seconds
-            runtime.bus.tell({"event_type": "graceful_shutdown_started", "reason": name, "grace_seconds": grace})
-            # what the watchdog and the store then find is whole
-            timers.append(loop.call_later(grace, os._exit, 128 + number))
-        else:
-            os._exit(128 + number)
+        if got:
+            _leave(run, number, mode)
         got.append(number)
+        name, grace = signal.Signals(number).name, run.runtime.config.runtime.signal_grace_seconds
+        tell = run.runtime.bus.tell
+        tell({"event_type": "signal_received", "signal": name})
+        tell({"event_type": "graceful_shutdown_started", "reason": name, "grace_seconds": grace})
+        timers.append(loop.call_later(grace, _leave, run, number, mode))
         task.cancel()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in SIGNALS:
         loop.add_signal_handler(number, stop, number)
     try:
         return await task, 0
@@ -185,8 +186,32 @@ async def interruptible(runtime: Runtime, turn: Any) -> tuple[TurnResult, int]:
     finally:
         for timer in timers:
             timer.cancel()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
+        _listen_no_more(loop, goes_on=goes_on)
+
+
+def _leave(run: Run, number: int, mode: str) -> None:
+    """Now, whatever is still under way: the watchdog ends that. The outcome is written first."""
+    result = TurnResult("stopped", "", f"{signal.Signals(number).name} received")
+    with suppress(AdderClawError):
+        run.finish(result, exit_code=128 + number, mode=mode)
+    os._exit(128 + number)
+
+
+def _listen_no_more(loop: asyncio.AbstractEventLoop, *, goes_on: bool) -> None:
+    """The work is over, and what came of it is being written down: a signal waits for that, a second one does not."""
+    heard: list[int] = []
+
+    def wait(number: int, _frame: object) -> None:
+        if heard:
+            os._exit(128 + number)
+        heard.append(number)
+
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    for number in SIGNALS:
+        loop.remove_signal_handler(number)
+        if not goes_on:
+            signal.signal(number, wait)
+    signal.pthread_sigmask(signal.SIG_SETMASK, held)
 
 
 class Shown:

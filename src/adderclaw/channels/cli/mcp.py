@@ -386,12 +386,12 @@ def _with_server(config_file: str | None, workspace: str | None, profile: str | 
             failure = await work(run, entry)
             return TurnResult("error" if failure else "completed", "", failure)
 
-        result, by_signal = asyncio.run(_until_signal(runtime, live))
+        result, by_signal = asyncio.run(_until_signal(run, live))
         code = run.finish(result, exit_code=128 + by_signal if by_signal else None)
     if result.reason:
         raise AdderClawError(result.reason)
     return code
 
 
-async def _until_signal(runtime: Runtime, live: Any) -> tuple[TurnResult, int]:
-    return await interruptible(runtime, live())
+async def _until_signal(run: Run, live: Any) -> tuple[TurnResult, int]:
+    return await interruptible(run, live())

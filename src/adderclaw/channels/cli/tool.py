@@ -135,7 +135,7 @@ async def _one_call(run: Run, name: str, arguments: dict[str, Any], output_forma
         outcome = "denied" if done[0].denied else "error" if done[0].result.is_error else "completed"
         return TurnResult(outcome, done[0].result.content, done[0].result.content if outcome != "completed" else "")
 
-    result, by_signal = await interruptible(run.runtime, live())
+    result, by_signal = await interruptible(run, live())
     await run.settle()
     code = run.finish(result, exit_code=128 + by_signal if by_signal else EXIT_CODES[result.outcome])
     _print_done(done, result, output_format)
