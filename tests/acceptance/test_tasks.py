@@ -157,7 +157,7 @@ NAMES = ("release-notes", "release-check")
 # ------------------------------------------------------------------ refusals of the command line
 
 REFUSED: list[tuple[list[str], str]] = [
-    ([], "nothing to run: name a task in quotes"),
+    ([], "nothing to run: there is no SPEC.md here; write one, or name a task in quotes"),
     (["none"], "there is no file 'none'; name a file that is there, or say `--task none`"),
     (["a b", "--task", "c"], "give one of them"),
     (["--task", " "], "the task is empty"),
