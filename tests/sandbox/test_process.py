@@ -265,6 +265,32 @@ def test_a_watchdog_that_was_killed_is_replaced(tmp_path: Path) -> None:
 # ------------------------------------------------------------------ what is kept
 
 
+USED_AGAIN = """
+import subprocess
+from adderclaw.sandbox.watchdog import MARK, watchdog
+
+dog = watchdog()
+stranger = subprocess.Popen(["sleep", "600"])
+dog.kill_marked(dog.mark())  # it is seen, and known as nobody's
+stranger.kill()
+stranger.wait()
+open("/proc/sys/kernel/ns_last_pid", "w").write(str(stranger.pid - 1))
+mark = dog.mark()
+ours = subprocess.Popen(["sleep", "600"], env={MARK: mark})
+assert ours.pid == stranger.pid, "the number was not used again"
+dog.kill_marked(mark)
+print(ours.wait(60))
+"""
+
+
+def test_a_number_that_was_a_strangers_before_does_not_hide_what_is_ours(needs: Callable[[str], str]) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root makes a namespace in which nobody else takes the number")
+    own = [needs("unshare"), "--pid", "--fork", "--mount-proc", "--kill-child"]
+    done = subprocess.run([*own, sys.executable, "-c", USED_AGAIN], capture_output=True, text=True, timeout=90)
+    assert done.stdout == "-9\n", done.stderr
+
+
 def test_streams_are_kept_apart(tmp_path: Path) -> None:
     done = bash("echo out; echo err >&2; exit 3", tmp_path)
     assert done == Finished(3, b"out\n", b"err\n")

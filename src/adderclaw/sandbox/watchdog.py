@@ -31,6 +31,11 @@ done
 """Waits until nobody holds the other end of its input; kills the groups that descriptor 1 lists, then the marked."""
 
 _SLOT = 11
+_PAUSES = (0.0, 0.001, 0.002, 0.004, 0.008)
+"""Seconds before each look at what a call has left: who is in the middle of an exec has no environment to look at."""
+
+type _Process = tuple[str, int]
+"""Its number, and the inode of its folder: by that, it is another one than the one that had the number before."""
 
 
 class Watchdog:
@@ -46,8 +51,7 @@ class Watchdog:
         self._slots = 0
         self._free: list[int] = []
         self._live: set[str] = set()
-        self._foreign: set[str] = set()
-        self._blank: set[str] = set()
+        self._foreign: set[_Process] = set()
         self._pid = 0
         self._pipe = -1
 
@@ -98,36 +102,40 @@ class Watchdog:
     def kill_marked(self, mark: str) -> None:
         """A call is over: kill what it started and what then left its process group (`setsid`, daemons)."""
         self._live.discard(mark)
-        for _round in range(5):
-            found = self._leftovers()
+        unsure: set[_Process] = set()
+        for pause in _PAUSES:
+            time.sleep(pause)
+            found, unsure = self._leftovers()
             for pid in found:
                 # Its group too, if it leads one: what it started may have cleared its environment.
                 for kill in (os.killpg, os.kill):
                     with contextlib.suppress(ProcessLookupError, PermissionError):
                         kill(pid, signal.SIGKILL)
-            if not found:
+            if not found and not unsure:
                 return
+        self._foreign |= unsure  # by now an exec is over: they have no environment
 
-    def _leftovers(self) -> list[int]:
-        """Processes that bear the mark of a call that is over."""
+    def _leftovers(self) -> "tuple[list[int], set[_Process]]":
+        """Processes that bear the mark of a call that is over, and those that may: in the middle of their exec."""
         try:
-            pids = {name for name in os.listdir("/proc") if name.isdigit()}
+            with os.scandir("/proc") as entries:
+                there = {(entry.name, entry.inode()) for entry in entries if entry.name.isdigit()}
         except FileNotFoundError:
-            return []
+            return [], set()
         found: list[int] = []
-        blank: set[str] = set()
-        self._foreign &= pids
-        for pid in pids - self._foreign:
+        unsure: set[_Process] = set()
+        self._foreign &= there
+        for process in there - self._foreign:
+            pid, _ = process
             environ = _environ(pid)
             mark = environ.partition(f"\0{MARK}={self._nonce}.".encode())[2].partition(b"\0")[0].decode()
             if mark and f"{self._nonce}.{mark}" not in self._live:
                 found.append(int(pid))
-            elif len(environ) == 1 and pid not in self._blank:
-                blank.add(pid)  # in the middle of its exec, perhaps: look once more
+            elif len(environ) == 1 and _has_program(pid):
+                unsure.add(process)
             elif not mark:
-                self._foreign.add(pid)  # not looked at again, so that a call costs one listing of /proc
-        self._blank = blank
-        return found
+                self._foreign.add(process)  # not looked at again, so that a call costs one listing of /proc
+        return found, unsure
 
 
 _dogs: list[Watchdog] = []
@@ -147,6 +155,14 @@ def _is_running(pid: int) -> bool:
     try:
         return os.waitpid(pid, os.WNOHANG) == (0, 0)
     except ChildProcessError:
+        return False
+
+
+def _has_program(pid: str) -> bool:
+    """Not so a thread of the kernel, one that has ended, and one of somebody else."""
+    try:
+        return bool(os.readlink(f"/proc/{pid}/exe"))
+    except OSError:
         return False
 
 
