@@ -19,7 +19,7 @@ import pytest
 from adderclaw.errors import AdderClawError
 from adderclaw.sandbox import confinement, limits
 from adderclaw.sandbox.bubblewrap import Room
-from adderclaw.sandbox.holder import Box
+from adderclaw.sandbox.holder import MESSAGE_BYTES, Box
 from adderclaw.sandbox.process import Finished
 from tests.sandbox import escapes
 from tests.sandbox.test_process import CLEAR, SURVIVORS, gone, is_running, pid_in, wait_for
@@ -216,6 +216,12 @@ def test_nothing_of_ours_is_handed_in(box: Box, root: Path) -> None:
         assert run("ls /proc/self/fd", box, root).stdout.split() == [b"0", b"1", b"2", b"3"]
     finally:
         os.close(secret)
+
+
+@pytest.mark.parametrize("size", [MESSAGE_BYTES - 4_000, MESSAGE_BYTES, 120_000])
+def test_a_command_arrives_whole_however_long_it_is(size: int, box: Box, root: Path) -> None:
+    text = f": {'x' * size}; echo ${{#BASH_EXECUTION_STRING}}"
+    assert run(text, box, root).stdout == b"%d\n" % len(text)
 
 
 def test_the_root_is_no_workspace() -> None:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 type Kind = Literal["bubblewrap", "landlock"]
 
 START_WAIT = 10.0
+MESSAGE_BYTES, IN_A_FILE = 32_768, b"in a file"
+"""How long a payload a message holds, and what stands for a longer one: `inside` says the same."""
 PROXY_PORT = 3128
 UNHIDDEN = (
     "{secret} lies in the workspace, where Landlock cannot hide it: install bubblewrap, or work in another directory"
@@ -173,15 +175,14 @@ class Held:
         self._code = -int(signal.SIGKILL)
         self._over = self._ending = False
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        payload = memory_file(_payload(order, {**order.env, **inside.env}, mark))
         try:
-            inside.send([payload, theirs.fileno(), *order.streams, *order.pass_fds])
+            payload = _payload(order, {**order.env, **inside.env}, mark)
+            inside.send(payload, [theirs.fileno(), *order.streams, *order.pass_fds])
         except BaseException:
             self._channel.close()
             raise
         finally:
             theirs.close()
-            os.close(payload)
         self.fd = self._channel.fileno()
 
     def has_ended(self) -> bool:
@@ -356,9 +357,16 @@ class _Inside:
         """Whether a mount keeps a protected place as it is."""
         return not self._folder and path in self.places.kept
 
-    def send(self, fds: list[int]) -> None:
+    def send(self, payload: bytes, fds: list[int]) -> None:
         """Hand over a command. Raises OSError where nobody takes it."""
-        socket.send_fds(self._control, [b"run"], fds)
+        if len(payload) <= MESSAGE_BYTES:
+            socket.send_fds(self._control, [payload], fds)
+            return
+        file = memory_file(payload)
+        try:
+            socket.send_fds(self._control, [IN_A_FILE], [file, *fds])
+        finally:
+            os.close(file)
 
     def close(self) -> None:
         """End it, and with it everything inside."""

@@ -3,9 +3,9 @@
 Its text is the input of `python -I -S -`, and it imports only what is there at once: no `os`, `socket` or `signal`,
 which would double the time that it takes to start. In bubblewrap it is process 1: when it ends, all else inside does.
 
-It is given on its control socket, once per command, a payload (a file in memory), a channel, three streams and
-further descriptors. The channel then says `exit CODE ALONE` or `error ERRNO WHERE`, and takes `signal N` and `end`;
-it is closed when nothing of the command runs any more.
+It is given on its control socket, once per command, a payload (a long one as a file in memory), a channel, three
+streams and further descriptors. The channel then says `exit CODE ALONE` or `error ERRNO WHERE`, and takes `signal N`
+and `end`; it is closed when nothing of the command runs any more.
 """
 
 import ctypes
@@ -19,6 +19,8 @@ from _socket import AF_INET, MSG_CMSG_CLOEXEC, MSG_DONTWAIT, SCM_RIGHTS, SO_REUS
 KILL = 9
 RESET = (13, 25)
 """SIGPIPE and SIGXFSZ, which Python ignores: what it starts must not."""
+MESSAGE_BYTES, IN_A_FILE = 32_768, b"in a file"
+"""How long a payload a message holds, and what stands for a longer one: `holder` says the same."""
 NOW = 5
 """Milliseconds between looks where the kernel tells nobody that a child has ended."""
 
@@ -59,24 +61,28 @@ class Holder:
         return NOW if any(call.running and call.pidfd < 0 for call in self.calls.values()) else 1000
 
     def take(self) -> bool:
-        message, ancillary, _, _ = self.control.recvmsg(16, 4096, MSG_CMSG_CLOEXEC)
+        message, ancillary, _, _ = self.control.recvmsg(MESSAGE_BYTES, 4096, MSG_CMSG_CLOEXEC)
         if not message:
             return False
         fds = [
             int.from_bytes(data[at : at + 4], sys.byteorder) for *_, data in ancillary for at in range(0, len(data), 4)
         ]
-        request = contents(fds[0])
-        call = Call(socket(fileno=fds[1]), request[-1])
-        self.calls[fds[1]] = call
-        self.poller.register(fds[1], select.POLLIN)
+        if message == IN_A_FILE:
+            file = fds.pop(0)
+            message = contents(file)
+            posix.close(file)
+        channel, *streams = fds
+        request = message.split(b"\0")
+        call = self.calls[channel] = Call(socket(fileno=channel), request[-1])
         try:
-            call.pid = spawn(request, fds[2:])
+            call.pid = spawn(request, streams)
         except OSError as error:
             call.running = False
             self.say(call, b"error %d %s" % (error.errno, error.filename or b""))
         else:
             self.watch(call)
-        for fd in (fds[0], *fds[2:]):
+        self.poller.register(channel, select.POLLIN)
+        for fd in streams:
             posix.close(fd)
         return True
 
@@ -121,8 +127,8 @@ class Holder:
         for call in tuple(self.calls.values()):
             if call.running and call.pid in ended:
                 call.running = False
-                self.unwatch(call)
                 self.say(call, b"exit %d %d" % (posix_code(ended[call.pid]), alone))
+                self.unwatch(call)
                 if alone:
                     self.forget(call)
 
@@ -186,15 +192,15 @@ class Holder:
             select.select((), (), (), 0.0005)
 
 
-def contents(fd: int) -> list[bytes]:
-    """The payload: counts and targets, directory, arguments, environment, the last of which is the mark."""
+def contents(fd: int) -> bytes:
     parts: list[bytes] = []
     while part := posix.read(fd, 1 << 20):
         parts.append(part)
-    return b"".join(parts).split(b"\0")
+    return b"".join(parts)
 
 
 def spawn(request: list[bytes], fds: list[int]) -> int:
+    """The request is the payload: counts and targets, directory, arguments, environment, of which the mark is last."""
     count, *targets = map(int, request[0].split())
     argv, env = request[2 : 2 + count], dict(pair.split(b"=", 1) for pair in request[2 + count :])
     numbers = [0, 1, 2, *targets]

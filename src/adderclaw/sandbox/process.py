@@ -331,11 +331,12 @@ class _Child:
         """Kill what is left, reap the child, give back every descriptor."""
         if self._poll is not None:
             self._poll.cancel()
-        if self._started.fd is not None:
+        if self._started.fd is not None and not self.ended.is_set():
             self._loop.remove_reader(self._started.fd)
         code = self._started.close()
-        for stream in (self.out, self.err):
+        for stream in self._open:
             self._loop.remove_reader(stream.fd)
+        for stream in (self.out, self.err):
             os.close(stream.fd)
         return code
 
