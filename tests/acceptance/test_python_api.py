@@ -180,10 +180,13 @@ def test_hooks_of_the_program_run_beside_the_configured_ones(world: World) -> No
         hook("PreToolUse", f"echo pre >> {log}; echo no Bash today >&2; exit 2", "Bash"),
         hook("SessionEnd", f"echo end >> {log}"),
     ]
-    with ScriptedModel(call("Bash", command="echo hi"), text("end")) as model:
-        messages = asked(AgentClient(model.options(cwd=str(world.workspace), hooks=hooks, can_use_tool=yes)))
-    assert "no Bash today" in messages[2].tool_results[0].content
-    assert log.read_text().split() == ["start", "pre", "end"]
+    groups = {one.pop("hook_event_name"): [{"matcher": one.pop("matcher"), "hooks": [one]}] for one in map(dict, hooks)}
+    for given in (hooks, groups):
+        log.unlink(missing_ok=True)
+        with ScriptedModel(call("Bash", command="echo hi"), text("end")) as model:
+            messages = asked(AgentClient(model.options(cwd=str(world.workspace), hooks=given, can_use_tool=yes)))
+        assert "no Bash today" in messages[2].tool_results[0].content
+        assert log.read_text().split() == ["start", "pre", "end"]
     with pytest.raises(ConfigError, match="hooks"):
         asked(AgentClient(QueryOptions(cwd=str(world.workspace), hooks=[hook("NoSuchEvent", "true")])))
 

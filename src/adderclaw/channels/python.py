@@ -58,8 +58,8 @@ class QueryOptions:
     """In place of AdderClaw's own, or a preset with an addition to it."""
     mcp_servers: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Name → `{command, args, env}`, `{url}`, or an `MCPServer` of this program; beside the configured ones."""
-    hooks: Sequence[Json] = ()
-    """Beside the configured ones, each `{hook_event_name, matcher, command}`."""
+    hooks: Sequence[Json] | Mapping[str, Sequence[Any]] = ()
+    """Beside the configured ones: each `{hook_event_name, matcher, command}`, or event → groups as settings have it."""
     model: str | None = None
     provider: str | None = None
     profile: str | None = None
@@ -255,7 +255,7 @@ def options_of(given: QueryOptions) -> Options:
     if servers := {name: server for name, server in given.mcp_servers.items() if name not in own}:
         settings["mcp_servers"] = {**settings.get("mcp_servers", {}), **servers}
     if given.hooks:
-        settings["hooks"] = [*settings.get("hooks", ()), *given.hooks]
+        settings["hooks"] = [*_listed(settings.get("hooks", ())), *_listed(given.hooks)]
     return Options(
         config_file=given.config_file,
         workspace=given.cwd,
@@ -266,6 +266,17 @@ def options_of(given: QueryOptions) -> Options:
         overrides=settings,
         own_servers=own,
     )
+
+
+def _listed(hooks: Sequence[Json] | Mapping[str, Sequence[Any]]) -> list[Json]:
+    """Hooks by event as a list of groups that name their event; what is wrong with one is said where all are read."""
+    if not isinstance(hooks, Mapping):
+        return list(hooks)
+    named = [(event, one) for event, groups in hooks.items() for one in groups]
+    return [
+        {"hook_event_name": event, **one} if isinstance(one, dict) else {"hook_event_name": event, "name": one}
+        for event, one in named
+    ]
 
 
 def _prompted(session: Session, options: QueryOptions) -> None:
