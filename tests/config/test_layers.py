@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw.config import expand, home
+from adderclaw.config import checks, expand, home
 from adderclaw.config.schema import Config
 from adderclaw.errors import ConfigError
 from tests.config.conftest import World
@@ -313,3 +313,8 @@ def test_a_current_directory_that_is_gone(world: World, tmp_path: Path, monkeypa
     gone.rmdir()
     options: dict[str, Any] = {"cwd": None}
     assert "does not exist any more" in world.problems(**options)[0]
+
+
+@pytest.mark.parametrize("rule", ["*", "mcp__*", "mcp__*__write", "mcp__files__*_all", "B*", "Bash(*)", "?ead"])
+def test_a_rule_for_tools_by_a_pattern_is_kept(rule: str) -> None:
+    assert checks.is_rule(rule)

@@ -19,6 +19,8 @@ from adderclaw.types import Autonomy, ToolContext, Workspace
 HERE = Path(__file__).parent
 ATTACKS = ("attacks.txt", "attacks_programs.txt", "attacks_more.txt")
 HARMLESS = ("harmless.txt", "harmless_programs.txt", "harmless_more.txt")
+SHARE = 0.12
+"""The part of others' harmless commands that may still be refused without a reason that is meant."""
 SYSTEM = (
     """ls cat head tail wc grep egrep fgrep find sort cut tr uniq diff cmp stat file du df which whoami uname
     date sleep basename dirname realpath readlink md5sum sha256sum sed mkdir touch cp mv tee rmdir chmod tar nl tac
@@ -80,7 +82,9 @@ class World:
     def policy(self, autonomy: Autonomy, *, sandboxed: bool = False) -> Policy:
         forbidden = ["/etc", "/boot", str(self.home / ".ssh")]
         config = Config(security=Security(autonomy=autonomy, forbidden_paths=forbidden, raw_bash="deny"))
-        return gate.policy_of(config, str(self.root), str(self.home / ".adderclaw"), sandboxed=sandboxed)
+        scratch = "/tmp" if sandboxed else ""
+        home = str(self.home / ".adderclaw")
+        return gate.policy_of(config, str(self.root), home, sandboxed=sandboxed, scratch=scratch)
 
     def judge(self, command: str, autonomy: Autonomy, *, sandboxed: bool = False) -> Decision:
         context = ToolContext("c", "s", Workspace(str(self.root)))
@@ -134,7 +138,9 @@ def test_denied_in_full_without_a_sandbox(title: str, commands: list[str], world
     assert not loose, title
 
 
-@pytest.mark.parametrize(("title", "commands"), sections("attacks_sandboxed.txt"))
+@pytest.mark.parametrize(
+    ("title", "commands"), [pair for name in ("attacks_sandboxed.txt", "attacks_blind.txt") for pair in sections(name)]
+)
 @pytest.mark.parametrize("sandboxed", [True, False])
 def test_denied_in_supervised_also_in_a_sandbox(title: str, commands: list[str], world: World, sandboxed: bool) -> None:
     decided = said(commands, world, "supervised", sandboxed=sandboxed)
@@ -148,6 +154,24 @@ def test_asked_only_where_a_sandbox_is_around_them(title: str, commands: list[st
     outside = {autonomy: said(commands, world, autonomy) for autonomy in ("supervised", "full", "readonly")}
     loose = {(how, c): d.verdict for how, found in outside.items() for c, d in found.items() if d.verdict != "deny"}
     assert not loose, title
+
+
+def test_harmless_commands_of_people_who_did_not_know_the_gate(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Written by others, with nothing but "what an agent runs every day" to go by; the sandbox is around them.
+
+    What is refused for a reason that is meant stands below `refused`, with it; what could be taken, but is not, below
+    `not yet`: the share of those in all is printed, and only goes down.
+    """
+    listed = dict(sections("harmless_blind.txt"))
+    taken = said(listed.pop("taken"), world, "supervised", sandboxed=True)
+    assert not {c: d.reason for c, d in taken.items() if d.verdict == "deny"}
+    open_still = sum(len(commands) for title, commands in listed.items() if title.startswith("not yet"))
+    share = open_still / (open_still + len(taken))
+    with capsys.disabled():
+        print(f"\nharmless commands of others: {len(taken):,} are taken, {share:.1%} of what could be is not yet")
+    assert share < SHARE
 
 
 @pytest.mark.parametrize(("title", "commands"), [pair for name in HARMLESS for pair in sections(name)])

@@ -79,7 +79,7 @@ RAW = [
     ("exec ls", "builtin exec"),
     ("source x", "builtin source"),
     (". x", "builtin ."),
-    ("command ls", "builtin command"),
+    ("command eval ls", "builtin eval"),
     ("builtin echo", "builtin builtin"),
     ("alias a=b", "builtin alias"),
     ("trap ls EXIT", "builtin trap"),

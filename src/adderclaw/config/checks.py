@@ -11,7 +11,7 @@ from adderclaw.errors import Problem
 from adderclaw.types import Json
 
 _REFERENCE = re.compile(r"((Bearer|Basic|Token) +)?\$(\w+|\{\w+(:-)?\})")
-_RULE = re.compile(r"[A-Za-z_][\w.\-]*\*?(?:\(.+\))?", re.DOTALL)
+_RULE = re.compile(r"[A-Za-z_*?][\w*?.\-]*(?:\(.+\))?", re.DOTALL)
 _DOMAIN = re.compile(r"(?:\*\.)?(?=.{1,253}$)[A-Za-z0-9](?:[A-Za-z0-9\-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9\-]+)*")
 _SAFE_ADDRESS = re.compile(r"(?i)https://|http://(localhost|127\.0\.0\.1|\[::1\])[:/]")
 _NO_SECRETS = "keys and secrets do not belong in a file: put it in a variable, and name that with api_key_env"

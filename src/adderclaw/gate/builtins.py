@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from adderclaw.gate.arithmetic import is_number
-from adderclaw.gate.plan import Live, Script, Simple, Variable
+from adderclaw.gate.plan import Live, Redirect, Script, Simple, Variable
 from adderclaw.gate.syntax import NotAPlan
 
 
@@ -62,8 +62,11 @@ def check_builtin(
         raise NotAPlan("shell builtin type")
 
 
-def printed(body: Script, here: Callable[[], str | None]) -> str | None:
-    """What the commonest commands print, worked out here; `here` tells the working directory where that is certain."""
+def printed(body: Script, here: Callable[[], str | None], top: Callable[[], str | None]) -> str | None:
+    """What the commonest commands print, worked out here.
+
+    `here` tells the working directory, and `top` where the repository begins, as far as that is certain.
+    """
     step = body.steps[0]
     if len(body.steps) != 1 or len(step.commands) != 1 or step.negated or step.timed or body.tail:
         return None
@@ -73,6 +76,9 @@ def printed(body: Script, here: Callable[[], str | None]) -> str | None:
     if simple.name == "cat" and len(simple.words) == 1 and len(simple.redirects) == 1:
         only = simple.redirects[0]
         return only.target if only.is_text and not isinstance(only.target, Live) else None
+    quiet = all(redirect == Redirect("2", ">", "/dev/null") for redirect in simple.redirects)
+    if simple.words == ("git", "rev-parse", "--show-toplevel") and simple.program and quiet:
+        return top()
     if simple.redirects:
         return None
     match simple.words:

@@ -30,6 +30,10 @@ SYSTEM_FOLDERS = frozenset({"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/loca
 """A program in one of these is the program of its name, whichever of them PATH names first."""
 
 
+_VERSIONED = (
+    r"(python3|pip3)\.\d+|(php|ruby)\d[\d.]*|(gcc|g\+\+|clang|clang\+\+|clang-format|clang-tidy|gfortran)-\d[\d.]*"
+)
+_CROSS = r"(?:[a-z0-9_]+-){2,4}(gcc|g\+\+|size|nm|objdump|readelf|strings|c\+\+filt|addr2line)"
 _ACTIVATES = r"(?:[\w./-]*/)?\.?v?env[\w.-]*/bin/activate"
 PYTHONS = names("python python3 pip pip3") | those("module")
 """The programs that a new virtual environment has, or gets by what is installed into it."""
@@ -63,6 +67,7 @@ class Calls:
             sourced=state.sourced,
             counted=state.counted,
             whole=state.temporary,
+            prints_count=found.prints_count,
         )
 
     def output(self, sub: Sub, state: State) -> str | Script:
@@ -72,13 +77,27 @@ class Calls:
         body, flow = self.follow(sub.body, state._replace(loop="", errexit=False))
         self.left, self.asking = outer, asking
         # `$?` in the same command tells how the substitution ended: then there has to be one.
-        text = printed(body, lambda: self.here(state)) if not asks_status(asking) and not sub.file else None
+        text = (
+            printed(body, lambda: self.here(state), lambda: self.top(state))
+            if not asks_status(asking) and not sub.file
+            else None
+        )
         ended = flow.either
         self.leaks = leaked or (text is None and ended is not None and ended.changed != state.changed)
         return body if text is None else text.rstrip("\n")
 
     def here(self, state: State) -> str | None:
         return self.expander(state).here() if len(state.folders) == 1 and self.facts.cwd else None
+
+    def top(self, state: State) -> str | None:
+        """Where the repository begins that the shell is in, if that lies in the workspace."""
+        folder = self.here(state)
+        while folder and self.facts.look is not None and not state.changed:
+            found = self.facts.look(os.path.relpath(folder, self.facts.cwd), (Component(r"\.git", True, True),))
+            if found or found is None:
+                return folder if found else None
+            folder = os.path.dirname(folder) if folder != "/" else ""
+        return None
 
     def simple(self, node: syntax.Command, state: State) -> tuple[Command, Flow]:
         self.leaks, self.asking = False, node
@@ -128,6 +147,10 @@ class Calls:
         if first == "[[" and node.words[0] == (Text("[["),):
             words = test_words(words)
             first = words[0]
+        if first == "export":
+            raise NotAPlan("shell builtin export under another name")
+        if first == "command" and len(words) > 1 and not words[1].startswith("-"):
+            return self.called(node, words[1:], env, redirects, state)  # no function and no alias is in its way anyway
         if first in ("source", "."):
             return self.source(node, Called(words, env, redirects), state)
         if words == ("deactivate",) and state.programs and not env:
@@ -148,7 +171,13 @@ class Calls:
         else:
             words = self.activated(words, state.programs)
             simple = self.external(words, redirects, node.text, env, state.folders)
-        handed = data.check(simple, self.is_found(state), lambda word: found.in_temporary(word, state.temporary))
+        temporary = state.temporary
+        handed = data.check(
+            simple,
+            self.is_found(state),
+            lambda word: found.in_temporary(word, temporary),
+            confined=self.facts.confined,
+        )
         if handed or any(isinstance(redirect.target, Live) and redirect.feeds for redirect in redirects):
             simple = simple._replace(handed=True)
         return simple, self.after(simple, state)
@@ -167,7 +196,10 @@ class Calls:
     ) -> Simple:
         first = argv[0]
         if "/" not in first:
-            return Simple(argv, self.resolve(first) or "", redirects, first, text, env, folders)
+            # `python3.11` is python3, whichever of them it is.
+            version = re.fullmatch(_VERSIONED, first) or re.fullmatch(_CROSS, first)
+            name = next(filter(None, version.groups()), first) if version else first
+            return Simple(argv, self.resolve(first) or "", redirects, name, text, env, folders)
         base = os.path.basename(first)
         in_system = os.path.dirname(first) in SYSTEM_FOLDERS and self.resolve(first) == first
         is_the_usual = in_system or (os.path.isabs(first) and bool(base) and self.resolve(base) == first)

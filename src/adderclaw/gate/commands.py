@@ -12,7 +12,7 @@ from adderclaw.gate.languages import is_piped
 from adderclaw.gate.loose import MAX_TEXT, every_word, statements
 from adderclaw.gate.objections import Ask, Objection
 from adderclaw.gate.plan import Live
-from adderclaw.gate.programs import INTERPRETERS, PROGRAMS, SHELLS, WRAPPERS, is_tame, objection
+from adderclaw.gate.programs import INTERPRETERS, PROGRAMS, SHELLS, WRAPPERS, is_ones_own, is_tame, objection
 from adderclaw.gate.shell import Plan, Raw, Simple, redirects, simples, steps
 from adderclaw.gate.wrappers import inner, only_looks, runs_in_project
 
@@ -288,7 +288,16 @@ def unlisted(
     def within(words: Words) -> Objection | None:
         return objection(words[0], words, ask)
 
-    ask = Ask(within, allowed, policy.allowed_domains, code, is_project_code, _stdin(simple), _is_fed(simple))
+    ask = Ask(
+        within,
+        allowed,
+        policy.allowed_domains,
+        code,
+        is_project_code,
+        _stdin(simple),
+        _is_fed(simple),
+        policy.sandboxed,
+    )
     name, simple = simple.name, simple.opened
     if not simple.program and name not in PROGRAMS:
         return f"{simple.words[0]!r} is not installed: there is no such program on the PATH"
@@ -335,6 +344,8 @@ def _handed(simple: Simple, command: Words, before: "tuple[Simple, ...]") -> str
     options = PROGRAMS.get(name)
     if name in INTERPRETERS or name in TAKES_PROGRAMS:
         return f"what {name} would run is not known before"
+    if name == "kill" and any(not is_ones_own(one.words) for one in before if one.name in _SEEKS):
+        return "what is found may be processes that are not of this work"
     if only_shows(command or ("echo",)):
         return None
     sources = [one for one in before if not selects(one)]
@@ -343,9 +354,19 @@ def _handed(simple: Simple, command: Words, before: "tuple[Simple, ...]") -> str
     if any(re.fullmatch(r"-d(?!\\n$|\\0$).*|--delimiter.*", word) for word in splitting(simple.words)):
         return "a part of a name is another name: leave its delimiter as it is, or take -0"
     writes = options is None or not only_looks(command)
+    lists_all = sources[0].words[:2] == ("git", "ls-files") and not any(map(_is_tame_name, sources[0].words[2:]))
+    if writes and name != "kill" and lists_all and len(before) == 1:
+        return f"{name} would change every file of the project: name them by their ending"
     if writes and sources[0].name == "find" and not is_tame(sources[0].words):
         return f"{name} may change files that decide what other programs run: name the files by their ending"
     return None
+
+
+_SEEKS = names("pgrep grep egrep")
+
+
+def _is_tame_name(word: str) -> bool:
+    return not word.startswith("-") and word not in (".", "*", ":/")
 
 
 def splitting(words: Words) -> Words:
@@ -361,7 +382,8 @@ def _stdin(simple: Simple) -> str | None:
 
 
 def _is_fed(simple: Simple) -> bool:
-    return any(redirect.feeds and not is_piped(redirect.target) for redirect in simple.redirects)
+    fed = (redirect.target for redirect in simple.redirects if redirect.feeds)
+    return any(not isinstance(target, Live) and not is_piped(target) for target in fed)
 
 
 def _of_code(

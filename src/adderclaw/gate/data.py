@@ -24,7 +24,11 @@ _READS_TEXTS = frozenset(SPECIAL) - {"git"}
 
 
 def check(
-    simple: Simple, is_found: Callable[[str], bool], is_temporary: Callable[[str], bool] = lambda _: False
+    simple: Simple,
+    is_found: Callable[[str], bool],
+    is_temporary: Callable[[str], bool] = lambda _: False,
+    *,
+    confined: bool = False,
 ) -> bool:
     """Raises NotAPlan where a word that is not known stands for anything but data, or a file that a command found.
 
@@ -32,7 +36,7 @@ def check(
     """
     handed = False
     for index, word in enumerate(simple.words):
-        if isinstance(word, Live) and not _is_data(simple, index, word):
+        if isinstance(word, Live) and not _is_data(simple, index, word, confined=confined):
             if word.is_file and index and found.opens(simple, index):
                 continue
             if is_temporary(word) and index and (found.opens(simple, index) or found.places(simple, index)):
@@ -43,16 +47,20 @@ def check(
     return handed
 
 
-def _is_data(simple: Simple, index: int, word: Live) -> bool:
+def _is_data(simple: Simple, index: int, word: Live, *, confined: bool) -> bool:
     name, words = simple.name, simple.words
     if index == 0 or "/" in name:
         return False
+    if word.is_glob:
+        return name in ("echo", "printf") and index > (name == "printf")
     if name in ("echo", "kill"):
         return True
     if name == "printf":
         return index > 1 and not isinstance(words[1], Live)
-    if word.splits:
+    if word.splits and not word.is_numeric:
         return False
+    if _is_pattern(simple, index, confined=confined) or (name in _AWKS and _is_value(simple, index)):
+        return True
     if name in ("test", "["):
         return _is_compared(words)
     if name == "exit":
@@ -63,8 +71,32 @@ def _is_data(simple: Simple, index: int, word: Live) -> bool:
         return True
     if word.is_numeric and name in PROGRAMS and name not in INTERPRETERS and name not in WRAPPERS:
         lead = word.pieces[0]
-        return isinstance(lead, str) and not re.fullmatch(r"-\w*", lead)
+        return isinstance(lead, str) and lead not in ("", "-", "--")
     return _is_text_value(simple, index)
+
+
+_AWKS = frozenset({"awk", "gawk", "mawk"})
+_GREPS = frozenset({"grep", "egrep", "fgrep"})
+
+
+def _is_value(simple: Simple, index: int) -> bool:
+    """Whether it is the value of a variable of awk's: no program of the kind that is taken makes code of it."""
+    word = simple.words[index]
+    lead = word.pieces[0] if isinstance(word, Live) else ""
+    return simple.words[index - 1] == "-v" and isinstance(lead, str) and bool(re.match(r"[A-Za-z_]\w*=", lead))
+
+
+def _is_pattern(simple: Simple, index: int, *, confined: bool) -> bool:
+    """Whether grep looks for it: no option of grep's runs or writes anything, should it be taken for one."""
+    if simple.name not in _GREPS and simple.name != "rg":
+        return False
+    words, word = simple.words, simple.words[index]
+    lead = word.pieces[0] if isinstance(word, Live) else ""
+    text = isinstance(lead, str) and not lead.startswith("-")
+    before = parse(words[1:index], PROGRAMS[simple.name].options)
+    asked = words[index - 1] in ("-e", "--") or text or (simple.name in _GREPS and confined)
+    first = not before.operands and not before.given & {"-e", "-f", "--regexp", "--file"}
+    return asked and not before.strange and (first or words[index - 1] == "-e")
 
 
 def _is_compared(words: tuple[str, ...]) -> bool:

@@ -10,6 +10,7 @@ from adderclaw.gate.plan import Redirect, Simple
 from adderclaw.gate.raw import LOOKS
 from adderclaw.gate.render import BUILTINS
 from adderclaw.gate.words import Component
+from adderclaw.gate.wrappers import only_looks
 
 _CREATES = names("mkdir touch rm rmdir cp mv tee")
 """Programs of which it is known exactly what they change."""
@@ -24,6 +25,8 @@ def changes(simple: Simple, folders: tuple[str, ...]) -> frozenset[str]:
     if name == "source":
         return ANYTHING
     if name in those("harmless") or name in LOOKS or name in BUILTINS:
+        return found
+    if name in PROGRAMS and only_looks(simple.words) and (PROGRAMS[name].operands != "in-out" or len(simple.words) < 3):
         return found
     if name == "git" and len(simple.words) > 1 and simple.words[1] in PROGRAMS["git"].reads:
         return found

@@ -49,8 +49,39 @@ _SAFE = names(
     LOG_LEVEL LOGLEVEL DEBUG VERBOSE CI TZ LANG LANGUAGE TERM COLUMNS LINES NO_COLOR FORCE_COLOR CLICOLOR
     CLICOLOR_FORCE PORT HOST MODE JOBS V Q DEBIAN_FRONTEND UV_OFFLINE UV_FROZEN UV_NO_PROGRESS UV_LINK_MODE
     PIP_NO_INPUT PIP_DISABLE_PIP_VERSION_CHECK PIP_NO_CACHE_DIR HUSKY DOCKER_BUILDKIT COMPOSE_DOCKER_CLI_BUILD
-    TF_LOG SKIP"""
+    TF_LOG SKIP CUDA_VISIBLE_DEVICES MPLBACKEND TF_CPP_MIN_LOG_LEVEL MIX_ENV SDL_VIDEODRIVER JULIA_NUM_THREADS
+    HYPOTHESIS_PROFILE PLAYWRIGHT_HTML_OPEN DOTNET_NOLOGO DOTNET_CLI_TELEMETRY_OPTOUT DOTNET_ENVIRONMENT
+    CARGO_BUILD_JOBS CARGO_NET_OFFLINE PYTEST_DISABLE_PLUGIN_AUTOLOAD COVERAGE_CORE UV_SYSTEM_PYTHON NODE_TEST_CONTEXT
+    GRADLE_DAEMON PIP_REQUIRE_VIRTUALENV RUST_MIN_STACK MALLOC_ARENA_MAX"""
 )
+_RUSTFLAGS = r"(?:-[DWA] ?[a-z][\w:-]*|-C ?(?:target-cpu=native|opt-level=\w|debuginfo=\d|instrument-coverage)| )*"
+_CFLAGS = (
+    r"(?:-O[0-3sg]|-g\d?|-W[\w=-]+|-std=[\w+]+|-f(?:sanitize=[\w,]+|no-[\w-]+|PIC|profile-arcs|test-coverage)"
+    r"|-D\w+(?:=\w+)?|-m(?:arch|tune)=[\w-]+|--coverage| )*"
+)
+_JAVA = r"(?:-X(?:mx|ms|ss)\d+[kmgKMG]?|-XX:\+Use\w+GC|-Dfile\.encoding=[\w-]+|-ea| )*"
+_SANITIZER = r"(?!.*(?:path|suppressions|dir|preload|dlopen))(?:\w+=\w+[: ]?)*"
+_VALUES = {
+    "NODE_OPTIONS": r"(?:--(?:max[_-]old[_-]space[_-]size=\d+|no-warnings|experimental-vm-modules|trace-warnings"
+    r"|trace-deprecation|enable-source-maps|openssl-legacy-provider|no-deprecation|trace-uncaught"
+    r"|stack-trace-limit=\d+)| )*",
+    **dict.fromkeys(("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "MSAN_OPTIONS", "LSAN_OPTIONS"), _SANITIZER),
+    **dict.fromkeys(("RUSTFLAGS", "RUSTDOCFLAGS"), _RUSTFLAGS),
+    "GOFLAGS": r"(?:-mod=(?:mod|vendor|readonly)|-count=\d+|-race|-v|-trimpath|-buildvcs=\w+| )*",
+    "MAKEFLAGS": r"(?:-j ?\d*|--no-print-directory|-s|-k| )*",
+    **dict.fromkeys(("CFLAGS", "CXXFLAGS", "CPPFLAGS"), _CFLAGS),
+    **dict.fromkeys(("JAVA_OPTS", "MAVEN_OPTS", "GRADLE_OPTS", "JAVA_TOOL_OPTIONS", "SBT_OPTS"), _JAVA),
+    "PYTEST_ADDOPTS": r"(?:-[vqxs]+|--tb=\w+|-n ?\w+|--maxfail=\d+|--color=\w+|-p no:\w+|--durations=\d+| )*",
+    **dict.fromkeys(("PAGER", "GIT_PAGER", "MANPAGER"), "cat|"),
+    **dict.fromkeys(("EDITOR", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "VISUAL"), "true|:|cat"),
+    "GIT_TERMINAL_PROMPT": "0",
+    "GOPROXY": "off",
+    "TZ": r"[A-Za-z0-9_+-]*(?:/[A-Za-z_+-]+\d*)*",
+    "FLASK_APP": r"(?!.*\.\.)[\w][\w./:]*",
+    "GOTOOLCHAIN": "local",
+    "QT_QPA_PLATFORM": "offscreen|minimal",
+}
+"""Variables that tell programs what to run or load, each with the values by which it does not."""
 _FAMILIES = (
     r"(?:LD|DYLD|GIT|SSH|BASH|PYTHON|NODE|NPM|YARN|PNPM|BUN|DENO|PIP|UV|POETRY|PDM|HATCH|PIPX|CARGO|RUST|RUSTC|RUSTUP"
     r"|GO|CGO|JAVA|JDK|MAVEN|MVN|GRADLE|KOTLIN|SCALA|SBT|ANT|RUBY|GEM|BUNDLE|RUBYOPT|PERL|PERL5|LUA|PHP|R|JULIA|ERL"
@@ -89,6 +120,8 @@ def is_plain_variable(name: str, value: str) -> bool:
     """Whether a variable, given to a program, changes nothing about which code it loads and runs."""
     if value.startswith("(") or re.search(r"[$`\\]", value):
         return False
+    if name in _VALUES:
+        return re.fullmatch(_VALUES[name], value, re.ASCII) is not None
     if re.fullmatch(r"LC_[A-Z]+", name) or name in _SAFE:
         return "/" not in value
     known = name.upper()

@@ -10,14 +10,21 @@ from collections.abc import Sequence
 from adderclaw.gate.allowlist import PROGRAMS, names
 from adderclaw.gate.handed import TAKES_PROGRAMS, not_names, selects
 from adderclaw.gate.options import parse
-from adderclaw.gate.plan import Command, Live, Output, Redirect, Script, Simple, Variable
+from adderclaw.gate.plan import Command, Glob, Live, Output, Redirect, Script, Simple, Variable
 from adderclaw.gate.programs import INTERPRETERS, SPECIAL, WRAPPERS
 
 _LISTERS = names("find git fd fdfind ls grep egrep fgrep rg")
 _TESTS = names("-e -f -d -s -r -w -x -L -h")
-_CODE_FIRST = names("sed jq awk gawk mawk nawk")
+_CODE_FIRST = names("sed jq yq awk gawk mawk nawk")
 """Programs whose first operand is code, as that of a program that searches is a pattern."""
-_GIT = names("add blame check-ignore diff log shortlog stat")
+_GIT = names("add blame check-ignore diff log shortlog stat show cat-file rev-parse name-rev ls-tree describe")
+_PROCESSES = names(
+    """gofmt goimports gofumpt black ruff isort flake8 mypy pylint eslint prettier rustfmt clang-format shellcheck shfmt
+    pytest autopep8 yapf pyright stylelint markdownlint yamllint codespell hadolint actionlint pyflakes pycodestyle
+    vulture
+    bandit tsc biome oxlint cpplint clang-tidy gcc g++ cc c++ clang clang++ javac size nm objdump luac"""
+)
+"""Programs that check or format the files that they are given, which are the project's."""
 _OTHERS = (INTERPRETERS | WRAPPERS | TAKES_PROGRAMS | frozenset(SPECIAL)) - _CODE_FIRST
 """Programs whose words are more than files, or go elsewhere."""
 
@@ -38,7 +45,54 @@ def finds(commands: Sequence[Command], joints: Sequence[str] = ()) -> bool:
     if len(simple) != len(commands):
         return False
     source, *filters = simple
-    return source.name in _LISTERS and not not_names(source) and not selects(source) and all(map(selects, filters))
+    if _labels(source):
+        return all(map(_passes, filters))
+    return source.name in _LISTERS and not not_names(source) and not selects(source) and all(map(_passes, filters))
+
+
+def _labels(simple: Simple) -> bool:
+    """Whether it prints commits, packages or services of the project, or its files after a mark."""
+    words = simple.words[1:]
+    match simple.name:
+        case "git":
+            hashes = words[:1] == ("log",) and any(
+                re.fullmatch(r"--(?:format|pretty)=(?:format:)?%[hH]", w) for w in words
+            )
+            named = (
+                words[:1] == ("log",) and "--name-only" in words and any(w in ("--format=", "--pretty=") for w in words)
+            )
+            marked = words[:1] == ("status",) and bool({"--porcelain", "-s", "--short"} & set(words))
+            plain = words[:1] in (("rev-list",), ("tag",), ("describe",), ("rev-parse",), ("merge-base",)) and not any(
+                w.startswith("--format") for w in words
+            )
+            return hashes or named or marked or plain
+        case "go":
+            return words[:1] == ("list",) and not any(word.startswith("-") for word in words)
+        case "docker":
+            return words[:2] == ("compose", "ps") and "--services" in words
+        case _:
+            return False
+
+
+def _passes(simple: Simple) -> bool:
+    """Whether a filter leaves lines out, or a part of each line: it puts nothing in."""
+    if selects(simple):
+        return True
+    words = simple.words
+    match simple.name:
+        case "awk" | "gawk" | "mawk":
+            return len(words) == 2 and bool(re.fullmatch(_PRINTS, words[1]))
+        case "cut":
+            return all(re.fullmatch(r"-[df].*|[\d,-]+|.", word) for word in words[1:])
+        case "uniq":
+            return words[1:] in (("-c",), ("-d",), ("-u",))
+        case "sed":
+            return len(words) == 2 and bool(re.fullmatch(r"s([/|#,])[^/|#,&\\]*(?:\\[./][^/|#,&\\]*)*\1\1g?", words[1]))
+        case _:
+            return False
+
+
+_PRINTS = r"(?:\$\d+ ?[=!]= ?\"[^\"\\]*\" ?|/[\w^$. -]+/ ?)?\{ ?print \$(?:\d+|NF);? ?\}"
 
 
 def _is_plain(simple: Simple) -> bool:
@@ -49,7 +103,17 @@ def _is_plain(simple: Simple) -> bool:
 
 def is_found(word: str, variables: frozenset[str]) -> bool:
     """Whether a word is nothing but names that were found; `variables` hold such."""
-    only = word.pieces[0] if isinstance(word, Live) and len(word.pieces) == 1 else None
+    if not isinstance(word, Live):
+        return False
+    only, *rest = word.pieces
+    if isinstance(only, Variable) and len(rest) == 1 and isinstance(rest[0], str):
+        # `"$commit:src/x"`: a file as it was.
+        plain = re.fullmatch(r"[:^~][\w:^~./@{}-]*|\.\.\.?(?:HEAD|main|master|origin/\w+)", rest[0])
+        return only.name in variables and plain is not None and ".." not in rest[0].split("/")
+    if rest:
+        return False
+    if isinstance(only, Glob):
+        return True
     if isinstance(only, Variable):
         return only.name in variables
     return isinstance(only, Output) and not only.file and prints_names(only.body)
@@ -70,9 +134,13 @@ def counts(word: str) -> bool:
     take for more than that.
     """
     only = word.pieces[0] if isinstance(word, Live) and len(word.pieces) == 1 else None
-    if not isinstance(only, Output) or only.file or len(only.body.steps) != 1 or only.body.tail:
+    return isinstance(only, Output) and only.number
+
+
+def prints_count(body: Script) -> bool:
+    if len(body.steps) != 1 or body.tail:
         return False
-    step = only.body.steps[0]
+    step = body.steps[0]
     commands = [one for one in step.commands if isinstance(one, Simple)]
     if len(commands) != len(step.commands) or step.timed or any(joint != "|" for joint in step.joints):
         return False
@@ -162,6 +230,15 @@ def opens(simple: Simple, index: int) -> bool:
         negated = inside[:1] == ("!",)
         return len(inside) == 2 + negated and inside[-2] in _TESTS and index == 2 + negated
     options = PROGRAMS.get(name)
+    if name in _PROCESSES and options is not None:
+        return _processes(simple, index)
+    if name == "go" or words[:2] == ("docker", "compose"):
+        asks = (
+            words[1] in ("test", "vet", "build", "list")
+            if name == "go"
+            else words[2:3] in (("ps",), ("logs",), ("top",))
+        )
+        return asks and index > 1 and _are_names(words, index)
     if options is None or name in _OTHERS:
         return name == "git" and len(words) > 2 and words[1] in _GIT and _are_names(words[2:], index - 2)
     if options.commands is not None or options.never or options.shell or options.single_dash or options.script:
@@ -175,9 +252,20 @@ def opens(simple: Simple, index: int) -> bool:
         return False
     probe = "\x03name"
     seen = parse((*words[1:index], probe, *words[index + 1 :]), options.options)
-    looks = options.kind == "look" or name == "sed"
+    looks = options.kind == "look" or name == "sed" or (name == "yq" and not {"-i", "--inplace"} & set(words))
     lists = simple.name in ("grep", "egrep", "fgrep") and probe in seen.values
     return looks and (probe in seen.operands or lists) and not seen.strange and _are_names(words, index)
+
+
+def _processes(simple: Simple, index: int) -> bool:
+    options, words = PROGRAMS[simple.name], simple.words
+    table, rest = options.options, words[1:]
+    if options.commands is not None:
+        table, rest = options.commands.get(words[1] if len(words) > 1 else "", ""), words[2:]
+    probe = "\x03name"
+    at = index - (len(words) - len(rest))
+    seen = parse((*rest[:at], probe, *rest[at + 1 :]) if at >= 0 else (), table, single_dash=options.single_dash)
+    return probe in seen.operands and not seen.strange and _are_names(words, index)
 
 
 def _are_names(words: Sequence[str], index: int) -> bool:

@@ -58,6 +58,8 @@ def _operands(command: str, rest: Words) -> Objection | None:
 def _source(command: str, operands: Words) -> Objection | None:
     """Where git fetches from: a remote of the repository by its name, https or ssh; never a file of somewhere else."""
     source = operands[0] if operands else ""
+    if re.match(r"\w+://[^/]*@", source):
+        return Objection(f"git {command} with credentials in the address")
     if source.startswith("-") or re.match(r"(?i)(?:file|ftp|ftps|http|git|rsync)://|[\w+-]+::|~", source):
         return Objection(f"git {command} from {source}")
     return None

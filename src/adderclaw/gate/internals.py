@@ -53,12 +53,15 @@ def _set(called: Called, state: State) -> tuple[Command, Flow]:
 
 def _read(called: Called, state: State) -> tuple[Command, Flow]:
     words, env, redirects = called
-    names_read = [word for word in words[1:] if word != "-r"]
+    ends = words[1:4] == ("-r", "-d", "")
+    names_read = [word for word in words[4 if ends else 1 :] if word != "-r"]
     if any(isinstance(word, Live) for word in words) or "-r" in words[2:] or not names_read:
         raise NotAPlan("shell builtin read, but for read -r NAME")
     if any(name != "IFS" or isinstance(value, Live) for name, value in env):
         raise NotAPlan("read with a variable")
     for name in names_read:
+        if name == "_":
+            continue  # what nobody asks for
         if not _NAME.fullmatch(name):
             raise NotAPlan("shell builtin read, but for read -r NAME")
         set_own(name, "", state)

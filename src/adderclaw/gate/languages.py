@@ -148,7 +148,7 @@ _SQL_REACHES = (
     r"(?i)\\(?![dl?]|x\b|timing\b|conninfo\b|pset\b|z\b)|\bprogram\b|\bcopy\b|\bpg_read_|\bpg_ls_|\bpg_write|\blo_(?:im|ex)port"
     r"|\bdblink|\bcreate\s+(?:\w+\s+)*(?:extension|function|language)\b|\balter\s+(?:system|role|user)\b|\bsuperuser\b"
     r"|\binto\s+(?:out|dump)file\b|\bload_file\b|\bload\s+data\b|\bsystem\b|\bsource\b|\binstall\s+plugin\b|\bsonames?\b"
-    r"|\bdrop\s+(?:database|schema)\b"
+    r"|\bdrop\s+(?:database|schema|table|owned|role|user|tablespace)\b|\btruncate\b|\bdelete\s+from\s+[\w.\"]+\s*(?:;|$)"
 )
 
 
@@ -207,15 +207,18 @@ def python_files(code: str) -> tuple[Words, Words]:
     """The files that plain Python opens, by names that stand there: to read, and to write."""
     import ast
 
+    from adderclaw.gate import snippets
+
+    outside = snippets.places(code) if re.search(r"[/~]|\.\.", code) else ()
     if "open" not in code and "Path" not in code:
-        return (), ()
+        return outside, outside
     try:
         tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return (), ()
     calls = [opened for node in ast.walk(tree) if isinstance(node, ast.Call) and (opened := _opened(node))]
-    reads = tuple(path for path, _ in calls)
-    return reads, tuple(path for path, written in calls if written)
+    reads = (*(path for path, _ in calls), *outside)
+    return reads, (*(path for path, written in calls if written), *outside)
 
 
 def _opened(call: "ast.Call") -> tuple[str, bool] | None:
@@ -242,6 +245,33 @@ def project_files(module: str) -> Words:
         return ()
     path = module.replace(".", "/")
     return f"{path}.py", f"{path}/__main__.py"
+
+
+_REACHES = names(
+    """awscli aws boto boto3 twine httpie http ansible keyring IPython ptpython bpython jupyter jupyterlab notebook
+    debugpy pudb ipdb pdbpp pyftpdlib uploadserver updog gdown youtube_dl yt_dlp paramiko scapy impacket pwn pwncat
+    huggingface_hub gsutil gslib azure fabric invoke pyngrok sshtunnel aiosmtpd shodan sqlmap frida mitmproxy
+    easy_install setuptools pkg_resources nodeenv ngrok requests urllib3 websockets telnetlib3 asyncssh wormhole
+    magic_wormhole croc pexpect sh plumbum xonsh hy code_server marimo streamlit gradio locust conda mamba pipx
+    pyinfra salt
+    httpx aiohttp tornado twisted zmq pika kafka redis psycopg psycopg2 pymysql pymongo elasticsearch google
+    botocore s3fs
+    dill cloudpickle joblib psutil docker kubernetes git pygit2 dulwich cffi pyautogui pynput browser_cookie3
+    websocket selenium playwright pyppeteer"""
+)
+"""Modules that send, fetch, run programs or take any code."""
+
+
+def is_reaching(root: str) -> bool:
+    return root in _REACHES
+
+
+def is_known_module(module: str) -> bool:
+    """Whether a module is Python's own, or one of which it is known that it does more than a project's own does."""
+    import sys
+
+    root = module.split(".", 1)[0]
+    return root in sys.stdlib_module_names or root in _REACHES or root.startswith("_")
 
 
 _FIXED = frozenset(call.split(".", 1)[0] for call in _CALLS) | {"open", "Path"}

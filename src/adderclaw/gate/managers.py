@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 
 from adderclaw.gate.allowlist import PROGRAMS, Options, names, those
 from adderclaw.gate.objections import Ask, Objection, Words, harmful, unknown, unlisted
@@ -297,6 +298,7 @@ def _go(words: Words, _ask: Ask) -> Objection | None:
         return Objection("go get of a package from a host that is not one of the usual ones", "go get")
     if first == "env" and any("=" in word for word in words[2:]):
         return Objection("go env with a value changes the build")
+    words = without_pairs(words, "--?gcflags", r"(?:all=)?-(?:[mNlSL]|m=\d)(?: -(?:[mNlSL]|m=\d))*")
     kept: list[str] = []
     for before, word in zip(("", *words), words, strict=False):
         flags = word if before in ("-ldflags", "--ldflags") else re.sub(r"^--?ldflags=", "", word)
@@ -356,8 +358,14 @@ def _cmake(words: Words, _ask: Ask) -> Objection | None:
     return table("cmake", words[: words.index("--")] if "--" in words else words)
 
 
-def _gcc(words: Words, _ask: Ask) -> Objection | None:
+_TAKES_IN = r"#\s*(?:include|embed)\w*\s*[\"<]\s*(?:/|~|[^\">]*\.\.)|\.incbin"
+
+
+def _gcc(words: Words, ask: Ask) -> Objection | None:
     name = words[0].rsplit("/", 1)[-1]
+    given = any(after == "-" and word != "-o" for word, after in pairwise(words)) and "-dM" not in words
+    if given and (ask.stdin is None or re.search(_TAKES_IN, ask.stdin)):
+        return Objection("code on standard input that may take in any file")
     for word in words[1:]:
         if word.startswith("@"):
             return Objection("options from a file cannot be looked at")

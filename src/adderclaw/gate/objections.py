@@ -34,6 +34,8 @@ class Ask(NamedTuple):
     """The text that a here-document gives it."""
     fed: bool = False
     """Whether its standard input is a file that a redirect names."""
+    confined: bool = False
+    """Whether a sandbox is around it."""
 
 
 def unknown(option: str) -> Objection:

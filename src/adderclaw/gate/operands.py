@@ -72,6 +72,8 @@ def operands(name: str, words: Words) -> Operands:
         if not within:
             break
         program += (within[0],) if "/" in within[0] else ()
+        given = (word.partition("=") for word in words[1:] if base in ("env", "cross-env"))
+        program += tuple(part for name, _, value in given if name == "PYTHONPATH" for part in value.split(":") if part)
         base, words = within[0].rsplit("/", 1)[-1], within
     is_module = base in ("python", "python3")
     base, words = _module(base, words)
@@ -313,7 +315,7 @@ def _git(words: Words) -> Operands:
     if command == "apply":
         changed = tuple((f"{file}{PATCH}", ".") for file in found.operands)
         return _looked(folders).plus(Operands(found.operands, merged=changed, folders=folders))
-    if command in options.reads:
+    if command in options.reads or (command == "config" and found.given & git.READS_CONFIG):
         both = both._replace(writes=(), written_if_there=())
     return _looked(folders).plus(both._replace(folders=folders))
 
@@ -355,11 +357,10 @@ def _script(words: Words) -> Operands:
     base = words[0].rsplit("/", 1)[-1]
     parts = python_parts(words) if "python" in base else None
     if "python" in base and parts is None:
-        return (
-            _any(words[1:])
-            if "-c" not in words
-            else Operands(*python_files(words[words.index("-c") + 1] if words[-1] != "-c" else ""))
-        )
+        at = words.index("-c") if "-c" in words else 0
+        if not at or at + 1 == len(words):
+            return _any(words[1:])
+        return Operands(*python_files(words[at + 1])).plus(_any(words[at + 2 :]))
     options = PROGRAMS.get(base, NONE).options
     rest = parts[1] if parts is not None else parse(words[1:], options, until_operand=True).operands
     if (base in ("node", "ts-node", "tsx") and set(words) & _CODE_OPTIONS) or (base in _SHELLS and _has_code(words)):
@@ -458,6 +459,23 @@ def _zip(words: Words) -> Operands:
     return both if "-y" in found.given else both._replace(trees=found.operands[1:])
 
 
+def _yq(words: Words) -> Operands:
+    """Without -i it only looks."""
+    found = parse(words[1:], PROGRAMS["yq"].options)
+    if found.strange or found.given & {"-i", "--inplace", "--in-place"}:
+        return _by_table("yq", words, PROGRAMS["yq"])
+    return _looked(found.operands[1:], found.values)
+
+
+def _hyperfine(words: Words) -> Operands:
+    """Each operand is a command."""
+    found = parse(words[1:], PROGRAMS["hyperfine"].options)
+    named = _both(_sorted(found.values))
+    for command in (tuple(text.split()) for text in found.operands if text.strip()):
+        named = named.plus(operands(command[0], command))
+    return named
+
+
 def _json_tool(words: Words) -> Operands:
     found = parse(words[1:], PROGRAMS["python -m json.tool"].options)
     return Operands(found.operands[:1], found.operands[1:]).plus(_looked((), found.values))
@@ -495,6 +513,8 @@ SPECIAL = {
     "chmod": _chmod,
     "tar": _tar,
     "json.tool": _json_tool,
+    "hyperfine": _hyperfine,
+    "yq": _yq,
     "test": _test,
     "[": _test,
     **dict.fromkeys(("mkdir", "touch", "rmdir", "rm", "tee", "truncate", "unlink", "shred"), _plain_operands),

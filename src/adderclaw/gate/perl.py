@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from adderclaw.gate.objections import Words
 
-_PIECE = r"(?:[^\\$@{}\n%(]|\((?!\?[^:=!])|\\[\w.()\[\]*+?|^$%-]|\$(?=%|\)))*"
+_PIECE = r"(?:[^\\$@{}\n%(]|\((?!\?[^:=!])|\{\d+,?\d*\}|\\[\w.()\[\]*+?|^$%-]|\$(?=%|\)))*"
 _NEW = r"(?:[^\\$@\n%]|\\[nt.1-9]|\$[1-9](?![\d\[{-]))*"
 _MARKS = "/|#,"
 
@@ -27,9 +27,9 @@ def parts(words: Words) -> Perl:
         if not word.startswith("-"):
             files.append(word)
             continue
-        if files or not re.fullmatch(r"-[nplw]*(?:e|i(?:\.\w+)?)?", word) or word == "-":
+        if files or not re.fullmatch(r"-(?:0(?:777)?)?[nplw]*(?:e|i(?:\.\w+)?)?", word) or word == "-":
             return Perl((), (), False, word)
-        in_place, loops = in_place or "i" in word, loops or bool(re.match(r"-[lw]*[np]", word))
+        in_place, loops = in_place or "i" in word, loops or bool(re.match(r"-(?:0(?:777)?)?[lw]*[np]", word))
         if word.endswith("e") and "i" not in word:
             scripts += [rest.pop(0)] if rest else []
     return Perl(tuple(scripts), tuple(files), in_place, "" if scripts and loops else "without -n or -p and -e")

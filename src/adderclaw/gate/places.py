@@ -1,12 +1,13 @@
 """Every path that a command names, from every directory that it may run in."""
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from adderclaw.gate import operands, raw
 from adderclaw.gate.handed import Walk, walks_of, walks_to_xargs
-from adderclaw.gate.plan import Assign, Loop, Plan, Raw, Redirect, Simple, commands, simples, steps
+from adderclaw.gate.plan import Assign, Live, Loop, Plan, Raw, Redirect, Simple, commands, simples, steps
 from adderclaw.gate.raw import Named
 from adderclaw.gate.states import bounded
 
@@ -70,6 +71,7 @@ class Gathered:
             self.add("trees", _all_places(place, named.trees))
             self.add("merged", ((os.path.join(place, a), os.path.join(place, b)) for a, b in named.merged))
             self.walked(named.walks, place)
+            self.walked(_late(simple), place)
 
     def opened(self, place: str, merged: Iterable[tuple[str, str]]) -> None:
         marks = (operands.PATCH, operands.ARCHIVE)
@@ -80,6 +82,19 @@ class Gathered:
 
     def walked(self, walks: Iterable[Walk], folder: str) -> None:
         self.add("walks", (walk._replace(root=os.path.join(folder, walk.root)) for walk in walks))
+
+
+def _late(simple: Simple) -> Iterator[Walk]:
+    """The links that a glob may come upon which bash looks up itself."""
+    for word in simple.words:
+        if isinstance(word, Live) and word.is_glob:
+            lead, _, last = str(word).rpartition("/")
+            plain = not re.search(r"[*?]", lead)
+            yield (
+                Walk(lead or ".", (last,), deep=False)
+                if plain
+                else Walk(re.split(r"[*?]", lead)[0].rpartition("/")[0] or ".")
+            )
 
 
 def _further(folder: str, further: Iterable[str]) -> tuple[str, ...]:

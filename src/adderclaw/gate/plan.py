@@ -23,6 +23,8 @@ class Output(NamedTuple):
     body: "Script"
     quoted: bool
     file: bool = False
+    number: bool = False
+    """Whether it prints nothing but a number."""
 
 
 class Count(NamedTuple):
@@ -32,7 +34,18 @@ class Count(NamedTuple):
     quoted: bool = True
 
 
-type Unknown = Variable | Output | Count
+class Glob(NamedTuple):
+    """A pattern for names that are only there when it runs: each piece with whether bash reads it as a pattern."""
+
+    parts: tuple[tuple[str, bool], ...]
+    quoted: bool = False
+
+    @property
+    def text(self) -> str:
+        return "".join(text for text, _ in self.parts)
+
+
+type Unknown = Variable | Output | Count | Glob
 type Piece = str | Unknown
 
 
@@ -62,12 +75,16 @@ class Live(str):
     def is_numeric(self) -> bool:
         """Whether all that is not known of it are whole numbers."""
         unknown = [piece for piece in self.pieces if not isinstance(piece, str)]
-        return all(isinstance(piece, Count) or (isinstance(piece, Variable) and piece.number) for piece in unknown)
+        return all(isinstance(p, Count) or (isinstance(p, Variable | Output) and p.number) for p in unknown)
 
     @property
     def filled(self) -> str:
         """The word with a number in the place of each that is not known."""
         return "".join(piece if isinstance(piece, str) else "1" for piece in self.pieces)
+
+    @property
+    def is_glob(self) -> bool:
+        return isinstance(self.pieces[0], Glob)
 
     @property
     def is_file(self) -> bool:
@@ -145,9 +162,12 @@ class Simple(NamedTuple):
 
         the place of numbers that are not known.
         """
-        if not any(isinstance(word, Live) for word in self.words):
+        words = self.words
+        if "/" not in words[0] and "/" not in self.name and words[0] != self.name and self.name:
+            words = (self.name, *words[1:])
+        elif not any(isinstance(word, Live) for word in words):
             return self
-        return self._replace(words=tuple(map(_opened, self.words)))
+        return self._replace(words=tuple(map(_opened, words)))
 
 
 class Internal(NamedTuple):

@@ -4,7 +4,7 @@ import itertools
 import re
 from collections.abc import Callable
 
-from adderclaw.gate import git, languages, managers, network, patches, perl
+from adderclaw.gate import git, javascript, languages, managers, network, patches, perl, runners
 from adderclaw.gate.allowlist import PROGRAMS, Options, names, those
 from adderclaw.gate.managers import without_pairs
 from adderclaw.gate.objections import Allowed, Ask, Objection, Words, harmful, unknown, unlisted
@@ -268,16 +268,38 @@ def _python(words: Words, ask: Ask) -> Objection | None:
         return _python_code(words, ask)
     kind, rest = parts
     if kind == "":
-        return _piped(rest[0])
+        return _piped(rest[0]) or _managed(rest, ask)
     return python_module(rest, ask) if kind == "-m" else None
 
 
+def _is_tame(code: str, ask: Ask) -> bool:
+    from adderclaw.gate import snippets  # with the first piece of code: it brings Python's own parser
+
+    return snippets.is_tame(code, confined=ask.confined)
+
+
+_QUIET = r"-[uBsEIObqvP]+|-W[\w:.=]+"
+
+
 def _python_code(words: Words, ask: Ask) -> Objection | None:
-    rest = [word for word in words[1:] if not re.fullmatch(r"-[uBsEIObqvP]+", word)]
-    code = rest[1] if rest[:1] == ["-c"] and len(rest) > 1 else ask.stdin if rest in ([], ["-"]) else None
-    if code is not None and languages.is_plain_python(code):
+    rest = [word for word in without_pairs(words, "-[WX]", r"[\w:.=]+")[1:] if not re.fullmatch(_QUIET, word)]
+    code = rest[1] if rest[:1] == ["-c"] and len(rest) > 1 else ask.stdin if rest[:1] in ([], ["-"]) else None
+    if code is not None and (languages.is_plain_python(code) or _is_tame(code, ask)):
         return None
     return Objection("python: only a script file, -m with a known module or a line that prints something is taken")
+
+
+_EMPTIES = names("flush reset_db sqlflush dbshell shell shell_plus drop_test_database reset_schema")
+
+
+def _managed(rest: Words, ask: Ask) -> Objection | None:
+    """Django's own commands that empty a database, or take any code."""
+    code = rest[3] if rest[1:3] == ("shell", "-c") and len(rest) == 4 else ask.stdin if rest[1:] == ("shell",) else None
+    if code is not None and _is_tame(code, ask):
+        return None
+    if rest[0].rsplit("/", 1)[-1] == "manage.py" and rest[1:2] and rest[1] in _EMPTIES:
+        return Objection(f"manage.py {rest[1]} empties a database or takes any code", f"python manage.py {rest[1]}")
+    return None
 
 
 def _piped(path: str) -> Objection | None:
@@ -294,6 +316,8 @@ def python_module(rest: Words, ask: Ask) -> Objection | None:
     if options is None:
         if ask.project is not None and any(map(ask.project, languages.project_files(module))):
             return None
+        if languages.project_files(module) and not languages.is_known_module(module):
+            return None  # the project's own, or one that was installed for it: as good as a script of it
         return Objection(f"python -m {module} is not a known module")
     return _http_server(rest, ask) if module == "http.server" else by_table(module, rest, options)
 
@@ -307,20 +331,44 @@ def _coverage(words: Words, ask: Ask) -> Objection | None:
     return python_module(found.operands, ask) if "-m" in found.given else _piped(found.operands[0])
 
 
-def _node(words: Words, _ask: Ask) -> Objection | None:
+def _node(words: Words, ask: Ask) -> Objection | None:
     options = PROGRAMS["node"]
+    words = without_pairs(words, "--input-type", "module|commonjs")
     found = parse(words[1:], options.options, until_operand=True)
     if found.strange:
         return strange(found.strange[0], options)
     if found.given & {"-e", "-p", "--eval", "--print"}:
-        code = words[2] if len(words) == 3 and words[1] in ("-e", "-p", "--eval", "--print") else ""
-        return None if code and languages.is_plain_javascript(code) else Objection("node: code as a word")
+        code = words[2] if len(words) > 2 and words[1] in ("-e", "-p", "--eval", "--print") else ""
+        return _javascript(code, ask)
+    if found.operands in ((), ("-",)) and ask.stdin is not None:
+        return _javascript(ask.stdin, ask)
     if found.operands:
         return _piped(found.operands[0])
     return None if found.given & _ASKING else Objection("node without a script reads it from standard input")
 
 
+def _javascript(code: str, ask: Ask) -> Objection | None:
+    plain = languages.is_plain_javascript(code) or (ask.confined and javascript.is_tame(code))
+    return None if code and plain else Objection("node: code as a word")
+
+
 # ------------------------------------------------------------------ small languages and plain rules
+
+
+def _without_code(words: Words, _ask: Ask) -> Objection | None:
+    """Rscript and julia: a text that only calls what tests and checks the project is as good as a script of it."""
+    name = words[0].rsplit("/", 1)[-1]
+    plain = runners.is_plain_r if name == "Rscript" else runners.is_plain_julia
+    kept: list[str] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if word == "-e" and rest and plain(rest[0]):
+            rest.pop(0)
+            kept += ["./script"] if not rest else []
+        else:
+            kept.append(word)
+    return by_table(name, tuple(kept), PROGRAMS[name])
 
 
 def _sed(words: Words, _ask: Ask) -> Objection | None:
@@ -328,7 +376,12 @@ def _sed(words: Words, _ask: Ask) -> Objection | None:
     if sed.strange:
         return Objection(f"sed {sed.strange} is not an option that is taken")
     plain = all(map(languages.is_plain_sed, sed.scripts))
+    if sed.in_place and any(re.fullmatch(_EMPTY, script.strip()) for script in sed.scripts):
+        return Objection("it would empty the files")
     return None if plain else Objection("the sed script may run, read or write something")
+
+
+_EMPTY = r"(?:1,\$)?d|s(.)\^?\.\*\$?\1\1g?|/\^?\.\*?\$?/d"
 
 
 def _awk(words: Words, _ask: Ask) -> Objection | None:
@@ -404,6 +457,15 @@ def _kill(words: Words, _ask: Ask) -> Objection | None:
 
 
 _OWN_PROCESSES = r"(?i).*adder.*|.*claw.*|python[\d.]*|bash|sh|zsh|bwrap|systemd|init|sshd|dbus.*|[^\w]*|.{1,2}"
+
+
+def is_ones_own(words: Words) -> bool:
+    """Whether what pgrep or grep looks for can be none of the processes that are not of this work."""
+    name = words[0].rsplit("/", 1)[-1]
+    found = parse(words[1:], PROGRAMS[name].options)
+    if name != "pgrep":
+        return not any(re.search(r"(?i)adder|claw|sshd|systemd|bwrap|\bagent", word) for word in found.operands[:1])
+    return bool(found.operands) and not any(re.fullmatch(_OWN_PROCESSES, word) for word in found.operands)
 
 
 def _pkill(words: Words, _ask: Ask) -> Objection | None:
@@ -488,6 +550,11 @@ def _patch(words: Words, ask: Ask) -> Objection | None:
 def _perl(words: Words, _ask: Ask) -> Objection | None:
     if words[1:] and PROGRAMS["perl"].bare.issuperset(words[1:]):
         return None
+    script = [
+        word for word in words[1:] if not re.fullmatch(r"-[wcTWt]+|-I(?:lib|blib|t/lib)|-Mstrict|-Mwarnings", word)
+    ]
+    if script and re.fullmatch(r"(?!-)[\w./-]+\.(?:pl|pm|t)", script[0]):
+        return None
     found = perl.parts(words)
     if found.strange or not all(map(perl.is_plain, found.scripts)):
         return Objection("perl: only a line that replaces or selects text is taken", "perl")
@@ -518,6 +585,16 @@ def _ansible(words: Words, _ask: Ask) -> Objection | None:
     if not found.given & {"--syntax-check", "--list-tasks", "--list-tags", "--list-hosts", "--version"}:
         return Objection("a playbook changes machines", "ansible-playbook")
     return by_table("ansible-playbook", words, PROGRAMS["ansible-playbook"])
+
+
+def _kubectl(words: Words, _ask: Ask) -> Objection | None:
+    """What is only tried on this machine is looked at, not done."""
+    tried = {"--dry-run=client", "--dry-run", "client"} & set(words) - {"--dry-run"}
+    if words[1:2] in (("apply",), ("create",)) and tried:
+        found = parse(words[2:], "-f= --filename= --dry-run~ -o~ --output~ -n~ --namespace~ -R --recursive --validate~")
+        if not found.strange and "--dry-run" in found.given and not re.search(r"secret|://", " ".join(words)):
+            return None
+    return by_command("kubectl", words, PROGRAMS["kubectl"])
 
 
 type Special = Callable[[Words, Ask], Objection | None]
@@ -551,5 +628,11 @@ SPECIAL: dict[str, Special] = {
     "php": _php,
     "perl": _perl,
     "ansible-playbook": _ansible,
+    "hyperfine": runners.hyperfine,
+    "kubectl": _kubectl,
+    "gdb": runners.gdb,
+    "perf": runners.perf,
+    **dict.fromkeys(("nyc", "c8"), runners.nyc),
+    **dict.fromkeys(("Rscript", "julia"), _without_code),
     **dict.fromkeys(("docker", "podman"), _docker),
 }

@@ -4,7 +4,7 @@ import re
 
 from adderclaw.gate.syntax import NotAPlan
 
-_SIMPLE = {"n": "\n", "t": "\t", "\\": "\\", "'": "'", '"': '"', "?": "?"}
+_SIMPLE = {"r": "\r", "n": "\n", "t": "\t", "\\": "\\", "'": "'", '"': '"', "?": "?"}
 
 
 def ansi_c(text: str, at: int) -> tuple[str, int]:

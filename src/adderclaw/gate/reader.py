@@ -12,6 +12,7 @@ from adderclaw.gate.lexer import META, NAME
 from adderclaw.gate.loose import RESERVED
 from adderclaw.gate.syntax import (
     MAX_CHARACTERS,
+    Arith,
     Case,
     Command,
     For,
@@ -137,11 +138,30 @@ class Reader(Conditions):
 
     def subshell(self) -> Group:
         if self.ahead(2) == "((":
-            raise NotAPlan("arithmetic command")
+            return self.arithmetic()
         self.at += 1
         body = self.script(frozenset())
         self.close(")")
         return Group("(", _some(body))
+
+    def arithmetic(self) -> Group:
+        """`((…))`: a condition, or a variable that is counted up."""
+        found = re.compile(r"\(\(([\w\s+*/%<>=!&|$-]*)\)\)", re.ASCII).match(self.text, self.at)
+        if found is None:
+            raise NotAPlan("arithmetic command")
+        self.at = found.end()
+        text = found[1].strip()
+        counted = re.fullmatch(
+            r"(?:(\w+)\s*(\+\+|--)|(\+\+|--)(\w+)|([A-Za-z_]\w*)\s*([-+*]?)=(?!=)(.*))", text, re.ASCII
+        )
+        if counted is None:
+            return Group("{", Script((_counts(text),)))
+        name = counted[1] or counted[4] or counted[5]
+        sign = (counted[2] or counted[3] or "")[:1]
+        new = f"{name}{sign}1" if sign else f"{name}{counted[6]}({counted[7]})" if counted[6] else counted[7]
+        assign = Command(((name, (Arith(new, True),)),), (), (), text)
+        value = f"{name}{'-' if sign == '+' else '+'}1" if counted[1] else name
+        return Group("{", Script((Pipeline("", False, False, (assign,), ()), _counts(value)._replace(after=";"))))
 
     def group(self) -> Group:
         self.at += 1
@@ -182,7 +202,7 @@ class Reader(Conditions):
         self.blanks()
         name = NAME.match(self.text, self.at)
         if name is None:
-            raise NotAPlan("a for loop over numbers" if self.ahead() == "(" else "cannot be parsed")
+            return self.numbered()
         self.at = name.end()
         self.newlines()
         if self.reserved() != "in":
@@ -199,6 +219,25 @@ class Reader(Conditions):
         if self.ahead() == ";":
             self.at += 1
         return For(name.group(), tuple(words), self.body())
+
+    def numbered(self) -> For:
+        """`for ((i = 0; i < 10; i++))`, written out."""
+        found = re.compile(_NUMBERED, re.ASCII).match(self.text, self.at)
+        if found is None:
+            raise NotAPlan("a for loop over numbers" if self.ahead() == "(" else "cannot be parsed")
+        self.at = found.end()
+        self.newlines()
+        if self.ahead() == ";":
+            self.at += 1
+        first, last, step = int(found["first"]), int(found["last"]), int(found["step"] or 1)
+        rounds = range(first, last + (found["until"] == "<="), step or 1)
+        if not step or len(rounds) > 1_000:
+            raise NotAPlan("a for loop over numbers")
+        made = For(found["name"], tuple((Text(str(number)),) for number in rounds), self.body())
+        # After its last round the variable would hold one more.
+        if re.search(rf"\b{found['name']}\b", self.text[: found.start()] + self.text[self.at :], re.ASCII):
+            raise NotAPlan("a for loop over numbers whose variable is used elsewhere, too")
+        return made
 
     def cases(self) -> Case:
         self.at += 4
@@ -347,6 +386,18 @@ class Reader(Conditions):
             redirects[place] = Redir("", "<<<", body, document=True)
 
         self.documents.append((mark, strips, quoted, give))
+
+
+_NUMBERED = (
+    r"\(\(\s*(?P<name>[A-Za-z_]\w*)\s*=\s*(?P<first>\d{1,6})\s*;\s*(?P=name)\s*(?P<until><=?)\s*(?P<last>\d{1,6})\s*;"
+    r"\s*(?:(?P=name)\+\+|\+\+(?P=name)|(?P=name)\s*\+=\s*(?P<step>\d{1,6}))\s*\)\)"
+)
+
+
+def _counts(text: str) -> Pipeline:
+    """Whether an expression is not zero."""
+    words = ((Text("["),), (Arith(text, True),), (Text("-ne"),), (Text("0"),), (Text("]"),))
+    return Pipeline("", False, False, (Command((), words, (), f"(({text}))"),), ())
 
 
 _COMPOUND: dict[str, Callable[[Reader], Node]] = {

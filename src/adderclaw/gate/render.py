@@ -8,6 +8,7 @@ from adderclaw.gate.plan import (
     Choice,
     Command,
     Count,
+    Glob,
     If,
     Internal,
     Live,
@@ -60,7 +61,12 @@ def render(plan: Plan) -> str:
 
 
 def _splits(script: Script) -> bool:
-    return any(word.splits for command in commands(script) for word in live_words(command))
+    return any(word.splits and not word.is_glob for command in commands(script) for word in live_words(command))
+
+
+def mixes(script: Script) -> bool:
+    """Whether bash would have to look names up for one word, and must not for another."""
+    return _splits(script) and any(w.is_glob for command in commands(script) for w in live_words(command))
 
 
 def shown(script: Script) -> str:
@@ -173,6 +179,8 @@ class Writer:
     def piece(self, piece: str | Unknown) -> str:
         if isinstance(piece, str):
             return self.quoting(piece) if piece else ""
+        if isinstance(piece, Glob):
+            return "".join(text if active else self.quoting(text) for text, active in piece.parts)
         if isinstance(piece, Count):
             return f"$(( {piece.text} ))"
         if isinstance(piece, Output) and piece.file:

@@ -6,8 +6,10 @@ from adderclaw.config.paths import beneath
 from adderclaw.gate import git
 from adderclaw.gate.case import Case
 from adderclaw.gate.commands import base, reachable, unlisted, unnamed
+from adderclaw.gate.environment import folders_of
 from adderclaw.gate.hosts import PLAIN_METHODS, is_listed
 from adderclaw.gate.paths import forms, is_device
+from adderclaw.gate.scripts import brought, endless
 from adderclaw.gate.shell import Plan, Raw, simples
 from adderclaw.types import HostFact, PathFact, Risk
 
@@ -34,7 +36,10 @@ def _parts(case: Case) -> Iterator[tuple[Risk, str]]:
             why = unlisted(simple, policy, lambda name: _is_project_code(name, case), touch.command.inside)
             if why:
                 yield "high", why
-        for why in unnamed(touch.command):
+        for folder in (folder for simple in simples(touch.command) for folder in folders_of(simple.env)):
+            if any(is_scratch(fact, case) for fact in touch.reads if fact.given == folder):
+                yield "high", f"code from {folder}, which is not the project's"
+        for why in (*unnamed(touch.command), *brought(touch.command), *endless(touch.command)):
             yield "high", why
         key = _helper(case) if touch.helpers else None
         if key:

@@ -16,7 +16,7 @@ from adderclaw.gate.places import Paths, paths_of
 from adderclaw.gate.plan import Flat, Live, Plan, Raw, Redirect, Simple, redirects, simples, steps
 from adderclaw.gate.programs import SHELLS
 from adderclaw.gate.quoting import quote, quote_if_needed
-from adderclaw.gate.render import BUILTINS, canonical_text, render, shown
+from adderclaw.gate.render import BUILTINS, canonical_text, mixes, render, shown
 from adderclaw.gate.syntax import MAX_CHARACTERS, NotAPlan
 from adderclaw.gate.words import Facts
 
@@ -63,6 +63,8 @@ def plan(text: str, resolve: "Resolve", depth: int = 0, facts: Facts = NOTHING) 
         compiler = Compiler(resolve, facts)
         body, _ = compiler.script(reader.read(text), compiler.start)
         made = Plan(text, shown(body), body)
+        if mixes(body):
+            raise NotAPlan("names that are found, and a glob after a command that may change what it matches")
         # Quotes make four characters of one at most, and a program's path is short.
         if 4 * len(made.shown) + 200 * compiler.commands > MAX_RENDERED and len(render(made)) > MAX_RENDERED:
             raise NotAPlan(f"more than {MAX_RENDERED:,} characters once it is expanded")

@@ -3,12 +3,13 @@
 import os
 import re
 from collections.abc import Callable, Mapping
+from itertools import groupby
 from typing import NamedTuple
 
 from adderclaw.gate import arithmetic, braces, patterns
 from adderclaw.gate.environment import READABLE, is_special, is_uncertain
 from adderclaw.gate.patterns import Letters
-from adderclaw.gate.plan import Count, Live, Output, Piece, Script, Unknown, Variable
+from adderclaw.gate.plan import Count, Glob, Live, Output, Piece, Script, Unknown, Variable
 from adderclaw.gate.syntax import Arith, NotAPlan, Param, Part, Sub, Text, Word
 
 MAX_MATCHES = 1_000
@@ -81,7 +82,9 @@ class Expander:
         sourced: bool = False,
         counted: frozenset[str] = frozenset(),
         whole: frozenset[str] = frozenset(),
+        prints_count: Callable[[Script], bool] = lambda _: False,
     ) -> None:
+        self.prints_count = prints_count
         self.sourced, self.counted, self.whole = sourced, counted, whole
         self.facts, self.folders, self.variables = facts, folders, variables
         self.output, self.nounset, self.numbers, self.changed = output, nounset, numbers, changed
@@ -166,7 +169,13 @@ class Expander:
                 made = self.output(part)
                 if isinstance(made, str):
                     return [Bit(made, QUOTED if part.quoted else SPLIT)]
-                return [Bit(part.text, QUOTED if part.quoted else SPLIT, Output(made, part.quoted, part.file))]
+                return [
+                    Bit(
+                        part.text,
+                        QUOTED if part.quoted else SPLIT,
+                        Output(made, part.quoted, part.file, self.prints_count(made)),
+                    )
+                ]
 
     def value(self, name: str) -> str | None:
         """A variable's value, the empty text where it is not set, or UNKNOWN."""
@@ -213,11 +222,21 @@ class Expander:
             return value
         if value is UNKNOWN:
             if part.op:
-                raise NotAPlan(f"${{{part.name}{part.op}…}} of a value that is not known")
+                return [Bit(f"${{{part.name}{part.op}…}}", how, self.cut(part))]
             number = part.name in self.numbers
             whole = part.quoted or number or part.name in self.whole
             return [Bit(f"${part.name}", how, Variable(part.name, whole, number))]
         return [Bit(self.changed_value(value or "", part), how)]
+
+    def cut(self, part: Param) -> Variable:
+        """`${x##*/}` of a value that is not known: bash cuts it, by a pattern that stands there."""
+        if part.op == "length":
+            return Variable(f"#{part.name}", True, True)
+        text = "".join(piece.text if isinstance(piece, Text) and not piece.quoted else "\0" for piece in part.argument)
+        plain = part.op in ("#", "##", "%", "%%") and re.fullmatch(r"[\w.*?/:@,-]+", text, re.ASCII)
+        if not plain and not (part.op in ("^^", ",,", "^", ",") and not text):
+            raise NotAPlan(f"${{{part.name}{part.op}…}} of a value that is not known")
+        return Variable(f"{part.name}{part.op}{text}", part.quoted)
 
     def defaulted(self, part: Param) -> "str | list[Bit] | None":
         is_set = part.name in self.variables or (part.name == "PWD") or self.known(part.name) is not None
@@ -324,14 +343,25 @@ class Expander:
             raise NotAPlan("glob")
         if len(self.folders) != 1:
             raise NotAPlan("a glob in a directory that is not certain: use cd … && …")
-        if self.changed(self.folders[0], parts):
-            raise NotAPlan("a glob after a command that may change what it matches: make it a call of its own")
+        text = self.text(field)
+        address = re.match(r"\w+://", text) is not None
+        if self.changed(self.folders[0], parts) and not address:
+            return [self.late(letters, text)]
         found = self.facts.look(self.folders[0], parts)
+        if found is None and text.startswith("/tmp/"):
+            return [self.late(letters, text)]
         if found is None:
             raise NotAPlan("a glob that leads out of the workspace, or matches too much or odd names")
         if len(found) > MAX_MATCHES:
             raise NotAPlan(f"a glob that matches more than {MAX_MATCHES:,} names")
         return list(found) or [self.text(field)]
+
+    def late(self, letters: Letters, text: str) -> Live:
+        """A pattern for names that are not there yet: bash looks them up, where a sandbox is around it."""
+        if not self.facts.confined or any(active and char in "[\\" for char, active in letters):
+            raise NotAPlan("a glob after a command that may change what it matches: make it a call of its own")
+        parts = groupby(letters, lambda letter: letter[1] and letter[0] in "*?")
+        return Live(text, (Glob(tuple(("".join(char for char, _ in run), active) for active, run in parts)),))
 
 
 def _quoted(live: Unknown | None) -> Unknown | None:

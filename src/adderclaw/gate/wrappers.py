@@ -45,7 +45,7 @@ def wrapped(words: Words) -> Wrapped:
     rest = found.operands
     if found.strange:
         return Wrapped((), f"{kind} {found.strange[0]} is not looked through")
-    if kind == "env":
+    if kind in ("env", "cross-env", "cross-env-shell"):
         return _env(rest)
     if kind in ("timeout", "chrt", "taskset"):
         if not rest or not re.fullmatch(_FIRST[kind], rest[0]):
@@ -62,7 +62,8 @@ _FIRST = {"timeout": r"\d+(\.\d+)?[smhd]?", "chrt": r"\d+", "taskset": r"[\d,-]+
 def _env(rest: Words) -> Wrapped:
     while rest and "=" in rest[0]:
         name, _, value = rest[0].partition("=")
-        if not re.fullmatch(r"[A-Za-z_]\w*", name) or not is_plain_variable(name, value):
+        beside = name == "PYTHONPATH" and re.fullmatch(r"(?!.*\.\.)\.?[\w][\w./-]*|\.", value)
+        if not re.fullmatch(r"[A-Za-z_]\w*", name) or not (beside or is_plain_variable(name, value)):
             return Wrapped((), f"{name} may change what code is loaded")
         rest = rest[1:]
     return Wrapped(rest)

@@ -85,7 +85,12 @@ def touch(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) -> T
         why = f"runs {runs or 'nothing but the shell itself'}"
     linked = (*_linked(named.trees), *_handed(named.walks))
     reads = (*named.reads, *_there(named.read_if_there), *_matches(named.read_globs), *linked)
-    writes = (*named.writes, *_there(named.written_if_there), *_matches(named.written_globs), *_landed(named.merged))
+    writes = (
+        *named.writes,
+        *_there(named.written_if_there),
+        *_matches(named.written_globs),
+        *_landed(named.merged, means),
+    )
     seen = tuple(_own_python(fact, ctx) for fact in _facts(reads, ctx))
     return Touch(
         reads=seen,
@@ -187,12 +192,15 @@ def _is_tracked(root: str, path: str) -> bool:
     return index[4:8] == b"\0\0\0\4" or os.fsencode(path) + b"\0" in index
 
 
-def _landed(merged: Iterable[tuple[str, str]]) -> Iterator[str]:
+def _landed(merged: Iterable[tuple[str, str]], means: Means) -> Iterator[str]:
     """Where the content of a folder lands that is copied into another."""
     for folder, target in merged:
         if folder.endswith((ARCHIVE, PATCH)):
             from adderclaw.tools import archives
 
+            # There is nothing to look at yet; what comes out of it then, the sandbox keeps where it belongs.
+            if means.start is not None and not os.path.lexists(folder.removesuffix(PATCH).removesuffix(ARCHIVE)):
+                continue
             yield from (os.path.join(target, name) for name in archives.names(folder))
             continue
         with suppress(OSError):
