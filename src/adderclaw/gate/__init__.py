@@ -1,6 +1,7 @@
 """The gate: guards may only refuse, judges give opinions, and the mode decides where none speaks. No I/O."""
 
 import os
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -75,8 +76,7 @@ class Shut(NamedTuple):
 
 def shuts(policy: Policy) -> Shut:
     """What a sandbox keeps from what runs in it: no verdict on a command knows every file that it opens."""
-    unseen, unchanged = _denied(policy, ("Read",)), _denied(policy, ("Edit", "Write"))
-    return Shut(_any_of(unseen) if unseen else None, _any_of(unchanged) if unchanged else None)
+    return Shut(_one_of(_denied(policy, ("Read",))), _one_of(_denied(policy, ("Edit", "Write"))))
 
 
 def unseen_elsewhere(policy: Policy) -> list[str]:
@@ -98,6 +98,14 @@ def _listed(policy: Policy, tools: tuple[str, ...]) -> list[Rule]:
 def _in_files(policy: Policy, tools: tuple[str, ...]) -> list[Rule]:
     sections = (file.sections.get(name) for file in policy.files for name in tools)
     return [rule for section in sections if section is not None for rule in section.deny]
+
+
+def _one_of(rules: list[Rule]) -> Callable[[str], bool] | None:
+    """As `_any_of`, in one expression: it is asked of every name of a workspace."""
+    if not rules:
+        return None
+    whole = re.compile("|".join(f"(?:{rule.pattern})" for rule in rules), re.DOTALL | re.IGNORECASE)
+    return lambda path: whole.fullmatch(path) is not None
 
 
 def _any_of(rules: list[Rule]) -> Callable[[str], bool]:

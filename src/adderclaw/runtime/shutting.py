@@ -3,7 +3,7 @@
 import os
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from adderclaw import gate
@@ -17,6 +17,8 @@ BULK = frozenset({"node_modules", ".venv", "venv", "site-packages", "__pycache__
 """Folders that hold much and little of it by hand: looked at last."""
 NEEDED = ("/etc", "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt", "/nix", "/dev", "/proc", "/sys", "/run")
 """Without these no program starts: a rule on them is kept by the verdict alone."""
+ANY = "any-name.at all"
+"""Stands for a name that no rule was written for."""
 JUST_NOW = 100_000_000
 """Nanoseconds: a folder that was changed so shortly before it was read is read once more."""
 TOO_MANY_NAMES = (
@@ -104,7 +106,8 @@ class Looker:
             limits.append(TOO_MANY_HELD)
             unseen = unseen[:MOST_HELD]
             unchanged = unchanged[: MOST_HELD - len(unseen)]
-        fixed += [path for path in unseen if not _found_anywhere(path, roots, shut)]
+        inner = (path for path in unseen if any(beneath(path, root) for root in roots))
+        fixed += [path for path in inner if not _found_anywhere(path, roots, shut)]
         return Held(tuple(unseen), tuple(unchanged), tuple(dict.fromkeys(fixed)), tuple(limits))
 
     def _folders(self, roots: Sequence[str], shut: gate.Shut) -> Iterator[_Folder]:
@@ -135,15 +138,24 @@ class Looker:
         folders: list[str] = []
         for name, is_folder in listed:
             inner = os.path.join(path, name)
-            if shut.unseen is not None and shut.unseen(inner):
+            if name == ".git":
+                continue  # git needs it, and what must not be changed in it is protected anyway
+            if _covers(shut.unseen, inner, is_folder):
                 unseen += _and_its_target(inner, roots)
                 continue
-            if shut.unchanged is not None and shut.unchanged(inner):
+            if _covers(shut.unchanged, inner, is_folder):
                 unchanged += _and_its_target(inner, roots)
-            if is_folder and name != ".git":
+            if is_folder:
                 folders.append(inner)
         certain = time.time_ns() - changed > JUST_NOW
         return _Folder(changed, certain, len(listed), tuple(folders), tuple(unseen), tuple(unchanged))
+
+
+def _covers(shut: Callable[[str], bool] | None, path: str, is_folder: bool) -> bool:
+    """Whether a rule takes this, or whatever could ever lie in it: then the folder is held, and not each file."""
+    if shut is None:
+        return False
+    return shut(path) or (is_folder and shut(f"{path}/{ANY}") and shut(f"{path}/{ANY}/{ANY}"))
 
 
 def _outermost(paths: list[str]) -> list[str]:
@@ -160,7 +172,8 @@ def _and_its_target(path: str, roots: Sequence[str]) -> list[str]:
     if not os.path.islink(path):
         return [path]
     real = followed(path)
-    return [real] if real not in roots and any(beneath(real, root) for root in roots) else []
+    inside = real not in roots and any(beneath(real, root) for root in roots)
+    return [real] if inside and os.path.exists(real) else []
 
 
 def _named(policy: gate.Policy, roots: Sequence[str]) -> list[str]:

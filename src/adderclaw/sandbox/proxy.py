@@ -158,6 +158,8 @@ class _Http:
         found = re.fullmatch(r"http://([^/?#@\\]+)([/?].*)?", target)
         if found is None:
             return await self._answer(400, "the URL of a plain request must be absolute and begin with http://")
+        if not all(re.fullmatch(rb"[!#-'*+.^-z|~A-Z0-9-]+:[^\r\n\0]*", line) for line in headers):
+            return await self._answer(400, "a header that two servers could read differently is not passed on")
         host, port = _authority(found[1], 80)
         pipe = await self._proxy.connect(host, port)
         kept = [line for line in headers if line.partition(b":")[0].strip().lower() not in NEVER_FORWARDED | {b"host"}]
