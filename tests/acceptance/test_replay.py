@@ -103,6 +103,7 @@ def test_what_is_asked_must_make_sense(world: World) -> None:
         (["replay", "nothing"], "run `adderclaw init`"),
         (["replay", "x", "--verify", "--event-stream"], "give one of them"),
         (["replay", "x", "--speed", "2"], "--event-stream"),
+        (["replay", "x", "--event-stream", "--speed", "nan"], "--speed nan: it takes a number"),
         (["replay", "../x", "--event-stream"], "no run id"),
         (["replay", "20990101", "--event-stream"], "runs list"),
     ]
@@ -331,6 +332,10 @@ def test_approvals(world: World, said: str, code: int) -> None:
     done = world.agent("write", stdin=said * 2 if said != "a\n" else said)
     assert done.code == code or "a.txt" in done.err, done.err
     verified(world)
+    if said == "a\n":  # what the operator granted meanwhile counts under another policy, too
+        (world.cli.cwd / "other.toml").write_text('[bash]\ndenylist = ["sudo *"]\n')
+        same = world.cli("replay", last_run(world), "--policy", "other.toml")
+        assert (same.code, "0 of 2 verdicts change" in same.out) == (0, True), same.out
 
 
 def test_a_loop_a_limit_and_a_stop(world: World) -> None:

@@ -301,6 +301,10 @@ def test_what_a_skill_is_allowed_counts_where_somebody_vouches_for_it(place: Pla
     steps = [(one["command"], one["status"]) for one in after.of("skill_step_executed")]
     refused = ("mkdir ../outside", "mkdir denied", "mkdir later")
     assert steps == [("mkdir made", "ok"), *((text, "denied") for text in refused)]
+    (place.cli.cwd / "other.toml").write_text('[bash]\ndenylist = ["sudo *"]\n')
+    ((run_id,),) = place.world.rows("SELECT run_id FROM runs ORDER BY rowid DESC LIMIT 1")
+    same = place.cli("replay", run_id, "--policy", "other.toml")  # what is lent counts there, too
+    assert (same.code, " 0 of " in same.out) == (0, True), same.out
     assert sorted(path.name for path in place.folder.iterdir() if path.is_dir()) == ["made", "runs", "skills"]
 
 

@@ -189,6 +189,7 @@ class Tape:
                 "estop": case.estop,
                 "free_reads": case.free_reads,
                 "hook": list(case.hook_opinion) if case.hook_opinion is not None else None,
+                "lent": [rule.text for rule in session.scene.lent],
             }
             body |= {name: value for name, value in more.items() if value}
         self._add("touch", {**body, "verdict": [decision.verdict, decision.by, decision.risk]})

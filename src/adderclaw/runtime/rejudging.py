@@ -6,7 +6,8 @@ from typing import Any
 
 from adderclaw import config as configs
 from adderclaw import gate, tools
-from adderclaw.config.schema import Config
+from adderclaw.config.schema import Config, Permissions
+from adderclaw.decode import thaw
 from adderclaw.errors import ConfigError, Problem, UsageError
 from adderclaw.gate import facts
 from adderclaw.gate.case import Case, Decision, Opinion, Policy
@@ -59,10 +60,15 @@ def _session(store: Store, run: Run, session_id: str, file: str) -> list[Judged]
     }
     found: list[Judged] = []
     for segment in replaying.segments(store, run.run_id, session_id):
-        policy = _other(store, segment.head, file)
-        last = {body["id"]: body for kind, body in segment.items if kind == "touch" and "facts" in body}
-        for used, body in last.items():
-            now = gate.judge(_case(body, policy, given.get(used, {})))
+        policy, own = _other(store, segment.head, file)
+        last: dict[str, tuple[Json, Policy]] = {}
+        for kind, body in segment.items:
+            if kind == "permissions" and not own:  # what the operator granted while it ran
+                policy = gate.with_permissions(policy, thaw(Permissions, body["now"]), lambda path: path)
+            elif kind == "touch" and "facts" in body:
+                last[body["id"]] = body, gate.with_allowed(policy, body.get("lent", ()))
+        for used, (body, then) in last.items():
+            now = gate.judge(_case(body, then, given.get(used, {})))
             found.append(_judged(session_id, used, body, now))
     return found
 
@@ -93,9 +99,9 @@ def _case(body: Json, policy: Policy, arguments: Json) -> Case:
     )
 
 
-def _other(store: Store, head: Json, file: str) -> Policy:
+def _other(store: Store, head: Json, file: str) -> tuple[Policy, bool]:
     """The recorded policy with the file's say: a policy.toml in place of those that counted, or a configuration's
-    security and permissions in place of the session's."""
+    security and permissions in place of the session's; and whether those are the file's own."""
     config = replaying.config_of(store, head)
     everything = tools.builtin(tools.Kit(config, None, SystemClock()))
     made = replaying.policy_then(store, head, config, everything)
@@ -103,8 +109,9 @@ def _other(store: Store, head: Json, file: str) -> Policy:
     if policies is None:
         other = _as_config(file, errors)
         now = replace(config, security=other.security, permissions=other.permissions)
-        return _remade(store, head, now, everything, None)
-    return replace(_remade(store, head, config, everything, policies), autonomy=made.autonomy, mode=made.mode)
+        return _remade(store, head, now, everything, None), True
+    changed = _remade(store, head, config, everything, policies)
+    return replace(changed, autonomy=made.autonomy, mode=made.mode), False
 
 
 def _remade(

@@ -47,6 +47,8 @@ def replay(
     """
     if event_stream + verify + (policy is not None) > 1:
         raise UsageError("--event-stream, --verify and --policy are three different things: give one of them")
+    if speed != speed:  # nan, which is in every range
+        raise UsageError("--speed nan: it takes a number, 0 or more")
     if speed != 1.0 and not event_stream:
         raise UsageError("--speed goes with --event-stream")
     loaded = load(config_file=config, workspace=workspace)
