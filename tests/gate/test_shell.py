@@ -13,6 +13,8 @@ from adderclaw.gate import shell
 from adderclaw.gate.loose import every_word, statements
 from adderclaw.gate.shell import Facts, Plan, Raw, plan, render, simples
 from adderclaw.gate.wrappers import wrapped
+from adderclaw.sandbox import programs
+from adderclaw.tools import wildcards
 
 
 def found(name: str) -> str | None:
@@ -464,3 +466,46 @@ def test_a_variable_of_the_applications_own_is_planned(setting: str) -> None:
     assert wrapped(("env", setting, "ls")).words == ("ls",)
     unknown = plan(f"QUITE_UNKNOWN=./x {setting} ls", found)
     assert isinstance(unknown, Raw)
+
+
+@pytest.mark.skipif(not os.access(BASH, os.X_OK), reason="bash is not installed")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "diff <(sort a.txt) <(sort b.txt)",
+        "cat <(echo one; echo two) a.txt",
+        'while read -r line; do echo "<$line>"; done < <(cat a.txt b.txt)',
+        "comm -12 <(sort a.txt | uniq) <(sort b.txt) || echo none",
+        "pushd sub > /dev/null && cat c.txt && popd > /dev/null && cat a.txt",
+        "pushd sub; cat c.txt; popd; pwd | wc -l",
+        'source ./set.sh && echo "$FROM_SCRIPT"',
+        ". set.sh; echo $FROM_SCRIPT",
+        "set -a; . ./set.sh; set +a; cat a.txt",
+        'tmp=$(mktemp -d) && cp a.txt "$tmp/x" && cat "$tmp/x" && rmdir "$tmp" 2>/dev/null || echo left',
+        'echo x > new.txt; cat *.txt; for f in n*.txt; do wc -c < "$f"; done',
+        "i=0; ((i++)); ((i+=4)); (( i > 4 )) && echo $i; ((i-5)) || echo zero",
+        "for ((n=1; n<=5; n+=2)); do echo $n; done",
+        'n=$(wc -l < a.txt); echo $((n * 2)); sed -n "1,$((n - 1))p" a.txt',
+        "find . -name '*.txt' -print0 | while IFS= read -r -d '' f; do echo \"${f##*/} ${#f}\"; done | sort",
+        "command cat a.txt; command -v cat > /dev/null && echo there",
+        "false; rc=$?; test $rc -eq 1 && echo $rc",
+    ],
+)
+def test_real_programs_do_with_the_plan_what_they_do_with_the_text(text: str, tmp_path: Path) -> None:
+    seen: list[tuple[int, bytes]] = []
+    for name in ("text", "plan"):
+        folder = tmp_path / name / "w"
+        (folder / "sub").mkdir(parents=True)
+        for file, lines in (("a.txt", "b\na\nc\n"), ("b.txt", "c\nd\n"), ("sub/c.txt", "deep\n")):
+            (folder / file).write_text(lines)
+        (folder / "set.sh").write_text("FROM_SCRIPT=set\n")
+        env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "LC_ALL": "C"}
+        facts = Facts(str(folder), env, wildcards.within(str(folder), (str(folder),)), confined=True)
+        made = plan(text, programs.resolve, facts=facts)
+        assert isinstance(made, Plan), made.reason
+        code = text if name == "text" else render(made)
+        argv = [BASH, "--norc", "--noprofile", "-c", code]
+        ran = subprocess.run(argv, cwd=folder, env=env, capture_output=True, timeout=60, check=False)
+        seen.append((ran.returncode, ran.stdout.replace(str(folder).encode(), b"HERE")))
+    assert seen[0] == seen[1]
+    assert seen[0][1]

@@ -141,7 +141,8 @@ class Writer:
 
     def redirect(self, redirect: Redirect) -> str:
         target = redirect.target if redirect.is_copy else self.word(redirect.target)
-        return f"{redirect.fd}{redirect.operator}{target}"
+        # `<<(` would begin a here-document.
+        return f"{redirect.fd}{redirect.operator}{' ' if redirect.is_piped else ''}{target}"
 
     def conditional(self, command: If) -> str:
         out: list[str] = []
