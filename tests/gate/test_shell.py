@@ -499,7 +499,7 @@ def test_real_programs_do_with_the_plan_what_they_do_with_the_text(text: str, tm
         for file, lines in (("a.txt", "b\na\nc\n"), ("b.txt", "c\nd\n"), ("sub/c.txt", "deep\n")):
             (folder / file).write_text(lines)
         (folder / "set.sh").write_text("FROM_SCRIPT=set\n")
-        env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "LC_ALL": "C"}
+        env = {"PATH": "/usr/bin:/bin", "HOME": "/nowhere", "LC_ALL": "C"}
         facts = Facts(str(folder), env, wildcards.within(str(folder), (str(folder),)), confined=True)
         made = plan(text, programs.resolve, facts=facts)
         assert isinstance(made, Plan), made.reason
