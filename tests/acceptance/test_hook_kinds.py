@@ -239,7 +239,7 @@ def test_a_servers_tool_is_called_for_a_decision_and_beside_the_turn_each_time(
 ) -> None:
     needs("bwrap")
     world.configure(more=f'[mcp_servers.demo]\ncommand = "{sys.executable}"\nargs = ["{SERVER}"]\n')
-    beside = tool_of("demo", "slow", "LS", seconds=30)
+    beside = tool_of("demo", "slow", "LS", seconds=300)
     beside["hooks"][0]["async"] = True
     hooks = {"PreToolUse": [tool_of("demo", "echo", "Decision", text="heard"), beside]}
     (world.cli.data / "settings.json").write_text(json.dumps({"hooks": hooks}))
