@@ -53,11 +53,19 @@ class Book:
         self.log = folder / "receipts.log"
         self.key = folder / "receipt.key"
         self.store = Store.open(str(self.database))
+        self._ledgers: list[Ledger] = []
         with self.store.write() as cursor:
             transcript.begin(cursor, conversation_id="conversation", session_id="session", project_dir="/p")
 
     def ledger(self) -> Ledger:
-        return Ledger.open(str(self.log), self.store, str(self.key), clock=Ticking(), ids=numbered())
+        made = Ledger.open(str(self.log), self.store, str(self.key), clock=Ticking(), ids=numbered())
+        self._ledgers.append(made)
+        return made
+
+    def close(self) -> None:
+        for ledger in self._ledgers:
+            ledger.close()
+        self.store.close()
 
     def write(self, count: int) -> list[Receipt]:
         ledger = self.ledger()

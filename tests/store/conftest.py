@@ -13,7 +13,7 @@ from tests.store.book import Book
 def book(tmp_path: Path) -> Iterator[Book]:
     made = Book(tmp_path)
     yield made
-    made.store.close()
+    made.close()
 
 
 @pytest.fixture
