@@ -81,7 +81,7 @@ RAW = [
     ("exec ls", "builtin exec"),
     ("source x", "builtin source"),
     (". x", "builtin ."),
-    ("command eval ls", "builtin eval"),
+    ("command ls", "builtin command"),
     ("builtin echo", "builtin builtin"),
     ("alias a=b", "builtin alias"),
     ("trap ls EXIT", "builtin trap"),
@@ -487,7 +487,7 @@ def test_a_variable_of_the_applications_own_is_planned(setting: str) -> None:
         "for ((n=1; n<=5; n+=2)); do echo $n; done",
         'n=$(wc -l < a.txt); echo $((n * 2)); sed -n "1,$((n - 1))p" a.txt',
         "find . -name '*.txt' -print0 | while IFS= read -r -d '' f; do echo \"${f##*/} ${#f}\"; done | sort",
-        "command cat a.txt; command -v cat > /dev/null && echo there",
+        "cat a.txt; command -v cat > /dev/null && echo there",
         "false; rc=$?; test $rc -eq 1 && echo $rc",
     ],
 )

@@ -149,8 +149,6 @@ class Calls:
             first = words[0]
         if first == "export":
             raise NotAPlan("shell builtin export under another name")
-        if first == "command" and len(words) > 1 and not words[1].startswith("-"):
-            return self.called(node, words[1:], env, redirects, state)  # no function and no alias is in its way anyway
         if first in ("source", "."):
             return self.source(node, Called(words, env, redirects), state)
         if words == ("deactivate",) and state.programs and not env:
