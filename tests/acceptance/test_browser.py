@@ -84,3 +84,17 @@ def test_a18_without_a_browser_it_is_said_once(world: World, project: Path, tmp_
     done = world.cli("run", cwd=project)
     assert done.code == 0
     assert done.err.count("no browser for these sessions") == 1
+
+
+def test_what_lies_in_the_workspace_is_nobodys_browser(world: World, project: Path, tmp_path: Path) -> None:
+    planted = project / "node_modules" / ".bin"
+    planted.mkdir(parents=True)
+    (planted / "playwright-mcp").write_text("#!/bin/sh\ntouch planted\n")
+    (planted / "playwright-mcp").chmod(0o755)
+    (tmp_path / "programs" / "playwright-mcp").unlink()
+    world.cli.env["PATH"] = f"{planted}:{tmp_path / 'programs'}:/usr/bin:/bin"
+    world.script(browse("snapshot"), call("UpdateStatus", scenario_id="SC-B003", passed=True), text("done"))
+    done = world.cli("run", cwd=project)
+    assert done.code == 0, done.err
+    assert "no browser for these sessions" in done.err
+    assert not (project / "planted").exists()

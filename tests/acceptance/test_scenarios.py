@@ -161,6 +161,23 @@ def test_a34_it_stops_with_what_was_reached(
     assert reason in result.reason
 
 
+def test_a34_an_interruption_ends_the_pause_too(project: Path) -> None:
+    known(project)
+    client = MockAgentClient()
+    client.set_responses(DONE)
+    session = Session(SessionOptions(project_dir=str(project), delay_between_sessions=600))
+
+    async def both() -> SessionResult:
+        running = asyncio.ensure_future(session.run(client))
+        while not client.asked:  # noqa: ASYNC110 - the client notes it
+            await asyncio.sleep(0.01)
+        await session.interrupt()
+        return await running
+
+    assert "stopped: session 2: interrupted by the program" in asyncio.run(asyncio.wait_for(both(), 90)).reason
+    assert asyncio.run(session.run(client)).reason.startswith("stopped"), "it stays so"
+
+
 def test_a12_the_agent_has_the_tool_and_no_other_way(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A real agent: gate, sandbox, store and the tool in this process; only the model is scripted."""
     for name, value in world.cli.env.items():

@@ -1,5 +1,6 @@
 """`adderclaw run` on a SPEC.md: sessions, the status of scenarios, what is refused."""
 
+import fcntl
 import json
 import os
 import signal
@@ -124,6 +125,8 @@ def test_what_is_no_specification(project: Project, tmp_path: Path) -> None:
         (("--input", "a=b"), "--input is for an Agentfile"),
         (("--max-turns", "3"), "are for a task"),
         (("--limit", "rounds=3"), "a specification --max-iterations"),
+        (("SPEC.md",), "`--spec SPEC.md` works through a specification"),
+        (("--profile", "readonly"), "nothing may be written in the profile readonly"),
         (("--task", "x y", "-n", "3"), "--max-iterations is for a specification"),
     ]
     for arguments, message in cases:
@@ -298,12 +301,43 @@ def test_much_is_named_in_part(project: Project) -> None:
 
 
 def test_many_writers_lose_nothing(project: Project) -> None:
-    ids = [f"S{number}" for number in range(24)]
+    ids = [f"S{number}" for number in range(8)]
     project.say(*({"id": one, "feature": "f.feature", "name": "n", "passed": False} for one in ids))
     script = "import sys; from adderclaw.drivers.spec import status; status.update(sys.argv[1], sys.argv[2], True)"
     children = [subprocess.Popen([sys.executable, "-c", script, str(project.folder), one]) for one in ids]
     assert [child.wait(90) for child in children] == [0] * len(ids)
     assert all(project.passed().values())
+
+
+def test_who_holds_the_folder_locked_stops_no_run(project: Project) -> None:
+    """A command of the session can read the folder, and so lock it: the call fails, and the run goes on."""
+    project.say(scenario(0))
+    project.add(passes("SC-F001"), text("it is locked"))
+    folder = os.open(project.status.parent, os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    try:
+        done = project.run("-n", "1")
+    finally:
+        os.close(folder)
+    assert done.code == 4, done.err
+    assert "has held .adderclaw/ locked for 15 s" in str(project.model.requests[1].messages[-1]["content"])
+    assert project.passed() == {"SC-F001": False}
+
+
+def test_one_run_at_a_time(project: Project) -> None:
+    project.say(scenario(0))
+    project.add({"hang": 60})
+    process = project.world.cli.start("run", cwd=project.folder)
+    deadline = time.monotonic() + 90
+    while not project.model.requests:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    done = project.run()
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=90)
+    assert done.code == 2, done.err
+    assert "works through the specification of" in done.err
+    assert len(project.model.requests) == 1
 
 
 def test_over_json_rpc(project: Project) -> None:

@@ -1,26 +1,32 @@
 """The browser of coding sessions: Playwright's MCP server in the session's sandbox, if it and a Chromium are there."""
 
 import os
-import shutil
+from collections.abc import Sequence
 
+from adderclaw.sandbox import confinement
+from adderclaw.sandbox.programs import resolve
 from adderclaw.types import Json
 
 SERVER = "playwright"
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
-MISSING = "no browser for these sessions: `npm install -g @playwright/mcp` and a Chromium give them one"
+MISSING = "no browser for these sessions: `npm install -g @playwright/mcp` and a Chromium give them one, in a sandbox"
 DENIED = (f"mcp__{SERVER}__browser_run_code_unsafe", f"mcp__{SERVER}__browser_install")
 """Not what a page shows, but code in the server itself; and a browser is not fetched by an agent."""
 
 
-def settings(*, sandboxed: bool) -> Json:
-    """What a run's configuration needs so that its sessions have a browser; nothing where none is installed."""
-    server, node = shutil.which("playwright-mcp"), shutil.which("node")
-    chromium = next((found for name in CHROMIUMS if (found := shutil.which(name))), None)
+def settings(profile: str, roots: Sequence[str]) -> Json:
+    """What a run's configuration needs so that its sessions have a browser; nothing where none is installed.
+
+    What lies in the workspace is nobody's browser. Outside a sandbox of ours there is none: Chromium's own needs
+    namespaces that ours takes away, so it is started without.
+    """
+    server, node = resolve("playwright-mcp", roots), resolve("node", roots)
+    chromium = next((found for name in CHROMIUMS if (found := resolve(name, roots))), None)
     if server is None or node is None or chromium is None:
         return {}
-    # Chromium's own sandbox needs namespaces that ours takes away, and that root cannot use.
-    own = [] if not sandboxed and os.geteuid() != 0 else ["--no-sandbox"]
-    arguments = ["--headless", "--isolated", "--browser", "chromium", "--executable-path", chromium, *own]
+    if profile == "permissive" or confinement.probe() == "none":
+        return {}
+    arguments = ["--headless", "--isolated", "--no-sandbox", "--browser", "chromium", "--executable-path", chromium]
     more = ["--caps", "testing", "--output-dir", "/tmp/playwright"]
     return {
         "mcp_servers": {SERVER: {"command": node, "args": [os.path.realpath(server), *arguments, *more]}},

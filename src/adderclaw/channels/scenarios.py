@@ -4,7 +4,7 @@ import asyncio
 import os
 import time
 from collections.abc import Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -54,12 +54,11 @@ class Session:
     def __init__(self, options: SessionOptions) -> None:
         self.options = options
         self._query: Query | None = None
-        self._interrupted = False
+        self._interrupted = asyncio.Event()
 
     async def run(self, client: AgentClient) -> SessionResult:
         """Ask again and again: first to begin the project, then to go on with what does not pass."""
         began, project = time.monotonic(), self.options.project_dir
-        self._interrupted = False
         if not os.path.isfile(os.path.join(project, NAME)):
             raise UsageError(f"{project} has no {NAME}; write down there what is to be made")
 
@@ -73,18 +72,18 @@ class Session:
 
     async def interrupt(self) -> None:
         """End the query that runs, and ask no other."""
-        self._interrupted = True
+        self._interrupted.set()
         if self._query is not None:
             await self._query.interrupt()
 
     async def _pause(self) -> None:
-        if self.options.delay_between_sessions > 0 and not self._interrupted:
-            await asyncio.sleep(self.options.delay_between_sessions)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._interrupted.wait(), self.options.delay_between_sessions)
 
     async def _asked(self, client: AgentClient, prompt: str) -> Ended:
         """One query to its end; one that never says how it ended did so well."""
         ended = Ended("completed")
-        if self._interrupted:
+        if self._interrupted.is_set():
             return Ended("stopped", "interrupted by the program")
         self._query = client.query(prompt)
         try:
@@ -109,11 +108,11 @@ class StatusTool:
 
     async def update_status(self, scenario_id: str, passed: bool) -> None:
         """Raises UsageError ("scenario not found") for one that was never added."""
-        status.update(self.project_dir, scenario_id, passed)
+        await asyncio.to_thread(status.update, self.project_dir, scenario_id, passed)
 
     async def add_scenarios(self, scenarios: Sequence[Json]) -> None:
         """Each `{id, feature, name}`; what is known already stays as it is, and nothing is ever removed."""
-        self._declare(scenarios)
+        await asyncio.to_thread(self._declare, scenarios)
 
     def _declare(self, scenarios: Sequence[Json]) -> Status:
         wanted = decode(list[Declared], list(scenarios))
@@ -146,7 +145,7 @@ class StatusTool:
         async def add_scenarios(scenarios: list[dict[str, str]]) -> str:
             """Register scenarios, each with id, feature (its file) and name. What is known stays as it is."""
             try:
-                known = self._declare(scenarios)
+                known = await asyncio.to_thread(self._declare, scenarios)
             except AdderClawError as error:
                 raise ToolError(str(error)) from None
             return f"{len(known.scenarios)} scenarios in all"

@@ -16,7 +16,7 @@ COMMANDS: dict[str, Command] = {
     "init": Command("setup", "Create the home, the configuration, the database and the workspace."),
     "onboard": Command("setup", "Set up with questions: provider, key variable, autonomy."),
     "agent": Command("agent", "Talk to the agent: a REPL, or one turn with -m."),
-    "run": Command("run", "Run a workflow or a task with nobody watching."),
+    "run": Command("run", "Work on a specification, a task or a workflow, with nobody watching."),
     "rpc": Command("rpc", "Serve JSON-RPC 2.0 on stdin and stdout, for a program."),
     "validate": Command("agentfile", "Check an Agentfile and every file that it names."),
     "inspect": Command("agentfile", "Show what a workflow would do: tree, JSON or graph."),

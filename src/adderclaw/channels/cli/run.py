@@ -180,6 +180,9 @@ def _made(
             raise UsageError("--resume goes on with the workflow and the inputs of the run: leave the others out")
         return prepared.resumed(options, resume)
     if target is not None:
+        if os.path.isfile(target) and target.endswith(".md"):
+            what = f"`--spec {target}` works through a specification, `--agentfile {target}` runs a workflow"
+            raise UsageError(f"{target} may be either: {what}")
         if os.path.exists(target):
             agentfile = target
         elif any(letter.isspace() for letter in target.strip()):

@@ -5,8 +5,9 @@ import json
 import os
 import re
 import stat
+import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from adderclaw.credentials.redaction import visible
 from adderclaw.decode import Invalid, decode
@@ -19,6 +20,8 @@ FILE = f"{FOLDER}/{NAME}"
 MAX_BYTES = 1_000_000
 MAX_SCENARIOS = 2_000
 MAX_TEXT = 300
+PATIENCE = 15.0
+"""Seconds."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -97,10 +100,22 @@ def _changed(project: str, change: Callable[[Status | None], Status]) -> Status:
     """Read, change and write, with nobody else in between."""
     with _folder(project, make=True) as folder:
         assert folder is not None
-        fcntl.flock(folder, fcntl.LOCK_EX)
+        _lock(folder)
         status = change(_read(folder, project))
         _write(folder, status)
         return status
+
+
+def _lock(folder: int) -> None:
+    """Whoever can read the folder can hold its lock, a command of the session too: nobody waits for ever."""
+    ends = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > ends:
+                raise AdderClawError(f"another process has held {FOLDER}/ locked for {PATIENCE:g} s: end it") from None
+            time.sleep(0.02)
 
 
 @contextmanager
@@ -108,8 +123,9 @@ def _folder(project: str, *, make: bool = False) -> Generator[int | None]:
     """The project's own `.adderclaw`, open: a link in its place leads nowhere that we follow."""
     path = os.path.join(project, FOLDER)
     try:
-        if make and not os.path.lexists(path):
-            os.mkdir(path)
+        if make:
+            with suppress(FileExistsError):
+                os.mkdir(path)
         folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
         yield None

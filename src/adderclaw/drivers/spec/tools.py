@@ -1,5 +1,6 @@
 """How a coding session of a run changes the status of its project: through these two tools, and in no other way."""
 
+import asyncio
 from typing import Any
 
 from adderclaw.drivers.spec import status
@@ -32,15 +33,14 @@ class DeclareArguments:
 def tools(project: str) -> tuple[Tool[Any], ...]:
     async def update(given: UpdateArguments, _ctx: ToolContext) -> ToolResult:
         try:
-            return _answer(status.update(project, given.scenario_id, given.passed))
+            return _answer(await asyncio.to_thread(status.update, project, given.scenario_id, given.passed))
         except AdderClawError as error:
             return rejected(str(error))
 
     async def declare(given: DeclareArguments, _ctx: ToolContext) -> ToolResult:
         try:
-            return _answer(
-                status.declare(project, [Scenario(one.id, one.feature, one.name) for one in given.scenarios])
-            )
+            wanted = [Scenario(one.id, one.feature, one.name) for one in given.scenarios]
+            return _answer(await asyncio.to_thread(status.declare, project, wanted))
         except AdderClawError as error:
             return rejected(str(error))
 
