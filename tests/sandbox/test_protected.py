@@ -152,3 +152,48 @@ def test_a_work_tree_keeps_the_repository_that_it_points_to(root: Path, needs: C
 def test_submodules_are_kept(root: Path) -> None:
     (root / ".git" / "modules" / "sub" / "hooks").mkdir(parents=True)
     assert str(root / ".git" / "modules" / "sub" / "hooks") in protected.places((str(root),)).kept
+
+
+# ------------------------------------------------------------------ what is only watched
+
+
+def deep(folder: Path) -> None:
+    subprocess.run(["mkdir", "-p", folder / "/".join("d" * 1_200)], check=True, timeout=60)  # ours would recurse
+
+
+def wide(folder: Path) -> None:
+    for number in range(400):
+        (folder / f"{number:03}").touch()
+
+
+def full(folder: Path) -> None:
+    for outer in range(60):
+        for inner in range(60):
+            (folder / str(outer) / str(inner)).mkdir(parents=True)
+
+
+@pytest.mark.parametrize("fill", [deep, wide, full])
+def test_a_place_of_any_size_costs_a_bounded_look_and_hides_no_other(root: Path, fill: Callable[[Path], None]) -> None:
+    names = (".yarn", ".husky")
+    for name in names:
+        (root / name).mkdir()
+    (root / ".husky" / "x").touch()
+    said: list[str] = []
+    made = confinement.box("landlock", Room((str(root),), watched=names), tell=said.append)
+    look = lambda: protected.looks([str(root)], names, protected.places([str(root)]))  # noqa: E731
+    small = look()
+    fill(root / ".yarn")
+    try:
+        before = made.looks(protected.places([str(root)]))
+        assert sum(len(one.held) for one in before.values() if one) <= protected.MOST_LOOKED + len(names)
+        assert protected.partly(before) == [f"{root}/.yarn"]
+        assert protected.changed(small, before) == [f"{root}/.yarn"], "what filled it is told"
+        assert protected.changed(before, look()) == []
+        (root / ".husky" / "x").write_text("x")
+        made.say_changed(before, protected.places([str(root)]))
+        (root / ".yarn" / "new").touch()
+        made.say_changed(before, protected.places([str(root)]))
+        assert [line.rpartition(": ")[2] for line in said[1:]] == [".husky", ".yarn, .husky"]
+        assert "too much lies in .yarn to be watched whole" in said[0]
+    finally:
+        subprocess.run(["rm", "-rf", root / ".yarn"], check=True, timeout=60)

@@ -41,6 +41,9 @@ LATE = (
     "has ended"
 )
 CHANGED = "while a command ran, what other programs run later was changed; look at it before they do: {names}"
+PARTLY = (
+    "too much lies in {names} to be watched whole: of what other programs run later, not each change in there is told"
+)
 RENEWED = "the sandbox was started again ({why}): its /tmp and home are empty"
 
 
@@ -65,6 +68,8 @@ class Box:
         self._calls = 0
         self._running = 0
         self._late: Room | None = None
+        self._partly: set[str] = set()
+        """Places that were said to hold more than can be watched."""
 
     def furnish(self, room: Room) -> None:
         """What commands see from now on. Where the sandbox is open and idle, it is started again with the next one."""
@@ -116,13 +121,20 @@ class Box:
 
     def looks(self, places: protected.Places) -> protected.Looks:
         room = self.room
-        return protected.looks(() if room.read_only else room.roots, room.watched, places)
+        found = protected.looks(() if room.read_only else room.roots, room.watched, places)
+        if names := [path for path in protected.partly(found) if path not in self._partly]:
+            self._partly.update(names)
+            self._tell(PARTLY.format(names=self._named(names)))
+        return found
+
+    def _named(self, paths: list[str]) -> str:
+        top = f"{self.room.roots[0].rstrip('/')}/"
+        return ", ".join(path.removeprefix(top) for path in paths)
 
     def say_changed(self, before: protected.Looks, places: protected.Places) -> None:
         """No mount keeps these, since git has to change them too: so the operator is told."""
         if before and (names := protected.changed(before, self.looks(places))):
-            top = f"{self.room.roots[0].rstrip('/')}/"
-            self._tell(CHANGED.format(names=", ".join(name.removeprefix(top) for name in names)))
+            self._tell(CHANGED.format(names=self._named(names)))
 
     def _ready(self, places: protected.Places) -> "_Inside":
         inside = self._inside

@@ -148,9 +148,22 @@ def _repository(folder: str, roots: Sequence[str]) -> Iterator[str]:
 
 MOST_WATCHED = 300
 """Entries of a folder, and folders of a workspace, that are looked at: it is done for each command."""
+MOST_LOOKED = 2_000
+"""Names that are looked at in all of it together; those that lie highest come first."""
+DEEPEST = 16
 
-type Looks = dict[str, object]
-"""Path → what it looked like."""
+
+class Look(NamedTuple):
+    """What a place looked like."""
+
+    held: dict[str, tuple[int, ...]]
+    """It and each path within → what says whether it is still the same."""
+    is_whole: bool
+    """False where there is more in it than is looked at."""
+
+
+type Looks = dict[str, Look | None]
+"""Path → what it looked like; None for nothing."""
 
 
 def looks(roots: Sequence[str], names: Sequence[str], now: Places) -> Looks:
@@ -158,13 +171,12 @@ def looks(roots: Sequence[str], names: Sequence[str], now: Places) -> Looks:
     if not names:
         return {}
     held = {*now.kept, *now.missing, *now.pinned}
-    found: Looks = {}
+    found: list[str] = []
     for root in roots:
         top = root.rstrip("/")
-        paths = [f"{top}/{name}" for name in names]
-        paths += [f"{git}/{part}" for git in _repositories(top) for part in IN_GIT]
-        found |= {path: _look(path) for path in paths if path not in held}
-    return found
+        found += (f"{top}/{name}" for name in names)
+        found += (f"{git}/{part}" for git in _repositories(top) for part in IN_GIT)
+    return _looked([path for path in dict.fromkeys(found) if path not in held])
 
 
 def _repositories(top: str) -> Iterator[str]:
@@ -177,21 +189,45 @@ def _repositories(top: str) -> Iterator[str]:
         return
 
 
-def _look(path: str) -> object:
-    try:
-        status = os.lstat(path)
-        if not stat.S_ISDIR(status.st_mode):
-            return (status.st_ino, status.st_size, status.st_mtime_ns)
-        with os.scandir(path) as entries:
-            inner = sorted(entry.path for entry in islice(entries, MOST_WATCHED) if not entry.name.endswith(".sample"))
-    except OSError:
-        return None
-    return tuple((one, _look(one)) for one in inner)
+def _looked(tops: Sequence[str]) -> Looks:
+    """Level by level, so that no one place, however deep or full, keeps the others from being looked at."""
+    held: dict[str, dict[str, tuple[int, ...]]] = {top: {} for top in tops}
+    cut: set[str] = set()
+    level, room = [(top, top) for top in tops], MOST_LOOKED
+    for depth in range(DEEPEST + 1):
+        deeper: list[tuple[str, str]] = []
+        for top, path in level:
+            try:
+                status = os.lstat(path)
+                if not stat.S_ISDIR(status.st_mode):
+                    held[top][path] = (status.st_ino, status.st_size, status.st_mtime_ns)
+                    continue
+                inner, more = _entries(path, min(room, MOST_WATCHED) if depth < DEEPEST else 0)
+            except OSError:
+                continue
+            held[top][path] = (status.st_mtime_ns,) if more else ()  # says of the rest whether names came or went
+            cut |= {top} if more else set()
+            deeper += ((top, one) for one in inner)
+            room -= len(inner)
+        level = deeper
+    return {top: Look(found, top not in cut) if found else None for top, found in held.items()}
+
+
+def _entries(folder: str, most: int) -> tuple[list[str], bool]:
+    """So many of the paths in a folder, and whether there are more."""
+    with os.scandir(folder) as entries:
+        found = [entry.path for entry in islice(entries, most + 1)]
+    return [path for path in found[:most] if not path.endswith(".sample")], len(found) > most
 
 
 def changed(before: Looks, after: Looks) -> list[str]:
     """A repository that has come with a command is that command's own; one that has gone can run nothing."""
     return [path for path, look in after.items() if path in before and look is not None and before[path] != look]
+
+
+def partly(found: Looks) -> list[str]:
+    """The places that hold more than is looked at."""
+    return [path for path, look in found.items() if look is not None and not look.is_whole]
 
 
 # ------------------------------------------------------------------ what has appeared
