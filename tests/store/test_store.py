@@ -287,3 +287,27 @@ def test_eight_writers_lose_nothing(tmp_path: Path, soak: Soak) -> None:
             assert mine == [f"writer{number} turn{turn}" for turn in range(rounds)]
     store.close()
     assert integrity(path) == "ok"
+
+
+@pytest.mark.parametrize(("step", "said"), [("m032_config", '{"config_file":"/c.toml"}'), ("m032_said", "{}")])
+def test_a_file_from_before_a_step_was_renamed_is_opened_and_keeps_what_it_says(
+    tmp_path: Path, step: str, said: str
+) -> None:
+    path, later = tmp_path / "memory.sqlite", list(MIGRATIONS)
+    column = {"m032_config": "config TEXT NOT NULL DEFAULT ''", "m032_said": "said_json TEXT NOT NULL DEFAULT '{}'"}
+    with sqlite3.connect(path) as connection:
+        connection.executescript(Path(transcript.__file__).with_name("schema.sql").read_text())
+        connection.execute("CREATE TABLE schema_migrations (name TEXT PRIMARY KEY, applied_at TEXT)")
+        for name in later[: later.index("m031_used") + 1]:
+            MIGRATIONS[name](connection.cursor())
+            connection.execute("INSERT INTO schema_migrations(name) VALUES (?)", (name,))
+        connection.execute(f"ALTER TABLE workflows ADD COLUMN {column[step]}")
+        connection.execute("INSERT INTO schema_migrations(name) VALUES (?)", (step,))
+        connection.execute(
+            "INSERT INTO workflows(run_id, file, name, digest, inputs_json) VALUES ('r','f','n','d','{}')"
+        )
+        if step == "m032_config":
+            connection.execute("UPDATE workflows SET config = '/c.toml'")
+    store = Store.open(str(path))
+    assert store.read("SELECT said_json FROM workflows")[0][0] == said
+    assert {row[0] for row in store.read("SELECT name FROM schema_migrations")} == set(MIGRATIONS)

@@ -290,9 +290,15 @@ def m031_used(cursor: sqlite3.Cursor) -> None:
     cursor.execute("ALTER TABLE runs ADD COLUMN rounds INTEGER NOT NULL DEFAULT 0")
 
 
+def m032_config(cursor: sqlite3.Cursor) -> None:
+    """The configuration that a run of an Agentfile was begun with, where one was named; `said_json` has it by now."""
+    cursor.execute("ALTER TABLE workflows ADD COLUMN config TEXT NOT NULL DEFAULT ''")
+
+
 def m032_said(cursor: sqlite3.Cursor) -> None:
     """The options that a run of an Agentfile was begun with: configuration, profile, provider, model."""
     cursor.execute("ALTER TABLE workflows ADD COLUMN said_json TEXT NOT NULL DEFAULT '{}'")
+    cursor.execute("UPDATE workflows SET said_json = json_object('config_file', config) WHERE config != ''")
 
 
 def m033_receipts_of_runs(cursor: sqlite3.Cursor) -> None:
@@ -334,6 +340,7 @@ MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
         m020_workflows,
         m030_tape,
         m031_used,
+        m032_config,
         m032_said,
         m033_receipts_of_runs,
         m034_imprints,
