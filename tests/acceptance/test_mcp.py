@@ -248,20 +248,25 @@ def test_serve_runs_calls_behind_the_same_gate(world: World) -> None:
                 ("Write", {"file_path": str(world.workspace / "c.txt"), "content": "x"}),
                 ("Nope", {}),
                 ("Read", {"nonsense": 1}),
+                ("Write", {"file_path": str(world.workspace / "d.txt"), "content": f"{'x' * 9_000} p\u0430ypal end"}),
+                ("Write", {"file_path": str(world.workspace / "e.txt"), "content": "z" * 200_001}),
             ):
                 result = await client.call_tool(name, given)
                 made.append((result.is_error, getattr(result.content[0], "text", "")))
             return made
 
     with_person = asyncio.run(work(elicit))
-    assert [error for error, _ in with_person] == [False, True, False, True, True, True]
-    assert len(asked) == 2
+    assert [error for error, _ in with_person] == [False, True, False, True, True, True, True, True]
+    assert len(asked) == 3
+    assert f"{'x' * 9_000} p\u0430ypal end" in asked[2]
+    assert asked[2].endswith("\nletters of several alphabets in one word: p\\u{430}ypal")
+    assert "too long to be shown whole" in with_person[7][1]
     assert (world.workspace / "b.txt").exists()
     assert not (world.workspace / "c.txt").exists()
     alone = asyncio.run(work(None))
-    assert [error for error, _ in alone] == [False, True, True, True, True, True]
+    assert [error for error, _ in alone] == [False, True, True, True, True, True, True, True]
     assert "no_operator" in alone[2][1]
-    assert len(world.receipts()) == 14
+    assert len(world.receipts()) == 18
     assert {row[0] for row in world.rows("SELECT kind FROM runs")} == {"mcp"}
 
 

@@ -270,10 +270,17 @@ def test_a_cancel_in_the_middle_of_a_tool_call_ends_what_it_started(flow: Flow, 
 
 @pytest.mark.parametrize("approved", [True, False])
 def test_the_client_is_the_operator_and_answers_once(flow: Flow, rpc: Rpc, approved: bool) -> None:
-    flow.add(call("Write", file_path="a.txt", content="x"), text("ended"))
+    whole = f"{'x' * 9_000} p\u0430ypal end"
+    endless = call("Write", file_path="b.txt", content="z" * 200_001)
+    flow.add(endless, call("Write", file_path="a.txt", content=whole), text("ended"))
     rpc.request(1, "run", message="hi", profile="supervised")
     asked = rpc.until("approval_request")["params"]
     assert asked["tool"] == "Write"
+    assert whole in asked["shown"]
+    assert asked["lookalikes"] == ["p\\u{430}ypal"]
+    refused = rpc.events("approval_answered")[0]["payload"]
+    assert (refused["approved"], refused["by"]) == (False, "no_operator")
+    assert "too long to be shown whole" in refused["comment"]
     assert "a.txt" in asked["shown"]
     assert rpc.answer(2, "status")["result"]["runs"][0]["approvals"] == [asked["id"]]
     rpc.send(

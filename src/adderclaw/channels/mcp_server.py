@@ -12,13 +12,14 @@ from adderclaw.channels.cli.agent import interruptible, show_brief
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import UsageError
 from adderclaw.events import EventRecord
+from adderclaw.kernel.approvals import shown, unaskable
 from adderclaw.kernel.call import limit_of, run_call
 from adderclaw.kernel.session import TurnResult
 from adderclaw.mcp import answers, server
 from adderclaw.mcp.server import Caller, Offer
 from adderclaw.runtime import Options, Run, opened, start
 from adderclaw.store import transcript
-from adderclaw.types import Answer, ApprovalRequest, Json, Question, Replies, ToolCall, ToolResult, digest
+from adderclaw.types import Answer, ApprovalRequest, Json, Question, Replies, ToolCall, ToolResult
 
 TOKEN = "ADDERCLAW_MCP_TOKEN"  # noqa: S105 - the name of a variable
 TELL_SECONDS = 5.0
@@ -39,13 +40,11 @@ class Asked:
     async def approve(self, request: ApprovalRequest) -> Answer:
         if self.caller is None or not self.caller.can_be_asked:
             return Answer(approved=False, by="no_operator", comment="the client cannot ask anybody")
-        shown = (
-            request.shown
-            if len(request.shown) <= 4_000
-            else f"{request.shown[:4_000]}… [sha256 {digest(request.shown)}]"
-        )
-        message = f"{request.tool} ({request.risk} risk: {request.reason}) wants to run: {visible(shown)}"
-        said = await self.caller.ask(message, APPROVAL)
+        if (refused := unaskable(request)) is not None:
+            return refused
+        seen = shown(request)
+        message = f"{seen.tool} ({request.risk} risk: {seen.reason}) wants to run: {seen.text}"
+        said = await self.caller.ask("\n".join((message, *seen.marks)), APPROVAL)
         return Answer(approved=said is not None and said.get("approve") is True, by="operator")
 
     async def ask(self, questions: Sequence[Question]) -> Replies | None:

@@ -14,6 +14,7 @@ from adderclaw.channels.channel import complaint, report
 from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.events import EventRecord
 from adderclaw.kernel import prompt
+from adderclaw.kernel.approvals import unaskable
 from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.runtime import Options, Resume, Run, opened, start
@@ -314,6 +315,8 @@ class _Caller:
         if self._options.can_use_tool is None:
             comment = "the program that asked gave no can_use_tool"
             return Answer(approved=False, by="no_operator", comment=comment)
+        if (refused := unaskable(request)) is not None:
+            return refused
         said = await self._options.can_use_tool(request)
         return Answer(approved=said, by="operator") if isinstance(said, bool) else said
 

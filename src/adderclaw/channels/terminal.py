@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Literal
 
-from adderclaw.credentials.redaction import lookalikes, visible
+from adderclaw.credentials.redaction import visible
 from adderclaw.types import Answer, ApprovalRequest, Question, Replies
 
 
@@ -31,17 +31,20 @@ class Terminal:
         return replies
 
     async def _approve(self, request: ApprovalRequest) -> Answer:
-        if len(request.shown) > MOST_SHOWN:
-            why = f"it is too long to be shown whole ({len(request.shown):,} characters; at most {MOST_SHOWN:,})"
-            print(f"Tool request:\n  tool: {_line(request.tool)}\n  not asked, and denied: {why}", file=sys.stderr)
-            return Answer(approved=False, by="no_operator", comment=f"{why}: do it in smaller parts")
+        from adderclaw.kernel.approvals import shown, unaskable
+
+        if (refused := unaskable(request)) is not None:
+            said = f"not asked, and denied: {refused.comment}"
+            print(f"Tool request:\n  tool: {_line(request.tool)}\n  {said}", file=sys.stderr)
+            return refused
+        seen = shown(request)
         print(
-            f"Tool request:\n  tool: {_line(request.tool)}\n  risk: {request.risk}\n"
-            f"  reason: {_line(request.reason)}\n  args: {_block(request.shown)}",
+            f"Tool request:\n  tool: {seen.tool}\n  risk: {request.risk}\n"
+            f"  reason: {seen.reason}\n  args: {_inset(seen.text)}",
             file=sys.stderr,
         )
-        for word in lookalikes(request.shown):
-            print(f"  letters of several alphabets in one word: {word}", file=sys.stderr)
+        for mark in seen.marks:
+            print(f"  {mark}", file=sys.stderr)
         offered = request.grants if len(request.shown) <= MOST_GRANTED else ()
         for rule in offered:
             print(f"  always: {_line(rule)}", file=sys.stderr)
@@ -69,7 +72,7 @@ async def _reply(question: Question) -> str | None:
         description = f": {_line(option.description)}" if option.description else ""
         print(f"  {number}. {_line(option.label)}{description}", file=sys.stderr)
         if option.preview:
-            print(f"      | {_block(option.preview)}", file=sys.stderr)
+            print(f"      | {_inset(visible(option.preview))}", file=sys.stderr)
     several = " (several: 1,2)" if question.multi else ""
     print(f"Your answer{several}, or your own words: ", end="", file=sys.stderr, flush=True)
     try:
@@ -94,8 +97,6 @@ def _meant(question: Question, line: str) -> str:
 ALWAYS: dict[str, Literal["session", "user"]] = {"a": "session", "A": "user"}
 
 
-MOST_SHOWN = 200_000
-"""Characters of a request. A longer one is not asked about: nothing is approved that was not shown whole."""
 MOST_GRANTED = 6_000
 """Of a request that "always" is offered for."""
 
@@ -104,9 +105,9 @@ def _line(text: str) -> str:
     return visible(text, keep_newlines=False)
 
 
-def _block(text: str) -> str:
+def _inset(text: str) -> str:
     """A text whose further lines cannot be taken for ours."""
-    return visible(text).replace("\n", "\n      | ")
+    return text.replace("\n", "\n      | ")
 
 
 class OwnHand:

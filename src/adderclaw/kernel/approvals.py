@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import NamedTuple
 
+from adderclaw.credentials.redaction import lookalikes, visible
 from adderclaw.events import Body
 from adderclaw.store import Store, approvals
 from adderclaw.store.text import plain
@@ -12,6 +14,43 @@ from adderclaw.types import Answer, ApprovalRequest, Clock, Ids, Operator, Quest
 
 POLL = 0.25
 """Seconds between looks at the row while the operator thinks."""
+
+MOST_SHOWN = 200_000
+"""Characters of a request. A longer one is not asked about: nothing is approved that was not shown whole."""
+
+
+class Shown(NamedTuple):
+    """A request as every operator sees it, whole: what could steer a terminal or deceive a reader is written out."""
+
+    tool: str
+    reason: str
+    text: str
+    lookalikes: list[str]
+    """Words with letters of several alphabets, those letters written out."""
+
+    @property
+    def marks(self) -> list[str]:
+        return [f"letters of several alphabets in one word: {word}" for word in self.lookalikes]
+
+
+def shown(asked: ApprovalRequest | approvals.Approval) -> Shown:
+    def line(text: str) -> str:
+        return visible(text, keep_newlines=False)
+
+    return Shown(line(asked.tool), line(asked.reason), visible(asked.shown), lookalikes(asked.shown))
+
+
+def too_long(asked: ApprovalRequest | approvals.Approval) -> str:
+    """Why nobody is asked about it; empty for a request that can be shown whole."""
+    count = len(asked.shown)
+    most = f"({count:,} characters; at most {MOST_SHOWN:,})"
+    return f"it is too long to be shown whole {most}: do it in smaller parts" if count > MOST_SHOWN else ""
+
+
+def unaskable(request: ApprovalRequest) -> Answer | None:
+    """The no to a request that no operator is to be asked about."""
+    why = too_long(request)
+    return Answer(approved=False, by="no_operator", comment=why) if why else None
 
 
 class Durable:

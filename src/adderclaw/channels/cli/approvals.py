@@ -8,8 +8,9 @@ import typer
 
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group, print_json
 from adderclaw.config import home, load
-from adderclaw.credentials.redaction import lookalikes, visible
+from adderclaw.credentials.redaction import visible
 from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.kernel.approvals import shown, too_long
 from adderclaw.store import Store, approvals
 from adderclaw.store.approvals import Approval
 from adderclaw.store.logfile import operators_key
@@ -84,6 +85,8 @@ def _answered(store: Store, asked: Approval, word: Word, comment: str) -> Approv
     if asked.state(now) == "abandoned":
         raise AdderClawError(f"{asked.id}: the process that asked (pid {asked.pid}) has ended, so nobody waits for it")
     mac = None
+    if word == "yes" and (why := too_long(asked)):
+        raise AdderClawError(f"{asked.id}: nobody may say yes to it: {why}")
     if word == "yes":
         mac = approvals.sign(operators_key(os.path.join(home(), "receipt.key")), asked, BY)
     with store.write() as cursor:
@@ -98,18 +101,17 @@ def _answered(store: Store, asked: Approval, word: Word, comment: str) -> Approv
 
 def _as_json(approval: Approval, now: float) -> dict[str, Any]:
     told = {key: value for key, value in approval._asdict().items() if key != "mac"}
-    return {**told, "state": approval.state(now)}
+    return {**told, "state": approval.state(now), "lookalikes": shown(approval).lookalikes}
 
 
 def _print(approval: Approval, now: float) -> None:
-    def line(text: str) -> str:
-        return visible(text, keep_newlines=False)
-
-    by = f" by {approval.answered_by}" if approval.answered_by else ""
+    seen, by = shown(approval), f" by {approval.answered_by}" if approval.answered_by else ""
     until = f", until {approval.expires_at}" if approval.expires_at and approval.answer is None else ""
-    print(f"{approval.id}  {approval.created_at}  {approval.state(now)}{line(by)}{until}")
-    print(f"  tool: {line(approval.tool)}\n  risk: {approval.risk}\n  reason: {line(approval.reason)}")
-    print("  args: " + visible(approval.shown).replace("\n", "\n      | "))
-    for word in lookalikes(approval.shown):
-        print(f"  letters of several alphabets in one word: {word}")
+    print(f"{approval.id}  {approval.created_at}  {approval.state(now)}{visible(by, keep_newlines=False)}{until}")
+    print(f"  tool: {seen.tool}\n  risk: {approval.risk}\n  reason: {seen.reason}")
+    if why := too_long(approval):
+        print(f"  args: not asked about: {why}")
+    else:
+        print("  args: " + seen.text.replace("\n", "\n      | "))
+        print("".join(f"  {mark}\n" for mark in seen.marks), end="")
     print(f"  plan: {approval.plan_hash}")

@@ -21,6 +21,7 @@ from adderclaw.channels.rpc.wire import (
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import AdderClawError
 from adderclaw.events import EventRecord
+from adderclaw.kernel.approvals import shown, unaskable
 from adderclaw.kernel.session import TurnResult
 from adderclaw.runtime import Run, Runtime, opened, start
 from adderclaw.types import Answer, ApprovalRequest, Json, Question, Replies
@@ -43,16 +44,20 @@ class Client:
         self._questions = 0
 
     async def approve(self, request: ApprovalRequest) -> Answer:
+        if (refused := unaskable(request)) is not None:
+            return refused
+        seen = shown(request)
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self.waiting[request.id] = future
         asked: Json = {
             "id": request.id,
             "run_id": self._run_id(),
             "request_id": self.request_id,
-            "tool": visible(request.tool),
+            "tool": seen.tool,
             "risk": request.risk,
-            "reason": visible(request.reason),
-            "shown": visible(request.shown),
+            "reason": seen.reason,
+            "shown": seen.text,
+            "lookalikes": seen.lookalikes,
             "plan_hash": request.plan_hash,
             "grants": list(request.grants),
         }
