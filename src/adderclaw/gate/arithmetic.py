@@ -11,6 +11,8 @@ from adderclaw.gate.syntax import NotAPlan
 _TOKEN = re.compile(r"\s*(?:(\d+)|\$?([A-Za-z_]\w*)|(\*\*|==|!=|<=|>=|&&|\|\||[-+*/%()<>!]))", re.ASCII)
 COUNTERS = frozenset({"RANDOM", "SECONDS", "EPOCHSECONDS", "UID", "EUID"})
 """Variables that bash itself gives a number, each time another; no plan sets them."""
+_DIGITS = "(${_/*[!0-9 ]*/.}+0)"
+"""A variable's text before bash counts with it: nothing but digits and blanks, or a dot, which is an error."""
 _LIMIT = 1 << 62
 _LEVELS: tuple[tuple[str, ...], ...] = (
     ("||",),
@@ -27,10 +29,16 @@ def is_number(text: str | None) -> bool:
     return text is not None and bool(re.fullmatch(r"-?(0|[1-9]\d{0,17})", text, re.ASCII))
 
 
-def evaluate(text: str, value: Callable[[str], str | None], numbers: frozenset[str] = frozenset()) -> int | str:
+def evaluate(
+    text: str,
+    value: Callable[[str], str | None],
+    numbers: frozenset[str] = frozenset(),
+    counted: frozenset[str] = frozenset(),
+) -> int | str:
     """The value of an expression, or the expression in our own words where it is only known when it runs.
 
     `value` gives a variable's value, or None where it is not known; those among `numbers` hold a number nevertheless.
+    Those among `counted` should: of them bash gets the digits, or what is no expression at all.
     """
     pieces: list[str | int] = []
     names: dict[int, str] = {}
@@ -44,8 +52,8 @@ def evaluate(text: str, value: Callable[[str], str | None], numbers: frozenset[s
             pieces.append(found[3])
             continue
         known = found[1] or (value(found[2]) if found[2] not in COUNTERS else None)
-        if known is None and (found[2] in numbers or found[2] in COUNTERS):
-            names[len(pieces)] = found[2]
+        if known is None and (found[2] in numbers or found[2] in counted or found[2] in COUNTERS):
+            names[len(pieces)] = found[2] if found[2] not in counted else _DIGITS.replace("_", found[2])
             known = "1"  # any number will do to see whether the expression is one
         pieces.append(_number(known))
     parser = _Parser(pieces)

@@ -238,10 +238,12 @@ class Calls:
         made = os.path.dirname(folder) in state.made
         there = self.environment(folder, here)
         command = Simple(("test", "-r", words[1]), "test", redirects, "test", node.text, (), state.folders)
+        before = self.environments.get(folder, frozenset[str]())
+        self.environments[folder] = before | there | (PYTHONS if made else frozenset())
+        active = state._replace(programs=folder)
         if not there and not made:
-            return command, Flow(None, state)
-        self.environments[folder] = there | (PYTHONS if made else frozenset())
-        return command, Flow(state._replace(programs=folder), None)
+            return command, Flow(active._replace(unlikely=True), state)
+        return command, Flow(active, state._replace(unlikely=True))
 
     def environment(self, folder: str, here: str) -> frozenset[str]:
         """The programs of a virtual environment, if it is there."""
@@ -264,7 +266,7 @@ class Calls:
             left = state._replace(folders=state.stack[0], previous=state.folders, stack=state.stack[1:])
             return Flow(left, state._replace(stack=None))
         if self.is_there(simple, state):
-            return Flow(state, None)
+            return Flow(state, state._replace(unlikely=True))
         changed = changes(simple, state.folders)
         after = state._replace(changed=state.changed | changed) if changed else state
         venv = _makes_environment(simple)
@@ -314,7 +316,7 @@ class Calls:
                 state = state._replace(numbers=state.numbers | {name})
             if self.facts.confined and found.is_found(value, before.found):
                 state = state._replace(found=state.found | {name})
-            if self.facts.confined and found.is_temporary(value):
+            if self.facts.confined and found.is_temporary(value) and not before.sets("TMPDIR"):
                 state = state._replace(temporary=state.temporary | {name})
             if found.counts(value):
                 state = state._replace(counted=state.counted | {name})
@@ -354,7 +356,9 @@ class Calls:
 
     def redirect(self, one: syntax.Redir, expander: Expander, state: State) -> Redirect:
         def is_placed(word: str) -> bool:
-            numbered = isinstance(word, Live) and word.is_numeric and isinstance(word.pieces[0], str)
+            numbered = (
+                isinstance(word, Live) and word.is_numeric and data.is_scratch(word, confined=self.facts.confined)
+            )
             return numbered or found.in_temporary(word, state.temporary)
 
         if one.operator == ">&":

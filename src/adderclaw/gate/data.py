@@ -7,7 +7,7 @@ marks as text (`git commit -m`). It is never a program, an option, a path or cod
 import re
 from collections.abc import Callable
 
-from adderclaw.gate import found, git
+from adderclaw.gate import found, git, operands
 from adderclaw.gate.allowlist import PROGRAMS
 from adderclaw.gate.handed import only_shows
 from adderclaw.gate.options import parse
@@ -44,7 +44,28 @@ def check(
             if not index or not is_found(word) or not found.opens(simple, index):
                 raise NotAPlan(f"{str(word)[:60]}, which is not known before it runs, where it may be more than data")
             handed = True
+        if isinstance(word, Live) and word.is_numeric and simple.name not in _SAYS:
+            _check_place(simple, index, word, confined=confined)
     return handed
+
+
+_SAYS = frozenset({"echo", "printf", "kill", "test", "[", "exit"})
+_PROBE = "7302958146"
+
+
+def _check_place(simple: Simple, index: int, word: Live, *, confined: bool) -> None:
+    """Raises NotAPlan where a number that is not known is part of a file's name: rules could not be asked about it."""
+    if is_scratch(word, confined=confined):
+        return
+    probed = tuple(word.with_number(_PROBE) if n == index else w for n, w in enumerate(simple.words))
+    named = operands.operands(simple.name, simple._replace(words=probed).opened.words)
+    if _PROBE in repr(tuple(named)) or _PROBE in repr(operands.given(simple._replace(words=probed))):
+        raise NotAPlan(f"{str(word)[:60]}, a file whose name has a number in it that is not known before it runs")
+
+
+def is_scratch(word: Live, *, confined: bool) -> bool:
+    """Whether a name with a number in it is one in the sandbox's own /tmp."""
+    return confined and re.fullmatch(r"/tmp/[\w.-]+", word.with_number("1"), re.ASCII) is not None
 
 
 def _is_data(simple: Simple, index: int, word: Live, *, confined: bool) -> bool:

@@ -129,12 +129,12 @@ _NOTHING_ELSE = Redirect("2", ">", "/dev/null")
 
 
 def counts(word: str) -> bool:
-    """Whether a word is what a program prints that prints nothing but a number, or nothing: no text that bash would
+    """Whether a word is what a program prints that is meant to print a number.
 
-    take for more than that.
+    Nothing rests on that it does: where such a variable is counted with, bash gets its digits or an error.
     """
     only = word.pieces[0] if isinstance(word, Live) and len(word.pieces) == 1 else None
-    return isinstance(only, Output) and only.number
+    return isinstance(only, Output) and only.number and not only.file
 
 
 def prints_count(body: Script) -> bool:
@@ -151,37 +151,46 @@ def prints_count(body: Script) -> bool:
 
 
 def _counts(simple: Simple) -> bool:
-    words = tuple(word for word in simple.words[1:] if not isinstance(word, Live))
+    given = tuple(word for word in simple.words[1:] if word.startswith("-") and not isinstance(word, Live))
+    only = simple.words[1] if len(simple.words) == 2 and not isinstance(simple.words[1], Live) else ""
     match simple.name:
         case "wc":
-            return len(words) == 1 == len(simple.words) - 1 and words[0] in ("-l", "-c", "-w", "-m")
+            return only in ("-l", "-c", "-w", "-m")
         case "nproc":
             return len(simple.words) == 1
         case "date":
-            return len(words) == 1 == len(simple.words) - 1 and bool(re.fullmatch(r"\+(?:%[sNYmdHMSj])+", words[0]))
+            return only in ("+%s", "+%s%N", "+%Y")
         case "grep" | "egrep" | "fgrep":
-            given = parse(simple.words[1:], PROGRAMS["grep"].options)
-            return "-c" in given.given and not given.given & _NAMES_FILES and len(given.operands) <= 2
+            plain = all(re.fullmatch(r"-[cEFPivwx]+", word) for word in given)
+            return plain and "c" in "".join(given) and len(simple.words) - 1 - len(given) in (1, 2)
         case "git":
-            return words[:1] == ("rev-list",) and "--count" in words
-        case "awk" | "gawk" | "mawk":
-            return len(simple.words) == 2 and bool(re.fullmatch(_SUM, simple.words[1]))
+            plain = all(re.fullmatch(r"--(?:count|all|(?:no-)?merges|first-parent)", word) for word in given)
+            return plain and simple.words[1:2] == ("rev-list",) and "--count" in given
         case _:
             return False
 
 
-_SUM = r"\s*\{\s*(\w+)\s*\+=\s*\$\w+;?\s*\}\s*;?\s*END\s*\{\s*print\s+\1(?:\s*\+\s*0)?;?\s*\}\s*"
-_NAMES_FILES = names("-H --with-filename -r -R --recursive -b -n -l -L -o -e -f")
-
-
 def _numbers_lines(commands: Sequence[Simple]) -> bool:
     """`grep -n x file | head -1 | cut -d: -f1`: the numbers of lines."""
-    first, *between, last = commands if len(commands) > 1 else (*commands, *commands)
-    given = parse(first.words[1:], PROGRAMS["grep"].options)
-    numbered = first.name in ("grep", "egrep", "fgrep") and "-n" in given.given and len(given.operands) == 2
-    cut = last.name == "cut" and set(last.words[1:]) in ({"-d:", "-f1"}, {"-d", ":", "-f1"}, {"-d", ":", "-f", "1"})
-    plain = not given.given & (_NAMES_FILES - {"-n"}) and all(one.name in ("head", "tail") for one in between)
-    return numbered and cut and plain and len(commands) > 1
+    if len(commands) < 2:
+        return False
+    first, *between, last = commands
+    given = [word for word in first.words[1:] if word.startswith("-") and not isinstance(word, Live)]
+    numbered = first.name in ("grep", "egrep", "fgrep") and "n" in "".join(given)
+    numbered = numbered and all(re.fullmatch(r"-[nEFPiwx]+(?:m\d+)?", word) for word in given)
+    cut = last.name == "cut" and last.words[1:] in (("-d:", "-f1"), ("-d", ":", "-f1"), ("-d", ":", "-f", "1"))
+    return numbered and len(first.words) - 1 - len(given) == 2 and cut and all(map(_takes_lines, between))
+
+
+def _takes_lines(simple: Simple) -> bool:
+    """`head -1`, `tail -n 1`: it names no file of its own."""
+    match simple.words:
+        case ("head" | "tail", how):
+            return bool(re.fullmatch(r"-n?\d+", how)) and not isinstance(how, Live)
+        case ("head" | "tail", "-n", how):
+            return how.isdecimal() and not isinstance(how, Live)
+        case _:
+            return False
 
 
 def is_temporary(word: str) -> bool:
@@ -193,9 +202,13 @@ def is_temporary(word: str) -> bool:
     made = step.commands[0]
     if len(step.commands) != 1 or not isinstance(made, Simple) or made.name != "mktemp" or made.redirects or made.env:
         return False
-    return all(
-        re.fullmatch(r"-[dqt]+|--directory|--suffix=[\w.-]+|(?:/tmp/)?[\w.-]*X{3,}[\w.-]*", w) for w in made.words[1:]
-    )
+    given = [word for word in made.words[1:] if word.startswith("-")]
+    named = [word for word in made.words[1:] if not word.startswith("-")]
+    if any(isinstance(word, Live) for word in made.words):
+        return False
+    plain = all(re.fullmatch(r"-d|-t|-dt|--directory|--suffix=[\w.-]+", word) for word in given)
+    place = "" if {"-t", "-dt"} & set(given) else "/tmp/"
+    return plain and (not named or (len(named) == 1 and bool(re.fullmatch(rf"{place}[\w.-]*X{{3,}}[\w.-]*", named[0]))))
 
 
 def in_temporary(word: str, variables: frozenset[str]) -> bool:
@@ -204,7 +217,12 @@ def in_temporary(word: str, variables: frozenset[str]) -> bool:
         return False
     first, *rest = word.pieces
     text = "".join(piece for piece in rest if isinstance(piece, str))
-    holds = isinstance(first, Variable) and first.name in variables and all(isinstance(p, str) for p in rest)
+    holds = (
+        isinstance(first, Variable)
+        and first.needed
+        and first.name in variables
+        and all(isinstance(p, str) for p in rest)
+    )
     return holds and ".." not in text.split("/") and (not text or text[0] in "/._-")
 
 

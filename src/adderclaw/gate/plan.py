@@ -15,6 +15,8 @@ class Variable(NamedTuple):
     quoted: bool
     number: bool = False
     """Whether it holds a whole number, whatever number it is: nothing of that is ever split."""
+    needed: bool = False
+    """Whether the command ends where it is empty: a place below nothing would be one below the root."""
 
 
 class Output(NamedTuple):
@@ -24,7 +26,7 @@ class Output(NamedTuple):
     quoted: bool
     file: bool = False
     number: bool = False
-    """Whether it prints nothing but a number."""
+    """Whether it is meant to print a number: a variable that holds it is counted with, digits alone."""
 
 
 class Count(NamedTuple):
@@ -75,12 +77,11 @@ class Live(str):
     def is_numeric(self) -> bool:
         """Whether all that is not known of it are whole numbers."""
         unknown = [piece for piece in self.pieces if not isinstance(piece, str)]
-        return all(isinstance(p, Count) or (isinstance(p, Variable | Output) and p.number) for p in unknown)
+        return all(isinstance(p, Count) or (isinstance(p, Variable) and p.number) or _is_nproc(p) for p in unknown)
 
-    @property
-    def filled(self) -> str:
+    def with_number(self, number: str) -> str:
         """The word with a number in the place of each that is not known."""
-        return "".join(piece if isinstance(piece, str) else "1" for piece in self.pieces)
+        return "".join(piece if isinstance(piece, str) else number for piece in self.pieces)
 
     @property
     def is_glob(self) -> bool:
@@ -95,6 +96,15 @@ class Live(str):
     def with_outputs(self, change: "Callable[[Script], Script]") -> "Live":
         changed = (p._replace(body=change(p.body)) if isinstance(p, Output) else p for p in self.pieces)
         return Live(str(self), tuple(changed))
+
+
+def _is_nproc(piece: Unknown) -> bool:
+    """Whether it is `$(nproc)`, which prints a number, whatever its surroundings."""
+    if not isinstance(piece, Output) or piece.file or len(piece.body.steps) != 1 or piece.body.tail:
+        return False
+    only = piece.body.steps[0].commands
+    made = only[0]
+    return len(only) == 1 and isinstance(made, Simple) and made.words == ("nproc",) and not made.redirects
 
 
 class Redirect(NamedTuple):
@@ -131,7 +141,7 @@ class Redirect(NamedTuple):
 def _opened(word: str) -> str:
     if not isinstance(word, Live):
         return word
-    return PIPE if word.is_file else word.filled if word.is_numeric else word
+    return PIPE if word.is_file else word.with_number("1") if word.is_numeric else word
 
 
 HERE = ("",)

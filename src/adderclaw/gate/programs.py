@@ -4,7 +4,7 @@ import itertools
 import re
 from collections.abc import Callable
 
-from adderclaw.gate import git, javascript, languages, managers, network, patches, perl, runners
+from adderclaw.gate import git, languages, managers, network, patches, perl, runners
 from adderclaw.gate.allowlist import PROGRAMS, Options, names, those
 from adderclaw.gate.managers import without_pairs
 from adderclaw.gate.objections import Allowed, Ask, Objection, Words, harmful, unknown, unlisted
@@ -268,14 +268,8 @@ def _python(words: Words, ask: Ask) -> Objection | None:
         return _python_code(words, ask)
     kind, rest = parts
     if kind == "":
-        return _piped(rest[0]) or _managed(rest, ask)
+        return _piped(rest[0]) or _managed(rest)
     return python_module(rest, ask) if kind == "-m" else None
-
-
-def _is_tame(code: str, ask: Ask) -> bool:
-    from adderclaw.gate import snippets  # with the first piece of code: it brings Python's own parser
-
-    return snippets.is_tame(code, confined=ask.confined)
 
 
 _QUIET = r"-[uBsEIObqvP]+|-W[\w:.=]+"
@@ -284,7 +278,7 @@ _QUIET = r"-[uBsEIObqvP]+|-W[\w:.=]+"
 def _python_code(words: Words, ask: Ask) -> Objection | None:
     rest = [word for word in without_pairs(words, "-[WX]", r"[\w:.=]+")[1:] if not re.fullmatch(_QUIET, word)]
     code = rest[1] if rest[:1] == ["-c"] and len(rest) > 1 else ask.stdin if rest[:1] in ([], ["-"]) else None
-    if code is not None and (languages.is_plain_python(code) or _is_tame(code, ask)):
+    if code is not None and languages.is_plain_python(code):
         return None
     return Objection("python: only a script file, -m with a known module or a line that prints something is taken")
 
@@ -292,11 +286,8 @@ def _python_code(words: Words, ask: Ask) -> Objection | None:
 _EMPTIES = names("flush reset_db sqlflush dbshell shell shell_plus drop_test_database reset_schema")
 
 
-def _managed(rest: Words, ask: Ask) -> Objection | None:
+def _managed(rest: Words) -> Objection | None:
     """Django's own commands that empty a database, or take any code."""
-    code = rest[3] if rest[1:3] == ("shell", "-c") and len(rest) == 4 else ask.stdin if rest[1:] == ("shell",) else None
-    if code is not None and _is_tame(code, ask):
-        return None
     if rest[0].rsplit("/", 1)[-1] == "manage.py" and rest[1:2] and rest[1] in _EMPTIES:
         return Objection(f"manage.py {rest[1]} empties a database or takes any code", f"python manage.py {rest[1]}")
     return None
@@ -339,17 +330,16 @@ def _node(words: Words, ask: Ask) -> Objection | None:
         return strange(found.strange[0], options)
     if found.given & {"-e", "-p", "--eval", "--print"}:
         code = words[2] if len(words) > 2 and words[1] in ("-e", "-p", "--eval", "--print") else ""
-        return _javascript(code, ask)
+        return _javascript(code)
     if found.operands in ((), ("-",)) and ask.stdin is not None:
-        return _javascript(ask.stdin, ask)
+        return _javascript(ask.stdin)
     if found.operands:
         return _piped(found.operands[0])
     return None if found.given & _ASKING else Objection("node without a script reads it from standard input")
 
 
-def _javascript(code: str, ask: Ask) -> Objection | None:
-    plain = languages.is_plain_javascript(code) or (ask.confined and javascript.is_tame(code))
-    return None if code and plain else Objection("node: code as a word")
+def _javascript(code: str) -> Objection | None:
+    return None if code and languages.is_plain_javascript(code) else Objection("node: code as a word")
 
 
 # ------------------------------------------------------------------ small languages and plain rules

@@ -186,7 +186,10 @@ class Writer:
             return f"$(( {piece.text} ))"
         if isinstance(piece, Output) and piece.file:
             return f"<( {self.script(piece.body)} )"
-        text = f"${{{piece.name}}}" if isinstance(piece, Variable) else f"$( {self.script(piece.body)} )"
+        if isinstance(piece, Variable):
+            text = f"${{{piece.name}:?}}" if piece.needed else f"${{{piece.name}}}"
+        else:
+            text = f"$( {self.script(piece.body)} )"
         return f'"{text}"' if piece.quoted else text
 
 

@@ -54,17 +54,27 @@ class State(NamedTuple):
     sourced: bool = False
     """Whether a script of the project ran in this shell: no variable from before is known any more."""
     counted: frozenset[str] = frozenset()
-    """Variables that hold what a program printed which prints nothing but a number."""
+    """Variables that hold what a program printed which is meant to print a number: bash sees their digits alone."""
     temporary: frozenset[str] = frozenset()
     """Variables that hold the name of a file or folder that mktemp made in the sandbox's own /tmp."""
     made: frozenset[str] = frozenset()
     """Virtual environments that commands before this one make."""
+    unlikely: bool = False
+    """Whether the disk, as it was before the command, says that the shell does not get here.
+
+    It may nevertheless: so it is followed like any other way. All that rests on this is by which path a program is
+    called that a virtual environment has, and by that path it is judged.
+    """
 
     def with_variable(self, name: str, value: str | None) -> "State":
         variables = {**self.variables, name: value}
         gone = {name}
         held = {held: getattr(self, held) - gone for held in HELD if name in getattr(self, held)}
         return self._replace(variables=variables, **held)
+
+    def sets(self, name: str) -> bool:
+        """Whether a command before this one may have set a variable."""
+        return name in self.variables or self.sourced
 
     def counts(self, name: str) -> bool:
         """Whether a variable holds a whole number, known or not."""
@@ -99,7 +109,7 @@ def merged(one: State | None, other: State | None) -> State | None:
         one.guarded,
         one.loop,
         one.jobs & other.jobs,
-        one.programs if one.programs == other.programs else UNSURE,
+        _programs(one, other),
         bounded((*one.previous, *other.previous)) if one.previous and other.previous else None,
         frozenset(n for n, value in variables.items() if value is UNKNOWN and one.counts(n) and other.counts(n)),
         one.found & other.found,
@@ -110,7 +120,14 @@ def merged(one: State | None, other: State | None) -> State | None:
         one.counted & other.counted,
         one.temporary & other.temporary,
         one.made & other.made,
+        one.unlikely and other.unlikely,
     )
+
+
+def _programs(one: State, other: State) -> str:
+    if one.programs == other.programs or one.unlikely != other.unlikely:
+        return other.programs if one.unlikely else one.programs
+    return UNSURE
 
 
 def _stacked(

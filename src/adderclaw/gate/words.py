@@ -161,7 +161,7 @@ class Expander:
             case Param():
                 return self.param(part)
             case Arith():
-                made = arithmetic.evaluate(part.text, self.value, self.numbers | self.counted)
+                made = arithmetic.evaluate(part.text, self.value, self.numbers, self.counted)
                 if isinstance(made, str):
                     return [Bit(f"$(({part.text}))", QUOTED, Count(made))]
                 return [Bit(str(made), QUOTED if part.quoted else SPLIT)]
@@ -225,7 +225,7 @@ class Expander:
                 return [Bit(f"${{{part.name}{part.op}…}}", how, self.cut(part))]
             number = part.name in self.numbers
             whole = part.quoted or number or part.name in self.whole
-            return [Bit(f"${part.name}", how, Variable(part.name, whole, number))]
+            return [Bit(f"${part.name}", how, Variable(part.name, whole, number, part.name in self.whole))]
         return [Bit(self.changed_value(value or "", part), how)]
 
     def cut(self, part: Param) -> Variable:
