@@ -13,8 +13,9 @@ MUTABLE = {
     "receipts": {"archive"},
     "background_tasks": {"told"},
     "conversations": {"last_active", "phase"},
+    "workflows": {"config"},
 }
-"""What may change after a run has ended."""
+"""What may change after a run has ended, or is read no more."""
 FILLED: dict[str, tuple[str, Mapping[str, object]]] = {
     "conversations": ("c", {"id": "c", "project_dir": "/w"}),
     "sessions": ("s", {"session_id": "s", "conversation_id": "c"}),
