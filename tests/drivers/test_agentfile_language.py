@@ -74,6 +74,7 @@ SYNTAX = [
     ('GOAL g "x" USING a -> b USING c', "1:1: USING stands twice in this statement; say it once"),
     ('GOAL g "x" SUPERVISED UNSUPERVISED', "1:1: SUPERVISED or UNSUPERVISED stands twice"),
     ('AGENT a "x" -> b REQUIRES c -> d', "1:1: -> stands twice"),
+    ('AGENT a "x" -> b, c, b', "1:22: the output 'b' stands twice after ->; say it once"),
     ('CONVERGE c "x" WITHIN 2 WITHIN 3', "1:1: WITHIN stands twice"),
     ('CONVERGE c "x" USING not-WITHIN', "1:1: CONVERGE needs WITHIN"),
     ('GOAL g "x" "y"', "1:12: expected"),

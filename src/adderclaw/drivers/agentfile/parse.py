@@ -314,6 +314,11 @@ class _Taker:
         path, prompt = _content(node)
         requires = _child(node, "requires")
         wanted = _value(requires) if requires else None
+        given: set[str] = set()
+        for name in _names(outputs) if (outputs := _child(node, "outputs")) else ():
+            if str(name) in given:
+                self._complain(line, name, f"the output {str(name)!r} stands twice after ->; say it once")
+            given.add(str(name))
         self.agents.append(Persona(str(_names(node)[0]), path, prompt, wanted, line.number, _listed(node, "outputs")))
 
     def _goal(self, line: Line, node: "Node") -> None:
