@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -148,3 +149,14 @@ def test_stream_json_is_events_and_one_result(world: World) -> None:
     assert lines[-1]["answer"] == "hello"
     assert "tool_completed" in {line.get("event_type") for line in lines}
     assert sum(line["type"] == "result" for line in lines) == 1
+
+
+def test_whoever_must_leave_at_once_leaves_whatever_cannot_be_written() -> None:
+    code = """
+from adderclaw.channels.cli import agent
+class Broken:
+    def finish(self, *_, **__): raise OSError("no space left on device")
+agent._leave(Broken(), 15, "agent")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (143, b"")

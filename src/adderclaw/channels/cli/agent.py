@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import sys
-from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -191,10 +190,11 @@ async def interruptible(run: Run, turn: Any, *, mode: str = "agent", goes_on: bo
 
 def _leave(run: Run, number: int, mode: str) -> None:
     """Now, whatever is still under way: the watchdog ends that. The outcome is written first."""
-    result = TurnResult("stopped", "", f"{signal.Signals(number).name} received")
-    with suppress(AdderClawError):
+    try:
+        result = TurnResult("stopped", "", f"{signal.Signals(number).name} received")
         run.finish(result, exit_code=128 + number, mode=mode)
-    os._exit(128 + number)
+    finally:
+        os._exit(128 + number)
 
 
 def _listen_no_more(loop: asyncio.AbstractEventLoop, *, goes_on: bool) -> None:
