@@ -675,8 +675,9 @@ def test_an_odd_model_has_one_result(flow: Flow, steps: list[Any], expected: tup
 
 
 def test_a_persona_that_fails_ends_the_others_and_nothing_of_theirs_runs_on(world: World) -> None:
+    nap = f"sleep 77.{time.time_ns()}"  # nobody else's on this machine
     aside: dict[str, Any] = {
-        "persona-a.": call("Bash", command="sleep 77"),
+        "persona-a.": call("Bash", command=nap),
         "persona-b.": {"slow_ms": 300, "piece": 40, "error": {"status": 400, "body": "bad"}},
     }
     with ScriptedModel(aside=aside) as model:
@@ -688,7 +689,7 @@ def test_a_persona_that_fails_ends_the_others_and_nothing_of_theirs_runs_on(worl
     assert time.monotonic() - began < 40
     assert world.rows("SELECT count(*) FROM subagents WHERE outcome IS NULL") == [(0,)]
     assert world.rows("SELECT outcome FROM runs") == [("error",)]
-    assert not subprocess.run(["pgrep", "-f", "sleep 77"], capture_output=True, check=False).stdout
+    assert not subprocess.run(["pgrep", "-f", nap], capture_output=True, check=False).stdout
 
 
 @pytest.mark.soak

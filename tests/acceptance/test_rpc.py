@@ -349,7 +349,7 @@ def test_a_signal_ends_the_server_and_its_runs(flow: Flow, rpc: Rpc) -> None:
     assert flow.world.rows("SELECT outcome FROM runs") == [("stopped",)]
 
 
-def test_a_client_that_does_not_read_costs_bounded_memory_and_loses_no_answer(world: World) -> None:
+def test_a_client_that_reads_late_loses_no_answer(world: World) -> None:
     steps: list[Any] = [call("Time") for _ in range(150)]
     with ScriptedModel([*steps, text("done")]) as model:
         flow = Flow(world, model)
