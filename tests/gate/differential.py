@@ -67,6 +67,10 @@ printf '\034' >&9
 printf '\034'
 case $SHIM_STATUS in 152|153|137) exit;; esac
 """
+WAITED = CASE.replace("(trap", "SHIM_STATUS=$( (trap").replace(
+    "2>/dev/null\nSHIM_STATUS=$?", "8>&1 >&7 2>/dev/null; echo $?)"
+)
+"""For a text with <(…), which bash does not wait for: all that it starts holds descriptor 8, and that is waited for."""
 MUCH, MANY = 0.5, 100_000
 """Seconds of CPU time, and characters, after which a command counts as cut off, wherever in it a limit struck."""
 
@@ -112,8 +116,6 @@ def why_not_run(made: Plan) -> str:
     """Why a text is not given to bash here: what it would write lies elsewhere, or bash itself is not of one mind."""
     if any(re.search(r"[^\w.+\[:/@%,~=-]", simple.words[0]) for simple in simples(made)):
         return "odd names"
-    if any(isinstance(p, Output) and p.file for one in commands(made.body) for w in live_words(one) for p in w.pieces):
-        return "left behind"  # bash does not wait for what stands in <(…) either
     within = [step for one in commands(made.body) for body in bodies(one) for step in (*body.steps, body)]
     if any("&" in (step.after if isinstance(step, Step) else step.tail) for step in within):
         return "left behind"  # what a subshell leaves in the background cannot be waited for
@@ -133,6 +135,8 @@ def why_not_run(made: Plan) -> str:
 
 def is_concurrent(made: Plan) -> bool:
     """Whether commands of the plan run at the same time."""
+    if any(word.is_file for one in commands(made.body) for word in live_words(one)):
+        return True
     scripts = [made.body]
     while scripts:
         script = scripts.pop()
@@ -165,13 +169,16 @@ def observed(texts: Sequence[tuple[str, bool]], names: Iterable[str], ground: Gr
 def _observed(texts: Sequence[tuple[str, bool]], names: Iterable[str], ground: Ground) -> list[Seen]:
     folders = [ground.fresh() if writes else ground.shared for _, writes in texts]
     shims = "".join(map(_shim, sorted({*names, *_REAL})))
-    cases = "".join(CASE.format(folder=quote(str(f)), text=quote(t)) for (t, _), f in zip(texts, folders, strict=True))
+    cases = "".join(
+        (WAITED if "<(" in text else CASE).format(folder=quote(str(folder)), text=quote(text))
+        for (text, _), folder in zip(texts, folders, strict=True)
+    )
     script, log, out = (ground.top / f"{kind}{ground.count}" for kind in ("script", "log", "out"))
     ground.count += 1
     script.write_text(PRELUDE + shims + cases)
     with log.open("wb") as noted, out.open("wb") as printed:
         subprocess.run(
-            [BASH, "--norc", "--noprofile", "-c", f"exec 9>&2 2>/dev/null; . {quote(str(script))}"],
+            [BASH, "--norc", "--noprofile", "-c", f"exec 7>&1 9>&2 2>/dev/null; . {quote(str(script))}"],
             cwd=ground.top,
             env={**ENVIRONMENT, "HOME": str(ground.top), "SHLVL": "0"},
             stdin=subprocess.DEVNULL,

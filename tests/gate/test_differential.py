@@ -4,6 +4,7 @@ import os
 import random
 import re
 from concurrent.futures import ThreadPoolExecutor
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -210,6 +211,31 @@ def test_the_corpus_of_real_commands_is_planned_as_bash_runs_it(
     assert not tally.wrong, "\n\n".join(map("\n  ".join, tally.wrong))
     assert tally.plans / tally.texts > 0.95
     assert tally.exact / tally.plans > EXACT
+
+
+_INNER = ("ls", "grep x a.txt", "sort a.txt | head -3", "cat a.txt; ls src", "false")
+_OUTER = (
+    "diff <({0}) <({1})",
+    "cat <({0})",
+    "comm -12 <({0}) <({1}) | head",
+    "wc -l < <({0})",
+    'while read -r f; do echo "$f"; done < <({0})',
+    'while IFS= read -r f; do wc -l "$f"; done < <({0}) && ls',
+    "cd src && diff a.txt <({0}) || {1}",
+    "(sort <({0})) > out.txt; {1}",
+    "x=1; grep -f <({0}) b.txt | tail -1; echo $x",
+)
+
+
+def test_what_stands_in_a_process_substitution_is_compared_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tally = compared([outer.format(*pair) for outer in _OUTER for pair in permutations(_INNER, 2)], Ground(tmp_path))
+    with capsys.disabled():
+        print(f"\nprocess substitutions: {tally}")
+    assert not tally.wrong, "\n\n".join(map("\n  ".join, tally.wrong))
+    assert tally.plans / tally.texts > 0.5
+    assert tally.others.keys() <= {"in another order", "cut off", "racing writers"}
 
 
 @pytest.mark.soak
