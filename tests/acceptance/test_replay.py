@@ -198,6 +198,18 @@ SIDE_BY_SIDE: list[Change] = [
         "UPDATE tool_permission_log SET tool_use_id = 'call_9_9' WHERE tool_use_id = 'call_1_1'",
         ("permission of call_9_9", "call"),
     ),
+    (
+        "a hook that never ran",
+        "INSERT INTO hook_invocations(session_id, conversation_id, hook_event, hook_ordinal, matcher, command,"
+        " input_json, started_at) SELECT session_id, conversation_id, 'Stop', 99, '', 'true', '{}', 'now' FROM runs",
+        ("hook_invocations row", "not in the imprint"),
+    ),
+    (
+        "an event twice",
+        "INSERT INTO events(conversation_id, session_id, timestamp, event_type, detail) SELECT conversation_id,"
+        " session_id, timestamp, event_type, detail FROM events WHERE event_type = 'startup'",
+        ("events row", "not in the imprint"),
+    ),
     ("the exit code", "UPDATE runs SET exit_code = 1", ("runs row",)),
     ("the outcome", "UPDATE runs SET outcome = 'denied'", ("outcome of the run",)),
     ("the answer", "UPDATE runs SET answer = 'dene'", ("answer of the run",)),
@@ -235,6 +247,7 @@ ALONE: list[Change] = [
         ("course of the run",),
     ),
     ("a missing verdict", "DELETE FROM tool_permission_log WHERE tool_use_id = 'call_1_0'", ("permission",)),
+    ("an emptied imprint", "UPDATE imprints SET rows_json = '{}'", ("events row", "not in the imprint")),
     ("a missing row of the tape", "DELETE FROM tape WHERE seq = 2", ("tape row 2", "missing")),
     ("the end of the tape", "DELETE FROM tape WHERE seq > 3", ("course of the run",)),
 ]

@@ -89,7 +89,8 @@ def test_a_change_of_any_column_is_found_and_the_row_named(left: Store) -> None:
                 assert found == [], (table, column)
             else:
                 row = f"{table} row {FILLED[table][0]}"
-                assert found in ([(row, "changed")], [(row, "missing")]), (table, column)
+                assert found[0] in ((row, "changed"), (row, "missing")), (table, column)
+                assert {now for _, now in found[1:]} <= {"not in the imprint"}, "under its new key"
 
 
 def test_a_row_or_the_imprint_that_is_gone_is_named(left: Store) -> None:
@@ -104,6 +105,42 @@ def test_a_row_or_the_imprint_that_is_gone_is_named(left: Store) -> None:
         cursor.execute("DELETE FROM imprints")
     assert list(imprints.changed(left, "r", ended=True)) == [("imprint of the run", "missing")]
     assert list(imprints.changed(left, "r", ended=False)) == []
+
+
+def test_a_row_that_is_added_and_an_imprint_that_is_emptied_are_named(left: Store) -> None:
+    growing = ("events", "transcript_entries", "opaque_blocks", "model_calls", "tool_permission_log")
+    growing += ("hook_invocations",)
+    more: dict[str, Mapping[str, object]] = {
+        "events": {},
+        "hook_invocations": {"hook_ordinal": 7},
+        "workflow_results": {"place": "2"},
+    }
+    with left.write() as cursor:
+        for table, other in more.items():
+            row = {**FILLED[table][1], **other}
+            marks = ", ".join("?" * len(row))
+            cursor.execute(f"INSERT INTO {table}({', '.join(row)}) VALUES ({marks})", tuple(row.values()))
+    rows = ("events row 2", "hook_invocations row 2", "workflow_results row r 2 (step)")
+    assert list(imprints.changed(left, "r", ended=True)) == [(row, "not in the imprint") for row in rows]
+    assert list(imprints.changed(left, "r", ended=False)) == []
+    with left.write() as cursor:
+        cursor.execute("UPDATE imprints SET rows_json = '{}'")
+    named = {row for row, _ in imprints.changed(left, "r", ended=True)}
+    assert named >= {f"{table} row {FILLED[table][0]}" for table in (*growing, "receipts", "runs", "workflows")}
+
+
+def test_what_another_run_of_the_session_left_was_not_added(left: Store) -> None:
+    with left.write() as cursor:
+        cursor.execute(
+            "INSERT INTO runs(run_id, kind, conversation_id, session_id, pid) VALUES ('n','agent','c','s',1)"
+        )
+        cursor.execute("INSERT INTO events(conversation_id, session_id, event_type, detail) VALUES ('c','s','w','{}')")
+    assert list(imprints.changed(left, "r", ended=True)) == [], "nobody knows what a run without an imprint left"
+    with left.write() as cursor:
+        imprints.take(cursor, "n", {"events": 1})
+        assert list(imprints.changed(left, "r", ended=True)) == []
+        cursor.execute("INSERT INTO events(conversation_id, session_id, event_type, detail) VALUES ('c','s','w','{}')")
+    assert list(imprints.changed(left, "r", ended=True)) == [("events row 3", "not in the imprint")]
 
 
 def test_going_on_with_a_run_blesses_no_change(left: Store) -> None:
@@ -134,4 +171,5 @@ def test_rows_of_others_and_of_before_are_not_the_runs(left: Store) -> None:
     with left.write() as cursor:
         cursor.execute("UPDATE events SET timestamp = 'other'")
         cursor.execute("UPDATE transcript_entries SET created_at = 'other'")
-    assert list(imprints.changed(left, "r", ended=True)) == []
+    since = {"events": 1, "transcript_entries": 1}
+    assert list(imprints.changed(left, "r", ended=True, since=since)) == []

@@ -420,9 +420,13 @@ def _imprint(store: Store, run: Run) -> Iterator[Difference]:
     """Whether each row is still what it was when the run ended, times and all."""
     from adderclaw.store import imprints
 
-    ended = run.outcome is not None and "marks" in tape.first(store, run.run_id)
-    for where, now in imprints.changed(store, run.run_id, ended=ended):
-        yield Difference(where, "as the run left it", now)
+    marks = tape.first(store, run.run_id).get("marks")
+    ended = run.outcome is not None and marks is not None
+    for where, now in imprints.changed(store, run.run_id, ended=ended, since=marks):
+        if now == imprints.ADDED:
+            yield Difference(where, "no such row", "a row", f"it is {now}: it was added, or the imprint was cut")
+        else:
+            yield Difference(where, "as the run left it", now)
 
 
 def _chain(store: Store, sessions: list[str], log_path: str, key_path: str) -> Iterator[Difference]:

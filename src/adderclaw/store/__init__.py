@@ -4,7 +4,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -64,7 +64,7 @@ class Store:
             raise StoreError(f"{self.path} is open for reading only")
         return _Transaction(self.path, self._connection, self._lock, self._queue, self._soon, self.image)
 
-    def read(self, sql: str, params: Sequence[Any] = ()) -> list[sqlite3.Row]:
+    def read(self, sql: str, params: Sequence[Any] | Mapping[str, Any] = ()) -> list[sqlite3.Row]:
         with self._lock:
             try:
                 return self._connection.execute(sql, params).fetchall()

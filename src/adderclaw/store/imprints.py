@@ -91,6 +91,8 @@ _TABLES: dict[str, _Rows] = {
     ),
 }
 
+ADDED = "not in the imprint"
+
 type Imprint = dict[str, dict[str, str]]
 """Table → key of a row → its digest."""
 
@@ -118,8 +120,13 @@ def take(cursor: sqlite3.Cursor, run_id: str, since: Mapping[str, int]) -> None:
     cursor.execute("INSERT OR REPLACE INTO imprints VALUES (?, ?)", (run_id, compact(kept)))
 
 
-def changed(store: Store, run_id: str, *, ended: bool) -> Iterator[tuple[str, str]]:
-    """Each row that is no longer what the run left, and what became of it; `ended`: it is over, and left an imprint."""
+def changed(
+    store: Store, run_id: str, *, ended: bool, since: Mapping[str, int] | None = None
+) -> Iterator[tuple[str, str]]:
+    """Each row that is no longer what the run left, and what became of it.
+
+    `ended`: the run is over, and left an imprint; `since`: how far the tables went when it began.
+    """
     rows = store.read("SELECT rows_json FROM imprints WHERE run_id = ?", (run_id,))
     if not rows:
         if ended:
@@ -132,6 +139,41 @@ def changed(store: Store, run_id: str, *, ended: bool) -> Iterator[tuple[str, st
     for name, digests in kept.items():
         if ended or _TABLES[name].grows:  # whoever goes on with a run may change the others
             yield from _compared(store, name, digests)
+    if ended:
+        yield from _added(store, run_id, kept, since or {})
+
+
+def _added(store: Store, run_id: str, kept: Imprint, since: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+    """Rows of the run that no imprint has: they were put there later, or taken out of the imprint."""
+    sessions = compact([row[0] for row in store.read(_SESSIONS, {"run": run_id})])
+    theirs = _of_others(store, run_id, sessions)
+    for name, rows in _TABLES.items():
+        if not rows.grows and rows.whose != _OF_RUN:  # what was left open may be settled by whoever comes later
+            continue
+        own = kept.get(name, {})
+        after = " AND rowid > :after" if rows.grows else ""
+        sql = f"SELECT {rows.key} FROM {name} WHERE {rows.whose}{after}"  # noqa: S608 - names from above
+        found = store.read(sql, {"run": run_id, "sessions": sessions, "after": since.get(name, 0)})
+        last = max(map(int, own), default=0) if rows.grows and theirs is None else None
+        for key in (str(row[0]) for row in found):
+            if key not in own and (theirs or {}).get(name, {}).get(key) is None and (last is None or int(key) <= last):
+                yield f"{name} row {key}", ADDED
+
+
+def _of_others(store: Store, run_id: str, sessions: str) -> Imprint | None:
+    """What other runs of the same sessions left; None where one has no imprint, so that nobody knows."""
+    found = store.read(
+        "SELECT rows_json FROM runs LEFT JOIN imprints USING (run_id)"
+        " WHERE run_id != :run AND session_id IN (SELECT value FROM json_each(:sessions))",
+        {"run": run_id, "sessions": sessions},
+    )
+    left: Imprint = {}
+    for (text,) in found:
+        if text is None or (one := _read(text)) is None:
+            return None
+        for name, digests in one.items():
+            left.setdefault(name, {}).update(digests)
+    return left
 
 
 def _read(text: str) -> Imprint | None:
