@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from typer.core import TyperCommand
 
-from adderclaw.channels import headless, prepared, specification
+from adderclaw.channels import headless, prepared
 from adderclaw.channels.cli.common import (
     ConfigFile,
     LimitsGiven,
@@ -197,6 +197,8 @@ def _made(
 
 
 def _specified(options: Options, spec: str | None, most: int | None) -> Prepared:
+    from adderclaw.channels import specification
+
     path = spec if spec is not None else specification.find(options)
     if path is None:
         what = 'a task in quotes (`adderclaw run "Say what is in a.txt"`), or an Agentfile (`adderclaw run Agentfile`)'

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import IO, Annotated, Any, Literal, cast
 
 from adderclaw import __version__
-from adderclaw.channels import prepared, specification
+from adderclaw.channels import prepared
 from adderclaw.channels.prepared import Prepared
 from adderclaw.channels.rpc import wire
 from adderclaw.channels.rpc.runs import Runs
@@ -299,6 +299,8 @@ def _chosen(options: Options, params: RunParams) -> Prepared:
     if params.skills_dir or params.max_turns is not None:
         raise UsageError("skills_dir and max_turns are for a task")
     if params.spec:
+        from adderclaw.channels import specification
+
         return specification.prepare(options, params.spec, params.max_iterations)
     if params.resume:
         return prepared.resumed(options, params.resume)
