@@ -12,8 +12,9 @@ from adderclaw.gate.languages import is_piped
 from adderclaw.gate.loose import MAX_TEXT, every_word, statements
 from adderclaw.gate.objections import Ask, Objection
 from adderclaw.gate.plan import Live
-from adderclaw.gate.programs import INTERPRETERS, PROGRAMS, SHELLS, WRAPPERS, is_ones_own, is_tame, objection
+from adderclaw.gate.programs import INTERPRETERS, PROGRAMS, SHELLS, WRAPPERS, is_tame, objection
 from adderclaw.gate.shell import Plan, Raw, Simple, redirects, simples, steps
+from adderclaw.gate.unix import is_ones_own
 from adderclaw.gate.wrappers import inner, only_looks, runs_in_project
 
 type Words = tuple[str, ...]

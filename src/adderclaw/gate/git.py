@@ -5,6 +5,7 @@ import re
 from adderclaw.gate.allowlist import PROGRAMS
 from adderclaw.gate.objections import Ask, Objection, Words
 from adderclaw.gate.options import parse
+from adderclaw.gate.tabled import by_command
 
 
 def command_of(words: Words) -> tuple[str, Words, str]:
@@ -15,8 +16,6 @@ def command_of(words: Words) -> tuple[str, Words, str]:
 
 
 def judged(words: Words, ask: Ask) -> Objection | None:
-    from adderclaw.gate.programs import by_command
-
     options = PROGRAMS["git"]
     if words[1:] and options.bare.issuperset(words[1:]):
         return None

@@ -6,7 +6,8 @@ from itertools import pairwise
 
 from adderclaw.gate.allowlist import PROGRAMS, Options, names, those
 from adderclaw.gate.objections import Ask, Objection, Words, harmful, unknown, unlisted
-from adderclaw.gate.options import parse
+from adderclaw.gate.options import parse, without_pairs
+from adderclaw.gate.tabled import by_command, by_table
 from adderclaw.gate.wrappers import RUNS, VERSION, wrapped
 
 _FOREIGN = r"://|(^|@)\s*(git\+|hg\+|svn\+|bzr\+|github:|gitlab:|bitbucket:|gist:|file:|git@)|\.git(#|$)"
@@ -22,9 +23,6 @@ def foreign(words: Words, *, shorthand: bool = False) -> Objection | None:
 
 
 def table(name: str, words: Words, options: Options | None = None) -> Objection | None:
-    # The dispatcher knows the special rules, and these rules need its reading of a table: the import goes one way.
-    from adderclaw.gate.programs import by_command, by_table
-
     options = options or PROGRAMS[name]
     return by_command(name, words, options) if options.commands is not None else by_table(name, words, options)
 
@@ -240,19 +238,6 @@ def _poetry(words: Words, ask: Ask) -> Objection | None:
             return Objection(found.strange or "poetry run without a command")
         return ask.inner(found.words)
     return table("poetry", words) or foreign(words[2:])
-
-
-def without_pairs(words: Words, option: str, value: str) -> Words:
-    """Words without an option that is harmless with such a value, and with no other."""
-    kept: list[str] = []
-    rest = list(words)
-    while rest:
-        word = rest.pop(0)
-        if re.fullmatch(option, word) and rest and re.fullmatch(value, rest[0]):
-            rest.pop(0)
-        elif not re.fullmatch(f"(?:{option})=?(?:{value})", word):
-            kept.append(word)
-    return tuple(kept)
 
 
 _PLUGINS = r"no:[\w.-]+|xdist|asyncio|cov|pytest_cov|randomly|timeout|hypothesispytest|faulthandler|cacheprovider"

@@ -121,3 +121,16 @@ def endings(word: str) -> Iterator[str]:
         yield word[index:]
         if word[index] in "=/.~":
             return
+
+
+def without_pairs(words: Words, option: str, value: str) -> Words:
+    """Words without an option that is harmless with such a value, and with no other."""
+    kept: list[str] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if re.fullmatch(option, word) and rest and re.fullmatch(value, rest[0]):
+            rest.pop(0)
+        elif not re.fullmatch(f"(?:{option})=?(?:{value})", word):
+            kept.append(word)
+    return tuple(kept)

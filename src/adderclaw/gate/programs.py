@@ -4,11 +4,11 @@ import itertools
 import re
 from collections.abc import Callable
 
-from adderclaw.gate import git, languages, managers, network, patches, perl, runners
-from adderclaw.gate.allowlist import PROGRAMS, Options, names, those
-from adderclaw.gate.managers import without_pairs
-from adderclaw.gate.objections import Allowed, Ask, Objection, Words, harmful, unknown, unlisted
-from adderclaw.gate.options import parse
+from adderclaw.gate import git, languages, managers, network, perl, runners, services, unix
+from adderclaw.gate.allowlist import PROGRAMS, names, those
+from adderclaw.gate.objections import Allowed, Ask, Objection, Words, unknown
+from adderclaw.gate.options import parse, without_pairs
+from adderclaw.gate.tabled import ASKING, by_command, by_table, strange
 from adderclaw.gate.wrappers import find_parts, inner, only_looks, wrapped
 
 __all__ = ["INTERPRETERS", "PROGRAMS", "SHELLS", "WRAPPERS", "Objection", "inner", "objection"]
@@ -56,77 +56,6 @@ def objection(name: str, words: Words, ask: Ask | None = None, *, allowed: Allow
     if options.wraps:
         return _wrapper(words, ask)
     return _shell(words, ask) if options.shell else by_table(name, words, options)
-
-
-def by_table(name: str, words: Words, options: Options) -> Objection | None:
-    """What a table says of a command by itself."""
-    if options.free or (words[1:] and options.bare.issuperset(words[1:])):
-        return None
-    if options.never:
-        return Objection(f"it {options.never}", name)
-    words = _without_config(words, options)
-    if options.commands is not None:
-        return by_command(name, words, options)
-    found = parse(words[1:], options.options, single_dash=options.single_dash, until_operand=options.script)
-    if found.strange:
-        return strange(found.strange[0], options)
-    if options.script and not found.operands and not found.values:
-        return None if found.given & _ASKING else Objection("without a script it reads one from standard input")
-    if options.script and found.operands and languages.is_piped(found.operands[0]):
-        return Objection(f"a script from {found.operands[0]} is not a file that can be looked at")
-    return _refused_operand(found.operands, options) or network.elsewhere(words[1:], options)
-
-
-def _without_config(words: Words, options: Options) -> Words:
-    if not options.configs:
-        return words
-    named = "|".join(map(re.escape, sorted(options.config)))
-    return without_pairs(words, named, rf"(?!/|~|.*\.\.)(?:[\w.@-]+/)*(?:{options.configs})")
-
-
-_ASKING = names("--version -version -v -V --help -h -help --test")
-
-
-def by_command(name: str, words: Words, options: Options) -> Objection | None:
-    """The command must be the first word: an option before it could have the command for its value."""
-    commands, words = options.commands or {}, _without_config(words, options)
-    first = words[1] if len(words) > 1 else ""
-    if words[1:] and options.bare.issuperset(words[1:]):
-        return None
-    table, rest = commands.get(first), words[2:]
-    if table is None and "" in commands and (not first or first.startswith("-")):
-        table, rest = commands[""], words[1:]
-    if table is None:
-        if not first:
-            return Objection(f"{name} without a command")
-        if first.startswith("-"):
-            return Objection(f"{name} {first} before the command can change what it does")
-        return unlisted(f"{name} {first}")
-    found = parse(rest, table, single_dash=options.single_dash)
-    if found.strange:
-        return strange(found.strange[0], options)
-    second = options.second.get(first)
-    if second is not None and found.operands and found.operands[0] not in second:
-        entry = f"{name} {first} {found.operands[0]}"
-        return unlisted(entry) if rest[:1] == found.operands[:1] else Objection(f"{entry} is not on the list")
-    return _refused_operand(found.operands, options) or network.elsewhere(rest, options)
-
-
-def strange(written: str, options: Options) -> Objection:
-    """Whether an option that the table does not take is one of which the harm is known, abbreviations included."""
-    given = written.split("=", 1)[0]
-    if given in options.harmful or (given.startswith("--") and any(bad.startswith(given) for bad in options.harmful)):
-        return harmful(given)
-    if not given.startswith("--") and any(f"-{letter}" in options.harmful for letter in given[1:]):
-        return harmful(given)
-    return unknown(written)
-
-
-def _refused_operand(operands: Words, options: Options) -> Objection | None:
-    for word in operands if options.refuses else ():
-        if re.fullmatch(options.refuses, word):
-            return Objection(f"{word!r} is not one of its words that are known to do no harm")
-    return None
 
 
 # ------------------------------------------------------------------ wrappers and shells
@@ -335,7 +264,7 @@ def _node(words: Words, ask: Ask) -> Objection | None:
         return _javascript(ask.stdin)
     if found.operands:
         return _piped(found.operands[0])
-    return None if found.given & _ASKING else Objection("node without a script reads it from standard input")
+    return None if found.given & ASKING else Objection("node without a script reads it from standard input")
 
 
 def _javascript(code: str) -> Objection | None:
@@ -398,143 +327,12 @@ def _yq(words: Words, _ask: Ask) -> Objection | None:
     return by_table("yq", words, PROGRAMS["yq"])
 
 
-def _sqlite(words: Words, ask: Ask) -> Objection | None:
-    found = parse(words[1:], PROGRAMS["sqlite3"].options, single_dash=True)
-    given = found.operands[1:] or ((ask.stdin,) if ask.stdin is not None else ())
-    if not found.strange and not given and not found.given & {"-version", "-help"}:
-        return Objection("sqlite3 without a statement reads its standard input")
-    if not all(map(languages.is_plain_sqlite, given)):
-        return Objection("the statement may reach beyond its database")
-    return by_table("sqlite3", words, PROGRAMS["sqlite3"])
-
-
-def _sql(words: Words, ask: Ask) -> Objection | None:
-    name = words[0].rsplit("/", 1)[-1]
-    if not all(map(languages.is_plain_sql, (*words[1:], ask.stdin or ""))):
-        return Objection("the statement may reach beyond its database")
-    if not any(re.match(r"-[ce]|--command|--execute|-l$|--list$|-V$|--version$", word) for word in words[1:]):
-        return Objection(f"{name} without a statement reads its standard input")
-    return by_table(name, words, PROGRAMS[name])
-
-
-def _date(words: Words, _ask: Ask) -> Objection | None:
-    found = parse(words[1:], PROGRAMS["date"].options)
-    if found.strange:
-        return strange(found.strange[0], PROGRAMS["date"])
-    wrong = next((word for word in found.operands if not word.startswith("+")), None)
-    return Objection(f"date {wrong} would set the clock") if wrong else None
-
-
-def _chmod(words: Words, _ask: Ask) -> Objection | None:
-    mode = next((word for word in words[1:] if not re.fullmatch(r"-[Rvcf]+|--\w+", word)), "")
-    if not re.fullmatch(r"0?[0-7]{3}|[ugoa]*[+=-][rwxX]*(,[ugoa]*[+=-][rwxX]*)*", mode):
-        return Objection(f"the mode {mode} is not a plain one")
-    return by_table("chmod", tuple(word for word in words if word != mode), PROGRAMS["chmod"])
-
-
-def _kill(words: Words, _ask: Ask) -> Objection | None:
-    """A signal to processes of one's own: never to all, to a group, or to the first process."""
-    rest = words[1:]
-    if rest[:1] in (("-l",), ("-L",)):
-        return None
-    if rest[:1] in (("-s",), ("-n",)) and len(rest) > 1:
-        rest = (f"-{rest[1]}", *rest[2:])
-    if rest and re.fullmatch(r"-(\d{1,2}|(SIG)?[A-Z]{3,5}\d?)", rest[0]):
-        rest = rest[1:]
-    if rest and all(re.fullmatch(r"[1-9]\d*|%\d+|\$!|\"?\$\{?\w+\}?\"?", pid) and pid != "1" for pid in rest):
-        return None
-    return Objection("kill takes the numbers of processes")
-
-
-_OWN_PROCESSES = r"(?i).*adder.*|.*claw.*|python[\d.]*|bash|sh|zsh|bwrap|systemd|init|sshd|dbus.*|[^\w]*|.{1,2}"
-
-
-def is_ones_own(words: Words) -> bool:
-    """Whether what pgrep or grep looks for can be none of the processes that are not of this work."""
-    name = words[0].rsplit("/", 1)[-1]
-    found = parse(words[1:], PROGRAMS[name].options)
-    if name != "pgrep":
-        return not any(re.search(r"(?i)adder|claw|sshd|systemd|bwrap|\bagent", word) for word in found.operands[:1])
-    return bool(found.operands) and not any(re.fullmatch(_OWN_PROCESSES, word) for word in found.operands)
-
-
-def _pkill(words: Words, _ask: Ask) -> Objection | None:
-    name = words[0].rsplit("/", 1)[-1]
-    plain = tuple(word for word in words if not re.fullmatch(r"-(\d{1,2}|(SIG)?[A-Z]{3,5})", word))
-    found = parse(plain[1:], PROGRAMS[name].options)
-    for word in found.operands:
-        if re.fullmatch(_OWN_PROCESSES, word) or not re.fullmatch(r"[\w ./:@=-]+", word):
-            return Objection(f"{word} may be a process that is not of this work")
-    if not found.operands:
-        return Objection(f"{name} without a name")
-    return by_table(name, plain, PROGRAMS[name])
-
-
-def _tar(words: Words, _ask: Ask) -> Objection | None:
-    """What an archive unpacks is among the facts of the call: here only the options count."""
-    plain = languages.tar_words(words)
-    if plain is None:
-        return Objection("tar with these letters is not looked through")
-    found = parse(plain[1:], PROGRAMS["tar"].options)
-    if any(":" in value for value in found.values):
-        return Objection("an archive on another host")
-    return by_table("tar", plain, PROGRAMS["tar"])
-
-
-def _link(words: Words, _ask: Ask) -> Objection | None:
-    """A link that leads out of the workspace is a way around it: what it names is judged as if it were read."""
-    found = parse(words[1:], PROGRAMS["ln"].options)
-    if any(word.startswith(("/", "~", "..")) or "/../" in word for word in found.operands):
-        return Objection("a link to somewhere else")
-    return by_table("ln", words, PROGRAMS["ln"])
-
-
-def _rsync(words: Words, _ask: Ask) -> Objection | None:
-    if any(":" in word and not word.startswith("-") for word in words[1:]):
-        return Objection("rsync to another machine")
-    return by_table("rsync", words, PROGRAMS["rsync"])
-
-
-def _docker(words: Words, _ask: Ask) -> Objection | None:
-    name = words[0].rsplit("/", 1)[-1]
-    options = PROGRAMS[name]
-    if words[1:2] != ("run",):
-        return by_command(name, words, options)
-    found = parse(words[2:], (options.commands or {})["run"], until_operand=True)
-    if found.strange:
-        return strange(found.strange[0], options)
-    if not found.operands or found.operands[0].split(":", 1)[0] not in _IMAGES:
-        return Objection("an image that is not one of the usual ones", f"{name} run")
-    return None
-
-
-_IMAGES = names(
-    """alpine amazonlinux archlinux busybox caddy cassandra centos composer couchdb debian eclipse-temurin elasticsearch
-    fedora gcc golang gradle haproxy hello-world httpd influxdb kibana logstash mariadb maven memcached mongo mysql nats
-    neo4j nginx node openjdk perl php postgres python rabbitmq redis registry ruby rust swift tomcat traefik ubuntu
-    valkey vault wordpress"""
-)
-
-
 def _http_server(words: Words, _ask: Ask) -> Objection | None:
     """A server of the project's files: without a place it listens where the session's network does, which is asked."""
     places = network.values(words, "-b", "--bind")
     if any(place == "0.0.0.0" or not re.fullmatch(network.LOOPBACK, place) for place in places):
         return Objection("it would serve the files to every machine: give it --bind 127.0.0.1")
     return by_table("http.server", words, PROGRAMS["python -m http.server"])
-
-
-def _patch(words: Words, ask: Ask) -> Objection | None:
-    """What a patch changes is among the facts of the call; here it counts that it is one that can be looked at."""
-    found = parse(words[1:], PROGRAMS["patch"].options)
-    if ask.stdin is not None and not patches.is_plain(ask.stdin):
-        return Objection("the patch may run something or make a link")
-    named = found.given & {"-i", "--input"} or len(found.operands) == 2 or ask.stdin is not None or ask.fed
-    if not named and not found.strange:
-        return Objection("a patch from standard input cannot be looked at: name its file with -i")
-    if any(map(languages.is_piped, (*found.values, *found.operands))):
-        return Objection("a patch from standard input cannot be looked at: name its file with -i")
-    return by_table("patch", words, PROGRAMS["patch"])
 
 
 def _perl(words: Words, _ask: Ask) -> Objection | None:
@@ -570,28 +368,13 @@ def _php(words: Words, _ask: Ask) -> Objection | None:
     return by_table("php", words, options)
 
 
-def _ansible(words: Words, _ask: Ask) -> Objection | None:
-    found = parse(words[1:], PROGRAMS["ansible-playbook"].options)
-    if not found.given & {"--syntax-check", "--list-tasks", "--list-tags", "--list-hosts", "--version"}:
-        return Objection("a playbook changes machines", "ansible-playbook")
-    return by_table("ansible-playbook", words, PROGRAMS["ansible-playbook"])
-
-
-def _kubectl(words: Words, _ask: Ask) -> Objection | None:
-    """What is only tried on this machine is looked at, not done."""
-    tried = {"--dry-run=client", "--dry-run", "client"} & set(words) - {"--dry-run"}
-    if words[1:2] in (("apply",), ("create",)) and tried:
-        found = parse(words[2:], "-f= --filename= --dry-run~ -o~ --output~ -n~ --namespace~ -R --recursive --validate~")
-        if not found.strange and "--dry-run" in found.given and not re.search(r"secret|://", " ".join(words)):
-            return None
-    return by_command("kubectl", words, PROGRAMS["kubectl"])
-
-
 type Special = Callable[[Words, Ask], Objection | None]
 
 SPECIAL: dict[str, Special] = {
     "git": git.judged,
     **managers.SPECIAL,
+    **unix.SPECIAL,
+    **services.SPECIAL,
     **dict.fromkeys(("curl", "wget"), network.judged),
     "npx": _npx,
     "uvx": _uvx,
@@ -605,24 +388,11 @@ SPECIAL: dict[str, Special] = {
     **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), _awk),
     "jq": _jq,
     "yq": _yq,
-    "sqlite3": _sqlite,
-    **dict.fromkeys(("psql", "mysql"), _sql),
-    "date": _date,
-    "chmod": _chmod,
-    "kill": _kill,
-    **dict.fromkeys(("pkill", "killall"), _pkill),
-    "tar": _tar,
-    "ln": _link,
-    "rsync": _rsync,
-    "patch": _patch,
     "php": _php,
     "perl": _perl,
-    "ansible-playbook": _ansible,
     "hyperfine": runners.hyperfine,
-    "kubectl": _kubectl,
     "gdb": runners.gdb,
     "perf": runners.perf,
     **dict.fromkeys(("nyc", "c8"), runners.nyc),
     **dict.fromkeys(("Rscript", "julia"), _without_code),
-    **dict.fromkeys(("docker", "podman"), _docker),
 }

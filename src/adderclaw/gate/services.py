@@ -1,0 +1,76 @@
+"""Databases, containers and clusters: statements that stay in their database, and commands that only look."""
+
+import re
+from collections.abc import Callable
+
+from adderclaw.gate import languages
+from adderclaw.gate.allowlist import PROGRAMS, names
+from adderclaw.gate.objections import Ask, Objection, Words
+from adderclaw.gate.options import parse
+from adderclaw.gate.tabled import by_command, by_table, strange
+
+
+def _sqlite(words: Words, ask: Ask) -> Objection | None:
+    found = parse(words[1:], PROGRAMS["sqlite3"].options, single_dash=True)
+    given = found.operands[1:] or ((ask.stdin,) if ask.stdin is not None else ())
+    if not found.strange and not given and not found.given & {"-version", "-help"}:
+        return Objection("sqlite3 without a statement reads its standard input")
+    if not all(map(languages.is_plain_sqlite, given)):
+        return Objection("the statement may reach beyond its database")
+    return by_table("sqlite3", words, PROGRAMS["sqlite3"])
+
+
+def _sql(words: Words, ask: Ask) -> Objection | None:
+    name = words[0].rsplit("/", 1)[-1]
+    if not all(map(languages.is_plain_sql, (*words[1:], ask.stdin or ""))):
+        return Objection("the statement may reach beyond its database")
+    if not any(re.match(r"-[ce]|--command|--execute|-l$|--list$|-V$|--version$", word) for word in words[1:]):
+        return Objection(f"{name} without a statement reads its standard input")
+    return by_table(name, words, PROGRAMS[name])
+
+
+def _docker(words: Words, _ask: Ask) -> Objection | None:
+    name = words[0].rsplit("/", 1)[-1]
+    options = PROGRAMS[name]
+    if words[1:2] != ("run",):
+        return by_command(name, words, options)
+    found = parse(words[2:], (options.commands or {})["run"], until_operand=True)
+    if found.strange:
+        return strange(found.strange[0], options)
+    if not found.operands or found.operands[0].split(":", 1)[0] not in _IMAGES:
+        return Objection("an image that is not one of the usual ones", f"{name} run")
+    return None
+
+
+_IMAGES = names(
+    """alpine amazonlinux archlinux busybox caddy cassandra centos composer couchdb debian eclipse-temurin elasticsearch
+    fedora gcc golang gradle haproxy hello-world httpd influxdb kibana logstash mariadb maven memcached mongo mysql nats
+    neo4j nginx node openjdk perl php postgres python rabbitmq redis registry ruby rust swift tomcat traefik ubuntu
+    valkey vault wordpress"""
+)
+
+
+def _ansible(words: Words, _ask: Ask) -> Objection | None:
+    found = parse(words[1:], PROGRAMS["ansible-playbook"].options)
+    if not found.given & {"--syntax-check", "--list-tasks", "--list-tags", "--list-hosts", "--version"}:
+        return Objection("a playbook changes machines", "ansible-playbook")
+    return by_table("ansible-playbook", words, PROGRAMS["ansible-playbook"])
+
+
+def _kubectl(words: Words, _ask: Ask) -> Objection | None:
+    """What is only tried on this machine is looked at, not done."""
+    tried = {"--dry-run=client", "--dry-run", "client"} & set(words) - {"--dry-run"}
+    if words[1:2] in (("apply",), ("create",)) and tried:
+        found = parse(words[2:], "-f= --filename= --dry-run~ -o~ --output~ -n~ --namespace~ -R --recursive --validate~")
+        if not found.strange and "--dry-run" in found.given and not re.search(r"secret|://", " ".join(words)):
+            return None
+    return by_command("kubectl", words, PROGRAMS["kubectl"])
+
+
+SPECIAL: dict[str, Callable[[Words, Ask], Objection | None]] = {
+    "sqlite3": _sqlite,
+    **dict.fromkeys(("psql", "mysql"), _sql),
+    **dict.fromkeys(("docker", "podman"), _docker),
+    "ansible-playbook": _ansible,
+    "kubectl": _kubectl,
+}
