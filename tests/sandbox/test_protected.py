@@ -197,3 +197,24 @@ def test_a_place_of_any_size_costs_a_bounded_look_and_hides_no_other(root: Path,
         assert "too much lies in .yarn to be watched whole" in said[0]
     finally:
         subprocess.run(["rm", "-rf", root / ".yarn"], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("others", [0, 2 * protected.MOST_WATCHED], ids=["few others", "too many to list"])
+def test_what_comes_to_be_or_changes_is_told_however_many_lie_beside_it(root: Path, others: int) -> None:
+    for number in range(others):
+        (root / f"a{number}").touch()
+    names = (".npmrc", ".github/workflows", ".husky", "lefthook.yml")
+    look = lambda: protected.looks([str(root)], names, protected.places([str(root)]))  # noqa: E731
+    (root / ".husky").mkdir()
+    (root / ".NPMRC").touch()  # another file, where letters count
+    before = look()
+    of_names = {path.removeprefix(f"{root}/"): seen is not None for path, seen in before.items() if ".git/" not in path}
+    assert of_names == {".npmrc": False, ".github/workflows": False, ".husky": True, "lefthook.yml": False}
+    (root / ".github" / "workflows").mkdir(parents=True)
+    (root / ".npmrc").write_text("x")
+    (root / ".husky" / "pre-commit").write_text("x")
+    assert sorted(path.removeprefix(f"{root}/") for path in protected.changed(before, look())) == [
+        ".github/workflows",
+        ".husky",
+        ".npmrc",
+    ]

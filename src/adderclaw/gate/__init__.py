@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from adderclaw.config.paths import followed
@@ -50,6 +51,7 @@ def withholds(policy: Policy, tool: str) -> bool:
     return any(section is not None and section.enabled is False for section in found)
 
 
+@cache
 def run_later() -> tuple[str, ...]:
     """Names in a workspace that decide what other programs run: no tool writes them, and of commands it is said."""
     from adderclaw.gate import paths

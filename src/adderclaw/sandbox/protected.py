@@ -11,6 +11,7 @@ import re
 import stat
 import time
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
@@ -171,22 +172,42 @@ def looks(roots: Sequence[str], names: Sequence[str], now: Places) -> Looks:
     if not names:
         return {}
     held = {*now.kept, *now.missing, *now.pinned}
+    absent: list[str] = []
     found: list[str] = []
     for root in roots:
         top = root.rstrip("/")
-        found += (f"{top}/{name}" for name in names)
-        found += (f"{git}/{part}" for git in _repositories(top) for part in IN_GIT)
-    return _looked([path for path in dict.fromkeys(found) if path not in held])
+        there, folders = _listed(top)
+        for path, first in _named(top, tuple(names)):
+            if path not in held:
+                (absent if there is not None and first not in there else found).append(path)
+        repositories = (git for folder in folders if _is_folder(git := f"{folder}/.git"))
+        found += (path for git in repositories for part in IN_GIT if (path := f"{git}/{part}") not in held)
+    return dict.fromkeys(absent) | _looked(list(dict.fromkeys(found)))
 
 
-def _repositories(top: str) -> Iterator[str]:
+@lru_cache(maxsize=16)
+def _named(top: str, names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """The path of each name, and by which name in the workspace it begins."""
+    return tuple((f"{top}/{name}", name.split("/", 1)[0].casefold()) for name in names)
+
+
+def _listed(top: str) -> tuple[frozenset[str] | None, list[str]]:
+    """The names in a folder, in whatever letters, unless there are more than are listed; and the folders in it.
+
+    One listing says of nearly all watched names that they are not there, without a look at each.
+    """
+    there: set[str] = set()
+    folders: list[str] = []
     try:
         with os.scandir(top) as entries:
             for entry in islice(entries, MOST_WATCHED):
-                if entry.is_dir(follow_symlinks=False) and _is_folder(git := f"{entry.path}/.git"):
-                    yield git
+                there.add(entry.name.casefold())
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+            is_all = next(entries, None) is None
     except OSError:
-        return
+        return None, folders
+    return frozenset(there) if is_all else None, folders
 
 
 def _looked(tops: Sequence[str]) -> Looks:
