@@ -261,6 +261,32 @@ def test_a_fork_bomb_is_bounded_and_ends(box: Box, root: Path) -> None:
     assert not [pid for pid in filter(str.isdigit, os.listdir("/proc")) if BOMB.encode() in command_of(pid)]
 
 
+def test_one_that_does_not_answer_is_ended_with_all_that_it_started(box: Box, root: Path) -> None:
+    """Load alone can make it late: what comes next is started in another one, and nobody is left of the first."""
+    made = run("sleep 1000 & echo $$", box, root)
+    assert made.returncode == 0
+    inside = getattr(box, "_inside")  # noqa: B009 - what the session has open, which nobody else can reach
+    inside.close()
+    assert not inside.is_alive()
+    assert run("echo still here", box, root).stdout == b"still here\n"
+
+
+def test_a_group_ends_whoever_is_in_it() -> None:
+    if os.geteuid() != 0 or not limits.can_group():
+        pytest.skip("no control group can be made here")
+    with subprocess.Popen(["/bin/sh", "-c", "read go; sleep 1000 & sleep 1000"], stdin=subprocess.PIPE) as shell:
+        group = limits.Group(shell.pid)
+        try:
+            assert shell.stdin
+            shell.stdin.write(b"\n")
+            shell.stdin.flush()
+            group.kill()
+            assert shell.wait(60) == -signal.SIGKILL
+        finally:
+            shell.kill()
+            group.close()
+
+
 def command_of(pid: str) -> bytes:
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes()

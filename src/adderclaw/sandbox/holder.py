@@ -363,7 +363,8 @@ class _Inside:
             self._group = limits.Group(pid)
 
     def is_alive(self) -> bool:
-        return self._process.poll() is None
+        """Not once it was closed, though it may need a moment to end all that it started."""
+        return self._control.fileno() >= 0 and self._process.poll() is None
 
     def keeps(self, path: str) -> bool:
         """Whether a mount keeps a protected place as it is."""
@@ -393,6 +394,8 @@ class _Inside:
         try:
             self._process.wait(KILL_WAIT)
         except TimeoutExpired:
+            if self._group is not None:
+                self._group.kill()
             self._process.kill()
         if self._proxy is not None:
             self._proxy.close()

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 from collections.abc import Iterator
 
 PROCESSES = 1024
@@ -10,6 +11,8 @@ FILE_BYTES = 8 << 30
 """The size of one file."""
 LEAST_BYTES = 256 << 20
 GROUP = "adderclaw"
+ROUNDS = 100
+"""How often those in a group are killed whose children are made meanwhile."""
 
 
 def memory() -> int:
@@ -73,6 +76,19 @@ class Group:
             if _write(os.path.join(path, "cgroup.procs"), pid):
                 return
             self.close()
+
+    def kill(self) -> None:
+        """End whoever is in it: nobody has to be found by what it is called or descends from."""
+        for path in self._made:
+            if _write(os.path.join(path, "cgroup.kill"), 1):
+                continue
+            for _ in range(ROUNDS):  # where the kernel cannot do it at once, until nobody comes after
+                found = [int(pid) for pid in _words(os.path.join(path, "cgroup.procs"))]
+                for pid in found:
+                    with contextlib.suppress(OSError):
+                        os.kill(pid, signal.SIGKILL)
+                if not found:
+                    break
 
     def close(self) -> None:
         """Remove it; whoever was in it is dead, or dying for a moment longer: then `sweep` removes it."""
