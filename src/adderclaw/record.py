@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields
 from typing import Any, dataclass_transform
 
-type _Shape = tuple[dict[str, Any], tuple[str, ...], tuple[tuple[str, Callable[[], Any]], ...]]
+type _Shape = tuple[dict[str, Any], frozenset[str], tuple[tuple[str, Callable[[], Any]], ...]]
 """What making an instance takes, found out once for each class: every field in order with its default, those that must
 be given, and those whose default is made."""
 
@@ -18,7 +18,7 @@ def _shape(kind: type) -> _Shape:
     specs = fields(kind)
     blank = {spec.name: spec.default for spec in specs}
     made = tuple((spec.name, spec.default_factory) for spec in specs if spec.default_factory is not MISSING)
-    needed = tuple(name for name, value in blank.items() if value is MISSING and name not in dict(made))
+    needed = frozenset(name for name, value in blank.items() if value is MISSING and name not in dict(made))
     found = _SHAPES[kind] = (blank, needed, made)
     return found
 
@@ -28,9 +28,9 @@ def _init(self: object, *ordered: Any, **given: Any) -> None:
     blank, needed, made = _SHAPES.get(kind) or _shape(kind)
     if ordered:
         given = _named(self, blank, ordered, given)
-    for name in needed:
-        if name not in given:
-            raise TypeError(f"{kind.__name__} needs {name!r}")
+    if not given.keys() >= needed:
+        missing = ", ".join(repr(name) for name in blank if name in needed and name not in given)
+        raise TypeError(f"{kind.__name__} needs {missing}")
     values = self.__dict__
     values.update(blank)
     values.update(given)
@@ -43,9 +43,9 @@ def _init(self: object, *ordered: Any, **given: Any) -> None:
 
 def _named(self: object, specs: Iterable[str], ordered: tuple[Any, ...], given: dict[str, Any]) -> dict[str, Any]:
     named = dict(zip(specs, ordered, strict=False))
-    if len(named) < len(ordered) or named.keys() & given.keys():
+    if len(named) < len(ordered) or not named.keys().isdisjoint(given):
         raise TypeError(f"{type(self).__name__} was given a value too many")
-    return named | given
+    return named | given if given else named
 
 
 def _repr(self: object) -> str:

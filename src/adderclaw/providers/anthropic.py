@@ -30,6 +30,7 @@ from adderclaw.types import (
     ToolResultBlock,
     ToolSpec,
     ToolUseBlock,
+    json_writer,
 )
 
 BASE_URL = "https://api.anthropic.com"
@@ -44,6 +45,7 @@ MOST_TOKENS = 32_000
 LEAST_THINKING = 1024
 ROOM_TO_ANSWER = 1024
 
+_text = json_writer()
 _MARK = {"type": "ephemeral"}
 _MARKED_END = b',"cache_control":{"type":"ephemeral"}}]}'
 _IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
@@ -432,4 +434,4 @@ def _id(call_id: str) -> str:
 
 
 def _compact(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
+    return _text(value).encode("utf-8", "replace")

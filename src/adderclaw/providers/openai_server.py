@@ -1,6 +1,5 @@
 """One server that speaks an API of OpenAI's: its address, its key, and how an answer of it is read to the end."""
 
-import json
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -22,8 +21,10 @@ from adderclaw.types import (
     TextBlock,
     ToolCall,
     ToolResultBlock,
+    json_writer,
 )
 
+_text = json_writer()
 BASE_URLS = {
     "openai": "https://api.openai.com/v1",
     "openrouter": "https://openrouter.ai/api/v1",
@@ -198,7 +199,7 @@ def told(block: ToolResultBlock) -> str:
 
 def arguments(call: ToolCall) -> str:
     """Broken arguments go back as {}: servers that parse them would refuse every later request."""
-    return json.dumps(call.arguments or {}, separators=(",", ":"), ensure_ascii=False)
+    return _text(call.arguments or {})
 
 
 def from_user(
@@ -225,7 +226,7 @@ def shown_by(message: Message) -> list[TextBlock | MediaBlock]:
 
 
 def compact(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
+    return _text(value).encode("utf-8", "replace")
 
 
 def broke_off(wire: Wire, error: Any) -> ProviderError:

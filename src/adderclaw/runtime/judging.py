@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from adderclaw import gate, tools
@@ -201,14 +202,9 @@ def _room(runtime: Runtime, roots: tuple[str, ...], held: "Held", shown: Sequenc
     from adderclaw.sandbox.bubblewrap import Room
 
     now, autonomy = runtime.config, runtime.options.profile or runtime.config.security.autonomy
-    own = (now.memory.path, now.receipts.path, runtime.key_path)
     return Room(
         roots=roots,
-        hidden=(
-            *(f"{path}{end}" for path in own for end in ("", "-wal", "-shm", ".lock", ".head")),
-            locks.folder(now.memory.path),
-            *held.unseen,
-        ),
+        hidden=(*_own_files(now.memory.path, now.receipts.path, runtime.key_path), *held.unseen),
         kept=(*runtime.loaded.started, *held.unchanged),
         fixed=held.fixed,
         watched=gate.run_later(),
@@ -216,6 +212,13 @@ def _room(runtime: Runtime, roots: tuple[str, ...], held: "Held", shown: Sequenc
         network=now.security.network == "allow",
         shown=(*shown, *skill_folders(runtime, roots[0])),
     )
+
+
+@lru_cache(maxsize=4)
+def _own_files(store: str, receipts: str, key: str) -> tuple[str, ...]:
+    """What we keep our word with: no command sees it."""
+    files = (f"{path}{end}" for path in (store, receipts, key) for end in ("", "-wal", "-shm", ".lock", ".head"))
+    return (*files, locks.folder(store))
 
 
 def _box(runtime: Runtime, kind: str, room: "Room", policy: Callable[[], gate.Policy]) -> "Box":

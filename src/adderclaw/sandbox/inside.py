@@ -14,7 +14,18 @@ import posix
 import resource
 import select
 import sys
-from _socket import AF_INET, MSG_CMSG_CLOEXEC, MSG_DONTWAIT, SCM_RIGHTS, SO_REUSEADDR, SOCK_STREAM, SOL_SOCKET, socket
+from _socket import (
+    AF_INET,
+    AF_UNIX,
+    MSG_CMSG_CLOEXEC,
+    MSG_DONTWAIT,
+    SCM_RIGHTS,
+    SO_REUSEADDR,
+    SOCK_SEQPACKET,
+    SOCK_STREAM,
+    SOL_SOCKET,
+    socket,
+)
 
 KILL = 9
 RESET = (13, 25)
@@ -30,9 +41,9 @@ libc = ctypes.CDLL(None, use_errno=True)
 class Call:
     """One command, from its request until its channel is closed."""
 
-    def __init__(self, channel: socket, mark: bytes) -> None:
-        self.channel, self.mark = channel, mark
-        self.pid = self.pidfd = -1
+    def __init__(self, channel: socket, mark: bytes, pid: int) -> None:
+        self.channel, self.mark, self.pid = channel, mark, pid
+        self.pidfd = -1
         self.running = True
 
 
@@ -73,12 +84,15 @@ class Holder:
             posix.close(file)
         channel, *streams = fds
         request = message.split(b"\0")
-        call = self.calls[channel] = Call(socket(fileno=channel), request[-1])
+        pid, failure = -1, b""
         try:
-            call.pid = spawn(request, streams)
+            pid = spawn(request, streams)  # first of all: the rest is done while it runs
         except OSError as error:
+            failure = b"error %d %s" % (error.errno, error.filename or b"")
+        call = self.calls[channel] = Call(socket(AF_UNIX, SOCK_SEQPACKET, 0, channel), request[-1], pid)
+        if failure:
             call.running = False
-            self.say(call, b"error %d %s" % (error.errno, error.filename or b""))
+            self.say(call, failure)
         else:
             self.watch(call)
         self.poller.register(channel, select.POLLIN)
@@ -205,8 +219,10 @@ def spawn(request: list[bytes], fds: list[int]) -> int:
     argv, env = request[2 : 2 + count], dict(pair.split(b"=", 1) for pair in request[2 + count :])
     numbers = [0, 1, 2, *targets]
     # Far from every number that is to be used, so that no descriptor is overwritten before it is copied.
-    above = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, max(numbers) + 1) for fd in fds]
-    actions = [(posix.POSIX_SPAWN_DUP2, fd, number) for fd, number in zip(above, numbers, strict=True)]
+    most, above = max(numbers), list[int]()
+    if min(fds) <= most:
+        fds = above = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, most + 1) for fd in fds]
+    actions = [(posix.POSIX_SPAWN_DUP2, fd, number) for fd, number in zip(fds, numbers, strict=True)]
     try:
         posix.chdir(request[1])
         return posix.posix_spawn(argv[0], argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=RESET)

@@ -172,26 +172,32 @@ def looks(roots: Sequence[str], names: Sequence[str], now: Places) -> Looks:
     if not names:
         return {}
     held = {*now.kept, *now.missing, *now.pinned}
-    absent: list[str] = []
+    absent: Looks = {}
     found: list[str] = []
     for root in roots:
         top = root.rstrip("/")
+        every, by_first = _named(top, tuple(names))
         there, folders = _listed(top)
-        for path, first in _named(top, tuple(names)):
-            if path not in held:
-                (absent if there is not None and first not in there else found).append(path)
+        absent |= every
+        for first, paths in by_first.items():
+            if there is None or first in there:
+                found += paths
         repositories = (git for folder in folders if _is_folder(git := f"{folder}/.git"))
-        found += (path for git in repositories for part in IN_GIT if (path := f"{git}/{part}") not in held)
-    return dict.fromkeys(absent) | _looked(list(dict.fromkeys(found)))
+        found += (f"{git}/{part}" for git in repositories for part in IN_GIT)
+    seen = absent | _looked([path for path in dict.fromkeys(found) if path not in held])
+    return {path: look for path, look in seen.items() if path not in held} if held & seen.keys() else seen
 
 
 @lru_cache(maxsize=16)
-def _named(top: str, names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """The path of each name, and by which name in the workspace it begins."""
-    return tuple((f"{top}/{name}", name.split("/", 1)[0].casefold()) for name in names)
+def _named(top: str, names: tuple[str, ...]) -> tuple[Looks, dict[str, list[str]]]:
+    """The path of each name as if nothing were there, and all of them by which name in the workspace they begin."""
+    by_first: dict[str, list[str]] = {}
+    for name in names:
+        by_first.setdefault(name.split("/", 1)[0].casefold(), []).append(f"{top}/{name}")
+    return dict.fromkeys(f"{top}/{name}" for name in names), by_first
 
 
-def _listed(top: str) -> tuple[frozenset[str] | None, list[str]]:
+def _listed(top: str) -> tuple[set[str] | None, list[str]]:
     """The names in a folder, in whatever letters, unless there are more than are listed; and the folders in it.
 
     One listing says of nearly all watched names that they are not there, without a look at each.
@@ -207,7 +213,7 @@ def _listed(top: str) -> tuple[frozenset[str] | None, list[str]]:
             is_all = next(entries, None) is None
     except OSError:
         return None, folders
-    return frozenset(there) if is_all else None, folders
+    return there if is_all else None, folders
 
 
 def _looked(tops: Sequence[str]) -> Looks:

@@ -5,7 +5,7 @@ import hmac
 import json
 from typing import Any, Literal, NamedTuple, cast
 
-from adderclaw.store.text import plain
+from adderclaw.store.text import compact
 from adderclaw.types import Json, Risk, canonical
 
 ZERO = "0" * 64
@@ -84,7 +84,7 @@ def _body(draft: ReceiptDraft, id: str, timestamp: str, seq: int, previous_hash:
         "previous_hash": previous_hash,
     }
     # There and back again: what is hashed is then exactly what a reader of the line will parse.
-    return json.loads(plain(json.dumps(body, ensure_ascii=False, default=str)))
+    return json.loads(compact(body))
 
 
 def line_of(receipt: Receipt) -> str:

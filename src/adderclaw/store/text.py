@@ -7,9 +7,10 @@ from functools import lru_cache
 from typing import Any
 
 from adderclaw.errors import StoreError
+from adderclaw.types import json_writer
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, default=str).encode
+_encode = json_writer(default=str)
 
 
 def plain(text: str) -> str:
