@@ -63,18 +63,113 @@ TESTS = [
 ]
 
 
+ARGUMENTS = [
+    *['"$1"', "$1", '"$2"', "$2", '"$@"', '"$@"', "$@", '"$*"', "$*", "$#", '"${1:-none}"', "${1#a}", "${#1}"],
+    *['"${@:2}"', '"${2-}"', '"<$@>"', '"$*$1"', "x$@y", "${3:+three}"],
+]
+"""Words inside of a function."""
+INSIDE = [
+    *["local X=1", 'local X="$1"', "local X=$(good)", "local X", "local X=2 Y", "local i=$X", "X=inner", "return"],
+    *["return 3", "return 0", "return $?", "shift", "shift 2", "cd src", "set -e", '"$@"', "local Z=$1; X+=$Z"],
+    *['[ -n "$1" ] || return 1', '[ "$1" = a ] && return', "exit 4", "export FOO=$1", "gn() { good again; }"],
+    *['for i in "$@"; do good "$i"; done', 'for i; do bad "$i"; done', 'case "$1" in a) return 2;; *) good;; esac'],
+]
+ELEMENTS = [
+    *['"${A[@]}"', '"${A[@]}"', "${A[@]}", '"${A[*]}"', "${A[*]}", "${#A[@]}", "${A[0]}", '"${A[1]}"', '"${A[@]:1}"'],
+    *[
+        '"${A[@]:0:2}"',
+        "${!A[@]}",
+        '"x${A[@]}y"',
+        '"${A[-1]}"',
+        '"${A[7]}"',
+        '"${A[@]: -2}"',
+        "${A[@]: -9}",
+        '"${A[@]%.py}"',
+        "${A[@]##*/}",
+    ],
+]
+ARRAYS = [
+    "A=()",
+    "A=(a)",
+    "A=(a 'b c' *.py)",
+    'A=("$X" "" {1..3})',
+    "A=(a $(good) b)",
+    "A=('' x)",
+    'A=(\n a # note\n "$USER"\n)',
+]
+MORE = [
+    "A+=(z)",
+    'A+=("$X" q)',
+    "A=(new)",
+    "A+=($(bad))",
+    "A+=(*.txt)",
+    "(A+=(sub))",
+    'A=("${A[@]:1}")',
+    'A=("${A[@]}" end)',
+]
+
+
 class Writer:
     """Texts from the grammar."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
+        self.words: list[str] = []
+        """What may stand here beside the usual words, because of what stands around it."""
+        self.commands: list[str] = []
+
+    def text(self) -> str:
+        """A script; some begin with functions, some with an array."""
+        roll = self.rng.random()
+        if roll < 0.18:
+            return self.with_functions()
+        if roll < 0.28:
+            first, self.words, self.commands = self.rng.choice(ARRAYS), ELEMENTS, MORE
+            return f"{first}\n{self.script(2)}"
+        return self.script(2)
+
+    def with_functions(self) -> str:
+        rng, defined = self.rng, list[str]()
+        for name in ("fn", "gn")[: rng.choice([1, 1, 2])]:
+            self.words, self.commands = ARGUMENTS, [*INSIDE, *(["fn", 'fn "$@"', "fn x | good"] if defined else [])]
+            opened, closed = rng.choice([("{", "; }"), ("{", "; }"), ("{", "; }"), ("(", ")"), ("{", "; } > out")])
+            head = rng.choice([f"{name}()", f"{name} ()", f"function {name}"])
+            defined.append(f"{head} {opened} {self.script(1)}{closed}")
+        calls = ("fn", "gn")[: len(defined)]
+        self.words, self.commands = (
+            [],
+            [
+                f"{name}{given}"
+                for name in calls
+                for given in (
+                    "",
+                    " a",
+                    " a 'b c'",
+                    ' "$X" "" b',
+                    " *.py",
+                    ' "$(good x)" y',
+                    " a > out",
+                    " $X",
+                    ' "$(cat <<<a)"',
+                )
+            ],
+        )
+        used = [
+            rng.choice([f"{c} a b", f"{c}", f"{c} a || good", f'echo "$({c} a)"', f"X=0; {c} b; good $X"])
+            for c in calls
+        ]
+        return rng.choice(["\n", "; "]).join(
+            [*rng.sample(["set -e", "X=a"], rng.choice([0, 0, 1])), *defined, self.script(1), *used]
+        )
 
     def word(self) -> str:
-        word = self.rng.choice(WORDS)
+        word = self.rng.choice(self.words if self.words and self.rng.random() < 0.4 else WORDS)
         return word if self.rng.random() < 0.9 else word + self.rng.choice(WORDS)
 
     def simple(self) -> str:
         rng = self.rng
+        if self.commands and rng.random() < 0.25:
+            return rng.choice(self.commands)
         roll = rng.random()
         if roll < 0.1:
             return rng.choice(ASSIGNS)
@@ -119,7 +214,8 @@ class Writer:
         rng = self.rng
         parts = [self.command(depth)]
         while rng.random() < 0.4 and len(parts) < 8:
-            parts.append(rng.choice([" && ", " || ", "; ", "\n", " | ", "; ", " & ", " |& "]))
+            beside = " & " if self.words is not ARGUMENTS else "; "
+            parts.append(rng.choice([" && ", " || ", "; ", "\n", " | ", "; ", beside, " |& "]))
             parts.append(self.command(depth))
         return "".join(parts)
 
@@ -197,7 +293,7 @@ def texts(part: range, real: list[str]) -> list[str]:
     for number in part:
         rng = random.Random(number)
         # A sixth of the rounds holds as much of either kind as all of them.
-        made.append(mutated(rng.choice(real), real, rng) if number // 6 % 2 else Writer(rng).script(2))
+        made.append(mutated(rng.choice(real), real, rng) if number // 6 % 2 else Writer(rng).text())
     return made
 
 

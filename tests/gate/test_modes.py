@@ -139,7 +139,7 @@ def test_the_stricter_of_both_decides(judge: Any, autonomy: str, mode: str, subj
         ({"command": "/ws/../run.sh", "policy": {"workspace_only": False}}, ['"/ws/../run.sh"', "allowed_commands"]),
         ({"command": "nosuch x"}, ["nosuch", "not installed"]),
         ({"command": "echo $x"}, ["variable expansion", 'raw_bash = "ask"']),
-        ({"command": "f() { ls; }; f"}, ["function definition", 'raw_bash = "ask"']),
+        ({"command": "f() { ls; }"}, ["a function that is never called", 'raw_bash = "ask"']),
         ({"command": "cat <<EOF\nx\nEO"}, ["here-document"]),
     ],
 )

@@ -8,7 +8,9 @@ from collections.abc import Callable
 
 from adderclaw.gate.syntax import NotAPlan
 
-_TOKEN = re.compile(r"\s*(?:(\d+)|\$?([A-Za-z_]\w*)|(\*\*|==|!=|<=|>=|&&|\|\||[-+*/%()<>!]))", re.ASCII)
+_TOKEN = re.compile(
+    r"\s*(?:(\d+)|(?:\$?(?=[A-Za-z_])|\$(?=\d))([A-Za-z_]\w*|\d)|(\*\*|==|!=|<=|>=|&&|\|\||[-+*/%()<>!]))", re.ASCII
+)
 COUNTERS = frozenset({"RANDOM", "SECONDS", "EPOCHSECONDS", "UID", "EUID"})
 """Variables that bash itself gives a number, each time another; no plan sets them."""
 _DIGITS = "(${_/*[!0-9 ]*/.}+0)"
@@ -53,7 +55,8 @@ def evaluate(
             continue
         known = found[1] or (value(found[2]) if found[2] not in COUNTERS else None)
         if known is None and (found[2] in numbers or found[2] in counted or found[2] in COUNTERS):
-            names[len(pieces)] = found[2] if found[2] not in counted else _DIGITS.replace("_", found[2])
+            plain = found[2] if not found[2].isdecimal() else f"(${{{found[2]}}})"
+            names[len(pieces)] = plain if found[2] not in counted else _DIGITS.replace("_", found[2])
             known = "1"  # any number will do to see whether the expression is one
         pieces.append(_number(known))
     parser = _Parser(pieces)

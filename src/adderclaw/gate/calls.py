@@ -4,11 +4,12 @@ import os
 import re
 from collections.abc import Callable, Sequence
 
-from adderclaw.gate import data, environment, found, internals, syntax
+from adderclaw.gate import arrays, data, environment, found, functions, internals, syntax
 from adderclaw.gate.allowlist import names, those
 from adderclaw.gate.builtins import check_builtin, is_job, printed, test_words
-from adderclaw.gate.effects import ANYTHING, changes, may_match
+from adderclaw.gate.effects import ANYTHING, changes, may_match, written
 from adderclaw.gate.internals import Called
+from adderclaw.gate.nodes import asks_status, declared, is_word
 from adderclaw.gate.plan import Assign, Block, Command, Internal, Live, Redirect, Script, Simple, Step
 from adderclaw.gate.render import BUILTINS
 from adderclaw.gate.states import HELD, UNSURE, Flow, State, bounded
@@ -51,6 +52,7 @@ class Calls:
         """By which word, and in which states, rounds of the current loop were left."""
         self.asking: object = None
         """The command, or the words, that are expanded now."""
+        self.functions = functions.Functions()
 
     def expander(self, state: State) -> Expander:
         def changed(folder: str, parts: tuple[Component, ...]) -> bool:
@@ -68,18 +70,21 @@ class Calls:
             counted=state.counted,
             whole=state.temporary,
             prints_count=found.prints_count,
+            arguments=state.arguments,
+            bare=state.bare,
+            arrays=state.arrays,
         )
 
     def output(self, sub: Sub, state: State) -> str | Script:
         """What `$(…)` stands for: a text where that is certain, else its plan."""
         leaked = self.leaks
         outer, asking, self.left = self.left, self.asking, []
-        body, flow = self.follow(sub.body, state._replace(loop="", errexit=False))
+        body, flow = self.follow(sub.body, state._replace(loop="", errexit=False, returns=False))
         self.left, self.asking = outer, asking
         # `$?` in the same command tells how the substitution ended: then there has to be one.
         text = (
             printed(body, lambda: self.here(state), lambda: self.top(state))
-            if not asks_status(asking) and not sub.file
+            if not asks_status(asking) and not self.functions.asks_status and not sub.file
             else None
         )
         ended = flow.either
@@ -105,6 +110,8 @@ class Calls:
         declares = is_word(node.words, "export")
         if declares:
             return self.export(node, state)
+        if is_word(node.words, "local"):
+            return functions.local(self, node, state)
         if node.words and not _is_named_here(node.words[0], state):
             raise NotAPlan("a program that is not a literal word")
         words = tuple(word for one in node.words for word in expander.fields(one))
@@ -114,6 +121,8 @@ class Calls:
         env = self.given(node, state)
         redirects = self.redirects(node.redirects, state) if node.redirects else ()
         leaks = self.leaks
+        if words and words[0] in state.functions:
+            return self.function(words, env, redirects, state, leaks=leaks)
         if not words:
             made, flow = self.assign(env, redirects, state)
         else:
@@ -121,6 +130,26 @@ class Calls:
         if leaks:
             flow = Flow(*(s._replace(changed=s.changed | ANYTHING) if s is not None else None for s in flow))
         return made, flow
+
+    def function(
+        self,
+        words: tuple[str, ...],
+        env: tuple[tuple[str, str], ...],
+        redirects: tuple[Redirect, ...],
+        state: State,
+        *,
+        leaks: bool,
+    ) -> tuple[Command, Flow]:
+        """A call of a function of the text."""
+        if env or isinstance(words[0], Live):
+            raise NotAPlan(f"variables for the function {words[0]} alone")
+        inner = state
+        for redirect in redirects:
+            if redirect.operator.startswith("<"):
+                inner = inner._replace(fed=self.facts.confined and found.is_listed(redirect.target))
+        changed = written(redirects, state.folders) | (ANYTHING if leaks else frozenset[str]())
+        made, flow = self.functions.call(self, words, redirects, inner._replace(changed=inner.changed | changed))
+        return made, Flow(*(end._replace(fed=state.fed) if end is not None else None for end in flow))
 
     def given(self, node: syntax.Command, state: State) -> tuple[tuple[str, str], ...]:
         """The assignments of a command; each sees those before it."""
@@ -145,6 +174,8 @@ class Calls:
         if isinstance(first, Live) or not first:
             raise NotAPlan("a program that is not a literal word" if first else "empty program name")
         if first == "[[" and node.words[0] == (Text("[["),):
+            if len(words) != len(node.words):
+                raise NotAPlan("[[ ]] with several words in the place of one")
             words = test_words(words)
             first = words[0]
         if first == "export":
@@ -153,6 +184,12 @@ class Calls:
             return self.source(node, Called(words, env, redirects), state)
         if words == ("deactivate",) and state.programs and not env:
             return Internal((":", *words), redirects), Flow(state._replace(programs=""), None)
+        if first == "return":
+            return self.functions.leave(Called(words, env, redirects), state)
+        if first == "shift":
+            return functions.shift(Called(words, env, redirects), state)
+        if first in ("mapfile", "readarray"):
+            return arrays.mapped(Called(words, env, redirects), state, confined=self.facts.confined)
         internal = internals.INTERNAL.get(first)
         if internal is not None:
             made = internal(Called(words, env, redirects), state)
@@ -163,6 +200,8 @@ class Calls:
             raise NotAPlan(f"shell builtin {first}")
         for name, value in env:
             environment.check_given(name, value, known=not isinstance(value, Live))
+        if first in ("command", "type") and any(word in state.functions for word in words[1:]):
+            raise NotAPlan(f"{first} of a function")
         if first in BUILTINS:
             check_builtin(words, state.jobs, can_go_back=state.previous is not None, stack=bool(state.stack))
             simple = Simple(words, first, redirects, first, node.text, env, state.folders)
@@ -193,6 +232,8 @@ class Calls:
         folders: tuple[str, ...],
     ) -> Simple:
         first = argv[0]
+        if first.startswith("ADDERCLAW_"):
+            raise NotAPlan("a program with a name of AdderClaw's own")
         if "/" not in first:
             # `python3.11` is python3, whichever of them it is.
             version = re.fullmatch(_VERSIONED, first) or re.fullmatch(_CROSS, first)
@@ -216,7 +257,8 @@ class Calls:
     def source(self, node: syntax.Command, called: Called, state: State) -> tuple[Command, Flow]:
         """A script of the project in this very shell: what it sets is not known, as what `bash x.sh` does is not."""
         words, env, redirects = called
-        if len(words) != 2 or env or isinstance(words[1], Live) or not self.facts.look or not self.facts.cwd:
+        inside = state.arguments is not None or len(words) != 2
+        if inside or env or isinstance(words[1], Live) or not self.facts.look or not self.facts.cwd:
             raise NotAPlan(f"shell builtin {words[0]}")
         if re.fullmatch(_ACTIVATES, words[1]):
             return self.activate(node, called, state)
@@ -224,7 +266,14 @@ class Calls:
         path = words[1] if "/" in words[1] else f"./{words[1]}"
         simple = Simple(("source", path), "source", redirects, "source", node.text, (), state.folders)
         after = state._replace(
-            variables={}, sourced=True, changed=state.changed | ANYTHING, errexit=False, stack=None, previous=None
+            variables={},
+            arrays={},
+            functions=dict.fromkeys(state.functions),
+            sourced=True,
+            changed=state.changed | ANYTHING,
+            errexit=False,
+            stack=None,
+            previous=None,
         )._replace(**dict.fromkeys(HELD, frozenset[str]()))
         return simple, Flow(after, after)
 
@@ -308,31 +357,44 @@ class Calls:
         steps: list[Step] = []
         for name, value in env:
             internals.set_own(name, value, state)
-            before = state
-            holds_job = is_job(value, before.jobs)
-            state = state.with_variable(name, UNKNOWN if isinstance(value, Live) else value)
-            state = state._replace(jobs=state.jobs | {name}) if holds_job else state
-            if isinstance(value, Live) and value.is_number:
-                state = state._replace(numbers=state.numbers | {name})
-            if self.facts.confined and found.is_found(value, before.found):
-                state = state._replace(found=state.found | {name})
-            if self.facts.confined and found.is_temporary(value) and not before.sets("TMPDIR"):
-                state = state._replace(temporary=state.temporary | {name})
-            if found.counts(value):
-                state = state._replace(counted=state.counted | {name})
+            state = self.holding(name, value, state, state)
             steps.append(Step(";" if steps else "", False, (Assign(name, value),)))
         may_fail = any(isinstance(value, Live) for _, value in env)
         flow = Flow(state, state if may_fail else None)
+        if not steps:
+            raise NotAPlan("empty program name")
         if len(steps) == 1:
             return steps[0].commands[0], flow
         return Block("{", Script(tuple(steps)), (), state.folders), flow
+
+    def holding(self, name: str, value: str, state: State, before: State) -> State:
+        """The state once a variable holds a value, which was expanded in the state before."""
+        state = state.with_variable(name, UNKNOWN if isinstance(value, Live) else value)
+        if not isinstance(value, Live):
+            return state
+        if is_job(value, before.jobs):
+            state = state._replace(jobs=state.jobs | {name})
+        if value.is_number:
+            state = state._replace(numbers=state.numbers | {name})
+        if self.facts.confined and found.is_found(value, before.found):
+            state = state._replace(found=state.found | {name})
+        if self.facts.confined and self.is_temporary(value, before):
+            state = state._replace(temporary=state.temporary | {name})
+        if found.counts(value):
+            state = state._replace(counted=state.counted | {name})
+        return state
+
+    def is_temporary(self, value: Live, before: State) -> bool:
+        return found.is_temporary(value) and not before.sets("TMPDIR")
 
     def export(self, node: syntax.Command, state: State) -> tuple[Command, Flow]:
         if node.assigns or node.redirects:
             raise NotAPlan("export with more than names and values")
         steps: list[Step] = []
         for word in node.words[1:]:
-            name, value = _exported(word)
+            name, value = declared(word)
+            if name in state.arrays:
+                raise NotAPlan("export of an array")
             expander = self.expander(state)
             given = state.variables.get(name, "") if value is None else expander.one(value, assigned=True)
             if isinstance(given, Live) or given is None:
@@ -388,7 +450,16 @@ class Calls:
 
 def _is_named_here(word: Word, state: State) -> bool:
     """Whether a word is text, or the value of variables that this command itself has set."""
-    return all(isinstance(part, Text) or (isinstance(part, Param) and part.name in state.variables) for part in word)
+    passed = "@*" if state.arguments is not None else ""
+    return all(
+        isinstance(part, Text)
+        or (isinstance(part, Param) and (part.name in state.variables or part.name in passed or _is_of(part, state)))
+        for part in word
+    )
+
+
+def _is_of(part: Param, state: State) -> bool:
+    return part.name.endswith("]") and part.name.partition("[")[0] in state.arrays
 
 
 def _makes_environment(simple: Simple) -> str:
@@ -401,35 +472,3 @@ def _makes_environment(simple: Simple) -> str:
             return given if len(plain) <= 1 else ""
         case _:
             return ""
-
-
-def asks_status(syntax_of: object) -> bool:
-    """Whether `$?` stands anywhere in some syntax."""
-    waiting = [syntax_of]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, Param) and node.name == "?":
-            return True
-        if isinstance(node, tuple | list):
-            waiting += node
-    return False
-
-
-def is_word(words: tuple[Word, ...], name: str) -> bool:
-    return (
-        bool(words)
-        and all(isinstance(part, Text) for part in words[0])
-        and "".join(p.text for p in words[0] if isinstance(p, Text)) == name
-    )
-
-
-def _exported(word: Word) -> tuple[str, Word | None]:
-    first = word[0]
-    if not isinstance(first, Text) or first.quoted:
-        raise NotAPlan("export of a name that is not plain")
-    parts = re.fullmatch(r"([A-Za-z_]\w*)(=?)(.*)", first.text, re.ASCII | re.DOTALL)
-    if parts is None or (not parts[2] and len(word) > 1):
-        raise NotAPlan("export with more than names and values")
-    if not parts[2]:
-        return parts[1], None
-    return parts[1], ((Text(parts[3]),) if parts[3] else ()) + word[1:]

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable
 
-from adderclaw.gate import found, syntax
-from adderclaw.gate.calls import Calls, Resolve, asks_status, is_word
+from adderclaw.gate import arrays, found, syntax
+from adderclaw.gate.calls import OTHER_BUILTINS, Calls, Resolve
 from adderclaw.gate.effects import ANYTHING, written
 from adderclaw.gate.internals import set_own
+from adderclaw.gate.nodes import begins_with_status, is_word
 from adderclaw.gate.plan import Assign, Block, Choice, Command, If, Internal, Live, Loop, Match, Redirect, Script, Step
 from adderclaw.gate.states import HELD, MAX_FOLDERS, Flow, State, all_of, merged
 from adderclaw.gate.syntax import NotAPlan, Text
@@ -78,7 +79,7 @@ class Compiler:
             for index, node in enumerate(one.commands):
                 # The parts run at the same time: what one before it changes, a glob may see or not.
                 fed = self.calls.facts.confined and found.finds(parts, one.joints[:index]) if index else state.fed
-                command, ended = self.command(node, after._replace(loop="", fed=fed))
+                command, ended = self.command(node, after._replace(loop="", fed=fed, returns=False))
                 parts.append(command)
                 changed = ended.either.changed if ended.either is not None else frozenset[str]()
                 after = state._replace(changed=after.changed | changed)
@@ -107,6 +108,19 @@ class Compiler:
                 return self.choice(node, state)
             case syntax.Match():
                 return self.matched(node, state)
+            case syntax.Function():
+                functions = self.calls.functions
+                asks, known = begins_with_status(node), OTHER_BUILTINS.__contains__
+                return _TRUE, functions.define(node, state, asks_status=asks, known=known)
+            case syntax.Array():
+                return self.array(node, state)
+
+    def array(self, node: syntax.Array, state: State) -> tuple[Command, Flow]:
+        self.calls.leaks, self.calls.asking = False, node
+        made, flow = arrays.assigned(self.calls, node, state)
+        if self.calls.leaks:
+            flow = Flow(*(s._replace(changed=s.changed | ANYTHING) if s is not None else None for s in flow))
+        return made, flow
 
     # ---- compound commands
 
@@ -121,7 +135,8 @@ class Compiler:
 
     def group(self, node: syntax.Group, state: State) -> tuple[Command, Flow]:
         redirects, inner = self.opened(node, state)
-        body, flow = self.script(node.body, inner._replace(loop="") if node.opener == "(" else inner)
+        within = inner._replace(loop="", returns=False) if node.opener == "(" else inner
+        body, flow = self.script(node.body, within)
         if node.opener == "(":
             ended = flow.either or inner
             after = state._replace(changed=ended.changed | inner.changed)
@@ -176,7 +191,7 @@ class Compiler:
         return [state._replace(guarded=here.guarded, loop=here.loop) for state in left]
 
     def blurred(self, state: State, scripts: Iterable[syntax.Script]) -> State:
-        assigned = _assigned(scripts)
+        assigned = _assigned((*scripts, *filter(None, state.functions.values()))) - state.arrays.keys()
         variables = {**state.variables, **dict.fromkeys(assigned, UNKNOWN)}
         # Whatever a round changes, the next one sees: a glob in a loop would have to be looked up again each time.
         changed = state.changed | ANYTHING
@@ -191,7 +206,8 @@ class Compiler:
         words = [word for one in node.words for word in self.calls.expander(here).fields(one)]
         set_own(node.name, "", here)
         # Written out, `$?` at the beginning of a round would mean something else.
-        if any(isinstance(word, Live) for word in words) or asks_status(node.body):
+        asks = self.calls.functions.asks_status or begins_with_status(node.body)
+        if any(isinstance(word, Live) for word in words) or asks:
             return self.each_unknown(node, words, redirects, here)
         if len(words) > MAX_ROUNDS:
             raise NotAPlan(f"a loop of more than {MAX_ROUNDS} rounds")
@@ -283,7 +299,7 @@ class Compiler:
 _TRUE = Internal((":",))
 
 
-def _assigned(scripts: Iterable[syntax.Script]) -> set[str]:
+def _assigned(scripts: Iterable[object]) -> set[str]:
     """The names of variables that commands may set."""
     found: set[str] = set()
     waiting: list[object] = list(scripts)
@@ -292,7 +308,7 @@ def _assigned(scripts: Iterable[syntax.Script]) -> set[str]:
         if isinstance(node, syntax.Command):
             if not node.words:
                 found.update(name for name, _ in node.assigns)
-            elif is_word(node.words, "read") or is_word(node.words, "export"):
+            elif any(is_word(node.words, name) for name in ("read", "export", "local")):
                 texts = ("".join(p.text for p in word if isinstance(p, Text)) for word in node.words[1:])
                 found.update(text.split("=", 1)[0] for text in texts)
         elif isinstance(node, syntax.For):

@@ -115,7 +115,8 @@ def is_found(word: str, variables: frozenset[str]) -> bool:
     if isinstance(only, Glob):
         return True
     if isinstance(only, Variable):
-        return only.name in variables
+        # An element of an array, or some of them, are found if all of them are.
+        return re.sub(r"\[(?:-?\w+|\*)\]$|\[@\]:[ :\d-]+$", "[@]", only.name) in variables
     return isinstance(only, Output) and not only.file and prints_names(only.body)
 
 

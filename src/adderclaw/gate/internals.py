@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from adderclaw.gate import environment
+from adderclaw.gate import arrays, environment
 from adderclaw.gate.builtins import is_job
 from adderclaw.gate.plan import Command, Internal, Live, Redirect
 from adderclaw.gate.states import HELD, Flow, State
@@ -26,6 +26,8 @@ class Called(NamedTuple):
 def set_own(name: str, value: str, state: State) -> None:
     """Raises NotAPlan unless the shell may give a variable this value."""
     environment.check_own(name)
+    if name in state.arrays:
+        raise NotAPlan(f"the array {name} as a variable, too")
     if name in state.exported or state.exports or state.sourced:
         environment.check_exported(name, value, known=not isinstance(value, Live))
 
@@ -54,6 +56,8 @@ def _set(called: Called, state: State) -> tuple[Command, Flow]:
 def _read(called: Called, state: State) -> tuple[Command, Flow]:
     words, env, redirects = called
     ends = words[1:4] == ("-r", "-d", "")
+    if words[1:2] == ("-ra",) or words[1:3] in (("-r", "-a"), ("-a", "-r")):
+        return _read_parts(called, state)
     names_read = [word for word in words[4 if ends else 1 :] if word != "-r"]
     if any(isinstance(word, Live) for word in words) or "-r" in words[2:] or not names_read:
         raise NotAPlan("shell builtin read, but for read -r NAME")
@@ -68,6 +72,18 @@ def _read(called: Called, state: State) -> tuple[Command, Flow]:
         state = state.with_variable(name, UNKNOWN)
     if state.fed and len(names_read) == 1 and not redirects and all(value == "" for _, value in env):
         state = state._replace(found=state.found | set(names_read))
+    return Internal(words, redirects, env, state.folders), Flow(state, state)
+
+
+def _read_parts(called: Called, state: State) -> tuple[Command, Flow]:
+    """`IFS=, read -ra parts`."""
+    words, env, redirects = called
+    name = words[-1]
+    if any(isinstance(word, Live) for word in words) or len(words) != (3 if words[1] == "-ra" else 4):
+        raise NotAPlan("shell builtin read, but for read -ra NAME")
+    if not _NAME.fullmatch(name) or any(n != "IFS" or isinstance(value, Live) for n, value in env):
+        raise NotAPlan("shell builtin read, but for read -ra NAME")
+    state = arrays.split(name, state)
     return Internal(words, redirects, env, state.folders), Flow(state, state)
 
 
@@ -90,8 +106,8 @@ def _leave(called: Called, state: State) -> tuple[Command, Flow]:
 
 
 def _unset(called: Called, state: State) -> tuple[Command, Flow]:
-    if called.env or called.redirects:
-        raise NotAPlan("shell builtin unset")
+    if called.env or called.redirects or state.arguments is not None:
+        raise NotAPlan("shell builtin unset" if state.arguments is None else "shell builtin unset in a function")
     variables = dict(state.variables)
     for name in called.words[1:]:
         if name not in variables or name in state.exported or not _NAME.fullmatch(name):

@@ -272,11 +272,11 @@ class Lexer:
             raise NotAPlan("variable expansion of a form that plans do not have")
         length, name, op = found["length"], found["name"], found["op"] or ""
         self.at = found.end()
-        if length:
-            if op or self.ahead() != "}":
+        if length or found["keys"]:
+            if op or self.ahead() != "}" or (length and found["keys"]):
                 raise NotAPlan("variable expansion of a form that plans do not have")
             self.at += 1
-            return Param(name, "length", quoted=quoted)
+            return Param(name, "length" if length else "keys", quoted=quoted)
         argument: Word = ()
         second: Word = ()
         if op:
@@ -326,7 +326,8 @@ def _inside(text: str, at: int, outer: Lexer) -> tuple[Script, int]:
 
 
 _BRACED = re.compile(
-    r"\$\{(?P<length>#(?=[A-Za-z_]))?(?P<name>PIPESTATUS\[\d\]|[A-Za-z_]\w*|[?$!])"
+    r"\$\{(?P<length>#(?=[A-Za-z_\d@*]))?(?P<keys>!(?=[A-Za-z_]\w*\[[@*]\]\}))?"
+    r"(?P<name>PIPESTATUS\[\d\]|[A-Za-z_]\w*(?:\[(?:[@*]|-?\d{1,4}|\$?[A-Za-z_]\w*)\])?|\d{1,2}|[?$!@*])"
     r"(?P<op>:-|:\+|-|\+|##|#|%%|%|//|/|\^\^|,,|\^|,|:(?=[\d ]))?",
     re.ASCII,
 )

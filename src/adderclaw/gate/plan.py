@@ -17,6 +17,8 @@ class Variable(NamedTuple):
     """Whether it holds a whole number, whatever number it is: nothing of that is ever split."""
     needed: bool = False
     """Whether the command ends where it is empty: a place below nothing would be one below the root."""
+    many: bool = False
+    """Whether it stands for any number of words, quoted or not: `"${a[@]}"`."""
 
 
 class Output(NamedTuple):
@@ -65,6 +67,11 @@ class Live(str):
     @property
     def splits(self) -> bool:
         """Whether it may become several words, or none."""
+        return self.parts or any(isinstance(piece, Variable) and piece.many for piece in self.pieces)
+
+    @property
+    def parts(self) -> bool:
+        """Whether bash takes what it stands for apart at blanks."""
         return any(not isinstance(piece, str) and not piece.quoted for piece in self.pieces)
 
     @property
@@ -193,6 +200,28 @@ class Assign(NamedTuple):
     name: str
     value: str
     export: bool = False
+    local: bool = False
+
+
+class Array(NamedTuple):
+    """`name=(…)` or `name+=(…)`."""
+
+    name: str
+    words: tuple[str, ...]
+    appends: bool = False
+    redirects: tuple[Redirect, ...] = ()
+    folders: tuple[str, ...] = HERE
+
+
+class Call(NamedTuple):
+    """A function of the text, as this one call runs it: the words that it is given stand in its body already."""
+
+    name: str
+    number: int
+    words: tuple[str, ...]
+    body: "Script"
+    redirects: tuple[Redirect, ...] = ()
+    folders: tuple[str, ...] = HERE
 
 
 class Block(NamedTuple):
@@ -241,8 +270,8 @@ class Match(NamedTuple):
     folders: tuple[str, ...] = HERE
 
 
-type Compound = Block | If | Loop | Choice
-type Command = Simple | Internal | Assign | Match | Compound
+type Compound = Block | If | Loop | Choice | Call
+type Command = Simple | Internal | Assign | Array | Match | Compound
 
 
 class Step(NamedTuple):
@@ -309,7 +338,7 @@ def _within(command: Command) -> Iterator[Command]:
 
 def bodies(command: Command) -> Iterator[Script]:
     match command:
-        case Block():
+        case Block() | Call():
             yield command.body
         case If():
             for condition, body in command.branches:
@@ -336,7 +365,7 @@ def live_words(command: Command) -> list[Live]:
                 found += tuple(value for _, value in command.env)
         case Assign() | Match():
             found = (command.value,)
-        case Loop():
+        case Loop() | Call() | Array():
             found = command.words
         case Choice():
             found = (command.word,)
@@ -421,7 +450,7 @@ def with_simples(script: Script, change: Callable[[Simple], Simple]) -> Script:
         match command:
             case Simple():
                 return change(command)
-            case Block():
+            case Block() | Call():
                 return command._replace(body=again(command.body))
             case If():
                 branches = tuple((again(condition), again(body)) for condition, body in command.branches)
@@ -450,7 +479,7 @@ def _with_words(command: Command, change: Callable[[str], str]) -> Command:
         case Simple() | Internal():
             env = tuple((name, change(value)) for name, value in command.env)
             return command._replace(words=tuple(map(change, command.words)), env=env, redirects=targets)
-        case Loop():
+        case Loop() | Call() | Array():
             return command._replace(words=tuple(map(change, command.words)), redirects=targets)
         case Choice():
             return command._replace(word=change(command.word), redirects=targets)

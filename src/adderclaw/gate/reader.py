@@ -13,14 +13,17 @@ from adderclaw.gate.loose import RESERVED
 from adderclaw.gate.syntax import (
     MAX_CHARACTERS,
     Arith,
+    Array,
     Case,
     Command,
     For,
+    Function,
     Group,
     If,
     Match,
     Node,
     NotAPlan,
+    Param,
     Pipeline,
     Redir,
     Script,
@@ -33,6 +36,10 @@ _REDIRECTS = frozenset({"<", ">", ">>", ">|", "&>", "&>>", ">&", "<<<", "<<", "<
 _ASSIGNS = re.compile(r"([A-Za-z_]\w*)(\+?)=", re.ASCII)
 _OPENERS = frozenset({"if", "while", "until", "for", "case", "{", "[["})
 _UNSUPPORTED = {"function": "function definition", "select": "select", "coproc": "coprocess"}
+_DEFINES = re.compile(
+    r"(?:function[ \t]+([A-Za-z_][\w-]*)(?:[ \t]*\([ \t]*\)|(?=[\s]))|([A-Za-z_][\w-]*)[ \t]*\([ \t]*\))", re.ASCII
+)
+_FILLS = re.compile(r"([A-Za-z_]\w*)(\+?)=\(", re.ASCII)
 
 
 def read(text: str) -> Script:
@@ -118,13 +125,13 @@ class Reader(Conditions):
         elif word in _OPENERS:
             made = _COMPOUND[word](self)
         else:
-            made = self.simple()
-        if not isinstance(made, Command):
+            made = self.defined() or self.filled() or self.simple()
+        if not isinstance(made, Command | Function):
             made = self.with_redirects(made)
         self.depth -= 1
         return made
 
-    def with_redirects(self, node: Group | If | While | For | Case | Match) -> Node:
+    def with_redirects(self, node: Group | If | While | For | Case | Match | Array) -> Node:
         redirects: list[Redir] = []
         while self.redirect_here(redirects):
             pass
@@ -133,6 +140,40 @@ class Reader(Conditions):
             raise NotAPlan("cannot be parsed")
         # The list itself, since here-documents are filled in at the end of the line.
         return node._replace(redirects=redirects)
+
+    def defined(self) -> Function | None:
+        """`name() { …; }`, `function name { …; }`: bash takes any compound command there, and plans a group."""
+        found = _DEFINES.match(self.text, self.at)
+        name = (found[1] or found[2]) if found else ""
+        if found is None or name in RESERVED:
+            return None
+        self.at = found.end()
+        self.newlines()
+        if self.reserved() != "{" and (self.ahead() != "(" or self.ahead(2) == "(("):
+            raise NotAPlan("function definition without braces or parentheses")
+        return Function(name, self.command())
+
+    def filled(self) -> Array | None:
+        """`name=(…)`, alone."""
+        found = _FILLS.match(self.text, self.at)
+        if found is None:
+            return None
+        self.at = found.end()
+        words: list[Word] = []
+        while True:
+            self.newlines()
+            if self.ahead() == ")":
+                break
+            if self.at >= len(self.text) or self.operator() or re.match(r"\[.*\]=", self.text[self.at :]):
+                raise NotAPlan("assignment to an array of a form that plans do not have")
+            words.append(self.word())
+        self.close(")")
+        if self.at < len(self.text) and self.ahead() not in META:
+            raise NotAPlan("cannot be parsed")
+        self.blanks()
+        if self.at < len(self.text) and (not self.operator() or self.operator() in _REDIRECTS):
+            raise NotAPlan("assignment to an array and more in one command")
+        return Array(found[1], tuple(words), bool(found[2]))
 
     # ---- compound commands
 
@@ -206,7 +247,10 @@ class Reader(Conditions):
         self.at = name.end()
         self.newlines()
         if self.reserved() != "in":
-            raise NotAPlan("a for loop over the shell's own arguments")
+            self.blanks()
+            if self.ahead() == ";":
+                self.at += 1
+            return For(name.group(), ((Param("@", quoted=True),),), self.body())
         self.at += 2
         words: list[Word] = []
         while True:
@@ -322,13 +366,16 @@ class Reader(Conditions):
         words.append(word)
 
     def assignment(self, found: re.Match[str]) -> tuple[str, Word]:
-        if found[2]:
-            raise NotAPlan("assignment with +=")
         self.at = found.end()
         if self.ahead() == "(":
-            raise NotAPlan("assignment to an array")
+            raise NotAPlan("assignment to an array and more in one command")
         empty = self.at >= len(self.text) or self.ahead() in META or self.ahead(2) == "\\\n"
-        return found[1], () if empty else self.word()
+        word = () if empty else self.word()
+        if found[2]:
+            if word and isinstance(word[0], Text) and not word[0].quoted and word[0].text.startswith("~"):
+                raise NotAPlan("tilde expansion inside of a word")
+            word = (Param(found[1], quoted=True), *word)
+        return found[1], word
 
     # ---- redirects
 

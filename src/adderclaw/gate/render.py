@@ -3,8 +3,10 @@
 from collections.abc import Callable, Iterable
 
 from adderclaw.gate.plan import (
+    Array,
     Assign,
     Block,
+    Call,
     Choice,
     Command,
     Count,
@@ -51,17 +53,27 @@ BUILTINS = frozenset(
 
 
 PATTERN = "ADDERCLAW_PATTERN"
+FUNCTION = "ADDERCLAW_FUNCTION_"
 
 
 def render(plan: Plan) -> str:
     """The text that bash gets: every word quoted, programs by absolute path, builtins by name."""
-    text = RUN.script(plan.body)
+    text = "".join(map(_defined, _calls(plan.body))) + RUN.script(plan.body)
     # What globs match was looked up before it was judged; bash itself looks nothing up.
     return f"set -f ; {text}" if _splits(plan.body) else text
 
 
+def _calls(script: Script) -> Iterable[Call]:
+    return (command for command in commands(script) if isinstance(command, Call))
+
+
+def _defined(call: Call) -> str:
+    """A function for one call alone: bash itself does `return`, `local` and `set -e` as it does in a function."""
+    return f"{FUNCTION}{call.number}() {{ {RUN.closed(call.body)} }} ; "
+
+
 def _splits(script: Script) -> bool:
-    return any(word.splits and not word.is_glob for command in commands(script) for word in live_words(command))
+    return any(word.parts and not word.is_glob for command in commands(script) for word in live_words(command))
 
 
 def mixes(script: Script) -> bool:
@@ -106,7 +118,13 @@ class Writer:
                 words = (command.words[0], *map(self.word, command.words[1:]))
                 return self.joined((*self.env(command.env), *words), command.redirects)
             case Assign():
-                return f"{'export ' if command.export else ''}{command.name}={self.word(command.value)}"
+                how = "export " if command.export else "local " if command.local else ""
+                return f"{how}{command.name}={self.word(command.value)}"
+            case Array():
+                words = " ".join(map(self.word, command.words))
+                return f"{command.name}{'+' if command.appends else ''}=({words})"
+            case Call():
+                return self.call(command)
             case Block():
                 if command.opener == "(":
                     return self.joined(("(", self.script(command.body), ")"), command.redirects)
@@ -135,6 +153,13 @@ class Writer:
         else:
             first = self.quoting(first)
         return self.joined((*self.env(simple.env), first, *map(self.word, simple.words[1:])), simple.redirects)
+
+    def call(self, call: Call) -> str:
+        if self.paths:
+            return self.joined((f"{FUNCTION}{call.number}", *map(self.word, call.words)), call.redirects)
+        # People see what this call runs, where it runs.
+        words = " ".join((call.name, *map(self.word, call.words)))
+        return self.joined((f"{{ {call.name}() {{ {self.closed(call.body)} }}; {words}; }}",), call.redirects)
 
     def env(self, env: tuple[tuple[str, str], ...]) -> Iterable[str]:
         return (f"{name}={self.word(value)}" for name, value in env)

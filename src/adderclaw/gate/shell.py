@@ -62,6 +62,7 @@ def plan(text: str, resolve: "Resolve", depth: int = 0, facts: Facts = NOTHING) 
 
         compiler = Compiler(resolve, facts)
         body, _ = compiler.script(reader.read(text), compiler.start)
+        compiler.calls.functions.check_called()
         made = Plan(text, shown(body), body)
         if mixes(body):
             raise NotAPlan("names that are found, and a glob after a command that may change what it matches")
@@ -95,7 +96,10 @@ def _for_shells(step: Flat, resolve: "Resolve", depth: int) -> Iterator[Plan | R
 
 
 _CODE = r"[\s;&|<>()$`~*?\[{]"
-_ONLY_BASH = r"\$['\"]|<<|&>|\|&|\[\[|\{[^}]*(?:,|\.\.)|\btime\b"
+_ONLY_BASH = (
+    r"\$['\"]|<<|&>|\|&|\[\[|\{[^}]*(?:,|\.\.)|\btime\b"
+    r"|\+=|=\(|\b(?:function|local|mapfile|readarray)\b|\$\{[@*!#]*\w*(?:\[|:\d|: -)|\bread\s+-\w*a"
+)
 """A text for a shell inside is not written out again, and that shell may be another one."""
 
 

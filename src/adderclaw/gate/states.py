@@ -1,11 +1,12 @@
 """What is known of the shell at one place of a script, and what of it holds after two ways have met."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import zip_longest
 from typing import NamedTuple
 
 from adderclaw.gate.arithmetic import is_number
-from adderclaw.gate.words import UNKNOWN, Variables
+from adderclaw.gate.syntax import Function, NotAPlan
+from adderclaw.gate.words import UNKNOWN, Arrays, Variables
 
 MAX_FOLDERS = 64
 """How many working directories may be possible before we stop counting."""
@@ -15,7 +16,7 @@ UNSURE = "\0"
 """Stands for a virtual environment that may be active or not."""
 
 
-HELD = ("jobs", "numbers", "found", "counted", "temporary")
+HELD = ("jobs", "numbers", "found", "counted", "temporary", "bare")
 """What is known of variables beside their values."""
 
 
@@ -65,6 +66,21 @@ class State(NamedTuple):
     It may nevertheless: so it is followed like any other way. All that rests on this is by which path a program is
     called that a virtual environment has, and by that path it is judged.
     """
+
+    functions: "Mapping[str, Function | None]" = {}  # noqa: RUF012
+    """What each name would call that was defined; None where that is not certain."""
+    arguments: int | None = None
+    """How many arguments the function has that this is in; their values are the variables `1`, `2` …"""
+    returns: bool = False
+    """Whether `return` leaves that function here: not in a subshell of it."""
+    own: frozenset[str] = frozenset()
+    """The names that are local to that function, for certain or perhaps."""
+    perhaps: frozenset[str] = frozenset()
+    """Those of `own` that are local only if the shell came along another way."""
+    bare: frozenset[str] = frozenset()
+    """Local variables that were given no value: they are empty, and not set."""
+    arrays: Arrays = {}  # noqa: RUF012
+    """The elements of each array; None where they are only known when it runs."""
 
     def with_variable(self, name: str, value: str | None) -> "State":
         variables = {**self.variables, name: value}
@@ -121,7 +137,36 @@ def merged(one: State | None, other: State | None) -> State | None:
         one.temporary & other.temporary,
         one.made & other.made,
         one.unlikely and other.unlikely,
+        _same(one.functions, other.functions),
+        _arguments(one, other),
+        one.returns,
+        one.own | other.own,
+        one.perhaps | other.perhaps | (one.own ^ other.own),
+        one.bare | other.bare,
+        _arrays(one, other),
     )
+
+
+def _arguments(one: State, other: State) -> int | None:
+    if one.arguments != other.arguments:
+        raise NotAPlan("shift on one of two ways")
+    return one.arguments
+
+
+def _same[T](one: Mapping[str, T | None], other: Mapping[str, T | None]) -> Mapping[str, T | None]:
+    """What both say of a name, or that it is not certain."""
+    if one == other:
+        return one
+    names = (*one, *(name for name in other if name not in one))
+    return {name: one[name] if name in one and name in other and one[name] == other[name] else None for name in names}
+
+
+def _arrays(one: State, other: State) -> Arrays:
+    if one.arrays == other.arrays:
+        return one.arrays
+    if (one.arrays.keys() & other.variables.keys()) or (other.arrays.keys() & one.variables.keys()):
+        raise NotAPlan("a variable that may be an array or not")
+    return _same(one.arrays, other.arrays)
 
 
 def _programs(one: State, other: State) -> str:

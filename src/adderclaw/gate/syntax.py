@@ -109,7 +109,24 @@ class Match(NamedTuple):
     redirects: Sequence[Redir] = ()
 
 
-type Node = Command | Group | If | While | For | Case | Match
+class Function(NamedTuple):
+    """`name() { …; }`: what a call of that name runs."""
+
+    name: str
+    body: "Node"
+    redirects: Sequence[Redir] = ()
+
+
+class Array(NamedTuple):
+    """`name=(…)` or `name+=(…)`."""
+
+    name: str
+    words: tuple[Word, ...]
+    appends: bool = False
+    redirects: Sequence[Redir] = ()
+
+
+type Node = Command | Group | If | While | For | Case | Match | Function | Array
 
 
 class Pipeline(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from itertools import groupby
 from typing import NamedTuple
 
-from adderclaw.gate import arithmetic, braces, patterns
+from adderclaw.gate import arithmetic, braces, patterns, values
 from adderclaw.gate.environment import READABLE, is_special, is_uncertain
 from adderclaw.gate.patterns import Letters
 from adderclaw.gate.plan import Count, Glob, Live, Output, Piece, Script, Unknown, Variable
@@ -44,9 +44,13 @@ UNKNOWN = None
 """The value of a variable that is set to something which is only known when the command runs."""
 
 type Variables = dict[str, str | None]
+type Arrays = Mapping[str, tuple[str, ...] | None]
 
-LITERAL, QUOTED, SPLIT = 0, 1, 2
-"""How a piece was written: as it is, quoted, or as the value of something that is split into words."""
+LITERAL, QUOTED, SPLIT, BREAK = 0, 1, 2, 3
+"""How a piece was written: as it is, quoted, or as the value of something that is split into words; or where one word
+
+of several ends (`"$@"`).
+"""
 
 
 class Bit(NamedTuple):
@@ -66,6 +70,9 @@ class Field:
         return any(bit.text or bit.how == QUOTED or bit.live for bit in self.bits)
 
 
+_NO_ARRAYS: Arrays = {}
+
+
 class Expander:
     """Expands words in one state of the shell; `output` makes a plan of what stands in `$(…)`."""
 
@@ -83,8 +90,12 @@ class Expander:
         counted: frozenset[str] = frozenset(),
         whole: frozenset[str] = frozenset(),
         prints_count: Callable[[Script], bool] = lambda _: False,
+        arguments: int | None = None,
+        bare: frozenset[str] = frozenset(),
+        arrays: Arrays = _NO_ARRAYS,
     ) -> None:
         self.prints_count = prints_count
+        self.arguments, self.bare, self.arrays = arguments, bare, arrays
         self.sourced, self.counted, self.whole = sourced, counted, whole
         self.facts, self.folders, self.variables = facts, folders, variables
         self.output, self.nounset, self.numbers, self.changed = output, nounset, numbers, changed
@@ -105,8 +116,11 @@ class Expander:
         """What an assignment, a here-string or the word of a `case` becomes: it is not split, nor looked up."""
         bits = self.bits(word, assigned=assigned)
         field = Field()
-        field.bits = [bit._replace(how=QUOTED, live=_quoted(bit.live)) for bit in bits]
-        return self.text(field)
+        field.bits = [bit._replace(how=QUOTED, live=_quoted(bit.live)) for bit in _joined(bits)]
+        made = self.text(field)
+        if isinstance(made, Live) and made.splits:
+            raise NotAPlan("an array that is not known in the place of one word")
+        return made
 
     def target(self, word: Word, known: Callable[[str], bool] = lambda _: False) -> str:
         """What a redirect opens: a name that is known, or that `known` takes all the same."""
@@ -121,7 +135,7 @@ class Expander:
         """The text of a `case` pattern, what was quoted in it quoted again."""
         out: list[str] = []
         for bit in self.bits(word):
-            if bit.live is not None:
+            if bit.live is not None or bit.how == BREAK:
                 raise NotAPlan("a pattern that is not known")
             if bit.how == QUOTED:
                 out.append("'" + bit.text.replace("'", "'\\''") + "'")
@@ -192,7 +206,15 @@ class Expander:
 
     def known(self, name: str) -> str | None:
         if name in self.variables:
+            if name in self.bare and self.nounset:
+                raise NotAPlan(f"${name}, which is not set, under set -u")
             return self.variables[name]
+        if name.isdecimal():
+            if self.arguments is None or name.startswith("0"):
+                raise NotAPlan(f"variable expansion of ${name}")
+            return None
+        if name in self.arrays:
+            raise NotAPlan(f"variable expansion of {name}, an array, without a subscript")
         if self.sourced:
             raise NotAPlan(f"variable expansion of {name}, which a script may have set")
         uncertain = is_uncertain(name) and name not in self.facts.certain
@@ -215,7 +237,11 @@ class Expander:
             return [Bit(f"${part.name}", how, Variable(part.name, part.quoted or number, number))]
         if part.name in arithmetic.COUNTERS and part.name not in self.variables and not part.op:
             return [Bit(f"${part.name}", how, Variable(part.name, True, True))]
-        if not re.match(r"[A-Za-z_]", part.name):
+        if part.name in "#@*":
+            return self.passed(part)
+        if part.name.endswith("]"):
+            return self.element(part)
+        if not re.match(r"\w", part.name):
             raise NotAPlan(f"variable expansion of ${part.name}")
         value = self.defaulted(part) if part.op in (":-", ":+", "-", "+") else self.value(part.name)
         if isinstance(value, list):
@@ -228,10 +254,91 @@ class Expander:
             return [Bit(f"${part.name}", how, Variable(part.name, whole, number, part.name in self.whole))]
         return [Bit(self.changed_value(value or "", part), how)]
 
+    def passed(self, part: Param) -> list[Bit]:
+        """`$#`, `$@`, `$*`: the arguments of the function that this is in."""
+        if self.arguments is None:
+            raise NotAPlan(f"variable expansion of ${part.name}")
+        if part.name == "#" or part.op == "length":
+            return [Bit(str(self.arguments), QUOTED if part.quoted else SPLIT)]
+        numbers = range(1, self.arguments + 1)
+        if part.op:
+            text = _text(part.argument)
+            found = re.fullmatch(r"([1-9]\d?)(?::(\d{1,2}))?", text, re.ASCII)
+            if part.op != ":" or found is None:
+                raise NotAPlan("variable expansion of a form that plans do not have")
+            numbers = numbers[int(found[1]) - 1 :]
+            numbers = numbers[: int(found[2])] if found[2] else numbers
+        # Each in turn as `$1` is.
+        return self.several([self.param(Param(str(n), quoted=part.quoted)) for n in numbers], part)
+
+    def several(self, elements: list[list[Bit]], part: Param) -> list[Bit]:
+        """Words of their own (`"$@"`), or one (`"$*"`)."""
+        if part.quoted and part.name.rstrip("]").endswith("*"):
+            return _joined(_parted(elements)) or [Bit("", QUOTED)]
+        return _parted(elements)
+
+    def element(self, part: Param) -> list[Bit]:
+        """`${a[0]}`, `"${a[@]}"`, `${#a[@]}`, `${!a[@]}`: bash would evaluate any other subscript as code."""
+        name, _, index = part.name[:-1].partition("[")
+        if name not in self.arrays or name in self.variables:
+            raise NotAPlan(f"variable expansion of {part.name}, which is no array of this text")
+        elements = self.arrays[name]
+        how = QUOTED if part.quoted else SPLIT
+        if index in "@*":
+            if part.op in (":-", ":+", "-", "+"):
+                raise NotAPlan("variable expansion of a form that plans do not have")
+            if elements is None:
+                return [Bit(f"${{{part.name}{part.op}}}", how, self.unknown(part, name, index))]
+            if part.op == "length":
+                return [Bit(str(len(elements)), how)]
+            if part.op == "keys":
+                return self.several([[Bit(str(n), how)] for n in range(len(elements))], part)
+            if part.op == ":":
+                chosen = values.chosen(elements, _text(part.argument))
+                return self.several([[Bit(text, how)] for text in chosen], part)
+            return self.several([[Bit(self.changed_value(text, part), how)] for text in elements], part)
+        number = self.subscript(index)
+        if part.op in (":-", ":+", "-", "+"):
+            raise NotAPlan("variable expansion of a form that plans do not have")
+        if elements is None or number is None:
+            return [Bit(f"${{{part.name}}}", how, self.cut(part._replace(name=f"{name}[{index.lstrip('$')}]")))]
+        if number < -len(elements) or (self.nounset and number >= len(elements)):
+            raise NotAPlan(f"variable expansion of {part.name}, which is not there")
+        text = elements[number] if number < len(elements) else ""
+        return [Bit(self.changed_value(text, part), how)]
+
+    def subscript(self, index: str) -> int | None:
+        """A number that stands there or is known; None for a variable that holds some number."""
+        if re.fullmatch(r"-?\d+", index):
+            known = index
+        else:
+            known = self.value(index.lstrip("$"))
+            if known is UNKNOWN and index.lstrip("$") in self.numbers:
+                return None
+        if known is None or not arithmetic.is_number(known):
+            raise NotAPlan("an array's subscript that is not a known number")
+        return int(known)
+
+    def unknown(self, part: Param, name: str, index: str) -> Variable:
+        """All of an array whose elements are only known when it runs."""
+        one = index == "*" and part.quoted
+        if part.op == "length":
+            return Variable(f"#{name}[@]", True, True)
+        if part.op == "keys":
+            raise NotAPlan("the subscripts of an array that is not known")
+        if part.op == ":":
+            text = _text(part.argument)
+            if not re.fullmatch(values.SLICE, text, re.ASCII):
+                raise NotAPlan("variable expansion of a form that plans do not have")
+            return Variable(f"{name}[{index}]:{text}", part.quoted, many=not one)
+        return self.cut(part)._replace(many=not one)
+
     def cut(self, part: Param) -> Variable:
         """`${x##*/}` of a value that is not known: bash cuts it, by a pattern that stands there."""
         if part.op == "length":
             return Variable(f"#{part.name}", True, True)
+        if not part.op:
+            return Variable(part.name, part.quoted)
         text = "".join(piece.text if isinstance(piece, Text) and not piece.quoted else "\0" for piece in part.argument)
         plain = part.op in ("#", "##", "%", "%%") and re.fullmatch(r"[\w.*?/:@,-]+", text, re.ASCII)
         if not plain and not (part.op in ("^^", ",,", "^", ",") and not text):
@@ -240,6 +347,8 @@ class Expander:
 
     def defaulted(self, part: Param) -> "str | list[Bit] | None":
         is_set = part.name in self.variables or (part.name == "PWD") or self.known(part.name) is not None
+        if part.name in self.bare and not part.op.startswith(":"):
+            raise NotAPlan(f"${{{part.name}{part.op}…}} of a local variable without a value")
         value = self.value(part.name) if is_set else ""
         if value is UNKNOWN:
             raise NotAPlan(f"${{{part.name}{part.op}…}} of a value that is not known")
@@ -250,6 +359,8 @@ class Expander:
         if any(isinstance(p, Text) and not p.quoted and "~" in p.text for p in part.argument):
             raise NotAPlan("tilde expansion inside of a variable's default")
         bits = [bit for piece in part.argument for bit in self.bit(piece)]
+        if any(bit.how == BREAK for bit in bits):
+            raise NotAPlan("variable expansion of a form that plans do not have")
         return [bit if bit.how == QUOTED else bit._replace(how=how, live=bit.live) for bit in bits] or [Bit("", how)]
 
     def changed_value(self, value: str, part: Param) -> str:
@@ -266,42 +377,30 @@ class Expander:
             changed = str.upper if op[0] == "^" else str.lower
             return changed(value) if len(op) == 2 else changed(value[:1]) + value[1:]
         if op == ":":
-            return self.substring(value, part.argument)
+            return values.substring(value, _text(part.argument))
         wanted = patterns.regex(self.letters(part.argument))
         if op in ("/", "//"):
             return self.replaced(value, wanted, part)
-        return _trimmed(value, wanted, op)
+        return values.trimmed(value, wanted, op)
 
     def letters(self, word: Word) -> Letters:
         found: Letters = []
         for part in word:
             for bit in self.bit(part):
-                if bit.live is not None:
+                if bit.live is not None or bit.how == BREAK:
                     raise NotAPlan("a pattern that is not known")
                 found += [(char, bit.how != QUOTED) for char in bit.text]
         return found
 
-    def substring(self, value: str, word: Word) -> str:
-        text = "".join(part.text if isinstance(part, Text) else "\0" for part in word)
-        found = re.fullmatch(r"(\d{1,6}| -\d{1,6})(?::(\d{1,6}))?", text, re.ASCII)
-        if found is None:
-            raise NotAPlan("variable expansion of a form that plans do not have")
-        start = int(found[1])
-        if start < 0:
-            start += len(value)
-            if start < 0:
-                return ""
-        return value[start : start + int(found[2])] if found[2] else value[start:]
-
     def replaced(self, value: str, wanted: str, part: Param) -> str:
         second = [bit for piece in part.second for bit in self.bit(piece)]
         instead = "".join(bit.text for bit in second)
-        if any(bit.live for bit in second) or re.search(r"[&\\]", instead) or not wanted:
+        if any(bit.live or bit.how == BREAK for bit in second) or re.search(r"[&\\]", instead) or not wanted:
             raise NotAPlan("variable expansion of a form that plans do not have")
         anchored = self.letters(part.argument)[:1]
         if anchored in ([("#", True)], [("%", True)], [("/", True)]) or len(value) > 300:
             raise NotAPlan("variable expansion of a form that plans do not have")
-        return _replaced(value, wanted, instead, every=part.op == "//")
+        return values.replaced(value, wanted, instead, every=part.op == "//")
 
     # ---- splitting
 
@@ -309,6 +408,11 @@ class Expander:
         done: list[Field] = []
         field = Field()
         for bit in bits:
+            if bit.how == BREAK:
+                if field.counts:
+                    done.append(field)
+                field = Field()
+                continue
             if bit.how != SPLIT or bit.live is not None:
                 field.bits.append(bit)
                 continue
@@ -364,6 +468,21 @@ class Expander:
         return Live(text, (Glob(tuple(("".join(char for char, _ in run), active) for active, run in parts)),))
 
 
+def _text(word: Word) -> str:
+    """A word as it was written, with a mark for what is not text."""
+    return "".join(piece.text if isinstance(piece, Text) else "\0" for piece in word)
+
+
+def _parted(elements: list[list[Bit]]) -> list[Bit]:
+    """The bits of several words, with a mark between each two."""
+    return [bit for n, element in enumerate(elements) for bit in (*([Bit("", BREAK)] if n else []), *element)]
+
+
+def _joined(bits: list[Bit]) -> list[Bit]:
+    """The bits of one word: a blank between each two that would be words of their own elsewhere."""
+    return [Bit(" ", QUOTED) if bit.how == BREAK else bit for bit in bits]
+
+
 def _quoted(live: Unknown | None) -> Unknown | None:
     return live._replace(quoted=True) if live is not None else None
 
@@ -376,32 +495,3 @@ def _component(letters: Letters) -> Component:
     if not any(mark in found for mark in (".", "[")) or found == re.escape(text):
         return Component(text)
     return Component(found, True, letters[0][0] == ".")
-
-
-def _trimmed(value: str, wanted: str, op: str) -> str:
-    compiled = re.compile(wanted, re.DOTALL)
-    lengths = range(len(value) + 1)
-    for length in lengths if len(op) == 1 else reversed(lengths):
-        if op[0] == "#" and compiled.fullmatch(value, 0, length):
-            return value[length:]
-        if op[0] == "%" and compiled.fullmatch(value, len(value) - length):
-            return value[: len(value) - length]
-    return value
-
-
-def _replaced(value: str, wanted: str, instead: str, *, every: bool) -> str:
-    """The longest match at each place, from the left."""
-    compiled = re.compile(wanted, re.DOTALL)
-    out: list[str] = []
-    at = 0
-    while at < len(value):
-        end = next((end for end in range(len(value), at, -1) if compiled.fullmatch(value, at, end)), None)
-        if end is None:
-            out.append(value[at])
-            at += 1
-            continue
-        out.append(instead)
-        at = end
-        if not every:
-            break
-    return "".join(out) + value[at:]
