@@ -77,6 +77,8 @@ _METHODS = {
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def record[T](kind: type[T]) -> type[T]:
     """A frozen dataclass: fields, defaults, `fields()`, `replace()`, equality and hash as usual."""
+    if kind.__doc__ is None:
+        kind.__doc__ = kind.__name__  # or a signature is worked out for it, which takes longer than all the rest
     dataclass(init=False, repr=False, eq=False, match_args=False)(kind)
     for name, method in _METHODS.items():
         setattr(kind, name, method)

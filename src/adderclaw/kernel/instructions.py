@@ -37,11 +37,12 @@ MAX_ANCESTORS = 32
 
 RULES = ".claude/rules"
 """A folder of instruction files, some of them only for files of certain names."""
-_HEAD = re.compile(r"\A---\r?\n(.*?)^---[ \t]*$", re.DOTALL | re.MULTILINE)
-_COMMENT = re.compile(r"<!--.*?(-->|\Z)", re.DOTALL)
-_FENCE = re.compile(r"^ {0,3}(```|~~~).*?(^ {0,3}\1|\Z)", re.DOTALL | re.MULTILINE)
-_SPAN = re.compile(r"`[^`\n]*`")
-_IMPORT = re.compile(r"(?<![\w@/.])@((?:~/|\.{0,2}/)?[\w.][\w./ -]*[\w])")
+# Compiled when the first file is read: most sessions ask before they come upon one.
+_HEAD = r"(?sm)\A---\r?\n(.*?)^---[ \t]*$"
+_COMMENT = r"(?s)<!--.*?(-->|\Z)"
+_FENCE = r"(?sm)^ {0,3}(```|~~~).*?(^ {0,3}\1|\Z)"
+_SPAN = r"`[^`\n]*`"
+_IMPORT = r"(?<![\w@/.])@((?:~/|\.{0,2}/)?[\w.][\w./ -]*[\w])"
 
 INTRODUCTION = """\
 The user and the project have written down how to work here. Follow it where it fits the task. What the user says in the
@@ -214,9 +215,9 @@ class Instructions:
         except OSError:
             return None
         self._seen.add(identity)
-        text = _COMMENT.sub("", data[:MAX_BYTES].decode("utf-8", "replace"))
+        text = re.sub(_COMMENT, "", data[:MAX_BYTES].decode("utf-8", "replace"))
         if f"/{RULES}/" in path:
-            text = _HEAD.sub("", text)
+            text = re.sub(_HEAD, "", text)
         if len(data) > MAX_BYTES:
             text += f"\n[cut after {MAX_BYTES:,} bytes; Read shows the rest of {path}]"
         return visible(text).strip() or None
@@ -252,7 +253,7 @@ def _globs(path: str) -> tuple[str, ...]:
 
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as source:
-            head = _HEAD.match(source.read(MAX_BYTES).decode("utf-8", "replace"))
+            head = re.match(_HEAD, source.read(MAX_BYTES).decode("utf-8", "replace"))
         given: Any = yaml.safe_load(head[1]) if head is not None else None
     except (OSError, yaml.YAMLError, RecursionError, ValueError):
         return ()
@@ -316,8 +317,8 @@ def _is_project(folder: str) -> bool:
 
 def _imports(text: str, path: str) -> Iterator[str]:
     """Files that a text names by `@path`, outside of code."""
-    prose = _SPAN.sub("", _FENCE.sub("", text))
-    for found in _IMPORT.finditer(prose):
+    prose = re.sub(_SPAN, "", re.sub(_FENCE, "", text))
+    for found in re.finditer(_IMPORT, prose):
         words = found[1].split(" ")
         for count in range(len(words), 0, -1):  # a name may have spaces: the longest that is there counts
             named = os.path.expanduser(" ".join(words[:count]))

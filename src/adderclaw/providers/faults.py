@@ -209,7 +209,7 @@ def _reset(headers: Mapping[str, str], now: float) -> float | None:
     return max(0.0, max(times) - now) if times else None
 
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|d|h|m|s)")
+_DURATION = r"(\d+(?:\.\d+)?)(ms|d|h|m|s)"
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -221,7 +221,7 @@ def _reset_in(headers: Mapping[str, str]) -> float | None:
 
 
 def _duration(text: str) -> float | None:
-    pieces = _DURATION.findall(text)
+    pieces = re.findall(_DURATION, text)
     if not pieces or "".join(number + unit for number, unit in pieces) != text.strip():
         return None
     return sum(float(number) * _UNITS[unit] for number, unit in pieces)

@@ -9,7 +9,7 @@ from typing import Any
 from adderclaw.errors import StoreError
 from adderclaw.types import json_writer
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = "[\ud800-\udfff]"
 _encode = json_writer(default=str)
 
 
@@ -20,7 +20,7 @@ def plain(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return _SURROGATE.sub("\ufffd", text)
+        return re.sub(_SURROGATE, "\ufffd", text)
     return text
 
 
