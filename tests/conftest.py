@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.program import Cli, Soak, soak_of
 
@@ -14,6 +15,9 @@ REQUIRE_ALL = os.environ.get("ADDERCLAW_REQUIRE_ALL", "") not in ("", "0")
 
 SOAK = soak_of(os.environ)
 """Read at once: the tests' own homes take the variable away."""
+
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")  # how fast examples are made says how busy a machine is, not what the program does
 
 OPERATORS_OWN = ("ADDERCLAW_", "AGENT_SDLC_", "SDLC_", "OPENAI_", "ANTHROPIC_", "GEMINI_", "GOOGLE_", "XDG_")
 """Variables of whoever runs the tests that must not reach a test."""

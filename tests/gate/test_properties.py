@@ -53,7 +53,9 @@ hooks = st.sampled_from([None, *(Opinion("hook", verdict, "x") for verdict in ("
 calls = st.fixed_dictionaries(
     {"deny": some_rules, "ask": some_rules, "allow": some_rules, "policy": policies, "hook_opinion": hooks}
 )
-quiet = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quiet = settings(
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 
 
 def strictness(decision: Decision) -> int:

@@ -250,7 +250,9 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Book, bytes]:
     return book, book.log.read_bytes()
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(place=st.floats(0, 1, exclude_max=True), byte=st.integers(0, 255))
 def test_any_changed_byte_is_found(written: tuple[Book, bytes], place: float, byte: int) -> None:
     book, good = written
@@ -266,7 +268,9 @@ def test_any_changed_byte_is_found(written: tuple[Book, bytes], place: float, by
             assert found.first_broken == good.count(b"\n", 0, at) + 1
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(seed=st.integers())
 def test_any_cut_insertion_or_move_is_found(written: tuple[Book, bytes], seed: int) -> None:
     book, good = written
