@@ -16,6 +16,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypedDict, cast
 
+from tests.scripted import unframed
+
 type Json = dict[str, Any]
 
 
@@ -66,7 +68,7 @@ class Request(NamedTuple):
 
     @property
     def json(self) -> Json:
-        return cast(Json, json.loads(self.body))
+        return cast(Json, json.loads(unframed(self.body)))
 
     @property
     def messages(self) -> list[Json]:

@@ -90,11 +90,34 @@ class MediaBlock(NamedTuple):
         return 6_400 if self.media_type.startswith("image/") else max(6_400, len(self.data) // 8)
 
 
+class Frame(NamedTuple):
+    """Which part of a result came from outside, and the mark that the model knows its ends by."""
+
+    mark: str
+    """Random, so that nothing that is framed can hold it."""
+    length: int
+    """Characters, from the beginning; what follows are words of our own and of hooks."""
+
+
+def framed(mark: str, text: str) -> str:
+    """What came from outside, as a model is shown it: data, which cannot write its own end."""
+    return f"<outside-{mark}>\n{text}\n</outside-{mark}>"
+
+
 class ToolResultBlock(NamedTuple):
     tool_use_id: str
     content: str
     is_error: bool
     media: tuple[MediaBlock, ...] = ()
+    frame: Frame | None = None
+
+    @property
+    def told(self) -> str:
+        """The content as the model is shown it: the one place where a result becomes text of a request."""
+        if self.frame is None:
+            return self.content
+        mark, length = self.frame
+        return framed(mark, self.content[:length]) + self.content[length:]
 
 
 class OpaqueBlock(NamedTuple):
@@ -130,8 +153,10 @@ def _block_json(block: Block) -> Json:
             return {"type": "text", "text": text}
         case ToolUseBlock(call):
             return {"type": "tool_use", "id": call.id, "name": call.name, "input": call.input}
-        case ToolResultBlock(tool_use_id, content, is_error, media):
+        case ToolResultBlock(tool_use_id, content, is_error, media, frame):
             made: Json = {"type": "tool_result", "tool_use_id": tool_use_id, "content": content, "is_error": is_error}
+            if frame is not None:
+                made["frame"] = list(frame)
             return made | {"media": media_json(media)} if media else made
         case OpaqueBlock(wire, payload):
             return {"type": "opaque", "wire": wire, "payload": payload}
@@ -403,6 +428,10 @@ class ToolResult:
     """Somebody had to be asked and nobody was there: a turn that ends on this needs input."""
     ends: bool = False
     """Nothing is left to say after this call: the turn ends with it (a decision was made, a goal is reached)."""
+    own: bool = False
+    """Every word is ours or the operator's. All else came from outside, and the model is shown it in a frame."""
+    frame: Frame | None = None
+    """Given by the kernel where the result leaves."""
 
     @property
     def is_error(self) -> bool:
@@ -421,12 +450,17 @@ class ToolResult:
         return self.content if self.is_error else None
 
 
-def rejected(message: str) -> ToolResult:
-    return ToolResult(message, "tool_rejected")
+def rejected(message: str, *, own: bool = True) -> ToolResult:
+    return ToolResult(message, "tool_rejected", own=own)
 
 
-def internal_failure(message: str) -> ToolResult:
-    return ToolResult(f"[SDLC_INTERNAL] {message}", "internal_failure")
+def internal_failure(message: str, *, own: bool = True) -> ToolResult:
+    return ToolResult(f"[SDLC_INTERNAL] {message}", "internal_failure", own=own)
+
+
+def own_words(message: str, metadata: Json | None = None) -> ToolResult:
+    """A result in words of our own."""
+    return ToolResult(message, metadata=metadata or {}, own=True)
 
 
 @record
@@ -515,6 +549,9 @@ class TaskEnd(NamedTuple):
     task_id: str
     status: str
     text: str
+    """Words of our own."""
+    result: str = ""
+    """What the task itself has to say."""
 
 
 class Background(Protocol):

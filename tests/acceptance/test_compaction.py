@@ -25,7 +25,7 @@ context_tokens = {window}
 
 
 def asked_to_summarise(request: dict[str, Any]) -> bool:
-    return "tools" not in request and "<record>" in json.dumps(request["messages"][-1])
+    return "tools" not in request and "Write the summary now." in json.dumps(request["messages"][-1])
 
 
 def bodies(model: ScriptedModel) -> list[dict[str, Any]]:
@@ -39,7 +39,9 @@ def test_a_long_run_is_compacted_and_keeps_what_the_user_said(world: World) -> N
         for number in range(12)
     ]
     # summaries are answered out of turn: the model server plays one whenever it is asked for one
-    with ScriptedModel([*steps, {"text": "done"}], aside={"<record>": {"text": "SUMMARY OF EVERYTHING"}}) as model:
+    with ScriptedModel(
+        [*steps, {"text": "done"}], aside={"Write the summary now.": {"text": "SUMMARY OF EVERYTHING"}}
+    ) as model:
         configured(world, model.base_url, window=12_000)
         done = world.agent(CONSTRAINT, "--provider", "small")
         assert done.code == 0, done.err
@@ -62,7 +64,7 @@ def test_a_compacted_conversation_goes_on_in_another_process(world: World) -> No
     (world.workspace / "big.txt").write_text("y" * 9_000)
     steps: list[Any] = [{"tool_calls": [{"name": "Read", "arguments": {"file_path": "big.txt"}}]} for _ in range(6)]
     answers = [*steps, {"text": "one"}, {"text": "two"}]
-    with ScriptedModel(answers, aside={"<record>": {"text": "SUMMARY"}}) as model:
+    with ScriptedModel(answers, aside={"Write the summary now.": {"text": "SUMMARY"}}) as model:
         configured(world, model.base_url, window=7_000)
         assert world.agent(CONSTRAINT, "--provider", "small").code == 0
         before = bodies(model)[-1]["messages"]
@@ -81,7 +83,7 @@ def test_an_overflow_is_compacted_not_retried(world: World) -> None:
         overflow,
         {"text": "done"},
     ]
-    with ScriptedModel(steps, aside={"<record>": {"text": "SUMMARY"}}) as model:
+    with ScriptedModel(steps, aside={"Write the summary now.": {"text": "SUMMARY"}}) as model:
         configured(world, model.base_url, window=100_000)
         done = world.agent("go", "--provider", "small")
         assert done.code == 0, done.err
@@ -93,7 +95,7 @@ def test_a_model_that_cannot_summarise_still_lets_the_work_go_on(world: World) -
     (world.workspace / "big.txt").write_text("z" * 9_000)
     steps: list[Any] = [{"tool_calls": [{"name": "Read", "arguments": {"file_path": "big.txt"}}]} for _ in range(4)]
     refusal = {"error": {"status": 401, "body": {"error": {"message": "no"}}}}
-    with ScriptedModel([*steps, {"text": "done"}], aside={"<record>": refusal}) as model:
+    with ScriptedModel([*steps, {"text": "done"}], aside={"Write the summary now.": refusal}) as model:
         configured(world, model.base_url, window=4_000)
         done = world.agent("go", "--provider", "small")
     assert done.code == 0, done.err
@@ -105,7 +107,7 @@ def test_compact_by_hand_in_the_repl(world: World) -> None:
     """The question for the summary goes to a model with a smaller window: it is asked again with less."""
     answers = [{"text": "first"}, {"text": "second"}, {"text": "third"}]
     too_long = {"error": {"status": 400, "body": {"error": {"code": "context_length_exceeded", "message": "too long"}}}}
-    with ScriptedModel(answers, aside={"left out": {"text": "A SUMMARY"}, "<record>": too_long}) as model:
+    with ScriptedModel(answers, aside={"left out": {"text": "A SUMMARY"}, "Write the summary now.": too_long}) as model:
         configured(world, model.base_url, window=100_000)
         lines = ["hello " * 8_000, "how are you", "/compact the greetings", "still there?", "/exit"]
         done = world.cli("agent", "--provider", "small", stdin="\n".join(lines) + "\n")
@@ -124,7 +126,7 @@ def test_images_count_for_what_is_kept(world: World) -> None:
     steps: list[Any] = [
         {"tool_calls": [{"name": "Read", "arguments": {"file_path": f"{number}.png"}}]} for number in range(8)
     ]
-    with ScriptedModel([*steps, {"text": "done"}], aside={"<record>": {"text": "SUMMARY"}}) as model:
+    with ScriptedModel([*steps, {"text": "done"}], aside={"Write the summary now.": {"text": "SUMMARY"}}) as model:
         configured(world, model.base_url, window=12_000)
         done = world.agent(CONSTRAINT, "--provider", "small")
         assert done.out == "done\n", done.err
@@ -136,7 +138,9 @@ def test_images_count_for_what_is_kept(world: World) -> None:
 
 
 def test_a_second_compaction_keeps_what_the_first_had_kept(world: World) -> None:
-    with ScriptedModel([{"text": f"answer {n}"} for n in range(5)], aside={"<record>": {"text": "SUMMARY"}}) as model:
+    with ScriptedModel(
+        [{"text": f"answer {n}"} for n in range(5)], aside={"Write the summary now.": {"text": "SUMMARY"}}
+    ) as model:
         configured(world, model.base_url, window=100_000)
         lines = ["a " * 100, "b " * 100, "/compact", "c " * 100, "d " * 100, "/compact", "and now?", "/exit"]
         done = world.cli("agent", "--provider", "small", stdin="\n".join(lines) + "\n")

@@ -301,7 +301,7 @@ def test_hooks_around_a_compaction(world: World, refuses: bool) -> None:
     ]
     start = command('grep -q \'"source":"compact"\' && echo REMEMBER-THIS; true')
     user(world, PreCompact=command("exit 2" if refuses else "true"), PostCompact=command("true"), SessionStart=start)
-    with ScriptedModel([*steps, {"text": "done"}], aside={"<record>": {"text": "SUMMARY"}}) as model:
+    with ScriptedModel([*steps, {"text": "done"}], aside={"Write the summary now.": {"text": "SUMMARY"}}) as model:
         remote(world, model.base_url, context_tokens=12_000)
         world.agent("go", "--provider", "remote")
     assert bool(ends(world, "PostCompact")) == (not refuses)

@@ -62,7 +62,7 @@ def test_a_tool_runs_in_the_sandbox_behind_the_gate_with_a_receipt(demo: World) 
     done = demo.agent("go")
     assert done.code == 0, done.err
     added, environment, reached, written, unfit, unknown, found, called = results(demo)
-    assert "\n5\n" in added
+    assert added == "5"
     assert "SECRET_TOKEN" in environment
     assert "MY_TOKEN" not in environment.replace("SECRET_TOKEN", "")
     assert SECRET not in environment  # the redaction knows what stands under a secret's name
@@ -72,7 +72,7 @@ def test_a_tool_runs_in_the_sandbox_behind_the_gate_with_a_receipt(demo: World) 
     assert "do not fit" in unfit
     assert "no tool named" in unknown
     assert "mcp__demo__add" in found
-    assert "\n9\n" in called
+    assert called == "9"
     statuses = ["allowed"] * 4 + ["failed"] * 2 + ["allowed"] * 2
     assert [receipt["status"] for receipt in demo.receipts()] == statuses
     assert demo.receipts()[-1]["tool"] == "mcp__demo__add"
@@ -474,7 +474,7 @@ def test_a_child_finds_the_tools_of_a_server_that_comes_after_its_birth(demo: Wo
     )
     demo.script(call("Agent", description="d", prompt="add", model="helper"), text("done"))
     assert demo.agent("go").code == 0
-    assert "\n9\n" in results(demo)[-1]
+    assert results(demo)[-1] == "9"
     assert "mcp__demo__add" in [receipt["tool"] for receipt in demo.receipts()]
 
 
@@ -497,4 +497,4 @@ def test_a_child_is_given_the_tools_of_a_server_by_name(demo: World, named: tupl
     assert len(said) == 3 * len(named)
     for number in range(len(named)):
         assert "there is no tool named 'Bash'" in said[3 * number]
-        assert "\n9\n" in said[3 * number + 2]
+        assert said[3 * number + 2] == "9"

@@ -407,7 +407,7 @@ def test_hooks_that_deny_rewrite_and_speak(world: World) -> None:
 def test_a_compacted_run(world: World) -> None:
     (world.workspace / "big.txt").write_text("\n".join(f"line {n} " + "x" * 60 for n in range(120)))
     steps: list[Any] = [call("Read", file_path="big.txt", offset=number + 1) for number in range(8)]
-    with ScriptedModel([*steps, {"text": "done"}], aside={"<record>": {"text": "SUMMARY"}}) as model:
+    with ScriptedModel([*steps, {"text": "done"}], aside={"Write the summary now.": {"text": "SUMMARY"}}) as model:
         entry = f'kind = "openai-compatible"\nbase_url = "{model.base_url}"\nmodel = "small"\ncontext_tokens = 12000\n'
         world.configure(autonomy="full", more=f"[providers.models.small]\n{entry}")
         assert world.agent("read", "--provider", "small").code == 0

@@ -117,8 +117,8 @@ def _text(text: str) -> Any:
 
 
 def test_structured_content_is_said_once() -> None:
-    assert "structured" not in of_call("s", "t", _result(_text('{"a": 1}'), structured={"a": 1})).content
-    assert 'structured content: {"a":1}' in of_call("s", "t", _result(_text("other"), structured={"a": 1})).content
+    assert "structured" not in of_call(_result(_text('{"a": 1}'), structured={"a": 1})).content
+    assert 'structured content: {"a":1}' in of_call(_result(_text("other"), structured={"a": 1})).content
 
 
 def test_links_sounds_and_odd_images_are_named() -> None:
@@ -127,7 +127,7 @@ def test_links_sounds_and_odd_images_are_named() -> None:
     )
     sound = SimpleNamespace(type="audio", mime_type="audio/wav", data="AAAA")
     odd = SimpleNamespace(type="image", mime_type="image/png", data="not base64!")
-    result = of_call("s", "t", _result(link, sound, odd))
+    result = of_call(_result(link, sound, odd))
     assert "[resource x://y (n, text/plain); ReadMcpResource reads it]" in result.content
     assert "audio/wav, 3 bytes: not shown" in result.content
     assert not result.media

@@ -23,6 +23,7 @@ from adderclaw.types import (
     Answer,
     ApprovalRequest,
     ErrorClass,
+    Frame,
     Json,
     Risk,
     ToolCall,
@@ -306,7 +307,7 @@ async def _run(session: Session, considered: Considered) -> ToolResult:
     try:
         return await attended(_inside(session, tool.run(considered.arguments, session.scene.context)), look)
     except Exception as error:  # noqa: BLE001 - a tool that fails is a result for the model, never the end of the turn
-        return internal_failure(f"{tool.name} failed: {type(error).__name__}: {error}")
+        return internal_failure(f"{tool.name} failed: {type(error).__name__}: {error}", own=False)
 
 
 async def _inside(session: Session, running: Awaitable[ToolResult]) -> ToolResult:
@@ -336,14 +337,13 @@ def _leave(
 ) -> Done:
     """Record the call and its result, with its receipt and its hooks' rows, in one transaction; then tell."""
     call = considered.call
-    result = _warned(session, call, _scrubbed(session, life.told(result)))
+    result = _warned(session, call, _scrubbed(session, life.told(framed_in(session, _scrubbed(session, result)))))
     ran = took_ms is not None or (status == "failed" and considered.error is None)
 
     def rows(cursor: Cursor) -> None:
         if not ran:
             _intent(session, cursor, considered, how)
-        payload: Json = {"tool_use_id": call.id, "content": result.content, "is_error": result.is_error}
-        sequence = transcript.append(cursor, session.session_id, "tool_result", payload, call.id)
+        sequence = transcript.append(cursor, session.session_id, "tool_result", entry_of(call, result), call.id)
         if result.media:
             transcript.keep_opaque(cursor, session.session_id, sequence, media_json(result.media))
         session.keep_place(cursor)
@@ -356,6 +356,20 @@ def _leave(
     receipt_id = receipt(session, call, considered.decision.risk, result, status, how, rows)
     _tell(session, considered, result, status, how, took_ms or 0.0)
     return Done(replace(result, receipt_id=receipt_id), status == "denied", life.stop)
+
+
+def framed_in(session: Session, result: ToolResult) -> ToolResult:
+    """What came from outside gets its mark; ids come out the same in a replay, and nobody outside knows the next."""
+    if result.own or not result.content:
+        return result
+    mark = session.ids("frame").rpartition("-")[2]
+    return replace(result, frame=Frame(mark, len(result.content)))
+
+
+def entry_of(call: ToolCall, result: ToolResult) -> Json:
+    """A result as the transcript keeps it: bare, and how it is framed for the model."""
+    payload: Json = {"tool_use_id": call.id, "content": result.content, "is_error": result.is_error}
+    return payload if result.frame is None else {**payload, "frame": list(result.frame)}
 
 
 def _warned(session: Session, call: ToolCall, result: ToolResult) -> ToolResult:

@@ -12,7 +12,7 @@ from adderclaw.kernel import aside, occasions, resume
 from adderclaw.kernel.session import Session, is_told
 from adderclaw.store import transcript
 from adderclaw.store.transcript import Entry
-from adderclaw.types import History, Json, Message, TextBlock
+from adderclaw.types import History, Json, Message, TextBlock, framed
 
 type Trigger = Literal["auto", "manual"]
 
@@ -235,15 +235,15 @@ async def _summary(session: Session, older: list[Entry], earlier: Carried, instr
         asked = file.read().strip()
     if instructions:
         asked += f"\nThe user wants in particular: {instructions}"
-    room = (_window(session) or 400_000) // 2
+    room, mark = (_window(session) or 400_000) // 2, session.ids("record").rpartition("-")[2]
     try:
         try:
-            response = await aside.recorded(session, asked, _asked(older, earlier, room), "compaction")
+            response = await aside.recorded(session, asked, _asked(older, earlier, room, mark), "compaction")
         except ProviderError as error:
             if error.kind != "context_overflow":
                 raise
             # a route for small questions may lead to a model with a smaller window
-            response = await aside.recorded(session, asked, _asked(older, earlier, room // 8), "compaction")
+            response = await aside.recorded(session, asked, _asked(older, earlier, room // 8, mark), "compaction")
     except (ProviderError, LimitError) as error:
         return _listed(older, earlier), f"listed, since the model could not be asked: {error}"
     if not response.final_text.strip():
@@ -251,11 +251,11 @@ async def _summary(session: Session, older: list[Entry], earlier: Carried, instr
     return response.final_text, "summarised by the model"
 
 
-def _asked(older: list[Entry], earlier: Carried, room: int) -> History:
+def _asked(older: list[Entry], earlier: Carried, room: int, mark: str) -> History:
     record = _record(older, room)
     if earlier.summary:
         record = f"summary of what came before:\n{earlier.summary}\n\n{record}"
-    return History([Message("user", (TextBlock(f"<record>\n{record}\n</record>\n\nWrite the summary now."),))])
+    return History([Message("user", (TextBlock(f"{framed(mark, record)}\n\nWrite the summary now."),))])
 
 
 def _record(entries: list[Entry], room: int) -> str:

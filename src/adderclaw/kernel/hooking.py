@@ -214,7 +214,6 @@ async def _call(session: Session, hook: Hook, stdin: Json) -> Ran:
     from adderclaw.config.servers import slug
     from adderclaw.kernel.tape import ASKED_BY_SERVERS
     from adderclaw.mcp.definitions import tool_name
-    from adderclaw.mcp.results import unwrapped
 
     kit = session.scene.kit
     if kit is None or kit.call is None:
@@ -228,8 +227,7 @@ async def _call(session: Session, hook: Hook, stdin: Json) -> Ran:
         result = await kit.call(name, filled(hook.more.get("input", {}), stdin), f"{hook.event} hook")
     finally:
         session.hooks_calling.discard(hook.ordinal)
-    said = unwrapped(result.content)
-    return Ran(None, "", said) if result.is_error else Ran(0, said)
+    return Ran(None, "", result.content) if result.is_error else Ran(0, result.content)
 
 
 # ------------------------------------------------------------------ conditions, and hooks beside the turn

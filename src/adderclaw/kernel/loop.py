@@ -18,11 +18,14 @@ from adderclaw.types import (
     Json,
     Message,
     OnDelta,
+    TaskEnd,
     TextBlock,
     ToolCall,
+    ToolResult,
     ToolResultBlock,
     ToolUseBlock,
     canonical,
+    framed,
 )
 
 STOP_NOTE = (
@@ -256,7 +259,7 @@ async def _live(session: Session, turn: _Turn, pending: tuple[ToolCall, ...], re
             turn.denied = turn.unanswered = ""
         turn.ended = turn.ended or done.result.ends
         turn.halted = done.stop if turn.halted is None else turn.halted
-        results.append(ToolResultBlock(call.id, done.result.content, done.result.is_error, done.result.media))
+        results.append(_block(call, done.result))
     stop = await occasions.batch(session, pending, results)
     turn.halted = stop if turn.halted is None else turn.halted
     await watching.look(session)
@@ -267,6 +270,10 @@ async def _live(session: Session, turn: _Turn, pending: tuple[ToolCall, ...], re
     return refusal
 
 
+def _block(call: ToolCall, result: ToolResult) -> ToolResultBlock:
+    return ToolResultBlock(call.id, result.content, result.is_error, result.media, result.frame)
+
+
 async def live_planned(session: Session, call: ToolCall, keep: Keep) -> Done:
     """Live a call that a driver planned from what the model decided; it is kept like one that the model made."""
     message = Message("assistant", (ToolUseBlock(call),))
@@ -275,8 +282,7 @@ async def live_planned(session: Session, call: ToolCall, keep: Keep) -> Done:
     session.history.append(message)
     refusal = limit_of(session)
     done = await run_call(session, call, refusal=refusal, keep=keep if refusal is None else None)
-    block = ToolResultBlock(call.id, done.result.content, done.result.is_error, done.result.media)
-    session.history.append(Message("user", (block,)))
+    session.history.append(Message("user", (_block(call, done.result),)))
     if refusal is not None:
         raise LimitError(refusal)
     if session.loops.stops:
@@ -339,7 +345,7 @@ def _news(session: Session) -> tuple[TextBlock, ...]:
     if not ended:
         return ()
     session.lost = ()
-    told = [end._replace(text=session.secrets.scrub(end.text)) for end in ended]
+    told = [_of_end(session, end) for end in ended]
     if session.tape is not None:
         session.tape.news(told)
     with session.store.write() as cursor:
@@ -349,6 +355,14 @@ def _news(session: Session) -> tuple[TextBlock, ...]:
             transcript.append(cursor, session.session_id, "attachment", {"attachment": attachment})
             tasks.tell(cursor, end.task_id)
     return tuple(TextBlock(end.text) for end in told)
+
+
+def _of_end(session: Session, end: TaskEnd) -> TaskEnd:
+    """As the model is told of it; what the task itself says is framed like any result."""
+    text, result = session.secrets.scrub(end.text), session.secrets.scrub(end.result)
+    if result:
+        text += f"\n{framed(session.ids('news').rpartition('-')[2], result)}"
+    return end._replace(text=text, result="")
 
 
 async def _waited(session: Session) -> bool:

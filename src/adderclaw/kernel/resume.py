@@ -4,13 +4,14 @@ import os
 from typing import Any, NamedTuple
 
 from adderclaw.config.paths import followed
-from adderclaw.kernel.call import receipt
+from adderclaw.kernel.call import entry_of, framed_in, receipt
 from adderclaw.kernel.session import Session
 from adderclaw.store import Store, subagents, tasks, transcript
 from adderclaw.store.transcript import Entry
 from adderclaw.tools import unwrapped
 from adderclaw.types import (
     Block,
+    Frame,
     History,
     Json,
     MediaBlock,
@@ -126,8 +127,8 @@ def read(store: Store, session_id: str) -> Kept:
                 begun.add(entry.payload["id"])
             case "tool_result":
                 payload = entry.payload
-                shown = media(opaque.get(entry.sequence, []))
-                results.append(ToolResultBlock(payload["tool_use_id"], payload["content"], payload["is_error"], shown))
+                shown = media(opaque.get(entry.sequence, [])), _frame(payload)
+                results.append(ToolResultBlock(payload["tool_use_id"], payload["content"], payload["is_error"], *shown))
                 open_calls.pop(payload["tool_use_id"], None)
             case "attachment" if entry.payload["attachment"].get("type") in TOLD:
                 results.append(TextBlock(entry.payload["attachment"]["content"]))
@@ -161,6 +162,11 @@ def _joined(messages: list[Message]) -> list[Message]:
 def media(kept: list[Json]) -> tuple[MediaBlock, ...]:
     found = (block for block in kept if block["type"] == "media")
     return tuple(MediaBlock(block["media_type"], block["data"], block["name"]) for block in found)
+
+
+def _frame(payload: Json) -> Frame | None:
+    """As the model was shown the result; none where it was words of our own, or is from before there were frames."""
+    return Frame(*payload["frame"]) if "frame" in payload else None
 
 
 def _message(role: Any, payload: Json, kept: list[Json], news: list[Block]) -> Message:
@@ -213,13 +219,11 @@ def _lost(session: Session) -> tuple[TaskEnd, ...]:
                 tasks.end(cursor, row.id, "lost", "ended with the process that ran it")
     kept = session.scene.context.kept
     ended = [row if row.status != "running" else row._replace(status="lost") for row in rows]
-    return tuple(TaskEnd(row.id, row.status, _of_end(row, kept)) for row in ended)
+    return tuple(TaskEnd(row.id, row.status, _of_end(row, kept), row.result) for row in ended)
 
 
 def _of_end(row: tasks.Row, kept: str) -> str:
-    if row.result:
-        return f"{ENDED.format(**row._asdict())}\n{tasks.framed(row.id, row.result)}"
-    return LOST.format(**row._asdict(), kept=kept)
+    return ENDED.format(**row._asdict()) if row.result else LOST.format(**row._asdict(), kept=kept)
 
 
 def _return_to_place(session: Session) -> None:
@@ -244,23 +248,23 @@ def _close_begun(session: Session, call: ToolCall) -> ToolResultBlock:
             subagents.finish(cursor, child.session_id, "stopped", "", "interrupted with its parent")
         return close(session, call, f"{UNKNOWN} (The subagent's session: {child.session_id})", begun=True)
     if child.outcome == "completed":
-        return close(session, call, child.answer, begun=True, is_error=False)
-    return close(session, call, f"The subagent ended: {child.outcome}: {child.reason}\n{child.answer}", begun=True)
+        return close(session, call, ToolResult(child.answer), begun=True)
+    ended = f"The subagent ended: {child.outcome}: {child.reason}\n{child.answer}"
+    return close(session, call, rejected(ended, own=False), begun=True)
 
 
-def close(session: Session, call: ToolCall, text: str, *, begun: bool, is_error: bool = True) -> ToolResultBlock:
+def close(session: Session, call: ToolCall, told: str | ToolResult, *, begun: bool) -> ToolResultBlock:
     """Give an interrupted call its one result and its one receipt."""
     call = unwrapped(call)
-    result = rejected(text) if is_error else ToolResult(text)
+    result = framed_in(session, rejected(told) if isinstance(told, str) else told)
 
     def rows(cursor: Any) -> None:
-        payload: Json = {"tool_use_id": call.id, "content": text, "is_error": is_error}
         if not begun:
             use: Json = {"id": call.id, "name": call.name, "input": call.input}
             transcript.append(cursor, session.session_id, "tool_use", use, call.id)
-        transcript.append(cursor, session.session_id, "tool_result", payload, call.id)
+        transcript.append(cursor, session.session_id, "tool_result", entry_of(call, result), call.id)
 
     how: Json = {"verdict": "allow" if begun else "deny", "by": "resume", "reason": "interrupted"}
-    status = "denied" if not begun else "failed" if is_error else "allowed"
+    status = "denied" if not begun else "failed" if result.is_error else "allowed"
     receipt(session, call, "medium", result, status, how, rows, after_crash=begun)
-    return ToolResultBlock(call.id, text, is_error=is_error)
+    return ToolResultBlock(call.id, result.content, result.is_error, frame=result.frame)

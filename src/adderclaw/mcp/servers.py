@@ -197,7 +197,7 @@ class Servers:
         pin = self._pins[entry.name].get(tool)
         if pin is None or not pin.usable:
             reason = self._off(entry, tool, pin)
-            return ToolResult(reason, "tool_rejected", denied=reason)
+            return ToolResult(reason, "tool_rejected", denied=reason, own=True)
         if tool not in self._listed.get(entry.name, ()):
             return rejected(f"the MCP server {entry.given!r} no longer has a tool {tool!r}")
         try:
@@ -211,11 +211,12 @@ class Servers:
                 return internal_failure(
                     f"the MCP server {entry.given!r} ended while {tool} ran; the outcome is unknown"
                 )
-            return rejected(results.wrapped(f"{tool} of the MCP server {entry.name}", f"error {error.code}: {error}"))
+            return rejected(results.shown(f"error {error.code}: {error}"), own=False)
         except (RuntimeError, ValueError) as error:  # its answer is not what it said that it would be
             said = visible(str(error))[:500]
-            return rejected(f"{tool} of the MCP server {entry.given!r} answered against its own schema: {said}")
-        return results.of_call(entry.name, tool, result)
+            wrong = f"{tool} of the MCP server {entry.given!r} answered against its own schema: {said}"
+            return rejected(wrong, own=False)
+        return results.of_call(result)
 
     def _progress(self, entry: Entry, tool: str) -> Any:
         async def tell(progress: float, total: float | None, message: str | None) -> None:
@@ -266,11 +267,12 @@ class Servers:
 
         try:
             client = await self.connection(server).client()
-            return results.of_resource(server, uri, await client.read_resource(uri))
+            return results.of_resource(await client.read_resource(uri))
         except Unavailable as error:
             return rejected(str(error))
         except (MCPError, ValueError) as error:
-            return rejected(f"the MCP server {server!r} did not give {uri!r}: {visible(str(error))[:500]}")
+            why = f"the MCP server {server!r} did not give {uri!r}: {visible(str(error))[:500]}"
+            return rejected(why, own=False)
 
     async def prompts(self, server: str) -> list[Json]:
         client = await self.connection(server).client()

@@ -373,9 +373,9 @@ def _user(message: Message, known: ModelFacts) -> list[Json]:
 
 
 def _result(block: ToolResultBlock, known: ModelFacts) -> Json:
-    result: Json = {"type": "tool_result", "tool_use_id": _id(block.tool_use_id), "content": block.content}
+    result: Json = {"type": "tool_result", "tool_use_id": _id(block.tool_use_id), "content": block.told}
     if block.is_error:  # which must say something
-        result |= {"content": block.content or "failed without a word", "is_error": True}
+        result |= {"content": block.told or "failed without a word", "is_error": True}
     if block.media:
         shown = [part for one in block.media for part in _given(one, known)]
         result["content"] = [*_said(result["content"]), *shown]

@@ -272,7 +272,7 @@ def _user(message: Message, known: Callable[[Iterable[str]], dict[str, str]], *,
     for block in results:
         name = names.get(block.tool_use_id)
         if name is None:  # its call is no longer part of the conversation
-            parts.append({"text": f"Result of an earlier call: {block.content}"})
+            parts.append({"text": f"Result of an earlier call: {block.told}"})
         else:
             inside = [part for one in block.media if signed and (part := _inline(one)) is not None]
             responses.append({"functionResponse": _response(block, name) | ({"parts": inside} if inside else {})})
@@ -284,7 +284,7 @@ def _user(message: Message, known: Callable[[Iterable[str]], dict[str, str]], *,
 
 
 def _response(block: ToolResultBlock, name: str) -> Json:
-    response: Json = {"name": _name(name), "response": {"error" if block.is_error else "output": block.content}}
+    response: Json = {"name": _name(name), "response": {"error" if block.is_error else "output": block.told}}
     return response if block.tool_use_id.startswith(MADE_ID) else {"id": block.tool_use_id, **response}
 
 

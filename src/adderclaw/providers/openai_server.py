@@ -194,7 +194,7 @@ def left_out(media: MediaBlock) -> str:
 def told(block: ToolResultBlock) -> str:
     """A result's text, for a wire that does not say what failed."""
     marked = block.is_error and not block.content.startswith("Error: ")
-    return f"Error: {block.content}" if marked else block.content
+    return f"Error: {block.told}" if marked else block.told
 
 
 def arguments(call: ToolCall) -> str:

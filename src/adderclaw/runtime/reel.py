@@ -126,6 +126,7 @@ class Recorded:
                     media=tuple(MediaBlock(one["media_type"], one["data"], one["name"]) for one in media),
                     unanswered=body.get("unanswered", False),
                     ends=body.get("ends", False),
+                    own="frame" not in entry.payload,
                 )
         raise Diverged(f"the call {tool_use_id} ran, and the transcript has no tool_result of it")
 

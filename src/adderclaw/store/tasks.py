@@ -16,12 +16,6 @@ class Row(NamedTuple):
     """What the model is to be told with its end: an agent's answer."""
 
 
-def framed(task_id: str, result: str) -> str:
-    """What a task has to say, for the model: it cannot end its own frame."""
-    body = result.replace("</task-result", "<\\/task-result")
-    return f"<task-result id={task_id!r}>\n{body}\n</task-result>"
-
-
 def begin(cursor: sqlite3.Cursor, *, task_id: str, session_id: str, kind: str, title: str) -> None:
     cursor.execute(
         "INSERT INTO background_tasks(id, session_id, kind, title) VALUES (?, ?, ?, ?)",

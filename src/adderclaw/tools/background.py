@@ -11,7 +11,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from adderclaw.store import tasks as rows
-from adderclaw.store.tasks import framed
 from adderclaw.tools.kept import Kept
 from adderclaw.types import Clock, Ids, TaskEnd, ToolContext
 
@@ -247,7 +246,7 @@ class Tasks:
         ended = [task for task in self._tasks.values() if not task.running and not task.told]
         for task in ended:
             task.told = True
-        return [TaskEnd(task.id, task.status, news(task)) for task in ended]
+        return [TaskEnd(task.id, task.status, news(task), task.result) for task in ended]
 
     async def awaited(self) -> bool:
         """Wait for one that the answer depends on; False where there is none."""
@@ -275,5 +274,4 @@ class Tasks:
 def news(task: Task) -> str:
     """What the model is told of a task's end, once."""
     where = f" Its output: TaskOutput, or Read {task.output.path}." if task.output.size and task.output.path else ""
-    line = f"[Background task {task.id} ({task.title[:200]}) {task.status}: {task.summary}.{where}]"
-    return f"{line}\n{framed(task.id, task.result)}" if task.result else line
+    return f"[Background task {task.id} ({task.title[:200]}) {task.status}: {task.summary}.{where}]"

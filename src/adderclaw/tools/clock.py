@@ -6,7 +6,7 @@ from typing import Any
 
 from adderclaw.record import record
 from adderclaw.tools.specs import spec
-from adderclaw.types import Alias, Clock, Tool, ToolContext, ToolResult, Touch
+from adderclaw.types import Alias, Clock, Tool, ToolContext, ToolResult, Touch, own_words
 
 ZONES = "/zoneinfo/"
 
@@ -35,7 +35,7 @@ def tools(clock: Clock) -> tuple[Tool[Any], ...]:
         now = clock.now()
         local = system.strftime("%Y-%m-%d %H:%M:%S", system.localtime(now))
         utc = system.strftime("%Y-%m-%dT%H:%M:%SZ", system.gmtime(now))
-        return ToolResult(f"local time: {local}\nUTC: {utc}\ntimezone: {timezone(now)}", metadata={"epoch": now})
+        return own_words(f"local time: {local}\nUTC: {utc}\ntimezone: {timezone(now)}", {"epoch": now})
 
     def touch(_arguments: TimeArguments, _ctx: ToolContext) -> Touch:
         return Touch(why="reads the clock")

@@ -153,7 +153,7 @@ async def _read(place: HostFact, answer: "Answer") -> str | ToolResult:
     kind = answer.headers.get("content-type", "")
     if answer.status >= 400:
         start = decoded(answer.body[:2000], kind) if kind.startswith(("text/plain", "application/json")) else ""
-        return rejected(f"HTTP {answer.status} {answer.reason} from {place.url}\n{start}".rstrip())
+        return rejected(f"HTTP {answer.status} {answer.reason} from {place.url}\n{start}".rstrip(), own=False)
     if not answer.body:
         return rejected(f"HTTP {answer.status}: {place.url} sent nothing.")
     try:
@@ -171,7 +171,8 @@ async def _read(place: HostFact, answer: "Answer") -> str | ToolResult:
 
 def _elsewhere(target: HostFact, answer: Elsewhere) -> ToolResult:
     if answer.why:
-        return rejected(f"HTTP {answer.status}: the redirect to {shown(answer.url)!r} was not followed: {answer.why}")
+        why = f"HTTP {answer.status}: the redirect to {shown(answer.url)!r} was not followed: {answer.why}"
+        return rejected(why, own=False)
     return ToolResult(
         f"{target.url} redirects to another host: {answer.url}\nIt was not followed. Call WebFetch with that URL if it "
         "is wanted.",

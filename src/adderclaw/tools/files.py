@@ -12,7 +12,7 @@ from adderclaw.record import record
 from adderclaw.tools import paths, text
 from adderclaw.tools.paths import Old, answered
 from adderclaw.tools.specs import spec
-from adderclaw.types import Alias, MediaBlock, PathFact, Tool, ToolContext, ToolResult, Touch, rejected
+from adderclaw.types import Alias, MediaBlock, PathFact, Tool, ToolContext, ToolResult, Touch, own_words, rejected
 
 LINES = 2000
 PICTURES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF")
@@ -175,11 +175,11 @@ def _shown(place: PathFact, arguments: ReadArguments, content: Content, ctx: Too
         return rejected(f"{name} is a binary file ({kind}, {content.size} bytes); Read shows text only.")
     if content.size == 0 and not seen.total:
         _remember(place, content, ctx, whole=True)
-        return ToolResult(f"{name} exists but is empty (0 lines)", metadata=_about(place, content))
+        return own_words(f"{name} exists but is empty (0 lines)", _about(place, content))
     first = max(arguments.offset, 1)
     total = f"{seen.total} lines" if seen.counted else f"more than {seen.total} lines"
     if not seen.lines:
-        return ToolResult(f"{name} has {total}: offset {first} is past its end.", metadata=_about(place, content))
+        return own_words(f"{name} has {total}: offset {first} is past its end.", _about(place, content))
     last = first + len(seen.lines) - 1
     whole = first == 1 and last == seen.total and seen.counted
     asked = (first, arguments.limit) != (1, LINES) and (len(seen.lines) == arguments.limit or last == seen.total)
@@ -285,6 +285,7 @@ def put(place: PathFact, data: bytes, old: Old | None, ctx: ToolContext, verb: s
     return ToolResult(
         f"{summary}\n{more}" if more else summary,
         metadata={"type": "update" if old else "create", "file_path": place.path, "lines": lines, "bytes": len(data)},
+        own=not more,
     )
 
 

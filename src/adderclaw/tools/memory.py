@@ -7,7 +7,7 @@ from adderclaw.record import record
 from adderclaw.store import Store
 from adderclaw.tools.paths import shown
 from adderclaw.tools.specs import spec
-from adderclaw.types import Alias, Clock, Tool, ToolContext, ToolResult, Touch, rejected
+from adderclaw.types import Alias, Clock, Tool, ToolContext, ToolResult, Touch, own_words, rejected
 
 MAX_HITS = 50
 MAX_KEY = 200
@@ -41,7 +41,7 @@ def search(store: Store, arguments: MemorySearchArguments) -> ToolResult:
         return rejected(f"limit is {arguments.limit}; it must be from 1 to {MAX_HITS}.")
     hits = transcript.search(store, arguments.query, arguments.limit)
     if not hits:
-        return ToolResult("No matches found", metadata={"hits": 0})
+        return own_words("No matches found", {"hits": 0})
     lines = [f"{hit.conversation_id} {hit.created_at} {hit.role}: {shown(hit.snippet)}" for hit in hits]
     return ToolResult("\n".join(lines), metadata={"hits": len(hits)})
 
@@ -68,7 +68,7 @@ def write(store: Store, arguments: MemoryWriteArguments, now: float) -> ToolResu
         return rejected(f"the value has {size} bytes; at most {MAX_VALUE} are kept under one key.")
     with store.write() as cursor:
         memory.put(cursor, key, arguments.value, now=now)
-    return ToolResult(f"Kept {key} ({size} bytes)", metadata={"key": key, "bytes": size})
+    return own_words(f"Kept {key} ({size} bytes)", {"key": key, "bytes": size})
 
 
 # ------------------------------------------------------------------ the tools

@@ -25,7 +25,7 @@ FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 def denied(refusal: Refused) -> ToolResult:
-    return ToolResult(f"Denied: {refusal.reason}", "tool_rejected", denied=refusal.reason)
+    return ToolResult(f"Denied: {refusal.reason}", "tool_rejected", denied=refusal.reason, own=True)
 
 
 class Old(NamedTuple):

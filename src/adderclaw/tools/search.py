@@ -15,7 +15,17 @@ from adderclaw.tools import globs, paths
 from adderclaw.tools.files import missing
 from adderclaw.tools.paths import answered
 from adderclaw.tools.specs import spec
-from adderclaw.types import Alias, PathFact, Tool, ToolContext, ToolResult, Touch, internal_failure, rejected
+from adderclaw.types import (
+    Alias,
+    PathFact,
+    Tool,
+    ToolContext,
+    ToolResult,
+    Touch,
+    internal_failure,
+    own_words,
+    rejected,
+)
 
 ENTRIES = 1000
 FILES = 100
@@ -84,7 +94,7 @@ async def ls(arguments: LSArguments, ctx: ToolContext, *, anywhere: bool) -> Too
     finally:
         os.close(fd)
     if not names:
-        return ToolResult("(empty directory)", metadata={"entries": 0})
+        return own_words("(empty directory)", {"entries": 0})
     listed = names[:ENTRIES]
     if len(names) > ENTRIES:
         listed.append(f"(the first {ENTRIES} of {len(names)} entries; {_whole(names, ctx) or 'Glob finds the others'})")
@@ -139,7 +149,7 @@ async def glob(arguments: GlobArguments, ctx: ToolContext, *, anywhere: bool) ->
         patterns = [globs.Pattern(one) for one in globs.alternatives(rest)]
         os.close(paths.open_folder(place.real, ctx, anywhere=anywhere))
     except (FileNotFoundError, NotADirectoryError):
-        return ToolResult("No files found", metadata={"files": 0})
+        return own_words("No files found", {"files": 0})
     except re.error as error:
         return rejected(f"the pattern {arguments.pattern!r} cannot be read: {error}.")
     except ValueError as error:
@@ -250,7 +260,7 @@ async def grep(arguments: GrepArguments, ctx: ToolContext, *, anywhere: bool) ->
     if done.timed_out and not out:
         return internal_failure(f"Grep found nothing within {SECONDS:g} seconds: search a smaller path.")
     if done.returncode not in (0, 1) and not out and done.stderr.strip():
-        return rejected(_complaint(done.stderr, spot))
+        return rejected(_complaint(done.stderr, spot), own=False)
     return _grepped(arguments, out, spot, cut=done.truncated or done.timed_out or done.flooded)
 
 
@@ -352,7 +362,7 @@ def _grepped(arguments: GrepArguments, out: str, spot: Spot, *, cut: bool) -> To
             head = ""
     metadata: dict[str, Any] = {"mode": arguments.output_mode, "entries": len(lines)}
     if not lines:
-        return ToolResult("No matches found", metadata=metadata)
+        return own_words("No matches found", metadata)
     return ToolResult(_page(arguments, lines, head, cut), metadata=metadata)
 
 

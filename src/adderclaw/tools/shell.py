@@ -24,7 +24,17 @@ from adderclaw.tools import paths, wildcards
 from adderclaw.tools.background import End, Output, Tasks, TooMany
 from adderclaw.tools.kept import shown
 from adderclaw.tools.specs import spec
-from adderclaw.types import Alias, PathFact, Tool, ToolContext, ToolResult, Touch, internal_failure, rejected
+from adderclaw.types import (
+    Alias,
+    PathFact,
+    Tool,
+    ToolContext,
+    ToolResult,
+    Touch,
+    internal_failure,
+    own_words,
+    rejected,
+)
 
 DEFAULT_MS = 120_000
 MAX_MS = 600_000
@@ -307,9 +317,9 @@ def _begin(
         return rejected(f"{error}.")
     where = f" (all of it: Read {task.output.path})" if task.output.path else ""
     told = "You are told when it ends."
-    return ToolResult(
+    return own_words(
         f"Running in the background as {task.id}. TaskOutput shows what it prints{where}; TaskStop ends it. {told}",
-        metadata={"task_id": task.id, "output_file": task.output.path},
+        {"task_id": task.id, "output_file": task.output.path},
     )
 
 
@@ -406,7 +416,8 @@ def _result(command: Plan | Raw, done: Finished, seconds: float, note: str, ctx:
     if note:
         printed = f"{printed.rstrip(chr(10))}\n{note}" if printed else note
     if done.timed_out:
-        return internal_failure(shown(f"Command timed out after {seconds:g} s and was killed\n{printed}", ctx))
+        ended = f"Command timed out after {seconds:g} s and was killed\n{printed}"
+        return internal_failure(shown(ended, ctx), own=not printed)
     about = {"exit_code": done.returncode, "truncated": done.truncated}
     if done.flooded:
         limit = process.FLOOD_BYTES >> 20

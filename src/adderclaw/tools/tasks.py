@@ -6,7 +6,7 @@ from adderclaw.decode import Between
 from adderclaw.record import record
 from adderclaw.tools.background import Task, Tasks
 from adderclaw.tools.specs import spec
-from adderclaw.types import Alias, Tool, ToolContext, ToolResult, Touch, rejected
+from adderclaw.types import Alias, Tool, ToolContext, ToolResult, Touch, own_words, rejected
 
 MAX_MS = 600_000
 GRACE = 5.0
@@ -45,7 +45,7 @@ async def stop(arguments: TaskStopArguments, tasks: Tasks | None) -> ToolResult:
         return rejected(f"{_line(task)}: there is nothing to stop.")
     await tasks.stop(task)
     tasks.tell(task)
-    return ToolResult(f"Stopped {task.id} ({task.title})", metadata={"task_id": task.id, "task_type": task.kind})
+    return own_words(f"Stopped {task.id} ({task.title})", {"task_id": task.id, "task_type": task.kind})
 
 
 def _line(task: Task) -> str:

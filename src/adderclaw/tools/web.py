@@ -76,7 +76,8 @@ async def http(arguments: HttpArguments, *, hosts: Hosts, seconds: float, limit:
     if not isinstance(answer, Elsewhere):
         return _result(place, answer)
     if answer.why:
-        return rejected(f"HTTP {answer.status}: the redirect to {shown(answer.url)!r} was not followed: {answer.why}")
+        why = f"HTTP {answer.status}: the redirect to {shown(answer.url)!r} was not followed: {answer.why}"
+        return rejected(why, own=False)
     return ToolResult(
         f"HTTP {answer.status}: redirects to {answer.url}, which is another host and was not followed. "
         "Request it directly if that is wanted.",

@@ -16,7 +16,7 @@ from adderclaw.tools.fetch import through_gateway
 from adderclaw.tools.paths import denied
 from adderclaw.tools.specs import spec
 from adderclaw.tools.surfing import MOST_SEARCHES, search_service
-from adderclaw.types import Alias, HostFact, Json, Tool, ToolContext, ToolResult, Touch, rejected
+from adderclaw.types import Alias, HostFact, Json, Tool, ToolContext, ToolResult, Touch, own_words, rejected
 
 if TYPE_CHECKING:
     from adderclaw.tools import Kit
@@ -188,7 +188,7 @@ class Searcher:
             return rejected(why)
         surfing, web = self._kit.surfing, self._kit.config.web
         if surfing.searches >= MOST_SEARCHES:
-            return ToolResult(f"{MOST_SEARCHES} searches were made in this session: work with what they found.")
+            return own_words(f"{MOST_SEARCHES} searches were made in this session: work with what they found.")
         wait = surfing.wait("search", web.searches_per_minute, self._kit.clock)
         if wait:
             return rejected(f"web.searches_per_minute = {web.searches_per_minute} is used up: wait {wait:.0f} s")
@@ -218,7 +218,7 @@ class Searcher:
             return rejected(f"the search service at {place.host} failed: {error}")
         if answer.status != 200:
             return rejected(
-                f"the search service at {place.host} answered HTTP {answer.status} {answer.reason}".rstrip()
+                f"the search service at {place.host} answered HTTP {answer.status} {answer.reason}".rstrip(), own=False
             )
         found = await asyncio.to_thread(_results, name, answer.body)
         if found is None:

@@ -9,7 +9,7 @@ from adderclaw.record import record
 from adderclaw.sandbox import process
 from adderclaw.tools import Kit, paths
 from adderclaw.tools.specs import spec
-from adderclaw.types import Tool, ToolContext, ToolResult, Touch, rejected
+from adderclaw.types import Tool, ToolContext, ToolResult, Touch, own_words, rejected
 
 FOLDER = ".worktrees"
 """In the workspace; it ignores itself, so that git does not show it."""
@@ -158,7 +158,7 @@ def tools(kit: Kit) -> tuple[Tool[Any], ...]:
         if made.problem:
             return rejected(made.problem)
         ctx.workspace.cwd = made.path
-        return ToolResult(f"Working in {made.path} now: relative paths and commands start there.")
+        return own_words(f"Working in {made.path} now: relative paths and commands start there.")
 
     async def leave(arguments: ExitWorktreeArguments, ctx: ToolContext) -> ToolResult:
         inside = current(ctx)
@@ -170,7 +170,7 @@ def tools(kit: Kit) -> tuple[Tool[Any], ...]:
         kept = (
             "removed" if arguments.action == "remove" else f"kept, with its branch {BRANCH}{os.path.basename(inside)}"
         )
-        return ToolResult(f"Back in {ctx.workspace.root}; the worktree {inside} is {kept}.")
+        return own_words(f"Back in {ctx.workspace.root}; the worktree {inside} is {kept}.")
 
     entering, leaving = spec("EnterWorktree"), spec("ExitWorktree")
     return (

@@ -68,7 +68,7 @@ class Report:
 
     async def _run(self, given: Json, _context: ToolContext) -> ToolResult:
         if self.result is not None:
-            return ToolResult("The result is taken down already; it stands.", ends=True)
+            return ToolResult("The result is taken down already; it stands.", ends=True, own=True)
         outputs = {str(name): _as_text(value) for name, value in given.get("outputs", {}).items()}
         self.result = Result(
             achieved=given["achieved"],
@@ -76,7 +76,7 @@ class Report:
             outputs=outputs,
             converged=given.get("converged", False),
         )
-        return ToolResult("Taken down.", ends=True)
+        return ToolResult("Taken down.", ends=True, own=True)
 
     def missing(self) -> str | None:
         """What a session that ended without the values that it owes is told."""
@@ -153,7 +153,7 @@ class Verdict:
 
     async def _run(self, given: Json, _context: ToolContext) -> ToolResult:
         self.approved, self.comment = given["approved"], given["comment"][:20_000]
-        return ToolResult("Taken down.", ends=True)
+        return ToolResult("Taken down.", ends=True, own=True)
 
     def missing(self) -> str | None:
         return None if self.approved is not None else "You ended without a verdict. Call ReviewVerdict now."

@@ -7,7 +7,7 @@ from adderclaw.drivers.spec import status
 from adderclaw.drivers.spec.status import FILE, Scenario, Status
 from adderclaw.errors import AdderClawError
 from adderclaw.record import record
-from adderclaw.types import Json, Tool, ToolContext, ToolResult, Touch, rejected
+from adderclaw.types import Json, Tool, ToolContext, ToolResult, Touch, own_words, rejected
 
 DECLARE, UPDATE = "DeclareScenarios", "UpdateStatus"
 
@@ -65,7 +65,7 @@ def tools(project: str) -> tuple[Tool[Any], ...]:
 
 
 def _answer(status: Status) -> ToolResult:
-    return ToolResult(f"{status.passed} of {len(status.scenarios)} scenarios have passed.")
+    return own_words(f"{status.passed} of {len(status.scenarios)} scenarios have passed.")
 
 
 _UPDATE: Json = {

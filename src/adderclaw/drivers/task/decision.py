@@ -36,9 +36,9 @@ class Taken:
 
     async def _run(self, given: Json, _context: ToolContext) -> ToolResult:
         if self.given is not None:
-            return ToolResult("There is a decision already: the first one counts.", ends=True)
+            return ToolResult("There is a decision already: the first one counts.", ends=True, own=True)
         self.given = given
-        return ToolResult("Taken down.", ends=True)
+        return ToolResult("Taken down.", ends=True, own=True)
 
 
 def asked_by(capabilities: ProviderCapabilities, mode: Mode) -> Literal["tool", "json"]:

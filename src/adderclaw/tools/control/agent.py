@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Any, Literal
 from adderclaw.errors import AdderClawError
 from adderclaw.record import record
 from adderclaw.tools.specs import spec
-from adderclaw.types import Alias, Child, ChildReport, Json, Tool, ToolContext, ToolResult, Touch, rejected
+from adderclaw.types import (
+    Alias,
+    Child,
+    ChildReport,
+    Json,
+    Tool,
+    ToolContext,
+    ToolResult,
+    Touch,
+    own_words,
+    rejected,
+)
 
 if TYPE_CHECKING:
     from adderclaw.tools import Kit
@@ -173,7 +184,7 @@ def _in_background(kit: "Kit", order: Child, ctx: ToolContext, *, apart: bool) -
     except TooMany as error:
         return rejected(str(error))
     note = "Its answer is told to you when it ends; go on with other work, or end your turn to wait."
-    return ToolResult(f"The subagent runs in the background as {task.id}. {note}", metadata={"agentId": task.id})
+    return own_words(f"The subagent runs in the background as {task.id}. {note}", {"agentId": task.id})
 
 
 FOLDERS = (".claude/agents", ".adderclaw/agents")

@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from adderclaw.decode import Between
 from adderclaw.record import record
 from adderclaw.tools.specs import spec
-from adderclaw.types import Json, Tool, ToolContext, ToolResult, Touch, canonical, rejected
+from adderclaw.types import Json, Tool, ToolContext, ToolResult, Touch, canonical, own_words, rejected
 
 if TYPE_CHECKING:
     from adderclaw.tools import Kit
@@ -72,14 +73,14 @@ def _described(found: list[Tool[Any]], notes: list[str]) -> ToolResult:
     ]
     lines += notes
     lines.append('Use one with Call {"tool": NAME, "input": {…}}; `input` above is the JSON Schema of its input.')
-    return ToolResult("\n".join(lines), metadata={"tools": [tool.name for tool in found]})
+    return own_words("\n".join(lines), {"tools": [tool.name for tool in found]})
 
 
 def _nothing(query: str, late: Mapping[str, Tool[Any]]) -> ToolResult:
     names = list(late)
     more = f" and {len(names) - 100} more" if len(names) > 100 else ""
     listed = f"There are: {', '.join(names[:100])}{more}." if names else "There are no further tools."
-    return ToolResult(f"No further tool matches {query[:100]!r}. {listed}", metadata={"tools": []})
+    return own_words(f"No further tool matches {query[:100]!r}. {listed}", {"tools": []})
 
 
 def _score(tool: Tool[Any], words: list[str]) -> int:
@@ -113,7 +114,7 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
         failed = await kit.connecting() if kit.connecting is not None else ""
         result = search(kit.tools(), given.query, given.max_results)
         if failed:
-            return ToolResult(f"{result.content}\n{failed}", result.error_class, result.metadata)
+            return replace(result, content=f"{result.content}\n{failed}")
         return result
 
     async def call(given: CallArguments, _ctx: ToolContext) -> ToolResult:

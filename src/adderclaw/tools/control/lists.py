@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from adderclaw.record import record
 from adderclaw.tools.specs import spec
-from adderclaw.types import Json, Tool, ToolContext, ToolResult, Touch, canonical, rejected
+from adderclaw.types import Json, Tool, ToolContext, ToolResult, Touch, canonical, own_words, rejected
 
 if TYPE_CHECKING:
     from adderclaw.store import Store
@@ -80,12 +80,10 @@ def write_todos(store: "Store", given: TodoWriteArguments, ctx: ToolContext) -> 
     with store.write() as cursor:
         lists.replace_todos(cursor, ctx.session_id, new)
     if not new:
-        return ToolResult("The todo list is empty now.", metadata={"oldTodos": len(old), "newTodos": 0})
+        return own_words("The todo list is empty now.", {"oldTodos": len(old), "newTodos": 0})
     lines = [f"{MARKS[todo.status]} {todo.content}" for todo in new]
     done = sum(todo.status == "completed" for todo in new)
-    return ToolResult(
-        f"{done} of {len(new)} done:\n" + "\n".join(lines), metadata={"oldTodos": len(old), "newTodos": len(new)}
-    )
+    return own_words(f"{done} of {len(new)} done:\n" + "\n".join(lines), {"oldTodos": len(old), "newTodos": len(new)})
 
 
 # ------------------------------------------------------------------ tasks
@@ -115,7 +113,7 @@ async def create(store: "Store", kit: "Kit", given: TaskCreateArguments, ctx: To
         with store.write() as cursor:
             lists.delete(cursor, ctx.conversation_id, number)
         return rejected(f"the task was not kept: {blocked}")
-    return ToolResult(f"Task #{number} created: {given.subject}", metadata={"task": {"id": str(number)}})
+    return own_words(f"Task #{number} created: {given.subject}", {"task": {"id": str(number)}})
 
 
 async def get(store: "Store", _kit: "Kit", given: TaskGetArguments, ctx: ToolContext) -> ToolResult:
@@ -127,14 +125,14 @@ async def get(store: "Store", _kit: "Kit", given: TaskGetArguments, ctx: ToolCon
         parts.append(f"blocks: {', '.join(f'#{number}' for number in found.blocks)}")
     if found.metadata:
         parts.append(f"metadata: {canonical(found.metadata)}")
-    return ToolResult("\n".join(part for part in parts if part), metadata={"task": found._asdict()})
+    return own_words("\n".join(part for part in parts if part), {"task": found._asdict()})
 
 
 async def listing(store: "Store", _kit: "Kit", _given: TaskListArguments, ctx: ToolContext) -> ToolResult:
     from adderclaw.store import lists
 
     found = lists.tasks(store, ctx.conversation_id)
-    return ToolResult("\n".join(map(line, found)) or "There are no tasks.", metadata={"tasks": len(found)})
+    return own_words("\n".join(map(line, found)) or "There are no tasks.", {"tasks": len(found)})
 
 
 async def update(store: "Store", kit: "Kit", given: TaskUpdateArguments, ctx: ToolContext) -> ToolResult:
@@ -146,7 +144,7 @@ async def update(store: "Store", kit: "Kit", given: TaskUpdateArguments, ctx: To
     if given.status == "deleted":
         with store.write() as cursor:
             lists.delete(cursor, ctx.conversation_id, found.number)
-        return ToolResult(f"Task #{found.number} deleted.", metadata={"updatedFields": ["status"]})
+        return own_words(f"Task #{found.number} deleted.", {"updatedFields": ["status"]})
     links = _new_links(store, given, found, ctx)
     if isinstance(links, str):
         return rejected(links)
@@ -166,7 +164,7 @@ async def update(store: "Store", kit: "Kit", given: TaskUpdateArguments, ctx: To
     changed = [*fields, *(["links"] if links else [])]
     now = lists.task(store, ctx.conversation_id, found.number)
     told = line(now) if now is not None else f"#{found.number}"
-    return ToolResult(f"{told}\nchanged: {', '.join(changed) or 'nothing'}", metadata={"updatedFields": changed})
+    return own_words(f"{told}\nchanged: {', '.join(changed) or 'nothing'}", {"updatedFields": changed})
 
 
 def _changes(given: TaskUpdateArguments, found: "Task") -> dict[str, Any]:

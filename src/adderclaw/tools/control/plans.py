@@ -5,7 +5,18 @@ from typing import TYPE_CHECKING, Any
 
 from adderclaw.record import record
 from adderclaw.tools.specs import spec
-from adderclaw.types import Answer, ApprovalRequest, Json, Tool, ToolContext, ToolResult, Touch, digest, rejected
+from adderclaw.types import (
+    Answer,
+    ApprovalRequest,
+    Json,
+    Tool,
+    ToolContext,
+    ToolResult,
+    Touch,
+    digest,
+    own_words,
+    rejected,
+)
 
 if TYPE_CHECKING:
     from adderclaw.store import Store
@@ -36,10 +47,10 @@ def enter(store: "Store", ctx: ToolContext) -> ToolResult:
     if plans.phase_of(store, ctx.conversation_id) == "planning" and not plans.last(
         store, ctx.conversation_id, "approved"
     ):
-        return ToolResult(f"Already {ENTERED[0].lower()}{ENTERED[1:]}")
+        return own_words(f"Already {ENTERED[0].lower()}{ENTERED[1:]}")
     with store.write() as cursor:
         plans.enter(cursor, ctx.conversation_id)
-    return ToolResult(ENTERED, metadata={"phase": "planning"})
+    return own_words(ENTERED, {"phase": "planning"})
 
 
 async def leave(store: "Store", kit: "Kit", given: ExitPlanModeArguments, ctx: ToolContext) -> ToolResult:
@@ -84,7 +95,7 @@ def _implement(store: "Store", ctx: ToolContext, text: str, number: int | None =
         moved = (number is None or plans.approve(cursor, number)) and plans.implement(cursor, ctx.conversation_id)
     if not moved:  # another process moved on while the operator was asked
         return rejected("the conversation is no longer planning, or its plan was withdrawn meanwhile.")
-    return ToolResult(f"The plan is approved: carry it out.\n\n{text}", metadata={"phase": "implement"})
+    return own_words(f"The plan is approved: carry it out.\n\n{text}", {"phase": "implement"})
 
 
 def _refused(answer: Answer, number: int) -> ToolResult:
@@ -95,7 +106,7 @@ def _refused(answer: Answer, number: int) -> ToolResult:
             rejected(f"The plan was not approved by anybody ({answer.by}{comment}); {kept}."), unanswered=True
         )
     denied = f"the operator did not approve the plan{comment}"
-    return ToolResult(f"Denied: {denied}. Planning goes on: change the plan, or ask.", "tool_rejected", denied=denied)
+    return replace(rejected(f"Denied: {denied}. Planning goes on: change the plan, or ask."), denied=denied)
 
 
 # ------------------------------------------------------------------ the tools

@@ -17,6 +17,7 @@ from adderclaw.types import (
     ToolContext,
     ToolResult,
     Touch,
+    own_words,
     rejected,
 )
 
@@ -130,14 +131,14 @@ def _ask(kit: "Kit") -> Tool[Any]:
         if (wrong := _unfit(given.questions)) is not None:
             return rejected(wrong)
         if given.answers and ctx.rewritten:  # a hook answers; a model that fills this in itself answers nothing
-            return ToolResult(_said(given.answers), metadata={"answers": given.answers})
+            return own_words(_said(given.answers), {"answers": given.answers})
         if kit.fire is not None:
             said = {"message": given.questions[0].question, "title": "The agent asks"}
             await kit.fire("Notification", {**said, "notification_type": "agent_needs_input"})
         replies = await kit.ask([_question(asked) for asked in given.questions]) if kit.ask is not None else None
         if replies is None:
             return replace(rejected(NOBODY), unanswered=True)
-        return ToolResult(_said(replies), metadata={"answers": replies})
+        return own_words(_said(replies), {"answers": replies})
 
     known = spec("AskUserQuestion")
     return Tool(
@@ -168,7 +169,7 @@ def _brief(kit: "Kit") -> Tool[Any]:
             return rejected("there is no session that could show it.")
         kit.say(given.message, attached, given.status)
         told = f" with {len(attached)} attachments" if attached else ""
-        return ToolResult(f"Told the operator{told}.", metadata={"attachments": attached})
+        return own_words(f"Told the operator{told}.", {"attachments": attached})
 
     known = spec("Brief")
     return Tool(

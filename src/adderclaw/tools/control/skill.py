@@ -6,7 +6,7 @@ from adderclaw.errors import Refused
 from adderclaw.record import record
 from adderclaw.tools import paths
 from adderclaw.tools.specs import spec
-from adderclaw.types import Tool, ToolContext, ToolResult, Touch, rejected
+from adderclaw.types import Tool, ToolContext, ToolResult, Touch, own_words, rejected
 
 if TYPE_CHECKING:
     from adderclaw.tools import Kit
@@ -64,7 +64,7 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
         except Refused as error:
             return rejected(error.reason)
         granted = kit.lend(called.rules) if kit.lend is not None and called.rules else []
-        return ToolResult(called.text, metadata={"skill": given.skill, "file": called.path, "granted": granted})
+        return own_words(called.text, {"skill": given.skill, "file": called.path, "granted": granted})
 
     known = spec("Skill")
     return (
