@@ -77,9 +77,10 @@ _METHODS = {
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def record[T](kind: type[T]) -> type[T]:
     """A frozen dataclass: fields, defaults, `fields()`, `replace()`, equality and hash as usual."""
-    if kind.__doc__ is None:
-        kind.__doc__ = kind.__name__  # or a signature is worked out for it, which takes longer than all the rest
+    said = kind.__doc__
+    kind.__doc__ = said or kind.__name__  # or a signature is worked out for it, which takes longer than all the rest
     dataclass(init=False, repr=False, eq=False, match_args=False)(kind)
+    kind.__doc__ = said
     for name, method in _METHODS.items():
         setattr(kind, name, method)
     return kind
