@@ -110,9 +110,14 @@ def _unset(called: Called, state: State) -> tuple[Command, Flow]:
         raise NotAPlan("shell builtin unset" if state.arguments is None else "shell builtin unset in a function")
     variables = dict(state.variables)
     for name in called.words[1:]:
-        if name not in variables or name in state.exported or not _NAME.fullmatch(name):
+        forgets = not isinstance(name, Live) and environment.is_forgettable(name)
+        own = name in variables and name not in state.exported
+        if not _NAME.fullmatch(name) or not (own or forgets):
             raise NotAPlan("unset of a variable that was not set here")
-        del variables[name]
+        if own:
+            del variables[name]
+        else:
+            variables[name] = UNKNOWN  # what the environment said of it no longer holds
     held = {held: getattr(state, held) - set(called.words) for held in HELD}
     state = state._replace(variables=variables, **held)
     return Internal(called.words), Flow(state, None)

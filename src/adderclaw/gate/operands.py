@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from adderclaw.gate import git, patches, perl
 from adderclaw.gate.allowlist import PROGRAMS, Options
-from adderclaw.gate.environment import folders_of
+from adderclaw.gate.environment import folders_of, places_of
 from adderclaw.gate.handed import Walk, only_shows, walks_of_find
 from adderclaw.gate.languages import project_files, python_files, python_parts, sed_parts, tar_words
 from adderclaw.gate.network import data
@@ -87,7 +87,8 @@ def given(simple: Simple) -> Operands:
     """What a command is given beside its words: folders with code, and a script in a here-document."""
     if not simple.env and not simple.redirects:
         return _NOTHING
-    found = Operands(reads=folders_of(simple.env))
+    places = places_of(simple.env)
+    found = Operands(reads=(*folders_of(simple.env), *places), writes=places)
     if any(word.rsplit("/", 1)[-1] == "patch" for word in simple.words):
         found = found.plus(_patched(simple))
     if any(word.rsplit("/", 1)[-1] in ("python", "python3") for word in simple.words):

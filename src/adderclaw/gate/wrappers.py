@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from adderclaw.gate.allowlist import PROGRAMS
-from adderclaw.gate.environment import is_plain_variable
+from adderclaw.gate.environment import is_forgettable, is_plain_variable
 from adderclaw.gate.objections import Words
-from adderclaw.gate.options import parse
+from adderclaw.gate.options import Parsed, parse
 
 
 class Wrapped(NamedTuple):
@@ -46,7 +46,7 @@ def wrapped(words: Words) -> Wrapped:
     if found.strange:
         return Wrapped((), f"{kind} {found.strange[0]} is not looked through")
     if kind in ("env", "cross-env", "cross-env-shell"):
-        return _env(rest)
+        return _env(rest) if _keeps_git_in(found) else Wrapped((), "env takes away what holds git in")
     if kind in ("timeout", "chrt", "taskset"):
         if not rest or not re.fullmatch(_FIRST[kind], rest[0]):
             return Wrapped((), f"{kind} without a plain value")
@@ -59,10 +59,21 @@ def wrapped(words: Words) -> Wrapped:
 _FIRST = {"timeout": r"\d+(\.\d+)?[smhd]?", "chrt": r"\d+", "taskset": r"[\d,-]+|0x[\da-f]+"}
 
 
+_SYSTEM = r"(?:/usr/local/s?bin|/usr/s?bin|/s?bin|/usr/games|/usr/local/games)"
+
+
+def _keeps_git_in(found: Parsed) -> bool:
+    """Whether what is left out of the environment are none of the variables by which git is held in."""
+    if found.given & {"-i", "--ignore-environment"} and any("git" in word for word in found.operands):
+        return False
+    return all(is_plain_variable(name, "") or is_forgettable(name) for name in found.values)
+
+
 def _env(rest: Words) -> Wrapped:
     while rest and "=" in rest[0]:
         name, _, value = rest[0].partition("=")
         beside = name == "PYTHONPATH" and re.fullmatch(r"(?!.*\.\.)\.?[\w][\w./-]*|\.", value)
+        beside = beside or (name == "PATH" and re.fullmatch(rf"{_SYSTEM}(?::{_SYSTEM})*", value))
         if not re.fullmatch(r"[A-Za-z_]\w*", name) or not (beside or is_plain_variable(name, value)):
             return Wrapped((), f"{name} may change what code is loaded")
         rest = rest[1:]
