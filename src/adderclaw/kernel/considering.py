@@ -82,4 +82,4 @@ def _unknown(scene: Scene, name: str) -> str:
     hint = f"; did you mean {near}?" if near else ""
     # those that are found late may be thousands: ToolSearch lists them
     available = ", ".join(known for known, tool in scene.offered.items() if not tool.deferred)
-    return f"there is no tool named {name!r}{hint} (available: {available})"
+    return f"there is no tool named {name[:100]!r}{hint} (available: {available})"

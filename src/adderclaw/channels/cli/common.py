@@ -81,8 +81,11 @@ def run_command(name: str, module: str, arguments: list[str]) -> None:
 
 
 def print_json(value: object) -> None:
-    """One object on one line: what a program reads."""
-    print(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    """One object on one line: what a program reads. Where it is a terminal after all, nothing in it steers that."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    if not text.isprintable():  # the escapes are JSON's own: whoever reads them gets what was there
+        text = "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)
+    print(text)
 
 
 def json_object(text: str, option: str) -> dict[str, Any]:

@@ -196,16 +196,25 @@ async def _explained_with_hooks(
 
 def _explain_batch(here: Scene) -> None:
     """One verdict a line; a line that cannot be read is a verdict too, so that lines in and out agree."""
-    for number, line in enumerate(sys.stdin, 1):
+    for number, line in enumerate(sys.stdin.buffer, 1):
         if not line.strip():
             continue
         try:
-            name, arguments = _tool_and_input(json_object(line, f"line {number}"), f"line {number}")
+            given = json_object(_utf8(line, f"line {number}"), f"line {number}")
+            name, arguments = _tool_and_input(given, f"line {number}")
             verdict = _explained(here, name, arguments)
         except UsageError as error:
             verdict = {**Decision("deny", "high", str(error), "input", ()).as_json()}
         print_json(verdict)
         sys.stdout.flush()
+
+
+def _utf8(line: bytes, where: str) -> str:
+    """Whatever the locale says: JSON is UTF-8, with or without the mark that some editors put first."""
+    try:
+        return line.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{where}: byte {error.start} is not UTF-8") from error
 
 
 def _tool_and_input(given: dict[str, Any], where: str) -> tuple[str, dict[str, Any]]:
