@@ -156,6 +156,14 @@ def test_asked_only_where_a_sandbox_is_around_them(title: str, commands: list[st
     assert not loose, title
 
 
+@pytest.mark.parametrize(("title", "commands"), sections("harmless_pieces.txt"))
+def test_pieces_of_code_are_asked_about_in_a_sandbox(title: str, commands: list[str], world: World) -> None:
+    inside = said(commands, world, "supervised", sandboxed=True)
+    assert not {c: d.reason for c, d in inside.items() if d.verdict != "ask"}, title
+    outside = said(commands, world, "supervised")
+    assert not {c: d.verdict for c, d in outside.items() if d.verdict != "deny"}, title
+
+
 def test_harmless_commands_of_people_who_did_not_know_the_gate(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:

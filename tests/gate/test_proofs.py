@@ -99,8 +99,8 @@ DENIED = (
     "python3 -c \"import operator, sys; operator.attrgetter('mod'+'ules')(sys)['o'+'s'].system('id')\"",
     "python3 -c \"open('k/'+'0.key').read()\"",
     "python3 -c \"from pathlib import Path; [p.write_text('x') for p in Path('src').rglob('*')]\"",
-    "node -e \"require('fs').promises.writeFile('x', 'y')\"",
-    "node -e \"const fs = require('fs'); fs.promises.writeFile('x', 'y')\"",
+    "node -e \"require('fs').promises.writeFile('.git/hooks/pre-commit', 'y')\"",
+    "node -e \"const fs = require('fs'); fs.promises.writeFile('k/' + 0 + '.key', 'y')\"",
     "node -e \"(()=>{})['const'+'ructor']('return pro'+'cess')()\"",
     "node -e \"console.log(require('fs').readFileSync('k/'+'0.key'))\"",
     # A name that mktemp did not make.

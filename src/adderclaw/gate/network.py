@@ -28,7 +28,7 @@ def judged(words: Words, ask: Ask) -> Objection | None:
         asked = found.given & {"-V", "--version", "-h", "--help"}
         return None if asked else Objection(f"{name} without an address")
     for url in found.operands:
-        refused = _address(name, url, ask.domains)
+        refused = address(name, url, ask.domains)
         if refused is not None:
             return refused
     return None
@@ -46,7 +46,8 @@ def data(words: Words) -> list[str]:
     return found
 
 
-def _address(name: str, url: str, domains: Words) -> Objection | None:
+def address(name: str, url: str, domains: Words) -> Objection | None:
+    """Why an address is not asked: it is neither this machine nor a host that the operator allows."""
     match = re.fullmatch(_URL, url)
     if match is None or "@" in url.split("?", 1)[0] or "\\" in url or re.search(r"[{}\[\]]", url[len(match[2]) + 8 :]):
         return Objection(f"{url} is not a plain address")

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from adderclaw.gate import git, patches, perl
+from adderclaw.gate import git, patches, perl, pieces
 from adderclaw.gate.allowlist import PROGRAMS, Options
 from adderclaw.gate.environment import folders_of, places_of
 from adderclaw.gate.handed import Walk, only_shows, walks_of_find
@@ -13,7 +13,7 @@ from adderclaw.gate.languages import project_files, python_files, python_parts, 
 from adderclaw.gate.network import data
 from adderclaw.gate.options import Parsed, Words, endings, parse
 from adderclaw.gate.paths import protected_name
-from adderclaw.gate.plan import Simple
+from adderclaw.gate.plan import Live, Simple
 from adderclaw.gate.wrappers import find_parts, inner
 
 
@@ -94,7 +94,26 @@ def given(simple: Simple) -> Operands:
     if any(word.rsplit("/", 1)[-1] in ("python", "python3") for word in simple.words):
         for text in (r.target for r in simple.redirects if r.is_text):
             found = found.plus(Operands(*python_files(text)))
-    return found
+    return found.plus(_piped(simple))
+
+
+def _piped(simple: Simple) -> Operands:
+    """What a piece of code in a here-document opens."""
+    words = simple.words
+    for _ in range(_MAX_RUNNERS):
+        words = inner(words) or words
+    texts = [r.target for r in simple.redirects if r.is_text and not isinstance(r.target, Live)]
+    named = words[0].rsplit("/", 1)[-1] in pieces.NAMES if words else False
+    piece = pieces.of(words, texts[0]) if named and texts else None
+    return _of_piece(piece) if piece is not None and not piece.reading.why else _NOTHING
+
+
+def _of_piece(piece: pieces.Piece) -> Operands:
+    """What a piece of code opens, and the words that it is given."""
+    reading = piece.reading
+    opened = Operands((*reading.reads, *reading.modules), reading.writes, walks=tuple(map(Walk, reading.folders)))
+    files = (f"{module}{ending}" for module in reading.modules for ending in ("", ".js", ".ts", ".cjs", "/index.js"))
+    return opened.plus(Operands(read_if_there=tuple(files))).plus(_any(piece.words))
 
 
 def _patched(simple: Simple) -> Operands:
@@ -112,6 +131,9 @@ def _module(base: str, words: Words) -> tuple[str, Words]:
 
 
 def _of(base: str, words: Words) -> Operands:
+    piece = pieces.of(words) if base in pieces.NAMES else None
+    if piece is not None and not piece.reading.why:
+        return _of_piece(piece)
     special = SPECIAL.get(base)
     if special is not None:
         return special(words)

@@ -4,8 +4,8 @@ import itertools
 import re
 from collections.abc import Callable
 
-from adderclaw.gate import git, languages, managers, network, perl, runners, services, unix
-from adderclaw.gate.allowlist import PROGRAMS, names, those
+from adderclaw.gate import git, languages, managers, network, perl, pieces, runners, services, unix
+from adderclaw.gate.allowlist import PROGRAMS, Options, names, those
 from adderclaw.gate.objections import Allowed, Ask, Objection, Words, unknown
 from adderclaw.gate.options import parse, without_pairs
 from adderclaw.gate.tabled import ASKING, by_command, by_table, strange
@@ -50,6 +50,12 @@ def objection(name: str, words: Words, ask: Ask | None = None, *, allowed: Allow
         return None
     if options.response_files and any(word.startswith("@") for word in words[1:]):
         return Objection("options from a file cannot be looked at")
+    found = _judged(name, words, ask, options)
+    piece = pieces.of(words, ask.stdin) if found is not None and ask.confined and name in pieces.NAMES else None
+    return found if piece is None else pieces.objection(piece, ask)
+
+
+def _judged(name: str, words: Words, ask: Ask, options: Options) -> Objection | None:
     special = SPECIAL.get(name)
     if special is not None:
         return special(words, ask)
