@@ -127,6 +127,17 @@ def test_no_line_ends_a_batch(world: World) -> None:
     assert [one["verdict"] for one in (marked, ended, two)] == ["allow", "allow", "ask"]
 
 
+def test_a_rule_that_does_not_count_is_said_where_rules_are_tried(world: World) -> None:
+    world.configure(more='[permissions]\ndeny = ["Bash(command:git push)", "Reed", "shell(make *)"]\n')
+    done = world.cli("tool", "explain", "Bash", "--json", '{"command": "make x"}')
+    assert done.out.startswith("deny"), "a rule may name a tool by its alias"
+    checked = world.cli("doctor").out
+    for said in (done.err, checked):
+        assert "'Bash(command:git push)' is dropped: command is not named: write Bash(git push)" in said
+        assert "'Reed' names a tool that does not exist" in said
+        assert "shell(" not in said
+
+
 def test_json_steers_no_terminal_and_says_the_same(world: World) -> None:
     name = "a\u202eb\x9b2J\x7f\u200b\U000e0041\u00e9\u540d"
     done = world.cli("tool", "explain", "Read", "--json", json.dumps({"file_path": f"../{name}"}), *JSON)

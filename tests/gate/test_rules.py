@@ -47,6 +47,9 @@ def parse(text: str, behaviour: Any = "deny") -> Rule:
         ("Time(path:x)", "deny"),
         ("Http(method:PUT)", "allow"),
         ("WebFetch(url:https://x.com)", "deny"),
+        ("Bash(command:git push)", "deny"),
+        ("Read(file_path: .env)", "deny"),
+        ("NotebookEdit(notebook_path:a.ipynb)", "ask"),
     ],
 )
 def test_invalid_rules_are_dropped_with_a_warning(text: str, behaviour: Any) -> None:

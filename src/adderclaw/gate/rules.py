@@ -18,6 +18,11 @@ PRIMARY = {"Agent": "subagent_type", "Skill": "skill"}
 PRIMARY_FIELDS = frozenset({"command", "file_path", "path", "notebook_path", "url"})
 """Fields that a specifier of their own kind matches, never `field:value`."""
 
+FIELDS = dict.fromkeys(READ_FAMILY | EDIT_FAMILY, PRIMARY_FIELDS - {"command", "url"}) | {
+    "Bash": frozenset({"command"})
+}
+"""Those of them that a pattern of the tool's own means: naming one would match nothing, and deny nothing."""
+
 _RULE = r"(?s)([A-Za-z*?][\w*?.-]*)(?:\((.*)\))?"
 
 
@@ -104,6 +109,9 @@ def parse(text: str, behaviour: Verdict, anchors: Anchors, aliases: Mapping[str,
 
 
 def _with_specifier(text: str, behaviour: Verdict, tool: str, specifier: str, anchors: Anchors) -> Rule:
+    field, _, value = (part.strip() for part in specifier.partition(":"))
+    if tool in FIELDS and field in FIELDS[tool] and value not in ("", "*"):  # `command:*` is the program `command`
+        raise Invalid(f"{field} is not named: write {tool}({value})")
     if tool == "Bash":
         return Rule(text, behaviour, tool, "command", specifier, command_pattern(specifier))
     if tool in READ_FAMILY | EDIT_FAMILY:

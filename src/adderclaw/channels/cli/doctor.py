@@ -136,15 +136,21 @@ def _confined(kind: str, failed: list[str]) -> Check:
 
 def _rules(loaded: Loaded, kind: str) -> Check:
     """How far rules on files and forbidden paths hold for what a command opens by itself."""
-    from adderclaw import gate
+    from adderclaw import gate, tools
     from adderclaw.config.paths import followed
+    from adderclaw.kernel.clock import SystemClock
     from adderclaw.runtime.shutting import Looker
 
     now, root = loaded.config, followed(loaded.workspace)
-    policy = gate.policy_of(now, root, home(), policies=loaded.policies)
+    everything = tools.builtin(tools.Kit(now, None, SystemClock()))
+    aliases = {alias.name: tool.name for tool in everything.values() for alias in tool.aliases}
+    policy = gate.policy_of(now, root, home(), policies=loaded.policies, aliases=aliases, known=everything)
     extra = (*now.security.additional_directories, *now.permissions.additionalDirectories)
     held = Looker(inside_too=kind != "landlock").look(policy, (root, *map(followed, extra)))
     number = len(held.unseen) + len(held.unchanged)
+    if policy.rules.warnings:
+        fix = "correct it: `adderclaw config show --origin` shows where it is from"
+        return Check("rules", "warning", "; ".join((*policy.rules.warnings, *held.limits)), fix)
     if kind == "none" and number:
         detail = f"{number} files and folders are kept from commands by the verdict alone: there is no sandbox"
         return Check("rules", "warning", detail, "install bubblewrap")

@@ -159,7 +159,10 @@ def _print_done(done: list[Done], result: TurnResult, output_format: str) -> Non
 
 def _scene(config: str | None, workspace: str | None, profile: str | None) -> Scene:
     options = Options(config_file=config, workspace=workspace, profile=profile, log_level="warning")
-    return scene(start(options), None)
+    here = scene(start(options), None)
+    for warning in here.policy.rules.warnings:
+        print(f"warning: {visible(warning)}", file=sys.stderr)
+    return here
 
 
 def _described(tool: Any, *, schema: bool) -> dict[str, Any]:
