@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from adderclaw.gate.plan import Live, Output, Plan, Raw, Simple, Step, bodies, commands, live_words, redirects, simples
+from adderclaw.gate.render import REFUSED
 from adderclaw.gate.shell import Facts, plan, quote, render
 from adderclaw.tools import wildcards
 
@@ -335,6 +336,8 @@ def _judge(text: str, made: Plan, ours: Seen, theirs: Seen, names: set[str], gro
     why = strange or (f"the plan: {ours}\nthe text: {theirs}" if ours != theirs else "")
     if not why:
         tally.exact += 1
+    elif not strange and any(REFUSED in call for call in ours.calls):
+        tally.less("a guard refused a word")
     elif not strange and is_concurrent(made) and _is_one_of(text, made, ours, theirs, names, ground):
         tally.less("in another order")
     else:

@@ -245,3 +245,51 @@ def test_a_program_of_an_environment_is_called_by_the_path_that_was_judged(place
     made = place.touch("[ -d .venv ] && source .venv/bin/activate; pytest").command
     assert isinstance(made, Plan)
     assert f"{place.root}/.venv/bin/pytest" in render(made)
+
+
+@pytest.mark.parametrize(
+    ("said", "given"),
+    [
+        ("v1.2.3", "v1.2.3"),
+        ("feature/x@{1}", "feature/x@{1}"),
+        ("a..b", "a..b"),
+        ("--output=pwned", "adderclaw-refused"),
+        ("-p", "adderclaw-refused"),
+        ("/etc/passwd", "adderclaw-refused"),
+        ("../x", "adderclaw-refused"),
+        ("a/../../x", "adderclaw-refused"),
+        ("..", "adderclaw-refused"),
+        ("a/..", "adderclaw-refused"),
+        ("x y", "adderclaw-refused"),
+        ("x\ny", "adderclaw-refused"),
+        ("*", "adderclaw-refused"),
+        ("$(touch pwned)", "adderclaw-refused"),
+        ("`touch pwned`", "adderclaw-refused"),
+        ("x;touch pwned", "adderclaw-refused"),
+        ("", ""),
+    ],
+)
+@pytest.mark.parametrize("word", ["$x", '"$x"'])
+def test_a_revision_that_is_not_known_is_nothing_else(place: Place, said: str, given: str, word: str) -> None:
+    """Whatever the file says, git gets a revision or a word of ours."""
+    (place.root / "said").write_text(said)
+    made = place.touch(f"x=$(cat said); git log {word}").command
+    assert isinstance(made, Plan)
+    text = render(made).replace(shell_path("git"), "/usr/bin/printf").replace("'log'", "'<%s>'")
+    done = subprocess.run(
+        ["/bin/bash", "-c", text], cwd=place.root, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout == f"<{given}>"
+    assert not (place.root / "pwned").exists()
+
+
+@pytest.mark.parametrize("setting", ["", "set -e; "])
+def test_what_did_not_enter_a_folder_does_not_leave_the_workspace(place: Place, setting: str) -> None:
+    assert place.run("cd n && pwd; cd ..; pwd") == f"{place.root}/n\n{place.root}\n"
+    made = place.touch(f"{setting}cd n; cd ..; pwd").command
+    assert isinstance(made, Plan)
+    (place.root / "n").rmdir()
+    done = subprocess.run(
+        ["/bin/bash", "-c", render(made)], cwd=place.root, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout == ("" if setting else f"{place.root}\n")

@@ -209,15 +209,39 @@ class Calls:
             words = self.activated(words, state.programs)
             simple = self.external(words, redirects, node.text, env, state.folders)
         temporary = state.temporary
-        handed = data.check(
+        simple = data.check(
             simple,
             self.is_found(state),
             lambda word: found.in_temporary(word, temporary),
             confined=self.facts.confined,
         )
-        if handed or any(isinstance(redirect.target, Live) and redirect.feeds for redirect in redirects):
+        if any(isinstance(redirect.target, Live) and redirect.feeds for redirect in redirects):
             simple = simple._replace(handed=True)
+        simple = self.kept_inside(simple)
         return simple, self.after(simple, state)
+
+    def kept_inside(self, simple: Simple) -> Simple:
+        """A command with `..` in it, kept to the directories from which it stays in the workspace.
+
+        After `cd src && …` the shell is in src, or still where it was: from there `cd ..` fails instead.
+        """
+        named = (*simple.words[1:], *(r.target for r in simple.redirects if not r.is_text))
+        climbs = [part for word in named for part in re.split(r"[=:]", word) if ".." in part.split("/")]
+        if len(simple.folders) < 2 or not climbs or not self.facts.roots:
+            return simple
+        inside = tuple(folder for folder in simple.folders if all(self.stays(folder, part) for part in climbs))
+        # The first is where the shell is if all that came before went well: what leaves from there is meant to leave.
+        if simple.folders[0] not in inside or inside == simple.folders:
+            return simple
+        places = tuple(os.path.normpath(os.path.join(self.facts.cwd, folder)) for folder in inside)
+        return simple._replace(folders=inside, only_in=places)
+
+    def stays(self, folder: str, path: str) -> bool:
+        place = os.path.normpath(os.path.join(self.facts.cwd, folder, path))
+        roots = self.facts.roots
+        if self.facts.confined and not any(root.startswith("/tmp") for root in roots):
+            roots = (*roots, "/tmp")
+        return any(place == root or place.startswith(f"{root.rstrip('/')}/") for root in roots)
 
     def is_found(self, state: State) -> Callable[[str], bool]:
         """Whether a word is nothing but names that a command finds, where a sandbox is around it all."""
@@ -305,10 +329,10 @@ class Calls:
         if simple.name == "exit":
             return Flow(None, None)
         if simple.name == "cd":
-            entered = tuple("" if folder == "." else folder for folder in self.entered(simple.words[1], state))
+            entered = self.entered(simple, state)
             return Flow(state._replace(folders=entered, previous=state.folders), state)
         if simple.name == "pushd" and state.stack is not None:
-            entered = tuple("" if folder == "." else folder for folder in self.entered(simple.words[1], state))
+            entered = self.entered(simple, state)
             stack = (state.folders, *state.stack)
             return Flow(state._replace(folders=entered, previous=state.folders, stack=stack), state)
         if simple.name == "popd" and state.stack:
@@ -326,10 +350,12 @@ class Calls:
             return Flow(after, None) if simple.name != "false" else Flow(None, after)
         return Flow(after, after)
 
-    def entered(self, target: str, state: State) -> tuple[str, ...]:
+    def entered(self, simple: Simple, state: State) -> tuple[str, ...]:
+        target = simple.words[1]
         if target == "-":
             return state.previous or ()
-        return bounded(os.path.normpath(os.path.join(folder, target)) for folder in state.folders)
+        places = bounded(os.path.normpath(os.path.join(folder, target)) for folder in simple.folders)
+        return tuple("" if folder == "." else folder for folder in places)
 
     def is_there(self, simple: Simple, state: State) -> bool:
         """Whether it only asks for a virtual environment that is there: `[ -d .venv ]`, `[ -f .venv/bin/activate ]`."""

@@ -7,7 +7,7 @@ marks as text (`git commit -m`). It is never a program, an option, a path or cod
 import re
 from collections.abc import Callable
 
-from adderclaw.gate import found, git, operands
+from adderclaw.gate import found, git, guarded, operands
 from adderclaw.gate.allowlist import PROGRAMS
 from adderclaw.gate.handed import only_shows
 from adderclaw.gate.options import parse
@@ -29,12 +29,12 @@ def check(
     is_temporary: Callable[[str], bool] = lambda _: False,
     *,
     confined: bool = False,
-) -> bool:
+) -> Simple:
     """Raises NotAPlan where a word that is not known stands for anything but data, or a file that a command found.
 
-    Whether there is such a file.
+    The command, with a guard at each word that needs one.
     """
-    handed = False
+    words = list(simple.words)
     for index, word in enumerate(simple.words):
         if isinstance(word, Live) and not _is_data(simple, index, word, confined=confined):
             if word.is_file and index and found.opens(simple, index):
@@ -42,11 +42,16 @@ def check(
             if is_temporary(word) and index and (found.opens(simple, index) or found.places(simple, index)):
                 continue
             if not index or not is_found(word) or not found.opens(simple, index):
-                raise NotAPlan(f"{str(word)[:60]}, which is not known before it runs, where it may be more than data")
-            handed = True
+                guard = guarded.guard_of(simple, index, word) if confined else ""
+                if not guard:
+                    raise NotAPlan(
+                        f"{str(word)[:60]}, which is not known before it runs, where it may be more than data"
+                    )
+                words[index] = word.guarded(guard)
+            simple = simple._replace(handed=True)
         if isinstance(word, Live) and word.is_numeric and simple.name not in _SAYS:
             _check_place(simple, index, word, confined=confined)
-    return handed
+    return simple._replace(words=tuple(words))
 
 
 _SAYS = frozenset({"echo", "printf", "kill", "test", "[", "exit"})
@@ -82,8 +87,10 @@ def _is_data(simple: Simple, index: int, word: Live, *, confined: bool) -> bool:
         return False
     if _is_pattern(simple, index, confined=confined) or (name in _AWKS and _is_value(simple, index)):
         return True
+    if name == "jq" and _is_argument(words, index):
+        return True
     if name in ("test", "["):
-        return _is_compared(words)
+        return _is_compared(words, confined=confined)
     if name == "exit":
         return len(words) == 2
     if word.is_number and only_shows(words) and not any(isinstance(w, Live) for w in words[:index]):
@@ -120,12 +127,33 @@ def _is_pattern(simple: Simple, index: int, *, confined: bool) -> bool:
     return asked and not before.strange and (first or words[index - 1] == "-e")
 
 
-def _is_compared(words: tuple[str, ...]) -> bool:
+def _is_argument(words: tuple[str, ...], index: int) -> bool:
+    """Whether it is what jq's `--arg NAME` gives a value, read as jq reads its words: from the left."""
+    at = 1
+    while at < index:
+        word = words[at]
+        if re.match(r"-[A-Za-z]*L", word):
+            return False
+        if word in ("--arg", "--argjson"):
+            if at + 2 == index:
+                return True
+            at += 3
+        else:
+            at += 3 if word in ("--slurpfile", "--rawfile") else 2 if word == "--indent" else 1
+    return False
+
+
+_ASKS = frozenset({"-e", "-f", "-d", "-s", "-r", "-w", "-x", "-L", "-h"})
+"""What is asked of a file: nothing of it is read."""
+
+
+def _is_compared(words: tuple[str, ...], *, confined: bool) -> bool:
     inside = words[1:-1] if words[0] == "[" else words[1:]
     if inside[:1] == ("!",) and not isinstance(inside[0], Live):
         inside = inside[1:]
     if len(inside) == 2:
-        return inside[0] in ("-n", "-z") and not isinstance(inside[0], Live)
+        asked = inside[0] in ("-n", "-z") or (confined and inside[0] in _ASKS)
+        return asked and not isinstance(inside[0], Live)
     return len(inside) == 1 or (len(inside) == 3 and inside[1] in _COMPARES and not isinstance(inside[1], Live))
 
 

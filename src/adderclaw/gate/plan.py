@@ -56,18 +56,28 @@ type Piece = str | Unknown
 class Live(str):
     """A word that is only known when it runs. As text it is what was written; it stands only where it is data."""
 
-    __slots__ = ("pieces",)
+    __slots__ = ("guard", "pieces")
     pieces: tuple[Piece, ...]
+    guard: str
+    """What it may be when it runs: the name of one of `render.GUARDS`; nothing where that does not matter."""
 
-    def __new__(cls, text: str, pieces: tuple[Piece, ...]) -> "Live":
+    def __new__(cls, text: str, pieces: tuple[Piece, ...], guard: str = "") -> "Live":
         made = super().__new__(cls, text)
-        made.pieces = pieces
+        made.pieces, made.guard = pieces, guard
         return made
+
+    def guarded(self, guard: str) -> "Live":
+        return Live(str(self), self.pieces, guard)
 
     @property
     def splits(self) -> bool:
         """Whether it may become several words, or none."""
-        return self.parts or any(isinstance(piece, Variable) and piece.many for piece in self.pieces)
+        return not self.guard and (self.parts or self.is_many)
+
+    @property
+    def is_many(self) -> bool:
+        """Whether it stands for the elements of an array."""
+        return any(isinstance(piece, Variable) and piece.many for piece in self.pieces)
 
     @property
     def parts(self) -> bool:
@@ -102,7 +112,7 @@ class Live(str):
 
     def with_outputs(self, change: "Callable[[Script], Script]") -> "Live":
         changed = (p._replace(body=change(p.body)) if isinstance(p, Output) else p for p in self.pieces)
-        return Live(str(self), tuple(changed))
+        return Live(str(self), tuple(changed), self.guard)
 
 
 def _is_nproc(piece: Unknown) -> bool:
@@ -148,7 +158,7 @@ class Redirect(NamedTuple):
 def _opened(word: str) -> str:
     if not isinstance(word, Live):
         return word
-    return PIPE if word.is_file else word.with_number("1") if word.is_numeric else word
+    return PIPE if word.is_file else word.with_number("1") if word.is_numeric or word.guard else word
 
 
 HERE = ("",)
@@ -172,12 +182,14 @@ class Simple(NamedTuple):
     """Every directory that it may run in, from where the shell starts."""
     handed: bool = False
     """Whether it opens names that another command finds when it runs (`gate.found`)."""
+    only_in: tuple[str, ...] = ()
+    """Where it may run, of the directories in which it may come to run; nothing: in each of them."""
 
     @property
     def opened(self) -> "Simple":
         """The command with names in the place of `<(…)`, whose own commands are judged by themselves, and numbers in
 
-        the place of numbers that are not known.
+        the place of numbers that are not known, and of what a guard keeps to its place.
         """
         words = self.words
         if "/" not in words[0] and "/" not in self.name and words[0] != self.name and self.name:

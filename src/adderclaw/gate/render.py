@@ -54,6 +54,20 @@ BUILTINS = frozenset(
 
 PATTERN = "ADDERCLAW_PATTERN"
 FUNCTION = "ADDERCLAW_FUNCTION_"
+WORD = "ADDERCLAW_WORD"
+REFUSED = "adderclaw-refused"
+"""What a program gets in the place of a word that is not what it was taken for."""
+GUARDS = {
+    "text": "-*",
+    "revision": "-*|/*|..|../*|*/..|*/../*|*:/*|*[!A-Za-z0-9_./@^~:{}+,%=#-]*",
+    "name": "-*|/*|.*|*..*|*[!A-Za-z0-9_./:@-]*",
+    "branch": "-*|/*|.*|*..*|*[!A-Za-z0-9_./@-]*",
+    "place": "*..*|*[!A-Za-z0-9_./:@+,=-]*",
+    "address": "*[!A-Za-z0-9_./:@%?&=+,~#-]*",
+}
+"""Patterns of what a word may not be, so that it is no option, leads nowhere else, and stays one word."""
+BLANK = "*[[:space:]*?[]*"
+"""What bash would make several words of, or look up, outside of quotes."""
 
 
 def render(plan: Plan) -> str:
@@ -147,6 +161,10 @@ class Writer:
         return " ".join((*words, *map(self.redirect, redirects)))
 
     def simple(self, simple: Simple) -> str:
+        if simple.only_in:
+            here = " || ".join(f"[ . -ef {self.quoting(folder)} ]" for folder in simple.only_in)
+            # An `if`, since `set -e` passes over what fails before a `&&`.
+            return f"if {here} ; then {self.simple(simple._replace(only_in=()))} ; else false ; fi"
         first = simple.words[0]
         if self.paths:
             first = simple.program if simple.program in BUILTINS else quote(simple.program or first)
@@ -200,7 +218,15 @@ class Writer:
     def word(self, word: str) -> str:
         if not isinstance(word, Live):
             return self.quoting(word)
-        return "".join(map(self.piece, word.pieces))
+        text = "".join(map(self.piece, word.pieces))
+        return self.guarded(word) if word.guard and self.paths else text
+
+    def guarded(self, word: Live) -> str:
+        """A word that is looked at before a program gets it; outside of quotes one that is empty is none."""
+        value = "".join(self.piece(p if isinstance(p, str) else p._replace(quoted=True)) for p in word.pieces)
+        refused = f"{GUARDS[word.guard]}|{BLANK}" if word.parts else GUARDS[word.guard]
+        made = f'$( {WORD}={value} ; case ${WORD} in {refused}) printf %s {REFUSED} ;; *) printf %s "${WORD}" ;; esac )'
+        return made if word.parts else f'"{made}"'
 
     def piece(self, piece: str | Unknown) -> str:
         if isinstance(piece, str):

@@ -38,6 +38,8 @@ class Facts(NamedTuple):
     """Variables that a sandbox may set, of which `env` has the value that the child sees."""
     confined: bool = False
     """Whether a sandbox is around the command."""
+    roots: tuple[str, ...] = ()
+    """The folders that a command stays in, where it can be kept from leaving them."""
 
 
 UNKNOWN = None
@@ -445,9 +447,11 @@ class Expander:
             return [self.text(field)]
         if self.facts.look is None:
             raise NotAPlan("glob")
+        text = self.text(field)
+        if len(self.folders) != 1 and self.facts.confined:
+            return [self.late(letters, text)]
         if len(self.folders) != 1:
             raise NotAPlan("a glob in a directory that is not certain: use cd … && …")
-        text = self.text(field)
         address = re.match(r"\w+://", text) is not None
         if self.changed(self.folders[0], parts) and not address:
             return [self.late(letters, text)]

@@ -225,7 +225,7 @@ def _planned(text: str, ctx: ToolContext, means: Means) -> "Judged":
         if not tmpdir:
             del env["TMPDIR"]
     certain = frozenset({"TMPDIR"}) if tmpdir is not None else frozenset[str]()
-    facts = planner.Facts(followed(cwd), env, wildcards.within(cwd, roots), certain, means.start is not None)
+    facts = planner.Facts(followed(cwd), env, wildcards.within(cwd, roots), certain, means.start is not None, roots)
     return Judged(planner.plan(text, lambda name: programs.resolve(name, roots), facts=facts), cwd, given)
 
 
