@@ -21,7 +21,7 @@ _MOVES = names("checkout switch merge cherry-pick revert rebase tag branch")
 _NAMED = {
     **dict.fromkeys(
         ("docker", "podman"),
-        names("inspect logs stop start restart port top history wait images ps image container network volume tag"),
+        names("logs stop start restart port top history wait images ps image network volume tag"),
     ),
     "kubectl": names("get describe logs"),
     "npm": names("ls list why explain"),
