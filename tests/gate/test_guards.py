@@ -665,6 +665,8 @@ REFUSED_URLS = [
     "http://exa mple.com/",
     "http://-bad-.com/",
     "http:///x",
+    "http://other.com:22/",
+    "https://other.com:25/",
 ]
 
 
@@ -703,6 +705,10 @@ def test_a_host_that_is_not_the_urls(case: Any) -> None:
         ("http://127.0.0.1:8081/", "GET", ("127.0.0.1:8080",), "medium", "deny"),
         ("http://localhost/", "GET", ("localhost",), "low", "allow"),
         ("http://[::1]:99/", "GET", ("[::1]:99",), "low", "allow"),
+        ("http://example.com:22/", "GET", (), "medium", "deny"),
+        ("http://example.com:22/", "GET", ("*.com:22",), "low", "deny"),
+        ("http://example.com:22/", "GET", ("example.com:22",), "low", "allow"),
+        ("http://example.com:8080/", "GET", (), "medium", "ask"),
         ("http://8.8.8.8/", "GET", (), "medium", "ask"),
     ],
 )

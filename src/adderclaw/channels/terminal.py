@@ -49,7 +49,8 @@ class Terminal:
         for rule in offered:
             print(f"  always: {_line(rule)}", file=sys.stderr)
         if offered:
-            print("  (a = yes, and always in this session; A = yes, and always from now on)", file=sys.stderr)
+            kept = "always from now on, in every project"
+            print(f"  (a = yes, and always in this session; A = yes, and {kept})", file=sys.stderr)
         print("Approve? [y/N] ", end="", file=sys.stderr, flush=True)
         try:
             line = await STDIN.read()

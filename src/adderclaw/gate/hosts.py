@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Iterable
 
-from adderclaw.net.addresses import clean, connection, is_named, is_public
+from adderclaw.net.addresses import clean, connection, is_named, is_public, odd_port, with_port
 from adderclaw.types import HostFact
 
 PLAIN_METHODS = frozenset({"GET", "HEAD"})
@@ -14,7 +14,7 @@ _NAME = rf"(?=.{{1,253}}$){_LABEL}(\.{_LABEL})*"
 
 def refusal(fact: HostFact, allowed: Iterable[str]) -> str | None:
     """Why a host may not be asked at all."""
-    return _malformed(fact) or _private(fact, allowed)
+    return _malformed(fact) or _private(fact, allowed) or odd_port(clean(fact.host), fact.port, allowed)
 
 
 def _malformed(fact: HostFact) -> str | None:
@@ -43,7 +43,7 @@ def _private(fact: HostFact, allowed: Iterable[str]) -> str | None:
     host = clean(fact.host)
     if is_named(host, fact.port, allowed):
         return None
-    hint = f'add "{host}:{fact.port}" to [security] allowed_domains'
+    hint = f'add "{with_port(host, fact.port)}" to [security] allowed_domains'
     if re.fullmatch(LOCAL_NAMES, host):
         return f"{host} is a local name: {hint}"
     kind = _address(host)

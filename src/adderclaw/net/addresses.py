@@ -40,6 +40,18 @@ def is_named(host: str, port: int, allowed: Iterable[str]) -> bool:
     return not spellings.isdisjoint(entry.lower().rstrip(".") for entry in allowed)
 
 
+def odd_port(host: str, port: int, allowed: Iterable[str]) -> str | None:
+    """Why a port is not asked: another protocol lives there, unless the operator listed the host."""
+    if port >= 1024 or port in WEB_PORTS or is_named(host, port, allowed):
+        return None
+    fix = f'add "{with_port(host, port)}" to security.allowed_domains if that is wanted'
+    return f"port {port} of {host} is not a web port; {fix}"
+
+
+def with_port(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def _means_private(host: str, port: int, allowed: Collection[str]) -> bool:
     """Whether the operator's list says that this host is a private one: an address, a local name, or with its port.
 
@@ -55,7 +67,7 @@ def _means_private(host: str, port: int, allowed: Collection[str]) -> bool:
     try:
         ip_address(host)
     except ValueError:
-        return f"{host}:{port}" in {entry.lower().rstrip(".") for entry in allowed}
+        return with_port(host, port) in {entry.lower().rstrip(".") for entry in allowed}
     return True
 
 
@@ -63,10 +75,10 @@ def connection(host: str, port: int, addresses: Iterable[str], allowed: Collecti
     """Why no connection may be made to a host at the addresses that its name stands for; asked by every client."""
     if _means_private(host, port, allowed):
         return None
-    if port < 1024 and port not in WEB_PORTS and not is_named(host, port, allowed):
-        return f"port {port} of {host} is not a web port; add {host!r} to security.allowed_domains if that is wanted"
+    if (odd := odd_port(host, port, allowed)) is not None:
+        return odd
     for address in addresses:
         if not is_public(address):
-            fix = f'; add "{host}:{port}" to security.allowed_domains if that is wanted'
+            fix = f'; add "{with_port(host, port)}" to security.allowed_domains if that is wanted'
             return f"{host} leads to the private or special address {address}{fix}"
     return None
