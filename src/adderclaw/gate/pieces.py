@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from adderclaw.gate import javascript, network
+from adderclaw.gate import javascript, network, perlish, rubyish
 from adderclaw.gate.allowlist import names
 from adderclaw.gate.javascript import Reading
 from adderclaw.gate.objections import Ask, Objection, Words
@@ -98,11 +98,26 @@ def _deno(words: Words, _stdin: str | None) -> Piece | None:
     return _given(rest, typed=True, packages=False) if words[1:2] == ("eval",) else None
 
 
+# ------------------------------------------------------------------ Perl and Ruby
+
+
+def _perl(words: Words, _stdin: str | None) -> Piece | None:
+    found = perlish.read(words)
+    return None if found is None else Piece(found)
+
+
+def _ruby(words: Words, _stdin: str | None) -> Piece | None:
+    found = rubyish.read(words)
+    return None if found is None else Piece(found)
+
+
 _TAKEN: dict[str, Callable[[Words, str | None], Piece | None]] = {
     "node": _node,
     "nodejs": _node,
     "tsx": _tsx,
     "bun": _bun,
     "deno": _deno,
+    "perl": _perl,
+    "ruby": _ruby,
 }
 NAMES = frozenset(_TAKEN)
