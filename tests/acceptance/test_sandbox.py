@@ -3,6 +3,7 @@
 import json
 import re
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -166,20 +167,44 @@ def test_a_search_passes_over_a_second_name_of_our_own_files(world: World) -> No
     assert "hard.toml" not in found
 
 
-def test_it_is_said_when_a_program_changes_what_others_run_later(world: World) -> None:
+def test_a_program_cannot_change_what_others_run_later(world: World) -> None:
     place = world.workspace
     (place / "sub" / ".git" / "hooks").mkdir(parents=True)
     (place / ".github" / "workflows").mkdir(parents=True)
     (place / ".github" / "workflows" / "ci.yml").write_text("on: push")
-    made = (
-        "mkdir -p .husky own/.git/hooks; for f in .github/workflows/ci.yml sub/.git/hooks/x .husky/x own/.git/hooks/x"
-    )
-    done = script(world, f"{made}; do echo x > $f; done; echo ran")
-    assert result(world).startswith("ran\n")
-    (said,) = [line for line in done.err.splitlines() if "what other programs run later was changed" in line]
-    told = said.rpartition(": ")[2].split(", ")
-    assert sorted(told) == [".github/workflows", ".husky", "sub/.git/hooks"]
+    names = ".github/workflows/ci.yml sub/.git/hooks/x .husky/x .gitlab-ci.yml own/.git/hooks/x .pnp.cjs"
+    done = script(world, f"mkdir -p .husky own/.git/hooks; for f in {names}; do echo x > $f; done; echo ran")
+    assert "ran\n" in result(world)
+    assert result(world).count("Read-only file system") == 2
+    assert (place / ".github" / "workflows" / "ci.yml").read_text() == "on: push"
+    there = [
+        name for name in (".husky", ".gitlab-ci.yml", "sub/.git/hooks/x", "own/.git/hooks/x") if (place / name).exists()
+    ]
+    assert there == []
+    assert f"taken away again: {place}/own/.git/hooks/x" in result(world)
+    assert "what other programs run later was changed; look at it before they do: .pnp.cjs" in done.err
     assert "run later" not in bash(world, "ls").err
+
+
+def test_git_changes_what_others_run_later_in_a_call_of_its_own(world: World) -> None:
+    place = world.workspace
+    ci = place / ".github" / "workflows" / "ci.yml"
+    ci.parent.mkdir(parents=True)
+    me = ("git", "-c", "user.name=me", "-c", "user.email=me@example.org")
+    subprocess.run(["git", "init", "-q", "-b", "main", place], check=True, timeout=60)
+    for branch in ("main", "other"):
+        ci.write_text(f"on: {branch}")
+        add = [*me, "add", "."] if branch == "main" else [*me, "checkout", "-qb", branch]
+        for command in (add, [*me, "commit", "-qam", branch]):
+            subprocess.run(command, cwd=place, check=True, timeout=60)
+    world.configure(autonomy="full")
+    bash(world, "git checkout -q main | cat")
+    assert "a git command that has to change them can, in a call that runs git alone" in result(world)
+    assert ci.read_text() == "on: other"
+    subprocess.run(["git", "checkout", "-qf", "other"], cwd=place, check=True, timeout=60)
+    done = bash(world, "git checkout -q main")
+    assert (done.code, ci.read_text()) == (0, "on: main")
+    assert "what other programs run later was changed; look at it before they do: .github/workflows" in done.err
 
 
 def test_a_host_that_is_not_listed_or_is_denied_is_refused_and_said(world: World) -> None:

@@ -51,13 +51,18 @@ def withholds(policy: Policy, tool: str) -> bool:
     return any(section is not None and section.enabled is False for section in found)
 
 
+INSTALLED = (".pnp.cjs", ".pnp.loader.mjs", ".yarn")
+"""Of these names, what package managers write when they install: of commands that change it, it is only said."""
+
+
 @cache
 def run_later() -> tuple[str, ...]:
-    """Names in a workspace that decide what other programs run: no tool writes them, and of commands it is said."""
+    """Names in a workspace that decide what other programs run: no tool writes them, and no command but git."""
     from adderclaw.gate import paths
 
     pairs = ("/".join(pair) for pair in paths.PROTECTED_PAIRS)
-    return tuple(sorted((*paths.PROTECTED_FOLDERS, *paths.PROTECTED_FILES, "Jenkinsfile", *pairs)))
+    names = {*paths.PROTECTED_FOLDERS, *paths.PROTECTED_FILES, "Jenkinsfile", *pairs} - {*INSTALLED}
+    return tuple(sorted(names))
 
 
 def unreachable(policy: Policy, host: str, port: int) -> str | None:

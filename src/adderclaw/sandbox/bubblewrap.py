@@ -27,6 +27,8 @@ SMALL = 16 << 20
 """Bytes in what is only there to be empty."""
 KEPT_CAPABILITIES = ("CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_CHOWN")
 """What lets root work in a workspace that belongs to somebody else."""
+OF_THE_HOLDER = ("CAP_SYS_ADMIN", "CAP_SETPCAP")
+"""With these the program inside adds mounts while commands run, and takes them from whatever it starts."""
 
 
 @record
@@ -44,8 +46,10 @@ class Room:
     """What they may read though it lies where nothing else is seen: programs that the operator configured."""
     kept: tuple[str, ...] = ()
     """Files in the workspace that must stay as they are, beside the protected names: what trusted settings start."""
+    later: tuple[str, ...] = ()
+    """Names in the workspace that decide what other programs run later: no command but git changes them."""
     watched: tuple[str, ...] = ()
-    """Names in the workspace of which it is said when they were changed while a command ran."""
+    """Others of which it is said when they were changed while a command ran."""
     fixed: tuple[str, ...] = ()
     """Hidden places of the workspace that a rule knows by where they are: the folders above them are not renamed."""
 
@@ -66,6 +70,7 @@ def _namespaces(room: Room) -> list[str]:
     words = ["--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try", "--as-pid-1"]
     words += [] if room.network else ["--unshare-net"]
     words += ["--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+    words += [word for name in OF_THE_HOLDER for word in ("--cap-add", name)]
     if os.geteuid() != 0:
         return [*words, "--unshare-user", "--disable-userns"]
     # In a user namespace root would be the only user there is, and could not write a workspace that another owns.

@@ -19,6 +19,7 @@ from adderclaw.config.paths import followed, settled
 from adderclaw.errors import AdderClawError
 from adderclaw.sandbox import limits, protected
 from adderclaw.sandbox.bubblewrap import Room, hidden, homes, options, toolchains
+from adderclaw.sandbox.later import MOST_FOLDERS, NO_MOUNTS, Keeper, Mounted
 from adderclaw.sandbox.memory import memory_file
 from adderclaw.sandbox.process import KILL_WAIT, Order
 from adderclaw.sandbox.programs import inside, resolve
@@ -33,6 +34,8 @@ START_WAIT = 10.0
 MESSAGE_BYTES, IN_A_FILE = 32_768, b"in a file"
 """How long a payload a message holds, and what stands for a longer one: `inside` says the same."""
 PROXY_PORT = 3128
+KEPT = 0b1011
+"""`bubblewrap.KEPT_CAPABILITIES` as the kernel numbers them."""
 UNHIDDEN = (
     "{secret} lies in the workspace, where Landlock cannot hide it: install bubblewrap, or work in another directory"
 )
@@ -41,6 +44,11 @@ LATE = (
     "has ended"
 )
 CHANGED = "while a command ran, what other programs run later was changed; look at it before they do: {names}"
+MANY = (
+    "the workspace has more than {most} folders near its top: of what other programs run later, what lies in the "
+    "others is not kept from commands"
+)
+LARGE = "too large to be put back after a command that changes it, though other programs run it later: {names}"
 PARTLY = (
     "too much lies in {names} to be watched whole: of what other programs run later, not each change in there is told"
 )
@@ -68,6 +76,12 @@ class Box:
         self._calls = 0
         self._running = 0
         self._late: Room | None = None
+        self._keeper = Keeper(self.room.later, mounts=kind == "bubblewrap")
+        self._gits = 0
+        """Commands of git's own that run."""
+        self._holds = False
+        """Whether all others are stopped meanwhile."""
+        self._told: set[str] = set()
         self._partly: set[str] = set()
         """Places that were said to hold more than can be watched."""
 
@@ -81,12 +95,47 @@ class Box:
         self._calls += 1
         mark = f"{os.getpid()}.{id(self):x}.{self._calls}"
         try:
-            held = Held(self, self._ready(places), order, mark, places)
+            held = self._begun(order, mark, places)
         except (BrokenPipeError, ConnectionResetError):
             self._inside.close() if self._inside is not None else None  # it ended in this very moment
-            held = Held(self, self._ready(places), order, mark, places)
+            held = self._begun(order, mark, places)
         self._running += 1
+        self._gits += order.git
         return held
+
+    def _begun(self, order: Order, mark: str, places: protected.Places) -> "Held":
+        inside = self._ready(places)
+        if self._keeps and not self._gits:
+            try:
+                if order.git and self._running:
+                    self._holds = True
+                    inside.tell("hold")
+                self._keep(inside, places)
+            except BaseException:
+                self._go_on(inside)
+                raise
+        return Held(self, inside, order, mark, places)
+
+    @property
+    def _keeps(self) -> bool:
+        return bool(self.room.later) and not self.room.read_only
+
+    def _keep(self, inside: "_Inside", places: protected.Places) -> None:
+        """Where nothing else moves, all that is there is git's or the operator's work; else what has changed goes."""
+        if self._running:
+            self._tell_taken(self._keeper.settle(self.room.roots, places, _store()))
+        if not self._running or self._holds:
+            self._keeper.accept(self.room.roots, places)
+        inside.keep(self._keeper.mounted())
+        if not self._keeper.is_whole:
+            self._once(MANY.format(most=MOST_FOLDERS))
+        if large := self._keeper.too_large:
+            self._once(LARGE.format(names=self._named([*large])))
+
+    def _once(self, message: str) -> None:
+        if message not in self._told:
+            self._told.add(message)
+            self._tell(message)
 
     def open(self) -> None:
         """Start the program inside now."""
@@ -102,26 +151,55 @@ class Box:
             self._inside.close()
             self._inside = None
 
-    def ended(self, before: dict[str, str | None], remembered: dict[str, protected.Content]) -> str:
+    def ended(self, git: bool, before: dict[str, str | None], remembered: dict[str, protected.Content]) -> str:
         """A command is over: take away what it put where nothing may be, put back the rest; the line that says so."""
         self._running -= 1
-        from adderclaw.config import home
-
-        store = os.path.join(home(), "removed")
+        self._gits -= git
+        store = _store()
         try:
             taken = [*protected.take_away(before, store), *protected.put_back(remembered, store)]
+            if self._keeps and not git and not self._gits:
+                taken += self._keeper.settle(self.room.roots, self._places(), store)
         except OSError as error:
             self._tell(f"what a command put in a protected place could not be taken away: {error}")
             return f"\nadderclaw: protected, and could not be taken away: {error}\n"
+        finally:
+            self._git_ended() if git and not self._gits else None
+        return self._tell_taken(taken)
+
+    def _git_ended(self) -> None:
+        """What git made is kept from now on, and what was held meanwhile goes on."""
+        if self._inside is None or not self._keeps:
+            return
+        try:
+            self._inside.forget_mounts()
+            if self._holds:
+                self._keeper.accept(self.room.roots, self._places())
+                self._inside.keep(self._keeper.mounted())
+        except (AdderClawError, OSError) as error:
+            self._tell(f"the sandbox was ended, since it could not be kept as it has to be: {error}")
+            self.close()
+        else:
+            self._go_on(self._inside)
+
+    def _go_on(self, inside: "_Inside") -> None:
+        if self._holds:
+            self._holds = False
+            with contextlib.suppress(AdderClawError, OSError):
+                inside.tell("go")
+
+    def _tell_taken(self, taken: list[str]) -> str:
         if not taken:
             return ""
-        names = ", ".join(taken)
+        names = ", ".join(dict.fromkeys(taken))
         self._tell(f"a command wrote to protected places, which were cleared: {names}")
         return f"\nadderclaw: protected, taken away again: {names}\n"
 
-    def looks(self, places: protected.Places) -> protected.Looks:
+    def looks(self, places: protected.Places, *, git: bool = False) -> protected.Looks:
+        """What is only watched: of git, all that other programs run later."""
         room = self.room
-        found = protected.looks(() if room.read_only else room.roots, room.watched, places)
+        names = (*room.watched, *room.later) if git else room.watched
+        found = protected.looks(() if room.read_only else room.roots, names, places, repositories=git)
         if names := [path for path in protected.partly(found) if path not in self._partly]:
             self._partly.update(names)
             self._tell(PARTLY.format(names=self._named(names)))
@@ -131,9 +209,9 @@ class Box:
         top = f"{self.room.roots[0].rstrip('/')}/"
         return ", ".join(path.removeprefix(top) for path in paths)
 
-    def say_changed(self, before: protected.Looks, places: protected.Places) -> None:
-        """No mount keeps these, since git has to change them too: so the operator is told."""
-        if before and (names := protected.changed(before, self.looks(places))):
+    def say_changed(self, before: protected.Looks, places: protected.Places, *, git: bool = False) -> None:
+        """Nothing keeps these, since git, or a package manager, has to change them: so the operator is told."""
+        if before and (names := protected.changed(before, self.looks(places, git=git))):
             self._tell(CHANGED.format(names=self._named(names)))
 
     def _ready(self, places: protected.Places) -> "_Inside":
@@ -149,6 +227,8 @@ class Box:
             self._tell(RENEWED.format(why="the program inside had ended"))
         self.close()
         self._inside = _Inside(self.kind, self.room, places, self._proxy)
+        self._holds = False
+        self._keeper.begin()
         return self._inside
 
     def _say_late(self, inside: "_Inside") -> None:
@@ -157,6 +237,12 @@ class Box:
             return
         self._late = self.room
         self._tell(LATE.format(why=_difference(inside.room, self.room)))
+
+
+def _store() -> str:
+    from adderclaw.config import home
+
+    return os.path.join(home(), "removed")
 
 
 def _normal(room: Room) -> Room:
@@ -181,8 +267,9 @@ class Held:
     def __init__(self, box: Box, inside: "_Inside", order: Order, mark: str, places: protected.Places) -> None:
         self.note = ""
         self._box, self._inside = box, inside
+        self._git = order.git
         self._before = protected.links(places)
-        self._places, self._looks = places, box.looks(places)
+        self._places, self._looks = places, box.looks(places, git=order.git)
         self._remembered = protected.remembered([path for path in places.kept if not inside.keeps(path)])
         self._code = -int(signal.SIGKILL)
         self._over = self._ending = False
@@ -244,8 +331,8 @@ class Held:
             except TimeoutError:
                 self._inside.close()  # it does not answer: then everything in it ends
         self._channel.close()
-        self.note = self._box.ended(self._before, self._remembered)
-        self._box.say_changed(self._looks, self._places)
+        self.note = self._box.ended(self._git, self._before, self._remembered)
+        self._box.say_changed(self._looks, self._places, git=self._git)
         return self._code
 
 
@@ -256,7 +343,8 @@ def _payload(order: Order, env: dict[str, str], mark: str) -> bytes:
         if found is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
         program = found
-    words = [" ".join(map(str, (len(order.argv), *order.pass_fds))), order.cwd, program, *order.argv[1:]]
+    view = "git" if order.git else "all"
+    words = [" ".join(map(str, (view, len(order.argv), *order.pass_fds))), order.cwd, program, *order.argv[1:]]
     words += [f"{name}={value}" for name, value in env.items()]
     text = "\0".join((*words, f"{MARK}={mark}"))
     if text.count("\0") != len(words):
@@ -271,6 +359,7 @@ class _Inside:
         from subprocess import Popen
 
         self.places, self.room = places, room
+        self._mounted = NO_MOUNTS
         self.env: dict[str, str] = {"TMPDIR": "/tmp"}
         self._folder = ""
         self._proxy = proxy
@@ -308,11 +397,12 @@ class _Inside:
             raise AdderClawError("no `bwrap` on the PATH")
         code = memory_file(program("namespace"))
         stack.callback(os.close, code)
-        arguments = _given(fds[0], port=PROXY_PORT) if self._proxy is not None else _given(fds[0])
+        numbers = {"seccomp": code, "capabilities": 0 if os.geteuid() else KEPT}
         if self._proxy is not None:
             self.env |= self._proxy.environment(PROXY_PORT)
+            numbers["port"] = PROXY_PORT
         fds.append(code)
-        return [bwrap, *options(room, self.places), "--seccomp", str(code), "--", *_interpreter(), *arguments]
+        return [bwrap, *options(room, self.places), "--", *_interpreter(), *_given(fds[0], **numbers)]
 
     def _landlock(self, room: Room, fds: list[int], stack: contextlib.ExitStack) -> list[str]:
         import tempfile
@@ -369,6 +459,28 @@ class _Inside:
     def keeps(self, path: str) -> bool:
         """Whether a mount keeps a protected place as it is."""
         return not self._folder and path in self.places.kept
+
+    def keep(self, mounted: Mounted) -> None:
+        """Let mounts keep this, if they do not yet."""
+        if mounted != self._mounted:
+            self.tell("keep", "\0".join(mounted.pinned), "", "\0".join(mounted.kept))
+            self._mounted = mounted
+
+    def forget_mounts(self) -> None:
+        """A file that git made anew has none, even if all that can be seen of it is the same."""
+        self._mounted = NO_MOUNTS
+
+    def tell(self, *words: str) -> None:
+        """Give an order that is no command, and wait until it was obeyed."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with ours:
+            with theirs:
+                self.send(os.fsencode("\0".join(words)), [theirs.fileno()])
+            ours.settimeout(START_WAIT)
+            answer = ours.recv(4096)
+        if answer != b"done ":
+            said = answer.removeprefix(b"done ").decode("utf-8", "replace") or "the program inside does not answer"
+            raise AdderClawError(f"the sandbox cannot keep protected places as they are: {words[0]}: {said}")
 
     def send(self, payload: bytes, fds: list[int]) -> None:
         """Hand over a command. Raises OSError where nobody takes it."""

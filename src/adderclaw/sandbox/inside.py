@@ -6,8 +6,13 @@ which would double the time that it takes to start. In bubblewrap it is process 
 It is given on its control socket, once per command, a payload (a long one as a file in memory), a channel, three
 streams and further descriptors. The channel then says `exit CODE ALONE` or `error ERRNO WHERE`, and takes `signal N`
 and `end`; it is closed when nothing of the command runs any more.
+
+In bubblewrap there are two views of the workspace, each with a thread that starts commands in it and has no rights
+but theirs: git's own, and that of all others, in which what other programs run later is read-only. The first thread
+keeps the right to mount, for `keep`, which adds to that while commands run; `hold` stops those others until `go`.
 """
 
+import _thread
 import ctypes
 import fcntl
 import posix
@@ -34,6 +39,13 @@ MESSAGE_BYTES, IN_A_FILE = 32_768, b"in a file"
 """How long a payload a message holds, and what stands for a longer one: `holder` says the same."""
 NOW = 5
 """Milliseconds between looks where the kernel tells nobody that a child has ended."""
+GIT, ALL = b"git", b"all"
+"""The two views: `holder` says the same."""
+ORDERS = (b"keep", b"hold", b"go")
+STOP, CONTINUE, STOPS = 19, 18, 1000
+NEW_CWD, NEW_MOUNTS = 0x200, 0x20000
+BIND_ALL = 0x1000 | 0x4000
+REMOUNT_READ_ONLY = 0x1000 | 0x20 | 1
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -41,16 +53,58 @@ libc = ctypes.CDLL(None, use_errno=True)
 class Call:
     """One command, from its request until its channel is closed."""
 
-    def __init__(self, channel: socket, mark: bytes, pid: int) -> None:
-        self.channel, self.mark, self.pid = channel, mark, pid
-        self.pidfd = -1
+    def __init__(self, channel: socket, mark: bytes, view: bytes) -> None:
+        self.channel, self.mark, self.view = channel, mark, view
+        self.pid = self.pidfd = -1
         self.running = True
 
 
+class View:
+    """A thread with a view of the files: what it starts sees what it sees, and may what it may."""
+
+    def __init__(self, capabilities: int, rules: bytes) -> None:
+        self.capabilities, self.rules = capabilities, rules
+        self.asked, self.answered = _thread.allocate_lock(), _thread.allocate_lock()
+        self.asked.acquire()
+        self.answered.acquire()
+        self.job: tuple[list[bytes], list[int]] = ([], [])
+        self.result: int | OSError = -1
+        _thread.start_new_thread(self.work, ())
+        self.answered.acquire()
+        if isinstance(self.result, OSError):
+            raise self.result
+
+    def work(self) -> None:
+        try:
+            check(libc.unshare(NEW_CWD), "unshare")
+            drop_capabilities(self.capabilities)
+            filter_calls(self.rules)
+        except OSError as error:
+            self.result = error
+        while True:
+            self.answered.release()
+            self.asked.acquire()
+            try:
+                self.result = spawn(*self.job)
+            except OSError as error:
+                self.result = error
+
+    def spawn(self, request: list[bytes], fds: list[int]) -> int:
+        self.job = request, fds
+        self.asked.release()
+        self.answered.acquire()
+        if isinstance(self.result, OSError):
+            raise self.result
+        return self.result
+
+
 class Holder:
-    def __init__(self, control: socket) -> None:
-        self.control = control
+    def __init__(self, control: socket, views: dict[bytes, View]) -> None:
+        self.control, self.views = control, views
         self.first = posix.getpid() == 1
+        self.is_held = False
+        self.waiting: list[tuple[Call, list[bytes], list[int]]] = []
+        """Commands that were asked for while all but git is held."""
         self.calls: dict[int, Call] = {}
         self.poller = select.poll()
         self.poller.register(control, select.POLLIN)
@@ -83,22 +137,92 @@ class Holder:
             message = contents(file)
             posix.close(file)
         channel, *streams = fds
-        request = message.split(b"\0")
-        pid, failure = -1, b""
+        head, _, rest = message.partition(b"\0")
+        if head in ORDERS:
+            self.obey(head, rest, socket(AF_UNIX, SOCK_SEQPACKET, 0, channel))
+            return True
+        view, _, head = head.partition(b" ")
+        request = [head, *rest.split(b"\0")]
+        if self.is_held and view != GIT:
+            self.waiting.append((self.enrol(channel, request, view), request, streams))
+            return True
+        pid, failure = self.spawn(view, request, streams)  # first of all: the rest is done while it runs
+        self.begun(self.enrol(channel, request, view), pid, failure)
+        for fd in streams:
+            posix.close(fd)
+        return True
+
+    def enrol(self, channel: int, request: list[bytes], view: bytes) -> Call:
+        call = self.calls[channel] = Call(socket(AF_UNIX, SOCK_SEQPACKET, 0, channel), request[-1], view)
+        self.poller.register(channel, select.POLLIN)
+        return call
+
+    def spawn(self, view: bytes, request: list[bytes], streams: list[int]) -> tuple[int, bytes]:
+        """Its number, or what is to be said instead."""
+        seen = self.views.get(view)
         try:
-            pid = spawn(request, streams)  # first of all: the rest is done while it runs
+            return spawn(request, streams) if seen is None else seen.spawn(request, streams), b""
         except OSError as error:
-            failure = b"error %d %s" % (error.errno, error.filename or b"")
-        call = self.calls[channel] = Call(socket(AF_UNIX, SOCK_SEQPACKET, 0, channel), request[-1], pid)
+            return -1, b"error %d %s" % (error.errno, error.filename or b"")
+
+    def begun(self, call: Call, pid: int, failure: bytes) -> None:
+        call.pid = pid
         if failure:
             call.running = False
             self.say(call, failure)
         else:
             self.watch(call)
-        self.poller.register(channel, select.POLLIN)
-        for fd in streams:
-            posix.close(fd)
-        return True
+
+    def obey(self, order: bytes, rest: bytes, channel: socket) -> None:
+        """Do it, and only then answer: the answer is empty, or what went wrong."""
+        said = b""
+        try:
+            if order == b"keep" and self.views:
+                keep(*(part.split(b"\0") if part else [] for part in rest.split(b"\0\0")))
+            elif order == b"hold":
+                self.hold()
+            elif order == b"go":
+                self.go()
+        except OSError as error:
+            said = b"%d %s" % (error.errno, str(error.filename or error.strerror).encode())
+        channel.send(b"done " + said)
+        channel.close()
+
+    def hold(self) -> None:
+        """Stop everything but git's own commands; nothing that is stopped starts anything or wakes anybody."""
+        self.is_held = True
+        for _ in range(STOPS):
+            moving = [pid for pid in self.others() if not is_still(pid)]
+            if not moving:
+                return
+            for pid in moving:
+                signal(pid, STOP)
+            select.select((), (), (), 0.001)
+        self.go()
+        raise OSError(16, "what runs in the sandbox does not stop")
+
+    def go(self) -> None:
+        self.is_held = False
+        for pid in self.others():
+            signal(pid, CONTINUE)
+        waiting, self.waiting = self.waiting, []
+        for call, request, streams in waiting:
+            if call.running:
+                self.begun(call, *self.spawn(call.view, request, streams))
+            for fd in streams:
+                posix.close(fd)
+
+    def others(self) -> list[int]:
+        """All that runs and is not a command of git's, nor started by one."""
+        table = processes()
+        parents = {pid: parent for pid, (parent, _, _) in table.items()}
+        gits = {call.pid for call in self.calls.values() if call.view == GIT and call.running}
+        mine = {posix.getpid()}
+        return [
+            pid
+            for pid, (_, _, session) in table.items()
+            if session not in gits and not descends(pid, gits, parents) and (self.first or descends(pid, mine, parents))
+        ]
 
     def watch(self, call: Call) -> None:
         try:
@@ -121,7 +245,7 @@ class Holder:
         except OSError:
             word, number = b"", b""
         if word == b"signal":
-            signal(-call.pid, int(number))
+            signal(-call.pid, int(number)) if call.pid > 0 else None
         else:
             self.end(call)
 
@@ -249,10 +373,28 @@ def processes() -> dict[int, tuple[int, int, int]]:
     for name in posix.listdir("/proc"):
         if not name.isdigit() or int(name) == posix.getpid():
             continue
-        fields = read(f"/proc/{name}/stat").rpartition(b")")[2].split()
-        if fields and fields[0] not in (b"Z", b"X"):
+        fields = stat(f"/proc/{name}")
+        # One whose first thread has ended looks dead, and may have others.
+        if fields and (fields[0] not in (b"Z", b"X") or len(tasks(name)) > 1):
             table[int(name)] = (int(fields[1]), int(fields[2]), int(fields[3]))
     return table
+
+
+def stat(place: str) -> list[bytes]:
+    return read(f"{place}/stat").rpartition(b")")[2].split()
+
+
+def tasks(name: str) -> list[str]:
+    try:
+        return posix.listdir(f"/proc/{name}/task")
+    except OSError:
+        return []
+
+
+def is_still(pid: int) -> bool:
+    """Whether each of its threads is stopped or dead."""
+    states = (stat(f"/proc/{pid}/task/{task}")[:1] for task in tasks(str(pid)))
+    return all(state in ([], [b"T"], [b"t"], [b"Z"], [b"X"]) for state in states)
 
 
 def descends(pid: int, ancestors: set[int], parents: dict[int, int]) -> bool:
@@ -301,16 +443,26 @@ class Program(ctypes.Structure):
     _fields_ = [("length", ctypes.c_ushort), ("code", ctypes.c_char_p)]
 
 
-def drop_capabilities() -> None:
+def drop_capabilities(kept: int = 0b1011) -> None:
     """All but what lets root work in a workspace that belongs to somebody else: CHOWN, DAC_OVERRIDE, FOWNER."""
-    kept = 0b1011
     for number in range(64):
         if not kept >> number & 1:
             libc.prctl(24, ctypes.c_ulong(number), 0, 0, 0)  # PR_CAPBSET_DROP: refused to whoever has none
     header, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
     if libc.capget(header, sets) == 0:
         left = [sets[0] & kept, sets[1] & kept, 0, 0, 0, 0]
-        libc.capset(header, (ctypes.c_uint32 * 6)(*left))
+        check(libc.capset(header, (ctypes.c_uint32 * 6)(*left)), "capset")
+
+
+def check(answer: int, what: str | bytes) -> None:
+    if answer < 0:
+        raise OSError(ctypes.get_errno(), "it failed", what)
+
+
+def filter_calls(rules: bytes) -> None:
+    """For this thread, and what it starts."""
+    program = Program(len(rules) // 8, rules)
+    control_process(22, 2, ctypes.addressof(program))  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
 
 
 def restrict(ruleset: int, code: int) -> None:
@@ -320,11 +472,66 @@ def restrict(ruleset: int, code: int) -> None:
     control_process(38, 1)  # PR_SET_NO_NEW_PRIVS
     if libc.syscall(ctypes.c_long(446), ctypes.c_int(ruleset), ctypes.c_uint(0)):  # landlock_restrict_self
         raise OSError(ctypes.get_errno(), "landlock_restrict_self")
-    rules = posix.read(code, 1 << 16)
-    program = Program(len(rules) // 8, rules)
-    control_process(22, 2, ctypes.addressof(program))  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
+    filter_calls(posix.read(code, 1 << 16))
     posix.close(ruleset)
     posix.close(code)
+
+
+def views(code: int, capabilities: int) -> dict[bytes, View]:
+    """Git's view is the sandbox's own; that of the others is made from it, and we stay in that one."""
+    rules = posix.read(code, 1 << 16)
+    posix.close(code)
+    git = View(capabilities, rules)
+    check(libc.unshare(NEW_MOUNTS), "unshare")
+    return {GIT: git, ALL: View(capabilities, rules)}
+
+
+class Attributes(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint64) for name in ("set", "clear", "propagation", "namespace")]
+
+
+def keep(pinned: list[bytes], kept: list[bytes]) -> None:
+    """Let no command but git move the pinned, nor change the kept. What has gone needs nothing."""
+    mounted = mount_points()
+    for path in pinned:
+        if path not in mounted:
+            bind(path)
+    for path in kept:
+        if not is_read_only(path) and bind(path):
+            make_read_only(path)
+
+
+def mount_points() -> set[bytes]:
+    fd = posix.open("/proc/self/mountinfo", posix.O_RDONLY | posix.O_CLOEXEC)
+    found = {line.split(b" ", 5)[4] for line in contents(fd).splitlines()}
+    posix.close(fd)
+    for code, character in ((b"\\040", b" "), (b"\\011", b"\t"), (b"\\012", b"\n"), (b"\\134", b"\\")):
+        found = {path.replace(code, character) for path in found}
+    return found
+
+
+def is_read_only(path: bytes) -> bool:
+    try:
+        return bool(posix.statvfs(path).f_flag & 1)
+    except OSError:
+        return True
+
+
+def bind(path: bytes) -> bool:
+    if libc.mount(path, path, None, ctypes.c_ulong(BIND_ALL), None) == 0:
+        return True
+    if ctypes.get_errno() in (2, 20):  # gone meanwhile
+        return False
+    raise OSError(ctypes.get_errno(), "mount", path)
+
+
+def make_read_only(path: bytes) -> None:
+    wanted = Attributes(1, 0, 0, 0)
+    if libc.syscall(ctypes.c_long(442), -100, path, 0x8000, ctypes.byref(wanted), ctypes.c_size_t(32)) == 0:
+        return  # mount_setattr, with all that is mounted in it
+    flags = posix.statvfs(path).f_flag
+    same = flags & (2 | 4 | 8 | 1024 | 2048) | (1 << 21 if flags & 4096 else 0)
+    check(libc.mount(None, path, None, ctypes.c_ulong(REMOUNT_READ_ONLY | same), None), path)
 
 
 def main(arguments: list[str]) -> None:
@@ -344,12 +551,15 @@ def main(arguments: list[str]) -> None:
         server.bind(("127.0.0.1", int(given["port"])))
         server.listen(128)
         listener = [(SOL_SOCKET, SCM_RIGHTS, server.fileno().to_bytes(4, sys.byteorder))]
+    seen: dict[bytes, View] = {}
     if "ruleset" in given:
         restrict(int(given["ruleset"]), int(given["seccomp"]))
+    else:
+        seen = views(int(given["seccomp"]), int(given["capabilities"]))
     control.sendmsg([b"ready"], listener)
     if server is not None:
         server.close()
-    holder = Holder(control)
+    holder = Holder(control, seen)
     holder.serve()
     while not holder.first and not holder.alone():
         holder.kill_everything()

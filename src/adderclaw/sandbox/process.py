@@ -105,6 +105,8 @@ class Order(NamedTuple):
     env: Mapping[str, str]
     streams: tuple[int, int, int]
     pass_fds: tuple[int, ...]
+    git: bool = False
+    """Whether nothing but git runs, which may change what no other command may: what other programs run later."""
 
 
 class Started(Protocol):
@@ -139,6 +141,11 @@ class Started(Protocol):
 
 type Start = Callable[[Order], Started]
 """A place that commands are started in: this system as it is, or a sandbox."""
+
+
+def as_git(start: Start | None) -> Start | None:
+    """Start what is git alone, by the plan that was judged: see `Order.git`."""
+    return None if start is None else lambda order: start(order._replace(git=True))
 
 
 async def run(

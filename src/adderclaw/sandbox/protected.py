@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 from adderclaw.config.paths import beneath, settled
 
-IN_GIT = ("hooks", "config", "config.worktree")
+IN_GIT = ("hooks", "config", "config.worktree", "commondir")
+"""Of a repository: `commondir` would let another folder's hooks and settings count."""
 NAMES = (
     ".adderclaw",
     ".claude",
@@ -62,7 +63,7 @@ def places(roots: Sequence[str], further: Sequence[str] = (), fixed: Sequence[st
             pinned.append(git)
         elif stat.S_ISREG(mode):
             kept.append(git)  # a work tree's: it says where the repository is
-            kept += (path for path in _repository(_pointed(git), roots) if os.path.lexists(path))
+            kept += (path for path in _repository(pointed(git), roots) if os.path.lexists(path))
         else:
             missing.append(git)
             linked += [git] if mode else []
@@ -121,7 +122,7 @@ def _modules(git: str) -> Iterator[str]:
                 yield path
 
 
-def _pointed(file: str) -> str:
+def pointed(file: str) -> str:
     """Where a `.git` file leads."""
     try:
         with open(file, encoding="utf-8", errors="surrogateescape") as stream:
@@ -167,7 +168,7 @@ type Looks = dict[str, Look | None]
 """Path → what it looked like; None for nothing."""
 
 
-def looks(roots: Sequence[str], names: Sequence[str], now: Places) -> Looks:
+def looks(roots: Sequence[str], names: Sequence[str], now: Places, *, repositories: bool = True) -> Looks:
     """What runs later and no mount keeps: such names in the workspace, and repositories right beneath it."""
     if not names:
         return {}
@@ -182,8 +183,8 @@ def looks(roots: Sequence[str], names: Sequence[str], now: Places) -> Looks:
         for first, paths in by_first.items():
             if there is None or first in there:
                 found += paths
-        repositories = (git for folder in folders if _is_folder(git := f"{folder}/.git"))
-        found += (f"{git}/{part}" for git in repositories for part in IN_GIT)
+        gits = (git for folder in folders if repositories and _is_folder(git := f"{folder}/.git"))
+        found += (f"{git}/{part}" for git in gits for part in IN_GIT)
     seen = absent | _looked([path for path in dict.fromkeys(found) if path not in held])
     return {path: look for path, look in seen.items() if path not in held} if held & seen.keys() else seen
 
@@ -262,10 +263,10 @@ def partly(found: Looks) -> list[str]:
 
 def links(now: Places) -> dict[str, str | None]:
     """What is where nothing may come to be: nothing, or a link."""
-    return {path: _led(path) if path in now.linked else None for path in now.missing}
+    return {path: led(path) if path in now.linked else None for path in now.missing}
 
 
-def _led(link: str) -> str | None:
+def led(link: str) -> str | None:
     try:
         return os.readlink(link)
     except OSError:  # gone meanwhile, or something else by now
@@ -277,13 +278,13 @@ def take_away(before: dict[str, str | None], store: str) -> list[str]:
     taken: list[str] = []
     for path, link in before.items():
         if link is not None:
-            if _led(path) != link:
-                taken += _put_away(path, store)
+            if led(path) != link:
+                taken += put_away(path, store)
                 os.symlink(link, path)
         elif os.path.basename(path) == ".git":
-            taken += _new_repository(path, store)
+            taken += new_repository(path, store)
         elif os.path.lexists(path):
-            taken += _put_away(path, store)
+            taken += put_away(path, store)
     return taken
 
 
@@ -341,7 +342,7 @@ def put_back(before: dict[str, Content], store: str) -> list[str]:
             now = None
         if now == content:
             continue
-        _put_away(top, store)
+        put_away(top, store)
         for name, (mode, data) in sorted(content.items()):
             _make(os.path.normpath(os.path.join(top, name)), mode, data)
         changed.append(top)
@@ -362,24 +363,24 @@ def _make(path: str, mode: int, data: bytes) -> None:
             file.write(data)
 
 
-def _new_repository(git: str, store: str) -> list[str]:
+def new_repository(git: str, store: str) -> list[str]:
     """`git init` is harmless; hooks that would run, or settings that name programs, are not."""
     if not os.path.lexists(git):
         return []
     if not _is_folder(git):
-        return _put_away(git, store)
+        return put_away(git, store)
     taken: list[str] = []
     hooks, config = os.path.join(git, "hooks"), os.path.join(git, "config")
     if os.path.lexists(hooks) and not _is_folder(hooks):
-        taken += _put_away(hooks, store)
+        taken += put_away(hooks, store)
     elif os.path.isdir(hooks):
         for name in os.listdir(hooks):
             if not name.endswith(".sample"):
-                taken += _put_away(os.path.join(hooks, name), store)
+                taken += put_away(os.path.join(hooks, name), store)
     if os.path.lexists(config) and not _is_plain(config):
-        taken += _put_away(config, store)
-    if os.path.lexists(path := os.path.join(git, "config.worktree")):
-        taken += _put_away(path, store)
+        taken += put_away(config, store)
+    for name in ("config.worktree", "commondir"):
+        taken += put_away(os.path.join(git, name), store)
     return taken
 
 
@@ -402,7 +403,7 @@ def _is_plain(config: str) -> bool:
     return len(text) <= 65536
 
 
-def _put_away(path: str, store: str) -> list[str]:
+def put_away(path: str, store: str) -> list[str]:
     import shutil
 
     if not os.path.lexists(path):

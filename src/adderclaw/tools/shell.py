@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 from adderclaw.config.paths import followed
 from adderclaw.config.schema import Config
 from adderclaw.decode import Between
+from adderclaw.gate import git_alone
 from adderclaw.gate import programs as knowledge
 from adderclaw.gate import shell as planner
 from adderclaw.gate.handed import Walk, one_name_each
@@ -48,6 +49,10 @@ ONE_IS_AN_ANSWER = frozenset({"grep", "egrep", "fgrep", "rg", "find", "diff", "t
 MOVERS = frozenset({"cd", "pushd", "popd"})
 """What changes the shell's own working directory."""
 OPTIONS = ("--norc", "--noprofile", "-c")
+ALONE_MAY = (
+    "\nadderclaw: settings of CI, of git hooks and the like are read-only here; a git command that has to change them "
+    "can, in a call that runs git alone\n"
+)
 
 
 @record
@@ -83,7 +88,6 @@ def touch(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) -> T
     cwd = ctx.workspace.cwd
     judged = _planned(arguments.command, ctx, means)
     command = judged.command
-    _keep(arguments, ctx, judged)
     named = planner.paths_of(command, cwd, os.path.expanduser("~"))
     if named.rewritten:
         raise paths.Refused(f"{named.rewritten[0]} is written by the command that opens it: do it in two calls")
@@ -102,12 +106,14 @@ def touch(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) -> T
         *_landed(named.merged, means),
     )
     seen = tuple(_own_python(fact, ctx) for fact in _facts(reads, ctx))
+    helpers = _helpers(command, seen, ctx)
+    _keep(arguments, ctx, judged._replace(git=isinstance(command, Plan) and git_alone.is_alone(command, helpers)))
     return Touch(
         reads=seen,
         writes=tuple(_facts(writes, ctx)),
         command=command,
         opaque=is_raw,
-        helpers=_helpers(command, seen, ctx),
+        helpers=helpers,
         why=why,
     )
 
@@ -235,6 +241,8 @@ class Judged(NamedTuple):
     command: Plan | Raw
     cwd: str
     env: dict[str, str]
+    git: bool = False
+    """Whether it is git alone, which may change what other programs run later."""
 
 
 MAX_KEPT = 64
@@ -264,7 +272,7 @@ def _roots(ctx: ToolContext) -> tuple[str, ...]:
 
 
 async def run(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) -> ToolResult:
-    command, cwd, env = _judged(arguments, ctx, means)
+    command, cwd, env, is_git = _judged(arguments, ctx, means)
     if not os.path.isdir(cwd) or not programs.inside(followed(cwd), _roots(ctx)):
         ctx.workspace.cwd = ctx.workspace.root
         return rejected(f"{cwd} is no longer a directory of the workspace.\n{_reset(ctx)}\nNothing was run: try again.")
@@ -272,14 +280,15 @@ async def run(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) 
     if arguments.run_in_background:
         return _begin(arguments, text, cwd, env, ctx, means)
     seconds = _seconds(arguments)
+    start = process.as_git(means.start) if is_git else means.start
     if not _moves(command):
-        done = await process.run(means.argv(text), cwd=cwd, env=env, timeout=seconds, start=means.start)
+        done = await process.run(means.argv(text), cwd=cwd, env=env, timeout=seconds, start=start)
         return _result(command, done, seconds, "", ctx)
     reader, writer = os.pipe()
     try:
         # Bash tells where it ended, on a descriptor of its own, however it ends: `exit` in the command included.
         argv = means.argv(f"trap 'builtin pwd -P >&{writer}' EXIT\n{text}")
-        done = await process.run(argv, cwd=cwd, env=env, timeout=seconds, pass_fds=(writer,), start=means.start)
+        done = await process.run(argv, cwd=cwd, env=env, timeout=seconds, pass_fds=(writer,), start=start)
         note = _follow(reader, ctx)
     finally:
         os.close(reader)
@@ -418,6 +427,8 @@ def _result(command: Plan | Raw, done: Finished, seconds: float, note: str, ctx:
     if done.timed_out:
         ended = f"Command timed out after {seconds:g} s and was killed\n{printed}"
         return internal_failure(shown(ended, ctx), own=not printed)
+    if b"Read-only file system" in done.stderr and "git" in command.text:
+        printed += ALONE_MAY
     about = {"exit_code": done.returncode, "truncated": done.truncated}
     if done.flooded:
         limit = process.FLOOD_BYTES >> 20

@@ -1,0 +1,73 @@
+"""Which commands are git and nothing else, so that they may change what other programs run later."""
+
+import pytest
+
+from adderclaw.gate.git_alone import is_alone
+from adderclaw.gate.shell import Plan, plan
+
+NOT = [
+    "ls",
+    "git status",
+    "git log --oneline && git diff",
+    "git checkout main && make",
+    "git checkout main | cat",
+    "make && git checkout main",
+    "git show other:ci.yml > .gitlab-ci.yml",
+    "git checkout main >> log",
+    "(git checkout main) > log",
+    "git -c core.hooksPath=x checkout main",
+    "git -c alias.x=!sh x",
+    "git rebase --exec make main",
+    "git bisect run make",
+    "git submodule foreach make",
+    "git filter-branch --tree-filter make",
+    "git config core.fsmonitor x",
+    "git clone ext::sh x",
+    "./git checkout main",
+    "/tmp/git checkout main",
+    "FOO=1 git checkout main",
+    "env git checkout main",
+    "bash -c 'git checkout main'",
+    "xargs git checkout",
+    "find . -exec git checkout main {} +",
+    "source x && git checkout main",
+    "git checkout $(make)",
+    "echo $(make) && git checkout main",
+    "git frobnicate",
+    "absent && git checkout main",
+    "if make; then git checkout main; fi",
+    "for f in a b; do git checkout $f && make; done",
+    "cat < /dev/null && git checkout main",
+]
+ALONE = [
+    "git checkout main",
+    "git -C sub pull",
+    "git stash && git pull && git stash pop",
+    "git reset --hard HEAD",
+    "git checkout main 2>/dev/null || git checkout -b main",
+    "cd sub && git merge other && echo done",
+    "git restore .",
+    "git fetch; git rebase origin/main",
+    "git status && git switch main",
+    "if git diff --quiet; then git checkout main; fi",
+]
+
+
+def found(name: str) -> str | None:
+    return None if "/" in name or name == "absent" else f"/usr/bin/{name}"
+
+
+def alone(text: str, *helpers: str) -> bool:
+    made = plan(text, found)
+    return isinstance(made, Plan) and is_alone(made, helpers)
+
+
+@pytest.mark.parametrize("text", NOT)
+def test_what_runs_anything_else_is_not_git_alone(text: str) -> None:
+    assert not alone(text)
+
+
+@pytest.mark.parametrize("text", ALONE)
+def test_what_is_git_alone(text: str) -> None:
+    assert alone(text)
+    assert not alone(text, "filter.evil.smudge"), "a repository that lets git run a program"

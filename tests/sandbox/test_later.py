@@ -1,0 +1,226 @@
+"""What other programs run later: no command but git's own changes it, by whatever way, or it is as if it had not."""
+
+import asyncio
+import os
+import subprocess
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import pytest
+
+from adderclaw import gate
+from adderclaw.sandbox import confinement, process
+from adderclaw.sandbox.bubblewrap import Room
+from adderclaw.sandbox.holder import Box
+from adderclaw.sandbox.process import Finished
+from tests.sandbox import escapes
+from tests.sandbox.test_confinement import as_nobody
+from tests.sandbox.test_process import wait_for
+
+FILES = {
+    ".github/workflows/ci.yml": "on: push\n",
+    ".gitlab-ci.yml": "job: {}\n",
+    "Jenkinsfile": "pipeline {}\n",
+    ".husky/pre-commit": "npm test\n",
+    "web/.husky/pre-commit": "npm test\n",
+    "sub/.git/config": "[core]\n\tbare = false\n",
+    "sub/.git/hooks/pre-commit": "true\n",
+    "sub/deep/a.txt": "alpha\n",
+    "linked/hooks/x": "true\n",
+}
+LINKS = {".lefthook.yml": "linked/hooks/x"}
+
+
+@pytest.fixture
+def root(home: Path, tmp_path: Path) -> Path:
+    folder = tmp_path / "ws"
+    for name, content in FILES.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content)
+    for name, target in LINKS.items():
+        (folder / name).symlink_to(target)
+    subprocess.run(["git", "init", "-q", folder], check=True, timeout=60)
+    return folder
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+def made(kind: str, root: Path, said: list[str]) -> Box:
+    if why := confinement.trial(kind):
+        pytest.skip(f"{kind} does not start on this machine: {why}")
+    room = Room((str(root),), later=gate.run_later(), watched=gate.INSTALLED)
+    return confinement.box(kind, room, tell=said.append)
+
+
+@pytest.fixture(params=["bubblewrap", "landlock"])
+def box(request: pytest.FixtureRequest, root: Path, said: list[str]) -> Generator[Box]:
+    one = made(request.param, root, said)
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def bubble(root: Path, said: list[str]) -> Generator[Box]:
+    one = made("bubblewrap", root, said)
+    yield one
+    one.close()
+
+
+async def as_git(text: str, box: Box, root: Path) -> Finished:
+    """A command that is taken for git alone, whatever it is."""
+    argv = ["/bin/bash", "-c", text]
+    start = process.as_git(box.start)
+    return await process.run(argv, cwd=str(root), env=process.environment(), timeout=60, start=start)
+
+
+def is_as_it_was(root: Path) -> list[str]:
+    """What is not."""
+    wrong = [
+        name for name, content in FILES.items() if not (root / name).is_file() or (root / name).read_text() != content
+    ]
+    wrong += [
+        name for name, target in LINKS.items() if not (root / name).is_symlink() or os.readlink(root / name) != target
+    ]
+    new = (".circleci", ".github/actions", ".travis.yml", "sub/.git/hooks/post-merge", "sub/.git/config.worktree")
+    wrong += [
+        name for name in (*new, "sub/.git/commondir", ".git/commondir", "web/.git") if os.path.lexists(root / name)
+    ]
+    return wrong
+
+
+WRITES = {
+    "CI settings": "echo x >> .github/workflows/ci.yml",
+    "a new file among them": "touch .github/workflows/evil.yml",
+    "by a rename over it": "echo x > new; mv -f new .gitlab-ci.yml",
+    "by another name for it": "ln Jenkinsfile hard && echo x >> hard",
+    "another folder in its place": "mv .github/workflows w; mkdir .github/workflows; echo x > .github/workflows/ci.yml",
+    "another folder above it": "mv .github g; mkdir -p .github/workflows; echo x > .github/workflows/ci.yml",
+    "removed and made anew": "rm -rf .husky; mkdir .husky; echo x > .husky/pre-commit",
+    "a folder above, further down": "mv web w; mkdir -p web/.husky; echo x > web/.husky/pre-commit",
+    "hooks of a repository beneath": "echo x > sub/.git/hooks/post-merge; echo x > sub/.git/hooks/pre-commit",
+    "its settings": "git -C sub config core.pager evil; printf '[core]\\n\\tpager = x\\n' > sub/.git/config",
+    "another repository in its place": "mv sub/.git s; cp -r s sub/.git; echo x > sub/.git/hooks/pre-commit",
+    "the whole folder in another's place": "mv sub s; cp -r s sub; echo x > sub/.git/hooks/pre-commit",
+    "settings of another folder for it": "mkdir e; cp sub/.git/config e; echo ../../e > sub/.git/commondir",
+    "the same for the workspace's own": "mkdir -p e; cp .git/config e; echo ../e > .git/commondir",
+    "what a link leads to": "echo x > linked/hooks/x",
+    "another link": "rm .lefthook.yml; ln -s sub/deep/a.txt .lefthook.yml",
+    "a file in place of the link": "rm .lefthook.yml; echo x > .lefthook.yml",
+    "what is not there": "mkdir .circleci; echo x > .circleci/config.yml; echo x > .travis.yml",
+    "what is not there, within what is": "mkdir -p .github/actions/x; echo x > .github/actions/x/action.yml",
+    "a link where nothing is": "ln -s sub .circleci",
+    "a repository where there was none": "echo gitdir: ../sub/.git > web/.git",
+    "unmounted": "umount .husky; umount -l .github/workflows; mount -o remount,rw .husky; echo x > .husky/pre-commit",
+    "git, called by another program": "make -f <(printf 'a:\\n\\tgit -C sub config core.editor evil\\n') a",
+    "mode and times": "chmod 777 .husky/pre-commit && touch -d 2001-01-01 .husky/pre-commit",
+}
+
+
+def test_no_other_command_changes_what_runs_later(box: Box, root: Path, said: list[str]) -> None:
+    async def every() -> dict[str, list[str]]:
+        wrong: dict[str, list[str]] = {}
+        for name, text in WRITES.items():
+            await escapes.bash(f"{text}; rm -rf w g s e hard new; true", box, root)
+            if changed := is_as_it_was(root):
+                wrong[name] = changed
+        return wrong
+
+    assert asyncio.run(every()) == {}
+    assert (root / "sub/deep/a.txt").read_text() == "alpha\n"
+    assert any("protected places, which were cleared" in line for line in said)
+
+
+def test_no_other_command_of_a_normal_user_changes_it(
+    root: Path, home: Path, bubble: Box, needs: Callable[[str], str]
+) -> None:
+    needs("setpriv")
+    if os.geteuid() != 0:
+        pytest.skip("whoever runs the tests is a normal user already")
+    for folder, _, files in os.walk(root):
+        for name in files:
+            os.chown(Path(folder, name), 65534, 65534, follow_symlinks=False)
+    tries = {name: f"{text}; rm -rf w g s e hard new" for name, text in WRITES.items()}
+    as_nobody("bubblewrap", root, home, tries)
+    assert is_as_it_was(root) == []
+
+
+# ------------------------------------------------------------------ git, and what runs beside it
+
+
+def test_git_alone_changes_it_and_it_is_said(box: Box, root: Path, said: list[str]) -> None:
+    text = "echo new > .github/workflows/ci.yml && rm -rf .husky && mkdir .circleci && echo x > .circleci/config.yml"
+    assert asyncio.run(as_git(text, box, root)).returncode == 0
+    assert (root / ".github/workflows/ci.yml").read_text() == "new\n"
+    assert (root / ".circleci/config.yml").exists()
+    assert not (root / ".husky").exists()
+    assert [line.rpartition(": ")[2] for line in said] == [".circleci, .github/workflows"]
+    done = asyncio.run(
+        escapes.bash("echo evil > .circleci/config.yml; echo evil > .github/workflows/ci.yml", box, root)
+    )
+    assert (root / ".circleci/config.yml").read_text() == "x\n", "what git made is kept from then on"
+    assert (root / ".github/workflows/ci.yml").read_text() == "new\n"
+    assert done.returncode == (1 if box.kind == "bubblewrap" else 0)
+
+
+TASK = """
+touch ready
+while sleep 0.01; do
+  for f in .github/workflows/ci.yml .circleci/config.yml .travis.yml Jenkinsfile; do echo evil > $f; done
+  echo x >> beats
+done 2>/dev/null
+"""
+"""Writes all the time, also while git works."""
+SLOW_GIT = """
+mkdir .circleci; for i in 1 2 3 4 5; do
+  rm -f Jenkinsfile .github/workflows/ci.yml; sleep 0.05
+  echo $i > Jenkinsfile; echo $i > .circleci/config.yml; echo $i > .github/workflows/ci.yml; sleep 0.05
+done; wc -l < beats
+"""
+
+
+def test_a_task_that_runs_while_git_does_changes_nothing(box: Box, root: Path, said: list[str]) -> None:
+    beats = root / "beats"
+    made = ("Jenkinsfile", ".circleci/config.yml", ".github/workflows/ci.yml")
+
+    async def beside() -> tuple[list[str], str]:
+        task = asyncio.ensure_future(escapes.bash(TASK, box, root))
+        await asyncio.to_thread(wait_for, beats.exists, 60, "the task to write")
+        before = beats.read_text().count("x")
+        git = asyncio.ensure_future(as_git(SLOW_GIT, box, root))
+        later = asyncio.ensure_future(escapes.bash("cat Jenkinsfile", box, root))
+        counted, cat = int((await git).stdout), (await later).stdout.decode()
+        assert counted <= before + 20, "it was held"
+        await asyncio.to_thread(wait_for, lambda: beats.read_text().count("x") > counted + 3, 60, "the task to go on")
+        kept = [(root / name).read_text() for name in made]
+        task.cancel()
+        await asyncio.wait({task})
+        return kept, cat
+
+    kept, cat = asyncio.run(beside())
+    if box.kind == "bubblewrap":
+        assert kept == ["5\n"] * 3, "mounts keep what git made, though the task had begun before"
+    assert [(root / name).read_text() for name in made] == ["5\n"] * 3
+    assert cat in (("5\n",) if box.kind == "bubblewrap" else ("5\n", "evil\n")), "it waited for git"
+    assert not (root / ".travis.yml").exists()
+
+
+def test_a_new_clone_can_be_worked_in_and_removed_but_brings_no_hooks(bubble: Box, root: Path, said: list[str]) -> None:
+    def bash(text: str) -> int:
+        return asyncio.run(escapes.bash(text, bubble, root)).returncode
+
+    assert bash("true") == 0
+    assert asyncio.run(as_git("git init -q clone && mkdir clone/.github", bubble, root)).returncode == 0
+    assert (
+        bash("mkdir clone/.git/hooks; echo x > clone/.git/hooks/pre-commit; git -C clone config core.pager evil") == 0
+    )
+    assert not (root / "clone/.git/hooks/pre-commit").exists()
+    assert "evil" not in (root / "clone/.git/config").read_text()
+    assert bash("cd clone && git config user.name me && git config user.email me@x.org && touch a && git add a") == 0
+    assert bash("mv clone other && rm -rf other") == 0
+    assert not (root / "clone").exists()
+    before = len(said)
+    assert bash("git init -q own && touch own/Jenkinsfile && git worktree prune && rm -rf own") == 0
+    assert said[before:] == [], "a new folder is the command's own"
