@@ -3,6 +3,7 @@
 import asyncio
 import os
 import subprocess
+import tempfile
 from collections.abc import Callable, Generator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from adderclaw.sandbox import confinement, protected
 from adderclaw.sandbox.bubblewrap import Room
+from adderclaw.sandbox.clearing import clear
 from adderclaw.sandbox.holder import Box
 from adderclaw.sandbox.process import Finished
 from tests.sandbox import escapes
@@ -218,3 +220,56 @@ def test_what_comes_to_be_or_changes_is_told_however_many_lie_beside_it(root: Pa
         ".husky",
         ".npmrc",
     ]
+
+
+# ------------------------------------------------------------------ what is put away
+
+
+def narrow(folder: Path) -> None:
+    (folder / "a" / "b").mkdir(parents=True)
+    (folder / "a" / "b" / "x").write_text("x")
+    (folder / "a" / "link").symlink_to("/etc")
+    (folder / "a").chmod(0o500)
+
+
+def deeper(folder: Path) -> None:
+    """Than any path can name."""
+    here = os.open(folder, os.O_RDONLY)
+    for _ in range(1_200):
+        os.mkdir("d" * 50, dir_fd=here)
+        above, here = here, os.open("d" * 50, os.O_RDONLY, dir_fd=here)
+        os.close(above)
+    os.close(here)
+
+
+def large(folder: Path) -> None:
+    with (folder / "hole").open("wb") as file:
+        file.truncate(1 << 40)
+
+
+@pytest.mark.parametrize(
+    ("fill", "copied"), [(narrow, True), (deep, True), (deeper, False), (full, False), (large, False)]
+)
+def test_whatever_appears_is_put_away_from_another_file_system_too(
+    root: Path, fill: Callable[[Path], None], copied: bool
+) -> None:
+    place = root / ".vscode"
+    place.mkdir()
+    fill(place)
+    if Path("/dev/shm").stat().st_dev == root.stat().st_dev:
+        pytest.skip("/dev/shm is no other file system here")
+    elsewhere = tempfile.mkdtemp(dir="/dev/shm")
+    try:
+        assert protected.put_away(str(place), f"{elsewhere}/removed") == [str(place)]
+        assert not place.exists()
+        kept = list(Path(elsewhere, "removed").iterdir())
+        assert [path.name.partition("-")[2] for path in kept] == ([".vscode"] if copied else [])
+        if fill is narrow:
+            assert ((kept[0] / "a/b/x").read_text(), os.readlink(kept[0] / "a/link")) == ("x", "/etc")
+        beside = [path.name.partition("-")[0] for path in root.iterdir()]
+        assert beside == ([] if copied else ["removed"])
+    finally:
+        clear(elsewhere)
+        clear(str(root))
+    assert not os.path.exists(elsewhere)
+    assert not root.exists()

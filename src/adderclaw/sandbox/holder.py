@@ -19,6 +19,7 @@ from adderclaw.config.paths import followed, settled
 from adderclaw.errors import AdderClawError
 from adderclaw.sandbox import limits, protected
 from adderclaw.sandbox.bubblewrap import Room, hidden, homes, options, toolchains
+from adderclaw.sandbox.clearing import clear
 from adderclaw.sandbox.later import MOST_FOLDERS, NO_MOUNTS, Keeper, Mounted
 from adderclaw.sandbox.memory import memory_file
 from adderclaw.sandbox.process import KILL_WAIT, Order
@@ -514,9 +515,7 @@ class _Inside:
         if self._group is not None:
             self._group.close()
         if self._folder:
-            import shutil
-
-            shutil.rmtree(self._folder, ignore_errors=True)
+            clear(self._folder)
 
     def _finish(self) -> None:
         # In a namespace of its own, the rest dies with it. Elsewhere it must end the rest before it ends itself.
@@ -526,14 +525,12 @@ class _Inside:
 
 def _sweep(top: str) -> None:
     """Remove the folders of programs that were killed before they could."""
-    import shutil
-
     for entry in os.scandir(top):
         owner = entry.name.removeprefix("adderclaw-").partition("-")[0]
         if not entry.name.startswith("adderclaw-") or not owner.isdigit() or os.path.exists(f"/proc/{owner}"):
             continue
         if entry.is_dir(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_uid == os.geteuid():
-            shutil.rmtree(entry.path, ignore_errors=True)
+            clear(entry.path)
 
 
 def _interpreter() -> tuple[str, ...]:

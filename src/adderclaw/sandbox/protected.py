@@ -404,17 +404,27 @@ def _is_plain(config: str) -> bool:
 
 
 def put_away(path: str, store: str) -> list[str]:
-    import shutil
-
+    """Move it to our own home; to a name beside it, by which nothing knows it, where it cannot be had there whole."""
     if not os.path.lexists(path):
         return []
-    target = os.path.join(store, f"{time.time_ns()}-{os.path.basename(path)}")
+    name = f"{time.time_ns()}-{os.path.basename(path)}"
+    target = os.path.join(store, name)
     try:
         os.makedirs(store, mode=0o700, exist_ok=True)
         os.rename(path, target)
     except OSError:
-        try:
-            shutil.move(path, target)
-        except (OSError, shutil.Error):
-            shutil.rmtree(path) if _is_folder(path) else os.unlink(path)
+        try:  # another file system, or a folder that lets nobody in
+            _copied(path, target)
+        except OSError:
+            os.rename(path, os.path.join(os.path.dirname(path), f"removed-{name}"))
     return [path]
+
+
+def _copied(path: str, target: str) -> None:
+    """Raises OSError for what is too much to be copied; nothing here recurses, however deep it is."""
+    content = _content(path)
+    for name, (mode, data) in sorted(content.items()):
+        _make(os.path.normpath(os.path.join(target, name)), mode | stat.S_IRWXU, data)
+    for name, (mode, _) in sorted(content.items(), reverse=True):
+        inner = os.path.normpath(os.path.join(path, name))
+        os.rmdir(inner) if stat.S_ISDIR(mode) else os.unlink(inner)

@@ -1,0 +1,32 @@
+"""Removing a folder that a command has filled: however deep it is, nothing recurses and no path grows."""
+
+import os
+from contextlib import suppress
+from itertools import count
+
+
+def clear(top: str) -> None:
+    """Remove a folder in which nothing runs any more, as far as it can be: what lies deeper is lifted to the top."""
+    names = count()
+    with suppress(OSError):
+        while inner := [entry for entry in os.scandir(top) if not _unlinked(entry)]:
+            for folder in inner:
+                os.chmod(folder.path, 0o700)
+                for entry in os.scandir(folder.path):
+                    if not _unlinked(entry):
+                        os.chmod(entry.path, 0o700)
+                        os.rename(entry.path, _free(top, names))
+                os.rmdir(folder.path)
+        os.rmdir(top)
+
+
+def _unlinked(entry: "os.DirEntry[str]") -> bool:
+    """Remove what is no folder; says whether it was none."""
+    if entry.is_dir(follow_symlinks=False):
+        return False
+    os.unlink(entry.path)
+    return True
+
+
+def _free(top: str, names: "count[int]") -> str:
+    return next(path for number in names if not os.path.lexists(path := os.path.join(top, f"lifted-{number}")))
