@@ -95,7 +95,8 @@ class _Draft:
     def _state(self) -> str:
         if not self.results and not self.notes:
             return "<run_state>\nNothing was done yet.\n</run_state>"
-        rows = [canonical(result) for result in self.results]
+        # what a step printed is a JSON text without a `<`: it cannot end this part, or look like another one
+        rows = [canonical(result).replace("<", "\\u003c") for result in self.results]
         return "<run_state>\n" + "\n".join((*self.notes, *rows)) + "\n</run_state>"
 
     def _offered(self) -> str:
