@@ -1,16 +1,13 @@
-"""Small programs that are words of a command: sed, awk, jq, SQL, and one line of Python or JavaScript.
+"""Small programs that are words of a command: sed, awk, jq, SQL, and one line of JavaScript; `pieces` has Python.
 
 Each is read only as far as it takes to see that it runs nothing, writes nothing and opens nothing by itself.
 """
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from adderclaw.gate.allowlist import names
 from adderclaw.gate.objections import Words
-
-if TYPE_CHECKING:
-    import ast
 
 # ------------------------------------------------------------------ sed
 
@@ -157,86 +154,7 @@ def is_plain_sql(text: str) -> bool:
     return not re.search(_SQL_REACHES, text)
 
 
-# ------------------------------------------------------------------ one line of Python or JavaScript
-
-_CALLS = names(
-    """print len str int float bool repr sorted list tuple set dict sum max min range abs round type enumerate zip any
-    all chr ord hex bin oct isinstance divmod pow json.load json.loads json.dumps math.sqrt math.floor math.ceil
-    sys.stdin.read sys.getsizeof sys.exit platform.python_version platform.platform platform.system platform.machine
-    importlib.metadata.version time.time datetime.date.today datetime.datetime.now os.cpu_count os.getcwd
-    sysconfig.get_paths sysconfig.get_path secrets.token_hex secrets.token_urlsafe uuid.uuid4 random.random
-    random.randint collections.Counter os.environ.get json.dump re.findall re.search re.match re.fullmatch re.split
-    ast.parse ast.walk ast.dump"""
-)
-_METHODS = names(
-    """get keys values items strip split splitlines join upper lower startswith endswith count replace read readline
-    readlines write writelines read_text write_text exists is_file append rstrip lstrip index find sort title"""
-)
-_DUNDERS = names("__version__ __file__ __name__ __doc__ __all__")
-
-
-def is_plain_python(code: str) -> bool:
-    """Whether code imports, computes and prints, and calls nothing that could do anything else.
-
-    What an import runs is the project's or an installed package's code, as with a script.
-    """
-    import ast
-
-    try:
-        tree = ast.parse(code)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    imported = {
-        (alias.asname or alias.name).split(".", 1)[0]
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Import | ast.ImportFrom)
-        for alias in node.names
-    }
-    nodes = list(ast.walk(tree))
-    # A path that is put together is not one that stands there.
-    joins = any(isinstance(node, ast.Div) for node in nodes) and any(
-        isinstance(node, ast.Name) and node.id == "Path" for node in nodes
-    )
-    return not joins and all(_is_plain(node, imported) for node in nodes)
-
-
-_READS, _WRITES = ("r", "rt", "rb"), ("w", "a", "x", "wt", "at", "wb", "ab")
-
-
-def python_files(code: str) -> tuple[Words, Words]:
-    """The files that plain Python opens, by names that stand there: to read, and to write."""
-    import ast
-
-    from adderclaw.gate import snippets
-
-    outside = snippets.places(code) if re.search(r"[/~]|\.\.", code) else ()
-    if "open" not in code and "Path" not in code:
-        return outside, outside
-    try:
-        tree = ast.parse(code)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return (), ()
-    calls = [opened for node in ast.walk(tree) if isinstance(node, ast.Call) and (opened := _opened(node))]
-    reads = (*(path for path, _ in calls), *outside)
-    return reads, (*(path for path, written in calls if written), *outside)
-
-
-def _opened(call: "ast.Call") -> tuple[str, bool] | None:
-    """The file that a call opens, and whether it may write it; None if its name does not stand there."""
-    import ast
-
-    if not isinstance(call.func, ast.Name) or not call.args:
-        return None
-    given = [arg.value if isinstance(arg, ast.Constant) else None for arg in call.args]
-    keywords = {keyword.arg for keyword in call.keywords}
-    if not isinstance(given[0], str) or not given[0] or keywords - {"encoding", "errors", "newline"}:
-        return None
-    if call.func.id == "Path" and len(given) == 1:
-        return given[0], True
-    mode = given[1] if len(given) == 2 else "r"
-    if call.func.id != "open" or len(given) > 2 or mode not in (*_READS, *_WRITES):
-        return None
-    return given[0], mode in _WRITES
+# ------------------------------------------------------------------ modules of Python, one line of JavaScript
 
 
 def project_files(module: str) -> Words:
@@ -272,65 +190,6 @@ def is_known_module(module: str) -> bool:
 
     root = module.split(".", 1)[0]
     return root in sys.stdlib_module_names or root in _REACHES or root.startswith("_")
-
-
-_FIXED = frozenset(call.split(".", 1)[0] for call in _CALLS) | {"open", "Path"}
-"""Names that stand for what they usually do: nothing else is stored under them."""
-_KEYWORDS = names("sep end flush indent sort_keys reverse ensure_ascii strict start maxsplit")
-
-
-def _is_plain(node: "ast.AST", imported: set[str]) -> bool:
-    import ast
-
-    match node:
-        case ast.Import():
-            return all(map(_imports, node.names))
-        case ast.ImportFrom() if node.module == "pathlib":
-            return all(alias.name == "Path" and alias.asname is None for alias in node.names)
-        case ast.ImportFrom():
-            return not {alias.name for alias in node.names} & {"*", *_FIXED} and all(map(_imports, node.names))
-        case ast.Call() if isinstance(node.func, ast.Name) and node.func.id in ("open", "Path"):
-            return _opened(node) is not None
-        case ast.Call():
-            return all(keyword.arg in _KEYWORDS for keyword in node.keywords) and _calls_plainly(
-                node.func, imported, len(node.args)
-            )
-        case ast.Attribute():
-            return isinstance(node.ctx, ast.Load) and (not node.attr.startswith("_") or node.attr in _DUNDERS)
-        case ast.Subscript():
-            return isinstance(node.ctx, ast.Load)
-        case ast.Name():
-            return not node.id.startswith("__") and (isinstance(node.ctx, ast.Load) or node.id not in _FIXED)
-        case ast.With():
-            return all(isinstance(item.context_expr, ast.Call) for item in node.items)
-        case ast.stmt():
-            return isinstance(node, ast.Expr | ast.Assign | ast.AugAssign | ast.For | ast.If | ast.Pass | ast.Assert)
-        case ast.Lambda() | ast.Await() | ast.Yield() | ast.YieldFrom() | ast.NamedExpr():
-            return False
-        case _:
-            return True
-
-
-def _calls_plainly(called: "ast.expr", imported: set[str], given: int) -> bool:
-    """A function of the list, or a method of a value; never a function of a module that was imported."""
-    import ast
-
-    if ast.unparse(called) in _CALLS:
-        return True
-    if not isinstance(called, ast.Attribute) or called.attr not in _METHODS:
-        return False
-    # With one argument it is not a text's but a path's: that one moves the file.
-    if called.attr == "replace" and given < 2:
-        return False
-    root: ast.expr = called.value
-    while isinstance(root, ast.Attribute | ast.Subscript):
-        root = root.value
-    return not (isinstance(root, ast.Name) and root.id in imported)
-
-
-def _imports(alias: "ast.alias") -> bool:
-    name = alias.asname or alias.name
-    return not name.startswith("_") and not alias.name.startswith("_") and (alias.asname is None or name not in _FIXED)
 
 
 _JS_VALUE = r"[\w$]+(?:\.[\w$]+)*|'[^'\\]*'|\"[^\"\\]*\"|\d+(?:\.\d+)?"

@@ -9,7 +9,7 @@ from adderclaw.gate import git, patches, perl, pieces
 from adderclaw.gate.allowlist import PROGRAMS, Options
 from adderclaw.gate.environment import folders_of, places_of
 from adderclaw.gate.handed import Walk, only_shows, walks_of_find
-from adderclaw.gate.languages import project_files, python_files, python_parts, sed_parts, tar_words
+from adderclaw.gate.languages import project_files, python_parts, sed_parts, tar_words
 from adderclaw.gate.network import data
 from adderclaw.gate.options import Parsed, Words, endings, parse
 from adderclaw.gate.paths import protected_name
@@ -91,9 +91,9 @@ def given(simple: Simple) -> Operands:
     found = Operands(reads=(*folders_of(simple.env), *places), writes=places)
     if any(word.rsplit("/", 1)[-1] == "patch" for word in simple.words):
         found = found.plus(_patched(simple))
-    if any(word.rsplit("/", 1)[-1] in ("python", "python3") for word in simple.words):
-        for text in (r.target for r in simple.redirects if r.is_text):
-            found = found.plus(Operands(*python_files(text)))
+    if any(word.rsplit("/", 1)[-1].startswith("python") for word in simple.words):
+        for text in (r.target for r in simple.redirects if r.is_text and not isinstance(r.target, Live)):
+            found = found.plus(_of_python(simple.words, text))
     return found.plus(_piped(simple))
 
 
@@ -114,6 +114,26 @@ def _of_piece(piece: pieces.Piece) -> Operands:
     opened = Operands((*reading.reads, *reading.modules), reading.writes, walks=tuple(map(Walk, reading.folders)))
     files = (f"{module}{ending}" for module in reading.modules for ending in ("", ".js", ".ts", ".cjs", "/index.js"))
     return opened.plus(Operands(read_if_there=tuple(files))).plus(_any(piece.words))
+
+
+def _of_python(words: Words, stdin: str | None = None) -> Operands:
+    """What the pieces of Python in a command open, find and load."""
+    from adderclaw.gate.python import command
+    from adderclaw.gate.snippets import leads_out
+
+    found = _NOTHING
+    for piece in command.in_words(words, stdin):
+        outside = tuple(filter(leads_out, piece.words))
+        modules = (name.replace(".", "/") for name in piece.modules)
+        found = found.plus(
+            Operands(
+                (*piece.reads, *outside),
+                (*piece.writes, *outside),
+                tuple(file for name in modules for file in (f"{name}.py", f"{name}/__init__.py")),
+                walks=tuple(Walk(folder) for folder, _ in piece.walks),
+            )
+        ).plus(_any(tuple(word for word in piece.words if not word.startswith(("/", "-")) and "\n" not in word)))
+    return found
 
 
 def _patched(simple: Simple) -> Operands:
@@ -383,13 +403,15 @@ def _script(words: Words) -> Operands:
         at = words.index("-c") if "-c" in words else 0
         if not at or at + 1 == len(words):
             return _any(words[1:])
-        return Operands(*python_files(words[at + 1])).plus(_any(words[at + 2 :]))
+        return _of_python(words).plus(_any(words[at + 2 :]))
     options = PROGRAMS.get(base, NONE).options
     rest = parts[1] if parts is not None else parse(words[1:], options, until_operand=True).operands
     if (base in ("node", "ts-node", "tsx") and set(words) & _CODE_OPTIONS) or (base in _SHELLS and _has_code(words)):
         return Operands()
     if not rest or rest[0].startswith("-"):
         return _any(words[1:])
+    if rest[1:3] in (("shell", "-c"), ("shell", "--command")) and "python" in base:
+        return Operands(reads=rest[:1]).plus(_of_python(words))
     return Operands(reads=rest[:1]).plus(_any(rest[1:]))
 
 

@@ -203,26 +203,30 @@ def _python(words: Words, ask: Ask) -> Objection | None:
         return _python_code(words, ask)
     kind, rest = parts
     if kind == "":
-        return _piped(rest[0]) or _managed(rest)
+        return _piped(rest[0]) or _managed(rest, words, ask)
     return python_module(rest, ask) if kind == "-m" else None
 
 
-_QUIET = r"-[uBsEIObqvP]+|-W[\w:.=]+"
-
-
 def _python_code(words: Words, ask: Ask) -> Objection | None:
-    rest = [word for word in without_pairs(words, "-[WX]", r"[\w:.=]+")[1:] if not re.fullmatch(_QUIET, word)]
-    code = rest[1] if rest[:1] == ["-c"] and len(rest) > 1 else ask.stdin if rest[:1] in ([], ["-"]) else None
-    if code is not None and languages.is_plain_python(code):
-        return None
-    return Objection("python: only a script file, -m with a known module or a line that prints something is taken")
+    from adderclaw.gate.python import command
+
+    piece = command.read(words, ask.stdin)
+    if piece is None:
+        return Objection("python: only a script file, -m with a known module or code that stands there is taken")
+    if piece.why:
+        return Objection(f"a piece of Python: {piece.why}")
+    if piece.confined and not ask.confined:
+        return Objection("a piece of Python that opens what it finds, or hands on data, is taken in a sandbox only")
+    return None
 
 
 _EMPTIES = names("flush reset_db sqlflush dbshell shell shell_plus drop_test_database reset_schema")
 
 
-def _managed(rest: Words) -> Objection | None:
-    """Django's own commands that empty a database, or take any code."""
+def _managed(rest: Words, words: Words, ask: Ask) -> Objection | None:
+    """Django's own commands that empty a database, or take any code; that of its shell is looked at."""
+    if rest[0].rsplit("/", 1)[-1] == "manage.py" and rest[1:2] == ("shell",):
+        return _python_code(words, ask)
     if rest[0].rsplit("/", 1)[-1] == "manage.py" and rest[1:2] and rest[1] in _EMPTIES:
         return Objection(f"manage.py {rest[1]} empties a database or takes any code", f"python manage.py {rest[1]}")
     return None

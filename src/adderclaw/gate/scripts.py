@@ -40,6 +40,7 @@ _KEPT = r"os\.environ|process\.env|getenv|ENV\[|os\.Environ"
 def brought(plan: Plan) -> Iterator[str]:
     """Why code that a plan brings and runs may do more than the plan says."""
     yield from _written_and_run(plan)
+    yield from _edited_and_run(plan)
     yield from _cloned_and_run(plan)
 
 
@@ -52,6 +53,28 @@ def _written_and_run(plan: Plan) -> Iterator[str]:
             if _runs_code(simple):
                 yield from (f"{file}, which the command writes and may run: {why}" for file, why in _reaching(made))
                 return
+
+
+def _edited_and_run(plan: Plan) -> Iterator[str]:
+    """What a piece of Python writes, in whatever order, where anything else of the command may run it."""
+    every = [simple for step in steps(plan) for simple in step.commands]
+    if len(every) < 2 or "python" not in plan.text:
+        return
+    from adderclaw.gate.python.command import in_words
+
+    for simple in every:
+        stdin = next((r.target for r in simple.redirects if r.is_text and not isinstance(r.target, Live)), None)
+        writing = [piece for piece in in_words(simple.words, stdin) if piece.writes]
+        if not writing or not any(_runs_code(other) for other in every if other is not simple):
+            continue
+        for piece in writing:
+            file = piece.writes[0]
+            whole = ["\n".join(piece.texts), "".join(piece.texts)]
+            if piece.hides:
+                yield f"{file}, which the command writes and may run, is made of what does not stand there"
+            yield from (
+                f"{file}, which the command writes and may run: {why}" for text in whole if (why := _of_code(text))
+            )
 
 
 def _written(simple: Simple) -> Iterator[tuple[str, str]]:
