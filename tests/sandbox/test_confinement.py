@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -22,7 +23,7 @@ from adderclaw.sandbox.bubblewrap import Room
 from adderclaw.sandbox.holder import MESSAGE_BYTES, Box
 from adderclaw.sandbox.process import Finished
 from tests.sandbox import escapes
-from tests.sandbox.test_process import CLEAR, SURVIVORS, gone, is_running, pid_in, wait_for
+from tests.sandbox.test_process import SURVIVORS, gone, is_running, outlasted, pid_in, wait_for
 
 type Needs = Callable[[str], str]
 KINDS = ("bubblewrap", "landlock")
@@ -64,8 +65,13 @@ def run(text: str, box: Box, root: Path, timeout: float = 60.0) -> Finished:
     return asyncio.run(escapes.bash(text, box, root, timeout))
 
 
+ABSTRACT = f"adderclaw-{os.getpid()}"
+"""The name of a socket of this machine that is no file."""
+
+
 def filled(text: str, home: Path, port: int = 9) -> str:
-    for name, value in {"home": home, "pid": os.getpid(), "port": port, "space": limits.space() + 4096}.items():
+    values = {"home": home, "pid": os.getpid(), "port": port, "space": limits.space() + 4096, "abstract": ABSTRACT}
+    for name, value in values.items():
         text = text.replace(f"{{{name}}}", str(value))
     return text
 
@@ -83,7 +89,9 @@ def tried(table: dict[str, str], box: Box, root: Path, home: Path) -> list[str]:
             if (await escapes.bash(filled(text, home, port), box, root)).returncode == 0
         ]
 
-    with socket.create_server(("127.0.0.1", 0)) as server:
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket(socket.AF_UNIX) as unnamed:
+        unnamed.bind(f"\0{ABSTRACT}")
+        unnamed.listen()
         return asyncio.run(every(server.getsockname()[1]))
 
 
@@ -302,22 +310,24 @@ def test_memory_is_bounded(box: Box, root: Path) -> None:
 # ------------------------------------------------------------------ ends
 
 
+HEADLESS = """
+import ctypes, os, threading, time
+if os.fork() == 0:
+    os.setsid()
+    threading.Thread(target=time.sleep, args=(1000,)).start()
+    print(os.getpid(), file=open("pid", "w"), flush=True)
+    ctypes.CDLL(None).pthread_exit(None)
+while not os.path.exists("pid"):
+    time.sleep(0.01)
+"""
+"""It looks like a process that has ended, and goes on."""
+
+
 def test_a_time_limit_leaves_nothing_running(bubble: Box, root: Path) -> None:
-    """All of them at once: so the limit can be one that a busy machine's commands begin within."""
-
-    async def limited(name: str, text: str) -> None:
-        folder = root / name
-        folder.mkdir()
-        (folder / "clear").write_text(CLEAR)
-        done = await escapes.bash(text, bubble, folder, timeout=5)
-        assert done.timed_out, name
-        assert done.returncode < 0, name
-
-    async def every() -> None:
-        await asyncio.gather(*(limited(name, text) for name, text in SURVIVORS.items()))
-
-    asyncio.run(every())
-    for name in SURVIVORS:
+    headless = f"{escapes.PYTHON} -c {shlex.quote(HEADLESS)}; sleep 900"
+    texts = {**SURVIVORS, "one whose first thread has ended": headless}
+    outlasted(root, texts, bubble.start)
+    for name in texts:
         pid_in(root / name / "pid")
     assert run("set -- /proc/[0-9]*; echo $#", bubble, root).stdout == b"2\n"
 
@@ -362,6 +372,21 @@ def test_one_call_ends_without_touching_another(box: Box, root: Path) -> None:
     slow, quick = asyncio.run(both())
     assert (slow.returncode, slow.stdout) == (0, b"slow\n")
     assert quick.timed_out
+
+
+def test_one_whose_first_thread_has_ended_ends_with_its_call_though_others_run(bubble: Box, root: Path) -> None:
+    """It looks dead, has left its session and its parent, and is found by its mark."""
+
+    async def both() -> None:
+        other = asyncio.ensure_future(escapes.bash("sleep 1000", bubble, root))
+        await escapes.bash(f"{escapes.PYTHON} -c {shlex.quote(HEADLESS)}", bubble, root)
+        seen = await escapes.bash("set -- /proc/[0-9]*; echo $#", bubble, root)
+        other.cancel()
+        await asyncio.wait({other})
+        assert seen.stdout == b"3\n", "the holder, the other, and this one"
+
+    asyncio.run(both())
+    pid_in(root / "pid")
 
 
 def test_cancelling_ends_it(box: Box, root: Path) -> None:

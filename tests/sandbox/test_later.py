@@ -207,6 +207,33 @@ def test_a_task_that_runs_while_git_does_changes_nothing(box: Box, root: Path, s
     assert not (root / ".travis.yml").exists()
 
 
+def test_what_stands_in_a_folder_or_begins_beside_git_changes_nothing_either(bubble: Box, root: Path) -> None:
+    """One has its working directory there from before; the other would find git's own view by its process."""
+    (root / "deep" / ".github").mkdir(parents=True)
+    inside = "cd deep/.github; exec 7< ..; touch ready; until [ -e go ]; do sleep 0.01; done"
+    writes = "echo evil > workflows/ci.yml; echo evil > /proc/self/fd/7/.github/workflows/ci.yml; touch over"
+    through = "for p in /proc/[0-9]*; do echo evil > $p/root$PWD/Jenkinsfile; echo evil > $p/cwd/Jenkinsfile; done"
+    slow = "rm Jenkinsfile; touch began; sleep 0.3; echo git > Jenkinsfile; mkdir deep/.github/workflows; "
+
+    async def beside() -> None:
+        task = asyncio.ensure_future(escapes.bash(f"{inside}; {writes}; sleep 1000", bubble, root))
+        await asyncio.to_thread(wait_for, (root / "deep/.github/ready").exists, 60, "the task to begin")
+        await as_git(f"{slow} echo git > deep/.github/workflows/ci.yml", bubble, root)
+        (root / "deep/.github/go").touch()
+        await asyncio.to_thread(wait_for, (root / "deep/.github/over").exists, 60, "the task to try")
+        assert (root / "deep/.github/workflows/ci.yml").read_text() == "git\n"
+        task.cancel()
+        await asyncio.wait({task})
+        git = asyncio.ensure_future(as_git("rm began; rm -r deep/.github/workflows; " + slow, bubble, root))
+        await asyncio.to_thread(wait_for, (root / "began").exists, 60, "git to begin")
+        await escapes.bash(through, bubble, root)
+        await git
+
+    asyncio.run(beside())
+    assert (root / "Jenkinsfile").read_text() == "git\n"
+    assert not (root / "deep/.github/workflows/ci.yml").exists()
+
+
 def test_a_new_clone_can_be_worked_in_and_removed_but_brings_no_hooks(bubble: Box, root: Path, said: list[str]) -> None:
     def bash(text: str) -> int:
         return asyncio.run(escapes.bash(text, bubble, root)).returncode

@@ -80,21 +80,26 @@ survivors = pytest.mark.parametrize("text", SURVIVORS.values(), ids=SURVIVORS.ke
 # ------------------------------------------------------------------ ended by us
 
 
-def test_a_time_limit_leaves_nothing_running(tmp_path: Path) -> None:
-    """All of them at once: so the limit can be one that a busy machine's commands begin within."""
+def outlasted(folder: Path, texts: dict[str, str], start: process.Start | None = None) -> None:
+    """Run all of them at once into a time limit: so it can be one that a busy machine's commands begin within."""
 
     async def limited(name: str, text: str) -> None:
-        folder = tmp_path / name
-        folder.mkdir()
-        (folder / "clear").write_text(CLEAR)
-        done = await process.run([*BASH, text], cwd=str(folder), env=process.environment(), timeout=5)
+        place = folder / name
+        place.mkdir()
+        (place / "clear").write_text(CLEAR)
+        env = process.environment()
+        done = await process.run([*BASH, text], cwd=str(place), env=env, timeout=5, start=start)
         assert done.timed_out, name
         assert done.returncode < 0, name
 
     async def every() -> None:
-        await asyncio.gather(*(limited(name, text) for name, text in SURVIVORS.items()))
+        await asyncio.gather(*(limited(name, text) for name, text in texts.items()))
 
     asyncio.run(every())
+
+
+def test_a_time_limit_leaves_nothing_running(tmp_path: Path) -> None:
+    outlasted(tmp_path, SURVIVORS)
     for name in SURVIVORS:
         gone(pid_in(tmp_path / name / "pid"))
 

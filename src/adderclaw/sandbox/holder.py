@@ -108,7 +108,7 @@ class Box:
         inside = self._ready(places)
         if self._keeps and not self._gits:
             try:
-                if order.git and self._running:
+                if order.git:
                     self._holds = True
                     inside.tell("hold")
                 self._keep(inside, places)

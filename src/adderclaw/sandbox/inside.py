@@ -408,7 +408,9 @@ def descends(pid: int, ancestors: set[int], parents: dict[int, int]) -> bool:
 
 
 def environ(pid: int) -> list[bytes]:
-    return read(f"/proc/{pid}/environ").split(b"\0")
+    found = read(f"/proc/{pid}/environ")
+    others = (read(f"/proc/{pid}/task/{task}/environ") for task in tasks(str(pid)))
+    return (found or next(filter(None, others), b"")).split(b"\0")
 
 
 def read(path: str) -> bytes:
@@ -493,12 +495,13 @@ class Attributes(ctypes.Structure):
 def keep(pinned: list[bytes], kept: list[bytes]) -> None:
     """Let no command but git move the pinned, nor change the kept. What has gone needs nothing."""
     mounted = mount_points()
-    for path in pinned:
-        if path not in mounted:
-            bind(path)
     for path in kept:
         if not is_read_only(path) and bind(path):
             make_read_only(path)
+    # The inner ones first, each with all that is mounted in it: whoever stands in such a folder already sees that, too.
+    for path in sorted(pinned, reverse=True):
+        if path not in mounted:
+            bind(path)
 
 
 def mount_points() -> set[bytes]:
