@@ -205,6 +205,11 @@ def test_git_changes_what_others_run_later_in_a_call_of_its_own(world: World) ->
     done = bash(world, "git checkout -q main")
     assert (done.code, ci.read_text()) == (0, "on: main")
     assert "what other programs run later was changed; look at it before they do: .github/workflows" in done.err
+    (place / "Makefile").write_text("all:\n\t@cat .github/workflows/ci.yml; echo evil > .github/workflows/ci.yml\n")
+    bash(world, "git checkout -q other && make && git checkout -q main")
+    assert "on: other" in result(world)
+    assert "Read-only file system" in result(world)
+    assert ci.read_text() == "on: other", "make failed, and what stands after it did not run"
 
 
 def test_a_host_that_is_not_listed_or_is_denied_is_refused_and_said(world: World) -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from adderclaw.gate.git_alone import is_alone
-from adderclaw.gate.shell import Plan, plan
+from adderclaw.gate.git_alone import is_alone, parts
+from adderclaw.gate.shell import Plan, plan, simples
 
 NOT = [
     "ls",
@@ -71,3 +71,34 @@ def test_what_runs_anything_else_is_not_git_alone(text: str) -> None:
 def test_what_is_git_alone(text: str) -> None:
     assert alone(text)
     assert not alone(text, "filter.evil.smudge"), "a repository that lets git run a program"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("git pull && npm ci", [("git pull", True), ("npm ci", False)]),
+        ("make && git checkout main && git pull && ls | cat", [("make", False), ("git", True), ("ls", False)]),
+        ("git checkout main\nmake", [("git checkout", True), ("make", False)]),
+        ("git status && make", None),
+        ("git checkout main && make || true", None),
+        ("cd sub && git pull && make", None),
+        ('x=$(date) && git pull && echo "$x"', None),
+        ("git pull; make; echo $?", None),
+        ("git pull; make; echo $$", None),
+        ('git pull; make; if [ "$?" = 1 ]; then ls; fi', None),
+        ("set -e; git pull; make", None),
+        ("git pull; exit 1; make", None),
+        ("git pull && make &", None),
+        ("export A=1 && git pull && make", None),
+    ],
+)
+def test_where_git_stands_among_others_it_runs_by_itself(text: str, expected: list[tuple[str, bool]] | None) -> None:
+    made = plan(text, found)
+    assert isinstance(made, Plan)
+    pieces = parts(made, ())
+    if expected is None:
+        assert pieces == ((made, False, ""),)
+        return
+    assert [part.git for part in pieces] == [git for _, git in expected]
+    assert all(simples(part.plan)[0].text.startswith(begin) for part, (begin, _) in zip(pieces, expected, strict=True))
+    assert sum(len(simples(part.plan)) for part in pieces) == len(simples(made))

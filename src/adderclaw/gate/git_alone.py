@@ -1,11 +1,26 @@
 """Plans that are git and nothing else: they alone may change what other programs run later (CI, hook managers)."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from adderclaw.gate.allowlist import names
 from adderclaw.gate.git import command_of, helper
 from adderclaw.gate.objections import Words
-from adderclaw.gate.plan import Plan, redirects, simples
+from adderclaw.gate.plan import (
+    Assign,
+    Count,
+    Internal,
+    Live,
+    Plan,
+    Script,
+    Simple,
+    Step,
+    Variable,
+    commands,
+    live_words,
+    redirects,
+    simples,
+)
 from adderclaw.gate.programs import objection
 
 LOOKING = names(
@@ -31,6 +46,50 @@ def is_alone(plan: Plan, helpers: Sequence[str]) -> bool:
             return False
         changes |= command_of(simple.words)[0] not in LOOKING
     return changes
+
+
+class Part(NamedTuple):
+    plan: Plan
+    git: bool
+    """Whether it is git alone."""
+    joint: str = ""
+    """What stands between the parts: `&&` or `;`."""
+
+
+def parts(plan: Plan, helpers: Sequence[str]) -> tuple[Part, ...]:
+    """A plan in parts that are run one after the other, those that are git alone by themselves.
+
+    Only `a && b && c` and `a; b; c`, where no part leaves anything behind for the next but files; else it stays whole.
+    """
+    whole = (Part(plan, is_alone(plan, helpers)),)
+    steps, joints = plan.body.steps, {step.after for step in plan.body.steps[1:]}
+    if whole[0].git or plan.inside or plan.body.tail or joints not in ({"&&"}, {";"}) or not _leaves_nothing(plan):
+        return whole
+    found: list[tuple[list[Step], bool]] = []
+    for step in steps:
+        git = is_alone(plan._replace(body=Script((step._replace(after=""),))), helpers)
+        if found and found[-1][1] == git:
+            found[-1][0].append(step)
+        else:
+            found.append(([step._replace(after="")], git))
+    if len(found) < 2:
+        return whole
+    return tuple(Part(plan._replace(body=Script(tuple(own))), git, min(joints)) for own, git in found)
+
+
+def _leaves_nothing(plan: Plan) -> bool:
+    """Whether nothing in it changes the shell itself: its variables, its directory, its options, whether it goes on."""
+    for command in commands(plan.body):
+        if isinstance(command, Assign | Internal) or any(_asks_the_shell(word) for word in live_words(command)):
+            return False
+        if isinstance(command, Simple) and not command.program.startswith("/") and command.name not in QUIET - {"cd"}:
+            return False
+    return True
+
+
+def _asks_the_shell(word: Live) -> bool:
+    """Whether it holds a variable, `$?` for one: that would be another shell's."""
+    return any(isinstance(piece, Variable | Count) for piece in word.pieces)
 
 
 def _runs_git_alone(words: Words, helpers: Sequence[str]) -> bool:

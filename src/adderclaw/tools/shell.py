@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import lru_cache
@@ -107,7 +108,9 @@ def touch(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) -> T
     )
     seen = tuple(_own_python(fact, ctx) for fact in _facts(reads, ctx))
     helpers = _helpers(command, seen, ctx)
-    _keep(arguments, ctx, judged._replace(git=isinstance(command, Plan) and git_alone.is_alone(command, helpers)))
+    if isinstance(command, Plan) and "git" in command.text + command.shown:
+        judged = judged._replace(parts=git_alone.parts(command, helpers))
+    _keep(arguments, ctx, judged)
     return Touch(
         reads=seen,
         writes=tuple(_facts(writes, ctx)),
@@ -241,8 +244,8 @@ class Judged(NamedTuple):
     command: Plan | Raw
     cwd: str
     env: dict[str, str]
-    git: bool = False
-    """Whether it is git alone, which may change what other programs run later."""
+    parts: tuple[git_alone.Part, ...] = ()
+    """Those that are git alone by themselves: they may change what other programs run later."""
 
 
 MAX_KEPT = 64
@@ -272,7 +275,7 @@ def _roots(ctx: ToolContext) -> tuple[str, ...]:
 
 
 async def run(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) -> ToolResult:
-    command, cwd, env, is_git = _judged(arguments, ctx, means)
+    command, cwd, env, parts = _judged(arguments, ctx, means)
     if not os.path.isdir(cwd) or not programs.inside(followed(cwd), _roots(ctx)):
         ctx.workspace.cwd = ctx.workspace.root
         return rejected(f"{cwd} is no longer a directory of the workspace.\n{_reset(ctx)}\nNothing was run: try again.")
@@ -280,7 +283,9 @@ async def run(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) 
     if arguments.run_in_background:
         return _begin(arguments, text, cwd, env, ctx, means)
     seconds = _seconds(arguments)
-    start = process.as_git(means.start) if is_git else means.start
+    if len(parts) > 1 and means.start is not None:
+        return _result(command, await _in_parts(parts, cwd, env, seconds, means), seconds, "", ctx)
+    start = process.as_git(means.start) if parts and parts[0].git else means.start
     if not _moves(command):
         done = await process.run(means.argv(text), cwd=cwd, env=env, timeout=seconds, start=start)
         return _result(command, done, seconds, "", ctx)
@@ -294,6 +299,27 @@ async def run(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) 
         os.close(reader)
         os.close(writer)
     return _result(command, done, seconds, note, ctx)
+
+
+async def _in_parts(
+    parts: tuple[git_alone.Part, ...], cwd: str, env: dict[str, str], seconds: float, means: Means
+) -> Finished:
+    """One part after the other, as bash would run the whole: they share nothing but files, and one time limit."""
+    every, end = "&&" not in parts[0].joint, time.monotonic() + seconds
+    whole = Finished(0, b"", b"")
+    for part in parts:
+        start = process.as_git(means.start) if part.git else means.start
+        argv, left = means.argv(planner.render(_hardened(part.plan))), max(end - time.monotonic(), 0.001)
+        done = await process.run(argv, cwd=cwd, env=env, timeout=left, start=start)
+        whole = done._replace(
+            stdout=whole.stdout + done.stdout,
+            stderr=whole.stderr + done.stderr,
+            stdout_cut=whole.stdout_cut or done.stdout_cut,
+            stderr_cut=whole.stderr_cut or done.stderr_cut,
+        )
+        if done.timed_out or done.flooded or (done.returncode and not every):
+            break
+    return whole
 
 
 def _seconds(arguments: BashArguments) -> float:
