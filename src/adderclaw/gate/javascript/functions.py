@@ -123,8 +123,13 @@ def _from_entries(interpreter: "Values", args: list[Arg], _at: int, _keys: Kind)
     return CLEAN
 
 
+def _is_own(kind: Kind) -> bool:
+    """Whether a value was made here, and is no Map, Set or iterator, which have members that count by their type."""
+    return kind.sort == "clean" or (kind.sort == "box" and kind.name not in ("map", "set", "other"))
+
+
 def _assign(interpreter: "Values", args: list[Arg], _at: int, _keys: Kind) -> Kind:
-    if not args or args[0].spread or args[0].kind.sort not in ("box", "clean"):
+    if not args or args[0].spread or not _is_own(args[0].kind):
         raise Refused("Object.assign to something that was not made here")
     if not all(interpreter.cells.is_clean(arg.kind) for arg in args[1:]):
         raise Refused("Object.assign of what may hold functions")
@@ -148,7 +153,7 @@ def _create(interpreter: "Values", args: list[Arg], at: int, _keys: Kind) -> Kin
 def _group_by(interpreter: "Values", args: list[Arg], _at: int, _keys: Kind) -> Kind:
     if len(args) != 2 or not interpreter.cells.is_clean(args[0].kind):
         raise Refused("Object.groupBy of what is not known")
-    inside = interpreter.cells.inside(args[0].kind)
+    inside = interpreter.cells.each(args[0].kind)
     interpreter.plain(callback(interpreter, args, 1, [inside, NUMBER]))
     interpreter.plain(args[0].kind)
     return CLEAN
@@ -157,7 +162,7 @@ def _group_by(interpreter: "Values", args: list[Arg], _at: int, _keys: Kind) -> 
 def _from(interpreter: "Values", args: list[Arg], at: int, _keys: Kind) -> Kind:
     if not args or args[0].spread:
         raise Refused("Array.from without a value")
-    inside = interpreter.cells.inside(args[0].kind)
+    inside = interpreter.cells.each(args[0].kind)
     if len(args) > 1:
         inside = callback(interpreter, args, 1, [inside, NUMBER])
     return interpreter.cells.box("call", at, inside)
@@ -230,7 +235,7 @@ def _all(interpreter: "Values", args: list[Arg], at: int, _keys: Kind) -> Kind:
     """`Promise.all`: what comes of each."""
     if len(args) != 1:
         raise Refused("Promise.all of one value")
-    inside = interpreter.cells.inside(args[0].kind)
+    inside = interpreter.cells.each(args[0].kind)
     inside = (inside.inner or NONE) if inside.sort == "promise" else inside
     return promise(interpreter.cells.box("call", at, inside))
 
@@ -374,9 +379,9 @@ def create(interpreter: "Values", name: str, args: list[Arg], at: int) -> Kind:
         return _array(interpreter, args, at, TEXT)
     given = values(interpreter, args)
     if name in ("Map", "Set"):
-        inside = cells.inside(args[0].kind) if args else NONE
+        inside = cells.each(args[0].kind) if args else NONE
         inside = cells.inside(inside) if name == "Map" and args and inside.sort != "none" else inside
-        return cells.box("new", at, inside, "map")
+        return cells.box("new", at, inside, name.lower())
     if any(kind.sort in ("data", "project") for kind in given) and name not in ERRORS | {"Date"}:
         raise Refused(f"new {name} of a value that is not known")
     if name in ERRORS or name in ("Date", "RegExp"):
@@ -386,5 +391,5 @@ def create(interpreter: "Values", name: str, args: list[Arg], at: int) -> Kind:
     if name in ("URL", "URLSearchParams"):
         return Kind("instance", name="URL" if name == "URL" else "Parameters")
     if name in ("Uint8Array", "Float64Array", "Int32Array", "Uint32Array"):
-        return cells.box("new", at, NUMBER)
+        return cells.box("new", at, NUMBER, "other")
     raise Refused(f"new {name}")

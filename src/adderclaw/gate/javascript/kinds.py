@@ -85,6 +85,13 @@ class Cells:
             case _:
                 raise Refused(f"a {kind.sort} has no members that are taken")
 
+    def each(self, kind: Kind) -> Kind:
+        """What comes of a value one by one: of a Map these are pairs."""
+        if kind.sort == "box" and kind.name == "map":
+            where, at = kind.cell
+            return self.box(f"pair of {where}", at, self.get(kind.cell))
+        return self.inside(kind)
+
     def plain(self, kind: Kind) -> Kind:
         """The kind among the four, or `project`, that a value has for those who do not look closer.
 

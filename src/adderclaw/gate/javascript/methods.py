@@ -51,18 +51,24 @@ def _element(interpreter: "Values", owner: Kind) -> Kind:
     return interpreter.cells.inside(owner)
 
 
-def _fresh(interpreter: "Values", inside: Kind, at: int) -> Kind:
-    return interpreter.cells.box("call", at, inside)
+def _fresh(interpreter: "Values", owner: Kind, inside: Kind, at: int) -> Kind:
+    """What a method makes of an array is one; of an iterator it is an iterator, whose length is what one gives it."""
+    real = owner.sort == "box" and owner.name == "array"
+    return interpreter.cells.box("call", at, inside, "array" if real else "other")
 
 
 def _mapped(interpreter: "Values", owner: Kind, args: list[Arg], at: int) -> Kind:
-    return _fresh(interpreter, _asked(interpreter, owner, args), at)
+    return _fresh(interpreter, owner, _asked(interpreter, owner, args), at)
 
 
 def _flat_mapped(interpreter: "Values", owner: Kind, args: list[Arg], at: int) -> Kind:
-    made = _asked(interpreter, owner, args)
-    inside = made if made.sort in ("number", "text") else interpreter.cells.inside(made)
-    return _fresh(interpreter, inside, at)
+    inside = _unpacked(interpreter, _asked(interpreter, owner, args))
+    return _fresh(interpreter, owner, inside, at)
+
+
+def _unpacked(interpreter: "Values", kind: Kind) -> Kind:
+    """What becomes of a value where arrays are unpacked, and nothing else is."""
+    return interpreter.cells.inside(kind) if kind.sort == "box" and kind.name == "array" else kind
 
 
 def _asked(interpreter: "Values", owner: Kind, args: list[Arg]) -> Kind:
@@ -90,7 +96,7 @@ def _tested(interpreter: "Values", owner: Kind, args: list[Arg], _at: int) -> Ki
 
 def _filtered(interpreter: "Values", owner: Kind, args: list[Arg], at: int) -> Kind:
     _asked(interpreter, owner, args)
-    return _fresh(interpreter, _element(interpreter, owner), at)
+    return _fresh(interpreter, owner, _element(interpreter, owner), at)
 
 
 def _found(interpreter: "Values", owner: Kind, args: list[Arg], _at: int) -> Kind:
@@ -102,7 +108,11 @@ def _sliced(interpreter: "Values", owner: Kind, args: list[Arg], at: int) -> Kin
     values(interpreter, args)
     if owner.sort in ("text", "number"):
         return TEXT
-    return _fresh(interpreter, _element(interpreter, owner), at) if owner.sort == "box" else interpreter.plain(owner)
+    return (
+        _fresh(interpreter, owner, _element(interpreter, owner), at)
+        if owner.sort == "box"
+        else interpreter.plain(owner)
+    )
 
 
 def _one(interpreter: "Values", owner: Kind, args: list[Arg], _at: int) -> Kind:
@@ -149,7 +159,7 @@ def _filled(interpreter: "Values", owner: Kind, args: list[Arg], _at: int) -> Ki
 def _spliced(interpreter: "Values", owner: Kind, args: list[Arg], at: int) -> Kind:
     _put(interpreter, owner, [arg.kind for arg in args[2:]])
     values(interpreter, args)
-    return _fresh(interpreter, _element(interpreter, owner), at)
+    return _fresh(interpreter, owner, _element(interpreter, owner), at)
 
 
 def _sorted(interpreter: "Values", owner: Kind, args: list[Arg], _at: int) -> Kind:
@@ -160,7 +170,7 @@ def _sorted(interpreter: "Values", owner: Kind, args: list[Arg], _at: int) -> Ki
 
 def _to_sorted(interpreter: "Values", owner: Kind, args: list[Arg], at: int) -> Kind:
     _compared(interpreter, owner, args)
-    return _fresh(interpreter, _element(interpreter, owner), at)
+    return _fresh(interpreter, owner, _element(interpreter, owner), at)
 
 
 def _compared(interpreter: "Values", owner: Kind, args: list[Arg]) -> None:
@@ -193,26 +203,25 @@ def _reduced(interpreter: "Values", owner: Kind, args: list[Arg], at: int) -> Ki
 def _flattened(interpreter: "Values", owner: Kind, args: list[Arg], at: int) -> Kind:
     values(interpreter, args)
     one = _element(interpreter, owner)
-    inside = one if one.sort in ("number", "text") else interpreter.cells.inside(one)
+    inside = _unpacked(interpreter, one)
     if args:
         inside = interpreter.plain(inside)
-    return _fresh(interpreter, inside, at)
+    return _fresh(interpreter, owner, inside, at)
 
 
 def _concatenated(interpreter: "Values", owner: Kind, args: list[Arg], at: int) -> Kind:
     if owner.sort in ("text", "number"):
-        values(interpreter, args)
+        _clean(interpreter, args)
         return TEXT
     inside = _element(interpreter, owner)
     for arg in args:
-        one = arg.kind
-        inside = interpreter.cells.join(inside, interpreter.cells.inside(one) if one.sort == "box" else one)
-    return _fresh(interpreter, inside, at) if owner.sort == "box" else interpreter.plain(inside)
+        inside = interpreter.cells.join(inside, _unpacked(interpreter, arg.kind))
+    return _fresh(interpreter, owner, inside, at) if owner.sort == "box" else interpreter.plain(inside)
 
 
 def _split(interpreter: "Values", _owner: Kind, args: list[Arg], at: int) -> Kind:
     _clean(interpreter, args)
-    return _fresh(interpreter, TEXT, at)
+    return interpreter.cells.box("call", at, TEXT)
 
 
 def _clean(interpreter: "Values", args: list[Arg]) -> None:
@@ -227,12 +236,12 @@ def _matched(interpreter: "Values", _owner: Kind, args: list[Arg], _at: int) -> 
 
 
 def _all_matched(interpreter: "Values", owner: Kind, args: list[Arg], at: int) -> Kind:
-    return _fresh(interpreter, _matched(interpreter, owner, args, at), at)
+    return interpreter.cells.box("call", at, _matched(interpreter, owner, args, at), "other")
 
 
 def _copied(interpreter: "Values", owner: Kind, args: list[Arg], at: int) -> Kind:
     values(interpreter, args)
-    return _fresh(interpreter, _element(interpreter, owner), at)
+    return _fresh(interpreter, owner, _element(interpreter, owner), at)
 
 
 def _replaced(interpreter: "Values", _owner: Kind, args: list[Arg], _at: int) -> Kind:
@@ -249,14 +258,14 @@ def _replaced(interpreter: "Values", _owner: Kind, args: list[Arg], _at: int) ->
 def _keys(interpreter: "Values", owner: Kind, args: list[Arg], at: int) -> Kind:
     if args:
         raise Refused("keys with something")
-    return _fresh(interpreter, interpreter.plain(_element(interpreter, owner)), at)
+    return interpreter.cells.box("call", at, interpreter.plain(_element(interpreter, owner)), "other")
 
 
 def _pairs(interpreter: "Values", owner: Kind, args: list[Arg], at: int) -> Kind:
     if args:
         raise Refused("entries with something")
     pair = interpreter.cells.box("pair", at, interpreter.cells.join(NUMBER, _element(interpreter, owner)))
-    return _fresh(interpreter, pair, at)
+    return interpreter.cells.box("call", at, pair, "other")
 
 
 def _dropped(interpreter: "Values", owner: Kind, args: list[Arg], _at: int) -> Kind:

@@ -110,7 +110,7 @@ class Interpreter(Values):
         elif given.sort == "instance":
             element = instances.each(given, awaits=awaits)
         else:
-            element = self.cells.inside(given)
+            element = self.cells.each(given)
             element = (element.inner or NONE) if awaits and element.sort == "promise" else element
         self.give(target, element, inner)
         self.statement(body, inner)

@@ -67,11 +67,7 @@ class Values:
                     if one is not None:
                         words = kind == Kind("instance", name="Arguments")
                         inside = (
-                            TEXT
-                            if words and rest
-                            else instances.word(self, index)
-                            if words
-                            else self.cells.inside(kind)
+                            TEXT if words and rest else instances.word(self, index) if words else self.cells.each(kind)
                         )
                         made = (
                             self.cells.box("rest", one.at, inside) if rest else self.or_default(inside, default, scope)
@@ -130,7 +126,7 @@ class Values:
                 raise Refused("a member by which everything is reached")
         if target.type == "member" and names & HARD:
             raise Refused(f"a value is given to {target.parts[1]}")
-        if owner.sort not in ("box", "clean", "none"):
+        if owner.sort not in ("box", "clean", "none") or owner.name in ("map", "set", "other"):
             raise Refused("a value is put in something that was not made here")
         safe = same and kind.sort == "slot" and target.type == "index"
         held = (kind.inner or NONE) if safe else kind
@@ -244,9 +240,7 @@ class Values:
     def of_array(self, node: Node, scope: Scope) -> Kind:
         inside = NONE
         for one in node.parts:
-            made = (
-                self.cells.inside(self.value(one.parts[0], scope)) if one.type == "spread" else self.value(one, scope)
-            )
+            made = self.cells.each(self.value(one.parts[0], scope)) if one.type == "spread" else self.value(one, scope)
             inside = self.cells.join(inside, made)
         return self.cells.box("array", node.at, inside)
 
@@ -297,7 +291,7 @@ class Values:
 
     def _plain_member(self, owner: Kind, name: str) -> Kind:
         kind = owner.name if owner.sort == "box" else owner.sort
-        if (name, kind) in (("length", "text"), ("length", "array"), ("size", "map"), ("size", "text")):
+        if (name, kind) in (("length", "text"), ("length", "array")):
             return NUMBER
         if name in FUNCTIONS or name in GETTERS - {"length", "size", "flags", "source"}:
             return DATA
@@ -451,7 +445,7 @@ class Values:
         found: list[Arg] = []
         for one in given:
             if one.type == "spread":
-                found.append(Arg(self.cells.inside(self.value(one.parts[0], scope)), None, spread=True))
+                found.append(Arg(self.cells.each(self.value(one.parts[0], scope)), None, spread=True))
             else:
                 found.append(Arg(self.value(one, scope), one))
         return found
