@@ -130,7 +130,7 @@ def _of_python(words: Words, stdin: str | None = None) -> Operands:
                 (*piece.reads, *outside),
                 (*piece.writes, *outside),
                 tuple(file for name in modules for file in (f"{name}.py", f"{name}/__init__.py")),
-                walks=tuple(Walk(folder) for folder, _ in piece.walks),
+                walks=tuple(Walk(folder, (pattern,) if pattern else ()) for folder, pattern in piece.walks),
             )
         ).plus(_any(tuple(word for word in piece.words if not word.startswith(("/", "-")) and "\n" not in word)))
     return found

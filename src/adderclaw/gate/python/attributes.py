@@ -69,7 +69,7 @@ def of_module(name: str, attribute: str) -> Kind:
     full = f"{name}.{attribute}"
     mark = table.functions().get(full)
     if mark is None:
-        if full in table.modules():
+        if full in table.modules() or full in table.folders():
             return module(full)
         raise Refused(f"{full}, which is not listed")
     if mark == "=":

@@ -220,6 +220,14 @@ def _variable(state: State, given: Call) -> Kind:
     return DATA
 
 
+def _logging(_: State, given: Call) -> Kind:
+    """Without a file: what is logged is printed."""
+    given.only(0, 0, "level", "format", "datefmt", "force")
+    if any(kind.tag not in ("text", "number", "data") for kind in given.keywords.values()):
+        raise Refused("logging with more than data")
+    return NOTHING
+
+
 def _folder(state: State, given: Call) -> Kind:
     given.only(1, 2, "exist_ok", "mode")
     state.open(given.args[0], write=True)
@@ -278,7 +286,8 @@ def _parts(pattern: str) -> tuple[str, str] | None:
     return "/".join(parts[:at]) or ("/" if pattern.startswith("/") else "."), parts[-1] or "*"
 
 
-def _searched(state: State, pattern: Kind, folders: Kind, site: object) -> Kind:
+def _searched(state: State, pattern: Kind, folders: Kind, site: object, *, deep: bool = False) -> Kind:
+    """What a search finds; `deep`: in all folders below, through no link."""
     if pattern.tag != "text" or pattern.found or pattern.bare or folders.tag != "text" or folders.bare:
         raise Refused("a search for what does not stand there")
     values: set[str] = set()
@@ -290,12 +299,15 @@ def _searched(state: State, pattern: Kind, folders: Kind, site: object) -> Kind:
         lead, last = parts if parts is not None else (value, value.rsplit("/", 1)[-1])
         if folders.found and ".." in value.split("/"):
             raise Refused(f"a pattern that climbs: {value[:60]}")
-        found |= {(root, last) for root, _ in folders.found}
+        found |= {(root, f"/{last}") for root, _ in folders.found}
+        through = not deep if "**" in value else "/" in value and parts is not None and lead != os.path.dirname(value)
         for folder in folders.values:
             whole = lead if folder == "." else os.path.join(folder, lead) if lead != "." else folder
             if parts is None:
                 values.add(whole)
             found.add((os.path.dirname(whole) or "." if parts is None else whole, last))
+            if through:
+                state.loose.add(whole)
     for root, _ in found:
         state.reads[root] = None
     return state.made(site, Kind("text", frozenset(values), frozenset(found)))
@@ -309,6 +321,11 @@ def _glob(state: State, given: Call) -> Kind:
 def _glob_of(state: State, kind: Kind, given: Call) -> Kind:
     given.only(1, 1)
     return _searched(state, given.args[0], kind, given.site)
+
+
+def _rglob(state: State, kind: Kind, given: Call) -> Kind:
+    given.only(1, 1)
+    return _searched(state, given.args[0], kind, given.site, deep=True)
 
 
 def _iterdir(state: State, kind: Kind, given: Call) -> Kind:
@@ -335,7 +352,8 @@ METHODS: dict[str, Callable[[State, Kind, Call], Kind]] = {
     "open": _open_of,
     **dict.fromkeys(("read_text", "read_bytes"), _read_of),
     **dict.fromkeys(("write_text", "write_bytes"), _write_of),
-    **dict.fromkeys(("glob", "rglob"), _glob_of),
+    "glob": _glob_of,
+    "rglob": _rglob,
     "iterdir": _iterdir,
     **dict.fromkeys(("exists", "is_file", "is_dir", "is_symlink"), _asked_of),
     "stat": _stat_of,
@@ -360,6 +378,7 @@ SPECIAL: dict[str, Callable[[State, Call], Kind]] = {
         (f"os.path.{name}" for name in ("exists", "isfile", "isdir", "islink", "getsize", "getmtime")), _asked
     ),
     "os.getenv": _variable,
+    "logging.basicConfig": _logging,
     "os.stat": _stat,
     "zipfile.is_zipfile": _asked,
     "os.fspath": _same,

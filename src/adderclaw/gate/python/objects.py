@@ -280,6 +280,13 @@ def _path(state: State, _: Kind, name: str, given: Call) -> Kind:
     return NOTHING
 
 
+def _logger(state: State, _: Kind, name: str, given: Call) -> Kind:
+    if name not in ("setLevel", "debug", "info", "warning", "error", "exception", "critical"):
+        raise Refused(f"the method {name} of a logger")
+    calls.consumed(state, given.all, keeps=False)
+    return NOTHING
+
+
 def _error(_state: State, _: Kind, name: str, given: Call) -> Kind:
     if name not in ("errors", "json"):
         raise Refused(f"the method {name} of an error")
@@ -300,4 +307,5 @@ _OBJECTS: dict[str, Callable[[State, Kind, str, Call], Kind]] = {
     "environ": _environ,
     "path": _path,
     "error": _error,
+    "logger": _logger,
 }

@@ -38,7 +38,9 @@ METHODS = names(
 )
 """What paths, archives, databases and connections do, which a project may hand out: never called from a piece."""
 _WORDS = names(
-    """main test help get create register call run copy write read close walk stat repeat name path exit
+    """cli classname clear collect describe debug doc dispatch describe files filename html link load loads logger plain
+    worker send partial contents enable disable datetime timedelta families responses audit adapters locate access
+    main test help get create register call run copy write read close walk stat repeat name path exit
     wait times type types print len str int float list dict set tuple sorted sum min max map filter
     zip range iter next id hash format all any abs round bool bytes enumerate reversed repr slice
     property object super cache string signature Parameter stack Lock Event Queue Value Array Pool
@@ -50,7 +52,8 @@ _WORDS = names(
     unpack getattr_static compile_project match index Connection Cursor"""
 )
 _ENTRIES = names(
-    """main test create register dump dumps escape quote text label version token context cache resolve
+    """cli describe debug doc dispatch files html logger plain worker responses adapters locate families
+    main test create register dump dumps escape quote text label version token context cache resolve
     signature Client Server Request Response Row read Doc Parameter Event Queue Lock Value Union
     Sequence Mapping Trace Profile array stack trace"""
 )
@@ -92,6 +95,10 @@ _EVALUATES = names(
 """Packages that run programs, evaluate texts, unpack objects, or reach other machines: imported, and no more."""
 
 
+_NEVER = names("call_command execute_from_command_line get_ipython import_string")
+"""What a package has that calls or loads whatever it is told by name."""
+
+
 @cache
 def exported() -> frozenset[str]:
     with open(FILE, encoding="ascii") as file:
@@ -130,6 +137,8 @@ def check_module(name: str) -> bool:
     root = name.split(".", 1)[0]
     if any(part.startswith("_") or not part.isidentifier() for part in name.split(".")) and name != "__future__":
         raise Refused(f"the module {name}")
+    if name.startswith("django.core.management"):
+        raise Refused(f"{name}, whose commands are called by their names")
     if name in table.modules():
         return False
     if root in _modules():
@@ -139,7 +148,7 @@ def check_module(name: str) -> bool:
 
 def check_name(name: str, *, module: bool) -> None:
     """Whether a name may be asked of the project's code: of what may be a module, or of an object."""
-    if name.startswith("_"):
+    if name.startswith("_") or name in _NEVER:
         raise Refused(f"{name} of the project's code")
     refused = _modules() if module else _modules() - _OF_OBJECTS
     known = exported() - (_ENTRIES if module else _WORDS)

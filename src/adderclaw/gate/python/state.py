@@ -55,6 +55,9 @@ class State(Heap):
         self.codes: dict[str, ast.Module] = {}
         """Texts that are code, as timeit takes them."""
         self.depth = 0
+        self.words: dict[str, None] = {}
+        """What the project's code got in any round: what it was given is the project's from then on."""
+        self.confined = False
         self.begin()
 
     def begin(self) -> None:
@@ -62,10 +65,10 @@ class State(Heap):
         self.changed = False
         self.reads: dict[str, None] = {}
         self.writes: dict[str, None] = {}
-        self.words: dict[str, None] = {}
         self.walks: dict[tuple[str, str], None] = {}
+        self.loose: set[str] = set()
+        """Folders in which a search goes through links."""
         self.modules: dict[str, None] = {}
-        self.confined = False
 
     # -------------------------------------------------------------- functions of the piece
 
@@ -117,7 +120,7 @@ class State(Heap):
         for folder, pattern in kind.found:
             self.confined = True
             self.reads[folder] = None
-            self.walks[folder, pattern] = None
+            self.walks[folder, "" if folder in self.loose or pattern.startswith("/") else pattern] = None
             if write:
                 self._found(folder, pattern)
 
@@ -175,7 +178,7 @@ def joined(folder: Kind, name: Kind, *, path: bool = False) -> Kind:
             values.add(value)
         elif folder.found and ".." in value.split("/"):
             return DATA
-        found |= {(root, value.rsplit("/", 1)[-1] or "*") for root, _ in folder.found}
+        found |= {(root, "/" + value.rsplit("/", 1)[-1]) for root, _ in folder.found}
     if name.found and not name.bare:
         # A path that was found is one from where we are: behind a folder it is another.
         return DATA

@@ -160,6 +160,8 @@ MODULES = {
     "inspect": """signature! getsource! getdoc! isfunction! isclass! ismodule! getmembers! getfile! getsourcefile!
         getmro!""",
     "timeit": "timeit! repeat! default_timer#",
+    "logging": """basicConfig! getLogger@logger DEBUG= INFO= WARNING= ERROR= CRITICAL= debug# info# warning# error#
+        disable#""",
     "locale": "getlocale getpreferredencoding$",
     "gc": "collect#",
     "resource": "getrusage RUSAGE_SELF=",
@@ -299,6 +301,13 @@ def functions() -> dict[str, str]:
             found[prefix + plain] = f"@{kind}" if at else mark or ("@frame" if table else "")
     found |= dict.fromkeys(ERRORS, "") | {PURE: "", RECORD: "!"}
     return found
+
+
+@cache
+def folders() -> frozenset[str]:
+    """What stands between a module and its functions: `numpy.random`, `torch.cuda`."""
+    parts = (name.split(".") for name in functions())
+    return frozenset(".".join(part[:n]) for part in parts for n in range(1, len(part))) - functions().keys()
 
 
 @cache
