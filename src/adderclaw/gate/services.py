@@ -32,7 +32,9 @@ def _sql(words: Words, ask: Ask) -> Objection | None:
 def _docker(words: Words, _ask: Ask) -> Objection | None:
     name = words[0].rsplit("/", 1)[-1]
     options = PROGRAMS[name]
-    if "inspect" in words[1:3] and any(re.search(r"Env\b|json", word) for word in words[2:]):
+    if "inspect" in words[1:3] and any(
+        re.search(r"Env\b|json(?! \.(?:State|NetworkSettings|Mounts)[ }.])", word) for word in words[2:]
+    ):
         return Objection("it would show the environment of a container")
     if words[1:2] != ("run",):
         return by_command(name, words, options)
