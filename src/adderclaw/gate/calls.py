@@ -178,6 +178,10 @@ class Calls:
                 raise NotAPlan("[[ ]] with several words in the place of one")
             words = test_words(words)
             first = words[0]
+        if first == "command" and min(len(words), len(node.words)) > 1 and _is_program(words[1]):
+            if not _is_named_here(node.words[1], state):
+                raise NotAPlan("a program that is not a literal word")
+            return self.called(node, words[1:], env, redirects, state)
         if first == "export":
             raise NotAPlan("shell builtin export under another name")
         if first in ("source", "."):
@@ -472,6 +476,17 @@ class Calls:
                 raise NotAPlan("a here-document that does not end in a line")
             return Redirect("", "<<<", Live(text[:-1], (*text.pieces[:-1], last[:-1])))
         return Redirect("", "<<<", text[:-1]) if text else Redirect("", "<", "/dev/null")
+
+
+def _is_program(word: str) -> bool:
+    """Whether a word names no builtin of any kind: before a program, `command` only passes over functions."""
+    builtin = word in BUILTINS or word in OTHER_BUILTINS or word in internals.INTERNAL or word in _NAMED_HERE
+    return not isinstance(word, Live) and re.fullmatch(r"[A-Za-z][\w.+-]*", word, re.ASCII) is not None and not builtin
+
+
+_NAMED_HERE = names(
+    "export source return shift mapfile readarray local declare typeset readonly deactivate command eval exec"
+)
 
 
 def _is_named_here(word: Word, state: State) -> bool:

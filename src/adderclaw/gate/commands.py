@@ -12,7 +12,7 @@ from adderclaw.gate.languages import is_piped
 from adderclaw.gate.loose import MAX_TEXT, every_word, statements
 from adderclaw.gate.objections import Ask, Objection
 from adderclaw.gate.plan import Live
-from adderclaw.gate.programs import INTERPRETERS, PROGRAMS, SHELLS, WRAPPERS, is_tame, objection
+from adderclaw.gate.programs import INTERPRETERS, PROGRAMS, SHELLS, WRAPPERS, asks, is_tame, objection
 from adderclaw.gate.shell import Plan, Raw, Simple, redirects, simples, steps
 from adderclaw.gate.unix import is_ones_own
 from adderclaw.gate.wrappers import inner, only_looks, runs_in_project
@@ -300,7 +300,7 @@ def unlisted(
         policy.sandboxed,
     )
     name, simple = simple.name, simple.opened
-    if not simple.program and name not in PROGRAMS:
+    if not simple.program and name not in PROGRAMS and not asks(simple.words):
         return f"{simple.words[0]!r} is not installed: there is no such program on the PATH"
     if "/" in name and not allowed(name, simple.words):
         name = base(name)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from itertools import pairwise
 
+from adderclaw.gate import packages
 from adderclaw.gate.allowlist import PROGRAMS, Options, names, those
 from adderclaw.gate.objections import Ask, Objection, Words, harmful, unknown, unlisted
 from adderclaw.gate.options import parse, without_pairs
@@ -59,14 +60,35 @@ def _npm(words: Words, ask: Ask) -> Objection | None:
     first = words[1] if len(words) > 1 else ""
     if words[1:3] == ("pkg", "set"):
         return _npm_set(words[3:], ask)
-    if first in ("init", "create") and parse(words[2:], "-y --yes").operands:
-        return Objection("npm init with a name downloads and runs a package")
+    if first in ("init", "create"):
+        ends = words.index("--") if "--" in words else len(words)
+        found = parse(words[2:ends], "-y --yes --template~")
+        if found.strange or not found.operands:
+            return unknown(found.strange[0]) if found.strange else None
+        return packages.initializer((*found.operands, *words[ends:]))
+    words = _from_folder(words)
+    first = words[1] if len(words) > 1 else ""
     rest = words[2:]
     if first in _RUNS_SCRIPTS and "--" in rest:
         words = words[: words.index("--")]
     return table("npm", words) or (None if first in _RUNS_SCRIPTS else foreign(rest, shorthand=True))
 
 
+def _from_folder(words: Words) -> Words:
+    """`npm --prefix web run build`: without the folder of the workspace in which npm would work."""
+    match words:
+        case (npm, "--prefix" | "-C", folder, *rest) if re.fullmatch(_FOLDER, folder):
+            return (npm, *rest)
+        case (npm, command, *rest) if command in _RUNS_SCRIPTS | {"install", "i", "ci"} and "--prefix" in rest:
+            ends = rest.index("--") if "--" in rest else len(rest)
+            return (npm, command, *without_pairs(tuple(rest[:ends]), "--prefix", _FOLDER), *rest[ends:])
+        case (npm, joined, *rest) if re.fullmatch(rf"--prefix={_FOLDER}", joined):
+            return (npm, *rest)
+        case _:
+            return words
+
+
+_FOLDER = r"(?!/|~|-|.*\.\.)[\w./@-]+"
 _NODE_NEVER = names(
     """dlx exec x publish create config set global link unlink login logout plugin node npm env patch patch-commit
     deploy unpublish init self-update setup server tag team owner access token rebuild import fetch store"""
@@ -97,6 +119,10 @@ def _yarn(words: Words, ask: Ask) -> Objection | None:
     name = words[0].rsplit("/", 1)[-1]
     words = (words[0], *_members(name, words[1:]))
     first = words[1] if len(words) > 1 else ""
+    if first == "dlx" or (name, first) == ("bun", "x"):
+        return packages.node(words[2:], ask, fetched=True, how=f"{name} {first}")
+    if first == "create" and len(words) > 2:
+        return packages.initializer(words[2:])
     if name == "pnpm" and first == "exec":
         return _exec(words, ask)
     if name == "yarn" and words[1:3] == ("workspaces", "foreach"):
@@ -159,7 +185,7 @@ def _runs(words: Words, ask: Ask) -> Objection | None:
     return ask.inner(found.words) if found.words else Objection(found.strange or f"{name} without a command")
 
 
-_GEMS = names("rspec rake rubocop rails ruby")
+_GEMS = names("rspec rake rubocop rails ruby jekyll")
 
 
 _HATCH_SCRIPTS = r"(?:[\w-]+:)?(?:test|tests|lint|all|check|fmt|format|types|typing|style|cov|build|docs|serve)"
@@ -243,8 +269,14 @@ def _poetry(words: Words, ask: Ask) -> Objection | None:
 _PLUGINS = r"no:[\w.-]+|xdist|asyncio|cov|pytest_cov|randomly|timeout|hypothesispytest|faulthandler|cacheprovider"
 
 
+_INI = (
+    r"addopts=|(?:log_cli|log_cli_level|log_level|asyncio_mode|console_output_style|xfail_strict|timeout|junit_family"
+    r"|empty_parameter_set_mark|faulthandler_timeout)=[\w.]*"
+)
+
+
 def _pytest(words: Words, _ask: Ask) -> Objection | None:
-    plain = without_pairs(words, "-p", _PLUGINS)
+    plain = without_pairs(without_pairs(words, "-p", _PLUGINS), "-o|--override-ini", _INI)
     bad = next((word for word in plain[1:] if re.match(r"-[A-Za-z]*p(?!\w*y)", word) and word[:2] != "--"), None)
     if bad is not None and parse((bad,), PROGRAMS["pytest"].options).given & {"-p"}:
         return harmful("-p")
@@ -281,6 +313,10 @@ def _go(words: Words, _ask: Ask) -> Objection | None:
         return Objection("go run of a package from the network")
     if first == "get" and not all(re.match(_GO_HOSTS, word) for word in parse(words[2:], "-t -u? -v -x").operands):
         return Objection("go get of a package from a host that is not one of the usual ones", "go get")
+    if words[1:3] == ("tool", "pprof"):
+        prints = {"-top", "-text", "--top", "--text"} & set(words)
+        plain = prints and all(re.fullmatch(r"-[a-z=\d-]+|[\w./-]+", word, re.ASCII) for word in words[3:])
+        return table("go", words) if plain else Objection("go tool pprof prints a profile that is a file with -top")
     if first == "env" and any("=" in word for word in words[2:]):
         return Objection("go env with a value changes the build")
     words = without_pairs(words, "--?gcflags", r"(?:all=)?-(?:[mNlSL]|m=\d)(?: -(?:[mNlSL]|m=\d))*")

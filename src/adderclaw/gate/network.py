@@ -5,7 +5,7 @@ import re
 
 from adderclaw.gate.allowlist import PROGRAMS, Options
 from adderclaw.gate.objections import Ask, Objection, Words, harmful, unknown
-from adderclaw.gate.options import parse
+from adderclaw.gate.options import parse, without_pairs
 
 LOOPBACK = r"(?i)localhost|127\.0\.0\.1|\[?::1\]?|0\.0\.0\.0|[a-z0-9-]+\.localhost"
 _URL = r"(?i)(?:(https?)://)?(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(?::(\d{1,5}))?(?:[/?#].*)?"
@@ -16,6 +16,8 @@ def judged(words: Words, ask: Ask) -> Objection | None:
     """Curl and wget: plain options, every URL at this machine or at an allowed host."""
     name = words[0].rsplit("/", 1)[-1]
     options = PROGRAMS[name]
+    if name == "curl":
+        words = without_pairs(words, "-D|--dump-header", "-")
     found = parse(words[1:], options.options)
     if found.strange:
         given = found.strange[0].split("=", 1)[0]
@@ -63,14 +65,18 @@ def is_allowed(host: str, domains: Words) -> bool:
     return any(covers(domain, host, 443) for domain in domains)
 
 
+_LISTENS = ("--bind", "--ip", "--server.address")
+"""Options by which a server is told where to listen: at this machine alone."""
+
+
 def elsewhere(words: Words, options: Options) -> Objection | None:
     """A value of an option that names a host, where only this machine may be asked."""
     for name in sorted(options.local):
         for value in values(words, name):
             hosts = re.findall(r"(?:host(?:addr)?=|://(?:[^@/]*@)?)([^\s:/?,]+)", value)
-            plain = value if re.fullmatch(r"[\w.-]*", value) and name in ("-h", "--host", "-H") else ""
+            plain = value if re.fullmatch(r"[\w.-]*", value) and name in ("-h", "--host", "-H", *_LISTENS) else ""
             for host in (*hosts, *((plain,) if plain else ())):
-                if not re.fullmatch(LOOPBACK, host):
+                if not re.fullmatch(LOOPBACK, host) or (name in _LISTENS and host == "0.0.0.0"):
                     return Objection(f"{host} is another machine")
     return None
 

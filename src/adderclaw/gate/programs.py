@@ -4,7 +4,7 @@ import itertools
 import re
 from collections.abc import Callable
 
-from adderclaw.gate import git, languages, managers, network, perl, pieces, runners, services, unix
+from adderclaw.gate import git, languages, managers, media, network, packages, perl, pieces, runners, services, unix
 from adderclaw.gate.allowlist import PROGRAMS, Options, names, those
 from adderclaw.gate.objections import Allowed, Ask, Objection, Words, unknown
 from adderclaw.gate.options import parse, without_pairs
@@ -43,11 +43,11 @@ def objection(name: str, words: Words, ask: Ask | None = None, *, allowed: Allow
     runners = sum(word == "-m" or word.rsplit("/", 1)[-1] in WRAPPERS for word in words)
     if runners > _MAX_RUNNERS:
         return Objection("too many programs that run programs")
+    if asks(words):
+        return None
     options = PROGRAMS.get(name)
     if options is None:
         return Objection("it is not on the list of allowed commands", name)
-    if words[1:] in (("--version",), ("--help",)):
-        return None
     if options.response_files and any(word.startswith("@") for word in words[1:]):
         return Objection("options from a file cannot be looked at")
     found = _judged(name, words, ask, options)
@@ -62,6 +62,13 @@ def _judged(name: str, words: Words, ask: Ask, options: Options) -> Objection | 
     if options.wraps:
         return _wrapper(words, ask)
     return _shell(words, ask) if options.shell else by_table(name, words, options)
+
+
+def asks(words: Words) -> bool:
+    """Whether a program, whichever of those on the PATH it is, is asked for nothing but its version or its help."""
+    if words[1:] not in (("--version",), ("--help",)) or (words[0] in WRAPPERS and words[0] not in PROGRAMS):
+        return False
+    return re.fullmatch(r"[A-Za-z][\w.+-]*", words[0], re.ASCII) is not None
 
 
 # ------------------------------------------------------------------ wrappers and shells
@@ -84,19 +91,26 @@ def _wrapper(words: Words, ask: Ask) -> Objection | None:
 
 
 def _npx(words: Words, ask: Ask) -> Objection | None:
-    found = wrapped(words)
-    if found.strange or not found.words or found.words[0] not in those("npx"):
-        return Objection("npx can download and run any package", "npx " + found.words[0] if found.words else "")
-    return ask.inner(found.words)
+    """Of bunx it is known only that it fetches what the project does not have."""
+    name, found = words[0].rsplit("/", 1)[-1], wrapped(words)
+    if found.strange:
+        return Objection(found.strange)
+    fetched = bool(set(words[1 : len(words) - len(found.words)]) & {"-y", "--yes"})
+    return packages.node(found.words, ask, fetched=fetched, how=name)
 
 
 def _uvx(words: Words, ask: Ask) -> Objection | None:
     found = parse(words[1:], PROGRAMS["uvx"].options, until_operand=True)
     if found.strange:
         return strange(found.strange[0], PROGRAMS["uvx"])
-    if not found.operands or found.operands[0] not in those("module") | {"pyright", "pre-commit", "nox", "tox"}:
-        return Objection("uvx can download and run any package", "uvx " + found.operands[0] if found.operands else "")
-    return ask.inner(found.operands)
+    return packages.python(found.operands, ask, how="uvx")
+
+
+def _pipx(words: Words, ask: Ask) -> Objection | None:
+    if words[1:2] != ("run",):
+        return by_table("pipx", words, PROGRAMS["pipx"])
+    found = parse(words[2:], (PROGRAMS["pipx"].commands or {})["run"], until_operand=True)
+    return unknown(found.strange[0]) if found.strange else packages.python(found.operands, ask, how="pipx run")
 
 
 def _watch(words: Words, ask: Ask) -> Objection | None:
@@ -385,9 +399,11 @@ SPECIAL: dict[str, Special] = {
     **managers.SPECIAL,
     **unix.SPECIAL,
     **services.SPECIAL,
+    **media.SPECIAL,
     **dict.fromkeys(("curl", "wget"), network.judged),
-    "npx": _npx,
+    **dict.fromkeys(("npx", "bunx"), _npx),
     "uvx": _uvx,
+    "pipx": _pipx,
     "watch": _watch,
     "command": _command,
     "find": _find,

@@ -5,8 +5,9 @@ from collections.abc import Callable
 
 from adderclaw.gate import languages
 from adderclaw.gate.allowlist import PROGRAMS, names
-from adderclaw.gate.objections import Ask, Objection, Words
-from adderclaw.gate.options import parse
+from adderclaw.gate.network import values
+from adderclaw.gate.objections import Ask, Objection, Words, unknown
+from adderclaw.gate.options import parse, without_pairs
 from adderclaw.gate.tabled import by_command, by_table, strange
 
 
@@ -29,6 +30,28 @@ def _sql(words: Words, ask: Ask) -> Objection | None:
     return by_table(name, words, PROGRAMS[name])
 
 
+_PROJECT_FILE = r"(?!/|~|.*\.\.)(?:[\w.@-]+/)*"
+_COMPOSE = {
+    r"-f|--file": rf"{_PROJECT_FILE}(?:docker-)?compose[\w.-]*\.ya?ml",
+    r"-p|--project-name|--profile|--ansi|--progress": r"[\w-]+",
+    r"--env-file": rf"{_PROJECT_FILE}\.env[\w.-]*",
+}
+
+
+def _compose(rest: Words) -> Words:
+    """Without the options before the command that name files of the project as they are usually called."""
+    while rest and rest[0].startswith("-"):
+        size = next((n for n in (2, 1) for known in _COMPOSE.items() if not without_pairs(rest[:n], *known)), 0)
+        if not size:
+            break
+        rest = rest[size:]
+    return rest
+
+
+def _docker_compose(words: Words, _ask: Ask) -> Objection | None:
+    return by_command("docker-compose", (words[0], *_compose(words[1:])), PROGRAMS["docker-compose"])
+
+
 def _docker(words: Words, _ask: Ask) -> Objection | None:
     name = words[0].rsplit("/", 1)[-1]
     options = PROGRAMS[name]
@@ -36,6 +59,8 @@ def _docker(words: Words, _ask: Ask) -> Objection | None:
         re.search(r"Env\b|json(?! \.(?:State|NetworkSettings|Mounts)[ }.])", word) for word in words[2:]
     ):
         return Objection("it would show the environment of a container")
+    if words[1:2] == ("compose",):
+        words = (*words[:2], *_compose(words[2:]))
     if words[1:2] != ("run",):
         return by_command(name, words, options)
     found = parse(words[2:], (options.commands or {})["run"], until_operand=True)
@@ -52,6 +77,38 @@ _IMAGES = names(
     neo4j nginx node openjdk perl php postgres python rabbitmq redis registry ruby rust swift tomcat traefik ubuntu
     valkey vault wordpress"""
 )
+
+
+_GH_READS = r"/?repos/[\w.-]+/[\w.-]+(?:/[\w.@-]+)*(?:\?[\w=&.%-]*)?"
+_GH_WRITES = names("pr issue")
+_GH_SAYS = """-t~ --title~ -b~ --body~ -B~ --base~ -H~ --head~ -d --draft -f --fill --fill-first -l~ --label~ -r~
+    --reviewer~ -a~ --assignee~ -m~ --milestone~"""
+
+
+def _gh(words: Words, _ask: Ask) -> Objection | None:
+    """What is asked of a repository, and a request or a note to the repository at hand, in words that stand there."""
+    if words[1:2] == ("api",):
+        found = parse(words[2:], (PROGRAMS["gh"].commands or {})["api"])
+        odd = [word for word in found.operands if not re.fullmatch(_GH_READS, word) or ".." in word.split("/")]
+        if not found.strange and len(found.operands) == 1 and not odd and _is_get(words):
+            return None
+        return (
+            strange(found.strange[0], PROGRAMS["gh"]) if found.strange else Objection("gh api of more than a reading")
+        )
+    if words[1:2] and words[1] in _GH_WRITES and words[2:3] in (("create",), ("comment",)):
+        found = parse(words[3:], _GH_SAYS)
+        if found.strange or any(type(word) is not str for word in words):
+            return unknown(found.strange[0]) if found.strange else Objection("what it would tell is not known before")
+        plain = all(re.fullmatch(r"\d{1,8}", word) for word in found.operands)
+        return None if plain else Objection("gh takes the number of one of this repository's")
+    return by_command("gh", words, PROGRAMS["gh"])
+
+
+def _is_get(words: Words) -> bool:
+    """Whether no header but one that says what is accepted goes along, and no filter asks for the environment."""
+    headers = [value for value in values(words, "-H", "--header") if not re.fullmatch(r"(?i)accept: ?[\w/.+-]+", value)]
+    filters = (*values(words, "-q", "--jq"), *values(words, "-t", "--template"))
+    return not headers and not any(re.search(r"\$ENV|\benv\b|\binput", text) for text in filters)
 
 
 def _ansible(words: Words, _ask: Ask) -> Objection | None:
@@ -75,6 +132,8 @@ SPECIAL: dict[str, Callable[[Words, Ask], Objection | None]] = {
     "sqlite3": _sqlite,
     **dict.fromkeys(("psql", "mysql"), _sql),
     **dict.fromkeys(("docker", "podman"), _docker),
+    "docker-compose": _docker_compose,
+    "gh": _gh,
     "ansible-playbook": _ansible,
     "kubectl": _kubectl,
 }
