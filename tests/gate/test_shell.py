@@ -148,7 +148,7 @@ RAW = [
     (". x", "builtin ."),
     ("command -p ls", "builtin command"),
     ("command eval ls", "builtin command"),
-    ("command \"$(echo ls)\"", "not a literal word"),
+    ('command "$(echo ls)"', "not a literal word"),
     ("builtin echo", "builtin builtin"),
     ("alias a=b", "builtin alias"),
     ("trap ls EXIT", "builtin trap"),
