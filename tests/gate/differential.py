@@ -59,6 +59,18 @@ real_dirname() {
   if (( $# != 1 )) || [[ $1 == @($odd) || ( $1 == /* && $1 != /*/* ) ]]; then shim dirname "$@"; return; fi
   if [[ $1 == */* ]]; then printf '%s\n' "${1%/*}"; else printf '.\n'; fi
 }
+real_seq() {
+  local first=1 step=1 last pad=0
+  if [[ $1 == -w ]]; then pad=1; shift; fi
+  case $# in 1) last=$1;; 2) first=$1 last=$2;; 3) first=$1 step=$2 last=$3;; *) shim seq "$@"; return;; esac
+  local one
+  for one in "$first" "$step" "$last"; do
+    if [[ ! $one =~ ^-?(0|[1-9][0-9]*)$ ]]; then shim seq "$@"; return; fi
+  done
+  (( pad )) && (( pad = ${#first} > ${#last} ? ${#first} : ${#last} ))
+  (( step )) || return 1
+  for (( one = first; step > 0 ? one <= last : one >= last; one += step )); do printf '%0*d\n' "$pad" "$one"; done
+}
 """
 CASE = r"""(trap wait EXIT; ulimit -t 1 -f 1000; cd {folder} || exit; eval {text}) 2>/dev/null
 SHIM_STATUS=$?
@@ -200,7 +212,7 @@ def _observed(texts: Sequence[tuple[str, bool]], names: Iterable[str], ground: G
     return [_seen(*one, shared) for one in zip(notes, outs, folders, texts, strict=False)]
 
 
-_REAL = frozenset({"cat", "basename", "dirname"})
+_REAL = frozenset({"cat", "basename", "dirname", "seq"})
 """Programs whose output the planner may work out itself."""
 
 

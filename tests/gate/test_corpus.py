@@ -40,8 +40,8 @@ def never(_: Order) -> Started:
     raise AssertionError("nothing runs here")
 
 
-CONFINED = Means(never)
-"""A sandbox is around what is judged."""
+CONFINED = Means(never, tmpdir="/tmp")
+"""A sandbox is around what is judged, as bubblewrap is."""
 
 
 class World:

@@ -28,7 +28,7 @@ WORDS = [
     *["\\$X", '"it\'s"', '"q\\"q"', "src/", "docs/*.md", '-m "msg $X"', "{}", "}", "a#b", "HEAD~1"],
     *["$(cat <<<inner)", '"$(basename src/app.py .py)"', "${F%.py}", "${F##*/}", "${#F}", "${F/a/o}", "${F^^}"],
     *["${F:1:2}", "a{b,c{d,e}}f", '"a\nb"', "\\*", '"*"', "~x", "a~", "x=~/y", "[!a]*", "*/", "src/*/", '"$?"'],
-    *["$?", '"$(good x)"'],
+    *["$?", '"$(good x)"', "$(seq 2 3)", "$((${#F}+1))", '"${X:0:2}"', "${X//a/o}", '"${X-none}"'],
 ]
 PROGRAMS = ["good", "bad", "ok", "run", "git", "make", "ls"]
 REDIRECTS = [

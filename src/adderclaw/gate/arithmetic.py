@@ -9,12 +9,14 @@ from collections.abc import Callable
 from adderclaw.gate.syntax import NotAPlan
 
 _TOKEN = re.compile(
-    r"\s*(?:(\d+)|(?:\$?(?=[A-Za-z_])|\$(?=\d))([A-Za-z_]\w*|\d)|(\*\*|==|!=|<=|>=|&&|\|\||[-+*/%()<>!]))", re.ASCII
+    r"\s*(?:\$\{#([A-Za-z_]\w*(?:\[[@*]\])?)\}|(10#)?\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*|\d))|(\d+|[A-Za-z_]\w*)|(\*\*|==|!=|<=|>=|&&|\|\||[-+*/%()<>!]))",
+    re.ASCII,
 )
 COUNTERS = frozenset({"RANDOM", "SECONDS", "EPOCHSECONDS", "UID", "EUID"})
 """Variables that bash itself gives a number, each time another; no plan sets them."""
 _DIGITS = "(${_/*[!0-9 ]*/.}+0)"
 """A variable's text before bash counts with it: nothing but digits and blanks, or a dot, which is an error."""
+_DECIMAL = "10#${_/*[!0-9]*/.}"
 _LIMIT = 1 << 62
 _LEVELS: tuple[tuple[str, ...], ...] = (
     ("||",),
@@ -36,11 +38,13 @@ def evaluate(
     value: Callable[[str], str | None],
     numbers: frozenset[str] = frozenset(),
     counted: frozenset[str] = frozenset(),
+    length: Callable[[str], int | None] = lambda _: None,
 ) -> int | str:
     """The value of an expression, or the expression in our own words where it is only known when it runs.
 
     `value` gives a variable's value, or None where it is not known; those among `numbers` hold a number nevertheless.
-    Those among `counted` should: of them bash gets the digits, or what is no expression at all.
+    Those among `counted` should: of them bash gets the digits, or what is no expression at all. `length` gives that of
+    a variable or an array.
     """
     pieces: list[str | int] = []
     names: dict[int, str] = {}
@@ -50,13 +54,24 @@ def evaluate(
         if found is None:
             raise NotAPlan("arithmetic expansion")
         at = found.end()
-        if found[3]:
-            pieces.append(found[3])
+        measured, decimal, braced, dollar, plain, operator = found.groups()
+        if operator:
+            pieces.append(operator)
             continue
-        known = found[1] or (value(found[2]) if found[2] not in COUNTERS else None)
-        if known is None and (found[2] in numbers or found[2] in counted or found[2] in COUNTERS):
-            plain = found[2] if not found[2].isdecimal() else f"(${{{found[2]}}})"
-            names[len(pieces)] = plain if found[2] not in counted else _DIGITS.replace("_", found[2])
+        if measured:
+            long = length(measured)
+            known = str(long) if long is not None else None
+            rendered = f"${{#{measured}}}"
+        else:
+            name = braced or dollar or plain
+            known = name if name == plain and name.isdecimal() else value(name) if name not in COUNTERS else None
+            rendered = _rendered(name, decimal, name in numbers or name in COUNTERS)
+            if known is None and name not in numbers and name not in counted and name not in COUNTERS:
+                raise NotAPlan("arithmetic with something that is not a known number")
+            if decimal and known is not None:
+                known = str(int(known)) if re.fullmatch(r"\d{1,17}", known, re.ASCII) else "?"
+        if known is None:
+            names[len(pieces)] = rendered
             known = "1"  # any number will do to see whether the expression is one
         pieces.append(_number(known))
     parser = _Parser(pieces)
@@ -64,6 +79,14 @@ def evaluate(
     if parser.pieces:
         raise NotAPlan("arithmetic expansion")
     return _rewritten(pieces, names) if names else result
+
+
+def _rendered(name: str, decimal: str | None, is_number: bool) -> str:
+    if decimal:
+        return _DECIMAL.replace("_", name)
+    if not is_number:
+        return _DIGITS.replace("_", name)
+    return name if not name.isdecimal() else f"(${{{name}}})"
 
 
 def _rewritten(pieces: list[str | int], names: dict[int, str]) -> str:

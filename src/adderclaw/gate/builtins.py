@@ -62,6 +62,25 @@ def check_builtin(
         raise NotAPlan("shell builtin type")
 
 
+MAX_NUMBERS = 20
+"""How many numbers of a sequence are worked out: of more, a loop is bash's own."""
+
+
+def _sequence(words: list[str]) -> list[str]:
+    """What `seq` prints; nothing where that is not certain."""
+    equal = words[:1] == ["-w"]
+    words = words[1:] if equal else words
+    if not 1 <= len(words) <= 3 or not all(is_number(word) and len(word) < 8 for word in words):
+        return []
+    first = int(words[0]) if len(words) > 1 else 1
+    step = int(words[1]) if len(words) == 3 else 1
+    if first < 0 or step < 1:
+        return []
+    found = [str(number) for number in range(first, int(words[-1]) + 1, step)][: MAX_NUMBERS + 1]
+    width = max(len(word) for word in (str(first), words[-1])) if equal else 0
+    return [text.zfill(width) for text in found]
+
+
 def printed(body: Script, here: Callable[[], str | None], top: Callable[[], str | None]) -> str | None:
     """What the commonest commands print, worked out here.
 
@@ -92,5 +111,7 @@ def printed(body: Script, here: Callable[[], str | None], top: Callable[[], str 
             return base.removesuffix(end) if end and base != end and not end.startswith("-") else base
         case ("dirname", path) if is_plain_path(path):
             return path.rsplit("/", 1)[0] if "/" in path else "."
+        case ("seq", *rest) if simple.program and len(numbers := _sequence(rest)) <= MAX_NUMBERS:
+            return "\n".join(numbers) or None
         case _:
             return None

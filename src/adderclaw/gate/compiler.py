@@ -255,6 +255,8 @@ class Compiler:
         begun = self.blurred(here, (node.body,)).with_variable(node.name, UNKNOWN)
         if all(map(self.calls.is_found(here), words)):
             begun = begun._replace(found=begun.found | {node.name})
+        if words and all(map(found.prints_numbers, words)):
+            begun = begun._replace(numbers=begun.numbers | {node.name})
         outer, self.calls.left = self.calls.left, []
         for _ in range(MAX_FOLDERS):
             body, flow = self.script(node.body, begun)

@@ -13,7 +13,7 @@ _NAMED = re.compile(r"\$(?:(\w+)|\{([A-Za-z_]\w*)\})(?=\s)", re.ASCII)
 _EXPRESSION = re.compile(
     r"""(?P<plain>[\w^.*+?,:@%=/!{}()|-])
     | (?P<brackets>\[\^?(?:\[:[a-z]+:\]|[\w .,:@%=/!+*?^|(){}-])+\])
-    | \\(?P<escaped>[.^$*+?()\[\]{}|/])
+    | \\(?P<escaped>[.^$*+?()\[\]{}|/\x20-])
     | (?P<end>\$(?=[\s)|]))""",
     re.ASCII | re.VERBOSE,
 )

@@ -138,6 +138,18 @@ def counts(word: str) -> bool:
     return isinstance(only, Output) and only.number and not only.file
 
 
+def prints_numbers(word: str) -> bool:
+    """Whether a word is what `seq` prints, between numbers that stand there."""
+    only = word.pieces[0] if isinstance(word, Live) and len(word.pieces) == 1 else None
+    if not isinstance(only, Output) or only.file or len(only.body.steps) != 1 or only.body.tail:
+        return False
+    made = only.body.steps[0].commands
+    if len(made) != 1 or not isinstance(made[0], Simple) or made[0].redirects or made[0].env:
+        return False
+    words = made[0].words
+    return words[0] == "seq" and bool(made[0].program) and all(re.fullmatch(r"-?\d{1,9}", word) for word in words[1:])
+
+
 def prints_count(body: Script) -> bool:
     if len(body.steps) != 1 or body.tail:
         return False

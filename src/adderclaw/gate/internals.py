@@ -6,12 +6,14 @@ from typing import NamedTuple
 
 from adderclaw.gate import arrays, environment
 from adderclaw.gate.builtins import is_job
+from adderclaw.gate.effects import written
 from adderclaw.gate.plan import Command, Internal, Live, Redirect
 from adderclaw.gate.states import HELD, Flow, State
 from adderclaw.gate.syntax import NotAPlan
 from adderclaw.gate.words import UNKNOWN
 
 _SETTINGS = r"[-+][aeux]*(?:o)?"
+_LOGS = re.compile(r"\.(?:log|txt|out)$|^/dev/null$")
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
@@ -123,6 +125,17 @@ def _unset(called: Called, state: State) -> tuple[Command, Flow]:
     return Internal(called.words), Flow(state, None)
 
 
+def _exec(called: Called, state: State) -> tuple[Command, Flow]:
+    """`exec > log 2>&1`: all that follows writes there."""
+    if len(called.words) > 1 or called.env or not called.redirects:
+        raise NotAPlan("shell builtin exec")
+    # What it writes is not looked into: so it is nothing that could be run.
+    if not all(r.is_copy or (r.writes and _LOGS.search(r.target)) for r in called.redirects):
+        raise NotAPlan("shell builtin exec, but for a log that output goes to")
+    after = state._replace(changed=state.changed | written(called.redirects, state.folders))
+    return Internal(called.words, called.redirects, (), state.folders), Flow(after, None)
+
+
 INTERNAL: dict[str, Callable[[Called, State], tuple[Command, Flow]]] = {
     "set": _set,
     "read": _read,
@@ -130,4 +143,5 @@ INTERNAL: dict[str, Callable[[Called, State], tuple[Command, Flow]]] = {
     "break": _leave,
     "continue": _leave,
     "unset": _unset,
+    "exec": _exec,
 }

@@ -241,7 +241,7 @@ class Lexer:
     def substitution(self, quoted: bool) -> Part:
         start = self.at
         if self.ahead(3) == "$((":
-            found = re.compile(r"\$\(\(([\w\s+*/%()<>=!&|?:$^~,-]*?)\)\)", re.ASCII).match(self.text, self.at)
+            found = _ARITHMETIC.match(self.text, self.at)
             if found is None or found[1].count("(") != found[1].count(")"):
                 raise NotAPlan("arithmetic expansion")
             self.at = found.end()
@@ -325,6 +325,9 @@ def _inside(text: str, at: int, outer: Lexer) -> tuple[Script, int]:
     return body, inner.at
 
 
+NUMBERED = r"\$\{#?[A-Za-z_]\w*(?:\[[@*]\])?\}|10#(?=\$)"
+"""`${x}`, `${#x}`, `${#a[@]}` and `10#` where numbers are counted with."""
+_ARITHMETIC = re.compile(rf"\$\(\(((?:[\w\s+*/%()<>=!&|?:$^~,-]|{NUMBERED})*?)\)\)", re.ASCII)
 _BRACED = re.compile(
     r"\$\{(?P<length>#(?=[A-Za-z_\d@*]))?(?P<keys>!(?=[A-Za-z_]\w*\[[@*]\]\}))?"
     r"(?P<name>PIPESTATUS\[\d\]|[A-Za-z_]\w*(?:\[(?:[@*]|-?\d{1,4}|\$?[A-Za-z_]\w*)\])?|\d{1,2}|[?$!@*])"

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 
 from adderclaw.gate.conditions import Conditions
-from adderclaw.gate.lexer import META, NAME
+from adderclaw.gate.lexer import META, NAME, NUMBERED
 from adderclaw.gate.loose import RESERVED
 from adderclaw.gate.syntax import (
     MAX_CHARACTERS,
@@ -187,7 +187,7 @@ class Reader(Conditions):
 
     def arithmetic(self) -> Group:
         """`((…))`: a condition, or a variable that is counted up."""
-        found = re.compile(r"\(\(([\w\s+*/%<>=!&|$-]*)\)\)", re.ASCII).match(self.text, self.at)
+        found = re.compile(rf"\(\(((?:[\w\s+*/%<>=!&|$-]|{NUMBERED})*)\)\)", re.ASCII).match(self.text, self.at)
         if found is None:
             raise NotAPlan("arithmetic command")
         self.at = found.end()

@@ -74,18 +74,28 @@ def plan(text: str, resolve: "Resolve", depth: int = 0, facts: Facts = NOTHING) 
         # What a glob of raw bash matches is looked up by bash itself, later, when a link may be in its way.
         late = facts.look is not None and not made.unknown and any(named.glob for named in made.named)
         return made._replace(unknown="what a glob matches by then") if late else made
-    inside = tuple(code for step in steps(made) for code in _for_shells(step, resolve, depth))
+    known = facts if _is_one_shell(made) else NOTHING
+    inside = tuple(code for step in steps(made) for code in _for_shells(step, resolve, depth, known))
     return made._replace(inside=inside) if inside else made
 
 
-def _for_shells(step: Flat, resolve: "Resolve", depth: int) -> Iterator[Plan | Raw]:
+def _is_one_shell(made: Plan) -> bool:
+    """Whether it is `bash -c "…"` and nothing else: then what is known of the world holds for that text, too."""
+    only = made.body.steps[0].commands[0]
+    if len(made.body.steps) != 1 or len(made.body.steps[0].commands) != 1 or not isinstance(only, Simple):
+        return False
+    plain = not only.env and not any(isinstance(word, Live) for word in only.words)
+    return plain and len(only.words) == 3 and only.name in ("bash", "sh") and only.words[1] == "-c"
+
+
+def _for_shells(step: Flat, resolve: "Resolve", depth: int, facts: Facts) -> Iterator[Plan | Raw]:
     """The code that a pipeline hands to shells, and what stands for code, or for names, that nobody can look at."""
     for index, simple in enumerate(step.commands):
         bases = [word.rsplit("/", 1)[-1] for word in simple.words]
         shell = next((n for n, base in enumerate(bases) if base in SHELLS), None)
         if shell is not None and simple.name not in ("echo", "printf", "which"):
             rest = simple.words[shell + 1 :]
-            yield from (plan(word, resolve, depth + 1) for word in rest if re.search(_CODE, word))
+            yield from (plan(word, resolve, depth + 1, facts) for word in rest if re.search(_CODE, word))
             texts = [r.target for r in simple.redirects if r.is_text]
             yield from (plan(text, resolve, depth + 1) for text in texts if not isinstance(text, Live))
             piped = index > 0 or any(r.operator == "<" or isinstance(r.target, Live) for r in simple.redirects)

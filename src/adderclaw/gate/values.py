@@ -2,10 +2,48 @@
 
 import re
 
-from adderclaw.gate.syntax import NotAPlan
+from adderclaw.gate.syntax import NotAPlan, Param, Text, Word
 
 SLICE = r"(\d{1,6}| -\d{1,6})(?::(\d{1,6}))?"
 """`:1`, `:1:2`, `: -3`"""
+
+
+_PATTERN = r"[\w.*?/:@,-]"
+_PLAIN = r"[\w./:@,+=-]*"
+
+
+def written(part: Param) -> str | None:
+    """What stands in `${x##…}`, in our own words, where bash cuts a value that is not known; None where it is more."""
+    text = _literal(part.argument)
+    second = _literal(part.second)
+    if text is None or second is None:
+        return None
+    match part.op:
+        case "#" | "##" | "%" | "%%":
+            return _pattern(text) if text else None
+        case "^^" | ",," | "^" | ",":
+            return "" if not text else None
+        case ":":
+            return text if re.fullmatch(SLICE, text, re.ASCII) else None
+        case "/" | "//":
+            plain = re.fullmatch(_PLAIN, second, re.ASCII) and text and text[0] not in "#%/"
+            return f"{_pattern(text).replace('/', chr(92) + '/')}/{second}" if plain else None
+        case ":-" | ":+" | "-" | "+":
+            return text if re.fullmatch(_PLAIN, text, re.ASCII) else None
+        case _:
+            return None
+
+
+def _literal(word: Word) -> str | None:
+    texts = [piece.text for piece in word if isinstance(piece, Text) and not piece.quoted]
+    return "".join(texts) if len(texts) == len(word) else None
+
+
+def _pattern(text: str) -> str:
+    """A pattern with a backslash before all that is neither plain nor one of its marks."""
+    if not re.fullmatch(r"[\w.*?/:@,\]()\[;&|<>!^=+ %#-]+", text, re.ASCII) or re.search(r"\[.*\]", text):
+        raise NotAPlan("a pattern with brackets, or an unusual one, for a value that is not known")
+    return "".join(char if re.fullmatch(_PATTERN, char, re.ASCII) else f"\\{char}" for char in text)
 
 
 def _slice(text: str, length: int) -> tuple[int, int | None]:

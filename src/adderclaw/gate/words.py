@@ -177,7 +177,7 @@ class Expander:
             case Param():
                 return self.param(part)
             case Arith():
-                made = arithmetic.evaluate(part.text, self.value, self.numbers, self.counted)
+                made = arithmetic.evaluate(part.text, self.value, self.numbers, self.counted, self.length)
                 if isinstance(made, str):
                     return [Bit(f"$(({part.text}))", QUOTED, Count(made))]
                 return [Bit(str(made), QUOTED if part.quoted else SPLIT)]
@@ -192,6 +192,17 @@ class Expander:
                         Output(made, part.quoted, part.file, self.prints_count(made)),
                     )
                 ]
+
+    def length(self, name: str) -> int | None:
+        """`${#x}` or `${#a[@]}`, as far as it is known."""
+        base, mark, _ = name.partition("[")
+        if mark:
+            if base not in self.arrays or base in self.variables:
+                raise NotAPlan(f"variable expansion of {name}, which is no array of this text")
+            elements = self.arrays[base]
+            return None if elements is None else len(elements)
+        value = self.value(name)
+        return None if value is UNKNOWN else len(value or "")
 
     def value(self, name: str) -> str | None:
         """A variable's value, the empty text where it is not set, or UNKNOWN."""
@@ -341,9 +352,8 @@ class Expander:
             return Variable(f"#{part.name}", True, True)
         if not part.op:
             return Variable(part.name, part.quoted)
-        text = "".join(piece.text if isinstance(piece, Text) and not piece.quoted else "\0" for piece in part.argument)
-        plain = part.op in ("#", "##", "%", "%%") and re.fullmatch(r"[\w.*?/:@,-]+", text, re.ASCII)
-        if not plain and not (part.op in ("^^", ",,", "^", ",") and not text):
+        text = values.written(part)
+        if text is None:
             raise NotAPlan(f"${{{part.name}{part.op}…}} of a value that is not known")
         return Variable(f"{part.name}{part.op}{text}", part.quoted)
 
@@ -353,7 +363,8 @@ class Expander:
             raise NotAPlan(f"${{{part.name}{part.op}…}} of a local variable without a value")
         value = self.value(part.name) if is_set else ""
         if value is UNKNOWN:
-            raise NotAPlan(f"${{{part.name}{part.op}…}} of a value that is not known")
+            how = QUOTED if part.quoted else SPLIT
+            return [Bit(f"${{{part.name}{part.op}…}}", how, self.cut(part))]
         present = bool(value) if part.op.startswith(":") else is_set
         if part.op.endswith("-") == present:
             return value if present else ""
