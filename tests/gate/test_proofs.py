@@ -231,6 +231,7 @@ TAKEN = (
     "echo x > /tmp/out.$$; cat /tmp/out.$$",
     "sleep $((1+UID))",
     "make -j$(nproc)",
+    "fd -e java -x grep -l x {}",
 )
 
 

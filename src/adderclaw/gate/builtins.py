@@ -1,9 +1,10 @@
 """What the compiler knows of a few commands themselves: builtins that it refuses, and outputs that it works out."""
 
+import re
 from collections.abc import Callable
 
 from adderclaw.gate.arithmetic import is_number
-from adderclaw.gate.plan import Live, Redirect, Script, Simple, Variable
+from adderclaw.gate.plan import Live, Output, Redirect, Script, Simple, Variable
 from adderclaw.gate.syntax import NotAPlan
 
 
@@ -34,12 +35,43 @@ def is_job(word: str, jobs: frozenset[str]) -> bool:
     return isinstance(only, Variable) and (only.name == "!" or only.name in jobs)
 
 
+_LISTENS = r"-t|-ti|-i|-n|-P|-nP|-t?i ?(?:tcp|TCP)?:\d{1,5}|(?:tcp|TCP)?:\d{1,5}|-sTCP:LISTEN"
+
+
+def is_process(word: str) -> bool:
+    """Whether a word is what says which processes listen at a port, or wrote their number down."""
+    only = word.pieces[0] if isinstance(word, Live) and len(word.pieces) == 1 else None
+    if not isinstance(only, Output) or only.file or len(only.body.steps) != 1 or only.body.tail:
+        return False
+    made = only.body.steps[0].commands
+    simple = made[0]
+    if len(made) != 1 or not isinstance(simple, Simple) or simple.env:
+        return False
+    if any(isinstance(w, Live) for w in simple.words) or any(r != _QUIET for r in simple.redirects):
+        return False
+    match simple.words:
+        case ("lsof", *rest):
+            return all(re.fullmatch(_LISTENS, w) for w in rest) and any(w.startswith("-t") for w in rest)
+        case ("cat", file):
+            return bool(re.fullmatch(r"(?:/tmp/|\./)?[\w][\w.-]*\.pid", file))
+        case _:
+            return False
+
+
+_QUIET = Redirect("2", ">", "/dev/null")
+
+
 def _is_place(words: tuple[str, ...]) -> bool:
     return len(words) == 1 and bool(words[0]) and not words[0].startswith("-") and not isinstance(words[0], Live)
 
 
 def check_builtin(
-    argv: tuple[str, ...], jobs: frozenset[str] = frozenset(), *, can_go_back: bool = False, stack: bool = False
+    argv: tuple[str, ...],
+    jobs: frozenset[str] = frozenset(),
+    *,
+    can_go_back: bool = False,
+    stack: bool = False,
+    confined: bool = False,
 ) -> None:
     """Bash evaluates a subscript in a variable's name: `printf -v 'a[$(x)]'` and `test -v` run what is in it."""
     name, arguments = argv[0], argv[1:]
@@ -54,7 +86,8 @@ def check_builtin(
         raise NotAPlan("pushd to a place that is not named")
     if name == "popd" and (arguments or not stack):
         raise NotAPlan("popd to a place that is not known")
-    if name == "kill" and any(isinstance(word, Live) and not is_job(word, jobs) for word in arguments):
+    others = [word for word in arguments if isinstance(word, Live) and not is_job(word, jobs)]
+    if name == "kill" and not all(confined and is_process(word) for word in others):
         raise NotAPlan("kill of a process that is not known to be one's own")
     if name == "command" and (len(arguments) < 2 or arguments[0] not in ("-v", "-V")):
         raise NotAPlan("shell builtin command")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from adderclaw.gate import arrays, data, environment, found, functions, internals, syntax
 from adderclaw.gate.allowlist import names, those
-from adderclaw.gate.builtins import check_builtin, is_job, printed, test_words
+from adderclaw.gate.builtins import check_builtin, is_job, is_process, printed, test_words
 from adderclaw.gate.effects import ANYTHING, changes, may_match, written
 from adderclaw.gate.internals import Called
 from adderclaw.gate.nodes import asks_status, declared, is_word
@@ -206,8 +206,14 @@ class Calls:
             environment.check_given(name, value, known=not isinstance(value, Live))
         if first in ("command", "type") and any(word in state.functions for word in words[1:]):
             raise NotAPlan(f"{first} of a function")
+        if first == "command" and len(words) > 1 and is_program(words[1]):
+            # A plan's functions have no names of programs: it is the program either way.
+            words, first = words[1:], words[1]
         if first in BUILTINS:
-            check_builtin(words, state.jobs, can_go_back=state.previous is not None, stack=bool(state.stack))
+            can_go_back, stack = state.previous is not None, bool(state.stack)
+            check_builtin(words, state.jobs, can_go_back=can_go_back, stack=stack, confined=self.facts.confined)
+            if first == "kill":
+                words = tuple(w.guarded("processes") if isinstance(w, Live) and is_process(w) else w for w in words)
             simple = Simple(words, first, redirects, first, node.text, env, state.folders)
         else:
             words = self.activated(words, state.programs)
@@ -513,3 +519,9 @@ def _makes_environment(simple: Simple) -> str:
             return given if len(plain) <= 1 else ""
         case _:
             return ""
+
+
+def is_program(word: str) -> bool:
+    """Whether a word names a program that bash looks for on the PATH."""
+    own = BUILTINS | OTHER_BUILTINS | internals.INTERNAL.keys() | {"export", ".", "return", "shift", "let", "local"}
+    return not isinstance(word, Live) and bool(re.fullmatch(r"[A-Za-z][\w.+-]*", word)) and word not in own

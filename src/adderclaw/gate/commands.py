@@ -287,7 +287,10 @@ def unlisted(
         return _of_code(text, inside, policy, is_project_code)
 
     def within(words: Words) -> Objection | None:
-        return objection(words[0], words, ask)
+        name = base(words[0])
+        own = "/" in words[0] and is_project_code(words[0]) and name in PROGRAMS
+        own = own and name not in INTERPRETERS and name not in WRAPPERS
+        return objection(name if own else words[0], words, ask)
 
     ask = Ask(
         within,

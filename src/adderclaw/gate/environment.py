@@ -125,6 +125,7 @@ _VALUES = {
     **dict.fromkeys(("JAVA_OPTS", "MAVEN_OPTS", "GRADLE_OPTS", "JAVA_TOOL_OPTIONS", "SBT_OPTS"), _JAVA),
     "PYTEST_ADDOPTS": r"(?:-[vqxs]+|--tb=\w+|-n ?\w+|--maxfail=\d+|--color=\w+|-p no:\w+|--durations=\d+| )*",
     **dict.fromkeys(("PAGER", "GIT_PAGER", "MANPAGER"), "cat|"),
+    **dict.fromkeys(("CC", "CXX"), r"(?:s?ccache )?(?:gcc|g\+\+|clang|clang\+\+|cc|c\+\+)(?:-\d+)?"),
     **dict.fromkeys(("EDITOR", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "VISUAL"), "true|:|cat"),
     "GIT_TERMINAL_PROMPT": "0",
     "GOPROXY": "off",

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from adderclaw.gate.allowlist import PROGRAMS, names
 from adderclaw.gate.handed import TAKES_PROGRAMS, not_names, selects
 from adderclaw.gate.options import parse
-from adderclaw.gate.plan import Command, Glob, Live, Output, Redirect, Script, Simple, Variable
+from adderclaw.gate.plan import Command, Glob, Internal, Live, Output, Redirect, Script, Simple, Step, Variable
 from adderclaw.gate.programs import INTERPRETERS, SPECIAL, WRAPPERS
 
 _LISTERS = names("find git fd fdfind ls grep egrep fgrep rg")
@@ -32,9 +32,18 @@ _OTHERS = (INTERPRETERS | WRAPPERS | TAKES_PROGRAMS | frozenset(SPECIAL)) - _COD
 def prints_names(script: Script) -> bool:
     """Whether what `$(…)` stands for are names that a command found, and nothing else."""
     step = script.steps[0]
+    if len(script.steps) == 2 and _is_nothing(script.steps[1]):
+        script = script._replace(steps=script.steps[:1])
     if len(script.steps) != 1 or script.tail or step.negated or step.timed:
         return False
     return finds(step.commands, step.joints)
+
+
+def _is_nothing(step: Step) -> bool:
+    """`|| true`"""
+    only = step.commands[0]
+    words = only.words if isinstance(only, Simple | Internal) and not only.redirects else ()
+    return step.after == "||" and len(step.commands) == 1 and words in (("true",), (":",)) and not step.negated
 
 
 def finds(commands: Sequence[Command], joints: Sequence[str] = ()) -> bool:
@@ -261,6 +270,9 @@ def opens(simple: Simple, index: int) -> bool:
         negated = inside[:1] == ("!",)
         return len(inside) == 2 + negated and inside[-2] in _TESTS and index == 2 + negated
     options = PROGRAMS.get(name)
+    word = words[index]
+    if name in ("tar", "unzip", "pip", "pip3", "twine") and isinstance(word, Live):
+        return word.is_glob and _peeks(words, index)
     if name in _PROCESSES and options is not None:
         return _processes(simple, index)
     if name == "go" or words[:2] == ("docker", "compose"):
@@ -286,6 +298,24 @@ def opens(simple: Simple, index: int) -> bool:
     looks = options.kind == "look" or name == "sed" or (name == "yq" and not {"-i", "--inplace"} & set(words))
     lists = simple.name in ("grep", "egrep", "fgrep") and probe in seen.values
     return looks and (probe in seen.operands or lists) and not seen.strange and _are_names(words, index)
+
+
+def _peeks(words: Sequence[str], index: int) -> bool:
+    """Whether an archive is only looked into, or is one of the project's own packages."""
+    plain = tuple(str(word) for word in words)
+    match plain:
+        case ("tar", how, *rest):
+            lists = bool(re.fullmatch(r"-?[vzjJ]*t[vzjJ]*f", how))
+            return lists and index == 2 and not any(word.startswith("-") for word in rest)
+        case ("unzip", "-l" | "-t" | "-Z" | "-Z1" | "-v" | "-p", *rest):
+            return index == 2 and not any(word.startswith("-") for word in rest)
+        case ("twine", "check", *rest) | ("pip" | "pip3", "install", *rest):
+            known = all(
+                re.fullmatch(r"--(?:force-reinstall|no-deps|upgrade|quiet|strict)|-[qU]|[\w./*-]+", w) for w in rest
+            )
+            return known and bool(re.match(r"(?:\./)?(?:dist|build|wheelhouse|/tmp/[\w.-]+)/", plain[index]))
+        case _:
+            return False
 
 
 def _processes(simple: Simple, index: int) -> bool:

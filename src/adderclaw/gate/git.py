@@ -25,6 +25,8 @@ def judged(words: Words, ask: Ask) -> Objection | None:
     # The operator's "git push" counts with a global option in front of it, too.
     if ask.allowed is not None and ask.allowed("git", ("git", command, *rest)):
         return None
+    if command == "bisect" and rest[:1] == ("run",) and len(rest) > 1:
+        return ask.inner(rest[1:])
     return by_command("git", ("git", command, *rest), options) or _operands(command, rest)
 
 
@@ -49,6 +51,8 @@ def _operands(command: str, rest: Words) -> Objection | None:
         return Objection("a patch from standard input is not looked at: name a file")
     if command == "worktree" and found.operands[:1] == ("add",) and len(found.operands) < 2:
         return Objection("git worktree add without a place")
+    if command == "rebase" and found.given & {"-i", "--interactive"} and "--autosquash" not in found.given:
+        return Objection("git rebase -i opens an editor: add --autosquash", "git rebase -i")
     if command == "reset" and found.given & {"--hard"}:
         return Objection("git reset --hard throws work away", "git reset --hard")
     return None

@@ -136,6 +136,8 @@ def is_plain_sqlite(text: str) -> bool:
     for line in text.split("\n"):
         if line.lstrip().startswith("."):
             words = line.split()
+            if words[0] == ".read" and len(words) == 2 and re.fullmatch(r"(?!.*\.\.)\w[\w./-]*\.sql", words[1]):
+                continue
             if words[0] not in _SQLITE_DOTS or any(word.startswith(("|", "/", "~", ".", "-")) for word in words[1:]):
                 return False
     return not re.search(_SQLITE_REACHES, text)

@@ -372,8 +372,18 @@ _CMAKE_RUNS = (
 )
 
 
+_CMAKE_PLAIN = (
+    r"\w+(?::BOOL)?=(?i:on|off|true|false|yes|no|0|1)"
+    r"|CMAKE_(?:C|CXX)_COMPILER=(?:gcc|g\+\+|clang|clang\+\+|cc|c\+\+)(?:-\d+)?"
+    r"|CMAKE_(?:C|CXX|CUDA)_COMPILER_LAUNCHER=s?ccache"
+    r"|CMAKE_(?:C|CXX|EXE_LINKER)_FLAGS=(?:-O[0-3sg]|-g\d?|-W[\w=-]+|-fsanitize=[\w,]+|--coverage|-std=[\w+]+| )*"
+)
+"""Settings that name nothing, or a program of the system that every build may take."""
+
+
 def _cmake(words: Words, _ask: Ask) -> Objection | None:
-    bad = next((word for word in words[1:] if re.match(_CMAKE_RUNS, word)), None)
+    rest = without_pairs(words[1:], "-D", _CMAKE_PLAIN)
+    bad = next((word for word in rest if re.match(_CMAKE_RUNS, word)), None)
     if bad is not None:
         return Objection(f"{bad} can name a program that cmake runs")
     return table("cmake", words[: words.index("--")] if "--" in words else words)

@@ -36,6 +36,16 @@ def judged(words: Words, ask: Ask) -> Objection | None:
     return None
 
 
+def knocks(words: Words, _ask: Ask) -> Objection | None:
+    """Nc: only whether something listens at a port of this machine."""
+    found = parse(words[1:], PROGRAMS["nc"].options)
+    host, *ports = found.operands or ("",)
+    if found.strange or "-z" not in found.given or not re.fullmatch(LOOPBACK, host):
+        return Objection("it reaches another machine, or does more than ask whether a port is open: nc -z localhost")
+    plain = len(ports) == 1 and re.fullmatch(r"\d{1,5}(?:-\d{1,5})?", ports[0])
+    return None if plain else Objection("nc without a port")
+
+
 def data(words: Words) -> list[str]:
     """What the options that send something are given."""
     found: list[str] = []

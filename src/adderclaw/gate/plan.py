@@ -158,7 +158,13 @@ class Redirect(NamedTuple):
 def _opened(word: str) -> str:
     if not isinstance(word, Live):
         return word
-    return PIPE if word.is_file else word.with_number("1") if word.is_numeric or word.guard else word
+    return (
+        PIPE
+        if word.is_file
+        else word.with_number("2" if word.guard else "1")
+        if word.is_numeric or word.guard
+        else word
+    )
 
 
 HERE = ("",)

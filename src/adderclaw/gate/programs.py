@@ -174,6 +174,21 @@ def _find(words: Words, ask: Ask) -> Objection | None:
     return by_table("find", found.words, PROGRAMS["find"])
 
 
+_EACH = ("-x", "--exec", "-X", "--exec-batch")
+
+
+def _fd(words: Words, ask: Ask) -> Objection | None:
+    """What fd runs on the files that it finds may only look at them."""
+    at = next((n for n, word in enumerate(words) if word in _EACH), len(words))
+    command = words[at + 1 :]
+    if at == len(words):
+        return by_table("fd", words, PROGRAMS["fd"])
+    if not command or not ask.confined or not only_looks(command) or any(w in (";", *_EACH) for w in command):
+        return Objection("fd runs only what looks at the files that it finds, and in a sandbox")
+    given = command if any("{" in word for word in command) else (*command, "{}")
+    return _handed_names(given, ask) or by_table("fd", words[:at], PROGRAMS["fd"])
+
+
 def _handed_names(command: Words, ask: Ask) -> Objection | None:
     """What is said of a command whose last words are names that another program finds."""
     if "{}" in command[0]:
@@ -275,9 +290,17 @@ def _coverage(words: Words, ask: Ask) -> Objection | None:
     return python_module(found.operands, ask) if "-m" in found.given else _piped(found.operands[0])
 
 
+_REGISTERS = (
+    r"tsx(?:/esm|/cjs)?|ts-node/(?:register|esm)|dotenv/config|source-map-support/register|@swc-node/register"
+    r"|tsconfig-paths/register|@babel/register"
+)
+"""Packages of the project that let node read other languages."""
+
+
 def _node(words: Words, ask: Ask) -> Objection | None:
     options = PROGRAMS["node"]
     words = without_pairs(words, "--input-type", "module|commonjs")
+    words = without_pairs(words, "--import|-r|--require|--loader", _REGISTERS)
     found = parse(words[1:], options.options, until_operand=True)
     if found.strange:
         return strange(found.strange[0], options)
@@ -401,6 +424,8 @@ SPECIAL: dict[str, Special] = {
     **services.SPECIAL,
     **media.SPECIAL,
     **dict.fromkeys(("curl", "wget"), network.judged),
+    "nc": network.knocks,
+    **dict.fromkeys(("fd", "fdfind"), _fd),
     **dict.fromkeys(("npx", "bunx"), _npx),
     "uvx": _uvx,
     "pipx": _pipx,

@@ -63,6 +63,7 @@ GUARDS = {
     "name": "-*|/*|.*|*..*|*[!A-Za-z0-9_./:@-]*",
     "branch": "-*|/*|.*|*..*|*[!A-Za-z0-9_./@-]*",
     "place": "*..*|*[!A-Za-z0-9_./:@+,=-]*",
+    "processes": "[01]|[01][[:space:]]*|*[[:space:]][01]|*[[:space:]][01][[:space:]]*|*[!0-9[:space:]]*",
     "address": "*[!A-Za-z0-9_./:@%?&=+,~#-]*",
 }
 """Patterns of what a word may not be, so that it is no option, leads nowhere else, and stays one word."""
@@ -224,7 +225,7 @@ class Writer:
     def guarded(self, word: Live) -> str:
         """A word that is looked at before a program gets it; outside of quotes one that is empty is none."""
         value = "".join(self.piece(p if isinstance(p, str) else p._replace(quoted=True)) for p in word.pieces)
-        refused = f"{GUARDS[word.guard]}|{BLANK}" if word.parts else GUARDS[word.guard]
+        refused = f"{GUARDS[word.guard]}|{BLANK}" if word.parts and word.guard != "processes" else GUARDS[word.guard]
         made = f'$( {WORD}={value} ; case ${WORD} in {refused}) printf %s {REFUSED} ;; *) printf %s "${WORD}" ;; esac )'
         return made if word.parts else f'"{made}"'
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from adderclaw.gate.allowlist import PROGRAMS, names
 from adderclaw.gate.commands import base, handed_on
+from adderclaw.gate.languages import is_plain_sql, is_plain_sqlite
 from adderclaw.gate.loose import statements
 from adderclaw.gate.plan import Live, Plan, Simple, steps
 from adderclaw.gate.programs import INTERPRETERS, SHELLS, objection
@@ -42,6 +43,7 @@ def brought(plan: Plan) -> Iterator[str]:
     yield from _written_and_run(plan)
     yield from _edited_and_run(plan)
     yield from _cloned_and_run(plan)
+    yield from _written_and_stated(plan)
 
 
 def _written_and_run(plan: Plan) -> Iterator[str]:
@@ -136,6 +138,30 @@ def _of_code(text: str) -> str | None:
     if re.search(_SENDS, text) and re.search(_KEPT, text):
         return "it may send the environment"
     return None
+
+
+_STATED = {"sqlite3": is_plain_sqlite, "psql": is_plain_sql, "mysql": is_plain_sql}
+
+
+def _written_and_stated(plan: Plan) -> Iterator[str]:
+    """Statements that a command writes for a client of a database: such a file can also hold commands for a shell."""
+    texts: dict[str, str | None] = {}
+    for step in steps(plan):
+        for simple in step.commands:
+            texts |= {os.path.normpath(str(r.target)): None for r in simple.redirects if r.writes}
+            texts |= {os.path.normpath(word): None for word in simple.words[1:] if base(simple.name) in _COPIES}
+            texts |= {os.path.normpath(file): text for file, text in _written(simple)}
+        for simple in step.commands:
+            plain = next((_STATED[base(w)] for w in simple.words if base(w) in _STATED), None)
+            named = {os.path.normpath(part) for word in simple.words for part in re.split(r"[\s=]", word) if part}
+            named |= {os.path.normpath(str(r.target)) for r in simple.redirects if r.feeds}
+            for file in sorted(named & texts.keys()) if plain else ():
+                text = texts[file]
+                if plain and (text is None or not plain(text)) and not file.endswith((".db", ".sqlite", ".sqlite3")):
+                    yield f"{file}, which the command writes, and which a database's client would run"
+
+
+_COPIES = names("cp mv tee ln install rsync sed dd")
 
 
 def _cloned_and_run(plan: Plan) -> Iterator[str]:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from adderclaw.gate import languages
+from adderclaw.gate import languages, network
 from adderclaw.gate.allowlist import PROGRAMS, names
 from adderclaw.gate.network import values
 from adderclaw.gate.objections import Ask, Objection, Words, unknown
@@ -14,7 +14,7 @@ from adderclaw.gate.tabled import by_command, by_table, strange
 def _sqlite(words: Words, ask: Ask) -> Objection | None:
     found = parse(words[1:], PROGRAMS["sqlite3"].options, single_dash=True)
     given = found.operands[1:] or ((ask.stdin,) if ask.stdin is not None else ())
-    if not found.strange and not given and not found.given & {"-version", "-help"}:
+    if not found.strange and not given and not ask.fed and not found.given & {"-version", "-help"}:
         return Objection("sqlite3 without a statement reads its standard input")
     if not all(map(languages.is_plain_sqlite, given)):
         return Objection("the statement may reach beyond its database")
@@ -25,7 +25,11 @@ def _sql(words: Words, ask: Ask) -> Objection | None:
     name = words[0].rsplit("/", 1)[-1]
     if not all(map(languages.is_plain_sql, (*words[1:], ask.stdin or ""))):
         return Objection("the statement may reach beyond its database")
-    if not any(re.match(r"-[ce]|--command|--execute|-l$|--list$|-V$|--version$", word) for word in words[1:]):
+    scripts = network.values(words[1:], "-f", "--file") if name == "psql" else []
+    if any(languages.is_piped(script) or script == "-" for script in scripts):
+        return Objection(f"{name} with a script from standard input")
+    stated = any(re.match(r"-[ce]|--command|--execute|-l$|--list$|-V$|--version$", word) for word in words[1:])
+    if not stated and not scripts and not ask.fed:
         return Objection(f"{name} without a statement reads its standard input")
     return by_table(name, words, PROGRAMS[name])
 
@@ -50,6 +54,25 @@ def _compose(rest: Words) -> Words:
 
 def _docker_compose(words: Words, _ask: Ask) -> Objection | None:
     return by_command("docker-compose", (words[0], *_compose(words[1:])), PROGRAMS["docker-compose"])
+
+
+_OPENS = (
+    r"(?i)\b(?!read_(?:csv|csv_auto|parquet|json|json_auto)\b)"
+    r"(?:read_\w+|\w+_scan|parquet_\w+|glob|sniff_csv|query\w*|getenv)\s*\("
+)
+_PLAIN_FILE = r"(?i)\bread_\w+\s*\(\s*(?!'(?!/|~)(?!\w+:)(?![^']*\.\.)[\w./*-]+'\s*[,)])"
+_ELSEWHERE = r"['\"]\s*(?:/|~|\w+:|[^'\"\s]*\.\.)"
+_DUCK = (
+    r"(?i)\b(?:attach|install|load|copy|export|import|pragma|set|call)\b"
+    r"|\.(?:shell|system|sh|read|open|import|output|once|load)\b"
+)
+
+
+def _duckdb(words: Words, _ask: Ask) -> Objection | None:
+    """Statements over files of the workspace: DuckDB opens whatever stands in quotes."""
+    if any(re.search(pattern, word) for word in words[1:] for pattern in (_OPENS, _PLAIN_FILE, _ELSEWHERE, _DUCK)):
+        return Objection("the statement may reach beyond its database")
+    return by_table("duckdb", words, PROGRAMS["duckdb"])
 
 
 def _docker(words: Words, _ask: Ask) -> Objection | None:
@@ -125,6 +148,9 @@ def _kubectl(words: Words, _ask: Ask) -> Objection | None:
         found = parse(words[2:], "-f= --filename= --dry-run~ -o~ --output~ -n~ --namespace~ -R --recursive --validate~")
         if not found.strange and "--dry-run" in found.given and not re.search(r"secret|://", " ".join(words)):
             return None
+    odd = next((word for word in words[2:] if not re.fullmatch(r"\.|(?:\./)?[\w-]+(?:/[\w-]+)*/?", word)), None)
+    if words[1:2] == ("kustomize",) and odd:
+        return Objection(f"{odd} may be on another machine")
     return by_command("kubectl", words, PROGRAMS["kubectl"])
 
 
@@ -134,6 +160,7 @@ SPECIAL: dict[str, Callable[[Words, Ask], Objection | None]] = {
     **dict.fromkeys(("docker", "podman"), _docker),
     "docker-compose": _docker_compose,
     "gh": _gh,
+    "duckdb": _duckdb,
     "ansible-playbook": _ansible,
     "kubectl": _kubectl,
 }

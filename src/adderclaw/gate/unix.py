@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 
 from adderclaw.gate import languages, patches
 from adderclaw.gate.allowlist import PROGRAMS
@@ -101,6 +102,15 @@ def _patch(words: Words, ask: Ask) -> Objection | None:
     return by_table("patch", words, PROGRAMS["patch"])
 
 
+def _ps(words: Words, _ask: Ask) -> Objection | None:
+    """Without a dash, `e` shows the environment of each process."""
+    for before, word in pairwise(words):
+        value = re.fullmatch(r"-\w*[oOpCuUgtq]|\w*[oOpUt]|--[\w-]+", before) and before != words[0]
+        if re.search(r"(?i)environ", word) or (not value and re.fullmatch(r"[a-zA-Z]*e[a-zA-Z]*", word)):
+            return Objection("ps would show the environments of processes")
+    return None
+
+
 SPECIAL: dict[str, Callable[[Words, Ask], Objection | None]] = {
     "date": _date,
     "chmod": _chmod,
@@ -110,4 +120,5 @@ SPECIAL: dict[str, Callable[[Words, Ask], Objection | None]] = {
     "ln": _link,
     "rsync": _rsync,
     "patch": _patch,
+    "ps": _ps,
 }

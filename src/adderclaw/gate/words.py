@@ -463,7 +463,7 @@ class Expander:
             return [self.late(letters, text)]
         if len(self.folders) != 1:
             raise NotAPlan("a glob in a directory that is not certain: use cd … && …")
-        address = re.match(r"\w+://", text) is not None
+        address = re.match(r"\w+://|(?:localhost|127\.0\.0\.1)(?::\d+)?/", text) is not None
         if self.changed(self.folders[0], parts) and not address:
             return [self.late(letters, text)]
         found = self.facts.look(self.folders[0], parts)
