@@ -6,6 +6,7 @@ from adderclaw.gate.allowlist import PROGRAMS
 from adderclaw.gate.objections import Ask, Objection, Words
 from adderclaw.gate.options import parse
 from adderclaw.gate.tabled import by_command
+from adderclaw.gate.wrappers import Wrapped, bisects, wrapped
 
 
 def command_of(words: Words) -> tuple[str, Words, str]:
@@ -25,8 +26,9 @@ def judged(words: Words, ask: Ask) -> Objection | None:
     # The operator's "git push" counts with a global option in front of it, too.
     if ask.allowed is not None and ask.allowed("git", ("git", command, *rest)):
         return None
-    if command == "bisect" and rest[:1] == ("run",) and len(rest) > 1:
-        return ask.inner(rest[1:])
+    if command == "bisect" and rest[:1] == ("run",):
+        found = wrapped(words) if bisects(words) else Wrapped((), "git with an option before bisect run")
+        return Objection(found.strange) if found.strange else ask.inner(found.words)
     return by_command("git", ("git", command, *rest), options) or _operands(command, rest)
 
 

@@ -22,6 +22,7 @@ from adderclaw.gate.plan import (
     simples,
 )
 from adderclaw.gate.programs import objection
+from adderclaw.gate.wrappers import bisects
 
 LOOKING = names(
     """blame cat-file check-ignore describe diff for-each-ref grep log ls-files ls-tree merge-base name-rev reflog
@@ -95,4 +96,4 @@ def _asks_the_shell(word: Live) -> bool:
 def _runs_git_alone(words: Words, helpers: Sequence[str]) -> bool:
     # What throws work away is asked about, and runs nothing for all that.
     words = tuple(word for word in words if word != "--hard")
-    return objection("git", words) is None and helper(words, tuple(helpers)) is None
+    return not bisects(words) and objection("git", words) is None and helper(words, tuple(helpers)) is None

@@ -22,7 +22,12 @@ RUNS = {"uv": "run", "poetry": "run", "pdm": "run", "pipenv": "run", "bundle": "
 
 
 def runs_in_project(words: Words) -> bool:
-    return words[1:2] == (RUNS.get(words[0].rsplit("/", 1)[-1]),)
+    return words[1:2] == (RUNS.get(words[0].rsplit("/", 1)[-1]),) or bisects(words)
+
+
+def bisects(words: Words) -> bool:
+    """Whether git runs what follows, once for each commit that it looks at."""
+    return words[0].rsplit("/", 1)[-1] == "git" and words[1:3] == ("bisect", "run")
 
 
 def only_looks(words: Words) -> bool:
@@ -36,6 +41,9 @@ def only_looks(words: Words) -> bool:
 def wrapped(words: Words) -> Wrapped:
     """What a wrapper runs."""
     kind = words[0].rsplit("/", 1)[-1]
+    if bisects(words):
+        plain = words[3:] and re.fullmatch(r"[\w./+][\w./+-]*", words[3], re.ASCII)
+        return Wrapped(words[3:]) if plain else Wrapped((), "git bisect run without a program")
     if runs_in_project(words):
         return _project_run(kind, words)
     options = PROGRAMS.get(kind)
