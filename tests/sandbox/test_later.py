@@ -3,7 +3,9 @@
 import asyncio
 import os
 import subprocess
+import sys
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -232,6 +234,57 @@ def test_what_stands_in_a_folder_or_begins_beside_git_changes_nothing_either(bub
     asyncio.run(beside())
     assert (root / "Jenkinsfile").read_text() == "git\n"
     assert not (root / "deep/.github/workflows/ci.yml").exists()
+
+
+TICKS = "while sleep 0.01; do echo x >> beats; done"
+STARTS = "import subprocess\nwhile True: subprocess.run(['/bin/true'])"
+
+
+async def goes_on(box: Box, root: Path) -> bool:
+    """Whether a task that ticks is not left behind stopped, nor what begins after it."""
+    before = (root / "beats").stat().st_size
+    await asyncio.to_thread(wait_for, lambda: (root / "beats").stat().st_size > before, 60, "the task to go on")
+    return (await escapes.bash("echo there", box, root)).stdout == b"there\n"
+
+
+def test_what_was_stopped_for_git_goes_on_however_that_ends(box: Box, root: Path) -> None:
+    async def beside() -> None:
+        task = asyncio.ensure_future(escapes.bash(TICKS, box, root))
+        await asyncio.to_thread(wait_for, (root / "beats").exists, 60, "the task to begin")
+        for argv, env in ((["no-such-program"], {}), (["/bin/true"], {"": "x"}), (["/bin/true"], {"a=b": "x"})):
+            start = process.as_git(box.start)
+            with pytest.raises((OSError, ValueError)):
+                await process.run(argv, cwd=str(root), env=process.environment(env), timeout=60, start=start)
+            assert await goes_on(box, root), f"git that could not be started: {argv} {env}"
+        git = asyncio.ensure_future(as_git("touch began; sleep 0.1", box, root))
+        await asyncio.to_thread(wait_for, (root / "began").exists, 60, "git to begin")
+        box.furnish(replace(box.wanted, read_only=True))
+        await git
+        assert await goes_on(box, root), "git during which everything became read-only"
+        task.cancel()
+        await asyncio.wait({task})
+
+    asyncio.run(beside())
+
+
+def test_what_starts_programs_all_the_time_is_stopped_too(bubble: Box, root: Path) -> None:
+    """Its child, stopped before it has become the program, would keep it from stopping."""
+
+    async def beside() -> list[int]:
+        argv = [f"{sys.base_prefix}/bin/python3", "-c", f"open('beats', 'w').close()\n{STARTS}"]
+        runs = [
+            process.run(argv, cwd=str(root), env=process.environment(), timeout=600, start=bubble.start)
+            for _ in range(3)
+        ]
+        tasks = [asyncio.ensure_future(run) for run in runs]
+        await asyncio.to_thread(wait_for, (root / "beats").exists, 60, "the tasks to begin")
+        codes = [(await as_git("true", bubble, root)).returncode for _ in range(40)]
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        return codes
+
+    assert asyncio.run(beside()) == [0] * 40
 
 
 def test_a_new_clone_can_be_worked_in_and_removed_but_brings_no_hooks(bubble: Box, root: Path, said: list[str]) -> None:

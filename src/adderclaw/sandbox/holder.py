@@ -106,16 +106,16 @@ class Box:
 
     def _begun(self, order: Order, mark: str, places: protected.Places) -> "Held":
         inside = self._ready(places)
-        if self._keeps and not self._gits:
-            try:
+        try:
+            if self._keeps and not self._gits:
                 if order.git:
                     self._holds = True
                     inside.tell("hold")
                 self._keep(inside, places)
-            except BaseException:
-                self._go_on(inside)
-                raise
-        return Held(self, inside, order, mark, places)
+            return Held(self, inside, order, mark, places)
+        except BaseException:
+            self._go_on(inside) if not self._gits else None
+            raise
 
     @property
     def _keeps(self) -> bool:
@@ -170,11 +170,11 @@ class Box:
 
     def _git_ended(self) -> None:
         """What git made is kept from now on, and what was held meanwhile goes on."""
-        if self._inside is None or not self._keeps:
+        if self._inside is None:
             return
         try:
             self._inside.forget_mounts()
-            if self._holds:
+            if self._holds and self._keeps:
                 self._keeper.accept(self.room.roots, self._places())
                 self._inside.keep(self._keeper.mounted())
         except (AdderClawError, OSError) as error:
@@ -344,6 +344,8 @@ def _payload(order: Order, env: dict[str, str], mark: str) -> bytes:
         if found is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
         program = found
+    if (wrong := next((name for name in env if not name or "=" in name), None)) is not None:
+        raise ValueError(f"no name for an environment variable: {wrong!r}")
     view = "git" if order.git else "all"
     words = [" ".join(map(str, (view, len(order.argv), *order.pass_fds))), order.cwd, program, *order.argv[1:]]
     words += [f"{name}={value}" for name, value in env.items()]

@@ -19,6 +19,7 @@ import posix
 import resource
 import select
 import sys
+import time
 from _socket import (
     AF_INET,
     AF_UNIX,
@@ -42,7 +43,9 @@ NOW = 5
 GIT, ALL = b"git", b"all"
 """The two views: `holder` says the same."""
 ORDERS = (b"keep", b"hold", b"go")
-STOP, CONTINUE, STOPS = 19, 18, 1000
+STOP, CONTINUE = 19, 18
+PATIENCE = 3
+"""Seconds that all others have to stop in: less than `holder` waits for an answer."""
 NEW_CWD, NEW_MOUNTS = 0x200, 0x20000
 BIND_ALL = 0x1000 | 0x4000
 REMOUNT_READ_ONLY = 0x1000 | 0x20 | 1
@@ -191,13 +194,18 @@ class Holder:
     def hold(self) -> None:
         """Stop everything but git's own commands; nothing that is stopped starts anything or wakes anybody."""
         self.is_held = True
-        for _ in range(STOPS):
+        end, rounds = time.monotonic() + PATIENCE, 0
+        while time.monotonic() < end:
             moving = [pid for pid in self.others() if not is_still(pid)]
             if not moving:
                 return
-            for pid in moving:
-                signal(pid, STOP)
-            select.select((), (), (), 0.001)
+            rounds += 1
+            if rounds % 10:
+                for pid in moving:
+                    signal(pid, STOP)
+            else:
+                let_start({*moving})
+            select.select((), (), (), 0.001 if rounds % 10 else 0.005)
         self.go()
         raise OSError(16, "what runs in the sandbox does not stop")
 
@@ -365,6 +373,13 @@ def signal(pid: int, number: int) -> None:
         posix.kill(pid, number)
     except OSError:
         pass
+
+
+def let_start(parents: set[int]) -> None:
+    """Who starts a program waits, and cannot stop, until its child has become that: a child stopped before goes on."""
+    for pid, (parent, _, _) in processes().items():
+        if parent in parents:
+            signal(pid, CONTINUE)
 
 
 def processes() -> dict[int, tuple[int, int, int]]:
