@@ -170,7 +170,7 @@ RAW = [
     ("builtin echo", "builtin builtin"),
     ("alias a=b", "builtin alias"),
     ("trap ls EXIT", "builtin trap"),
-    ("unset x", "not set here"),
+    ("unset PATH", "not set here"),
     ("kill $(cat x)", "kill of a process"),
     ("ls & P=$!; P=$(ls); kill $P", "kill of a process"),
     ("read -r P; kill $P", "kill of a process"),

@@ -10,12 +10,12 @@ runs (GIT_SSH_COMMAND, PAGER, CC), where it reads its settings and packages (HOM
 3. A name of a tool's family, or with the ending of what tools load, run or read their settings from, is refused.
 4. A name that ends as an application's own settings do (…_URL, …_LEVEL), or that has small letters, is taken; some
    endings (…_BACKEND, …_TYPE) with a plain word only.
-5. Any other is taken where its value is a number or a yes or no, or nothing, which names nothing.
+5. Any other is taken where its value is a number or a yes or no, or nothing, which names nothing, or a list of plain
+   words with commas between them.
 
-PYTHONPATH may name folders for one command, which count as read: what lies in the workspace is the project's own code,
-and nothing else may be read. No value may hold what make would expand. A variable that only
-the shell itself sees may have any name to which bash
-gives no meaning.
+PYTHONPATH and NODE_PATH may name folders for one command, which count as read: what lies in the workspace is the
+project's own code, and nothing else may be read. No value may hold what make would expand. A variable that only the
+shell itself sees may have any name to which bash gives no meaning.
 """
 
 import re
@@ -91,10 +91,23 @@ _DATA_PLACE = (
 )
 _PLACE = r"(?:/tmp/|\./)?\w[\w-]*(?:\.[\w-]+)*(?:/\w[\w-]*(?:\.[\w-]+)*)*/?|\./?"
 """A place of the workspace or in /tmp, no part of which is hidden."""
-_RUSTFLAGS = r"(?:-[DWA] ?[a-z][\w:-]*|-C ?(?:target-cpu=native|opt-level=\w|debuginfo=\d|instrument-coverage)| )*"
-_CFLAGS = (
-    r"(?:-O[0-3sg]|-g\d?|-W[\w=-]+|-std=[\w+]+|-f(?:sanitize=[\w,]+|no-[\w-]+|PIC|profile-arcs|test-coverage)"
-    r"|-D\w+(?:=\w+)?|-m(?:arch|tune)=[\w-]+|--coverage| )*"
+
+
+def _flags(*forms: str) -> str:
+    """Flags of these forms, with blanks between them: so that no text is read in more than one way."""
+    return rf" *(?:(?:{'|'.join(forms)})(?: +|\Z))*"
+
+
+_RUSTFLAGS = _flags(
+    r"-[DWA] ?[a-z][\w:-]*",
+    r"--cfg[ =][a-z_]\w*(?:=\"\w+\")?",
+    r"-C ?(?:target-cpu=[\w-]+|opt-level=\w|debuginfo=\d|instrument-coverage|codegen-units=\d+|lto=\w+|panic=\w+)",
+    r"-C ?(?:strip=\w+|overflow-checks=\w+|debug-assertions(?:=\w+)?|force-frame-pointers(?:=\w+)?)",
+    r"-C ?link-arg=-fuse-ld=(?:lld|mold|gold|bfd)",
+)
+_CFLAGS = _flags(
+    r"-O[0-3sg]|-g\d?|-W[\w=-]+|-std=[\w+]+|-f(?:sanitize=[\w,]+|no-[\w-]+|PIC|profile-arcs|test-coverage)",
+    r"-D\w+(?:=\w+)?|-m(?:arch|tune)=[\w-]+|--coverage",
 )
 _JAVA = r"(?:-X(?:mx|ms|ss)\d+[kmgKMG]?|-XX:\+Use\w+GC|-Dfile\.encoding=[\w-]+|-ea| )*"
 _SANITIZER = (
@@ -130,11 +143,11 @@ _VALUES = {
     "GIT_TERMINAL_PROMPT": "0",
     "GOPROXY": "off",
     "PYTHONWARNINGS": r"(?:(?:default|error|always|all|module|once|ignore)"
-    r"(?::[\w ]*(?::\w*(?::[\w.]*(?::\d*)?)?)?)?,?)*",
+    r"(?::[\w ]*(?::\w*(?::[\w.]*(?::\d*)?)?)?)?(?:,|\Z))*",
     "PYTHONBREAKPOINT": "0",
     "PYTHONMALLOC": "debug|malloc|pymalloc|malloc_debug|pymalloc_debug",
     "MPLBACKEND": r"(?i)agg|cairo|pdf|pgf|ps|svg|template|\w+agg",
-    "PYTORCH_CUDA_ALLOC_CONF": r"(?:[a-z_]+:[\w.]+,?)*",
+    "PYTORCH_CUDA_ALLOC_CONF": r"(?:[a-z_]+:[\w.]+(?:,|\Z))*",
     "CONTENT_TYPE": r"[\w-]+/[\w.+-]+",
     "REQUEST_URI": r"/[\w./?=&%-]*",
     "PGHOST": _HERE,
@@ -172,7 +185,7 @@ _OWN = (
     r"[A-Z]|(?:MY|APP|TEST|DEMO)_.*|FOO|BAR|BAZ|NAME|VALUE|KEY|TOKEN|URL|ENV|LEVEL|SEED|COUNT|LIMIT|VERSION|TEST|TESTING|STAGE|REGION|BRANCH|TAG"
     r"|.*_(?:URL|URI|KEY|TOKEN|SECRET|PASSWORD|PASS|USER|USERNAME|NAME|ID|ENV|ENVIRONMENT|MODE|LEVEL|PORT|HOST|HOSTNAME"
     r"|DEBUG|VERBOSE|SEED|COUNT|SIZE|LIMIT|TIMEOUT|RETRIES|VERSION|ENABLED|DISABLED|REGION|STAGE|TAG|BRANCH|TEST|TZ"
-    r"|LOCALE|LANG|COLOR|DB|DATABASE|DSN|FORMAT|FEATURE|VAR|VALUE)"
+    r"|LOCALE|LANG|COLOR|ORIGINS?|DB|DATABASE|DSN|FORMAT|FEATURE|VAR|VALUE)"
 )
 _WORDY = (
     r"[A-Z][A-Z0-9_]*_(?:BACKEND|RATIO|TYPE|MODELS?|PROVIDER|DATASET|METHOD|STRATEGY|STATUS|DAYS|HOURS|MINUTES|SECONDS|SECS"
@@ -184,6 +197,7 @@ _WORDY = (
 )
 """Endings of an application's own settings, whose values are words."""
 _WORD = r"[\w.,:@+%-]*"
+_LIST = r"[A-Za-z0-9][\w-]*(?:,[A-Za-z0-9][\w-]*)+"
 _ANSWER = r"(?:\d{1,18}(?:[.,:]\d{1,18}){0,8}|true|false|yes|no|on|off|none|)"
 
 
@@ -208,7 +222,7 @@ def is_plain_variable(name: str, value: str) -> bool:
     known = name.upper()
     if re.fullmatch(_STEERING, known) is not None:
         return False
-    if re.fullmatch(_WORDY, name) and re.fullmatch(_WORD, value, re.ASCII):
+    if re.fullmatch(_LIST, value, re.ASCII) or (re.fullmatch(_WORDY, name) and re.fullmatch(_WORD, value, re.ASCII)):
         return True
     own = name != known or re.fullmatch(_OWN, name) is not None
     return own or re.fullmatch(_ANSWER, value, re.IGNORECASE | re.ASCII) is not None
@@ -224,26 +238,32 @@ def places_of(env: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
     return tuple(value for name, value in env if _is_data_place(name, value))
 
 
-_FORGOTTEN = names(
-    """VIRTUAL_ENV CONDA_DEFAULT_ENV CONDA_PREFIX PYTHONPATH PYTHONHOME NODE_OPTIONS NODE_ENV NODE_PATH CI DEBUG PORT
-    DISPLAY WAYLAND_DISPLAY LD_PRELOAD PYTHONSTARTUP CLASSPATH DATABASE_URL RUSTFLAGS CFLAGS CXXFLAGS LDFLAGS GOFLAGS
-    GOROOT AWS_PROFILE KUBECONFIG DOCKER_HOST CLAUDECODE NO_COLOR FORCE_COLOR"""
+_KEPT = (
+    r"(?:GIT|ADDERCLAW|BASH|XDG|LC|DYLD)_.*|LD_(?!PRELOAD$).*|(?i:.*_proxy)|_.*"
+    r"|PAGER|TMPDIR|DEBIAN_FRONTEND|USER|LOGNAME|LANGUAGE|TERM|TZ"
 )
+"""What a child's environment is made of, beside what bash gives a meaning: of anything else it holds nothing."""
 
 
 def is_forgettable(name: str) -> bool:
-    """Whether a variable that the environment may have can be left out: none of those that hold git or bash in."""
-    return name in _FORGOTTEN or re.fullmatch(_CREDENTIAL, name) is not None
+    """Whether a variable can be left out: none of those that we give to every child, and by which git is held in."""
+    plain = re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) is not None
+    return plain and not is_special(name) and re.fullmatch(_KEPT, name) is None
+
+
+_PACKAGES = r"(?:\./)?(?:[\w-]+/)*(?:node_modules|src|lib|dist)/?"
+CODE_FOLDERS = {"PYTHONPATH": r"[^$`\\~]*", "NODE_PATH": rf"{_PACKAGES}(?::{_PACKAGES})*"}
+"""Variables that name the folders from which a program loads code, with the values that are looked at further."""
 
 
 def folders_of(env: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
     """The folders from which a command is told to load code."""
-    return tuple(part or "." for name, value in env if name == "PYTHONPATH" for part in value.split(":"))
+    return tuple(part or "." for name, value in env if name in CODE_FOLDERS for part in value.split(":"))
 
 
 def check_given(name: str, value: str, *, known: bool) -> None:
     """Raises NotAPlan unless one command may be given this variable."""
-    if name != "PYTHONPATH" or not known or re.search(r"[$`\\~]", value):
+    if name not in CODE_FOLDERS or not known or not re.fullmatch(CODE_FOLDERS[name], value, re.ASCII):
         check_exported(name, value, known=known)
 
 

@@ -11,9 +11,35 @@ from adderclaw.gate.wrappers import Wrapped, bisects, wrapped
 
 def command_of(words: Words) -> tuple[str, Words, str]:
     """The command that git is given, what follows it, and an option before it that is not taken."""
-    before = parse(words[1:], PROGRAMS["git"].before, until_operand=True)
+    before = parse(_without_settings(words[1:]), PROGRAMS["git"].before, until_operand=True)
     command, *rest = before.operands or ("",)
     return command, tuple(rest), before.strange[0] if before.strange else ""
+
+
+def _without_settings(words: Words) -> Words:
+    """Without settings for this one command that are known to do no harm; git reads its words from the left."""
+    kept: list[str] = []
+    rest = list(words)
+    while rest and rest[0].startswith("-"):
+        if rest[0] == "-c" and len(rest) > 1 and re.fullmatch(_GIVEN, rest[1]):
+            del rest[:2]
+            continue
+        takes = rest[0] == "-C"
+        kept += rest[: 1 + takes]
+        del rest[: 1 + takes]
+    return (*kept, *rest)
+
+
+_TRUTH = "(?:true|false|on|off|yes|no|0|1)"
+_GIVEN = (
+    r"(?i)(?:(?:commit|tag)\.gpgsign|advice\.\w+|log\.showsignature|core\.fsmonitor)=false|core\.hookspath=/dev/null"
+    rf"|(?:core\.(?:quotepath|filemode|ignorecase|longpaths)|pull\.rebase|rebase\.autostash|fetch\.prune)={_TRUTH}"
+    r"|(?:core\.(?:autocrlf|safecrlf|abbrev|eol)|color\.\w+|log\.date|merge\.conflictstyle|pull\.ff"
+    r"|diff\.(?:noprefix|renames|renamelimit|algorithm|context|colormoved))=\w+"
+    r"|core\.pager=cat|gc\.auto=0|http\.(?:postbuffer|lowspeedlimit|lowspeedtime)=\d+"
+    r"|init\.defaultbranch=\w[\w/-]*|user\.(?:name|email)=[\w .@+-]+"
+)
+"""Settings for one command by which git runs nothing, and reads and sends nothing elsewhere."""
 
 
 def judged(words: Words, ask: Ask) -> Objection | None:

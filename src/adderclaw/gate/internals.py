@@ -114,7 +114,8 @@ def _unset(called: Called, state: State) -> tuple[Command, Flow]:
     for name in called.words[1:]:
         forgets = not isinstance(name, Live) and environment.is_forgettable(name)
         own = name in variables and name not in state.exported
-        if not _NAME.fullmatch(name) or not (own or forgets):
+        # Where there is no such variable, bash would take a function away.
+        if not _NAME.fullmatch(name) or not (own or forgets) or name in state.functions or name in state.arrays:
             raise NotAPlan("unset of a variable that was not set here")
         if own:
             del variables[name]

@@ -9,7 +9,7 @@ from adderclaw.gate.allowlist import PROGRAMS, Options, names, those
 from adderclaw.gate.objections import Ask, Objection, Words, harmful, unknown, unlisted
 from adderclaw.gate.options import parse, without_pairs
 from adderclaw.gate.tabled import by_command, by_table
-from adderclaw.gate.wrappers import RUNS, VERSION, wrapped
+from adderclaw.gate.wrappers import FOLDER, RUNS, VERSION, wrapped
 
 _FOREIGN = r"://|(^|@)\s*(git\+|hg\+|svn\+|bzr\+|github:|gitlab:|bitbucket:|gist:|file:|git@)|\.git(#|$)"
 
@@ -114,10 +114,21 @@ _FILTERS = ("--filter", "-F")
 _EVERYWHERE = ("-r", "--recursive", "-w", "--workspace-root", "--silent", "-s", "--parallel", "--stream")
 
 
+def _elsewhere(rest: Words) -> Words:
+    """Without the folder of the workspace in which bun would work."""
+    match rest:
+        case ("--cwd", folder, *others) if re.fullmatch(FOLDER, folder, re.ASCII):
+            return tuple(others)
+        case (joined, *others) if re.fullmatch(f"--cwd={FOLDER}", joined, re.ASCII):
+            return tuple(others)
+        case _:
+            return rest
+
+
 def _yarn(words: Words, ask: Ask) -> Objection | None:
     """Yarn, pnpm and bun take the name of a script of package.json in the place of a command."""
     name = words[0].rsplit("/", 1)[-1]
-    words = (words[0], *_members(name, words[1:]))
+    words = (words[0], *_members(name, _elsewhere(words[1:]) if name == "bun" else words[1:]))
     first = words[1] if len(words) > 1 else ""
     if first == "dlx" or (name, first) == ("bun", "x"):
         return packages.node(words[2:], ask, fetched=True, how=f"{name} {first}")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from adderclaw.gate import git, patches, perl, pieces
 from adderclaw.gate.allowlist import PROGRAMS, Options
-from adderclaw.gate.environment import folders_of, places_of
+from adderclaw.gate.environment import CODE_FOLDERS, folders_of, places_of
 from adderclaw.gate.handed import Walk, only_shows, walks_of_find
 from adderclaw.gate.languages import project_files, python_parts, sed_parts, tar_words
 from adderclaw.gate.network import data
@@ -73,7 +73,8 @@ def operands(name: str, words: Words) -> Operands:
             break
         program += (within[0],) if "/" in within[0] else ()
         given = (word.partition("=") for word in words[1:] if base in ("env", "cross-env"))
-        program += tuple(part for name, _, value in given if name == "PYTHONPATH" for part in value.split(":") if part)
+        program += tuple(part for name, _, value in given if name in CODE_FOLDERS for part in value.split(":") if part)
+        program += parse(words[1:], PROGRAMS["npx"].options, until_operand=True).values if base == "npx" else ()
         base, words = within[0].rsplit("/", 1)[-1], within
     is_module = base in ("python", "python3")
     base, words = _module(base, words)

@@ -70,6 +70,7 @@ _BINARIES = names(
     "tsc ng cap nest sb ncu mmdc attw depcruise json2ts pbjs pbts asc wdio swc forge cdk eleventy changeset"
 )
 """Programs of packages of other names: npx takes them from the project, and may fetch another's."""
+_MANAGERS = frozenset({"npm", "pnpm", "yarn"})
 _VERSION = r"@(?:latest|next|canary|beta|alpha|rc|\^?~?v?\d+(?:\.(?:\d+|x))*(?:-[a-z]+(?:\.?\d+)*)?)"
 
 
@@ -90,7 +91,7 @@ def node(words: Words, ask: Ask, *, fetched: bool, how: str) -> Objection | None
     fetched = fetched or unversioned(words[0]) != words[0] if words else fetched
     if fetched and name in _BINARIES:
         return Objection(f"{name} is the program of a package of another name")
-    if name in those("npx"):
+    if name in those("npx") or name in _MANAGERS:
         return ask.inner((name, *words[1:]))
     if name in _NODE:
         return plain_words(name, words[1:])

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from adderclaw.gate.allowlist import PROGRAMS
-from adderclaw.gate.environment import is_forgettable, is_plain_variable
+from adderclaw.gate.environment import CODE_FOLDERS, is_forgettable, is_plain_variable
 from adderclaw.gate.objections import Words
 from adderclaw.gate.options import Parsed, parse
 
@@ -17,6 +17,8 @@ class Wrapped(NamedTuple):
     """Why it is not looked through."""
 
 
+FOLDER = r"(?:\./)?\w[\w-]*(?:/\w[\w-]*)*/?"
+"""A folder of the workspace, no part of which is hidden."""
 RUNS = {"uv": "run", "poetry": "run", "pdm": "run", "pipenv": "run", "bundle": "exec", "pnpm": "exec"}
 """Managers of projects, and the command by which they run a program where the project's own are found."""
 
@@ -51,8 +53,8 @@ def wrapped(words: Words) -> Wrapped:
         return Wrapped((), "it runs no other program")
     found = parse(words[1:], options.options, until_operand=True)
     rest = found.operands
-    if found.strange:
-        return Wrapped((), f"{kind} {found.strange[0]} is not looked through")
+    if found.strange or (kind == "npx" and not all(re.fullmatch(FOLDER, value) for value in found.values)):
+        return Wrapped((), f"{kind} {(*found.strange, *found.values)[0]} is not looked through")
     if kind in ("env", "cross-env", "cross-env-shell"):
         return _env(rest) if _keeps_git_in(found) else Wrapped((), "env takes away what holds git in")
     if kind in ("timeout", "chrt", "taskset"):
@@ -81,6 +83,7 @@ def _env(rest: Words) -> Wrapped:
     while rest and "=" in rest[0]:
         name, _, value = rest[0].partition("=")
         beside = name == "PYTHONPATH" and re.fullmatch(r"(?!.*\.\.)\.?[\w][\w./-]*|\.", value)
+        beside = beside or (name == "NODE_PATH" and re.fullmatch(CODE_FOLDERS[name], value, re.ASCII))
         beside = beside or (name == "PATH" and re.fullmatch(rf"{_SYSTEM}(?::{_SYSTEM})*", value))
         if not re.fullmatch(r"[A-Za-z_]\w*", name) or not (beside or is_plain_variable(name, value)):
             return Wrapped((), f"{name} may change what code is loaded")
