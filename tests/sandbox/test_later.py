@@ -287,6 +287,32 @@ def test_what_starts_programs_all_the_time_is_stopped_too(bubble: Box, root: Pat
     assert asyncio.run(beside()) == [0] * 40
 
 
+def test_what_is_replaced_from_outside_while_a_task_runs_is_kept_again(
+    bubble: Box, root: Path, said: list[str]
+) -> None:
+    """As an editor does it, or git in another session: the mount goes with the file that it was on."""
+    evil = "for f in .gitlab-ci.yml Jenkinsfile .github/workflows/ci.yml; do echo evil > $f; done"
+
+    async def beside() -> None:
+        task = asyncio.ensure_future(escapes.bash(TICKS, bubble, root))
+        await asyncio.to_thread(wait_for, (root / "beats").exists, 60, "the task to begin")
+        (root / "mine").write_text("mine\n")
+        (root / "mine").replace(root / ".gitlab-ci.yml")
+        (root / ".github/workflows/ci.yml").write_text("mine\n")
+        (root / "Jenkinsfile").unlink()
+        for _ in range(2):
+            await escapes.bash(evil, bubble, root)
+        task.cancel()
+        await asyncio.wait({task})
+
+    asyncio.run(beside())
+    assert [(root / name).read_text() for name in (".gitlab-ci.yml", ".github/workflows/ci.yml")] == ["mine\n"] * 2
+    assert not (root / "Jenkinsfile").exists()
+    changed = next(line for line in said if line.startswith("while a command ran"))
+    assert changed.rpartition(": ")[2] == ".gitlab-ci.yml", "the other one's mount is still there"
+    assert any("cleared" in line and "Jenkinsfile" in line for line in said)
+
+
 def test_a_new_clone_can_be_worked_in_and_removed_but_brings_no_hooks(bubble: Box, root: Path, said: list[str]) -> None:
     def bash(text: str) -> int:
         return asyncio.run(escapes.bash(text, bubble, root)).returncode

@@ -1,5 +1,6 @@
 """Plans that are git and nothing else: they alone may change what other programs run later (CI, hook managers)."""
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -25,10 +26,12 @@ from adderclaw.gate.programs import objection
 from adderclaw.gate.wrappers import bisects
 
 LOOKING = names(
-    """blame cat-file check-ignore describe diff for-each-ref grep log ls-files ls-tree merge-base name-rev reflog
-    rev-list rev-parse shortlog show show-ref status var whatchanged"""
+    """blame cat-file check-ignore describe diff for-each-ref grep log ls-files ls-remote ls-tree merge-base name-rev
+    reflog rev-list rev-parse shortlog show show-ref status var whatchanged"""
 )
 """Commands of git's that change no file of a project."""
+REMOTE = frozenset({"fetch", "push"})
+"""Nor do these, unless they note a branch in the settings. They take long, and may ask a server in the sandbox."""
 QUIET = frozenset({"cd", "echo", "printf", "pwd", "true", "false", ":", "test", "["})
 """What bash does by itself, and changes no file by."""
 
@@ -45,8 +48,15 @@ def is_alone(plan: Plan, helpers: Sequence[str]) -> bool:
             continue
         if simple.name != "git" or not simple.program.startswith("/") or not _runs_git_alone(simple.words, helpers):
             return False
-        changes |= command_of(simple.words)[0] not in LOOKING
+        changes |= _changes_files(simple.words)
     return changes
+
+
+def _changes_files(words: Words) -> bool:
+    command, rest, _ = command_of(words)
+    if command in REMOTE:
+        return any(word == "--set-upstream" or re.match("-[a-zA-Z]*u", word) for word in rest)
+    return command not in LOOKING
 
 
 class Part(NamedTuple):

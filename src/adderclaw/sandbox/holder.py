@@ -124,7 +124,7 @@ class Box:
     def _keep(self, inside: "_Inside", places: protected.Places) -> None:
         """Where nothing else moves, all that is there is git's or the operator's work; else what has changed goes."""
         if self._running:
-            self._tell_taken(self._keeper.settle(self.room.roots, places, _store()))
+            self._tell_taken(self._settled(places))
         if not self._running or self._holds:
             self._keeper.accept(self.room.roots, places)
         inside.keep(self._keeper.mounted())
@@ -132,6 +132,13 @@ class Box:
             self._once(MANY.format(most=MOST_FOLDERS))
         if large := self._keeper.too_large:
             self._once(LARGE.format(names=self._named([*large])))
+
+    def _settled(self, places: protected.Places) -> list[str]:
+        taken = self._keeper.settle(self.room.roots, places, _store())
+        if replaced := self._keeper.replaced:
+            self._tell(CHANGED.format(names=self._named(replaced)))
+            replaced.clear()
+        return taken
 
     def _once(self, message: str) -> None:
         if message not in self._told:
@@ -160,7 +167,7 @@ class Box:
         try:
             taken = [*protected.take_away(before, store), *protected.put_back(remembered, store)]
             if self._keeps and not git and not self._gits:
-                taken += self._keeper.settle(self.room.roots, self._places(), store)
+                taken += self._settled(self._places())
         except OSError as error:
             self._tell(f"what a command put in a protected place could not be taken away: {error}")
             return f"\nadderclaw: protected, and could not be taken away: {error}\n"

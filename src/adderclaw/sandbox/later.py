@@ -199,6 +199,8 @@ class Keeper:
         self._remembered: dict[str, Content] = {}
         self.too_large: tuple[str, ...] = ()
         """What no mount keeps and is too large to be put back."""
+        self.replaced: list[str] = []
+        """What you, or git in another session, have changed while commands ran, and was not said yet."""
 
     @property
     def is_whole(self) -> bool:
@@ -244,10 +246,23 @@ class Keeper:
         base, found = self._base, self._finder.find(roots, now)
         if (found.places, found.links, found.repositories) != (base.places, base.links, base.repositories):
             taken = [*self._come(found, store), *_relinked(base.links, found.links, store)]
+            self._follow(found)
         else:
             taken = []
         there = {path: content for path, content in self._remembered.items() if self._is_due(path)}
         return [*taken, *protected.put_back(there, store)]
+
+    def _follow(self, found: Found) -> None:
+        """Only somebody outside replaces or removes what a mount keeps; the mount goes with it, and another is due."""
+        places = dict(self._base.places)
+        for path in self.mounted().kept:
+            if path in found.places and found.places[path] != places[path]:
+                places[path] = found.places[path]
+                self.replaced.append(path)
+            elif path not in self._remembered and not os.path.lexists(path):
+                del places[path]  # should it come again, a command has made it
+        if places != self._base.places:
+            self._base = self._base._replace(places=places)
 
     def _is_due(self, path: str) -> bool:
         """Whether it is put back, or has gone with a folder that commands may remove: then it can run nothing."""
