@@ -4,6 +4,7 @@ To run the project's own code is asked about, since it was there to be looked at
 is looked at here: it may do no more than the command itself might.
 """
 
+import itertools
 import os
 import re
 from collections.abc import Iterator
@@ -91,9 +92,14 @@ def _written(simple: Simple) -> Iterator[tuple[str, str]]:
 
 
 def _runs_code(simple: Simple) -> bool:
-    name = base(simple.name)
+    """Whether a command, or one that it hands on, may run what lies in a file."""
+    return any(map(_may_run, ((simple.name, *simple.words[1:]), *itertools.islice(handed_on(simple.words), 1, None))))
+
+
+def _may_run(words: tuple[str, ...]) -> bool:
+    name = base(words[0])
     options = PROGRAMS.get(name)
-    if "/" in simple.name or name in SHELLS or name == "source":
+    if "/" in words[0] or name in SHELLS or name == "source":
         return True
     return options is not None and options.kind == "work" and name not in _MOVES
 
@@ -169,7 +175,7 @@ def _cloned_and_run(plan: Plan) -> Iterator[str]:
     for step in steps(plan):
         for simple in step.commands:
             words = simple.words
-            if cloned and ("/" in simple.name or base(simple.name) in _BUILDS or _runs_script(simple)):
+            if cloned and ("/" in simple.name or _builds(words)):
                 yield f"{simple.words[0]!r} would run what the same command cloned: make it a call of its own"
                 return
             fetches = words[:2] in (("git", "clone"), ("gh", "repo")) or words[:3] == ("git", "submodule", "add")
@@ -179,9 +185,14 @@ def _cloned_and_run(plan: Plan) -> Iterator[str]:
 _BUILDS = names("make gmake cmake ninja just task")
 
 
-def _runs_script(simple: Simple) -> bool:
-    plain = [word for word in simple.words[1:] if not word.startswith("-")]
-    return base(simple.name) in INTERPRETERS and bool(plain) and not isinstance(plain[0], Live)
+def _builds(words: tuple[str, ...]) -> bool:
+    """Whether a command, or one that it hands on, builds, runs a script, or is a program that is named by its path."""
+    return any("/" in one[0] or base(one[0]) in _BUILDS or _runs_script(one) for one in handed_on(words))
+
+
+def _runs_script(words: tuple[str, ...]) -> bool:
+    plain = [word for word in words[1:] if not word.startswith("-")]
+    return base(words[0]) in INTERPRETERS and bool(plain) and not isinstance(plain[0], Live)
 
 
 # ------------------------------------------------------------------ what never ends
