@@ -54,6 +54,12 @@ def test_what_is_exported_is_what_python_has() -> None:
     assert project.gathered() <= project.exported()
 
 
+def test_what_is_private_is_what_python_has() -> None:
+    """`private.txt` holds every name with one underscore that stands in the library of the installed Python."""
+    assert project.gathered_private() <= project.private(top=False)
+    assert {"_exit", "_getframe", "_posixsubprocess", "_dlopen"} <= project.private(top=True)
+
+
 @pytest.mark.parametrize(
     ("code", "reads", "writes", "confined"),
     [
@@ -81,8 +87,8 @@ def hear(event, given):
         told[-1].append([given[0], str(given[1])])
     elif on and event.split(".")[0] in ("subprocess", "socket", "ctypes", "shutil", "os") and event not in LOOKS:
         told[-1].append([event, "event"])
-LOOKS = ("os.listdir", "os.scandir", "os.walk", "os.fwalk")
-import ast, collections, csv, functools, glob, itertools, pathlib, re, sqlite3, statistics, timeit
+LOOKS = ("os.listdir", "os.scandir", "os.walk", "os.fwalk", "socket.__new__")  # the pair by which a loop is woken
+import ast, asyncio, collections, csv, functools, glob, itertools, pathlib, re, sqlite3, statistics, timeit
 import xml.etree.ElementTree
 sys.addaudithook(hear)
 pieces = json.load(sys.stdin)

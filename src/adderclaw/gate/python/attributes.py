@@ -25,11 +25,14 @@ _HELD = frozenset({"list", "map", "tuple"})
 
 def attribute(state: State, kind: Kind, name: str) -> Kind:
     """An attribute that is asked for, and not called at once."""
-    if name.startswith("_"):
+    if name.startswith("_") and kind.tag not in ("project", "maybe"):
         raise Refused(f"the attribute {name}")
     match kind.tag:
         case "nothing":
+            state.missing()
             return NOTHING
+        case "project" | "maybe" if name == "query":
+            return thing("query")  # a model's: called itself, it may be that of a table, which evaluates texts
         case "module" if f"{kind.name}.{name}" == "sys.argv":
             return DATA if state.given is None else several(text("-c"), *map(text, state.given))
         case "module":
@@ -82,7 +85,9 @@ def of_module(name: str, attribute: str) -> Kind:
 
 
 def _of_object(kind: Kind, name: str) -> Kind:
-    if kind.name == "error" and name in table.ERROR:
+    if kind.name in ("error", "said") and name in table.ERROR:
+        return thing("said")  # it may be whatever was at hand when it was raised
+    if kind.name == "record":
         return DATA
     if kind.name == "frame" and name in table.ATTRIBUTES:
         return kind
@@ -135,10 +140,13 @@ def elements(state: State, kind: Kind) -> Kind:
         case "text" | "data":
             return DATA
         case "nothing" | "number":
+            state.missing()
             return NOTHING
         case "project" | "maybe":
-            return PROJECT
-        case "object" if kind.name in ("file", "path", "error"):
+            return kind
+        case "object" if kind.name in ("error", "said"):
+            return thing("said")
+        case "object" if kind.name in ("file", "path", "record"):
             return DATA
         case "object" if kind.name in ("frame", "cursor"):
             return kind if kind.name == "frame" else DATA
@@ -155,14 +163,15 @@ def item(state: State, kind: Kind, index: object = None) -> Kind:
         case "map":
             return state.side(kind, "value")
         case "nothing":
+            state.missing()
             return NOTHING
         case "text" | "data":
             return DATA
         case "project" | "maybe":
-            return PROJECT
-        case "object" if kind.name == "frame":
             return kind
-        case "object" if kind.name in ("path", "parser"):
+        case "object" if kind.name in ("frame", "said"):
+            return kind
+        case "object" if kind.name in ("path", "parser", "record"):
             return DATA
         case _:
             raise Refused("a subscript of what is no data")
@@ -205,12 +214,14 @@ def store(state: State, into: Kind, key: Kind, kind: Kind) -> None:
             pass
         case "data":
             keep(state, kind)
+            keep(state, key)
         case "project":
             state.hand((kind, key))
-            if not state.is_inert(kind):
+            if not state.is_inert(kind) or not state.is_inert(key):
                 raise Refused("a function that is put into an object of the project's")
         case "object" if into.name == "frame":
             keep(state, kind)
+            keep(state, key)
         case _:
             raise Refused("putting something into what is no container")
 

@@ -4,7 +4,7 @@ import re
 
 from adderclaw.gate.allowlist import names
 from adderclaw.gate.python import attributes, files, functions, objects, project, table
-from adderclaw.gate.python.kinds import DATA, NOTHING, NUMBER, PROJECT, Kind, Refused, thing
+from adderclaw.gate.python.kinds import DATA, MAYBE, NOTHING, NUMBER, PROJECT, Kind, Refused, thing
 from adderclaw.gate.python.state import Call, State
 
 _STAYS = names(
@@ -17,7 +17,7 @@ _ASKS = names(
     """all filter exclude count first last get values values_list order_by exists aggregate annotate
     distinct items keys split strip join lower upper startswith endswith isoformat strftime reverse sort
     append explain iterator select_related prefetch_related only defer latest earliest in_bulk resolve
-    reverse_lazy"""
+    reverse_lazy filter_by limit offset one one_or_none scalar get_or_404 first_or_404 paginate group_by"""
 )
 """What is called of objects in Django's shell."""
 
@@ -25,6 +25,7 @@ _ASKS = names(
 def call(state: State, kind: Kind, given: Call) -> Kind:
     match kind.tag:
         case "nothing":
+            state.missing()
             return NOTHING
         case "call":
             result = NOTHING
@@ -57,12 +58,14 @@ def _of_project(state: State, given: Call) -> Kind:
         elif state.holds(kind, "call"):
             raise Refused("functions in a container for the project's code")
     state.hand(given.all)
-    return PROJECT
+    # It may give back what it got.
+    return MAYBE if any(state.holds(kind, "maybe") for kind in given.all) else PROJECT
 
 
 def handed(state: State, kind: Kind, *params: Kind) -> Kind:
     """What a function gives that something else calls, with these."""
     if kind.tag == "nothing":
+        state.missing()
         return NOTHING
     if kind.tag in ("project", "maybe"):
         return call(state, kind, Call(params, {}, "handed"))
@@ -90,12 +93,45 @@ def _listed(state: State, name: str, given: Call) -> Kind:
         return special(state, given)
     if "**" in given.keywords:
         raise Refused(f"** for {name}")
+    written = given.keywords.get("file") if name == "print" else None
+    if written is not None and written != thing("file"):
+        raise Refused("print into what is no file")
+    _check_called(name, given)
     results = consumed(state, given.all, keeps=mark not in ("#", "$"))
     if mark == "#":
         return NUMBER
     if mark == "$":
         return DATA
     return thing(mark[1:]) if mark.startswith("@") else state.mark(*given.all, *results)
+
+
+_WRITES = names("environ tree parser archive connection cursor image loop")
+"""Objects that show what nobody may see, or write to where they are told."""
+
+
+_CALLED = names(
+    """key default object_hook object_pairs_hook parse_float parse_int parse_constant cls quote_via func linejunk
+    charjunk isjunk readline timer"""
+)
+_CALLED_AT = {
+    "itertools.accumulate": 1,
+    "tokenize.generate_tokens": 0,
+    "tokenize.tokenize": 0,
+    "difflib.SequenceMatcher": 0,
+    "difflib.ndiff": 2,
+    "urllib.parse.urlencode": 5,
+}
+
+
+def _check_called(name: str, given: Call) -> None:
+    """What is called by a function of the tables is known to be a function, and which: no data stands there."""
+    called = [given.keywords[one] for one in sorted(_CALLED & given.keywords.keys())]
+    if name in _CALLED_AT:
+        if given.starred:
+            raise Refused(f"* for {name}")
+        called += given.args[_CALLED_AT[name] :] if name == "difflib.ndiff" else given.args[_CALLED_AT[name] :][:1]
+    if any(kind.tag not in ("call", "nothing", "number", "project", "maybe") for kind in called):
+        raise Refused(f"what {name} would call is no function that stands there")
 
 
 def consumed(state: State, kinds: tuple[Kind, ...], *, keeps: bool) -> list[Kind]:
@@ -105,7 +141,7 @@ def consumed(state: State, kinds: tuple[Kind, ...], *, keeps: bool) -> list[Kind
     for kind in kinds:
         if kind.tag == "call":
             results.append(handed(state, kind, mark, mark))
-        elif kind.tag in ("module", "mixed") or (kind.tag == "object" and kind.name == "environ"):
+        elif kind.tag in ("module", "mixed") or (kind.tag == "object" and kind.name in _WRITES):
             raise Refused("a module, or the whole environment, where only data is taken")
         elif keeps and kind.tag != "maybe":
             if not state.is_inert(kind) and not _only_projects(state, kind):
@@ -125,26 +161,35 @@ def _only_projects(state: State, kind: Kind) -> bool:
 
 
 def method(state: State, kind: Kind, name: str, given: Call) -> Kind:
-    if name.startswith("_"):
+    if name.startswith("_") and kind.tag not in ("project", "maybe"):
         raise Refused(f"the attribute {name}")
     match kind.tag:
         case "nothing":
+            state.missing()
             return NOTHING
         case "module" | "call":
             return call(state, attributes.attribute(state, kind, name), given)
         case "maybe" | "project":
             if name == "copy" and (given.args or given.keywords):
                 raise Refused("copy to somewhere")
-            if name != "eval" or given.args or given.keywords:  # a model's way to be asked, not Python's
+            if not _is_asking(name, given):
                 project.check_name(name, module=kind.tag == "maybe")
+            if name in ("run", "call") and any(state.holds(one, "text") and _is_command(one) for one in given.all):
+                raise Refused(f"{name} of what may be a command")
             if state.managed and name not in _ASKS:
                 raise Refused(f"{name} in Django's shell")
             return _of_project(state, given)
+        case "object" if kind.name == "query":
+            return _of_models(state, name, given)
         case "object":
             return objects.method(state, kind, name, given)
         case "text" if name in files.METHODS:
+            if given.starred:
+                raise Refused(f"* for {name}")
             return files.METHODS[name](state, kind, given)
-        case "list" | "map" | "tuple" if name in objects.HELD:
+        case "tuple" if name not in ("count", "index"):
+            raise Refused(f"the method {name} of a tuple, or of the words of the command")
+        case "list" | "map" if name in objects.HELD:
             return objects.HELD[name](state, kind, given)
         case "text" | "data" | "number" | "list" | "map" | "tuple" if name in table.METHODS:
             return _of_data(state, kind, name, given)
@@ -152,10 +197,37 @@ def method(state: State, kind: Kind, name: str, given: Call) -> Kind:
             raise Refused(f"the method {name}")
 
 
+def _is_command(kind: Kind) -> bool:
+    if kind.tag in ("list", "tuple"):
+        return True
+    return any(re.search(r"[\s/]", value) for value in kind.values)
+
+
+def _is_asking(name: str, given: Call) -> bool:
+    """`model.eval()`, `session.query(User)`, `cache.get("key")`: what asks, and is not what Python calls so."""
+    if name == "eval":
+        return not given.args and not given.keywords
+    if name == "query":
+        return given.named and not given.keywords
+    known = (one.tag == "number" or (one.tag == "text" and _is_key(one)) for one in given.all)
+    return name == "get" and all(known)
+
+
+def _is_key(kind: Kind) -> bool:
+    return not kind.found and not kind.bare and not any(re.search(r"[:%]|^//", value) for value in kind.values)
+
+
+def _of_models(state: State, name: str, given: Call) -> Kind:
+    """`User.query.filter_by(…)`: what is asked of a model's query."""
+    if name not in _ASKS:
+        raise Refused(f"{name} of a query")
+    return _of_project(state, given)
+
+
 def _of_data(state: State, kind: Kind, name: str, given: Call) -> Kind:
     if "**" in given.keywords:
         raise Refused(f"** for {name}")
-    if name == "replace" and len(given.args) < 2 and (given.args or "target" in given.keywords):
+    if name == "replace" and (given.starred or (len(given.args) < 2 and (given.args or "target" in given.keywords))):
         # With one argument it is not a text's but a path's: that one moves the file.
         raise Refused("replace with one argument")
     if name == "copy" and (given.args or given.keywords):
@@ -168,6 +240,7 @@ def _of_data(state: State, kind: Kind, name: str, given: Call) -> Kind:
         for one in given.all:
             attributes.keep(state, one)
         return DATA
+    _check_called(name, given)
     results = consumed(state, given.all, keeps=name not in _STAYS)
     if name in ("count", "index", "find", "startswith", "endswith") and kind.tag != "data":
         return NUMBER

@@ -46,7 +46,7 @@ def _reader(made: str, *keywords: str) -> "Callable[[State, Call], Kind]":
     """A function that reads the file that it is given first: by a place, or opened already."""
 
     def rule(state: State, given: Call) -> Kind:
-        given.only(1, 3, *keywords)
+        given.only(1, 3 if keywords else 1, *keywords)  # the third of numpy.load unpacks objects
         first, *rest = given.args
         if first.tag != "object" or first.name != "file":
             state.open(first)

@@ -1,14 +1,16 @@
 """The statements of a piece of Python, followed until nothing new is learned; a statement that is not here refuses."""
 
 import ast
+import re
 from collections.abc import Sequence
 
 from adderclaw.gate.allowlist import names
 from adderclaw.gate.python import Piece, attributes, functions, project, table
 from adderclaw.gate.python.kinds import DATA, MAYBE, MIXED, NOTHING, NUMBER, PROJECT, Kind, Refused, thing
-from adderclaw.gate.python.scopes import Scope, of_body
+from adderclaw.gate.python.scopes import Scope, bound_names, of_body, only_imported
 from adderclaw.gate.python.state import State, Words
-from adderclaw.gate.python.values import assign, data, defined, value
+from adderclaw.gate.python.values import assign, data, defined, looked_at, value
+from adderclaw.gate.python.waits import plain
 
 MAX_NODES = 6_000
 MAX_DEPTH = 60
@@ -21,6 +23,7 @@ def piece(code: str, given: Words | None, *, managed: bool) -> Piece:
     try:
         tree = _parsed(code)
         state = State(given, managed=managed)
+        state.loaded = only_imported(tree)
         _follow(state, tree)
         _check_loaded(state)
     except Refused as refusal:
@@ -50,7 +53,7 @@ def _parsed(code: str) -> ast.Module:
         if depth > MAX_DEPTH or count > MAX_NODES:
             raise Refused("too long, or too deep")
         level = [child for node in level for child in ast.iter_child_nodes(node)]
-    return tree
+    return plain(tree)
 
 
 def _follow(state: State, tree: ast.Module) -> None:
@@ -59,9 +62,12 @@ def _follow(state: State, tree: ast.Module) -> None:
         state.begin()
         refusals = _body(state, tree.body, scope)
         for made in list(state.functions.values()):
-            if made.called:
+            # In the end also where nobody is seen to call it: something else may.
+            if made.called or state.sure:
                 refusals += _function(state, made.node, made.scope)
-        if not state.changed:
+        if not state.changed and not state.sure:
+            state.sure = True
+        elif not state.changed:
             if MIXED in state.held.values():
                 refusals.append("a name, or what is in a container, is sometimes this and sometimes that")
             if refusals:
@@ -101,6 +107,8 @@ def inner(state: State, code: str) -> None:
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise Refused("a text that is no code") from error
     tree = state.codes[code]
+    if any(re.match("_|inner$", name) for name in bound_names(tree)):
+        raise Refused("a name that timeit has itself")
     scope = state.scopes.get(id(tree)) or of_body(tree, None, tree.body)
     state.scopes[id(tree)] = scope
     if state.depth > 1:
@@ -130,9 +138,11 @@ def _statement(state: State, node: ast.stmt, scope: Scope) -> list[str]:
             _augmented(state, node, scope)
         case ast.Return():
             kind = NOTHING if node.value is None else value(state, node.value, scope)
+            if node.value is not None and state.functions[id(scope.node)].yields:
+                raise Refused("a generator that returns something")
             state.put((id(scope.node), "return"), kind)
         case ast.Assert():
-            data(state, node.test, scope)
+            looked_at(state, node.test, scope)
             if node.msg is not None:
                 data(state, node.msg, scope)
         case ast.Raise():
@@ -152,7 +162,7 @@ def _statement(state: State, node: ast.stmt, scope: Scope) -> list[str]:
 def _compound(state: State, node: ast.stmt, scope: Scope) -> list[str]:
     match node:
         case ast.If() | ast.While():
-            data(state, node.test, scope)
+            looked_at(state, node.test, scope)
             return [*_body(state, node.body, scope), *_body(state, node.orelse, scope)]
         case ast.For():
             over = value(state, node.iter, scope)
@@ -177,7 +187,7 @@ def _compound(state: State, node: ast.stmt, scope: Scope) -> list[str]:
 
 
 def _entered(kind: Kind) -> Kind:
-    if kind.tag in ("mixed", "module", "call", "maybe"):
+    if kind.tag in ("mixed", "module", "call"):
         raise Refused("with a function or a module")
     return kind
 
@@ -213,7 +223,7 @@ def _deleted(state: State, target: ast.expr, scope: Scope) -> None:
 def _augmented(state: State, node: ast.AugAssign, scope: Scope) -> None:
     left = ast.copy_location(_loaded(node.target), node)
     before, after = value(state, left, scope), value(state, node.value, scope)
-    if any(kind.tag in ("module", "mixed", "call") for kind in (before, after)):
+    if before.tag == "tuple" or any(kind.tag in ("module", "mixed", "call") for kind in (before, after)):
         raise Refused("a function or a module where only data is taken")
     if before.tag == "list":
         # The list itself takes it in, under all of its names.
@@ -301,7 +311,7 @@ def _imported(state: State, node: ast.Import | ast.ImportFrom, scope: Scope) -> 
             raise Refused("import *")
         full = f"{node.module}.{alias.name}"
         if kind == MAYBE:
-            project.check_name(alias.name, module=True)
+            project.check_imported(alias.name)
             state.modules[full] = None
             made = MAYBE
         elif table.functions().get(full) is None and full in table.modules():
@@ -318,7 +328,7 @@ _LOADS = (".py", ".pth", ".so", ".pyc", ".pyd", ".zip", ".egg", ".cfg")
 
 def _check_loaded(state: State) -> None:
     """What it writes is not what it loads."""
-    written = [name.rsplit("/", 1)[-1] for name in state.writes]
+    written = [name.rsplit("/", 1)[-1] for name in (*state.writes, *state.patterns)]
     loads = [name for name in written if name.endswith(_LOADS) or "." not in name]
     if loads and state.modules:
         raise Refused("it writes code, and loads code of the project's: do it in two calls")

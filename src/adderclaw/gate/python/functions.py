@@ -31,7 +31,7 @@ def _content(state: State, kinds: tuple[Kind, ...]) -> Kind:
 def _listed(state: State, given: Call) -> Kind:
     """`list`, `set`, `sorted` …: the same things, in another order."""
     given.only(0, 2, "key", "reverse", "maxlen", "desc", "total", "disable", "file", "start")
-    content = _content(state, (given.first,))
+    content = _content(state, given.args[:1])
     if "key" in given.keywords:
         calls.handed(state, given.keywords["key"], content)
     return state.made(given.site, content)
@@ -130,7 +130,8 @@ def _extreme(state: State, given: Call) -> Kind:
     for kind in given.args if several_given else ():
         content = state.join(content, kind)
     if not several_given or given.starred:
-        content = state.join(content, _content(state, given.args) if not several_given else NOTHING)
+        # What a star stands for may be one thing, and then it is that one's parts.
+        content = state.join(content, _content(state, given.args))
     if "key" in given.keywords:
         calls.handed(state, given.keywords["key"], content)
     return state.join(content, given.keywords.get("default", NOTHING))
@@ -161,7 +162,10 @@ def _dict(state: State, given: Call) -> Kind:
 
 def _counter(state: State, given: Call) -> Kind:
     given.only(0, 1)
-    return state.mapping(given.site, _content(state, given.args), NUMBER)
+    count = state.side(given.first, "value") if given.first.tag == "map" else NUMBER
+    if given.first.tag in ("data", "project", "maybe", "object"):
+        count = state.mark(given.first)
+    return state.mapping(given.site, _content(state, given.args), count)
 
 
 def _defaultdict(state: State, given: Call) -> Kind:
@@ -224,7 +228,7 @@ def _kept(state: State, given: Call) -> Kind:
     """An object that has what it is given under names of its own."""
     for kind in given.all:
         attributes.keep(state, kind)
-    return PROJECT
+    return thing("record")
 
 
 def _record(state: State, given: Call) -> Kind:
@@ -277,7 +281,7 @@ def _getattr(state: State, given: Call) -> Kind:
 
 def _inspected(_: State, given: Call) -> Kind:
     given.only(1, 1)
-    if given.args[0].tag in ("mixed", "text", "data"):
+    if given.args[0].tag in ("mixed", "text", "data") or given.args[0].sites:
         raise Refused("what is looked into is no function of the project's")
     return DATA
 
@@ -286,7 +290,9 @@ def _members(state: State, given: Call) -> Kind:
     given.only(1, 2)
     if given.args[0] not in (MAYBE, PROJECT):
         raise Refused("the members of what is not the project's")
-    return state.made(given.site, several(DATA, MAYBE))
+    if len(given.args) > 1:
+        calls.handed(state, given.args[1], MAYBE)
+    return state.made(given.site, several(DATA, thing("said")))
 
 
 def imported(state: State, name: str) -> Kind:
@@ -337,6 +343,11 @@ def _timed(state: State, given: Call) -> Kind:
     return NUMBER if given.site else DATA
 
 
+def _installed(_: State, given: Call) -> Kind:
+    given.only(0, 0)
+    return DATA
+
+
 def _raises(_: State, given: Call) -> Kind:
     given.only(1, 1, "match")
     return thing("error")
@@ -346,6 +357,33 @@ def _cached(_: State, given: Call) -> Kind:
     """A decorator that keeps what a function gave."""
     given.only(0, 1, "maxsize", "typed")
     return given.args[0] if given.args and given.args[0].tag == "call" else function("functools.cache")
+
+
+def _awaited(_: State, given: Call) -> Kind:
+    """`asyncio.run(main())`: what it gives is what the function gave."""
+    given.only(1, 2, "debug", "timeout")
+    return given.args[0]
+
+
+def _all_awaited(state: State, given: Call) -> Kind:
+    if set(given.keywords) - {"return_exceptions"}:
+        raise Refused("gather with more than return_exceptions")
+    content = NOTHING
+    for kind in given.args:
+        content = state.join(content, kind)
+    return state.made(given.site, content)
+
+
+def _threaded(state: State, given: Call) -> Kind:
+    if not given.args or given.starred:
+        raise Refused("to_thread without a function")
+    return calls.call(state, given.args[0], given._replace(args=given.args[1:], named=False))
+
+
+def _slept(state: State, given: Call) -> Kind:
+    given.only(1, 1)
+    calls.consumed(state, given.args, keeps=False)
+    return NOTHING
 
 
 type Rule = Callable[[State, Call], Kind]
@@ -402,6 +440,12 @@ SPECIAL: dict[str, Rule] = {
     "inspect.getmembers": _members,
     "importlib.import_module": _import,
     "importlib.util.find_spec": _spec,
-    **dict.fromkeys(("timeit.timeit", "timeit.repeat"), _timed),
+    "timeit.timeit": _timed,
+    "timeit.repeat": lambda state, given: state.made(given.site, _timed(state, given)),
     "pytest.raises": _raises,
+    "importlib.metadata.distributions": _installed,
+    **dict.fromkeys(("asyncio.run", "asyncio.wait_for"), _awaited),
+    "asyncio.gather": _all_awaited,
+    "asyncio.to_thread": _threaded,
+    "asyncio.sleep": _slept,
 }

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from adderclaw.gate.allowlist import names
 from adderclaw.gate.python import attributes, calls, table
-from adderclaw.gate.python.kinds import DATA, NOTHING, NUMBER, Kind, Refused, several
+from adderclaw.gate.python.kinds import DATA, NOTHING, NUMBER, Kind, Refused, several, thing
 from adderclaw.gate.python.state import Call, State
 
 type Rule = Callable[[State, Kind, Call], Kind]
@@ -73,7 +73,8 @@ def _pair(state: State, kind: Kind, given: Call) -> Kind:
 
 def _counted(state: State, kind: Kind, given: Call) -> Kind:
     given.only(0, 1)
-    return state.made(given.site, several(attributes.elements(state, kind), NUMBER))
+    count = state.side(kind, "value") if kind.tag == "map" else NUMBER
+    return state.made(given.site, several(attributes.elements(state, kind), count))
 
 
 def _same(_: State, kind: Kind, given: Call) -> Kind:
@@ -287,11 +288,19 @@ def _logger(state: State, _: Kind, name: str, given: Call) -> Kind:
     return NOTHING
 
 
+def _loop(_state: State, _: Kind, name: str, given: Call) -> Kind:
+    """`run_until_complete(main())`: what the function gives."""
+    if name not in ("run_until_complete", "close"):
+        raise Refused(f"the method {name} of a loop")
+    given.only(0, 1)
+    return given.first
+
+
 def _error(_state: State, _: Kind, name: str, given: Call) -> Kind:
     if name not in ("errors", "json"):
         raise Refused(f"the method {name} of an error")
     given.only(0, 0)
-    return DATA
+    return thing("said")
 
 
 _OBJECTS: dict[str, Callable[[State, Kind, str, Call], Kind]] = {
@@ -308,4 +317,5 @@ _OBJECTS: dict[str, Callable[[State, Kind, str, Call], Kind]] = {
     "path": _path,
     "error": _error,
     "logger": _logger,
+    "loop": _loop,
 }

@@ -8,7 +8,8 @@ from adderclaw.gate.allowlist import names
 from adderclaw.gate.python.kinds import Refused
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-_FREE = names("id input hash format license credits copyright dir vars ascii bin hex oct")
+_FREE = names("id input hash format ascii bin hex oct")
+"""These only compute, should nothing else be bound to them when they are called."""
 _BUILTINS = frozenset(dir(builtins)) | names("reload unicode xrange raw_input execfile apply file cmp basestring")
 """No other name of Python's own is bound to anything else: it means what it says."""
 
@@ -93,3 +94,25 @@ def _walrus(node: ast.AST) -> Iterator[str]:
             yield one.target.id
         if not isinstance(one, ast.Lambda):
             waiting += ast.iter_child_nodes(one)
+
+
+def bound_names(tree: ast.Module) -> frozenset[str]:
+    return frozenset(_bound(tree.body))
+
+
+def only_imported(tree: ast.AST) -> frozenset[str]:
+    """The names that imports bind, and nothing else does anywhere in the tree."""
+    imported, others = set[str](), set[str]()
+    for node in ast.walk(tree):
+        match node:
+            case ast.alias():
+                imported.add((node.asname or node.name).split(".", 1)[0])
+            case ast.Name() if not isinstance(node.ctx, ast.Load):
+                others.add(node.id)
+            case ast.arg():
+                others.add(node.arg)
+            case ast.FunctionDef() | ast.ExceptHandler() if node.name:
+                others.add(node.name)
+            case _:
+                pass
+    return frozenset(imported - others)

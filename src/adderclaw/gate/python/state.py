@@ -21,6 +21,8 @@ class Call(NamedTuple):
     """Where it stands."""
     starred: bool = False
     """Whether the last of the arguments stands for any number of such."""
+    named: bool = False
+    """Whether all of them are names that nothing but an import gives a meaning."""
 
     @property
     def all(self) -> tuple[Kind, ...]:
@@ -55,9 +57,13 @@ class State(Heap):
         self.codes: dict[str, ast.Module] = {}
         """Texts that are code, as timeit takes them."""
         self.depth = 0
+        self.loaded: frozenset[str] = frozenset()
+        """Names that are imported, and never anything else."""
         self.words: dict[str, None] = {}
         """What the project's code got in any round: what it was given is the project's from then on."""
         self.confined = False
+        self.sure = False
+        """Whether nothing new is learned any more: what is nothing now will never be anything."""
         self.begin()
 
     def begin(self) -> None:
@@ -65,10 +71,17 @@ class State(Heap):
         self.changed = False
         self.reads: dict[str, None] = {}
         self.writes: dict[str, None] = {}
+        self.patterns: dict[str, None] = {}
+        """Which of the files that it finds it writes."""
         self.walks: dict[tuple[str, str], None] = {}
         self.loose: set[str] = set()
         """Folders in which a search goes through links."""
         self.modules: dict[str, None] = {}
+
+    def missing(self) -> None:
+        """Something is used of which nothing is known yet."""
+        if self.sure:
+            raise Refused("what is used is nothing, as far as anybody knows")
 
     # -------------------------------------------------------------- functions of the piece
 
@@ -108,6 +121,7 @@ class State(Heap):
     def open(self, kind: Kind, *, write: bool = False, read: bool = True) -> None:
         """A place is opened: its name stands there, or it was found beneath a folder whose name does."""
         if kind.tag == "nothing":
+            self.missing()
             return
         if kind.tag != "text" or kind.bare:
             raise Refused("a path that does not stand there")
@@ -135,6 +149,7 @@ class State(Heap):
         if not ended or not is_tame(("find", folder, "-name", pattern)) or folder.startswith("-"):
             raise Refused(f"writing whatever {pattern} matches in {folder}: name the files by their ending")
         self.writes[folder] = None
+        self.patterns[pattern] = None
 
     def hand(self, kinds: tuple[Kind, ...]) -> None:
         """The project's code gets these: its texts may be files, and data that is not known may be any."""

@@ -12,7 +12,7 @@ from adderclaw.gate.allowlist import names
 BUILTINS = """
 print# len# sorted! reversed! range enumerate! zip! map! filter! sum! min! max! any# all# abs round int# float# str!
 repr$ list! dict! set! tuple! bool# bytes bytearray frozenset! isinstance! issubclass! type! chr$ ord# hex$ bin$
-oct$ divmod pow complex# iter! next! hasattr! getattr! ascii$ format$ hash# id# callable! dir! slice exit# quit#
+oct$ divmod pow complex# iter! next! hasattr! getattr! ascii$ format$ hash# id# callable! dir! slice exit quit
 open! input$
 """
 ERRORS = names(
@@ -155,7 +155,7 @@ MODULES = {
     "lzma": "open! decompress",
     "configparser": "ConfigParser! RawConfigParser!",
     "importlib": "import_module!",
-    "importlib.metadata": "version$ distributions PackageNotFoundError= metadata requires",
+    "importlib.metadata": "version$ distributions! PackageNotFoundError= metadata requires",
     "importlib.util": "find_spec!",
     "inspect": """signature! getsource! getdoc! isfunction! isclass! ismodule! getmembers! getfile! getsourcefile!
         getmro!""",
@@ -181,7 +181,8 @@ MODULES = {
     "readline": "",
     "ctypes": "",
     "threading": "",
-    "asyncio": "",
+    "asyncio": """run! gather! wait_for! to_thread! sleep! get_event_loop@loop new_event_loop@loop TimeoutError=
+        CancelledError= Semaphore Lock""",
     # packages
     "yaml": "safe_load safe_load_all safe_dump$ safe_dump_all$ YAMLError= SafeLoader= CSafeLoader= __with_libyaml__=",
     "numpy": _NUMPY,
@@ -272,7 +273,7 @@ RANDOM = names("seed random randint randrange choice choices sample shuffle unif
 ERROR = names(
     """args msg message code errno strerror filename lineno offset text pos doc colno path json_path validator
     absolute_path schema_path instance context cause name value reason start end returncode status_code problem
-    problem_mark errors title detail params messages error_list"""
+    problem_mark errors title detail params messages error_list line column"""
 )
 
 

@@ -40,7 +40,7 @@ def value(state: State, node: ast.expr, scope: Scope) -> Kind:
         case ast.UnaryOp():
             return _arithmetic(state, value(state, node.operand, scope), NOTHING)
         case ast.Compare():
-            compared = [data(state, one, scope) for one in (node.left, *node.comparators)]
+            compared = [looked_at(state, one, scope) for one in (node.left, *node.comparators)]
             wide = [kind for kind in compared if kind.tag == "object" and kind.name == "frame"]
             return wide[0] if wide else PROJECT if any(kind in (PROJECT, MAYBE) for kind in compared) else NUMBER
         case ast.Subscript():
@@ -56,7 +56,7 @@ def _structure(state: State, node: ast.expr, scope: Scope) -> Kind:
         case ast.BoolOp():
             return _either(state, [value(state, one, scope) for one in node.values])
         case ast.IfExp():
-            data(state, node.test, scope)
+            looked_at(state, node.test, scope)
             return _either(state, [value(state, node.body, scope), value(state, node.orelse, scope)])
         case ast.NamedExpr():
             kind = value(state, node.value, scope)
@@ -94,13 +94,24 @@ def _structure(state: State, node: ast.expr, scope: Scope) -> Kind:
 
 
 def _used(kind: Kind) -> Kind:
-    if kind.tag in ("mixed", "module"):
-        raise Refused("a module, or what is sometimes this and sometimes that, as a value")
+    if kind.tag in ("mixed", "module") or kind == _ENVIRON:
+        raise Refused("a module, the environment, or what is sometimes this and sometimes that, as a value")
     return kind
 
 
+_ENVIRON = Kind("object", name="environ")
+
+
 def data(state: State, node: ast.expr, scope: Scope) -> Kind:
-    """A value that is only looked at: printed, compared, counted with."""
+    """A value that is put somewhere, or may come back from somewhere, and is data or the project's."""
+    kind = _used(value(state, node, scope))
+    if any(state.holds(kind, tag) for tag in _USES):
+        raise Refused("a function or a module where only data is taken")
+    return kind
+
+
+def looked_at(state: State, node: ast.expr, scope: Scope) -> Kind:
+    """A value that is only compared, or asked whether it is anything."""
     kind = value(state, node, scope)
     if kind.tag in _USES and not (kind.tag == "call" and isinstance(node, ast.Name | ast.Attribute)):
         raise Refused("a function or a module where only data is taken")
@@ -169,18 +180,25 @@ def _call(state: State, node: ast.Call, scope: Scope) -> Kind:
             keywords[keyword.arg] = kind
     if any(kind == MIXED for kind in (*args, *keywords.values())):
         raise Refused("what is sometimes this and sometimes that")
-    call = Call(tuple(args), keywords, id(node), starred)
+    call = Call(tuple(args), keywords, id(node), starred, all(_is_loaded(state, one) for one in node.args))
     if isinstance(node.func, ast.Attribute) and node.func.attr not in _SAID:
         receiver = value(state, node.func.value, scope)
         return calls.method(state, receiver, node.func.attr, call)
     return calls.call(state, value(state, node.func, scope), call)
 
 
+def _is_loaded(state: State, node: ast.expr) -> bool:
+    """`User`, `models.User.name`: what the project's modules have, and no text of the piece."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, ast.Name) and node.id in state.loaded
+
+
 def _formatted(state: State, node: ast.JoinedStr, scope: Scope) -> Kind:
     made: Kind | None = text("")
     for part in node.values:
         if isinstance(part, ast.FormattedValue):
-            kind = data(state, part.value, scope)
+            kind = _used(looked_at(state, part.value, scope))
             if part.format_spec is not None:
                 data(state, part.format_spec, scope)
             plain = part.conversion == -1 and part.format_spec is None and kind.tag == "text"
@@ -213,6 +231,10 @@ def _operation(state: State, node: ast.BinOp, left: Kind, right: Kind) -> Kind:
     if isinstance(node.op, ast.Div) and left.tag == "text":
         return joined(left, right, path=True)
     if isinstance(node.op, _OF_CONTAINERS):
+        if left.tag == right.tag == "tuple" and isinstance(node.op, ast.Add):
+            return several(*left.items, *right.items) if len(left.items) + len(right.items) < 100 else DATA
+        if {left.tag, right.tag} <= {"list", "tuple"}:
+            return state.made(id(node), state.join(state.inside(left), state.inside(right)))
         if left.tag in ("list", "tuple", "map") and right.tag in ("list", "tuple", "map"):
             return state.join(left, right)
         if left.tag in ("list", "tuple") and isinstance(node.op, ast.Mult):
@@ -286,7 +308,7 @@ def _comprehended(state: State, node: ast.expr, generators: list[ast.comprehensi
         over = value(state, generator.iter, inside if index else scope)
         assign(state, generator.target, attributes.elements(state, over), inside)
         for test in generator.ifs:
-            data(state, test, inside)
+            looked_at(state, test, inside)
     return inside
 
 
@@ -344,6 +366,10 @@ def _yields(body: list[ast.stmt] | list[ast.expr]) -> bool:
         node = waiting.pop()
         if isinstance(node, ast.Yield | ast.YieldFrom):
             return True
-        if not isinstance(node, ast.FunctionDef | ast.Lambda):
+        if isinstance(node, ast.FunctionDef | ast.Lambda):
+            # What stands for a parameter is run outside.
+            waiting += [*node.args.defaults, *(one for one in node.args.kw_defaults if one is not None)]
+            waiting += node.decorator_list if isinstance(node, ast.FunctionDef) else []
+        else:
             waiting += ast.iter_child_nodes(node)
     return False
