@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Generator
@@ -311,6 +312,33 @@ def test_what_is_replaced_from_outside_while_a_task_runs_is_kept_again(
     changed = next(line for line in said if line.startswith("while a command ran"))
     assert changed.rpartition(": ")[2] == ".gitlab-ci.yml", "the other one's mount is still there"
     assert any("cleared" in line and "Jenkinsfile" in line for line in said)
+
+
+def kill_sandbox() -> None:
+    for name in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
+        if "bwrap" in Path(f"/proc/{name}/comm").read_text():
+            os.kill(int(name), signal.SIGKILL)
+            os.waitid(os.P_PID, int(name), os.WEXITED | os.WNOWAIT)
+
+
+def test_the_next_sandbox_keeps_it_too_though_the_last_one_was_killed(root: Path, said: list[str]) -> None:
+    """While its commands are not known yet to have ended: what runs in the new one is judged by itself."""
+
+    async def beside(box: Box, *, git: bool) -> Finished:
+        task = asyncio.ensure_future((as_git if git else escapes.bash)("touch began; exec sleep 1000", box, root))
+        await asyncio.to_thread(wait_for, (root / "began").exists, 60, "the task to begin")
+        (root / "began").unlink()
+        kill_sandbox()
+        done = await escapes.bash("echo evil > Jenkinsfile", box, root)
+        await task
+        return done
+
+    for git in (False, True):
+        box = made("bubblewrap", root, said)
+        done = asyncio.run(beside(box, git=git))
+        box.close()
+        assert (done.returncode, is_as_it_was(root)) == (1, []), git
+    assert sum("the program inside had ended" in line for line in said) == 2
 
 
 def test_a_new_clone_can_be_worked_in_and_removed_but_brings_no_hooks(bubble: Box, root: Path, said: list[str]) -> None:

@@ -76,10 +76,9 @@ class Box:
         self._inside: _Inside | None = None
         self._calls = 0
         self._running = 0
+        """Commands whose end was not taken in yet, those of a sandbox that has ended as well."""
         self._late: Room | None = None
         self._keeper = Keeper(self.room.later, mounts=kind == "bubblewrap")
-        self._gits = 0
-        """Commands of git's own that run."""
         self._holds = False
         """Whether all others are stopped meanwhile."""
         self._told: set[str] = set()
@@ -101,20 +100,21 @@ class Box:
             self._inside.close() if self._inside is not None else None  # it ended in this very moment
             held = self._begun(order, mark, places)
         self._running += 1
-        self._gits += order.git
+        held.inside.running += 1
+        held.inside.gits += order.git
         return held
 
     def _begun(self, order: Order, mark: str, places: protected.Places) -> "Held":
         inside = self._ready(places)
         try:
-            if self._keeps and not self._gits:
+            if self._keeps and not inside.gits:
                 if order.git:
                     self._holds = True
                     inside.tell("hold")
                 self._keep(inside, places)
             return Held(self, inside, order, mark, places)
         except BaseException:
-            self._go_on(inside) if not self._gits else None
+            self._go_on(inside) if not inside.gits else None
             raise
 
     @property
@@ -125,7 +125,7 @@ class Box:
         """Where nothing else moves, all that is there is git's or the operator's work; else what has changed goes."""
         if self._running:
             self._tell_taken(self._settled(places))
-        if not self._running or self._holds:
+        if not inside.running or self._holds:
             self._keeper.accept(self.room.roots, places)
         inside.keep(self._keeper.mounted())
         if not self._keeper.is_whole:
@@ -159,20 +159,28 @@ class Box:
             self._inside.close()
             self._inside = None
 
-    def ended(self, git: bool, before: dict[str, str | None], remembered: dict[str, protected.Content]) -> str:
+    def ended(
+        self,
+        inside: "_Inside",
+        git: bool,
+        before: dict[str, str | None],
+        remembered: dict[str, protected.Content],
+    ) -> str:
         """A command is over: take away what it put where nothing may be, put back the rest; the line that says so."""
         self._running -= 1
-        self._gits -= git
+        inside.running -= 1
+        inside.gits -= git
+        gits = self._inside.gits if self._inside is not None else 0
         store = _store()
         try:
             taken = [*protected.take_away(before, store), *protected.put_back(remembered, store)]
-            if self._keeps and not git and not self._gits:
+            if self._keeps and not git and not gits:
                 taken += self._settled(self._places())
         except OSError as error:
             self._tell(f"what a command put in a protected place could not be taken away: {error}")
             return f"\nadderclaw: protected, and could not be taken away: {error}\n"
         finally:
-            self._git_ended() if git and not self._gits else None
+            self._git_ended() if git and not gits else None
         return self._tell_taken(taken)
 
     def _git_ended(self) -> None:
@@ -226,7 +234,7 @@ class Box:
         inside = self._inside
         if inside is not None and inside.is_alive():
             same = inside.room == self.room
-            if self._running or (same and inside.places == places):
+            if inside.running or (same and inside.places == places):
                 self._say_late(inside)
                 return inside
             why = "a protected place has appeared or gone" if same else _difference(inside.room, self.room)
@@ -274,7 +282,7 @@ class Held:
 
     def __init__(self, box: Box, inside: "_Inside", order: Order, mark: str, places: protected.Places) -> None:
         self.note = ""
-        self._box, self._inside = box, inside
+        self._box, self.inside = box, inside
         self._git = order.git
         self._before = protected.links(places)
         self._places, self._looks = places, box.looks(places, git=order.git)
@@ -337,9 +345,9 @@ class Held:
                 while self._heard():
                     pass
             except TimeoutError:
-                self._inside.close()  # it does not answer: then everything in it ends
+                self.inside.close()  # it does not answer: then everything in it ends
         self._channel.close()
-        self.note = self._box.ended(self._git, self._before, self._remembered)
+        self.note = self._box.ended(self.inside, self._git, self._before, self._remembered)
         self._box.say_changed(self._looks, self._places, git=self._git)
         return self._code
 
@@ -369,6 +377,8 @@ class _Inside:
         from subprocess import Popen
 
         self.places, self.room = places, room
+        self.running = self.gits = 0
+        """Commands that run in it, and those of them that are git's own."""
         self._mounted = NO_MOUNTS
         self.env: dict[str, str] = {"TMPDIR": "/tmp"}
         self._folder = ""
