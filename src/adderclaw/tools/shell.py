@@ -139,7 +139,18 @@ def _facts(found: Iterable[str], ctx: ToolContext) -> Iterator[PathFact]:
     for path in dict.fromkeys(found):
         encoded = os.fsencode(path)
         if len(encoded) < paths.MAX_PATH and max(map(len, encoded.split(b"/"))) <= paths.MAX_NAME:
-            yield paths.fact(path, ctx)
+            folded = paths.fact(path, ctx)
+            yield folded
+            if b".." in encoded.split(b"/"):
+                yield from _climbed(folded, ctx)
+
+
+def _climbed(folded: PathFact, ctx: ToolContext) -> Iterator[PathFact]:
+    """Where `..` behind a link leads: a program climbs from the place that the link names, not from the link."""
+    real = followed(os.path.join(ctx.workspace.cwd, folded.given))
+    if real != folded.real:
+        place = paths.fact(real, ctx)
+        yield PathFact(folded.given, place.path, place.real, place.identity)
 
 
 def _own_python(fact: PathFact, ctx: ToolContext) -> PathFact:
