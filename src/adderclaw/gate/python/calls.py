@@ -214,7 +214,8 @@ def _is_asking(name: str, given: Call) -> bool:
 
 
 def _is_key(kind: Kind) -> bool:
-    return not kind.found and not kind.bare and not any(re.search(r"[:%]|^//", value) for value in kind.values)
+    odd = r"(?i)[:%]|^//|_key|api|token|secret|passw|cred|auth"
+    return not kind.found and not kind.bare and not any(re.search(odd, value) for value in kind.values)
 
 
 def _of_models(state: State, name: str, given: Call) -> Kind:

@@ -258,7 +258,7 @@ def _asked(_: State, given: Call) -> Kind:
 
 def _type(state: State, given: Call) -> Kind:
     given.only(1, 1)
-    if not state.is_inert(given.args[0]) and given.args[0] != MAYBE:
+    if not state.is_inert(given.args[0]) and given.args[0] not in (MAYBE, thing("error"), thing("said")):
         raise Refused("the type of what is no data")
     return thing("type")
 

@@ -45,7 +45,7 @@ MIXED = Kind("mixed")
 """Sometimes this, sometimes that: of no use."""
 _PLAIN = names("nothing number data text project")
 _HELD = names("list map")
-_KEPT = names("environ path tree parser archive connection cursor image type logger loop query said")
+_KEPT = names("environ path tree parser archive connection cursor image type logger loop query said error")
 """Objects whose methods take paths, or change more than themselves: they are never taken for data."""
 
 
