@@ -69,8 +69,19 @@ def thing(name: str) -> Kind:
     return Kind("object", name=name)
 
 
+MAX_LEAVES = 200
+
+
 def several(*items: Kind) -> Kind:
-    return Kind("tuple", items=items)
+    made = Kind("tuple", items=items)
+    if _leaves(made) > MAX_LEAVES:
+        raise Refused("a tuple of too much")
+    return made
+
+
+def _leaves(kind: Kind) -> int:
+    """How much is in a tuple: none is larger than the limit, so that this ends soon."""
+    return sum(map(_leaves, kind.items)) if kind.items else 1
 
 
 class Heap:

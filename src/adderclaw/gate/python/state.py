@@ -186,6 +186,8 @@ def joined(folder: Kind, name: Kind, *, path: bool = False) -> Kind:
     """`os.path.join` and `Path / …`: a place, if both are known. Its text is exactly the one that Python has then."""
     if folder.tag != "text" or name.tag != "text" or folder.bare:
         return DATA if folder != NOTHING and name != NOTHING else NOTHING
+    if len(folder.values) * len(name.values) > 1000:
+        return DATA
     values = {os.path.join(a, b) for a in folder.values for b in name.values}
     found: set[tuple[str, str]] = set()
     for value in name.values:
@@ -209,6 +211,8 @@ def added(a: Kind, b: Kind) -> Kind:
     if a.tag != "text" or b.tag != "text":
         return DATA
     if not (a.found or a.bare or b.found or b.bare):
+        if len(a.values) * len(b.values) > 1000:
+            return DATA
         values = frozenset(one + other for one in a.values for other in b.values)
         plain = len(values) <= 100 and all(len(value) <= 1000 for value in values)
         return Kind("text", values) if plain else DATA

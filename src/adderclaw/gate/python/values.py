@@ -42,7 +42,10 @@ def value(state: State, node: ast.expr, scope: Scope) -> Kind:
         case ast.Compare():
             compared = [looked_at(state, one, scope) for one in (node.left, *node.comparators)]
             wide = [kind for kind in compared if kind.tag == "object" and kind.name == "frame"]
-            return wide[0] if wide else PROJECT if any(kind in (PROJECT, MAYBE) for kind in compared) else NUMBER
+            if wide or any(kind in (PROJECT, MAYBE) for kind in compared):
+                return wide[0] if wide else PROJECT
+            # What is not known may be an array, and then a comparison is one.
+            return NUMBER if all(kind.tag in ("number", "text", "nothing") for kind in compared) else DATA
         case ast.Subscript():
             return _subscript(state, node, scope)
         case ast.Starred():
@@ -353,10 +356,10 @@ def defined(state: State, node: ast.FunctionDef | ast.Lambda, scope: Scope) -> K
     given = node.args
     plain = [*given.posonlyargs, *given.args]
     for parameter, default in zip(reversed(plain), reversed(given.defaults), strict=False):
-        state.put((id(node), parameter.arg), value(state, default, scope))
+        state.put((id(node), parameter.arg), _used(value(state, default, scope)))
     for parameter, default in zip(given.kwonlyargs, given.kw_defaults, strict=True):
         if default is not None:
-            state.put((id(node), parameter.arg), value(state, default, scope))
+            state.put((id(node), parameter.arg), _used(value(state, default, scope)))
     return Kind("call", sites=frozenset({id(node)}))
 
 
