@@ -11,9 +11,9 @@ from adderclaw.gate.handed import TAKES_PROGRAMS, not_names, only_shows, selects
 from adderclaw.gate.languages import is_piped
 from adderclaw.gate.loose import MAX_TEXT, every_word, statements
 from adderclaw.gate.objections import Ask, Objection
-from adderclaw.gate.plan import Live
+from adderclaw.gate.plan import Command, Live, Step
 from adderclaw.gate.programs import INTERPRETERS, PROGRAMS, SHELLS, WRAPPERS, asks, is_tame, objection
-from adderclaw.gate.shell import Plan, Raw, Simple, redirects, simples, steps
+from adderclaw.gate.shell import Plan, Raw, Simple, canonical_text, redirects, simples, steps
 from adderclaw.gate.unix import is_ones_own
 from adderclaw.gate.wrappers import inner, only_looks, runs_in_project
 
@@ -127,20 +127,52 @@ def destructive(command: Plan | Raw) -> str | None:
     """The pattern of destruction that a command contains, quoted or not, as data or as a command."""
     if len(command.text) > MAX_TEXT:
         return f"more than {MAX_TEXT:,} characters"
+    found = dict.fromkeys(_destructions(command))
+    if isinstance(command, Plan) and list(found) == [DOWNLOAD]:
+        found = dict.fromkeys(_destructions(_without_readers(command)))
+    return next(iter(found), None)
+
+
+def _destructions(command: Plan | Raw) -> Iterator[str]:
     for text in dict.fromkeys(_texts(command)):  # of a plain command they are all the same
-        found = _by_text(text)
-        if found:
-            return found
+        yield from _by_text(text)
         for pipeline in statements(text):
-            found = _by_pipeline(pipeline)
-            if found:
-                return found
-    if isinstance(command, Plan):
-        for step in steps(command):
-            found = _by_pipeline([list(simple.words) for simple in step.commands])
-            if found:
-                return found
-    return None
+            yield from _by_pipeline(pipeline)
+    for step in steps(command) if isinstance(command, Plan) else ():
+        yield from _by_pipeline([list(simple.words) for simple in step.commands])
+
+
+def _without_readers(plan: Plan) -> Plan:
+    """A plan with `cat` in the place of what only reads, as data, what this machine itself answered."""
+    text, shown, made = plan.text, plan.shown, list[Step]()
+    for step in plan.body.steps if not plan.inside else ():
+        kept: list[Command] = []
+        for one in step.commands:
+            if isinstance(one, Simple) and _reads_answer(step.commands[0], one):
+                text, shown = text.replace(one.text, "cat"), shown.replace(canonical_text(one), "cat")
+                one = Simple(("cat",), "cat", (), "cat", "cat")
+            kept.append(one)
+        made.append(step._replace(commands=tuple(kept)))
+    if not made:
+        return plan
+    return plan._replace(text=text, shown=shown, body=plan.body._replace(steps=tuple(made)))
+
+
+def _reads_answer(first: Command, simple: Simple) -> bool:
+    """Whether a command has a program that stands in its words, and is taken, and gets what curl asked of this machine.
+
+    What it reads is no code: `curl localhost:3000/x | python -m json.tool`.
+    """
+    words = simple.words
+    if not isinstance(first, Simple) or first is simple or first.name != "curl" or first.env or simple.env:
+        return False
+    if simple.redirects or simple.name not in _READERS or any(isinstance(w, Live) for w in (*words, *first.words)):
+        return False
+    program = simple.name == "awk" or words[1:2] == ("-c",) or words[1:3] == ("-m", "json.tool")
+    return program and objection("curl", first.words) is None and objection(simple.name, words) is None
+
+
+_READERS = frozenset({"awk", "python", "python3"})
 
 
 def _texts(command: Plan | Raw) -> Iterator[str]:
@@ -167,18 +199,17 @@ _TEXT_PATTERNS = (
 _FORK_BOMB = r"([\w:.]{1,64})\(\)\{[^}]{0,500}\1\|\1&"
 
 
-def _by_text(text: str) -> str | None:
+def _by_text(text: str) -> Iterator[str]:
     plain = re.sub(r"\\(.)", r"\1", re.sub(r"['\"]|\\\n", "", text), flags=re.DOTALL)
-    for name, pattern in _TEXT_PATTERNS:
-        if re.search(pattern, plain):
-            return name
-    return "a fork bomb" if re.search(_FORK_BOMB, re.sub(r"\s", "", plain)) else None
+    yield from (name for name, pattern in _TEXT_PATTERNS if re.search(pattern, plain))
+    if re.search(_FORK_BOMB, re.sub(r"\s", "", plain)):
+        yield "a fork bomb"
 
 
-def _by_pipeline(pipeline: list[list[str]]) -> str | None:
+def _by_pipeline(pipeline: list[list[str]]) -> Iterator[str]:
     named = {base(word) for words in pipeline for word in words}
     if named.isdisjoint(DOWNLOADERS) and not any(map(_may_destroy, named)):
-        return None
+        return
     for words in pipeline:
         first: dict[str, int] = {}
         for index, word in enumerate(words):
@@ -187,13 +218,13 @@ def _by_pipeline(pipeline: list[list[str]]) -> str | None:
         for name, index in first.items():
             found = _by_words(name, words[index + 1 :]) if _may_destroy(name) else None
             if found:
-                return found
+                yield found
     downloaded = False
     for words in pipeline:
         if downloaded and any(part and _interprets(part[0]) for part in _starts(tuple(words))):
-            return DOWNLOAD
+            yield DOWNLOAD
+            return
         downloaded = downloaded or any(base(word) in DOWNLOADERS for word in words)
-    return None
 
 
 def _interprets(word: str) -> bool:
