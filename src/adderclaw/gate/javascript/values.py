@@ -296,7 +296,8 @@ class Values:
         if name in FUNCTIONS or name in GETTERS - {"length", "size", "flags", "source"}:
             return DATA
         if owner.sort in ("number", "text"):
-            return NUMBER
+            # A text's own letters are texts, by whatever way a digit is written.
+            return TEXT
         return self.cells.inside(owner)
 
     def of_index(self, node: Node, scope: Scope) -> Kind:
