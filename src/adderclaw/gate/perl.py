@@ -46,4 +46,4 @@ def is_plain(script: str) -> bool:
 
 def is_plain_name(name: str) -> bool:
     """Perl takes a name with a bar for a program, and one with an angle for a file to write."""
-    return re.fullmatch(r"[\w./+@,=:-]+", name) is not None
+    return re.fullmatch(r"[\w./+@,=:*?-]+", name) is not None
