@@ -19,6 +19,7 @@ shell itself sees may have any name to which bash gives no meaning.
 """
 
 import re
+import sys
 
 from adderclaw.gate.allowlist import names
 from adderclaw.gate.syntax import NotAPlan
@@ -125,6 +126,8 @@ _SANITIZER = (
     r"|force_seq_cst_atomics|silence_unsigned_overflow|suppress_equal_pcs|atexit|debug|full_stacktrace)=\w+"
     r"|suppressions=\w[\w-]*(?:[./]\w[\w-]*)*|[: ])*"
 )
+SERVED = r"(?i:\w*(?:app|api|server|asgi|wsgi)\w*)(?:\(\))?"
+"""The name of an application in its module: what is served is called, and another function may do anything."""
 _HERE = r"localhost|127\.0\.0\.1"
 _VALUES = {
     "NODE_OPTIONS": r"(?:--(?:max[_-]old[_-]space[_-]size=\d+|no-warnings|experimental-vm-modules|trace-warnings"
@@ -153,8 +156,8 @@ _VALUES = {
     "PGHOST": _HERE,
     "AWS_ENDPOINT_URL": rf"https?://(?:{_HERE})(?::\d+)?/?",
     "JAVA_HOME": r"/usr/lib/jvm/\w[\w-]*(?:\.[\w-]+)*",
-    "TZ": r"[A-Za-z0-9_+-]*(?:/[A-Za-z_+-]+\d*)*",
-    "FLASK_APP": r"(?!.*\.\.)[\w][\w./:]*",
+    "TZ": r"|[A-Za-z0-9_+-]+(?:/[A-Za-z_+-]+\d*)*",
+    "FLASK_APP": rf"(?!.*\.\.)\w[\w./]*(?::{SERVED})?",
     "GOTOOLCHAIN": "local",
     "QT_QPA_PLATFORM": "offscreen|minimal",
 }
@@ -205,9 +208,19 @@ _SWITCH = r"(?i)\d{1,4}|true|false|yes|no|on|off|"
 _STEERING = f"{_FAMILIES}|{_NAMED}|{_ENDINGS}"
 
 
+_LOADS = frozenset({"FLASK_APP", "DJANGO_SETTINGS_MODULE"})
+
+
+def is_pythons_own(place: str) -> bool:
+    """Whether `module:name` is of a module of Python itself: none of those is an application."""
+    return re.split(r"[.:/]", place, maxsplit=1)[0] in sys.stdlib_module_names
+
+
 def is_plain_variable(name: str, value: str) -> bool:
     """Whether a variable, given to a program, changes nothing about which code it loads and runs."""
     if value.startswith("(") or re.search(r"[$`\\]", value):
+        return False
+    if name in _LOADS and is_pythons_own(value):
         return False
     if name in _VALUES:
         return re.fullmatch(_VALUES[name], value, re.ASCII) is not None

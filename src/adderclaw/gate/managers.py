@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from adderclaw.gate import packages
 from adderclaw.gate.allowlist import PROGRAMS, Options, names, those
+from adderclaw.gate.environment import SERVED, is_pythons_own
 from adderclaw.gate.objections import Ask, Objection, Words, harmful, unknown, unlisted
 from adderclaw.gate.options import parse, without_pairs
 from adderclaw.gate.tabled import by_command, by_table
@@ -214,13 +215,24 @@ def _hatch(words: Words, ask: Ask) -> Objection | None:
     return ask.inner((first, *words[3:]))
 
 
-_APP = r"(?!\.)(?:[A-Za-z_][\w.]*)(?::[A-Za-z_]\w*(?:\(\))?)?(?<!\.)"
+_APP = rf"(?!\.)(?:[A-Za-z_][\w.]*)(?::{SERVED})?(?<!\.)"
+
+
+def _serves(words: Words, _ask: Ask) -> Objection | None:
+    """What a server is given is called: an application of the project's, by its usual names."""
+    name = words[0].rsplit("/", 1)[-1]
+    for word in parse(words[1:], PROGRAMS[name].options).operands:
+        if is_pythons_own(word) or not re.fullmatch(rf"[A-Za-z_][\w.]*(?::{SERVED})?", word, re.ASCII):
+            return Objection(f"{word} is not the name of an application of the project")
+    return table(name, words)
 
 
 def _app(words: Words, _ask: Ask) -> Objection | None:
     """Which module of the project the application is may stand before the command."""
     name = words[0].rsplit("/", 1)[-1]
     first = next((n for n, word in enumerate(words[1:], 1) if word in (PROGRAMS[name].commands or {})), len(words))
+    if any(is_pythons_own(re.sub(r"^(?:-A|--app)=?", "", word)) for word in words[1:first]):
+        return Objection(f"{name} of a module of Python itself")
     before = without_pairs(words[1:first], r"-A|--app", _APP)
     plain = () if name == "flask" and before == ("--debug",) else before
     return table(name, (words[0], *plain, *words[first:]))
@@ -452,6 +464,7 @@ SPECIAL: dict[str, Callable[[Words, Ask], Objection | None]] = {
     "poetry": _poetry,
     **dict.fromkeys(("pdm", "pipenv", "bundle"), _runs),
     "hatch": _hatch,
+    **dict.fromkeys(("uvicorn", "gunicorn", "hypercorn"), _serves),
     **dict.fromkeys(("flask", "celery"), _app),
     **dict.fromkeys(("terraform", "tofu"), _terraform),
     "composer": _composer,

@@ -267,9 +267,12 @@ def _piped(path: str) -> Objection | None:
     return Objection(f"a script from {path} is not a file that can be looked at") if piped else None
 
 
+_SERVERS = frozenset({"uvicorn", "gunicorn", "hypercorn", "flask", "celery"})
+
+
 def python_module(rest: Words, ask: Ask) -> Objection | None:
     module = rest[0] if rest else ""
-    if module in those("module"):
+    if module in those("module") or module in _SERVERS:
         return ask.inner(rest)
     options = PROGRAMS.get(f"python -m {module}")
     if options is None:

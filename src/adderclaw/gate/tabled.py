@@ -2,14 +2,16 @@
 
 import re
 
-from adderclaw.gate import languages, network
-from adderclaw.gate.allowlist import Options, names
+from adderclaw.gate import languages, network, packages
+from adderclaw.gate.allowlist import Options, names, those
 from adderclaw.gate.objections import Objection, Words, harmful, unknown, unlisted
 from adderclaw.gate.options import parse, without_pairs
 
 
 def by_table(name: str, words: Words, options: Options) -> Objection | None:
     """What a table says of a command by itself."""
+    if options.free and name in those("npx"):
+        return packages.plain_words(name, words[1:])
     if options.free or (words[1:] and options.bare.issuperset(words[1:])):
         return None
     if options.never:
