@@ -4,6 +4,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 type Words = tuple[str, ...]
+_MAX_LENGTH = 8_000
 
 
 class Reading(NamedTuple):
@@ -26,6 +27,8 @@ def read(code: str, words: Words = (), *, typed: bool = False, packages: bool = 
 
     Without `packages` only the project's own modules are loaded: what is not installed might be fetched.
     """
+    if len(code) > _MAX_LENGTH:
+        return Reading("it is too long")
     from adderclaw.gate.javascript.lexer import Refused
     from adderclaw.gate.javascript.parser import parse
     from adderclaw.gate.javascript.reading import Interpreter

@@ -58,8 +58,9 @@ def _opened(interpreter: "Values", what: str, args: "list[Arg]", at: int) -> Kin
         case "realpath":
             return TEXT
         case "mkdir":
+            # It gives the first folder that it made.
             _options(args[1:], ("recursive",))
-            return NUMBER
+            return TEXT
         case "writeFile" | "appendFile":
             if len(args) < 2:
                 raise Refused("a file is written with nothing")
@@ -99,14 +100,16 @@ def _has(arg: "Arg", key: str) -> bool:
 
 def place(interpreter: "Values", kind: Kind, *, writes: bool) -> None:
     """Notes what a path may be; raises Refused if that is not known."""
-    if kind.sort == "none":
+    if kind.sort == "none" and not interpreter.strict:
         return
-    if kind.sort != "text" or not kind.known:
+    if kind.sort not in ("text", "here") or not kind.known:
         raise Refused("a file by a name that does not stand there")
     effects = interpreter.effects
     for path in sorted(kind.known):
         if not path or path.startswith("~"):
             raise Refused("a file without a plain name")
+        if re.search(r"(?:^|/)(?!\.{1,2}/)[^/]+/(?:.*/)?\.\.(?:/|$)", path):
+            raise Refused("a path that climbs out of a folder that it names")
         head, found, tail = path.partition(FOUND)
         if not found:
             (effects.writes if writes else effects.reads)[path] = None

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from adderclaw.gate.javascript import files
-from adderclaw.gate.javascript.kinds import CLEAN, DATA, NONE, NUMBER, TEXT, Kind, native, promise, text
+from adderclaw.gate.javascript.kinds import CLEAN, DATA, HERE, NONE, NUMBER, TEXT, Kind, native, promise, text
 from adderclaw.gate.javascript.lexer import Refused
 from adderclaw.gate.javascript.natives import CLEANS, ERRORS, KNOWN, NUMBERS, SAYS, TEXTS, TYPES, Arg, module
 
@@ -180,7 +180,7 @@ def _later(interpreter: "Values", args: list[Arg], _at: int, _keys: Kind) -> Kin
     values(interpreter, args[1:2])
     if len(args) > 2:
         raise Refused("setTimeout with more than a function and a time")
-    return NUMBER
+    return Kind("instance", name="Timer")
 
 
 def _clone(interpreter: "Values", args: list[Arg], _at: int, _keys: Kind) -> Kind:
@@ -210,6 +210,9 @@ def _require(interpreter: "Values", args: list[Arg], _at: int, _keys: Kind) -> K
 
 def _join(interpreter: "Values", args: list[Arg], _at: int, _keys: Kind) -> Kind:
     """`path.join` of texts that are known; one from which nothing climbs."""
+    if args and args[0].kind.sort == "here":
+        made = _join(interpreter, [Arg(text(*args[0].kind.known or ())), *args[1:]], _at, _keys)
+        return made if made.known is None else Kind("here", frozenset(map(_tidy, made.known)))
     made = text("")
     for kind in (arg.kind for arg in args):
         interpreter.plain(kind)
@@ -218,17 +221,28 @@ def _join(interpreter: "Values", args: list[Arg], _at: int, _keys: Kind) -> Kind
         made = interpreter.added(interpreter.added(made, text("/")), kind)
     if any(arg.spread for arg in args) or made.known is None:
         return TEXT
-    return Kind("text", frozenset(re.sub(r"/+", "/", one[1:]) for one in made.known))
+    joined = (re.sub(r"/+", "/", one[1:]) for one in made.known)
+    return Kind("text", frozenset(_tidy(one) + "/" * (one.endswith("/") and _tidy(one) != "/") for one in joined))
+
+
+def _tidy(path: str) -> str:
+    """A path without what says nothing, as Node puts it."""
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    return "/" * path.startswith("/") + "/".join(parts) or "."
 
 
 def _resolve(interpreter: "Values", args: list[Arg], at: int, keys: Kind) -> Kind:
     rooted = any(k.startswith("/") for arg in args[1:] for k in arg.kind.known or ("/",))
-    made = TEXT if rooted else _join(interpreter, args, at, keys)
-    return made if args else text(".")
+    made = _join(interpreter, args, at, keys) if args else HERE
+    if rooted or made.known is None or any(arg.kind.sort == "here" for arg in args[1:]):
+        return TEXT
+    if all(one.startswith("/") for one in made.known):
+        return Kind("text", frozenset(map(_tidy, made.known)))
+    return TEXT if any(one.startswith("/") for one in made.known) else Kind("here", frozenset(map(_tidy, made.known)))
 
 
 def _here(_i: "Values", _args: list[Arg], _at: int, _keys: Kind) -> Kind:
-    return text(".")
+    return HERE
 
 
 def _all(interpreter: "Values", args: list[Arg], at: int, _keys: Kind) -> Kind:
@@ -334,7 +348,7 @@ _CALLS: dict[str, Handler] = {
     "path.join": _join,
     "path.resolve": _resolve,
     "process.cwd": _here,
-    "os.tmpdir": _gives(text("/tmp")),
+    "os.tmpdir": _gives(TEXT),
     "os.homedir": _gives(TEXT),
     "os.hostname": _gives(TEXT),
     "Promise.all": _all,

@@ -51,6 +51,7 @@ _CALLS: dict[str, dict[str, Kind]] = {
     "Hash": {"update": instance("Hash"), "digest": TEXT},
     "Input": {"setEncoding": instance("Input"), "resume": instance("Input")},
     "Lines": {"close": NUMBER},
+    "Timer": {"ref": instance("Timer"), "unref": instance("Timer"), "hasRef": NUMBER},
 }
 _EVENTS = names("data end close error line")
 

@@ -25,9 +25,13 @@ class Kind(NamedTuple):
     """Of a function: which it may be."""
     inner: "Kind | None" = None
     """Of a promise: what comes of it. Of a slot, which is read from a box by any key: what was put there."""
+    missing: bool = False
+    """Of a text: whether there may be none, which is `undefined` where it is put together with others."""
 
 
 NONE, NUMBER, TEXT, CLEAN, DATA = (Kind(sort) for sort in RANK)
+HERE = Kind("here", frozenset({"."}))
+"""The folder that a piece runs in, or what is beneath it, as an absolute path: `known` is what comes after it."""
 PROJECT = Kind("project")
 """What the project's own code gives."""
 
@@ -52,6 +56,8 @@ class Cells:
         self.changed = False
         self.widens = False
         """Whether texts that differ are no longer told apart."""
+        self.holes = False
+        """Whether an array may have places in which nothing is."""
         self._open: set[tuple[str, int]] = set()
 
     def get(self, cell: tuple[str, int]) -> Kind:
@@ -74,9 +80,8 @@ class Cells:
         match kind.sort:
             case "box":
                 found = self.get(kind.cell)
-                # What is missing instead of a text names no member and no file: there is none called "undefined".
-                return found if found.sort == "text" else self.join(found, NUMBER)
-            case "text":
+                return found._replace(missing=True) if found.sort == "text" else self.join(found, NUMBER)
+            case "text" | "here":
                 return Kind("text")
             case "slot":
                 return DATA
@@ -90,7 +95,9 @@ class Cells:
         if kind.sort == "box" and kind.name == "map":
             where, at = kind.cell
             return self.box(f"pair of {where}", at, self.get(kind.cell))
-        return self.inside(kind)
+        full = kind.sort == "box" and kind.name in ("array", "set") and not self.holes
+        found = self.get(kind.cell) if full else NONE
+        return found if found.sort == "text" else self.inside(kind)
 
     def plain(self, kind: Kind) -> Kind:
         """The kind among the four, or `project`, that a value has for those who do not look closer.
@@ -101,7 +108,7 @@ class Cells:
         match kind.sort:
             case "none" | "number" | "clean" | "data" | "project":
                 return kind
-            case "text":
+            case "text" | "here":
                 return TEXT
             case "slot":
                 return DATA
@@ -131,8 +138,13 @@ class Cells:
             known = one.known | two.known if one.known is not None and two.known is not None else None
             known = None if self.widens else known
             return Kind(
-                "text", known if known and len(known) <= MAX_KNOWN else None, one.name if one.name == two.name else ""
+                "text",
+                known if known and len(known) <= MAX_KNOWN else None,
+                one.name if one.name == two.name else "",
+                missing=one.missing or two.missing,
             )
+        if sorts == {"here"} and not self.widens:
+            return Kind("here", (one.known or frozenset()) | (two.known or frozenset()))
         if sorts == {"function"}:
             return Kind("function", ids=one.ids | two.ids)
         if "promise" in sorts or "slot" in sorts:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from adderclaw.gate.allowlist import names
 from adderclaw.gate.javascript.functions import callback, values
-from adderclaw.gate.javascript.kinds import CLEAN, DATA, NONE, NUMBER, TEXT, Kind
+from adderclaw.gate.javascript.kinds import CLEAN, DATA, NUMBER, TEXT, Kind
 from adderclaw.gate.javascript.lexer import Refused
 from adderclaw.gate.javascript.natives import Arg
 
@@ -35,7 +35,7 @@ def call(interpreter: "Values", owner: Kind, name: str, args: list[Arg], at: int
         # Of what an object has by its type nothing has these methods: what they change is what was put there.
         owner = owner.inner
         if owner.sort == "none":
-            return NONE
+            return NUMBER
     if name in _TEXTS or name in _NUMBERS:
         for kind in values(interpreter, args):
             if kind.sort == "data" and name not in ("includes", "indexOf", "lastIndexOf", "has"):
@@ -49,6 +49,12 @@ def call(interpreter: "Values", owner: Kind, name: str, args: list[Arg], at: int
 
 def _element(interpreter: "Values", owner: Kind) -> Kind:
     return interpreter.cells.inside(owner)
+
+
+def _handed(interpreter: "Values", owner: Kind) -> Kind:
+    """What a function is called with: of an array each that is in it."""
+    is_array = owner.sort == "box" and owner.name == "array"
+    return interpreter.cells.each(owner) if is_array else _element(interpreter, owner)
 
 
 def _fresh(interpreter: "Values", owner: Kind, inside: Kind, at: int) -> Kind:
@@ -73,7 +79,7 @@ def _unpacked(interpreter: "Values", kind: Kind) -> Kind:
 
 def _asked(interpreter: "Values", owner: Kind, args: list[Arg]) -> Kind:
     """What a function gives that is called with each."""
-    made = callback(interpreter, args, 0, [_element(interpreter, owner), NUMBER, _whole(owner)])
+    made = callback(interpreter, args, 0, [_handed(interpreter, owner), NUMBER, _whole(owner)])
     if len(args) > 1:
         raise Refused("a function is called on something")
     return made
@@ -84,8 +90,10 @@ def _whole(owner: Kind) -> Kind:
 
 
 def _each(interpreter: "Values", owner: Kind, args: list[Arg], _at: int) -> Kind:
-    key = interpreter.plain(_element(interpreter, owner)) if owner.name == "map" else NUMBER
-    callback(interpreter, args, 0, [_element(interpreter, owner), key, _whole(owner)])
+    # A Map hands on its keys, a Set its values once more; only of an array it is a number.
+    is_array = owner.sort == "box" and owner.name == "array"
+    key = NUMBER if is_array else interpreter.plain(interpreter.cells.join(TEXT, _element(interpreter, owner)))
+    callback(interpreter, args, 0, [_handed(interpreter, owner), key, _whole(owner)])
     return NUMBER
 
 
@@ -127,7 +135,7 @@ def _removed(interpreter: "Values", owner: Kind, args: list[Arg], at: int) -> Ki
 
 def _own(owner: Kind) -> None:
     """Raises Refused unless it was made here: what is built in is not changed."""
-    if owner.sort not in ("box", "clean", "none"):
+    if owner.sort not in ("box", "clean"):
         raise Refused("something is changed that was not made here")
 
 

@@ -4,7 +4,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from adderclaw.gate.allowlist import names
-from adderclaw.gate.javascript.kinds import CLEAN, NUMBER, PROJECT, TEXT, Kind, native, text
+from adderclaw.gate.javascript.kinds import CLEAN, HERE, NUMBER, PROJECT, TEXT, Kind, native, text
 from adderclaw.gate.javascript.lexer import Refused
 from adderclaw.gate.javascript.names import MODULES
 from adderclaw.gate.javascript.parser import Node
@@ -84,6 +84,10 @@ _VALUES = {
 _NAMESPACES = names(
     "process.stdout process.stderr process.hrtime process.memoryUsage fs.promises path.posix process.env"
 )
+_ENVIRONMENT = names(
+    """NODE_ENV CI PORT HOST PATH PWD LANG TZ TERM SHELL USER NO_COLOR FORCE_COLOR DEBUG LOG_LEVEL VERBOSE
+    npm_package_version npm_package_name"""
+)
 _FS = names(
     """readFileSync existsSync readdirSync statSync lstatSync accessSync writeFileSync appendFileSync mkdirSync readFile
     readdir stat lstat access writeFile appendFile mkdir realpathSync"""
@@ -126,7 +130,7 @@ def named(name: str) -> Kind:
     if name in ("undefined", "NaN", "Infinity"):
         return NUMBER
     if name == "__dirname":
-        return text(".")
+        return HERE
     if name == "__filename":
         return TEXT
     if name not in _ROOTS:
@@ -138,6 +142,8 @@ def member(_interpreter: "Values", owner: str, name: str) -> Kind:
     """A member of what is built in, by its literal name."""
     full = f"{owner}.{name}"
     if owner == "process.env":
+        if name not in _ENVIRONMENT:
+            raise Refused(f"the variable {name}, which may hold a secret")
         return TEXT
     if full == "process.argv":
         return Kind("instance", name="Arguments")

@@ -11,9 +11,15 @@ from adderclaw.gate.javascript.kinds import NONE, NUMBER, PROJECT
 from adderclaw.gate.javascript.lexer import Refused
 from adderclaw.gate.javascript.parser import Node
 from adderclaw.gate.javascript.scopes import Scope, check_names, constants, declared, every, hoisted
-from adderclaw.gate.javascript.values import Values
+from adderclaw.gate.javascript.values import MAX_STEPS, Values
 
 _MAX_PASSES = 14
+
+
+def _makes_holes(node: Node) -> bool:
+    """Whether an array may have empty places after it: a place far behind its end is filled, or its length is set."""
+    target = node.parts[1] if node.type == "assign" else node.parts[0] if node.type == "step" else None
+    return target is not None and target.type in ("member", "index")
 
 
 class Interpreter(Values):
@@ -22,6 +28,7 @@ class Interpreter(Values):
         self.program = program
         self.loads = any(map(natives.loads, every(program)))
         self.deletes = "delete" in {node.parts[0] for node in every(program) if node.type == "unary"}
+        self.cells.holes = self.deletes or any(map(_makes_holes, every(program)))
         self.constant = constants(program)
         check_names(program)
 
@@ -30,8 +37,12 @@ class Interpreter(Values):
             self.cells.changed, self.effects = False, natives.Effects()
             self.cells.widens = number > 4
             self.block(self.program, Scope())
-            if not self.cells.changed:
+            if self.cells.changed:
+                continue
+            if self.strict:
                 return self.effects
+            self.follow_all()
+            self.strict = not self.cells.changed
         raise Refused("what its variables hold is not clear")
 
     def block(self, body: Iterable[Node], scope: Scope, *, hoists: bool = True) -> None:
@@ -50,7 +61,7 @@ class Interpreter(Values):
 
     def statement(self, node: Node, scope: Scope) -> None:
         self.steps += 1
-        if self.steps > 400_000:
+        if self.steps > MAX_STEPS:
             raise Refused("it is too long")
         getattr(self, f"do_{node.type}")(node, scope)
 

@@ -3,16 +3,28 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from adderclaw.gate.javascript import functions, instances, methods, natives
+from adderclaw.gate.javascript import functions, instances, methods, natives, texts
 from adderclaw.gate.javascript.files import FOUND
-from adderclaw.gate.javascript.kinds import CLEAN, DATA, NONE, NUMBER, PROJECT, RANK, TEXT, Cells, Kind, promise
+from adderclaw.gate.javascript.kinds import (
+    CLEAN,
+    DATA,
+    NONE,
+    NUMBER,
+    PROJECT,
+    RANK,
+    TEXT,
+    Cells,
+    Kind,
+    promise,
+)
 from adderclaw.gate.javascript.lexer import Refused
 from adderclaw.gate.javascript.names import FUNCTIONS, GETTERS, HARD
 from adderclaw.gate.javascript.natives import Arg
 from adderclaw.gate.javascript.parser import Node
 from adderclaw.gate.javascript.scopes import Scope, names_of, same_place
 
-_MAX_PASSES = 14
+MAX_STEPS = 10_000
+_MAX_FUNCTIONS = 60
 
 
 def _is_found(key: Kind) -> bool:
@@ -38,6 +50,8 @@ class Values:
         self.returns: list[int] = []
         self.steps = 0
         self.loads = self.deletes = False
+        self.strict = False
+        """Whether all is known that will be: what is nothing by now is not used."""
 
     def caught(self) -> Kind:
         """What is thrown: the project's own code may throw anything."""
@@ -69,6 +83,7 @@ class Values:
                         inside = (
                             TEXT if words and rest else instances.word(self, index) if words else self.cells.each(kind)
                         )
+                        inside = inside._replace(missing=True) if inside.sort == "text" and not words else inside
                         made = (
                             self.cells.box("rest", one.at, inside) if rest else self.or_default(inside, default, scope)
                         )
@@ -114,6 +129,7 @@ class Values:
             key = self.value(target.parts[1], scope)
             self.plain(key)
             if key.sort == "none":
+                self.unreached()
                 return
             names = (
                 set(key.known)
@@ -126,11 +142,14 @@ class Values:
                 raise Refused("a member by which everything is reached")
         if target.type == "member" and names & HARD:
             raise Refused(f"a value is given to {target.parts[1]}")
-        if owner.sort not in ("box", "clean", "none") or owner.name in ("map", "set", "other"):
+        if owner.sort == "none":
+            self.unreached()
+            return
+        if owner.sort not in ("box", "clean") or owner.name in ("map", "set", "other"):
             raise Refused("a value is put in something that was not made here")
         safe = same and kind.sort == "slot" and target.type == "index"
         held = (kind.inner or NONE) if safe else kind
-        if names & (FUNCTIONS | GETTERS) and not self.cells.is_clean(held):
+        if (names & (FUNCTIONS | GETTERS) or target.type == "index") and not self.cells.is_clean(held):
             raise Refused("a value that may be a function under a name that may be called")
         if owner.sort == "box":
             # What an object has by its type becomes its own under the same name: from there on it is among the rest.
@@ -138,8 +157,15 @@ class Values:
         elif not self.cells.is_clean(held):
             raise Refused("a value that is not known is put among such as are")
 
+    def unreached(self) -> None:
+        """What is nothing as yet is passed by; what is still nothing at the end may be what was not seen."""
+        if self.strict:
+            raise Refused("a value of which nothing is known")
+
     def value(self, node: Node, scope: Scope) -> Kind:
         self.steps += 1
+        if self.steps > MAX_STEPS:
+            raise Refused("it is too long")
         handler = getattr(self, f"of_{node.type}", None)
         if handler is None:
             raise Refused(f"a {node.type} as a value")
@@ -167,16 +193,9 @@ class Values:
         return made
 
     def added(self, one: Kind, two: Kind, *, known: bool = True) -> Kind:
-        if one.sort == two.sort == "number":
-            return NUMBER
-        if known and one.sort == two.sort == "text" and one.known is not None and two.known is not None:
-            found = frozenset(a + b for a in one.known for b in two.known)
-            if len(found) <= 64 and sum(map(len, found)) < 20_000:
-                return Kind("text", found)
-        for kind in (one, two):
-            if kind.sort not in ("none", "promise", "instance"):
-                self.plain(kind)
-        return TEXT
+        if not self.strict and "none" in (one.sort, two.sort):
+            return NONE
+        return texts.added(self.cells, one, two, known=known)
 
     def of_name(self, node: Node, scope: Scope) -> Kind:
         name = node.parts[0]
@@ -271,8 +290,10 @@ class Values:
         """What a member by a literal name is."""
         if name in HARD:
             raise Refused(f"the member {name}")
+        owner = TEXT if owner.sort == "here" else owner
         match owner.sort:
             case "none":
+                self.unreached()
                 return NONE
             case "native":
                 return natives.member(self, owner.name, name)
@@ -295,24 +316,28 @@ class Values:
             return NUMBER
         if name in FUNCTIONS or name in GETTERS - {"length", "size", "flags", "source"}:
             return DATA
-        if owner.sort in ("number", "text"):
-            # A text's own letters are texts, by whatever way a digit is written.
+        if owner.sort == "text" and name.isdecimal():
             return TEXT
-        return self.cells.inside(owner)
+        if owner.sort in ("number", "text"):
+            if self.strict:
+                raise Refused(f"the member {name} of a {owner.sort}")
+            return NUMBER
+        found = self.cells.inside(owner)
+        return self.cells.join(NUMBER, found) if name in GETTERS else found
 
     def of_index(self, node: Node, scope: Scope) -> Kind:
         owner, key = self.value(node.parts[0], scope), self.value(node.parts[1], scope)
         self.plain(key)
-        if key.sort == "text" and key.known is not None and owner.name != "process.env" and not _is_found(key):
+        owner = TEXT if owner.sort == "here" else owner
+        if key.sort == "text" and key.known is not None and not _is_found(key):
             made = NONE
             for name in key.known:
                 made = self.cells.join(made, self.member(owner, name))
             return made
         if key.known and key.known & HARD:
             raise Refused("a member by which everything is reached")
-        if owner.sort == "native" and owner.name == "process.env":
-            return TEXT
         if "none" in (owner.sort, key.sort):
+            self.unreached()
             return NONE
         if owner == Kind("instance", name="Arguments"):
             node = node.parts[1]
@@ -347,7 +372,11 @@ class Values:
         if name and scope.find(name) is None:
             inner.names[name] = node.at
             self.cells.put(("var", node.at), made)
+        if node.at in self.functions and self.functions[node.at].node is not node:
+            raise Refused("two functions in one place")
         self.functions[node.at] = Function(node, scope)
+        if len(self.functions) > _MAX_FUNCTIONS:
+            raise Refused("so many functions")
         for target, _, _ in given:
             self.declare(target, inner)
         self.returns.append(node.at)
@@ -364,6 +393,13 @@ class Values:
         self.returns.pop()
         return made
 
+    def follow_all(self) -> None:
+        """Gives what nobody was seen to call the weakest of values: somebody may call it with anything."""
+        for at, function in self.functions.items():
+            for index, _ in enumerate(function.node.parts[1]):
+                if self.cells.get((f"parameter {index}", at)).sort == "none":
+                    self.cells.put((f"parameter {index}", at), DATA)
+
     def invoke(self, called: Kind, given: list[Kind], *, exactly: bool = False) -> Kind:
         """What a function gives that is called with these; unless `exactly`, there may be more that is clean."""
         if called.sort == "native":
@@ -371,6 +407,7 @@ class Values:
         if called.sort == "project":
             return self.project_call([Arg(kind) for kind in given])
         if called.sort == "none":
+            self.unreached()
             return NONE
         if called.sort != "function":
             raise Refused("what is called is no function that stands there")
@@ -413,8 +450,10 @@ class Values:
     def method(self, owner: Kind, name: str, args: list[Arg], at: int, keys: Kind) -> Kind:
         if name in HARD:
             raise Refused(f"the member {name}")
+        owner = TEXT if owner.sort == "here" else owner
         match owner.sort:
             case "none":
+                self.unreached()
                 return NONE
             case "native":
                 return functions.call(self, f"{owner.name}.{name}", args, at, keys=keys)
@@ -463,7 +502,10 @@ class Values:
             made = self.member(made, part)
         if made.sort == "native":
             return functions.create(self, made.name, args, node.at)
-        if made.sort not in ("project", "none"):
+        if made.sort == "none":
+            self.unreached()
+            return NONE
+        if made.sort != "project":
             raise Refused(f"new {name}")
         return self.project_call(args)
 
