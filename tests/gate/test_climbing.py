@@ -29,6 +29,8 @@ OUT = (
     "b/c/l/../evil.sh",
     "python3 b/c/l/../evil.py",
     "source b/c/l/../evil.sh",
+)
+CODE = (
     """python3 -c "print(open('b/c/l/../secret').read())" """,
     """python3 -c "import glob; print([open(p).read() for p in glob.glob('b/c/l/../s*')])" """,
     """node -e "console.log(require('fs').readFileSync('b/c/l/../secret', 'utf8'))" """,
@@ -59,7 +61,9 @@ def linked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 @pytest.mark.parametrize("autonomy", ["supervised", "full"])
 @pytest.mark.parametrize("sandboxed", [True, False])
 def test_a_link_inside_is_no_way_out(linked: World, autonomy: Autonomy, sandboxed: bool) -> None:
-    decided = {command: linked.judge(command, autonomy, sandboxed=sandboxed) for command in OUT}
+    # In `full` a piece of code that is not followed is any code.
+    lines = OUT if autonomy == "full" else (*OUT, *CODE)
+    decided = {command: linked.judge(command, autonomy, sandboxed=sandboxed) for command in lines}
     assert not {command: said.verdict for command, said in decided.items() if said.verdict != "deny"}
 
 

@@ -148,8 +148,13 @@ BUILTINS = frozenset(
 
 
 def wrapped(text: str) -> Change:
-    """A wrapper runs a program: before a builtin it means something else."""
-    return lambda command, rng: command if command.split()[0] in BUILTINS else prefixed(text)(command, rng)
+    """A wrapper runs a program: before a builtin, or a value that is given to one, it means something else."""
+
+    def change(command: str, rng: random.Random) -> str:
+        first = command.split()[0]
+        return command if first in BUILTINS or re.match(r"\w+\+?=", first) else prefixed(text)(command, rng)
+
+    return change
 
 
 CHANGES: dict[str, Change] = {
