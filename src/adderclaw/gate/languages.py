@@ -209,7 +209,12 @@ def is_plain_javascript(code: str) -> bool:
     if len(code) > 500 or re.search(_JS_REACHES, code):
         return False
     line = rf"\s*(?:console\.log\({_JS_EXPRESSION}\)|{_JS_EXPRESSION})\s*"
-    return all(re.fullmatch(line, part) for part in code.rstrip("; \n").split(";"))
+    if not all(re.fullmatch(line, part) for part in code.rstrip("; \n").split(";")):
+        return False
+    from adderclaw.gate import javascript
+
+    # A name may be anything: the whole environment, for one.
+    return not javascript.read(code).why
 
 
 # ------------------------------------------------------------------ words that stand for programs and archives

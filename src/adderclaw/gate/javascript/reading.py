@@ -7,7 +7,7 @@ not known to do no harm is refused, so that only what a piece opens by a name th
 from collections.abc import Iterable
 
 from adderclaw.gate.javascript import instances, natives
-from adderclaw.gate.javascript.kinds import NONE, NUMBER, PROJECT
+from adderclaw.gate.javascript.kinds import NONE, NUMBER, PROJECT, Kind
 from adderclaw.gate.javascript.lexer import Refused
 from adderclaw.gate.javascript.parser import Node
 from adderclaw.gate.javascript.scopes import Scope, check_names, constants, declared, every, hoisted
@@ -84,7 +84,14 @@ class Interpreter(Values):
             self.give(target, NUMBER if given is None else self.value(given, scope), scope)
 
     def do_expression(self, node: Node, scope: Scope) -> None:
-        self.value(node.parts[0], scope)
+        """`node -p` shows what the last of these gives."""
+        made = self.value(node.parts[0], scope)
+        seen: set[Kind] = set()
+        while made.sort != "none" and made not in seen:
+            seen.add(made)
+            if made.sort == "native" and made.name in ("process", "process.env"):
+                raise Refused("the whole environment")
+            made = self.cells.get(made.cell) if made.sort == "box" else made.inner or NONE
 
     def do_if(self, node: Node, scope: Scope) -> None:
         test, then, otherwise = node.parts
