@@ -4,7 +4,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 type Words = tuple[str, ...]
-_MAX_LENGTH = 8_000
+_MAX_LENGTH = 6_000
 
 
 class Reading(NamedTuple):

@@ -216,7 +216,9 @@ def _join(interpreter: "Values", args: list[Arg], _at: int, _keys: Kind) -> Kind
     made = text("")
     for kind in (arg.kind for arg in args):
         interpreter.plain(kind)
-        if kind.sort != "text" or kind.known is None or any(part == ".." for k in kind.known for part in k.split("/")):
+        if kind.sort == "none" and not interpreter.strict:
+            return NONE
+        if kind.sort != "text" or kind.known is None or any(".." in k.split("/") or not k for k in kind.known):
             return TEXT
         made = interpreter.added(interpreter.added(made, text("/")), kind)
     if any(arg.spread for arg in args) or made.known is None:

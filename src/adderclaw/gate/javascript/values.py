@@ -23,7 +23,7 @@ from adderclaw.gate.javascript.natives import Arg
 from adderclaw.gate.javascript.parser import Node
 from adderclaw.gate.javascript.scopes import Scope, names_of, same_place
 
-MAX_STEPS = 10_000
+MAX_STEPS = 6_000
 _MAX_FUNCTIONS = 60
 
 
