@@ -19,8 +19,10 @@ from adderclaw.types import Autonomy, ToolContext, Workspace
 HERE = Path(__file__).parent
 ATTACKS = ("attacks.txt", "attacks_programs.txt", "attacks_more.txt")
 HARMLESS = ("harmless.txt", "harmless_programs.txt", "harmless_more.txt")
-SHARE = 0.12
+SHARE = 0.06
 """The part of others' harmless commands that may still be refused without a reason that is meant."""
+MOST_DENIED = 0.03
+"""The part of all harmless commands here that may be denied, for whatever reason."""
 SYSTEM = (
     """ls cat head tail wc grep egrep fgrep find sort cut tr uniq diff cmp stat file du df which whoami uname
     date sleep basename dirname realpath readlink md5sum sha256sum sed mkdir touch cp mv tee rmdir chmod tar nl tac
@@ -177,9 +179,15 @@ def test_harmless_commands_of_people_who_did_not_know_the_gate(
     assert not {c: d.reason for c, d in taken.items() if d.verdict == "deny"}
     open_still = sum(len(commands) for title, commands in listed.items() if title.startswith("not yet"))
     share = open_still / (open_still + len(taken))
+    denied = sum(map(len, listed.values()))
+    of_all = denied / sum(len(commands) for name in (*HARMLESS, "harmless_blind.txt") for _, commands in sections(name))
     with capsys.disabled():
-        print(f"\nharmless commands of others: {len(taken):,} are taken, {share:.1%} of what could be is not yet")
+        print(
+            f"\nharmless commands of others: {len(taken):,} are taken, {share:.1%} of what could be is not yet;"
+            f" of all harmless commands {of_all:.1%} are denied"
+        )
     assert share < SHARE
+    assert of_all < MOST_DENIED
 
 
 @pytest.mark.parametrize(("title", "commands"), [pair for name in HARMLESS for pair in sections(name)])
