@@ -129,6 +129,8 @@ def why_not_run(made: Plan) -> str:
     """Why a text is not given to bash here: what it would write lies elsewhere, or bash itself is not of one mind."""
     if any(re.search(r"[^\w.+\[:/@%,~=-]", simple.words[0]) for simple in simples(made)):
         return "odd names"
+    if re.search(r"\bcommand\b(?!\s+-[vV])", re.sub(r"[\\'\"]", "", made.text)):
+        return "past the shims"  # `command x` runs no function, and here every program is one
     within = [step for one in commands(made.body) for body in bodies(one) for step in (*body.steps, body)]
     if any("&" in (step.after if isinstance(step, Step) else step.tail) for step in within):
         return "left behind"  # what a subshell leaves in the background cannot be waited for
