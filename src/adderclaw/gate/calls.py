@@ -206,9 +206,6 @@ class Calls:
             environment.check_given(name, value, known=not isinstance(value, Live))
         if first in ("command", "type") and any(word in state.functions for word in words[1:]):
             raise NotAPlan(f"{first} of a function")
-        if first == "command" and len(words) > 1 and is_program(words[1]):
-            # A plan's functions have no names of programs: it is the program either way.
-            words, first = words[1:], words[1]
         if first in BUILTINS:
             can_go_back, stack = state.previous is not None, bool(state.stack)
             check_builtin(words, state.jobs, can_go_back=can_go_back, stack=stack, confined=self.facts.confined)
@@ -218,6 +215,11 @@ class Calls:
         else:
             words = self.activated(words, state.programs)
             simple = self.external(words, redirects, node.text, env, state.folders)
+        simple = self.kept_inside(self.checked(simple, state))
+        return simple, self.after(simple, state)
+
+    def checked(self, simple: Simple, state: State) -> Simple:
+        """A command whose words that are only known when it runs stand where they may."""
         temporary = state.temporary
         simple = data.check(
             simple,
@@ -225,10 +227,8 @@ class Calls:
             lambda word: found.in_temporary(word, temporary),
             confined=self.facts.confined,
         )
-        if any(isinstance(redirect.target, Live) and redirect.feeds for redirect in redirects):
-            simple = simple._replace(handed=True)
-        simple = self.kept_inside(simple)
-        return simple, self.after(simple, state)
+        is_fed = any(isinstance(redirect.target, Live) and redirect.feeds for redirect in simple.redirects)
+        return simple._replace(handed=True) if is_fed else simple
 
     def kept_inside(self, simple: Simple) -> Simple:
         """A command with `..` in it, kept to the directories from which it stays in the workspace.
@@ -519,9 +519,3 @@ def _makes_environment(simple: Simple) -> str:
             return given if len(plain) <= 1 else ""
         case _:
             return ""
-
-
-def is_program(word: str) -> bool:
-    """Whether a word names a program that bash looks for on the PATH."""
-    own = BUILTINS | OTHER_BUILTINS | internals.INTERNAL.keys() | {"export", ".", "return", "shift", "let", "local"}
-    return not isinstance(word, Live) and bool(re.fullmatch(r"[A-Za-z][\w.+-]*", word)) and word not in own
