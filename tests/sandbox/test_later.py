@@ -75,7 +75,7 @@ def bubble(root: Path, said: list[str]) -> Generator[Box]:
 async def as_git(text: str, box: Box, root: Path) -> Finished:
     """A command that is taken for git alone, whatever it is."""
     argv = ["/bin/bash", "-c", text]
-    start = process.as_git(box.start)
+    start = process.in_view(box.start, "git")
     return await process.run(argv, cwd=str(root), env=process.environment(), timeout=60, start=start)
 
 
@@ -253,7 +253,7 @@ def test_what_was_stopped_for_git_goes_on_however_that_ends(box: Box, root: Path
         task = asyncio.ensure_future(escapes.bash(TICKS, box, root))
         await asyncio.to_thread(wait_for, (root / "beats").exists, 60, "the task to begin")
         for argv, env in ((["no-such-program"], {}), (["/bin/true"], {"": "x"}), (["/bin/true"], {"a=b": "x"})):
-            start = process.as_git(box.start)
+            start = process.in_view(box.start, "git")
             with pytest.raises((OSError, ValueError)):
                 await process.run(argv, cwd=str(root), env=process.environment(env), timeout=60, start=start)
             assert await goes_on(box, root), f"git that could not be started: {argv} {env}"

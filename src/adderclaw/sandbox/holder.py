@@ -101,14 +101,14 @@ class Box:
             held = self._begun(order, mark, places)
         self._running += 1
         held.inside.running += 1
-        held.inside.gits += order.git
+        held.inside.gits += order.view == "git"
         return held
 
     def _begun(self, order: Order, mark: str, places: protected.Places) -> "Held":
         inside = self._ready(places)
         try:
             if self._keeps and not inside.gits:
-                if order.git:
+                if order.view == "git":
                     self._holds = True
                     inside.tell("hold")
                 self._keep(inside, places)
@@ -283,9 +283,9 @@ class Held:
     def __init__(self, box: Box, inside: "_Inside", order: Order, mark: str, places: protected.Places) -> None:
         self.note = ""
         self._box, self.inside = box, inside
-        self._git = order.git
+        self._git = order.view == "git"
         self._before = protected.links(places)
-        self._places, self._looks = places, box.looks(places, git=order.git)
+        self._places, self._looks = places, box.looks(places, git=self._git)
         self._remembered = protected.remembered([path for path in places.kept if not inside.keeps(path)])
         self._code = -int(signal.SIGKILL)
         self._over = self._ending = False
@@ -361,7 +361,7 @@ def _payload(order: Order, env: dict[str, str], mark: str) -> bytes:
         program = found
     if (wrong := next((name for name in env if not name or "=" in name), None)) is not None:
         raise ValueError(f"no name for an environment variable: {wrong!r}")
-    view = "git" if order.git else "all"
+    view = "git" if order.view == "git" else "all"
     words = [" ".join(map(str, (view, len(order.argv), *order.pass_fds))), order.cwd, program, *order.argv[1:]]
     words += [f"{name}={value}" for name, value in env.items()]
     text = "\0".join((*words, f"{MARK}={mark}"))

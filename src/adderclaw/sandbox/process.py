@@ -10,7 +10,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from adderclaw.sandbox.memory import memory_file
 from adderclaw.sandbox.programs import search_path
@@ -97,6 +97,11 @@ def environment(extra: Mapping[str, str] | None = None, *, workspace_roots: Sequ
     return env | _FIXED | dict(extra or {})
 
 
+type View = Literal["all", "git", "look"]
+"""What a command sees of the workspace: as all commands do, as git alone does, which may change what no other command
+may, or as one that only looks: nothing can be written, and there is no network."""
+
+
 class Order(NamedTuple):
     """What is to be started, and with which streams."""
 
@@ -105,8 +110,7 @@ class Order(NamedTuple):
     env: Mapping[str, str]
     streams: tuple[int, int, int]
     pass_fds: tuple[int, ...]
-    git: bool = False
-    """Whether nothing but git runs, which may change what no other command may: what other programs run later."""
+    view: View = "all"
 
 
 class Started(Protocol):
@@ -143,9 +147,9 @@ type Start = Callable[[Order], Started]
 """A place that commands are started in: this system as it is, or a sandbox."""
 
 
-def as_git(start: Start | None) -> Start | None:
-    """Start what is git alone, by the plan that was judged: see `Order.git`."""
-    return None if start is None else lambda order: start(order._replace(git=True))
+def in_view(start: Start | None, view: View) -> Start | None:
+    """The same place, with another view of the workspace."""
+    return None if start is None else lambda order: start(order._replace(view=view))
 
 
 async def run(

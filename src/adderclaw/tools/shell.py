@@ -296,7 +296,7 @@ async def run(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) 
     seconds = _seconds(arguments)
     if len(parts) > 1 and means.start is not None:
         return _result(command, await _in_parts(parts, cwd, env, seconds, means), seconds, "", ctx)
-    start = process.as_git(means.start) if parts and parts[0].git else means.start
+    start = process.in_view(means.start, "git") if parts and parts[0].git else means.start
     if not _moves(command):
         done = await process.run(means.argv(text), cwd=cwd, env=env, timeout=seconds, start=start)
         return _result(command, done, seconds, "", ctx)
@@ -319,7 +319,7 @@ async def _in_parts(
     every, end = "&&" not in parts[0].joint, time.monotonic() + seconds
     whole = Finished(0, b"", b"")
     for part in parts:
-        start = process.as_git(means.start) if part.git else means.start
+        start = process.in_view(means.start, "git") if part.git else means.start
         argv, left = means.argv(planner.render(_hardened(part.plan))), max(end - time.monotonic(), 0.001)
         done = await process.run(argv, cwd=cwd, env=env, timeout=left, start=start)
         whole = done._replace(

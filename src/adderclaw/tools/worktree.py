@@ -136,7 +136,9 @@ async def remove(kit: Kit, ctx: ToolContext, path: str, *, discard: bool = False
 async def _git(kit: Kit, ctx: ToolContext, cwd: str, *words: str) -> process.Finished:
     roots = (ctx.workspace.root, *ctx.workspace.extra)
     env = process.environment(workspace_roots=roots)
-    return await process.run(["git", *words], cwd=cwd, env=env, timeout=SECONDS, start=process.as_git(kit.start))
+    return await process.run(
+        ["git", *words], cwd=cwd, env=env, timeout=SECONDS, start=process.in_view(kit.start, "git")
+    )
 
 
 # ------------------------------------------------------------------ the tools
