@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from adderclaw import gate
-from adderclaw.gate import rules, shell
+from adderclaw.gate import rules
 from adderclaw.gate.case import Case, Decision, Policy
+from adderclaw.gate.shell import planner as shell
 from adderclaw.types import HostFact, PathFact, Touch
 
 WS = "/ws"

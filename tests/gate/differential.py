@@ -8,9 +8,21 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from adderclaw.gate.plan import Live, Output, Plan, Raw, Simple, Step, bodies, commands, live_words, redirects, simples
-from adderclaw.gate.render import REFUSED
-from adderclaw.gate.shell import Facts, plan, quote, render
+from adderclaw.gate.shell.plan import (
+    Live,
+    Output,
+    Plan,
+    Raw,
+    Simple,
+    Step,
+    bodies,
+    commands,
+    live_words,
+    redirects,
+    simples,
+)
+from adderclaw.gate.shell.planner import Facts, plan, quote, render
+from adderclaw.gate.shell.render import REFUSED
 from adderclaw.tools import wildcards
 
 BASH = "/bin/bash"

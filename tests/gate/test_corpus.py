@@ -8,8 +8,8 @@ import pytest
 
 from adderclaw import gate
 from adderclaw.config.schema import Config, Security
-from adderclaw.gate.allowlist import PROGRAMS
 from adderclaw.gate.case import Case, Decision, Policy
+from adderclaw.gate.programs.allowlist import PROGRAMS
 from adderclaw.sandbox.process import Order, Started
 from adderclaw.tools import shell
 from adderclaw.tools.paths import Refused

@@ -2,8 +2,8 @@
 
 import pytest
 
-from adderclaw.gate.git_alone import is_alone, parts
-from adderclaw.gate.shell import Plan, plan, simples
+from adderclaw.gate.programs.git_alone import is_alone, parts
+from adderclaw.gate.shell.planner import Plan, plan, simples
 
 NOT = [
     "ls",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from adderclaw.gate.case import STRICTNESS, Decision
-from adderclaw.gate.loose import RESERVED
+from adderclaw.gate.shell.loose import RESERVED
 from adderclaw.types import Autonomy
 from tests.gate.test_corpus import World, sections
 from tests.gate.test_differential import blocks

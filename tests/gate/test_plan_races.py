@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.gate.shell import Plan, simples
+from adderclaw.gate.shell.planner import Plan, simples
 from adderclaw.tools import shell
 from adderclaw.tools.shell import BashArguments
 from adderclaw.types import ToolContext, Workspace

@@ -72,7 +72,8 @@ def test_nothing_heavy_is_imported_and_nothing_is_opened() -> None:
     script = """
 import sys
 opened = []
-import adderclaw.gate, adderclaw.gate.shell, adderclaw.gate.rules, adderclaw.gate.verdict, re, unicodedata, ipaddress
+import adderclaw.gate, adderclaw.gate.shell.planner, adderclaw.gate.rules, adderclaw.gate.verdict
+import re, unicodedata, ipaddress
 heavy = {"tree_sitter", "pydantic", "pathspec", "subprocess", "tempfile", "logging", "urllib.request"}
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
 from adderclaw.gate.case import Case, Policy

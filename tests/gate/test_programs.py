@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from adderclaw.gate.allowlist import PROGRAMS
 from adderclaw.gate.case import Decision
-from adderclaw.gate.handed import Walk
-from adderclaw.gate.operands import Operands, operands
-from adderclaw.gate.programs import inner, objection
+from adderclaw.gate.programs.allowlist import PROGRAMS
+from adderclaw.gate.programs.handed import Walk
+from adderclaw.gate.programs.knowledge import inner, objection
+from adderclaw.gate.programs.operands import Operands, operands
 
 LISTED = """ls pwd cd cat head tail find grep mkdir cp git node npm npx tsc esbuild vite jest vitest playwright echo
 which go make python3 pytest"""

@@ -10,8 +10,8 @@ import pytest
 from adderclaw import gate
 from adderclaw.config.schema import Config, Permissions, Security
 from adderclaw.gate.case import Case, Decision
-from adderclaw.gate.plan import Plan
-from adderclaw.gate.shell import render
+from adderclaw.gate.shell.plan import Plan
+from adderclaw.gate.shell.planner import render
 from adderclaw.sandbox.process import Order, Started
 from adderclaw.tools import shell
 from adderclaw.tools.paths import Refused

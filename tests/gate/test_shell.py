@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from adderclaw.gate import shell
-from adderclaw.gate.loose import every_word, statements
-from adderclaw.gate.shell import Facts, Plan, Raw, plan, render, simples
-from adderclaw.gate.wrappers import wrapped
+from adderclaw.gate.programs.wrappers import wrapped
+from adderclaw.gate.shell import planner as shell
+from adderclaw.gate.shell.loose import every_word, statements
+from adderclaw.gate.shell.planner import Facts, Plan, Raw, plan, render, simples
 from adderclaw.sandbox import programs
 from adderclaw.tools import wildcards
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from adderclaw.gate import generate
-from adderclaw.gate.allowlist import FILE, PROGRAMS, Options
 from adderclaw.gate.commands import unlisted
-from adderclaw.gate.options import kinds
-from adderclaw.gate.programs import objection
-from adderclaw.gate.shell import Plan, plan, simples
+from adderclaw.gate.programs import generate
+from adderclaw.gate.programs.allowlist import FILE, PROGRAMS, Options
+from adderclaw.gate.programs.knowledge import objection
+from adderclaw.gate.programs.options import kinds
+from adderclaw.gate.shell.planner import Plan, plan, simples
 from tests.gate.conftest import build
 
 TABLES = generate.tables()
@@ -24,7 +24,7 @@ EXAMPLES = [
 
 def test_what_is_read_is_made_of_what_is_written() -> None:
     with open(FILE, encoding="utf-8") as file:
-        assert file.read() == generate.text(), "run: python -m adderclaw.gate.generate"
+        assert file.read() == generate.text(), "run: python -m adderclaw.gate.programs.generate"
 
 
 @pytest.mark.parametrize("name", sorted(TABLES))

@@ -10,8 +10,8 @@ import pytest
 
 from adderclaw.config.schema import Config, Runtime
 from adderclaw.decode import Invalid, decode
-from adderclaw.gate import shell as planner
-from adderclaw.gate.shell import Plan, Raw
+from adderclaw.gate.shell import planner as planner
+from adderclaw.gate.shell.planner import Plan, Raw
 from adderclaw.sandbox import confinement
 from adderclaw.sandbox.bubblewrap import Room
 from adderclaw.tools import arguments_of, find, kept, shell

@@ -5,17 +5,17 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from itertools import pairwise
 
-from adderclaw.gate.allowlist import names, those
 from adderclaw.gate.case import Policy
-from adderclaw.gate.handed import TAKES_PROGRAMS, not_names, only_shows, selects
-from adderclaw.gate.languages import is_piped
-from adderclaw.gate.loose import MAX_TEXT, every_word, statements
-from adderclaw.gate.objections import Ask, Objection
-from adderclaw.gate.plan import Command, Live, Step
-from adderclaw.gate.programs import INTERPRETERS, PROGRAMS, SHELLS, WRAPPERS, asks, is_tame, objection
-from adderclaw.gate.shell import Plan, Raw, Simple, canonical_text, redirects, simples, steps
-from adderclaw.gate.unix import is_ones_own
-from adderclaw.gate.wrappers import inner, only_looks, runs_in_project
+from adderclaw.gate.programs.allowlist import names, those
+from adderclaw.gate.programs.handed import TAKES_PROGRAMS, not_names, only_shows, selects
+from adderclaw.gate.programs.knowledge import INTERPRETERS, PROGRAMS, SHELLS, WRAPPERS, asks, is_tame, objection
+from adderclaw.gate.programs.languages import is_piped
+from adderclaw.gate.programs.objections import Ask, Objection
+from adderclaw.gate.programs.unix import is_ones_own
+from adderclaw.gate.programs.wrappers import inner, only_looks, runs_in_project
+from adderclaw.gate.shell.loose import MAX_TEXT, every_word, statements
+from adderclaw.gate.shell.plan import Command, Live, Step
+from adderclaw.gate.shell.planner import Plan, Raw, Simple, canonical_text, redirects, simples, steps
 
 type Words = tuple[str, ...]
 

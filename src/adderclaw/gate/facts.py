@@ -3,8 +3,8 @@
 from dataclasses import is_dataclass
 from typing import Any, cast
 
-from adderclaw.gate import plan, raw
-from adderclaw.gate.plan import Live
+from adderclaw.gate.shell import plan, raw
+from adderclaw.gate.shell.plan import Live
 from adderclaw.types import HostFact, Json, PathFact, Touch
 
 _PLANS = {kind.__name__: kind for kind in vars(plan).values() if isinstance(kind, type) and hasattr(kind, "_fields")}

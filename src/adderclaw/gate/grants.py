@@ -6,7 +6,7 @@ from dataclasses import replace
 from adderclaw.gate import judges
 from adderclaw.gate.case import Case
 from adderclaw.gate.rules import EDIT_FAMILY, Anchors, Invalid, Rule, parse
-from adderclaw.gate.shell import Plan, canonical_text, simples
+from adderclaw.gate.shell.planner import Plan, canonical_text, simples
 
 _MOST = 4
 """Commands of one plan: more rules than that, nobody reads before saying yes."""

@@ -7,7 +7,7 @@ from adderclaw.gate import commands, hosts, paths
 from adderclaw.gate.case import Case
 from adderclaw.gate.modes import PLAN_DENIES, autonomy_of, is_readonly
 from adderclaw.gate.risk import is_inside, is_kept, is_scratch
-from adderclaw.gate.shell import Plan, Raw, simples
+from adderclaw.gate.shell.planner import Plan, Raw, simples
 from adderclaw.types import PathFact
 
 WRITING_TOOLS = frozenset({"Write", "Edit", "NotebookEdit"})

@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 
 from adderclaw.gate import rules
-from adderclaw.gate.allowlist import names
 from adderclaw.gate.case import Case, Opinion
 from adderclaw.gate.commands import reachable
 from adderclaw.gate.paths import is_device
+from adderclaw.gate.programs.allowlist import names
+from adderclaw.gate.programs.wrappers import inner
 from adderclaw.gate.rules import Rule
-from adderclaw.gate.shell import Plan, Raw, Simple, canonical_text, quote_if_needed, redirects, simples
-from adderclaw.gate.wrappers import inner
+from adderclaw.gate.shell.planner import Plan, Raw, Simple, canonical_text, quote_if_needed, redirects, simples
 from adderclaw.types import PathFact
 
 

@@ -2,7 +2,7 @@
 
 from adderclaw.gate.case import STRICTNESS, Case, Opinion, Policy
 from adderclaw.gate.commands import is_harmless, unknowable
-from adderclaw.gate.shell import Plan, Raw
+from adderclaw.gate.shell.planner import Plan, Raw
 from adderclaw.types import Autonomy, PermissionMode, Risk, Verdict
 
 EDITS = frozenset({"Read", "Write", "Edit"})

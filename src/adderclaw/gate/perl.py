@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from adderclaw.gate.objections import Words
+from adderclaw.gate.programs.objections import Words
 
 _PIECE = r"(?:[^\\$@{}\n%(]|\((?!\?[^:=!])|\{\d+,?\d*\}|\\[\w.()\[\]*+?|^$%-]|\$(?=%|\)))*"
 _NEW = r"(?:[^\\$@\n%]|\\[nt.1-9]|\$[1-9](?![\d\[{-]))*"

@@ -6,10 +6,10 @@ are such), no angle where a term may stand, no code in a regular expression or a
 
 import re
 
-from adderclaw.gate.allowlist import names
 from adderclaw.gate.javascript import Reading
-from adderclaw.gate.objections import Words
 from adderclaw.gate.perl import is_plain_name
+from adderclaw.gate.programs.allowlist import names
+from adderclaw.gate.programs.objections import Words
 
 _NAME = r"(?:[a-z_][a-z_0-9]*|F)(?![\w:'])"
 _INDEX = r"\{(?:\w+|\$[a-z_][a-z_0-9]*|\$[1-9])\}|\[(?:-?\d+|\$[a-z_][a-z_0-9]*)\]"

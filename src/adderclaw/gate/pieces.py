@@ -8,10 +8,11 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from adderclaw.gate import javascript, network, perlish, rubyish
-from adderclaw.gate.allowlist import names
+from adderclaw.gate import javascript, perlish, rubyish
 from adderclaw.gate.javascript import Reading
-from adderclaw.gate.objections import Ask, Objection, Words
+from adderclaw.gate.programs import network
+from adderclaw.gate.programs.allowlist import names
+from adderclaw.gate.programs.objections import Ask, Objection, Words
 
 _NODE = (
     r"--input-type=(?:module|commonjs)|--no-warnings|--trace-warnings|--enable-source-maps|--expose-gc|--trace-uncaught"

@@ -13,10 +13,10 @@ from adderclaw.errors import ConfigError, Problem
 from adderclaw.gate import judges, rules
 from adderclaw.gate.case import FAMILY, STRICTNESS, Case, Opinion
 from adderclaw.gate.commands import handed_on
-from adderclaw.gate.loose import statements
 from adderclaw.gate.paths import normal
 from adderclaw.gate.rules import Rule
-from adderclaw.gate.shell import Plan, Raw, plan, simples
+from adderclaw.gate.shell.loose import statements
+from adderclaw.gate.shell.planner import Plan, Raw, plan, simples
 from adderclaw.types import Json, PathFact, Verdict
 
 _SEARCHES_CONTENT = frozenset({"Grep"})

@@ -3,9 +3,9 @@
 import re
 from typing import Literal
 
-from adderclaw.gate.allowlist import names
 from adderclaw.gate.commands import harmless, is_harmless
-from adderclaw.gate.shell import Plan, Simple, redirects, simples
+from adderclaw.gate.programs.allowlist import names
+from adderclaw.gate.shell.planner import Plan, Simple, redirects, simples
 from adderclaw.types import Touch
 
 type Reach = Literal["nothing", "named", "anything"]

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 
 from adderclaw.config.paths import beneath
-from adderclaw.gate import git
 from adderclaw.gate.case import Case
 from adderclaw.gate.commands import base, reachable, unlisted, unnamed
-from adderclaw.gate.environment import folders_of
 from adderclaw.gate.hosts import PLAIN_METHODS, is_listed
 from adderclaw.gate.paths import forms, is_device
-from adderclaw.gate.scripts import brought, endless
-from adderclaw.gate.shell import Plan, Raw, simples
+from adderclaw.gate.programs import git
+from adderclaw.gate.programs.scripts import brought, endless
+from adderclaw.gate.shell.environment import folders_of
+from adderclaw.gate.shell.planner import Plan, Raw, simples
 from adderclaw.types import HostFact, PathFact, Risk
 
 ORDER: dict[Risk, int] = {"low": 0, "medium": 1, "high": 2}

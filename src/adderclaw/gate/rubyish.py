@@ -7,9 +7,9 @@ but a few. Files are read by names that stand there.
 
 import re
 
-from adderclaw.gate.allowlist import names
 from adderclaw.gate.javascript import Reading
-from adderclaw.gate.objections import Words
+from adderclaw.gate.programs.allowlist import names
+from adderclaw.gate.programs.objections import Words
 
 _METHODS = names(
     """to_i to_f to_s to_a to_h to_r inspect split join map flat_map collect select filter reject each each_with_index

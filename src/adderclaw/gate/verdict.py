@@ -5,7 +5,7 @@ from collections.abc import Callable
 from adderclaw.gate import guards, judges, modes
 from adderclaw.gate.case import STRICTNESS, Case, Decision, Opinion
 from adderclaw.gate.risk import risk_of
-from adderclaw.gate.shell import Raw
+from adderclaw.gate.shell.planner import Raw
 
 type Guard = Callable[[Case], str | None]
 type Judge = Callable[[Case], Opinion | None]

@@ -90,7 +90,7 @@ async def requested(session: Session, considered: Considered, life: Life) -> tup
             if decision.get("interrupt"):
                 life.stop = str(decision.get("message", ""))
             return considered, Answer(approved=False, by=BY_HOOK, comment=str(decision.get("message", "")))
-        from adderclaw.gate.shell import Raw
+        from adderclaw.gate.shell.planner import Raw
 
         # raw bash is asked for each time: no hook grants it
         if decision is not None and not isinstance(considered.touch.command, Raw):

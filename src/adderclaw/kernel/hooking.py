@@ -10,7 +10,7 @@ from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import AdderClawError
 from adderclaw.gate import judges
 from adderclaw.gate.rules import Anchors, Invalid, parse
-from adderclaw.gate.shell import Raw
+from adderclaw.gate.shell.planner import Raw
 from adderclaw.hooks import asked, http, plane, process
 from adderclaw.hooks.answers import Ran
 from adderclaw.hooks.filling import filled

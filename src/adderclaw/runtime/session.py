@@ -320,8 +320,8 @@ NEXT_NEEDED = (
     "tree_sitter_bash",
     "adderclaw.decode",
     "adderclaw.gate.verdict",
-    "adderclaw.gate.reader",
-    "adderclaw.gate.compiler",
+    "adderclaw.gate.shell.reader",
+    "adderclaw.gate.shell.compiler",
 )
 
 

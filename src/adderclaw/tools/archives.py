@@ -3,9 +3,9 @@
 import os
 from collections.abc import Iterator
 
-from adderclaw.gate import patches
-from adderclaw.gate.operands import ARCHIVE, PATCH
 from adderclaw.gate.paths import protected_name
+from adderclaw.gate.programs import patches
+from adderclaw.gate.programs.operands import ARCHIVE, PATCH
 from adderclaw.tools.paths import Refused
 
 MAX_MEMBERS = 100_000

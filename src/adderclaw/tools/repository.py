@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from adderclaw.gate import git
+from adderclaw.gate.programs import git
 
 _MAX_BYTES = 1 << 20
 _MAX_FOLDERS = 64

@@ -12,13 +12,13 @@ from weakref import WeakKeyDictionary
 from adderclaw.config.paths import followed
 from adderclaw.config.schema import Config
 from adderclaw.decode import Between
-from adderclaw.gate import git_alone
-from adderclaw.gate import programs as knowledge
-from adderclaw.gate import shell as planner
-from adderclaw.gate.handed import Walk, one_name_each
-from adderclaw.gate.operands import ARCHIVE, PATCH
-from adderclaw.gate.plan import with_simples
-from adderclaw.gate.shell import Plan, Raw, Simple
+from adderclaw.gate.programs import git_alone
+from adderclaw.gate.programs import knowledge as knowledge
+from adderclaw.gate.programs.handed import Walk, one_name_each
+from adderclaw.gate.programs.operands import ARCHIVE, PATCH
+from adderclaw.gate.shell import planner as planner
+from adderclaw.gate.shell.plan import with_simples
+from adderclaw.gate.shell.planner import Plan, Raw, Simple
 from adderclaw.record import record
 from adderclaw.sandbox import process, programs
 from adderclaw.sandbox.process import Finished

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from adderclaw.gate.words import Component
+from adderclaw.gate.shell.words import Component
 from adderclaw.sandbox import programs
 
 MAX_ENTRIES = 20_000

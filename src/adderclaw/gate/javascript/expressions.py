@@ -5,8 +5,8 @@ The tree is made of `Node`s.
 
 from typing import Any, NamedTuple
 
-from adderclaw.gate.allowlist import names
 from adderclaw.gate.javascript.lexer import Lexer, Refused, cooked
+from adderclaw.gate.programs.allowlist import names
 
 
 class Node(NamedTuple):

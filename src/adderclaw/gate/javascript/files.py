@@ -3,10 +3,10 @@
 import re
 from typing import TYPE_CHECKING
 
-from adderclaw.gate.allowlist import names
 from adderclaw.gate.javascript.kinds import CLEAN, NUMBER, TEXT, Kind, promise, text
 from adderclaw.gate.javascript.lexer import Refused
 from adderclaw.gate.javascript.parser import Node
+from adderclaw.gate.programs.allowlist import names
 
 if TYPE_CHECKING:
     from adderclaw.gate.javascript.natives import Arg

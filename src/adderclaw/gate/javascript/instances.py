@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from adderclaw.gate.allowlist import names
 from adderclaw.gate.javascript.files import FOUND
 from adderclaw.gate.javascript.kinds import CLEAN, NONE, NUMBER, TEXT, Kind, promise, text
 from adderclaw.gate.javascript.lexer import Refused
+from adderclaw.gate.programs.allowlist import names
 
 if TYPE_CHECKING:
     from adderclaw.gate.javascript.natives import Arg

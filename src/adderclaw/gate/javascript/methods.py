@@ -7,11 +7,11 @@ is given, but for functions that stand there; and those that change what they ar
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from adderclaw.gate.allowlist import names
 from adderclaw.gate.javascript.functions import callback, values
 from adderclaw.gate.javascript.kinds import CLEAN, DATA, NUMBER, TEXT, Kind
 from adderclaw.gate.javascript.lexer import Refused
 from adderclaw.gate.javascript.natives import Arg
+from adderclaw.gate.programs.allowlist import names
 
 if TYPE_CHECKING:
     from adderclaw.gate.javascript.values import Values

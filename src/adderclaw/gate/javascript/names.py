@@ -1,6 +1,6 @@
 """Names that members of built-in values have; the first two lists are what Node says (tests compare them with it)."""
 
-from adderclaw.gate.allowlist import names
+from adderclaw.gate.programs.allowlist import names
 
 FUNCTIONS = names(
     """

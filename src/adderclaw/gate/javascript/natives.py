@@ -3,11 +3,11 @@
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from adderclaw.gate.allowlist import names
 from adderclaw.gate.javascript.kinds import CLEAN, HERE, NUMBER, PROJECT, TEXT, Kind, native, text
 from adderclaw.gate.javascript.lexer import Refused
 from adderclaw.gate.javascript.names import MODULES
 from adderclaw.gate.javascript.parser import Node
+from adderclaw.gate.programs.allowlist import names
 
 if TYPE_CHECKING:
     from adderclaw.gate.javascript.values import Values

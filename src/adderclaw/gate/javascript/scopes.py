@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
-from adderclaw.gate.allowlist import names
 from adderclaw.gate.javascript.lexer import Refused
 from adderclaw.gate.javascript.names import GLOBALS
 from adderclaw.gate.javascript.parser import Node
+from adderclaw.gate.programs.allowlist import names
 
 _FIXED = names("undefined NaN Infinity require module exports globalThis global __filename __dirname")
 

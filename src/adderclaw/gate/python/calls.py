@@ -2,7 +2,7 @@
 
 import re
 
-from adderclaw.gate.allowlist import names
+from adderclaw.gate.programs.allowlist import names
 from adderclaw.gate.python import attributes, files, functions, objects, project, table
 from adderclaw.gate.python.kinds import DATA, MAYBE, NOTHING, NUMBER, PROJECT, Kind, Refused, thing
 from adderclaw.gate.python.state import Call, State
@@ -250,7 +250,7 @@ def _of_data(state: State, kind: Kind, name: str, given: Call) -> Kind:
 
 def is_plain_statement(kind: Kind) -> bool:
     """Whether a statement of SQL stays in its database."""
-    from adderclaw.gate.languages import is_plain_sqlite
+    from adderclaw.gate.programs.languages import is_plain_sqlite
 
     return bool(kind.values) and all(re.match(_STATEMENTS, one) and is_plain_sqlite(one) for one in kind.values)
 

@@ -2,9 +2,9 @@
 
 import re
 
-from adderclaw.gate.allowlist import names
-from adderclaw.gate.plan import Live
+from adderclaw.gate.programs.allowlist import names
 from adderclaw.gate.python import Piece, Words, look
+from adderclaw.gate.shell.plan import Live
 
 _QUIET = r"-[uBsEIObqvP]+|-W[\w:.=]+"
 _X = names("""dev utf8 utf8=1 importtime faulthandler tracemalloc frozen_modules=off""")

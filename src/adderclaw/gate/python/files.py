@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from pathlib import PurePosixPath
 
-from adderclaw.gate.allowlist import names
+from adderclaw.gate.programs.allowlist import names
 from adderclaw.gate.python import attributes, calls
 from adderclaw.gate.python.kinds import DATA, NOTHING, NUMBER, Kind, Refused, places, several, text, thing
 from adderclaw.gate.python.state import Call, State, joined

@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Sequence
 
-from adderclaw.gate.allowlist import names
+from adderclaw.gate.programs.allowlist import names
 from adderclaw.gate.python import Piece, attributes, functions, project, table
 from adderclaw.gate.python.kinds import DATA, MAYBE, MIXED, NOTHING, NUMBER, PROJECT, Kind, Refused, thing
 from adderclaw.gate.python.scopes import Scope, bound_names, of_body, only_imported

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from adderclaw.gate.allowlist import names
+from adderclaw.gate.programs.allowlist import names
 from adderclaw.gate.python import attributes, calls, project
 from adderclaw.gate.python.kinds import (
     DATA,

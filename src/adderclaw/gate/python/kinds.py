@@ -8,7 +8,7 @@ that a search for files gave, is a place that may be opened. Everything else may
 from collections.abc import Hashable
 from typing import NamedTuple
 
-from adderclaw.gate.allowlist import names
+from adderclaw.gate.programs.allowlist import names
 
 type Site = Hashable
 """Where a container was made: what is put into it there is in all that are made there."""

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from adderclaw.gate.allowlist import names
+from adderclaw.gate.programs.allowlist import names
 from adderclaw.gate.python import attributes, calls, table
 from adderclaw.gate.python.kinds import DATA, NOTHING, NUMBER, Kind, Refused, several, thing
 from adderclaw.gate.python.state import Call, State

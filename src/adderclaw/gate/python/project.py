@@ -9,8 +9,8 @@ import os
 import sys
 from functools import cache
 
-from adderclaw.gate.allowlist import names
-from adderclaw.gate.languages import is_reaching
+from adderclaw.gate.programs.allowlist import names
+from adderclaw.gate.programs.languages import is_reaching
 from adderclaw.gate.python import table
 from adderclaw.gate.python.kinds import Refused
 

@@ -4,7 +4,7 @@ import ast
 import builtins
 from collections.abc import Iterable, Iterator
 
-from adderclaw.gate.allowlist import names
+from adderclaw.gate.programs.allowlist import names
 from adderclaw.gate.python.kinds import Refused
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)

@@ -143,7 +143,7 @@ class State(Heap):
             raise Refused(f"{value[:60]!r} as a path")
 
     def _found(self, folder: str, pattern: str) -> None:
-        from adderclaw.gate.programs import is_tame
+        from adderclaw.gate.programs.knowledge import is_tame
 
         ended = re.fullmatch(r"[\w?-]*\*[\w*?-]*\.(?!\w*rc$|git|env|pth$)[A-Za-z0-9]+", pattern) is not None
         if not ended or not is_tame(("find", folder, "-name", pattern)) or folder.startswith("-"):

@@ -7,7 +7,7 @@ that gives a new text, `f@kind` one that makes an object of that kind, `f!` one 
 
 from functools import cache
 
-from adderclaw.gate.allowlist import names
+from adderclaw.gate.programs.allowlist import names
 
 BUILTINS = """
 print# len# sorted! reversed! range enumerate! zip! map! filter! sum! min! max! any# all# abs round int# float# str!

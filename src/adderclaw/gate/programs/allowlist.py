@@ -1,0 +1,129 @@
+"""The built-in list of programs: one table of options for each, written down in `tables/*.toml`.
+
+What is read here is `tables.json`, which `python -m adderclaw.gate.programs.generate` makes of them: once, when the
+first command is judged. An option that a program's table does not name is refused, abbreviations included.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+FILE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "tables", "tables.json")
+
+
+def names(text: str) -> frozenset[str]:
+    """A set of names that is written as one text."""
+    return frozenset(text.split())
+
+
+class Options(NamedTuple):
+    """What is known of one program. `options.kinds` says how the table of its options is read."""
+
+    options: str = ""
+    """The options that do no harm."""
+    harmful: frozenset[str] = frozenset()
+    """Options that run a program, write a file or change where things are read from: only the reason differs."""
+    commands: dict[str, str] | None = None
+    """The commands that are taken, each with its options; "" stands for no command."""
+    second: Mapping[str, frozenset[str]] = MappingProxyType({})
+    """Commands whose first operand is a command again, and those of them that are taken."""
+    bare: frozenset[str] = frozenset()
+    """Options that may stand alone, in the place of a command."""
+    before: str = ""
+    """Options that may stand before the command."""
+    kind: str = "work"
+    """`look`: it writes nothing by itself. `work`: it writes what its words name, or runs the project's code."""
+    operands: str = ""
+    """What its operands are: `none` are files, the first is a `pattern`, they are read and then written (`in-out`),
+    a `copy`, or all to `write`; otherwise files that are read, and written where it does more than look."""
+    single_dash: bool = False
+    """Long options are written with one dash (find, go): no bundles of letters."""
+    free: bool = False
+    """Its words are text: none of them makes it do anything else."""
+    harmless: bool = False
+    """Whether a readonly session may run it."""
+    wraps: bool = False
+    """It runs the program that its words name."""
+    shell: bool = False
+    npx: bool = False
+    """Whether npx may run it: it is a program that projects install."""
+    module: bool = False
+    """Whether `python -m` runs it, too."""
+    response_files: bool = False
+    """It reads further options from the file of an operand `@file`."""
+    script: bool = False
+    """Its first operand is a program of the project; what follows is for that."""
+    config: frozenset[str] = frozenset()
+    """Options that name the program's own configuration, which is code, too: taken where `configs` matches."""
+    configs: str = ""
+    """A regular expression for the names that such a file usually has."""
+    refuses: str = ""
+    """A regular expression for operands that are not taken."""
+    local: frozenset[str] = frozenset()
+    """Options whose value names a host: only this machine. `operands` stands for the words that are none."""
+    never: str = ""
+    """Why it is never taken, whatever its words."""
+    reads: frozenset[str] = frozenset()
+    """Commands that write nothing that their words name."""
+    writes: frozenset[str] = frozenset()
+    """Options by which a program that otherwise only looks writes the files that are its options' values."""
+    settings: frozenset[str] = frozenset()
+    """Settings that can be given a value: none of them makes it run anything."""
+
+
+_SETS = ("harmful", "bare", "reads", "writes", "settings", "local", "config")
+
+
+class Tables(Mapping[str, Options]):
+    """Name of a program → its table, read when it is asked for."""
+
+    @property
+    def _read(self) -> dict[str, Any]:
+        return _file()
+
+    def __getitem__(self, name: str) -> Options:
+        found = _table(name)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._read
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read)
+
+    def __len__(self) -> int:
+        return len(self._read)
+
+
+@cache
+def _file() -> dict[str, Any]:
+    with open(FILE, encoding="utf-8") as file:
+        return json.load(file)
+
+
+@cache
+def _table(name: str) -> Options | None:
+    given = _file().get(name)
+    if isinstance(given, str):
+        return _table(given)
+    if given is None:
+        return None
+    fields: dict[str, Any] = {key: frozenset(value.split()) if key in _SETS else value for key, value in given.items()}
+    if "second" in fields:
+        fields["second"] = {command: frozenset(text.split()) for command, text in fields["second"].items()}
+    return Options(**fields)
+
+
+PROGRAMS: Mapping[str, Options] = Tables()
+"""Every program that is known. A name of several words is that command of a program: `uv run`, `python -m venv`."""
+
+
+@cache
+def those(flag: str) -> frozenset[str]:
+    """The programs that have a flag in their table: those that wrap others, are shells, are npx's, …"""
+    return frozenset(name for name in PROGRAMS if " " not in name and getattr(PROGRAMS[name], flag))

@@ -1,0 +1,158 @@
+"""Git: which of its commands the list takes, by the options of each and by what their words name."""
+
+import re
+
+from adderclaw.gate.programs.allowlist import PROGRAMS
+from adderclaw.gate.programs.objections import Ask, Objection, Words
+from adderclaw.gate.programs.options import parse
+from adderclaw.gate.programs.tabled import by_command
+from adderclaw.gate.programs.wrappers import Wrapped, bisects, wrapped
+
+
+def command_of(words: Words) -> tuple[str, Words, str]:
+    """The command that git is given, what follows it, and an option before it that is not taken."""
+    before = parse(_without_settings(words[1:]), PROGRAMS["git"].before, until_operand=True)
+    command, *rest = before.operands or ("",)
+    return command, tuple(rest), before.strange[0] if before.strange else ""
+
+
+def _without_settings(words: Words) -> Words:
+    """Without settings for this one command that are known to do no harm; git reads its words from the left."""
+    kept: list[str] = []
+    rest = list(words)
+    while rest and rest[0].startswith("-"):
+        if rest[0] == "-c" and len(rest) > 1 and re.fullmatch(_GIVEN, rest[1]):
+            del rest[:2]
+            continue
+        takes = rest[0] == "-C"
+        kept += rest[: 1 + takes]
+        del rest[: 1 + takes]
+    return (*kept, *rest)
+
+
+_TRUTH = "(?:true|false|on|off|yes|no|0|1)"
+_GIVEN = (
+    r"(?i)(?:(?:commit|tag)\.gpgsign|advice\.\w+|log\.showsignature|core\.fsmonitor)=false|core\.hookspath=/dev/null"
+    rf"|(?:core\.(?:quotepath|filemode|ignorecase|longpaths)|pull\.rebase|rebase\.autostash|fetch\.prune)={_TRUTH}"
+    r"|(?:core\.(?:autocrlf|safecrlf|abbrev|eol)|color\.\w+|log\.date|merge\.conflictstyle|pull\.ff"
+    r"|diff\.(?:noprefix|renames|renamelimit|algorithm|context|colormoved))=\w+"
+    r"|core\.pager=cat|gc\.auto=0|http\.(?:postbuffer|lowspeedlimit|lowspeedtime)=\d+"
+    r"|init\.defaultbranch=\w[\w/-]*|user\.(?:name|email)=[\w .@+-]+"
+)
+"""Settings for one command by which git runs nothing, and reads and sends nothing elsewhere."""
+
+
+def judged(words: Words, ask: Ask) -> Objection | None:
+    options = PROGRAMS["git"]
+    if words[1:] and options.bare.issuperset(words[1:]):
+        return None
+    command, rest, strange = command_of(words)
+    if strange:
+        return Objection(f"git {strange} before the command can change what git runs")
+    # The operator's "git push" counts with a global option in front of it, too.
+    if ask.allowed is not None and ask.allowed("git", ("git", command, *rest)):
+        return None
+    if command == "bisect" and rest[:1] == ("run",):
+        found = wrapped(words) if bisects(words) else Wrapped((), "git with an option before bisect run")
+        return Objection(found.strange) if found.strange else ask.inner(found.words)
+    return by_command("git", ("git", command, *rest), options) or _operands(command, rest)
+
+
+_TEXT = frozenset({"log", "show", "grep", "commit", "rev-list", "shortlog", "blame"})
+
+
+def _operands(command: str, rest: Words) -> Objection | None:
+    found = parse(rest, (PROGRAMS["git"].commands or {})[command])
+    if command not in _TEXT and any("::" in word or word.startswith("ext:") for word in found.operands):
+        return Objection("a remote helper (…::…) can run a program")
+    if command == "remote" and rest and rest[0] not in ("show", "get-url") and len(rest) > 1:
+        return Objection("git remote with more than -v, show or get-url changes where code goes to")
+    if command == "config":
+        return _config(found.given, found.operands)
+    if command in ("clone", "fetch", "pull", "ls-remote"):
+        return _source(command, found.operands)
+    if command == "push":
+        return _target(found.operands)
+    if command == "symbolic-ref" and len(found.operands) > 1:
+        return Objection("git symbolic-ref with a value moves a branch", "git symbolic-ref")
+    if command == "apply" and not found.operands:
+        return Objection("a patch from standard input is not looked at: name a file")
+    if command == "worktree" and found.operands[:1] == ("add",) and len(found.operands) < 2:
+        return Objection("git worktree add without a place")
+    if command == "rebase" and found.given & {"-i", "--interactive"} and "--autosquash" not in found.given:
+        return Objection("git rebase -i opens an editor: add --autosquash", "git rebase -i")
+    if command == "reset" and found.given & {"--hard"}:
+        return Objection("git reset --hard throws work away", "git reset --hard")
+    return None
+
+
+def _source(command: str, operands: Words) -> Objection | None:
+    """Where git fetches from: a remote of the repository by its name, https or ssh; never a file of somewhere else."""
+    source = operands[0] if operands else ""
+    if re.match(r"\w+://[^/]*@", source):
+        return Objection(f"git {command} with credentials in the address")
+    if source.startswith("-") or re.match(r"(?i)(?:file|ftp|ftps|http|git|rsync)://|[\w+-]+::|~", source):
+        return Objection(f"git {command} from {source}")
+    return None
+
+
+def _target(operands: Words) -> Objection | None:
+    """Where git pushes to: the usual remotes by their names, and branches that nothing is forced upon or taken from.
+
+    Any other name may be a folder beside it, whose hooks would run.
+    """
+    if operands and operands[0] not in ("origin", "upstream"):
+        return Objection(f"git push to {operands[0]}", "git push")
+    if not all(re.fullmatch(r"[\w@][\w./@-]*(?::[\w][\w./-]*)?", word) for word in operands[1:]):
+        return Objection("git push that forces or deletes a branch", "git push")
+    return None
+
+
+READS_CONFIG = frozenset({"--get", "--get-all", "--get-regexp", "--list", "-l"})
+
+
+def _config(given: frozenset[str], operands: Words) -> Objection | None:
+    """Reading is free, and a few settings that make git run nothing can be given a value."""
+    if (
+        given & READS_CONFIG
+        or operands[:1] in (("get",), ("list",))
+        or (len(operands) == 1 and operands[0] not in ("edit", "unset", "set"))
+    ):
+        return None
+    operands = operands[1:] if operands[:1] == ("set",) else operands
+    if len(operands) == 2 and operands[0].casefold() in PROGRAMS["git"].settings and given <= {"--local"}:
+        return None
+    return Objection("git config may change what git runs")
+
+
+# ------------------------------------------------------------------ programs that a repository's configuration names
+
+_HELPERS = (
+    r"filter\..*\.(?:clean|smudge|process)|diff\.external|diff\..*\.(?:command|textconv)|merge\..*\.driver"
+    r"|core\.(?:alternaterefscommand|worktree)|include(?:if\..*)?\.path|trailer\..*\.(?:command|cmd)|tar\..*\.command"
+    r"|gpg\.ssh\.defaultkeycommand|interactive\.difffilter"
+)
+_REMOTE_HELPERS = (
+    r"remote\..*\.(?:uploadpack|receivepack|vcs|proxy)|url\..*\.(?:push)?insteadof|core\.gitproxy|http\..*proxy"
+)
+_LARGE_FILES = frozenset({"git-lfs clean -- %f", "git-lfs smudge -- %f", "git-lfs filter-process"})
+REACHING = frozenset({"fetch", "pull", "clone", "push", "ls-remote", "submodule", "remote"})
+
+
+def is_helper(key: str, value: str) -> bool:
+    """Whether a setting of a repository names a program that git may run, or sends git elsewhere."""
+    key = key.casefold()
+    if re.fullmatch(r"remote\..*\.(?:push)?url", key):
+        return "::" in value or value.startswith(("-", "ext:"))
+    if re.fullmatch(r"submodule\..*\.update", key):
+        return value.lstrip().startswith("!")
+    return bool(re.fullmatch(f"{_HELPERS}|{_REMOTE_HELPERS}", key)) and value not in _LARGE_FILES
+
+
+def helper(words: Words, keys: Words) -> str | None:
+    """The setting that would make this git command run a program that nobody judged."""
+    command = command_of(words)[0]
+    if command in ("", "config", "version", "init") or not keys:
+        return None
+    everywhere = (key for key in keys if re.fullmatch(_HELPERS, key.casefold()))
+    return next(everywhere, None) or (keys[0] if command in REACHING else None)

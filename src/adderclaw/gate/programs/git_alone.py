@@ -1,0 +1,109 @@
+"""Plans that are git and nothing else: they alone may change what other programs run later (CI, hook managers)."""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from adderclaw.gate.programs.allowlist import names
+from adderclaw.gate.programs.git import command_of, helper
+from adderclaw.gate.programs.knowledge import objection
+from adderclaw.gate.programs.objections import Words
+from adderclaw.gate.programs.wrappers import bisects
+from adderclaw.gate.shell.plan import (
+    Assign,
+    Count,
+    Internal,
+    Live,
+    Plan,
+    Script,
+    Simple,
+    Step,
+    Variable,
+    commands,
+    live_words,
+    redirects,
+    simples,
+)
+
+LOOKING = names(
+    """blame cat-file check-ignore describe diff for-each-ref grep log ls-files ls-remote ls-tree merge-base name-rev
+    reflog rev-list rev-parse shortlog show show-ref status var whatchanged"""
+)
+"""Commands of git's that change no file of a project."""
+REMOTE = frozenset({"fetch", "push"})
+"""Nor do these, unless they note a branch in the settings. They take long, and may ask a server in the sandbox."""
+QUIET = frozenset({"cd", "echo", "printf", "pwd", "true", "false", ":", "test", "["})
+"""What bash does by itself, and changes no file by."""
+
+
+def is_alone(plan: Plan, helpers: Sequence[str]) -> bool:
+    """Whether a plan is git and nothing else, none of it runs another program, and something of it may change files."""
+    if plan.inside or any(redirect.writes and redirect.target != "/dev/null" for redirect in redirects(plan)):
+        return False
+    changes = False
+    for simple in simples(plan):
+        if simple.env:
+            return False
+        if simple.name in QUIET and simple.program == simple.name:
+            continue
+        if simple.name != "git" or not simple.program.startswith("/") or not _runs_git_alone(simple.words, helpers):
+            return False
+        changes |= _changes_files(simple.words)
+    return changes
+
+
+def _changes_files(words: Words) -> bool:
+    command, rest, _ = command_of(words)
+    if command in REMOTE:
+        return any(word == "--set-upstream" or re.match("-[a-zA-Z]*u", word) for word in rest)
+    return command not in LOOKING
+
+
+class Part(NamedTuple):
+    plan: Plan
+    git: bool
+    """Whether it is git alone."""
+    joint: str = ""
+    """What stands between the parts: `&&` or `;`."""
+
+
+def parts(plan: Plan, helpers: Sequence[str]) -> tuple[Part, ...]:
+    """A plan in parts that are run one after the other, those that are git alone by themselves.
+
+    Only `a && b && c` and `a; b; c`, where no part leaves anything behind for the next but files; else it stays whole.
+    """
+    whole = (Part(plan, is_alone(plan, helpers)),)
+    steps, joints = plan.body.steps, {step.after for step in plan.body.steps[1:]}
+    if whole[0].git or plan.inside or plan.body.tail or joints not in ({"&&"}, {";"}) or not _leaves_nothing(plan):
+        return whole
+    found: list[tuple[list[Step], bool]] = []
+    for step in steps:
+        git = is_alone(plan._replace(body=Script((step._replace(after=""),))), helpers)
+        if found and found[-1][1] == git:
+            found[-1][0].append(step)
+        else:
+            found.append(([step._replace(after="")], git))
+    if len(found) < 2:
+        return whole
+    return tuple(Part(plan._replace(body=Script(tuple(own))), git, min(joints)) for own, git in found)
+
+
+def _leaves_nothing(plan: Plan) -> bool:
+    """Whether nothing in it changes the shell itself: its variables, its directory, its options, whether it goes on."""
+    for command in commands(plan.body):
+        if isinstance(command, Assign | Internal) or any(_asks_the_shell(word) for word in live_words(command)):
+            return False
+        if isinstance(command, Simple) and not command.program.startswith("/") and command.name not in QUIET - {"cd"}:
+            return False
+    return True
+
+
+def _asks_the_shell(word: Live) -> bool:
+    """Whether it holds a variable, `$?` for one: that would be another shell's."""
+    return any(isinstance(piece, Variable | Count) for piece in word.pieces)
+
+
+def _runs_git_alone(words: Words, helpers: Sequence[str]) -> bool:
+    # What throws work away is asked about, and runs nothing for all that.
+    words = tuple(word for word in words if word != "--hard")
+    return not bisects(words) and objection("git", words) is None and helper(words, tuple(helpers)) is None

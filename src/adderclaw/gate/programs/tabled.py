@@ -1,0 +1,81 @@
+"""What a table says of a command by itself: its options, its subcommand, and the operands that it refuses."""
+
+import re
+
+from adderclaw.gate.programs import languages, network, packages
+from adderclaw.gate.programs.allowlist import Options, names, those
+from adderclaw.gate.programs.objections import Objection, Words, harmful, unknown, unlisted
+from adderclaw.gate.programs.options import parse, without_pairs
+
+
+def by_table(name: str, words: Words, options: Options) -> Objection | None:
+    """What a table says of a command by itself."""
+    if options.free and name in those("npx"):
+        return packages.plain_words(name, words[1:])
+    if options.free or (words[1:] and options.bare.issuperset(words[1:])):
+        return None
+    if options.never:
+        return Objection(f"it {options.never}", name)
+    words = _without_config(words, options)
+    if options.commands is not None:
+        return by_command(name, words, options)
+    found = parse(words[1:], options.options, single_dash=options.single_dash, until_operand=options.script)
+    if found.strange:
+        return strange(found.strange[0], options)
+    if options.script and not found.operands and not found.values:
+        return None if found.given & ASKING else Objection("without a script it reads one from standard input")
+    if options.script and found.operands and languages.is_piped(found.operands[0]):
+        return Objection(f"a script from {found.operands[0]} is not a file that can be looked at")
+    return _refused_operand(found.operands, options) or network.elsewhere(words[1:], options)
+
+
+def _without_config(words: Words, options: Options) -> Words:
+    if not options.configs:
+        return words
+    named = "|".join(map(re.escape, sorted(options.config)))
+    return without_pairs(words, named, rf"(?!/|~|.*\.\.)(?:[\w.@-]+/)*(?:{options.configs})")
+
+
+ASKING = names("--version -version -v -V --help -h -help --test")
+
+
+def by_command(name: str, words: Words, options: Options) -> Objection | None:
+    """The command must be the first word: an option before it could have the command for its value."""
+    commands, words = options.commands or {}, _without_config(words, options)
+    first = words[1] if len(words) > 1 else ""
+    if words[1:] and options.bare.issuperset(words[1:]):
+        return None
+    table, rest = commands.get(first), words[2:]
+    if table is None and "" in commands and (not first or first.startswith("-")):
+        table, rest = commands[""], words[1:]
+    if table is None:
+        if not first:
+            return Objection(f"{name} without a command")
+        if first.startswith("-"):
+            return Objection(f"{name} {first} before the command can change what it does")
+        return unlisted(f"{name} {first}")
+    found = parse(rest, table, single_dash=options.single_dash)
+    if found.strange:
+        return strange(found.strange[0], options)
+    second = options.second.get(first)
+    if second is not None and found.operands and found.operands[0] not in second:
+        entry = f"{name} {first} {found.operands[0]}"
+        return unlisted(entry) if rest[:1] == found.operands[:1] else Objection(f"{entry} is not on the list")
+    return _refused_operand(found.operands, options) or network.elsewhere(rest, options)
+
+
+def strange(written: str, options: Options) -> Objection:
+    """Whether an option that the table does not take is one of which the harm is known, abbreviations included."""
+    given = written.split("=", 1)[0]
+    if given in options.harmful or (given.startswith("--") and any(bad.startswith(given) for bad in options.harmful)):
+        return harmful(given)
+    if not given.startswith("--") and any(f"-{letter}" in options.harmful for letter in given[1:]):
+        return harmful(given)
+    return unknown(written)
+
+
+def _refused_operand(operands: Words, options: Options) -> Objection | None:
+    for word in operands if options.refuses else ():
+        if re.fullmatch(options.refuses, word):
+            return Objection(f"{word!r} is not one of its words that are known to do no harm")
+    return None

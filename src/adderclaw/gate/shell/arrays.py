@@ -1,0 +1,77 @@
+"""Indexed arrays: those whose elements are known are filled in like any word; of others bash keeps the elements.
+
+A subscript is a number that stands there or a counter that is known to hold one: bash would run what any other text
+holds. An array is never also a variable, and no program gets to see it.
+"""
+
+import re
+from typing import TYPE_CHECKING
+
+from adderclaw.gate.shell import environment, found, syntax
+from adderclaw.gate.shell.plan import Array, Command, Internal, Live, Redirect
+from adderclaw.gate.shell.states import Flow, State
+from adderclaw.gate.shell.syntax import NotAPlan
+
+if TYPE_CHECKING:
+    from adderclaw.gate.shell.calls import Calls
+    from adderclaw.gate.shell.internals import Called
+
+MAX_ELEMENTS = 1_000
+
+
+def assigned(calls: "Calls", node: syntax.Array, state: State) -> tuple[Command, Flow]:
+    """`a=(x "y z" *.c)`, `a+=(…)`."""
+    _check(node.name, state)
+    expander = calls.expander(state)
+    words = tuple(word for one in node.words for word in expander.fields(one))
+    if len(words) > MAX_ELEMENTS:
+        raise NotAPlan(f"an array of more than {MAX_ELEMENTS:,} elements")
+    before = state.arrays.get(node.name, ()) if node.appends else ()
+    live = any(isinstance(word, Live) for word in words)
+    is_found = calls.is_found(state)
+    all_found = (before == () or _all(node.name) in state.found) and all(map(is_found, words))
+    elements = None if live or before is None else (*before, *words)
+    # Of no elements at all, each is found.
+    after = _with(node.name, elements, state, found=calls.facts.confined and all_found and not elements)
+    return Array(node.name, words, node.appends, (), state.folders), Flow(after, after if live else None)
+
+
+def _all(name: str) -> str:
+    return f"{name}[@]"
+
+
+def _check(name: str, state: State) -> None:
+    environment.check_own(name)
+    if name in state.variables or name in state.exported or state.exports or state.sourced:
+        raise NotAPlan(f"the variable {name} as an array, too")
+
+
+def _with(name: str, elements: tuple[str, ...] | None, state: State, *, found: bool) -> State:
+    held = state.found | {_all(name)} if found else state.found - {_all(name)}
+    return state._replace(arrays={**state.arrays, name: elements}, found=held)
+
+
+def mapped(called: "Called", state: State, *, confined: bool) -> tuple[Command, Flow]:
+    """`mapfile -t a < <(find …)`: each line an element."""
+    words, env, redirects = called
+    match words[1:]:
+        case ("-t", name) | ("-t", "-d", "", name) | ("-d", "", "-t", name) if not isinstance(name, Live):
+            pass
+        case _:
+            raise NotAPlan(f"shell builtin {words[0]}, but for {words[0]} -t NAME")
+    if env or not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
+        raise NotAPlan(f"shell builtin {words[0]}, but for {words[0]} -t NAME")
+    _check(name, state)
+    listed = state.fed if not redirects else len(redirects) == 1 and _lists(redirects[0])
+    after = _with(name, None, state, found=confined and listed)
+    return Internal(words, redirects, (), state.folders), Flow(after, after)
+
+
+def _lists(redirect: Redirect) -> bool:
+    return redirect.operator == "<" and found.is_listed(redirect.target)
+
+
+def split(name: str, state: State) -> State:
+    """`read -ra a`: the parts of a line."""
+    _check(name, state)
+    return _with(name, None, state, found=False)
