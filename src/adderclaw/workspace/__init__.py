@@ -1,0 +1,53 @@
+"""The one way to touch files of the workspace from outside the sandbox: by descriptor, and through no link."""
+
+from adderclaw.workspace.place import Place, beneath_root, inside, shown
+from adderclaw.workspace.reading import (
+    Entry,
+    Old,
+    current,
+    entries,
+    exists,
+    is_file,
+    is_folder,
+    open_file,
+    open_folder,
+    read,
+    read_all,
+    readlink,
+    start,
+    status,
+    walk,
+)
+from adderclaw.workspace.removing import move_out, remove, remove_tree, rename
+from adderclaw.workspace.writing import chmod, make_folders, put_link, replace, write
+
+__all__ = (
+    "Entry",
+    "Old",
+    "Place",
+    "beneath_root",
+    "chmod",
+    "current",
+    "entries",
+    "exists",
+    "inside",
+    "is_file",
+    "is_folder",
+    "make_folders",
+    "move_out",
+    "open_file",
+    "open_folder",
+    "put_link",
+    "read",
+    "read_all",
+    "readlink",
+    "remove",
+    "remove_tree",
+    "rename",
+    "replace",
+    "shown",
+    "start",
+    "status",
+    "walk",
+    "write",
+)
