@@ -63,6 +63,24 @@ def test_escapes_are_refused_whatever_their_arguments(machine: str) -> None:
         ("socket", (2,), 0),
         ("socket", (40,), errno.EAFNOSUPPORT),
         ("socket", (38,), errno.EAFNOSUPPORT),
+        ("openat", (3, 0, 0o100, 0o644), 0),
+        ("openat", (3, 0, 0o101, 0o4755), errno.EPERM),
+        ("openat", (3, 0, 0o102, 0o2755), errno.EPERM),
+        ("openat", (3, 0, 0o20200000, 0o4755), errno.EPERM),
+        ("openat", (3, 0, 0, 0o4755), 0),
+        ("openat2", (3, 0, 0, 24), errno.ENOSYS),
+        ("fchmod", (3, 0o755), 0),
+        ("fchmod", (3, 0o1777), 0),
+        ("fchmod", (3, 0o4755), errno.EPERM),
+        ("fchmod", (3, 0x100000000 | 0o2755), errno.EPERM),
+        ("fchmodat", (3, 0, 0o644), 0),
+        ("fchmodat", (3, 0, 0o6755), errno.EPERM),
+        ("fchmodat2", (3, 0, 0o644, 0), 0),
+        ("fchmodat2", (3, 0, 0o2644, 0x1000), errno.EPERM),
+        ("mkdirat", (3, 0, 0o755), 0),
+        ("mkdirat", (3, 0, 0o2755), errno.EPERM),
+        ("mknodat", (3, 0, 0o100644), 0),
+        ("mknodat", (3, 0, 0o104755), errno.EPERM),
         ("personality", (0xFFFFFFFF,), 0),
         ("personality", (0x0400000,), errno.EPERM),
     ],
@@ -72,6 +90,15 @@ def test_some_calls_are_judged_by_their_arguments(
 ) -> None:
     program, known = seccomp.program("namespace", machine), seccomp.MACHINES[machine]
     assert verdict(program, known.audit, known.numbers[name], *arguments) == error
+
+
+@pytest.mark.parametrize("name", ["chmod", "creat", "mkdir", "mknod"])
+def test_the_older_calls_that_give_a_mode_are_judged_alike(name: str) -> None:
+    program, known = seccomp.program("namespace", "x86_64"), seccomp.MACHINES["x86_64"]
+    for mode, error in ((0o755, 0), (0o4755, errno.EPERM), (0o2755, errno.EPERM)):
+        assert verdict(program, known.audit, known.numbers[name], 0, mode) == error
+    assert verdict(program, known.audit, known.numbers["open"], 0, 0o101, 0o4755) == errno.EPERM
+    assert verdict(program, known.audit, known.numbers["open"], 0, 0o1, 0o4755) == 0
 
 
 def test_without_a_namespace_there_are_no_sockets(machine: str) -> None:

@@ -32,17 +32,25 @@ _COMMON = {
     "io_uring_setup": 425,
     "io_uring_enter": 426,
     "io_uring_register": 427,
+    "openat2": 437,
+    "fchmodat2": 452,
 }
 MACHINES = {
     "x86_64": Machine(
         0xC000003E,
         {
             **_COMMON,
+            "open": 2,
             "ioctl": 16,
             "socket": 41,
             "clone": 56,
+            "mkdir": 83,
+            "creat": 85,
+            "chmod": 90,
+            "fchmod": 91,
             "ptrace": 101,
             "syslog": 103,
+            "mknod": 133,
             "personality": 135,
             "pivot_root": 155,
             "adjtimex": 159,
@@ -66,6 +74,10 @@ MACHINES = {
             "add_key": 248,
             "request_key": 249,
             "keyctl": 250,
+            "openat": 257,
+            "mkdirat": 258,
+            "mknodat": 259,
+            "fchmodat": 268,
             "unshare": 272,
             "perf_event_open": 298,
             "fanotify_init": 300,
@@ -86,10 +98,15 @@ MACHINES = {
         {
             **_COMMON,
             "ioctl": 29,
+            "mknodat": 33,
+            "mkdirat": 34,
             "umount2": 39,
             "mount": 40,
             "pivot_root": 41,
             "chroot": 51,
+            "fchmod": 52,
+            "fchmodat": 53,
+            "openat": 56,
             "quotactl": 60,
             "acct": 89,
             "personality": 92,
@@ -127,8 +144,21 @@ MACHINES = {
         },
     ),
 }
-CHECKED = frozenset({"ioctl", "socket", "clone", "clone3", "personality"})
-"""Refused for some of their arguments only; every other call of the table is refused whole."""
+MODES = {
+    **dict.fromkeys(("chmod", "fchmod", "creat", "mkdir", "mknod"), 1),
+    **dict.fromkeys(("fchmodat", "fchmodat2", "mkdirat", "mknodat"), 2),
+}
+"""Calls that give a file its mode, and which argument that is."""
+OPENING = {"openat": (2, 3), "open": (1, 2)}
+"""Calls that give a file its mode where their flags say that they make one: which arguments those are."""
+MISSING = frozenset({"clone3", "openat2"})
+"""What counts for these lies in memory, where no filter sees it: with "not there", programs take the older call."""
+CHECKED = frozenset({"ioctl", "socket", "clone", "personality", *MISSING, *MODES, *OPENING})
+"""Refused for some of their arguments, or as missing; every other call of the table is refused whole."""
+SET_IDS = 0o6000
+"""The setuid and setgid bits: a file that bears one acts with its owner's rights for whoever runs it."""
+MAKING = 0o20000100
+"""O_CREAT, and what O_TMPFILE has beside O_DIRECTORY."""
 NEW_NAMESPACES = 0x7E020000
 """CLONE_NEWNS, CGROUP, UTS, IPC, USER, PID, NET."""
 TERMINAL_INPUT = (0x5412, 0x541C)
@@ -152,13 +182,13 @@ class Step(NamedTuple):
 def program(network: Network, machine: str | None = None) -> bytes:
     """The filter as the kernel takes it; raises LookupError on a processor whose numbers are not known here."""
     known = MACHINES[machine or os.uname().machine]
-    steps = [*_own_calls_only(known)]
+    steps = [*_own_calls_only(known), *_no_set_ids(known)]
     for name, number in known.numbers.items():
-        if name not in CHECKED:
+        if name in MISSING:
+            steps += _when(number, [_refuse(errno.ENOSYS)])
+        elif name not in CHECKED:
             steps += _when(number, [_refuse(errno.EPERM)])
     steps += _when(known.numbers["clone"], _unless_any(_argument(0), NEW_NAMESPACES, errno.EPERM))
-    # Its flags lie in memory, where no filter sees them: with "not there", the C library takes `clone`.
-    steps += _when(known.numbers["clone3"], [_refuse(errno.ENOSYS)])
     steps += _when(known.numbers["ioctl"], _none_of(_argument(1), TERMINAL_INPUT, errno.EPERM))
     steps += _when(known.numbers["socket"], _one_of(_argument(0), FAMILIES[network], errno.EAFNOSUPPORT))
     steps += _when(known.numbers["personality"], _one_of(_argument(0), (0, 0x40000, 0xFFFFFFFF), errno.EPERM))
@@ -174,6 +204,18 @@ def _own_calls_only(machine: Machine) -> Iterable[Step]:
     yield Step(_LOAD, 0, 0, _NUMBER)
     yield Step(_ABOVE, 0, 1, X32)
     yield _refuse(errno.ENOSYS)
+
+
+def _no_set_ids(machine: Machine) -> Iterable[Step]:
+    """No mode with a setuid or setgid bit. Opening a file comes first: nothing is called more often."""
+    for name, (flags, mode) in OPENING.items():
+        if name in machine.numbers:
+            refused = _unless_any(_argument(mode), SET_IDS, errno.EPERM)
+            makes = [Step(_LOAD, 0, 0, _argument(flags)), Step(_ANY, 0, len(refused) - 1, MAKING)]
+            yield from _when(machine.numbers[name], [*makes, *refused])
+    for name, mode in MODES.items():
+        if name in machine.numbers:
+            yield from _when(machine.numbers[name], _unless_any(_argument(mode), SET_IDS, errno.EPERM))
 
 
 def _when(number: int, then: Sequence[Step]) -> list[Step]:
