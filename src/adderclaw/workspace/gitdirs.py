@@ -1,0 +1,206 @@
+"""Git directories by what they are, not by what they are called: followed through pointers, links and settings."""
+
+import os
+import re
+from collections import deque
+from typing import NamedTuple
+
+from adderclaw.types import digest
+from adderclaw.workspace import gitconfig
+from adderclaw.workspace.contents import Contents, folder_at
+
+BULK = frozenset({"objects", "refs", "logs", "lfs", "rr-cache"})
+"""Folders of a git directory that hold much and lead nowhere."""
+CONFIGS = ("config", "config.worktree")
+MOST_HOPS = 40
+MOST_INCLUDED = 40
+
+type Path = tuple[str, ...]
+"""The names from the workspace's root to something."""
+
+
+class _Waiting(NamedTuple):
+    kind: str
+    """`git` directory, `hooks` folder or `config` file that something leads to."""
+    path: Path
+    owner: Path
+    """The git directory that it belongs to."""
+
+
+class Found:
+    """What belongs to the git directories of one workspace; `follow` goes where they lead."""
+
+    def __init__(self, root: str, top: int, contents: Contents) -> None:
+        self._root, self._top, self._contents = root, top, contents
+        self._trees: dict[Path, Path] = {}
+        self._waiting: deque[_Waiting] = deque()
+        self._followed: set[_Waiting] = set()
+        self.folders: set[str] = set()
+        self.hooks: set[str] = set()
+        self.files: dict[str, int] = {}
+        """`.git` files and included settings: plain files, with their inodes."""
+        self.items: dict[str, str] = {}
+
+    # -------------------------------------------------------------- what the walk comes upon
+
+    def pointer(self, fd: int, name: str, folder: Path) -> None:
+        """A `.git` that is a file or a link: where it leads is a git directory."""
+        path = "/".join((*folder, name))
+        found = self._contents.tree(fd, name, path)
+        if found is None:
+            return
+        mark, text = found.items.get(path, ""), ""
+        if found.kind == "link":
+            text = mark.removeprefix("link ")
+        elif found.kind == "file":
+            self.files[path] = found.inode
+            read = self._contents.text(fd, name, path) or b""
+            match = re.match(r"gitdir: *([^\0\n]+)", os.fsdecode(read))
+            text = match[1].rstrip("\r") if match else ""
+        leads = resolve(self._root, self._top, folder, text) if text else None
+        if leads is None:
+            self.items[path] = mark  # it leads out of the workspace: nothing more is known of it
+            return
+        self._trees.setdefault(leads, folder)
+        self._wait("git", leads, leads)
+
+    def directory(self, fd: int, path: Path, *, bare: bool) -> None:
+        """A git directory that is open."""
+        key = "/".join(path)
+        if path and (bare or path[-1].casefold() == ".git"):
+            self.folders.add(key)
+        if path and path[-1].casefold() == ".git":
+            self._trees.setdefault(path, path[:-1])
+        self._hooks(fd, "hooks", (*path, "hooks"))
+        for name in CONFIGS:
+            self._config(fd, name, (*path, name), path)
+        if not path and (own := self._contents.tree(fd, "config", "config")) is not None and own.kind == "file":
+            self.files["config"] = own.inode  # the workspace itself cannot be read-only
+        common = self._contents.text(fd, "commondir", "/".join((*path, "commondir")))
+        if common is not None:
+            leads = resolve(self._root, self._top, path, os.fsdecode(common).strip())
+            if leads is None:
+                self.items["/".join((*path, "commondir"))] = f"leads out: {os.fsdecode(common).strip()}"
+            else:
+                self._wait("git", leads, path)
+
+    # -------------------------------------------------------------- where they lead
+
+    def follow(self) -> None:
+        while self._waiting:
+            kind, path, owner = self._waiting.popleft()
+            try:
+                if kind == "git":
+                    with folder_at(self._top, path) as fd:
+                        self.folders |= {"/".join(path)} if path else set()
+                        self.directory(fd, path, bare=True)
+                    continue
+                with folder_at(self._top, path[:-1]) as fd:
+                    if kind == "hooks":
+                        self._hooks(fd, path[-1], path)
+                    else:
+                        self._included(fd, path, owner)
+            except OSError:
+                continue  # not there
+
+    def _wait(self, kind: str, path: Path, owner: Path) -> None:
+        waiting = _Waiting(kind, path, owner)
+        if waiting not in self._followed and (path or kind == "git"):
+            self._followed.add(waiting)
+            self._waiting.append(waiting)
+
+    def _hooks(self, fd: int, name: str, path: Path) -> None:
+        key = "/".join(path)
+        found = self._contents.tree(fd, name, key)
+        if found is None:
+            return
+        self.items |= found.items
+        if found.kind == "folder":
+            self.hooks.add(key)
+        elif found.kind == "link":
+            leads = resolve(self._root, self._top, path[:-1], found.items[key].removeprefix("link "))
+            if leads:
+                self._wait("hooks", leads, path)
+
+    def _included(self, fd: int, path: Path, owner: Path) -> None:
+        key = "/".join(path)
+        found = self._contents.tree(fd, path[-1], key)
+        if found is not None and found.kind == "file" and len(self.files) < MOST_INCLUDED * 10:
+            self.files[key] = found.inode
+            self._config(fd, path[-1], path, owner)
+
+    def _config(self, fd: int, name: str, path: Path, owner: Path) -> None:
+        """What of a file of settings runs something is one item; what it leads to is looked at, too."""
+        key = "/".join(path)
+        found = self._contents.tree(fd, name, key)
+        if found is None:
+            return
+        if found.kind == "link":
+            self.items |= found.items
+            if leads := resolve(self._root, self._top, path[:-1], found.items[key].removeprefix("link ")):
+                self._wait("config", leads, owner)
+            return
+        read = self._contents.text(fd, name, key)
+        settings = gitconfig.parse(os.fsdecode(read)) if read is not None else gitconfig.Settings((), is_read=False)
+        running = [entry for entry in settings.running if not self._stays(entry, owner)]
+        if not settings.is_read or len(read or b"") >= 65_536:
+            self.items |= found.items
+        elif running:
+            self.items[key] = f"settings {digest(running)}"
+        for value in settings.included[:MOST_INCLUDED]:
+            if leads := resolve(self._root, self._top, path[:-1], value):
+                self._wait("config", leads, owner)
+        for value in settings.values("core.hookspath"):
+            if leads := resolve(self._root, self._top, self._trees.get(owner, owner), value):
+                self._wait("hooks", leads, owner)
+
+    def _stays(self, entry: tuple[str, str], owner: Path) -> bool:
+        """A submodule's own `core.worktree`: somewhere in the workspace."""
+        key, value = entry
+        return key == "core.worktree" and resolve(self._root, self._top, owner, value) is not None
+
+
+def resolve(root: str, top: int, base: Path, text: str) -> Path | None:
+    """Where a path that is read from `base` leads, links followed within the workspace; None for out of it."""
+    pending, at, hops = deque(text.split("/")), list(base), 0
+    if text.startswith("/"):
+        inside = _beneath(root, text)
+        if inside is None:
+            return None
+        pending, at = deque(inside.split("/")), []
+    while pending:
+        part = pending.popleft()
+        if part in ("", "."):
+            continue
+        if part == "..":
+            if not at:
+                return None
+            at.pop()
+            continue
+        link = _link(top, tuple(at), part)
+        if link is None:
+            at.append(part)
+            continue
+        hops += 1
+        if hops > MOST_HOPS:
+            return None
+        if link.startswith("/"):
+            inside = _beneath(root, link)
+            if inside is None:
+                return None
+            link, at = inside, []
+        pending.extendleft(reversed(link.split("/")))
+    return tuple(at)
+
+
+def _beneath(root: str, path: str) -> str | None:
+    top = root.rstrip("/")
+    return "" if path.rstrip("/") == top else path[len(top) + 1 :] if path.startswith(f"{top}/") else None
+
+
+def _link(top: int, folder: Path, name: str) -> str | None:
+    try:
+        with folder_at(top, folder) as fd:
+            return os.readlink(name, dir_fd=fd)
+    except (OSError, ValueError):
+        return None

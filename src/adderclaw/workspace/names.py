@@ -1,0 +1,67 @@
+"""Names by which other programs run code later, from `later.toml`: the survey and the gate read the same file."""
+
+import os
+from functools import cache
+from typing import Any, NamedTuple
+
+FILE = os.path.join(os.path.dirname(__file__), "later.toml")
+
+
+class Names(NamedTuple):
+    """All of them in small letters."""
+
+    single: frozenset[str]
+    """A file or folder of this name, wherever it lies."""
+    pairs: dict[str, frozenset[str]]
+    """A folder's name → names within it."""
+    suffixes: tuple[str, ...]
+    installed: frozenset[str]
+    """Of the single ones, what package managers write when they install."""
+    denied: frozenset[str]
+    """Of the single ones, what no tool writes, whatever an operator answers."""
+    denied_pairs: frozenset[tuple[str, str]]
+
+    def found(self, parts: list[str]) -> str | None:
+        """The name that makes a path, given as folded parts, one of these places."""
+        for name, following in zip(parts, [*parts[1:], ""], strict=False):
+            if name in self.single or name.endswith(self.suffixes):
+                return name
+            if following and following in self.pairs.get(name, ()):
+                return f"{name}/{following}"
+        return None
+
+    def is_denied(self, parts: list[str]) -> str | None:
+        """The name that makes it one that no tool writes."""
+        for name, following in zip(parts, [*parts[1:], ""], strict=False):
+            if name in self.denied or (name, following) in self.denied_pairs:
+                return name
+        return None
+
+
+@cache
+def names() -> Names:
+    """Read once, with the first call that is judged or run."""
+    import tomllib
+
+    with open(FILE, "rb") as file:
+        groups: dict[str, dict[str, Any]] = tomllib.load(file)
+    single: set[str] = set()
+    installed: set[str] = set()
+    denied: set[str] = set()
+    pairs: set[tuple[str, str]] = set()
+    denied_pairs: set[tuple[str, str]] = set()
+    suffixes: list[str] = []
+    for group in groups.values():
+        own = {name.casefold() for name in (*group.get("names", ()), *group.get("installed", ()))}
+        both = {(head, inner) for head, _, inner in (pair.casefold().partition("/") for pair in group.get("pairs", ()))}
+        single |= own
+        pairs |= both
+        installed |= {name.casefold() for name in group.get("installed", ())}
+        suffixes += group.get("suffixes", ())
+        if group.get("write") == "denied":
+            denied |= own
+            denied_pairs |= both
+    inner = {head: frozenset(name for first, name in pairs if first == head) for head, _ in pairs}
+    return Names(
+        frozenset(single), inner, tuple(suffixes), frozenset(installed), frozenset(denied), frozenset(denied_pairs)
+    )
