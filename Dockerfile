@@ -3,7 +3,7 @@ FROM python:3.12-slim-bookworm AS build
 RUN pip install --no-cache-dir uv==0.13.7
 WORKDIR /source
 COPY pyproject.toml uv.lock README.md LICENSE ./
-COPY scripts/install-locked scripts/
+COPY scripts/find-python scripts/install-locked scripts/
 COPY src src
 RUN scripts/install-locked /opt/adderclaw
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.world import World, call, text
+from tests.program import PROGRAM
 
 
 def outcome(world: World) -> str:
@@ -41,11 +42,15 @@ def gone(marker: str, within: float) -> bool:
     return False
 
 
-def started(world: World, marker: str) -> "subprocess.Popen[bytes]":
-    """A run that is in the middle of a long shell command."""
+def started(world: World, marker: str, ignoring: str = "") -> "subprocess.Popen[bytes]":
+    """A run that is in the middle of a long shell command; its starter may ignore signals."""
     world.configure(autonomy="full", security='allowed_commands = ["sleep"]')
     world.script(call("Bash", command=f"sleep {marker}"), text("never"))
-    process = world.cli.start("agent", "-m", "sleep")
+    words = ["sh", "-c", f'trap "" {ignoring}; exec "$@"', "sh", str(PROGRAM), "agent", "-m", "sleep"]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(
+        words if ignoring else words[4:], stdin=pipe, stdout=pipe, stderr=pipe, env=world.cli.env, cwd=world.cli.cwd
+    )
     deadline = time.monotonic() + 90
     while not running(marker):
         assert time.monotonic() < deadline, "the command never started"
@@ -80,10 +85,16 @@ def test_estop_survives_and_allows_text_only(world: World) -> None:
     assert world.cli("tool", "run", "time").code == 0
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_the_run_with_no_child_left(world: World, number: signal.Signals, code: int) -> None:
+@pytest.mark.parametrize(
+    ("number", "code", "ignoring"),
+    [(signal.SIGINT, 130, ""), (signal.SIGTERM, 143, ""), (signal.SIGINT, 130, "INT"), (signal.SIGTERM, 143, "TERM")],
+)
+def test_a_signal_ends_the_run_with_no_child_left(
+    world: World, number: signal.Signals, code: int, ignoring: str
+) -> None:
+    """Also where a script started it in the background, with the signal ignored."""
     marker = f"98762.{int(number)}"
-    process = started(world, marker)
+    process = started(world, marker, ignoring)
     process.send_signal(number)
     process.communicate(timeout=60)
     assert process.returncode == code

@@ -50,6 +50,7 @@ def main() -> None:
     if arguments in (["--version"], ["-V"]):
         print(f"adderclaw {__version__}")
         return
+    from adderclaw.channels.cli.interrupts import never_ignored
     from adderclaw.errors import EXIT_SIGINT, AdderClawError
 
     # A step leaves some dozens of objects in cycles, and the way to the first request 40,000 that all stay: looking for
@@ -57,6 +58,7 @@ def main() -> None:
     gc.set_threshold(50_000, 10, 10)
     _open_streams()
     try:
+        never_ignored()
         try:
             _dispatch(arguments)
         finally:

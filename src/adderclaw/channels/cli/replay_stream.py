@@ -4,10 +4,10 @@ import json
 import os
 import stat
 import sys
-import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, cast
 
+from adderclaw.channels.cli.interrupts import heard_in_pauses
 from adderclaw.config import Loaded
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import UsageError
@@ -112,19 +112,20 @@ def show(path: str, speed: float, *, as_json: bool) -> None:
     tell = _json if as_json else _console() if sys.stdout.isatty() else _plain
     broken = shown = 0
     before: float | None = None
-    for line in read(path):
-        if line.wrong:
-            broken += 1
-            print(f"adderclaw: {path}, line {line.number}: {line.wrong}; it is left out", file=sys.stderr)
-            continue
-        at = _seconds(line.event.get("timestamp"))
-        if before is not None and at is not None and speed:
-            sys.stdout.flush()
-            time.sleep(min(max(0.0, at - before) / speed, PAUSE))
-        before = at if at is not None else before
-        tell(line.event)
-        shown += 1
-    sys.stdout.flush()
+    with heard_in_pauses() as pause:
+        for line in read(path):
+            if line.wrong:
+                broken += 1
+                print(f"adderclaw: {path}, line {line.number}: {line.wrong}; it is left out", file=sys.stderr)
+                continue
+            at = _seconds(line.event.get("timestamp"))
+            if before is not None and at is not None and speed:
+                sys.stdout.flush()
+                pause(min(max(0.0, at - before) / speed, PAUSE))
+            before = at if at is not None else before
+            tell(line.event)
+            shown += 1
+        sys.stdout.flush()
     if not shown and not broken:
         raise UsageError(f"{path} is empty: the run told nothing")
     if broken:

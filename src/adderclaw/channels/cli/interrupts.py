@@ -1,0 +1,33 @@
+"""SIGINT ends every command, however the program was started and whatever it was doing when the signal came."""
+
+import os
+import select
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+def never_ignored() -> None:
+    """A shell without job control starts `adderclaw … &` with SIGINT ignored, and Python would leave it so."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@contextmanager
+def heard_in_pauses() -> Iterator[Callable[[float], None]]:
+    """A `sleep` that SIGINT ends even when it came just before, or when its exception got lost in a destructor."""
+    reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+
+    def pause(seconds: float) -> None:
+        ready, _, _ = select.select([reader], [], [], seconds)
+        if ready and signal.SIGINT in os.read(reader, 4096):
+            raise KeyboardInterrupt
+
+    try:
+        yield pause
+        pause(0)
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(reader)
+        os.close(writer)

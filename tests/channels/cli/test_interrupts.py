@@ -1,0 +1,77 @@
+"""SIGINT is heard: in a pause that it came just before, and by every command whose starter had it ignored."""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adderclaw.channels.cli.interrupts import heard_in_pauses
+from tests.program import PROGRAM, Cli
+
+RUN = "20260512-140000-00000000"
+LONG = 3000.0
+"""Seconds that no test waits: what is not heard fails by the time limit of the test."""
+
+
+@pytest.fixture
+def swallowed() -> Iterator[None]:
+    """As in a destructor: the handler ran, and nothing came of it."""
+
+    def nothing(number: int, frame: object) -> None: ...
+
+    before = signal.signal(signal.SIGINT, nothing)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("swallowed")
+def test_a_signal_that_came_before_the_pause_ends_it() -> None:
+    with heard_in_pauses() as pause:
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            pause(LONG)
+
+
+@pytest.mark.usefixtures("swallowed")
+def test_a_signal_in_the_last_moment_counts() -> None:
+    with pytest.raises(KeyboardInterrupt), heard_in_pauses():
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_no_signal_is_no_interruption_and_nothing_is_left_behind() -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    with heard_in_pauses() as pause:
+        pause(0)
+        pause(0.001)
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert signal.set_wakeup_fd(-1) == -1
+
+
+def events(cli: Cli) -> list[str]:
+    """`replay --event-stream` in the middle of an hour's pause."""
+    folder = cli.data / "runs" / RUN
+    folder.mkdir(parents=True)
+    shown: dict[str, Any] = {"event_type": "warning", "payload": {"message": "began"}, "session_id": "s"}
+    stamps = ("2026-05-12T14:00:00.000Z", "2026-05-12T15:00:00.000Z")
+    (folder / "events.jsonl").write_text("".join(json.dumps({**shown, "timestamp": at}) + "\n" for at in stamps))
+    return ["replay", RUN, "--event-stream"]
+
+
+@pytest.mark.parametrize("ignored", [True, False])
+def test_a_stream_ends_at_once_however_it_was_started(cli: Cli, tmp_path: Path, ignored: bool) -> None:
+    """`sh` without job control starts what stands before `&` with SIGINT ignored."""
+    (tmp_path / "workspace").mkdir()
+    words = [str(PROGRAM), *events(cli), "--workspace", str(tmp_path / "workspace")]
+    before = ["sh", "-c", 'trap "" INT; exec "$@"', "sh"] if ignored else []
+    with subprocess.Popen([*before, *words], stdout=-1, stderr=-1, env=cli.env, cwd=cli.cwd) as process:
+        assert process.stdout is not None
+        assert b"began" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=90)
+    assert (process.returncode, out) == (130, b"")
+    assert b"Traceback" not in err
