@@ -422,7 +422,7 @@ class _Inside:
             self.env |= self._proxy.environment(PROXY_PORT)
             numbers["port"] = PROXY_PORT
         fds.append(code)
-        return [bwrap, *options(room, self.places), "--", *_interpreter(), *_given(fds[0], **numbers)]
+        return [bwrap, *options(room, self.places), "--", *_interpreter(), *_given(fds[0], **numbers), *_rooted(room)]
 
     def _landlock(self, room: Room, fds: list[int], stack: contextlib.ExitStack) -> list[str]:
         import tempfile
@@ -560,6 +560,11 @@ def _interpreter() -> tuple[str, ...]:
 def _text() -> bytes:
     with open(os.path.join(os.path.dirname(__file__), "inside.py"), "rb") as file:
         return file.read()
+
+
+def _rooted(room: Room) -> list[str]:
+    """Where git finds no program: see `inside.start_nothing`."""
+    return [f"root {number}={path}" for number, path in enumerate(room.roots)]
 
 
 def _given(control: int, **numbers: int) -> list[str]:

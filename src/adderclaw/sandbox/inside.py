@@ -8,8 +8,9 @@ streams and further descriptors. The channel then says `exit CODE ALONE` or `err
 and `end`; it is closed when nothing of the command runs any more.
 
 In bubblewrap there are two views of the workspace, each with a thread that starts commands in it and has no rights
-but theirs: git's own, and that of all others, in which what other programs run later is read-only. The first thread
-keeps the right to mount, for `keep`, which adds to that while commands run; `hold` stops those others until `go`.
+but theirs: git's own, in which no file of the workspace is a program, and that of all others, in which what other
+programs run later is read-only. The first thread keeps the right to mount, for `keep`, which adds to that while
+commands run; `hold` stops those others until `go`.
 """
 
 import _thread
@@ -48,7 +49,9 @@ PATIENCE = 3
 """Seconds that all others have to stop in: less than `holder` waits for an answer."""
 NEW_CWD, NEW_MOUNTS = 0x200, 0x20000
 BIND_ALL = 0x1000 | 0x4000
-REMOUNT_READ_ONLY = 0x1000 | 0x20 | 1
+REMOUNT = 0x1000 | 0x20
+READ_ONLY, NO_PROGRAMS = 1, 8
+"""Attributes of a mount, as mount and mount_setattr both number them."""
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -65,8 +68,8 @@ class Call:
 class View:
     """A thread with a view of the files: what it starts sees what it sees, and may what it may."""
 
-    def __init__(self, capabilities: int, rules: bytes) -> None:
-        self.capabilities, self.rules = capabilities, rules
+    def __init__(self, capabilities: int, rules: bytes, own: list[bytes] | None = None) -> None:
+        self.capabilities, self.rules, self.own = capabilities, rules, own
         self.asked, self.answered = _thread.allocate_lock(), _thread.allocate_lock()
         self.asked.acquire()
         self.answered.acquire()
@@ -80,6 +83,9 @@ class View:
     def work(self) -> None:
         try:
             check(libc.unshare(NEW_CWD), "unshare")
+            if self.own is not None:
+                check(libc.unshare(NEW_MOUNTS), "unshare")
+                start_nothing(self.own)
             drop_capabilities(self.capabilities)
             filter_calls(self.rules)
         except OSError as error:
@@ -494,13 +500,28 @@ def restrict(ruleset: int, code: int) -> None:
     posix.close(code)
 
 
-def views(code: int, capabilities: int) -> dict[bytes, View]:
-    """Git's view is the sandbox's own; that of the others is made from it, and we stay in that one."""
+def views(code: int, capabilities: int, roots: list[bytes]) -> dict[bytes, View]:
+    """Git's view is made from the sandbox's own, which is that of the others; we stay in that one."""
     rules = posix.read(code, 1 << 16)
     posix.close(code)
-    git = View(capabilities, rules)
-    check(libc.unshare(NEW_MOUNTS), "unshare")
-    return {GIT: git, ALL: View(capabilities, rules)}
+    return {GIT: View(capabilities, rules, roots), ALL: View(capabilities, rules)}
+
+
+def start_nothing(roots: list[bytes]) -> None:
+    """In git's view no file of the workspace is a program, nor one that could be written: no hook starts there.
+
+    A setting would not do: `git bisect` and others run hooks without having read `core.hooksPath`.
+    """
+    for root in roots:
+        set_mount(root, NO_PROGRAMS)
+    for path in mount_points():
+        beneath = any(path.startswith(root.rstrip(b"/") + b"/") for root in roots)
+        try:
+            if beneath or not is_read_only(path):
+                set_mount(path, NO_PROGRAMS, whole=False)
+        except OSError as error:
+            if error.errno not in (2, 22):  # another mount lies over it: nobody comes there by its name
+                raise
 
 
 class Attributes(ctypes.Structure):
@@ -544,12 +565,17 @@ def bind(path: bytes) -> bool:
 
 
 def make_read_only(path: bytes) -> None:
-    wanted = Attributes(1, 0, 0, 0)
-    if libc.syscall(ctypes.c_long(442), -100, path, 0x8000, ctypes.byref(wanted), ctypes.c_size_t(32)) == 0:
-        return  # mount_setattr, with all that is mounted in it
+    set_mount(path, READ_ONLY)
+
+
+def set_mount(path: bytes, attribute: int, *, whole: bool = True) -> None:
+    """Give a mount an attribute, as a rule with all that is mounted in it."""
+    wanted, recursive = Attributes(attribute, 0, 0, 0), 0x8000 if whole else 0
+    if libc.syscall(ctypes.c_long(442), -100, path, recursive, ctypes.byref(wanted), ctypes.c_size_t(32)) == 0:
+        return  # mount_setattr
     flags = posix.statvfs(path).f_flag
-    same = flags & (2 | 4 | 8 | 1024 | 2048) | (1 << 21 if flags & 4096 else 0)
-    check(libc.mount(None, path, None, ctypes.c_ulong(REMOUNT_READ_ONLY | same), None), path)
+    same = flags & (1 | 2 | 4 | 8 | 1024 | 2048) | (1 << 21 if flags & 4096 else 0)
+    check(libc.mount(None, path, None, ctypes.c_ulong(REMOUNT | same | attribute), None), path)
 
 
 def main(arguments: list[str]) -> None:
@@ -573,7 +599,8 @@ def main(arguments: list[str]) -> None:
     if "ruleset" in given:
         restrict(int(given["ruleset"]), int(given["seccomp"]))
     else:
-        seen = views(int(given["seccomp"]), int(given["capabilities"]))
+        roots = [path.encode("utf-8", "surrogateescape") for name, path in given.items() if name.startswith("root ")]
+        seen = views(int(given["seccomp"]), int(given["capabilities"]), roots)
     control.sendmsg([b"ready"], listener)
     if server is not None:
         server.close()
