@@ -40,7 +40,7 @@ def resolve(name: str, workspace_roots: Sequence[str] = ()) -> str | None:
 def ripgrep(workspace_roots: Sequence[str] = ()) -> str | None:
     """The system's, or the one that its package brings: beside the interpreter, or beside our packages.
 
-    Not where that is in the workspace: what lies there a command may have changed, and this one runs unconfined.
+    Not where that is in the workspace: a command may have changed it, and without a sandbox it runs unconfined.
     """
     import sys
 

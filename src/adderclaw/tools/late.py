@@ -24,7 +24,7 @@ MODULES: dict[str, tuple[tuple[str, ...], Make]] = {
     "files": (("Read", "Write", "Edit"), lambda module, kit: module.tools(kit.config)),
     "notebook": (("NotebookEdit",), lambda module, kit: module.tools(kit.config.runtime.tool_timeout_seconds)),
     "tasks": (("TaskOutput", "TaskStop"), lambda module, kit: module.tools(kit.tasks)),
-    "search": (("LS", "Glob", "Grep"), lambda module, kit: module.tools(kit.config)),
+    "search": (("LS", "Glob", "Grep"), lambda module, kit: module.tools(kit.config, kit.start)),
     "web": (("Http",), lambda module, kit: module.tools(kit.config)),
     "fetch": (("WebFetch",), lambda module, kit: module.tools(kit)),
     "websearch": (("WebSearch",), lambda module, kit: module.tools(kit)),

@@ -7,8 +7,9 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from adderclaw.config.paths import beneath
 from adderclaw.config.schema import Config
 from adderclaw.record import record
 from adderclaw.tools import globs, paths
@@ -26,6 +27,9 @@ from adderclaw.types import (
     own_words,
     rejected,
 )
+
+if TYPE_CHECKING:
+    from adderclaw.sandbox.process import Start
 
 ENTRIES = 1000
 FILES = 100
@@ -225,15 +229,16 @@ def _globbed(found: Found, complete: bool, ctx: ToolContext) -> ToolResult:
 
 
 class Spot(NamedTuple):
-    """What ripgrep is given: a directory to stand in, what to search from there, and how its names are told."""
+    """What ripgrep is given: a directory to stand in, what to search from there, and how its names are shown."""
 
     cwd: str
     target: str
-    fd: int
+    start: "Start | None"
+    """The sandbox that it runs in; None for what lies where no command sees anything, and none can change anything."""
     tell: Callable[[str], str]
 
 
-async def grep(arguments: GrepArguments, ctx: ToolContext, *, anywhere: bool) -> ToolResult:
+async def grep(arguments: GrepArguments, ctx: ToolContext, start: "Start | None", *, anywhere: bool) -> ToolResult:
     if problem := _unfit(arguments):
         return rejected(problem)
     program = _ripgrep(ctx)
@@ -244,18 +249,18 @@ async def grep(arguments: GrepArguments, ctx: ToolContext, *, anywhere: bool) ->
         )
     place = paths.judged(arguments.path, ctx)
     try:
-        spot = _spot(place, ctx, anywhere=anywhere)
+        fd, is_folder = _opened(place, ctx, anywhere=anywhere)
     except FileNotFoundError:
         return rejected(missing(place, ctx))
     try:
         from adderclaw.sandbox import process
 
-        roots = (ctx.workspace.root, *ctx.workspace.extra)
+        spot = _spot(place, fd, ctx, start, is_folder=is_folder)
         argv = [program, *_options(arguments), "-e", arguments.pattern, "--", spot.target]
-        env = process.environment(workspace_roots=roots)
-        done = await process.run(argv, cwd=spot.cwd, env=env, timeout=SECONDS)
+        env = process.environment(workspace_roots=(ctx.workspace.root, *ctx.workspace.extra))
+        done = await process.run(argv, cwd=spot.cwd, env=env, timeout=SECONDS, start=spot.start)
     finally:
-        os.close(spot.fd)
+        os.close(fd)
     out = _shown(done.stdout.decode("utf-8", "replace"), arguments.output_mode, place, ctx)
     if done.timed_out and not out:
         return internal_failure(f"Grep found nothing within {SECONDS:g} seconds: search a smaller path.")
@@ -302,19 +307,32 @@ def _ripgrep(ctx: ToolContext) -> str | None:
     return programs.ripgrep((ctx.workspace.root, *ctx.workspace.extra))
 
 
-def _spot(place: PathFact, ctx: ToolContext, *, anywhere: bool) -> Spot:
-    """ripgrep gets our descriptor instead of a path, so that it searches what was judged."""
+def _opened(place: PathFact, ctx: ToolContext, *, anywhere: bool) -> tuple[int, bool]:
+    """A descriptor of what is searched, and whether it is a folder."""
+    try:
+        return paths.open_file(place, ctx, anywhere=anywhere), False
+    except IsADirectoryError:
+        return paths.open_folder(place.real, ctx, anywhere=anywhere), True
+
+
+def _spot(place: PathFact, fd: int, ctx: ToolContext, start: "Start | None", *, is_folder: bool) -> Spot:
+    """ripgrep opens files by their paths, which a command can exchange meanwhile: so it sees what commands see.
+
+    Where no command sees anything it searches by our descriptor what was judged, and nobody can exchange it.
+    """
 
     def tell(name: str) -> str:
         below = "" if name.startswith("/") else name.removeprefix("./")
         return paths.relative(os.path.join(place.path, below) if below else place.path, ctx)
 
-    try:
-        fd = paths.open_file(place, ctx, anywhere=anywhere)
-    except IsADirectoryError:
-        fd = paths.open_folder(place.real, ctx, anywhere=anywhere)
-        return Spot(f"/proc/{os.getpid()}/fd/{fd}", "./", fd, tell)
-    return Spot("/", f"/proc/{os.getpid()}/fd/{fd}", fd, tell)
+    roots = (ctx.workspace.root, *ctx.workspace.extra)
+    if start is not None and any(beneath(place.real, root) or beneath(root, place.real) for root in roots):
+        from adderclaw.sandbox.process import in_view
+
+        looking = in_view(start, "look")
+        return Spot(place.real, "./", looking, tell) if is_folder else Spot("/", place.real, looking, tell)
+    descriptor = f"/proc/{os.getpid()}/fd/{fd}"
+    return Spot(descriptor, "./", None, tell) if is_folder else Spot("/", descriptor, None, tell)
 
 
 MODES = {"files_with_matches": "--files-with-matches", "count": "--count", "content": "--no-heading"}
@@ -402,7 +420,7 @@ def _touch_glob(arguments: GlobArguments, ctx: ToolContext) -> Touch:
     return Touch(reads=(place,), why=paths.why("reads", "from", place, ctx))
 
 
-def tools(config: Config) -> tuple[Tool[Any], ...]:
+def tools(config: Config, start: "Start | None" = None) -> tuple[Tool[Any], ...]:
     anywhere = not config.security.workspace_only
     seconds = max(config.runtime.tool_timeout_seconds, SECONDS + 5)
 
@@ -413,7 +431,7 @@ def tools(config: Config) -> tuple[Tool[Any], ...]:
         return await glob(arguments, ctx, anywhere=anywhere)
 
     async def grep_there(arguments: GrepArguments, ctx: ToolContext) -> ToolResult:
-        return await grep(arguments, ctx, anywhere=anywhere)
+        return await grep(arguments, ctx, start, anywhere=anywhere)
 
     def limit(_: object) -> float:
         return seconds

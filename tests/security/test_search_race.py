@@ -1,0 +1,49 @@
+"""A background task exchanges folders for links to the home while unasked searches run: none of them reads there."""
+
+import pytest
+
+from tests.acceptance.world import call, text
+from tests.program import Soak
+from tests.security.world import Den
+
+SWAP = """
+import ctypes, os, time
+libc = ctypes.CDLL(None)
+pairs = [(b"pairs/%d/door" % n, b"pairs/%d/bad" % n) for n in range(12)]
+open("started", "w").close()
+while True:
+    for one, other in pairs:
+        libc.renameat2(-100, one, -100, other, 2)
+"""
+PAIRS = 12
+
+
+def _prepared(den: Den) -> None:
+    for number in range(PAIRS):
+        pair = den.workspace / "pairs" / str(number)
+        (pair / "door").mkdir(parents=True)
+        (pair / "door" / "AGENTS.md").write_text("inside: be kind\n")
+        (pair / "door" / "id_rsa").write_text("inside\n")
+        (pair / "bad").symlink_to(den.home / ".ssh")
+    (den.workspace / "swap.py").write_text(SWAP)
+
+
+def _raced(den: Den, *steps: dict[str, object], rounds: int) -> None:
+    den.configure(rounds=rounds + 10)
+    begin = call("Bash", command="python3 swap.py", run_in_background=True)
+    wait = call("Bash", command="sleep 1; ls started")
+    den.script(begin, wait, *steps, text("done"))
+    den.prepare()
+    made = den.run()
+    assert made.done.code == 0, made.done.err
+    assert (den.workspace / "started").exists()
+    assert any("inside" in result for result in made.results), made.results[-1]
+    den.unharmed(made)
+
+
+@pytest.mark.soak
+def test_no_search_prints_what_lies_outside(everywhere: Den, soak: Soak) -> None:
+    _prepared(everywhere)
+    rounds = len(soak.of(120))
+    greps = [call("Grep", pattern=".", path="pairs", output_mode="content") for _ in range(rounds)]
+    _raced(everywhere, *greps, rounds=rounds)
