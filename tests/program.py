@@ -78,17 +78,21 @@ class Cli:
 
 
 class Soak(NamedTuple):
-    """How much of a long loop runs: all of it under `make soak`, else the sixth that the seed picks."""
+    """How much of a long loop runs: all of it under `make soak`, else the share that the seed picks."""
 
     whole: bool
     seed: int
 
-    def of(self, total: int) -> range:
-        """The rounds to run out of `range(total)`."""
-        return range(total) if self.whole else range(self.seed % 6, total, 6)
+    def of(self, total: int, share: int = 6) -> range:
+        """The rounds to run out of `range(total)`; a loop of which a sixth takes long has a smaller share."""
+        return range(total) if self.whole else range(self.seed % share, total, share)
+
+    def turn(self, number: int) -> bool:
+        """Whether a single test that takes long runs: always under `make soak`, else with one seed in six."""
+        return self.whole or self.seed % 6 == number
 
     def __str__(self) -> str:
-        return "whole" if self.whole else f"every sixth round from {self.seed % 6} (make soak runs all of them)"
+        return "whole" if self.whole else f"a sixth or less, by the seed {self.seed} (make soak runs all of them)"
 
 
 def soak_of(env: Mapping[str, str]) -> Soak:

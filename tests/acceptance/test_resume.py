@@ -87,7 +87,7 @@ def check_whole(world: World) -> None:
 @pytest.mark.soak
 def test_kill_9_anywhere_and_resume(world: World, soak: Soak) -> None:
     long_script(world)
-    rounds = soak.of(200)
+    rounds = soak.of(200, share=12)
     in_the_middle = 0
     for number in rounds:
         fresh(world)

@@ -16,7 +16,7 @@ import pytest
 from tests.acceptance.test_agentfile import Flow
 from tests.acceptance.test_rpc import Rpc
 from tests.acceptance.world import World, call, text
-from tests.program import Done
+from tests.program import Done, Soak
 from tests.scripted import ScriptedModel
 
 FIRST = [
@@ -309,8 +309,11 @@ def test_many_writers_lose_nothing(project: Project) -> None:
     assert all(project.passed().values())
 
 
-def test_who_holds_the_folder_locked_stops_no_run(project: Project) -> None:
+@pytest.mark.soak
+def test_who_holds_the_folder_locked_stops_no_run(project: Project, soak: Soak) -> None:
     """A command of the session can read the folder, and so lock it: the call fails, and the run goes on."""
+    if not soak.turn(3):  # it waits for fifteen seconds
+        return
     project.say(scenario(0))
     project.add(passes("SC-F001"), text("it is locked"))
     folder = os.open(project.status.parent, os.O_RDONLY)

@@ -280,6 +280,7 @@ def test_a_background_child_that_had_ended_before_a_real_crash_is_told_with_its_
         time.sleep(0.05)
     process.kill()
     process.communicate()
+    world.script(send(run_in_background=True), text("so be it"))  # without the pause that it was killed in
     assert world.cli("agent", "--continue", "-m", "and now?").code in (0, 1)
     (told,) = [entry["attachment"]["content"] for entry in world.entries("attachment")]
     assert "ended before this session was resumed: completed" in told

@@ -339,7 +339,7 @@ def test_what_stands_in_a_process_substitution_is_compared_too(
 def test_bash_does_with_the_text_what_it_does_with_the_plan(
     tmp_path: Path, soak: Soak, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rounds = list(soak.of(TOTAL))
+    rounds = list(soak.of(TOTAL, share=24))
     real = corpus()
 
     def half(index: int) -> Tally:
