@@ -73,6 +73,7 @@ BASELINE: dict[str, Rule] = {
     "memory.backend": _kept,
     "disableAllHooks": _kept,
     "runtime.shell_linux": _kept,
+    "sandbox.read_paths": _kept,
 }
 """Holds for a project's files, trusted or not. `permissive`, which has no sandbox, is kept out by `of_project`."""
 

@@ -90,6 +90,15 @@ class Security:
 
 
 @record
+class Sandbox:
+    """What the sandbox of commands is made of. Only your own configuration counts here, never a project's file."""
+
+    read_paths: list[PathText] = field(default_factory=list[str])
+    """Files and folders that commands may read, beside the system's programs, the toolchains of PATH and the workspace;
+    `adderclaw doctor` shows what they see."""
+
+
+@record
 class ProviderEntry:
     """One model that can be called."""
 
@@ -468,6 +477,8 @@ class Config:
     """Name of this agent in telemetry."""
     security: Security = field(default_factory=Security)
     """What an agent may do."""
+    sandbox: Sandbox = field(default_factory=Sandbox)
+    """The sandbox of commands."""
     providers: Providers = field(default_factory=Providers)
     """Models."""
     auth: Auth = field(default_factory=Auth)

@@ -211,7 +211,7 @@ def _room(runtime: Runtime, roots: tuple[str, ...], held: "Held", shown: Sequenc
         watched=gate.INSTALLED,
         read_only=autonomy == "readonly",
         network=now.security.network == "allow",
-        shown=(*shown, *skill_folders(runtime, roots[0])),
+        shown=(*shown, *skill_folders(runtime, roots[0]), *now.sandbox.read_paths),
     )
 
 

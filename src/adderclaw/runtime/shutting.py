@@ -178,7 +178,7 @@ def _and_its_target(path: str, roots: Sequence[str]) -> list[str]:
 
 def _named(policy: gate.Policy, roots: Sequence[str]) -> list[str]:
     """What is forbidden or denied by its whole name, in the workspace or elsewhere, where programs do not need it."""
-    from adderclaw.sandbox.bubblewrap import toolchains
+    from adderclaw.sandbox.seen import toolchains
 
     needed = (*NEEDED, *roots, *toolchains(roots))
 

@@ -1,12 +1,11 @@
 """Bubblewrap: the mounts and namespaces of a session's sandbox, as the options of `bwrap`."""
 
 import os
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from adderclaw.config.paths import beneath, followed, settled
+from adderclaw.config.paths import beneath, settled
 from adderclaw.record import record
-from adderclaw.sandbox import limits, protected
+from adderclaw.sandbox import limits, protected, seen
 from adderclaw.sandbox.programs import inside, search_path
 
 SECRETS = (
@@ -21,8 +20,6 @@ SECRETS = (
     ".password-store",
 )
 """Hidden where the workspace is a home directory, which then cannot be hidden whole."""
-OF_THE_SYSTEM = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/ssl/private")
-"""What root could read, and no command needs."""
 SMALL = 16 << 20
 """Bytes in what is only there to be empty."""
 KEPT_CAPABILITIES = ("CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_CHOWN")
@@ -43,7 +40,9 @@ class Room:
     network: bool = False
     """Whether they share the network of the machine."""
     shown: tuple[str, ...] = ()
-    """What they may read though it lies where nothing else is seen: programs that the operator configured."""
+    """What else they may read: programs that the operator configured, and `sandbox.read_paths`."""
+    named: tuple[str, ...] = ()
+    """The roots and what is shown as they were named: links on the way there are links inside, too."""
     kept: tuple[str, ...] = ()
     """Files in the workspace that must stay as they are, beside the protected names: what trusted settings start."""
     later: tuple[str, ...] = ()
@@ -54,13 +53,15 @@ class Room:
     """Hidden places of the workspace that a rule knows by where they are: the folders above them are not renamed."""
 
 
-def options(room: Room, places: protected.Places) -> list[str]:
-    """All but the command. Order matters: what comes later lies on top."""
+def options(room: Room, places: protected.Places, files: Mapping[str, int]) -> list[str]:
+    """All but the command. Order matters: what comes later lies on top. `files`: open settings, by name in /etc."""
     return [
         *_namespaces(room),
-        *_system(room),
+        *_system(room, files),
         *_workspace(room, places),
         *_hidden(room),
+        "--remount-ro",
+        "/",
         "--chdir",
         "/",
     ]
@@ -77,43 +78,51 @@ def _namespaces(room: Room) -> list[str]:
     return words + [word for name in KEPT_CAPABILITIES for word in ("--cap-add", name)]
 
 
-def _system(room: Room) -> list[str]:
-    """Everything readable, but no home, no sockets of the system's services, and an empty /tmp."""
-    words = ["--ro-bind", "/", "/", "--dev", "/dev", *_empty("/dev/shm"), "--remount-ro", "/dev"]
+def _system(room: Room, files: Mapping[str, int]) -> list[str]:
+    """A root with nothing in it but what is listed: programs, what they need, and empty folders of the session's."""
+    words = ["--dev", "/dev", *_empty("/dev/shm"), "--remount-ro", "/dev"]
     # Settings of the kernel ask for the user, not for capabilities: root without any could still write /proc/sys.
     words += ["--proc", "/proc", "--remount-ro", "/proc"]
     words += ["--perms", "1777", *_empty("/tmp"), *_empty("/run", SMALL)]
-    words += _masks(OF_THE_SYSTEM)
+    words += ["--symlink", "../tmp", "/var/tmp", "--symlink", "../run", "/var/run"]
     user = settled(os.path.expanduser("~"))
-    for path in homes():
-        words += _empty(path, None if path == user else SMALL)
-    for path in (*toolchains(room.roots), *room.shown):
-        if inside(path, (*homes(), "/tmp", "/run")):
-            words += ["--ro-bind-try", path, path]
-    resolver = followed("/etc/resolv.conf")
-    if room.network and inside(resolver, ("/run",)):
-        words += ["--ro-bind-try", resolver, resolver]
+    if user != "/" and not any(beneath(place, user) for place in seen.SYSTEM):
+        words += _empty(user)
+    words += _settings(files)
+    places = seen.places(room.roots, room.shown)
+    for place in seen.SYSTEM:
+        if os.path.islink(place):
+            words += ["--symlink", os.readlink(place), place]
+    for place in places:
+        words += ["--ro-bind", place, place]
+    return words + _links(room, places)
+
+
+def _settings(files: Mapping[str, int]) -> list[str]:
+    """What programs need of /etc. Files are copied, since each mount costs more than all of them."""
+    words: list[str] = []
+    for name, fd in files.items():
+        words += ["--perms", "0644", "--file", str(fd), f"/etc/{name}"]
+    for name in seen.folders():
+        words += ["--ro-bind", f"/etc/{name}", f"/etc/{name}"]
     return words
+
+
+def _links(room: Room, places: Sequence[str]) -> list[str]:
+    """Links outside of all that is shown which the names of shown places lead over."""
+    named = (*search_path(room.roots), *room.named, os.path.expanduser("~"))
+    found = dict(link for path in named for link in seen.trail(path))
+    there = (*places, *seen.SYSTEM)
+    return [
+        word
+        for link, target in found.items()
+        if not any(beneath(link, place) for place in (*there, *room.roots))
+        for word in ("--symlink", target, link)
+    ]
 
 
 def _empty(path: str, size: int | None = None) -> list[str]:
     return ["--size", str(size or limits.space()), "--tmpfs", path]
-
-
-def homes() -> tuple[str, ...]:
-    """Every user's, and our own."""
-    from adderclaw.config import home
-
-    candidates = (os.path.expanduser("~"), home(), "/root", "/home")
-    real = dict.fromkeys(map(settled, candidates))
-    return tuple(path for path in real if path != "/" and os.path.isdir(path))
-
-
-def toolchains(roots: Sequence[str]) -> tuple[str, ...]:
-    """Programs that a user has installed at home stay usable: the directories of PATH, and the Python that runs us."""
-    paths = [os.path.dirname(entry) if entry.endswith("/shims") else entry for entry in search_path(roots)]
-    found = dict.fromkeys(followed(path) for path in (*paths, sys.prefix, sys.base_prefix))
-    return tuple(path for path in found if path not in ("/", *homes()))
 
 
 def _workspace(room: Room, places: protected.Places) -> list[str]:
@@ -141,9 +150,8 @@ def hidden(room: Room) -> tuple[str, ...]:
     user = settled(os.path.expanduser("~"))
     paths = [settled(path) for path in (home(), *room.hidden)]
     paths += [os.path.join(user, name) for name in SECRETS]
-    empty = (*homes(), "/tmp", "/run")
-    seen = (*room.roots, *room.shown)
-    found = (path for path in dict.fromkeys(paths) if inside(path, seen) or not inside(path, empty))
+    visible = (*room.roots, *seen.readable(room.roots, room.shown))
+    found = (path for path in dict.fromkeys(paths) if inside(path, visible))
     return tuple(path for path in found if os.path.exists(path) and not os.path.islink(path))
 
 

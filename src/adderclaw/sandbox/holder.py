@@ -15,10 +15,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from adderclaw.config.paths import followed, settled
+from adderclaw.config.paths import followed
 from adderclaw.errors import AdderClawError
-from adderclaw.sandbox import limits, protected
-from adderclaw.sandbox.bubblewrap import Room, hidden, homes, options, toolchains
+from adderclaw.sandbox import limits, protected, seen
+from adderclaw.sandbox.bubblewrap import Room, hidden, options
 from adderclaw.sandbox.clearing import clear
 from adderclaw.sandbox.later import MOST_FOLDERS, NO_MOUNTS, Keeper, Mounted
 from adderclaw.sandbox.memory import memory_file
@@ -266,8 +266,8 @@ def _normal(room: Room) -> Room:
     roots = tuple(dict.fromkeys(filter(os.path.isdir, map(followed, room.roots))))
     if "/" in roots:
         raise AdderClawError("the workspace is /: a sandbox would protect nothing; choose a directory below it")
-    shown = tuple(path for path in map(followed, room.shown) if path not in ("/", *homes()))
-    return replace(room, roots=roots, shown=shown)
+    shown = tuple(path for path in map(followed, room.shown) if path not in ("/", *seen.homes()))
+    return replace(room, roots=roots, shown=shown, named=(*room.roots, *room.shown))
 
 
 def _difference(old: Room, new: Room) -> str:
@@ -422,7 +422,10 @@ class _Inside:
             self.env |= self._proxy.environment(PROXY_PORT)
             numbers["port"] = PROXY_PORT
         fds.append(code)
-        return [bwrap, *options(room, self.places), "--", *_interpreter(), *_given(fds[0], **numbers), *_rooted(room)]
+        files = {name: fd for name in seen.FILES if (fd := _opened(f"/etc/{name}", stack)) is not None}
+        fds += files.values()
+        started = [*_interpreter(), *_given(fds[0], **numbers), *_rooted(room)]
+        return [bwrap, *options(room, self.places, files), "--", *started]
 
     def _landlock(self, room: Room, fds: list[int], stack: contextlib.ExitStack) -> list[str]:
         import tempfile
@@ -435,9 +438,9 @@ class _Inside:
         _sweep(tempfile.gettempdir())
         self._folder = followed(tempfile.mkdtemp(prefix=f"adderclaw-{os.getpid()}-"))
         self.env = {"TMPDIR": self._folder, "HOME": self._folder}
-        away = (*homes(), *hidden(room), "/tmp", "/run", "/var/tmp", "/dev", "/etc/shadow", "/etc/gshadow")
-        shown = (*toolchains(room.roots), *room.shown, *(room.roots if room.read_only else ()))
-        readable = [*landlock.visible(tuple(map(settled, away)), shown)]
+        away = hidden(room)
+        tops = (*seen.readable(room.roots, room.shown), "/proc", *(room.roots if room.read_only else ()))
+        readable = [path for top in tops for path in landlock.visible(away, (), top)]
         writable = (self._folder, *(() if room.read_only else room.roots))
         rules = landlock.ruleset(readable, writable, network=room.network)
         stack.callback(os.close, rules)
@@ -540,6 +543,16 @@ class _Inside:
         # In a namespace of its own, the rest dies with it. Elsewhere it must end the rest before it ends itself.
         if self._folder == "":
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
+
+def _opened(path: str, stack: contextlib.ExitStack) -> int | None:
+    """A setting of the system, to be copied; None where there is none."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return None
+    stack.callback(os.close, fd)
+    return fd
 
 
 def _sweep(top: str) -> None:

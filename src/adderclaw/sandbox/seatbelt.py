@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 
-from adderclaw.sandbox.bubblewrap import OF_THE_SYSTEM, Room
+from adderclaw.sandbox.bubblewrap import Room
 
 PROGRAM = "/usr/bin/sandbox-exec"
 READ = "file-read*"
 WRITE = "file-write*"
 DEVICES = ("/dev/null", "/dev/zero", "/dev/tty", "/dev/dtracehelper")
+OF_THE_SYSTEM = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/ssl/private")
+"""What root could read, and no command needs."""
 
 
 def profile(room: Room, *, homes: Sequence[str], toolchains: Sequence[str], kept: Sequence[str], tmp: str) -> str:

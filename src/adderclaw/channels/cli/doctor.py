@@ -40,7 +40,8 @@ def doctor(config: ConfigFile = None, workspace: WorkspaceDir = None, output_for
     checks = [Check(*clean(check)) for check in _checks(config, workspace)]
     broken = [check for check in checks if check.state == "broken"]
     if output_format == "json":
-        print_json({"ok": not broken, "checks": [check._asdict() for check in checks]})
+        found = {"ok": not broken, "checks": [check._asdict() for check in checks]}
+        print_json({**found, "commands_see": _everything_seen(config, workspace)})
     else:
         for check in checks:
             detail = check.detail.replace("\n", " ")
@@ -73,9 +74,22 @@ def _configured(loaded: Loaded, sandbox: str) -> Iterator[Check]:
         yield Check("configuration", "warning", warning, "`adderclaw config show --origin` shows where it is from")
     yield _bash(loaded.config.runtime.shell_linux)
     yield _folder("workspace", loaded.workspace, "create it, or name another with --workspace")
+    yield _seen(loaded, "none" if loaded.config.runtime.profile == "permissive" else sandbox)
     yield _rules(loaded, "none" if loaded.config.runtime.profile == "permissive" else sandbox)
     yield _store(loaded.config.memory.path)
     yield _receipts(loaded)
+
+
+def _everything_seen(config_file: str | None, workspace: str | None) -> list[str]:
+    """Each file and folder outside of the workspace that a command in the sandbox can read."""
+    from adderclaw.config.paths import followed
+    from adderclaw.sandbox import seen
+
+    try:
+        loaded = load(config_file=config_file, workspace=workspace)
+    except ConfigError:
+        return []
+    return [*seen.readable((followed(loaded.workspace),), loaded.config.sandbox.read_paths)]
 
 
 # ------------------------------------------------------------------ the system
@@ -157,6 +171,22 @@ def _rules(loaded: Loaded, kind: str) -> Check:
     if held.limits:
         return Check("rules", "warning", "; ".join(held.limits), "install bubblewrap, or write rules on folders")
     return Check("rules", "ok", f"{number} files and folders are kept from every command by the sandbox")
+
+
+def _seen(loaded: Loaded, kind: str) -> Check:
+    """What a command of this workspace can read beside it."""
+    from adderclaw.config.paths import followed
+    from adderclaw.sandbox import seen
+
+    if kind == "none":
+        return Check("commands see", "warning", "everything that you can read: there is no sandbox", "see `sandbox`")
+    root, named = followed(loaded.workspace), loaded.config.sandbox.read_paths
+    missing = [path for path in named if not os.path.exists(path)]
+    if missing:
+        return Check("commands see", "warning", f"sandbox.read_paths: there is no {', '.join(missing)}", "correct it")
+    places = [place for place in seen.places((root,), named) if not place.startswith("/sys/")]
+    detail = f"{root}, {', '.join(places)}, and {len(seen.settings())} settings of /etc; sandbox.read_paths adds to it"
+    return Check("commands see", "ok", detail)
 
 
 # ------------------------------------------------------------------ our own files

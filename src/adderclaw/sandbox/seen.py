@@ -1,0 +1,194 @@
+"""What a session's commands see of the machine beside their workspace: one list, for every kind of sandbox.
+
+It is a list of what is shown, never of what is hidden: the system's programs, the settings that programs need, the
+toolchains that PATH leads to, and what the operator names in `sandbox.read_paths`. Nothing else exists inside.
+"""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+
+from adderclaw.config.paths import beneath, followed, settled
+from adderclaw.sandbox.programs import search_path
+
+SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
+"""Programs and libraries; some of them are links to others."""
+FILES = (
+    *("passwd", "group", "nsswitch.conf", "hosts", "host.conf", "hostname", "resolv.conf", "gai.conf", "networks"),
+    *("localtime", "timezone", "locale.alias", "locale.conf", "services", "protocols", "rpc", "shells", "inputrc"),
+    *("ld.so.cache", "ld.so.conf", "mime.types", "magic", "magic.mime", "xattr.conf", "ca-certificates.conf"),
+    *("os-release", "lsb-release", "debian_version", "alpine-release", "redhat-release", "fedora-release"),
+    *("ssl/openssl.cnf", "ssl/cert.pem", "ssl/ca-bundle.pem", "pki/tls/openssl.cnf", "pki/tls/cert.pem"),
+)
+"""Beneath /etc. Settings that may hold a password (pip.conf, npmrc, gitconfig, profile.d …) are not among them."""
+FOLDERS = (
+    *("alternatives", "ld.so.conf.d", "ssl/certs", "ca-certificates", "pki/tls/certs", "pki/ca-trust/extracted"),
+    *("crypto-policies", "fonts", "terminfo", "perl", "nodejs", "maven", "chromium", "chromium.d", "ghostscript"),
+    *("texmf", "glvnd", "OpenCL", "vulkan"),
+)
+BY_LANGUAGE = ("python", "java", ".java", "php", "ruby", "ImageMagick")
+"""How the names of further folders begin, which end in a version."""
+KERNEL = (
+    *("/sys/devices/system/cpu", "/sys/devices/system/node", "/sys/kernel/mm/transparent_hugepage"),
+    *(f"/sys/fs/cgroup/{name}" for name in ("cgroup.controllers", "cpu.max", "cpuset.cpus.effective")),
+    *(f"/sys/fs/cgroup/{name}" for name in ("memory.max", "memory.high", "memory.swap.max")),
+    *("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/cpu/cpu.cfs_quota_us"),
+    "/sys/fs/cgroup/cpu/cpu.cfs_period_us",
+)
+"""How many processors and how much memory there are: what interpreters and build tools size themselves by."""
+STATE = ("/var/cache/fontconfig",)
+MANAGERS = frozenset(
+    """.pyenv .rbenv .nodenv .goenv .jenv .asdf .volta .nvm .sdkman .ghcup .elan .juliaup .dotnet .linuxbrew .pixi
+    miniconda3 miniforge3 mambaforge anaconda3 micromamba""".split()  # noqa: SIM905 - one line for each says no more
+)
+"""Folders directly in a home that are a toolchain as a whole, where PATH leads into one."""
+STORES = (
+    *(".rustup/toolchains", ".rustup/settings.toml", ".local/share/uv/python", ".pyenv/versions", ".nvm/versions"),
+    *(".local/share/fnm/node-versions", ".local/share/mise/installs", ".asdf/installs", ".cache/ms-playwright"),
+    *(".sdkman/candidates", ".rbenv/versions", ".volta/tools"),
+)
+"""Where version managers keep interpreters, beneath the user's home: a project's own environment leads there."""
+PROGRAMS = ("bin", "sbin", "shims", "libexec")
+LIBRARIES = ("lib", "lib64", "libexec", "pyvenv.cfg", "conda-meta")
+MOST_LINKS = 64
+"""Of the folders of PATH, how many links to other places are followed."""
+
+
+def readable(roots: Sequence[str], shown: Sequence[str] = ()) -> tuple[str, ...]:
+    """Every file and folder outside the workspace that a command may read, links followed, none within another."""
+    return _outermost((*map(followed, settings()), *places(roots, shown)))
+
+
+def places(roots: Sequence[str], shown: Sequence[str] = ()) -> tuple[str, ...]:
+    """The same without the settings of the system."""
+    paths = (*SYSTEM, *KERNEL, *STATE, *toolchains(roots), *shown)
+    return _outermost(followed(path) for path in paths if os.path.exists(path))
+
+
+def settings() -> tuple[str, ...]:
+    """What is shown of /etc."""
+    named = (os.path.join("/etc", name) for name in (*FILES, *folders()))
+    return tuple(path for path in named if os.path.exists(path))
+
+
+def folders() -> tuple[str, ...]:
+    """The folders beneath /etc that are shown, by their names there."""
+    try:
+        more = sorted(name for name in os.listdir("/etc") if name.startswith(BY_LANGUAGE))
+    except OSError:
+        more = []
+    return tuple(name for name in (*FOLDERS, *more) if os.path.isdir(os.path.join("/etc", name)))
+
+
+def toolchains(roots: Sequence[str]) -> tuple[str, ...]:
+    """What the folders of PATH need, the Python that runs us, and the stores of version managers; not the system's."""
+    return _toolchains(search_path(roots), settled(os.path.expanduser("~")), sys.prefix, sys.base_prefix)
+
+
+@lru_cache(maxsize=8)
+def _toolchains(path: tuple[str, ...], user: str, *prefixes: str) -> tuple[str, ...]:
+    found = [_prefix(followed(entry), user) for entry in path if os.path.isdir(entry)]
+    found += [followed(prefix) for prefix in prefixes]
+    found += [os.path.join(user, name) for name in STORES if os.path.exists(os.path.join(user, name))]
+    usable = [place for place in dict.fromkeys(found) if not _is_too_much(place, user) and not of_system(place)]
+    links = [link for entry in path for link in _links(followed(entry), user) if not _within(link, usable)]
+    usable += [place for place in dict.fromkeys(links[:MOST_LINKS]) if not _is_too_much(place, user)]
+    usable += [base for place in usable if (base := _base(place, user)) and not _within(base, usable)]
+    return _outermost(usable)
+
+
+def of_system(path: str) -> bool:
+    return any(beneath(path, place) for place in SYSTEM)
+
+
+def homes() -> tuple[str, ...]:
+    """Every user's, and our own."""
+    from adderclaw.config import home
+
+    candidates = (os.path.expanduser("~"), home(), "/root", "/home")
+    real = dict.fromkeys(map(settled, candidates))
+    return tuple(path for path in real if path != "/" and os.path.isdir(path))
+
+
+def trail(path: str) -> Iterator[tuple[str, str]]:
+    """The links on the way to a path, and where each leads, as written: inside, the path must lead there too."""
+    waiting, at = os.path.normpath(path).split("/")[1:], "/"
+    for _ in range(200):
+        if not waiting:
+            return
+        name, *waiting = waiting
+        here = os.path.normpath(os.path.join(at, name))
+        if not os.path.islink(here):
+            at = here
+            continue
+        target = os.readlink(here)
+        yield here, target
+        at = "/" if os.path.isabs(target) else at
+        waiting = [part for part in target.split("/") if part] + waiting
+
+
+def _prefix(folder: str, user: str) -> str:
+    """The toolchain that a folder of programs belongs to, where there is one of its own; else the folder alone."""
+    top, name = os.path.split(folder)
+    if name not in PROGRAMS or _is_too_much(top, user) or of_system(folder):
+        return folder
+    if _is_home(os.path.dirname(top), user):
+        known = os.path.basename(top) in MANAGERS or os.path.isdir(os.path.join(top, "conda-meta"))
+        return top if known else folder
+    is_project = os.path.lexists(os.path.join(top, ".git"))
+    looks_like_one = name == "shims" or any(os.path.exists(os.path.join(top, name)) for name in LIBRARIES)
+    return top if looks_like_one and not is_project else folder
+
+
+def _is_home(path: str, user: str) -> bool:
+    return path in (user, "/root") or os.path.dirname(path) == "/home"
+
+
+def _is_too_much(path: str, user: str) -> bool:
+    """A home, what holds one, a folder at the top: whatever PATH says, these are never shown as a whole."""
+    from adderclaw.config import home
+
+    at_the_top = os.path.dirname(path) == "/" and path not in SYSTEM
+    return at_the_top or _is_home(path, user) or beneath(user, path) or beneath(settled(home()), path)
+
+
+def _links(folder: str, user: str) -> Iterator[str]:
+    """Where the links in a folder of programs lead: the toolchain there, the packages, or the file alone."""
+    if of_system(folder):
+        return
+    try:
+        names = [entry.path for entry in os.scandir(folder) if entry.is_symlink()]
+    except OSError:
+        return
+    for real in map(followed, sorted(names)):
+        if of_system(real) or not os.path.isfile(real):
+            continue
+        packages, inner, _ = real.partition("/node_modules/")
+        place = _prefix(os.path.dirname(real), user)
+        yield f"{packages}/node_modules" if inner else real if place == os.path.dirname(real) else place
+
+
+def _base(place: str, user: str) -> str:
+    """The interpreter that a virtual environment outside of the workspace was made from."""
+    try:
+        with open(os.path.join(place, "pyvenv.cfg"), encoding="utf-8") as file:
+            lines = file.read(10_000).splitlines()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    said = dict(line.split("=", 1) for line in lines if "=" in line)
+    home = next((value.strip() for name, value in said.items() if name.strip() == "home"), "")
+    base = _prefix(followed(home), user) if os.path.isabs(home) else ""
+    return "" if not base or of_system(base) or _is_too_much(base, user) else base
+
+
+def _within(path: str, places: Iterable[str]) -> bool:
+    return any(beneath(path, place) for place in places)
+
+
+def _outermost(paths: Iterable[str]) -> tuple[str, ...]:
+    kept: list[str] = []
+    for path in sorted(dict.fromkeys(paths), key=lambda path: path.split("/")):
+        if not kept or not beneath(path, kept[-1]):
+            kept.append(path)
+    return tuple(kept)
