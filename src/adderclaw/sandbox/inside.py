@@ -501,9 +501,10 @@ def restrict(ruleset: int, code: int) -> None:
 
 
 def views(code: int, capabilities: int, roots: list[bytes]) -> dict[bytes, View]:
-    """Git's view is made from the sandbox's own, which is that of the others; we stay in that one."""
+    """Git's view is made from that of the others, which is ours: only in one of our own may we mount as a user."""
     rules = posix.read(code, 1 << 16)
     posix.close(code)
+    check(libc.unshare(NEW_MOUNTS), "unshare")
     return {GIT: View(capabilities, rules, roots), ALL: View(capabilities, rules)}
 
 
