@@ -7,11 +7,13 @@ import pytest
 
 from adderclaw.sandbox import seccomp
 
-ALLOW, ERRNO = 0x7FFF0000, 0x00050000
+ALLOW, ERRNO, ASK = 0x7FFF0000, 0x00050000, 0x7FC00000
+ASKED = -1
+"""A supervisor is asked."""
 
 
 def verdict(program: bytes, audit: int, number: int, *arguments: int) -> int:
-    """What the kernel would say of a call: 0, or the error."""
+    """What the kernel would say of a call: 0, the error, or ASKED."""
     padded = (*arguments, *(0,) * (6 - len(arguments)))
     data = struct.pack("<iIQ6Q", number, audit, 0, *padded)
     steps = list(struct.iter_unpack("=HBBI", program))
@@ -22,6 +24,8 @@ def verdict(program: bytes, audit: int, number: int, *arguments: int) -> int:
         match code:
             case 0x20:
                 loaded = int.from_bytes(data[value : value + 4], "little")
+            case 0x54:
+                loaded &= value
             case 0x15:
                 at += yes if loaded == value else no
             case 0x35:
@@ -29,7 +33,7 @@ def verdict(program: bytes, audit: int, number: int, *arguments: int) -> int:
             case 0x45:
                 at += yes if loaded & value else no
             case 0x06:
-                return 0 if value == ALLOW else value & ~ERRNO
+                return {ALLOW: 0, ASK: ASKED}.get(value, value & ~ERRNO)
             case _:
                 raise AssertionError(f"unknown step {code:#x}")
 

@@ -34,6 +34,8 @@ type Kind = Literal["bubblewrap", "landlock"]
 START_WAIT = 10.0
 MESSAGE_BYTES, IN_A_FILE = 32_768, b"in a file"
 """How long a payload a message holds, and what stands for a longer one: `inside` says the same."""
+REFUSING = b"ready refusing"
+"""What the program inside says where no supervisor can be asked: `inside` says the same."""
 PROXY_PORT = 3128
 KEPT = 0b1011
 """`bubblewrap.KEPT_CAPABILITIES` as the kernel numbers them."""
@@ -52,6 +54,10 @@ MANY = (
 LARGE = "too large to be put back after a command that changes it, though other programs run it later: {names}"
 PARTLY = (
     "too much lies in {names} to be watched whole: of what other programs run later, not each change in there is told"
+)
+NO_SUPERVISOR = (
+    "this kernel cannot ask a supervisor about system calls: no command can change modes, owners, times or extended "
+    "attributes of files, not even in the workspace; install bubblewrap"
 )
 RENEWED = "the sandbox was started again ({why}): its /tmp and home are empty"
 
@@ -245,6 +251,8 @@ class Box:
         self._inside = _Inside(self.kind, self.room, places, self._proxy)
         self._holds = False
         self._keeper.begin()
+        if self._inside.refuses:
+            self._once(NO_SUPERVISOR)
         return self._inside
 
     def _say_late(self, inside: "_Inside") -> None:
@@ -383,10 +391,14 @@ class _Inside:
         self.env: dict[str, str] = {"TMPDIR": "/tmp"}
         self._folder = ""
         self._proxy = proxy
+        self.refuses = False
+        """Whether changes of modes, owners, times and attributes are refused everywhere."""
         self._group: limits.Group | None = None
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-        complaints, text = memory_file(b""), memory_file(_text())
+        # Where no namespace is, a supervisor starts the program inside.
+        first = _text("inside.py" if kind == "bubblewrap" else "supervise.py")
+        complaints, text = memory_file(b""), memory_file(first)
         with contextlib.ExitStack() as stack:
             stack.callback(os.close, complaints)
             stack.callback(os.close, text)
@@ -431,7 +443,7 @@ class _Inside:
         import tempfile
 
         from adderclaw.sandbox import landlock
-        from adderclaw.sandbox.seccomp import program
+        from adderclaw.sandbox.seccomp import INSTALL, calls, program
 
         if secret := next((path for path in hidden(room) if inside(path, room.roots)), None):
             raise AdderClawError(UNHIDDEN.format(secret=secret))
@@ -444,10 +456,22 @@ class _Inside:
         writable = (self._folder, *(() if room.read_only else room.roots))
         rules = landlock.ruleset(readable, writable, network=room.network)
         stack.callback(os.close, rules)
-        code = memory_file(program("namespace" if room.network else "none"))
-        stack.callback(os.close, code)
-        fds += [rules, code]
-        return [*_interpreter(), *_given(fds[0], ruleset=rules, seccomp=code)]
+        network = "namespace" if room.network else "none"
+        # Before its third version, Landlock has no right for `truncate`.
+        without = () if landlock.version() >= 3 else ("truncate",)
+        numbers = {
+            "ruleset": rules,
+            "seccomp": memory_file(program(network, outside="asked", refused=without)),
+            "refused": memory_file(program(network, outside="refused", refused=without)),
+            "program": memory_file(_text("inside.py")),
+            "roots": memory_file(os.fsencode("\0".join(writable))),
+        }
+        for number in tuple(numbers.values())[1:]:
+            stack.callback(os.close, number)
+        fds += numbers.values()
+        asked = ",".join(f"{name}:{number}" for name, number in calls().items())
+        numbers["install"] = INSTALL[os.uname().machine]
+        return [*_interpreter(), *_given(fds[0], **numbers), f"calls={asked}"]
 
     def _greet(self, complaints: int) -> None:
         """Wait until it is ready; learn its number, and take over the door that its proxy is reached by."""
@@ -456,7 +480,8 @@ class _Inside:
             message, ancillary, _, _ = self._control.recvmsg(64, 256, socket.MSG_CMSG_CLOEXEC)
         except TimeoutError:
             message, ancillary = b"", []
-        if message != b"ready":
+        self.refuses = message == REFUSING
+        if message not in (b"ready", REFUSING):
             self._process.kill()
             self._process.wait()
             self.close()
@@ -570,8 +595,8 @@ def _interpreter() -> tuple[str, ...]:
     return (getattr(sys, "_base_executable", "") or sys.executable, "-I", "-S", "-")
 
 
-def _text() -> bytes:
-    with open(os.path.join(os.path.dirname(__file__), "inside.py"), "rb") as file:
+def _text(name: str) -> bytes:
+    with open(os.path.join(os.path.dirname(__file__), name), "rb") as file:
         return file.read()
 
 

@@ -488,16 +488,33 @@ def filter_calls(rules: bytes) -> None:
     control_process(22, 2, ctypes.addressof(program))  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
 
 
-def restrict(ruleset: int, code: int) -> None:
-    """Landlock and seccomp, where no bubblewrap has done the like before us."""
+def restrict(ruleset: int, code: int, refused: int, install: int, supervisor: int) -> bytes:
+    """Landlock and seccomp, where no bubblewrap has done the like before us; what the answer says beside "ready"."""
     control_process(36, 1)  # PR_SET_CHILD_SUBREAPER
     drop_capabilities()
     control_process(38, 1)  # PR_SET_NO_NEW_PRIVS
     if libc.syscall(ctypes.c_long(446), ctypes.c_int(ruleset), ctypes.c_uint(0)):  # landlock_restrict_self
         raise OSError(ctypes.get_errno(), "landlock_restrict_self")
-    filter_calls(posix.read(code, 1 << 16))
-    posix.close(ruleset)
-    posix.close(code)
+    listener = supervised_calls(install, posix.read(code, 1 << 16))
+    if listener < 0:
+        filter_calls(posix.read(refused, 1 << 16))
+    else:
+        door = socket(fileno=supervisor)
+        door.sendmsg([b"calls"], [(SOL_SOCKET, SCM_RIGHTS, listener.to_bytes(4, sys.byteorder))])
+        door.detach()
+    for fd in (ruleset, code, refused, supervisor, listener):
+        posix.close(fd) if fd >= 0 else None
+    return b"" if listener >= 0 else b" refusing"
+
+
+def supervised_calls(install: int, rules: bytes) -> int:
+    """Filter calls, those apart that a supervisor is asked about: the descriptor to ask on; -1 if there is none."""
+    program = Program(len(rules) // 8, rules)
+    for flags in (8 | 32, 8):  # SECCOMP_FILTER_FLAG_NEW_LISTENER, WAIT_KILLABLE_RECV
+        arguments = (ctypes.c_uint(1), ctypes.c_uint(flags), ctypes.byref(program))  # SECCOMP_SET_MODE_FILTER
+        if (listener := libc.syscall(ctypes.c_long(install), *arguments)) >= 0:
+            return listener
+    return -1
 
 
 def views(code: int, capabilities: int, roots: list[bytes]) -> dict[bytes, View]:
@@ -597,12 +614,13 @@ def main(arguments: list[str]) -> None:
         server.listen(128)
         listener = [(SOL_SOCKET, SCM_RIGHTS, server.fileno().to_bytes(4, sys.byteorder))]
     seen: dict[bytes, View] = {}
+    more = b""
     if "ruleset" in given:
-        restrict(int(given["ruleset"]), int(given["seccomp"]))
+        more = restrict(*(int(given[name]) for name in ("ruleset", "seccomp", "refused", "install", "supervisor")))
     else:
         roots = [path.encode("utf-8", "surrogateescape") for name, path in given.items() if name.startswith("root ")]
         seen = views(int(given["seccomp"]), int(given["capabilities"]), roots)
-    control.sendmsg([b"ready"], listener)
+    control.sendmsg([b"ready" + more], listener)
     if server is not None:
         server.close()
     holder = Holder(control, seen)

@@ -3,11 +3,14 @@
 import errno
 import os
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Literal, NamedTuple
 
 type Network = Literal["namespace", "none"]
 """Whether a network namespace keeps connections in, or sockets themselves have to be refused."""
+type Outside = Literal["mounts", "asked", "refused"]
+"""What holds changes outside the workspace that Landlock does not: mounts and namespaces, a supervisor that is asked
+about each such call, or nothing, so that every such call is refused."""
 
 
 class Machine(NamedTuple):
@@ -34,6 +37,9 @@ _COMMON = {
     "io_uring_register": 427,
     "openat2": 437,
     "fchmodat2": 452,
+    "setxattrat": 463,
+    "removexattrat": 466,
+    "file_setattr": 469,
 }
 MACHINES = {
     "x86_64": Machine(
@@ -42,16 +48,33 @@ MACHINES = {
             **_COMMON,
             "open": 2,
             "ioctl": 16,
+            "shmget": 29,
+            "shmat": 30,
+            "shmctl": 31,
             "socket": 41,
+            "socketpair": 53,
             "clone": 56,
+            "semget": 64,
+            "semop": 65,
+            "semctl": 66,
+            "msgget": 68,
+            "msgsnd": 69,
+            "msgrcv": 70,
+            "msgctl": 71,
+            "truncate": 76,
             "mkdir": 83,
             "creat": 85,
             "chmod": 90,
             "fchmod": 91,
+            "chown": 92,
+            "fchown": 93,
+            "lchown": 94,
             "ptrace": 101,
             "syslog": 103,
+            "utime": 132,
             "mknod": 133,
             "personality": 135,
+            "setpriority": 141,
             "pivot_root": 155,
             "adjtimex": 159,
             "chroot": 161,
@@ -69,18 +92,33 @@ MACHINES = {
             "init_module": 175,
             "delete_module": 176,
             "quotactl": 179,
+            "setxattr": 188,
+            "lsetxattr": 189,
+            "fsetxattr": 190,
+            "removexattr": 197,
+            "lremovexattr": 198,
+            "fremovexattr": 199,
+            "semtimedop": 220,
             "clock_settime": 227,
+            "utimes": 235,
+            "mq_open": 240,
+            "mq_unlink": 241,
             "kexec_load": 246,
             "add_key": 248,
             "request_key": 249,
             "keyctl": 250,
+            "ioprio_set": 251,
             "openat": 257,
             "mkdirat": 258,
             "mknodat": 259,
+            "fchownat": 260,
+            "futimesat": 261,
             "fchmodat": 268,
             "unshare": 272,
+            "utimensat": 280,
             "perf_event_open": 298,
             "fanotify_init": 300,
+            "prlimit64": 302,
             "open_by_handle_at": 304,
             "clock_adjtime": 305,
             "setns": 308,
@@ -97,17 +135,28 @@ MACHINES = {
         0xC00000B7,
         {
             **_COMMON,
+            "setxattr": 5,
+            "lsetxattr": 6,
+            "fsetxattr": 7,
+            "removexattr": 14,
+            "lremovexattr": 15,
+            "fremovexattr": 16,
             "ioctl": 29,
+            "ioprio_set": 30,
             "mknodat": 33,
             "mkdirat": 34,
             "umount2": 39,
             "mount": 40,
             "pivot_root": 41,
+            "truncate": 45,
             "chroot": 51,
             "fchmod": 52,
             "fchmodat": 53,
+            "fchownat": 54,
+            "fchown": 55,
             "openat": 56,
             "quotactl": 60,
+            "utimensat": 88,
             "acct": 89,
             "personality": 92,
             "unshare": 97,
@@ -117,12 +166,27 @@ MACHINES = {
             "clock_settime": 112,
             "syslog": 116,
             "ptrace": 117,
+            "setpriority": 140,
             "reboot": 142,
             "sethostname": 161,
             "setdomainname": 162,
             "settimeofday": 170,
             "adjtimex": 171,
+            "mq_open": 180,
+            "mq_unlink": 181,
+            "msgget": 186,
+            "msgctl": 187,
+            "msgrcv": 188,
+            "msgsnd": 189,
+            "semget": 190,
+            "semctl": 191,
+            "semtimedop": 192,
+            "semop": 193,
+            "shmget": 194,
+            "shmctl": 195,
+            "shmat": 196,
             "socket": 198,
+            "socketpair": 199,
             "add_key": 217,
             "request_key": 218,
             "keyctl": 219,
@@ -130,6 +194,7 @@ MACHINES = {
             "swapon": 224,
             "swapoff": 225,
             "perf_event_open": 241,
+            "prlimit64": 261,
             "fanotify_init": 262,
             "open_by_handle_at": 265,
             "clock_adjtime": 266,
@@ -153,7 +218,26 @@ OPENING = {"openat": (2, 3), "open": (1, 2)}
 """Calls that give a file its mode where their flags say that they make one: which arguments those are."""
 MISSING = frozenset({"clone3", "openat2"})
 """What counts for these lies in memory, where no filter sees it: with "not there", programs take the older call."""
-CHECKED = frozenset({"ioctl", "socket", "clone", "personality", *MISSING, *MODES, *OPENING})
+CHANGING = frozenset(
+    {"chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat"}
+    | {"utime", "utimes", "futimesat", "utimensat"}
+    | {"setxattr", "lsetxattr", "fsetxattr", "removexattr", "lremovexattr", "fremovexattr"}
+)
+"""Calls that change what Landlock has no right for, so that it lets them through everywhere."""
+SHARED = frozenset(
+    {"shmget", "shmat", "shmctl", "semget", "semop", "semctl", "semtimedop", "msgget", "msgsnd", "msgrcv", "msgctl"}
+    | {"mq_open", "mq_unlink", "setxattrat", "removexattrat", "file_setattr"}
+)
+"""Not there without namespaces: memory and queues that all processes of the machine share, and calls so new that
+programs do without them."""
+OF_OTHERS = {"prlimit64": 0, "setpriority": 1, "ioprio_set": 1}
+"""Calls that change other processes, where no namespace hides those: which argument names one, 0 being the caller."""
+INSTALL = {"x86_64": 317, "aarch64": 277}
+"""The number of the call by which a filter is installed that asks a supervisor."""
+CHECKED = frozenset(
+    {"ioctl", "socket", "socketpair", "truncate", "clone", "personality"}
+    | {*MISSING, *MODES, *OPENING, *CHANGING, *SHARED, *OF_OTHERS}
+)
 """Refused for some of their arguments, or as missing; every other call of the table is refused whole."""
 SET_IDS = 0o6000
 """The setuid and setgid bits: a file that bears one acts with its owner's rights for whoever runs it."""
@@ -163,12 +247,20 @@ NEW_NAMESPACES = 0x7E020000
 """CLONE_NEWNS, CGROUP, UTS, IPC, USER, PID, NET."""
 TERMINAL_INPUT = (0x5412, 0x541C)
 """TIOCSTI and TIOCLINUX: they type into the terminal."""
+OF_FILE_SYSTEMS = (ord("f") << 8, ord("X") << 8, ord("v") << 8, ord("r") << 8, 0x94 << 8)
+"""The kinds of `ioctl` by which a file, or a folder of btrfs, is changed that was opened to be read."""
+HARMLESS = (0x80086601, 0x801C581F, 0xC020660B, 0x40049409, 0x4020940D, 0xC0189436)
+"""Of those: FS_IOC_GETFLAGS, FSGETXATTR, FIEMAP; and FICLONE, FICLONERANGE and FIDEDUPERANGE, which copy."""
+WITH_CONNECTION = (1, 5)
+"""SOCK_STREAM and SOCK_SEQPACKET: from one end of such a pair nothing can be sent to another socket."""
 FAMILIES: dict[Network, tuple[int, ...]] = {"namespace": (1, 2, 10, 16), "none": ()}
 """Unix, IPv4, IPv6, netlink. Others (vsock!) are not kept in by a network namespace."""
 X32 = 0x40000000
 
+UNIX = 1
+
 _LOAD, _AND, _EQUAL, _ABOVE, _ANY, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
-_ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
+_ALLOW, _ERRNO, _ASK = 0x7FFF0000, 0x00050000, 0x7FC00000
 _NUMBER, _AUDIT = 0, 4
 
 
@@ -179,21 +271,54 @@ class Step(NamedTuple):
     value: int
 
 
-def program(network: Network, machine: str | None = None) -> bytes:
-    """The filter as the kernel takes it; raises LookupError on a processor whose numbers are not known here."""
+def program(
+    network: Network, machine: str | None = None, *, outside: Outside = "mounts", refused: Sequence[str] = ()
+) -> bytes:
+    """The filter as the kernel takes it, with further calls that are refused whole.
+
+    Raises LookupError on a processor whose numbers are not known here.
+    """
     known = MACHINES[machine or os.uname().machine]
-    steps = [*_own_calls_only(known), *_no_set_ids(known)]
+    mounts = outside == "mounts"
+    steps = [*_own_calls_only(known), *_no_set_ids(known, CHANGING if not mounts else frozenset[str](), _last(outside))]
     for name, number in known.numbers.items():
         if name in MISSING:
             steps += _when(number, [_refuse(errno.ENOSYS)])
-        elif name not in CHECKED:
+        elif name not in CHECKED or name in refused:
             steps += _when(number, [_refuse(errno.EPERM)])
     steps += _when(known.numbers["clone"], _unless_any(_argument(0), NEW_NAMESPACES, errno.EPERM))
-    steps += _when(known.numbers["ioctl"], _none_of(_argument(1), TERMINAL_INPUT, errno.EPERM))
-    steps += _when(known.numbers["socket"], _one_of(_argument(0), FAMILIES[network], errno.EAFNOSUPPORT))
+    steps += _when(known.numbers["ioctl"], _control(() if mounts else OF_FILE_SYSTEMS))
+    families = [family for family in FAMILIES[network] if mounts or family != UNIX]
+    steps += _when(known.numbers["socket"], _one_of(_argument(0), families, errno.EAFNOSUPPORT))
     steps += _when(known.numbers["personality"], _one_of(_argument(0), (0, 0x40000, 0xFFFFFFFF), errno.EPERM))
+    steps += [] if mounts else _without_namespaces(known, outside)
     steps.append(Step(_RETURN, 0, 0, _ALLOW))
     return b"".join(struct.pack("=HBBI", *step) for step in steps)
+
+
+def calls(machine: str | None = None) -> dict[str, int]:
+    """The calls that a supervisor is asked about, by their numbers."""
+    numbers = MACHINES[machine or os.uname().machine].numbers
+    return {name: number for name, number in numbers.items() if name in CHANGING}
+
+
+def _last(outside: Outside) -> Step:
+    """What becomes of a call that would change something outside as well as inside."""
+    return Step(_RETURN, 0, 0, _ASK) if outside == "asked" else _refuse(errno.EPERM)
+
+
+def _without_namespaces(machine: Machine, outside: Outside) -> Iterable[Step]:
+    """What mounts, and namespaces of processes, of shared memory and of the network, hold elsewhere."""
+    for name, number in machine.numbers.items():
+        if name in SHARED:
+            yield from _when(number, [_refuse(errno.ENOSYS)])
+        elif name in OF_OTHERS:
+            yield from _when(number, _one_of(_argument(OF_OTHERS[name]), (0,), errno.EPERM))
+        elif name in CHANGING and name not in MODES:
+            yield from _when(number, [_last(outside)])
+    kind = [Step(_LOAD, 0, 0, _argument(1)), Step(_AND, 0, 0, 0xF)]
+    connected = _one_of(_argument(1), WITH_CONNECTION, errno.EPERM)[1:]
+    yield from _when(machine.numbers["socketpair"], [*kind, *connected])
 
 
 def _own_calls_only(machine: Machine) -> Iterable[Step]:
@@ -206,7 +331,7 @@ def _own_calls_only(machine: Machine) -> Iterable[Step]:
     yield _refuse(errno.ENOSYS)
 
 
-def _no_set_ids(machine: Machine) -> Iterable[Step]:
+def _no_set_ids(machine: Machine, changing: Collection[str], last: Step) -> Iterable[Step]:
     """No mode with a setuid or setgid bit. Opening a file comes first: nothing is called more often."""
     for name, (flags, mode) in OPENING.items():
         if name in machine.numbers:
@@ -215,7 +340,8 @@ def _no_set_ids(machine: Machine) -> Iterable[Step]:
             yield from _when(machine.numbers[name], [*makes, *refused])
     for name, mode in MODES.items():
         if name in machine.numbers:
-            yield from _when(machine.numbers[name], _unless_any(_argument(mode), SET_IDS, errno.EPERM))
+            *judged, allowed = _unless_any(_argument(mode), SET_IDS, errno.EPERM)
+            yield from _when(machine.numbers[name], [*judged, last if name in changing else allowed])
 
 
 def _when(number: int, then: Sequence[Step]) -> list[Step]:
@@ -232,9 +358,17 @@ def _unless_any(offset: int, bits: int, error: int) -> list[Step]:
     return [Step(_LOAD, 0, 0, offset), Step(_ANY, 0, 1, bits), _refuse(error), Step(_RETURN, 0, 0, _ALLOW)]
 
 
-def _none_of(offset: int, values: Sequence[int], error: int) -> list[Step]:
-    tests = [Step(_EQUAL, len(values) - index, 0, value) for index, value in enumerate(values)]
-    return [Step(_LOAD, 0, 0, offset), *tests, Step(_RETURN, 0, 0, _ALLOW), _refuse(error)]
+def _control(kinds: Sequence[int]) -> list[Step]:
+    """What is asked of a device or file: nothing that types into the terminal, and nothing of these kinds."""
+    steps = [Step(_LOAD, 0, 0, _argument(1))]
+    for value in TERMINAL_INPUT:
+        steps += _when(value, [_refuse(errno.EPERM)])
+    for value in HARMLESS:
+        steps += _when(value, [Step(_RETURN, 0, 0, _ALLOW)])
+    steps.append(Step(_AND, 0, 0, 0xFF00))
+    for value in kinds:
+        steps += _when(value, [_refuse(errno.ENOTTY)])
+    return [*steps, Step(_RETURN, 0, 0, _ALLOW)]
 
 
 def _one_of(offset: int, values: Sequence[int], error: int) -> list[Step]:

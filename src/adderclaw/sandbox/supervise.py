@@ -1,0 +1,373 @@
+"""The program between commands and files where Landlock alone confines them: it changes modes, owners, times and
+extended attributes for them, inside of the workspace only.
+
+Landlock has no right for these changes, so the kernel stops each such call and asks here. The path is read from the
+caller's memory once, followed once, and what it leads to is held by a descriptor: where that lies is looked at after,
+and the change is made to the descriptor. Nothing that a command exchanges meanwhile makes a difference, since Landlock
+lets nobody move anything into the workspace or out of it. No call is ever let through to be done by the caller.
+
+Like `inside`, its text is the input of `python -I -S -`, and it imports only what is there at once. It starts `inside`
+as its child: what may read a process's memory is, on many systems, its ancestors alone. When it ends, the kernel
+answers every such call with "not there", and `inside` is killed.
+"""
+
+import ctypes
+import fcntl
+import posix
+import select
+import struct
+import sys
+from _collections_abc import Callable
+from _socket import AF_UNIX, MSG_CMSG_CLOEXEC, SOCK_SEQPACKET, SOL_SOCKET, socket, socketpair
+
+RECEIVE, SEND, IS_VALID, SET_FLAGS = 0xC0502100, 0xC0182101, 0x40082102, 0x40082104
+EPERM, ENOENT, EBADF, EFAULT, EINVAL, E2BIG, ERANGE, ENAMETOOLONG = 1, 2, 9, 14, 22, 7, 34, 36
+HERE, NO_FOLLOW, EMPTY_PATH = -100, 0x100, 0x1000
+"""AT_FDCWD, AT_SYMLINK_NOFOLLOW, AT_EMPTY_PATH."""
+NO_MAGIC_LINKS = 2
+"""RESOLVE_NO_MAGICLINKS: /proc/self would be ours."""
+O_PATH, O_NOFOLLOW, O_CLOEXEC = posix.O_PATH, posix.O_NOFOLLOW, posix.O_CLOEXEC
+PAGE, PATH_BYTES, NAME_BYTES, VALUE_BYTES = 4096, 4096, 256, 65_536
+SET_IDS = 0o6000
+ATTRIBUTES = (b"user.", b"system.posix_acl_access", b"system.posix_acl_default")
+"""Names of extended attributes that need no further right; others (capabilities of files) are nobody's here."""
+OF_THE_CALLER = (b"/proc/self/fd/", b"/proc/thread-self/fd/", b"/dev/fd/")
+"""How the C library names a descriptor where the kernel knows no better call."""
+KEPT = 0b1011
+"""CHOWN, DAC_OVERRIDE, FOWNER: `inside` says the same."""
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Caller:
+    """One call that waits, and the process that made it."""
+
+    def __init__(self, listener: int, request: bytes) -> None:
+        self.listener = listener
+        self.id, self.pid, _, self.number, _, _, *self.args = struct.unpack("=QIIiIQ6Q", request)
+        self.bytes = -1
+
+    def check(self) -> None:
+        """Whether it still waits: else what was found by its number may be another process's. Before any change."""
+        fcntl.ioctl(self.listener, IS_VALID, struct.pack("=Q", self.id))
+
+    def signed(self, index: int) -> int:
+        """An argument of 32 bits."""
+        return ctypes.c_int(self.args[index] & 0xFFFFFFFF).value
+
+    def memory(self, address: int, size: int) -> bytes:
+        """What lies there, as far as it can be read."""
+        if not 0 < address < 1 << 62:
+            raise OSError(EFAULT, "no address")
+        if self.bytes < 0:
+            self.bytes = posix.open(f"/proc/{self.pid}/mem", posix.O_RDONLY | O_CLOEXEC)
+        return posix.pread(self.bytes, size, address)
+
+    def close(self) -> None:
+        posix.close(self.bytes) if self.bytes >= 0 else None
+
+    def exactly(self, address: int, size: int) -> bytes:
+        found = self.memory(address, size)
+        if len(found) != size:
+            raise OSError(EFAULT, "too little is there")
+        return found
+
+    def text(self, address: int, most: int, error: int) -> bytes:
+        """A text that ends with a zero: page by page, since what follows it may not be readable."""
+        found = b""
+        while len(found) < most:
+            part = self.memory(address + len(found), min(PAGE - (address + len(found)) % PAGE, most - len(found)))
+            if not part:
+                raise OSError(EFAULT, "no end")
+            found += part
+            if b"\0" in part:
+                return found.partition(b"\0")[0]
+        raise OSError(error, "too long")
+
+    def descriptor(self, number: int) -> int:
+        """What its descriptor leads to, or the directory it is in; ours to close."""
+        place = "cwd" if number == HERE else f"fd/{number}"
+        if number < 0 and number != HERE:
+            raise OSError(EBADF, "no descriptor")
+        try:
+            return posix.open(f"/proc/{self.pid}/{place}", O_PATH | O_CLOEXEC)
+        except FileNotFoundError:
+            raise OSError(EBADF, "no descriptor") from None
+
+    def target(self, at: int, address: int, flags: int) -> int:
+        """A descriptor of what the call is about."""
+        if flags & ~(NO_FOLLOW | EMPTY_PATH):
+            raise OSError(EINVAL, "unknown flags")
+        path = self.text(address, PATH_BYTES, ENAMETOOLONG)
+        if not path and flags & EMPTY_PATH:
+            return self.descriptor(at)
+        if not path:
+            raise OSError(ENOENT, "no path")
+        for prefix in OF_THE_CALLER:
+            number = path.removeprefix(prefix)
+            if number != path and number.isdigit() and len(number) < 8 and not flags & NO_FOLLOW:
+                return self.descriptor(int(number))
+        if path.startswith(b"/"):
+            return opened(HERE, path, flags)
+        base = self.descriptor(at)
+        try:
+            return opened(base, path, flags)
+        finally:
+            posix.close(base)
+
+
+def opened(base: int, path: bytes, flags: int) -> int:
+    """Follow a path to its end, and hold what is there without opening it."""
+    how = struct.pack("=QQQ", O_PATH | O_CLOEXEC | (O_NOFOLLOW if flags & NO_FOLLOW else 0), 0, NO_MAGIC_LINKS)
+    fd = libc.syscall(ctypes.c_long(437), ctypes.c_int(base), path, how, ctypes.c_size_t(len(how)))
+    if fd < 0:
+        raise OSError(ctypes.get_errno(), "openat2")
+    return fd
+
+
+def is_inside(fd: int, roots: list[bytes]) -> bool:
+    """Whether what a descriptor holds lies in one of the folders now: nothing moves in or out of them."""
+    place = posix.readlink(b"/proc/self/fd/%d" % fd)
+    return any(place == root or place.startswith(root + b"/") for root in roots)
+
+
+# ------------------------------------------------------------------ the changes
+
+
+type Change = Callable[[bytes], object]
+"""What is done to a path, once it is sure whose call it is: all that it needs was read before."""
+
+
+def mode_change(mode: int) -> Change:
+    if mode & SET_IDS:
+        raise OSError(EPERM, "setuid or setgid")
+    return lambda path: posix.chmod(path, mode & 0o1777)
+
+
+def owner_change(user: int, group: int) -> Change:
+    return lambda path: posix.chown(path, user, group)
+
+
+def time_change(times: "bytes | None") -> Change:
+    return lambda path: check(libc.utimensat(HERE, path, times, 0))
+
+
+def new_attribute(caller: Caller) -> Change:
+    _, name_at, value_at, size, flags, _ = caller.args
+    name = attribute(caller, name_at)
+    if size > VALUE_BYTES:
+        raise OSError(E2BIG, "value")
+    value = caller.exactly(value_at, size) if size else b""
+    how = ctypes.c_int(flags & 0xFFFFFFFF)
+    return lambda path: check(libc.setxattr(path, name, value, ctypes.c_size_t(size), how))
+
+
+def lost_attribute(caller: Caller) -> Change:
+    name = attribute(caller, caller.args[1])
+    return lambda path: check(libc.removexattr(path, name))
+
+
+def attribute(caller: Caller, address: int) -> bytes:
+    name = caller.text(address, NAME_BYTES, ERANGE)
+    if not name.startswith(ATTRIBUTES):
+        raise OSError(EPERM, "an attribute that needs further rights")
+    return name
+
+
+def check(answer: int) -> None:
+    if answer < 0:
+        raise OSError(ctypes.get_errno(), "it failed")
+
+
+def of_microseconds(pairs: bytes) -> bytes:
+    """Two `timeval` as `timespec`."""
+    first, some, second, others = struct.unpack("=qqqq", pairs)
+    if not (0 <= some < 1_000_000 and 0 <= others < 1_000_000):
+        raise OSError(EINVAL, "microseconds")
+    return struct.pack("=qqqq", first, some * 1000, second, others * 1000)
+
+
+class Supervisor:
+    def __init__(self, listener: int, roots: list[bytes], names: dict[int, str]) -> None:
+        self.listener, self.roots, self.names = listener, roots, names
+
+    def answer(self) -> None:
+        """Take one call, make the change, and say what came of it."""
+        request = bytearray(80)
+        try:
+            fcntl.ioctl(self.listener, RECEIVE, request, True)
+        except OSError:
+            return  # whoever made it was killed before it could be taken
+        caller, error = Caller(self.listener, bytes(request)), 0
+        try:
+            self.perform(caller)
+        except OSError as failure:
+            error = failure.errno or EPERM
+        except (OverflowError, ValueError, struct.error):
+            error = EINVAL
+        finally:
+            caller.close()
+        try:
+            fcntl.ioctl(self.listener, SEND, request[:8] + struct.pack("=qiI", 0, -error, 0))
+        except OSError:
+            pass  # it was killed meanwhile
+
+    def perform(self, caller: Caller) -> None:
+        if caller.pid == 0:
+            raise OSError(EPERM, "a process that cannot be seen from here")
+        name = self.names[caller.number]
+        fd = self.held(name, caller)
+        try:
+            if not is_inside(fd, self.roots):
+                raise OSError(EPERM, "outside of the workspace")
+            change = self.change(name, caller)
+            caller.check()
+            change(b"/proc/self/fd/%d" % fd)
+        finally:
+            posix.close(fd)
+
+    def held(self, name: str, caller: Caller) -> int:
+        """What the call is about: a descriptor, or a path from a folder, with a link at its end followed or not."""
+        args = caller.args
+        match name:
+            case "fchmod" | "fchown" | "fsetxattr" | "fremovexattr":
+                return caller.descriptor(caller.signed(0))
+            case "utimensat" | "futimesat" if args[1] == 0:
+                return caller.descriptor(caller.signed(0))
+            case "fchmodat" | "futimesat":
+                return caller.target(caller.signed(0), args[1], 0)
+            case "fchmodat2" | "utimensat":
+                return caller.target(caller.signed(0), args[1], args[3])
+            case "fchownat":
+                return caller.target(caller.signed(0), args[1], args[4])
+            case "lchown" | "lsetxattr" | "lremovexattr":
+                return caller.target(HERE, args[0], NO_FOLLOW)
+            case _:
+                return caller.target(HERE, args[0], 0)
+
+    def change(self, name: str, caller: Caller) -> Change:
+        args = caller.args
+        match name:
+            case "chmod" | "fchmod":
+                return mode_change(args[1])
+            case "fchmodat" | "fchmodat2":
+                return mode_change(args[2])
+            case "chown" | "fchown" | "lchown":
+                return owner_change(caller.signed(1), caller.signed(2))
+            case "fchownat":
+                return owner_change(caller.signed(2), caller.signed(3))
+            case "utime" | "utimes" | "futimesat" | "utimensat":
+                return time_change(self.times(name, caller))
+            case "setxattr" | "lsetxattr" | "fsetxattr":
+                return new_attribute(caller)
+            case "removexattr" | "lremovexattr" | "fremovexattr":
+                return lost_attribute(caller)
+            case _:
+                raise OSError(EPERM, name)
+
+    def times(self, name: str, caller: Caller) -> "bytes | None":
+        """Two `timespec`; None is now."""
+        address = caller.args[2 if name.endswith("at") else 1]
+        if address == 0:
+            return None
+        if name == "utimensat":
+            return caller.exactly(address, 32)
+        if name == "utime":
+            first, second = struct.unpack("=qq", caller.exactly(address, 16))
+            return struct.pack("=qqqq", first, 0, second, 0)
+        return of_microseconds(caller.exactly(address, 32))
+
+
+# ------------------------------------------------------------------ before the first call
+
+
+def control_process(*arguments: int) -> None:
+    if libc.prctl(*(ctypes.c_ulong(argument) for argument in (*arguments, *(0,) * (5 - len(arguments))))):
+        raise OSError(ctypes.get_errno(), f"prctl {arguments[0]}")
+
+
+def drop_capabilities() -> None:
+    """It can change what commands could change, and no more."""
+    header, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+    if libc.capget(header, sets) == 0:
+        left = (ctypes.c_uint32 * 6)(sets[0] & KEPT, sets[1] & KEPT, 0, 0, 0, 0)
+        check(libc.capset(header, left))
+
+
+def contents(fd: int) -> bytes:
+    parts: list[bytes] = []
+    while part := posix.read(fd, 1 << 20):
+        parts.append(part)
+    return b"".join(parts)
+
+
+def inside(program: int, parent: int, door: socket, arguments: list[str]) -> None:
+    """Be the program inside, which ends when its supervisor does."""
+    control_process(1, 9)  # PR_SET_PDEATHSIG
+    if posix.getppid() != parent:
+        raise SystemExit(1)
+    sys.argv[1:] = [*arguments, f"supervisor={door.detach()}"]
+    text = contents(program)
+    posix.close(program)
+    # Our own text, handed over as this one was: another interpreter would double the time that a start takes.
+    exec(compile(text, "inside", "exec"), {"__name__": "__main__"})  # noqa: S102
+
+
+def listener_of(door: socket) -> int:
+    """The descriptor that calls are asked about on; -1 where the kernel has no such thing."""
+    _, ancillary, _, _ = door.recvmsg(16, 64, MSG_CMSG_CLOEXEC)
+    found = [data for level, _, data in ancillary if level == SOL_SOCKET]
+    door.close()
+    return int.from_bytes(found[0][:4], sys.byteorder) if found else -1
+
+
+def serve(supervisor: Supervisor, child: int) -> None:
+    """Until the program inside has ended."""
+    poller = select.poll()
+    poller.register(supervisor.listener, select.POLLIN)
+    try:
+        poller.register(posix.pidfd_open(child), select.POLLIN)
+    except OSError:
+        pass  # then the end of the last command is what is noticed
+    while True:
+        for fd, event in poller.poll():
+            if fd != supervisor.listener or not event & select.POLLIN:
+                return
+            supervisor.answer()
+
+
+def supervise(given: dict[str, str], roots: list[bytes], door: socket, child: int) -> None:
+    control_process(4, 0)  # PR_SET_DUMPABLE: no command reads or writes our memory
+    control_process(38, 1)  # PR_SET_NO_NEW_PRIVS
+    drop_capabilities()
+    listener = listener_of(door)
+    if listener >= 0:
+        names = {int(number): name for name, number in (pair.split(":") for pair in given["calls"].split(","))}
+        try:
+            fcntl.ioctl(listener, SET_FLAGS, struct.pack("=Q", 1))  # the caller is woken on the same processor
+        except OSError:
+            pass  # before Linux 6.6
+        serve(Supervisor(listener, roots, names), child)
+        posix.close(listener)
+    posix.waitpid(child, 0)
+
+
+def main(arguments: list[str]) -> None:
+    given = dict(argument.split("=", 1) for argument in arguments)
+    roots, program, me = contents(int(given["roots"])).split(b"\0"), int(given["program"]), posix.getpid()
+    posix.close(int(given["roots"]))
+    ours, theirs = socketpair(AF_UNIX, SOCK_SEQPACKET)
+    child = posix.fork()
+    if child == 0:
+        ours.close()
+        inside(program, me, theirs, arguments)
+    else:
+        libc.signal(2, None)  # Python's own handler would end us with KeyboardInterrupt
+        theirs.close()
+        for name in ("control", "ruleset", "seccomp", "refused", "program"):
+            posix.close(int(given[name]))
+        supervise(given, roots, ours, child)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
