@@ -1,9 +1,13 @@
 """A background task exchanges folders for links to the home while unasked searches run: none of them reads there."""
 
+from pathlib import Path
+
 import pytest
 
+from adderclaw.kernel.instructions import Instructions
 from tests.acceptance.world import call, text
 from tests.program import Soak
+from tests.security.swapping import swapping
 from tests.security.world import Den
 
 SWAP = """
@@ -47,3 +51,25 @@ def test_no_search_prints_what_lies_outside(everywhere: Den, soak: Soak) -> None
     rounds = len(soak.of(120))
     greps = [call("Grep", pattern=".", path="pairs", output_mode="content") for _ in range(rounds)]
     _raced(everywhere, *greps, rounds=rounds)
+
+
+@pytest.mark.soak
+def test_no_instruction_file_imports_what_lies_outside(tmp_path: Path, soak: Soak) -> None:
+    root, outside = tmp_path / "ws", tmp_path / "outside"
+    (root / "sub" / "door").mkdir(parents=True)
+    outside.mkdir()
+    (root / "AGENTS.md").write_text("top\n")
+    (root / "sub" / "AGENTS.md").write_text("nested @door/id_rsa and @door/more.md\n")
+    for folder, content in ((root / "sub" / "door", "inside"), (outside, "canary")):
+        for name in ("id_rsa", "more.md", "AGENTS.md"):
+            (folder / name).write_text(content)
+    (root / "sub" / "bad").symlink_to(outside)
+    seen: set[str] = set()
+    with swapping(root / "sub" / "door", root / "sub" / "bad") as swapper:
+        for _ in soak.of(6000):
+            files = Instructions(str(tmp_path / "home"), str(root), lambda _path: False)
+            read = {str(root / "sub" / "x"): "", str(root / "sub" / "door" / "x"): ""}
+            seen |= {file.text for file in files.nested(read)}
+    assert swapper.count > 1000
+    assert "inside" in seen
+    assert "canary" not in seen

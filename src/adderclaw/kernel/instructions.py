@@ -7,16 +7,18 @@ file beside it is first read.
 
 import os
 import re
-import stat
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from itertools import islice
 from typing import Any, Literal, NamedTuple, cast
 
+from adderclaw import workspace
 from adderclaw.config.paths import followed
 from adderclaw.config.places import MARKERS
 from adderclaw.credentials.redaction import visible
+from adderclaw.errors import Refused
 from adderclaw.types import Json
+from adderclaw.workspace import Place
 
 type Scope = Literal["User", "Project", "Local"]
 type Reason = Literal["session_start", "nested_traversal", "path_glob_match", "include", "compact"]
@@ -96,10 +98,13 @@ class Instructions:
         self._forgotten: set[str] = set()
         """Told once, and lost with what was compacted."""
         self._started: frozenset[tuple[int, int]] = frozenset()
-        for path in _of_the_user(home):
-            self._load(path, "User", "session_start", os.path.expanduser("~"))
-        self._load_rules(os.path.expanduser("~"), "User")
-        for folder in _ancestors(self._root):
+        user, above = followed(os.path.expanduser("~")), _ancestors(self._root)
+        self._bounds = (above[0], user)
+        """Nothing outside of these is read, whatever a file imports."""
+        for path in _of_the_user(home, user):
+            self._load(path, "User", "session_start", user)
+        self._load_rules(user, "User")
+        for folder in above:
             for name, scope in NAMES:
                 self._load(os.path.join(folder, name), scope, "session_start", folder)
             self._load_rules(folder, "Project")
@@ -137,8 +142,8 @@ class Instructions:
 
     def _load_rules(self, folder: str, scope: Scope) -> None:
         """Those that are about everything now, the others when a file is read that they are about."""
-        for path in _rule_files(os.path.join(folder, RULES)):
-            globs = _globs(path)
+        for path in _rule_files(folder):
+            globs = _globs(path, folder)
             if globs:
                 self._rules.append(Rule(path, scope, folder, globs))
             else:
@@ -154,13 +159,21 @@ class Instructions:
         gone = set(paths)
         self._room += sum(len(file.text) for file in self.files if file.path in gone)
         self.files = [file for file in self.files if file.path not in gone]
-        self._seen -= {identity for path in gone if (identity := _identity(path)) is not None}
+        self._seen -= {identity for path in gone if (identity := self._identity(path)) is not None}
         self._folders, self._looked_at = {self._root}, 0
         self._forgotten |= gone
 
     def heard(self, paths: Iterable[str]) -> None:
         """These were told before the session was resumed."""
-        self._seen |= {identity for path in paths if (identity := _identity(path)) is not None}
+        self._seen |= {identity for path in paths if (identity := self._identity(path)) is not None}
+
+    def _identity(self, path: str) -> tuple[int, int] | None:
+        found = next(filter(None, (_opened(path, within) for within in self._bounds)), None)
+        if found is None:
+            return None
+        status = os.fstat(found.fd)
+        os.close(found.fd)
+        return status.st_dev, status.st_ino
 
     def _between(self, path: str) -> Iterator[str]:
         """The folders from the workspace down to a file that were not looked at yet."""
@@ -194,26 +207,20 @@ class Instructions:
         self._room -= len(text)
         self.files.append(file)
         self.unannounced.append(file)
-        for imported in _imports(text, path) if depth < MAX_DEPTH else ():
+        for imported in _imports(text, path, within) if depth < MAX_DEPTH else ():
             self._load(imported, scope, "include", within, parent=path, trigger=trigger, depth=depth + 1)
 
     def _read(self, path: str, within: str) -> str | None:
         """A plain file's text, once, if it really lies where it may; None else."""
-        try:
-            status = os.stat(path)
-        except (OSError, ValueError):
+        found = _opened(path, within)
+        if found is None:
             return None
-        identity = (status.st_dev, status.st_ino)
-        if not stat.S_ISREG(status.st_mode) or identity in self._seen:
-            return None
-        real = followed(path)
-        if not real.startswith(f"{followed(within).rstrip('/')}/") or self._hidden(real):
-            return None
-        try:
-            with open(os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as source:
-                data = source.read(MAX_BYTES + 1)
-        except OSError:
-            return None
+        with os.fdopen(found.fd, "rb") as source:
+            status = os.fstat(found.fd)
+            identity = (status.st_dev, status.st_ino)
+            if identity in self._seen or self._hidden(found.place.text):
+                return None
+            data = source.read(MAX_BYTES + 1)
         self._seen.add(identity)
         text = re.sub(_COMMENT, "", data[:MAX_BYTES].decode("utf-8", "replace"))
         if f"/{RULES}/" in path:
@@ -223,36 +230,88 @@ class Instructions:
         return visible(text).strip() or None
 
 
-def _identity(path: str) -> tuple[int, int] | None:
-    try:
-        status = os.stat(path)
-    except (OSError, ValueError):
-        return None
-    return status.st_dev, status.st_ino
+class _Open(NamedTuple):
+    """A regular file that was opened, and where it really lies."""
+
+    place: Place
+    fd: int
+
+
+def _opened(path: str, within: str) -> _Open | None:
+    """A regular file by a path that may lead through links, as long as they end within a folder; None else.
+
+    Where the links lead is found out first, and what is opened is that place, through no link at all.
+    """
+    for way in (path, ""):
+        place = workspace.inside(way or followed(path), (within,))
+        if place is None:
+            continue
+        try:
+            return _Open(place, workspace.open_file(place))
+        except Refused:
+            continue  # a link is on the way, or it is no regular file
+        except (OSError, ValueError):
+            return None
+    return None
+
+
+def _is_there(path: str, within: str) -> bool:
+    found = _opened(path, within)
+    if found is not None:
+        os.close(found.fd)
+    return found is not None
 
 
 # ------------------------------------------------------------------ rules
 
 
 def _rule_files(folder: str) -> list[str]:
-    """The Markdown files in a folder and below it, in order; no more than would be read anyway."""
-    if not os.path.isdir(folder):
+    """The Markdown files of the rules in a folder, in order; no more than would be read anyway."""
+    named = os.path.join(folder, RULES)
+    top = workspace.inside(named, (folder,))
+    if top is not None and not workspace.is_folder(top):
+        top = workspace.inside(followed(named), (folder,)) if _is_linked(top) else None
+    if top is None:
         return []
     found: list[str] = []
-    for place, folders, names in os.walk(folder):
-        folders.sort()
-        found += [os.path.join(place, name) for name in sorted(names) if name.endswith(".md")]
-        if len(found) > MAX_FILES:
+    for place in _documents(top):
+        found.append(named + place.way.removeprefix(top.way))
+        if len(found) >= MAX_FILES:
             break
-    return found[:MAX_FILES]
+    return found
 
 
-def _globs(path: str) -> tuple[str, ...]:
+def _is_linked(place: Place) -> bool:
+    """Whether a link may be on the way there: else nothing is there at all."""
+    try:
+        return workspace.Entry(place, workspace.status(place)).is_link
+    except Refused:
+        return True
+    except OSError:
+        return False
+
+
+def _documents(top: Place) -> Iterator[Place]:
+    """Markdown files of a folder, then those of the folders in it."""
+    waiting = [top]
+    while waiting:
+        try:
+            entries = workspace.entries(waiting.pop())
+        except (OSError, Refused):
+            continue
+        waiting += [entry.place for entry in reversed(entries) if entry.is_folder]
+        yield from (entry.place for entry in entries if not entry.is_folder and entry.place.name.endswith(".md"))
+
+
+def _globs(path: str, within: str) -> tuple[str, ...]:
     """The `paths` of a rule's head; none where it has no such head, or one that cannot be read."""
     import yaml
 
+    found = _opened(path, within)
+    if found is None:
+        return ()
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as source:
+        with os.fdopen(found.fd, "rb") as source:
             head = re.match(_HEAD, source.read(MAX_BYTES).decode("utf-8", "replace"))
         given: Any = yaml.safe_load(head[1]) if head is not None else None
     except (OSError, yaml.YAMLError, RecursionError, ValueError):
@@ -290,11 +349,11 @@ def told(files: list[File]) -> str:
     return "\n\n".join(parts)
 
 
-def _of_the_user(home: str) -> tuple[str, ...]:
+def _of_the_user(home: str, user: str) -> tuple[str, ...]:
     return (
         os.path.join(home, "AGENTS.md"),
         os.path.join(home, "CLAUDE.md"),
-        os.path.expanduser("~/.claude/CLAUDE.md"),
+        os.path.join(user, ".claude", "CLAUDE.md"),
     )
 
 
@@ -312,10 +371,10 @@ def _ancestors(root: str) -> list[str]:
 
 
 def _is_project(folder: str) -> bool:
-    return any(os.path.lexists(os.path.join(folder, marker)) for marker in MARKERS)
+    return any(workspace.exists(Place(folder, marker)) for marker in MARKERS)
 
 
-def _imports(text: str, path: str) -> Iterator[str]:
+def _imports(text: str, path: str, within: str) -> Iterator[str]:
     """Files that a text names by `@path`, outside of code."""
     prose = re.sub(_SPAN, "", re.sub(_FENCE, "", text))
     for found in re.finditer(_IMPORT, prose):
@@ -323,6 +382,6 @@ def _imports(text: str, path: str) -> Iterator[str]:
         for count in range(len(words), 0, -1):  # a name may have spaces: the longest that is there counts
             named = os.path.expanduser(" ".join(words[:count]))
             candidate = os.path.normpath(os.path.join(os.path.dirname(path), named))
-            if os.path.isfile(candidate):
+            if _is_there(candidate, within):
                 yield candidate
                 break
