@@ -4,12 +4,14 @@ import os
 import re
 from typing import Any, Literal, NamedTuple
 
+from adderclaw import workspace
 from adderclaw.config.paths import followed
 from adderclaw.record import record
 from adderclaw.sandbox import process
 from adderclaw.tools import Kit, paths
 from adderclaw.tools.specs import spec
 from adderclaw.types import Tool, ToolContext, ToolResult, Touch, own_words, rejected
+from adderclaw.workspace import Place
 
 FOLDER = ".worktrees"
 """In the workspace; it ignores itself, so that git does not show it."""
@@ -73,35 +75,43 @@ async def create(kit: Kit, ctx: ToolContext, name: str) -> Made:
     """A new worktree with a branch of its own; the Agent tool isolates a subagent with it."""
     if not NAME.fullmatch(name) or name.endswith((".", ".lock")) or ".." in name:
         return Made(problem=f"{name!r} is no name of a worktree: letters, digits, dots and dashes, at most 64")
-    path = os.path.join(ctx.workspace.root, FOLDER, name)
+    place = Place(ctx.workspace.root, f"{FOLDER}/{name}")
     if kit.fire is not None:
         said = await kit.fire("WorktreeCreate", {"name": name})
         if said.blocked:
             return Made(problem=f"a WorktreeCreate hook refused: {said.reason}")
         if by_hook := said.specific.get("worktreePath"):
             return _by_hook(str(by_hook), ctx)
-    if os.path.lexists(path):
+    if not _is_own_folder(place.parent):
+        return Made(problem=f"{FOLDER} is no folder of the workspace but a link or a file: remove it first")
+    if workspace.exists(place):
         return Made(problem=f"{FOLDER}/{name} is there already: enter it by its path, or take another name")
     done = await _git(kit, ctx, ctx.workspace.root, "rev-parse", "--verify", "-q", "HEAD^{commit}")
     if done.returncode:
         why = done.stderr.decode("utf-8", "replace").strip() or "the repository has no commit yet"
         return Made(problem=f"a worktree needs a git repository with a commit: {why}")
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(os.path.join(os.path.dirname(path), ".gitignore"), "w", encoding="utf-8") as file:
-        file.write("*\n")
-    done = await _git(kit, ctx, ctx.workspace.root, "worktree", "add", "-b", BRANCH + name, path, "HEAD")
+    workspace.make_folders(place.parent)
+    workspace.write(place.parent / ".gitignore", b"*\n")
+    done = await _git(kit, ctx, ctx.workspace.root, "worktree", "add", "-b", BRANCH + name, place.text, "HEAD")
     if done.returncode:
         return Made(problem=f"git could not make it: {done.stderr.decode('utf-8', 'replace').strip()}")
-    return Made(path)
+    if not workspace.is_folder(place):
+        return Made(problem=f"{FOLDER}/{name} was exchanged for something else while git made it")
+    return Made(place.text)
+
+
+def _is_own_folder(place: Place) -> bool:
+    """Whether a folder is there that no link leads to, or nothing at all."""
+    return workspace.is_folder(place) or not workspace.exists(place)
 
 
 def _by_hook(path: str, ctx: ToolContext) -> Made:
     real = followed(os.path.join(ctx.workspace.root, path))
     try:
-        paths.locate(real, ctx)
+        place = paths.locate(real, ctx)
     except paths.Refused as refusal:
         return Made(problem=f"the WorktreeCreate hook's path cannot be used: {refusal}")
-    return Made(real) if os.path.isdir(real) else Made(problem=f"the WorktreeCreate hook made no folder {real}")
+    return Made(real) if workspace.is_folder(place) else Made(problem=f"the WorktreeCreate hook made no folder {real}")
 
 
 async def lost(kit: Kit, ctx: ToolContext, path: str) -> str:
@@ -151,10 +161,9 @@ def tools(kit: Kit) -> tuple[Tool[Any], ...]:
         if inside := current(ctx):
             return rejected(f"the session is in the worktree {inside} already: leave it first with ExitWorktree")
         if arguments.path:
-            place = paths.judged(arguments.path, ctx).real
-            made = (
-                Made(place) if os.path.isfile(os.path.join(place, ".git")) else Made(problem=f"{place} is no worktree")
-            )
+            place = paths.locate(paths.judged(arguments.path, ctx).real, ctx)
+            found = workspace.is_file(place / ".git")
+            made = Made(place.text) if found else Made(problem=f"{place.text} is no worktree")
         else:
             made = await create(kit, ctx, arguments.name)
         if made.problem:

@@ -2,6 +2,7 @@
 
 from adderclaw.workspace.place import Place, beneath_root, inside, shown
 from adderclaw.workspace.reading import (
+    MAX_BYTES,
     Entry,
     Old,
     current,
@@ -22,6 +23,7 @@ from adderclaw.workspace.removing import move_out, remove, remove_tree, rename
 from adderclaw.workspace.writing import chmod, make_folders, put_link, replace, write
 
 __all__ = (
+    "MAX_BYTES",
     "Entry",
     "Old",
     "Place",

@@ -108,22 +108,22 @@ def _kind(mode: int) -> str:
 # ------------------------------------------------------------------ contents
 
 
-def read_all(fd: int, place: Place, most: int = MAX_BYTES) -> bytes:
-    """What an open file holds; raises EFBIG where that is more than `most`."""
+def read_all(fd: int, name: str, most: int = MAX_BYTES) -> bytes:
+    """What an open file holds; raises EFBIG with that name where it is more than `most`."""
     parts: list[bytes] = []
     total = 0
     while part := os.read(fd, _PART):
         parts.append(part)
         total += len(part)
         if total > most:
-            raise OSError(errno.EFBIG, f"larger than {most >> 20} MiB" if most >> 20 else "too large", place.text)
+            raise OSError(errno.EFBIG, f"larger than {most >> 20} MiB" if most >> 20 else "too large", name)
     return b"".join(parts)
 
 
 def read(place: Place, most: int = MAX_BYTES) -> bytes:
     """A regular file's content; raises EFBIG where it is larger than `most`."""
     with held(open_file(place)) as fd:
-        return read_all(fd, place, most)
+        return read_all(fd, place.text, most)
 
 
 def start(place: Place, most: int) -> tuple[bytes, int]:
@@ -145,7 +145,7 @@ def current(place: Place, most: int = MAX_BYTES) -> Old | None:
             with held(os.open(place.name, READ | os.O_NOFOLLOW, dir_fd=parent)) as fd:
                 found = os.fstat(fd)
                 replaceable(found, place)
-                return Old(read_all(fd, place, most), found)
+                return Old(read_all(fd, place.text, most), found)
     except FileNotFoundError:
         return None
 
