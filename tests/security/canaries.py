@@ -45,19 +45,8 @@ NOT_READ = (".ssh/id_rsa", ".ssh/authorized_keys", ".aws/credentials", ".netrc",
 """What no program of ours has a reason to open: here the time of the last access counts, too."""
 APPENDED = ("tool_receipts.log",)
 """What we write ourselves: what stood there before stands there still."""
-GROWING = (
-    "memory.sqlite",
-    "memory.sqlite-shm",
-    "memory.sqlite-wal",
-    "cache",
-    "logs",
-    "runs",
-    "trash",
-    "checkpoints",
-    "trusted",
-    "pins",
-    "caches",
-)
+DATABASE = ("memory.sqlite", "memory.sqlite-shm", "memory.sqlite-wal")
+GROWING = (*DATABASE, "cache", "logs", "runs", "trash", "checkpoints", "trusted", "pins", "caches")
 """What we keep in our own folder beside the canaries, and may change at any time."""
 
 
