@@ -136,12 +136,11 @@ def script(world: World, content: str, *more: str) -> Done:
     return bash(world, "bash script.sh", "--profile", "sandboxed", *more)
 
 
-def test_a_program_cannot_write_our_settings_into_the_project(world: World) -> None:
+def test_our_settings_that_a_program_writes_into_the_project_are_reported_and_not_trusted(world: World) -> None:
     done = script(world, "mkdir .adderclaw; echo '[security]' > .adderclaw/config.toml; echo ran")
-    assert not (world.workspace / ".adderclaw").exists()
     assert result(world).startswith("ran\n")
-    assert "taken away again" in result(world)
-    assert "a command wrote to protected places" in done.err
+    for shown in (result(world), done.err):
+        assert "look at them before they do: .adderclaw/config.toml (new)" in shown
 
 
 def test_a_program_cannot_read_our_home(world: World) -> None:
@@ -177,13 +176,12 @@ def test_a_program_cannot_change_what_others_run_later(world: World) -> None:
     assert "ran\n" in result(world)
     assert result(world).count("Read-only file system") == 2
     assert (place / ".github" / "workflows" / "ci.yml").read_text() == "on: push"
-    there = [
-        name for name in (".husky", ".gitlab-ci.yml", "sub/.git/hooks/x", "own/.git/hooks/x") if (place / name).exists()
-    ]
-    assert there == []
-    assert f"taken away again: {place}/own/.git/hooks/x" in result(world)
-    assert "what other programs run later was changed; look at it before they do: .pnp.cjs" in done.err
-    assert "run later" not in bash(world, "ls").err
+    assert not (place / "sub/.git/hooks/x").exists()
+    for shown in (result(world), done.err):
+        report = next(line for line in shown.splitlines() if "look at them before they do" in line)
+        names = {".husky/x", ".gitlab-ci.yml", "own/.git/hooks/x", ".pnp.cjs"}
+        assert {part.removesuffix(" (new)") for part in report.partition("do: ")[2].split(", ")} == names
+    assert "look at them" not in bash(world, "ls").err
 
 
 def test_git_changes_what_others_run_later_in_a_call_of_its_own(world: World) -> None:
@@ -199,12 +197,12 @@ def test_git_changes_what_others_run_later_in_a_call_of_its_own(world: World) ->
             subprocess.run(command, cwd=place, check=True, timeout=60)
     world.configure(autonomy="full")
     bash(world, "git checkout -q main | cat")
-    assert "a git command that has to change them can, in a call that runs git alone" in result(world)
+    assert "Changes of git need a git command of their own" in result(world)
     assert ci.read_text() == "on: other"
     subprocess.run(["git", "checkout", "-qf", "other"], cwd=place, check=True, timeout=60)
     done = bash(world, "git checkout -q main")
     assert (done.code, ci.read_text()) == (0, "on: main")
-    assert "what other programs run later was changed; look at it before they do: .github/workflows" in done.err
+    assert "look at them before they do: .github/workflows/ci.yml (changed)" in done.err
     (place / "Makefile").write_text("all:\n\t@cat .github/workflows/ci.yml; echo evil > .github/workflows/ci.yml\n")
     bash(world, "git checkout -q other && make && git checkout -q main")
     assert "on: other" in result(world)
@@ -289,7 +287,8 @@ def test_without_bubblewrap_landlock_confines_and_says_what_it_cannot(world: Wor
     assert sandbox(world) == "landlock"
     assert "ran" in result(world)
     assert "word-elsewhere" not in result(world)
-    assert (world.workspace / "kept.txt").read_text() == "as it was\n", "what it cannot keep is put back"
+    assert f"changing this, though a rule denies it: {world.workspace}/kept.txt" in done.err
+    assert "kept.txt (changed)" in result(world), "what it cannot hold is reported"
     checks = json.loads(world.cli("doctor", "--output-format", "json").out)["checks"]
     (found,) = [check for check in checks if check["name"] == "rules"]
     assert found["state"] == "warning"

@@ -9,7 +9,6 @@ import os
 import sys
 from pathlib import Path
 
-from adderclaw import gate
 from adderclaw.sandbox import confinement, process, seccomp
 from adderclaw.sandbox.bubblewrap import Room
 from adderclaw.sandbox.holder import Box
@@ -131,7 +130,7 @@ def main(kind: str, root: str, names: dict[str, str]) -> None:
     async def every() -> dict[str, int]:
         return {name: (await bash(text, box, Path(root))).returncode for name, text in names.items()}
 
-    box = confinement.box(kind, Room((root,), later=gate.run_later(), watched=gate.INSTALLED))
+    box = confinement.box(kind, Room((root,)))
     try:
         print(json.dumps(asyncio.run(every())))
     finally:

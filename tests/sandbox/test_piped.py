@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.sandbox import confinement, process
-from adderclaw.sandbox.bubblewrap import Room
+from adderclaw.sandbox import process
 from adderclaw.sandbox.holder import Box
 from adderclaw.sandbox.piped import KEPT_ERRORS, Piped, converse
 from tests.sandbox import escapes
@@ -187,71 +186,3 @@ def test_a_server_is_reached_by_the_next_calls(root: Path) -> None:
 
     with_child(server, box, root, use)
     box.close()
-
-
-# ------------------------------------------------------------------ protected places
-
-
-CHANGES = {
-    "a hook": "echo evil > .git/hooks/pre-commit",
-    "the settings of git": "echo '[core] fsmonitor = evil' >> .git/config",
-    "settings by a rename": "echo x > new; mv -f new .git/config",
-    "hooks by a rename": "mv .git/hooks old; mkdir .git/hooks; echo evil > .git/hooks/pre-commit",
-    "hooks as a link": "rm -r .git/hooks; mkdir off; ln -s ../off .git/hooks; echo evil > off/pre-push",
-    "our settings": "echo '{}' > .claude/settings.json",
-    "our settings, gone": "rm -r .claude",
-    "its mode": "chmod 777 .git/config",
-}
-
-
-def intact(root: Path) -> None:
-    assert (root / ".git" / "config").read_text() == "[core]\n"
-    assert (root / ".git" / "config").stat().st_mode & 0o777 == 0o640
-    assert not (root / ".git" / "hooks").is_symlink()
-    assert list((root / ".git" / "hooks").iterdir()) == []
-    assert list((root / ".claude").iterdir()) == []
-
-
-@pytest.mark.parametrize("name", CHANGES)
-def test_without_mounts_protected_places_are_put_back(name: str, root: Path, home: Path) -> None:
-    (root / ".git" / "config").chmod(0o640)
-    said: list[str] = []
-    started("landlock", root).close()
-    box = confinement.box("landlock", Room((str(root),)), tell=said.append)
-    done = asyncio.run(escapes.bash(CHANGES[name], box, root))
-    box.close()
-    intact(root)
-    assert b"protected, taken away again" in done.stderr
-    assert len(said) == 1
-    assert name == "our settings, gone" or any((home / ".adderclaw" / "removed").iterdir())
-
-
-@pytest.mark.parametrize("name", CHANGES)
-def test_places_that_came_while_a_server_runs_are_put_back(name: str, root: Path, tmp_path: Path) -> None:
-    """The sandbox cannot be started anew under the server, so that no mount keeps what has appeared."""
-    for place in (".git", ".claude"):
-        os.rename(root / place, tmp_path / place)
-    box = started("bubblewrap", root)
-
-    async def use(child: Piped) -> None:
-        assert await ask(child, "x") == "said x"
-        for place in (".git", ".claude"):
-            os.rename(tmp_path / place, root / place)
-        (root / ".git" / "config").chmod(0o640)
-        await escapes.bash(CHANGES[name], box, root)
-        intact(root)
-        assert await ask(child, "y") == "said y"
-
-    try:
-        with_child(ECHO, box, root, use)
-    finally:
-        box.close()
-
-
-def test_too_much_to_keep_is_an_error(root: Path) -> None:
-    box = started("landlock", root)
-    (root / ".claude" / "big").write_bytes(bytes(5 << 20))
-    with pytest.raises(OSError, match="too large to be kept"):
-        asyncio.run(escapes.bash("touch ran", box, root))
-    box.close()
-    assert not (root / "ran").exists()

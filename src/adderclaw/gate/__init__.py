@@ -4,7 +4,6 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from adderclaw.config.paths import followed
@@ -49,20 +48,6 @@ def withholds(policy: Policy, tool: str) -> bool:
         return True
     found = (file.section(tool) for file in policy.files)
     return any(section is not None and section.enabled is False for section in found)
-
-
-INSTALLED = (".pnp.cjs", ".pnp.loader.mjs", ".yarn")
-"""Of these names, what package managers write when they install: of commands that change it, it is only said."""
-
-
-@cache
-def run_later() -> tuple[str, ...]:
-    """Names in a workspace that decide what other programs run: no tool writes them, and no command but git."""
-    from adderclaw.gate import paths
-
-    pairs = ("/".join(pair) for pair in paths.PROTECTED_PAIRS)
-    names = {*paths.PROTECTED_FOLDERS, *paths.PROTECTED_FILES, "Jenkinsfile", *pairs} - {*INSTALLED}
-    return tuple(sorted(names))
 
 
 def unreachable(policy: Policy, host: str, port: int) -> str | None:

@@ -207,8 +207,6 @@ def _room(runtime: Runtime, roots: tuple[str, ...], held: "Held", shown: Sequenc
         hidden=(*_own_files(now.memory.path, now.receipts.path, runtime.key_path), *held.unseen),
         kept=(*runtime.loaded.started, *held.unchanged),
         fixed=held.fixed,
-        later=gate.run_later(),
-        watched=gate.INSTALLED,
         read_only=autonomy == "readonly",
         network=now.security.network == "allow",
         shown=(*shown, *skill_folders(runtime, roots[0]), *now.sandbox.read_paths),

@@ -35,7 +35,10 @@ UNHELD = (
 )
 
 
-UNKEPT = "too large to be put back after each command, as Landlock needs it, though a rule denies its change: {names}"
+UNKEPT = (
+    "Landlock cannot keep a command from changing this, though a rule denies it: {names}; a change is reported when "
+    "the command has ended; install bubblewrap"
+)
 
 
 class Held(NamedTuple):
@@ -64,7 +67,6 @@ class Looker:
     def __init__(self, *, inside_too: bool = True) -> None:
         self._inside_too = inside_too
         """Whether the sandbox can hide a part of a folder that it shows."""
-        self._bounded: tuple[tuple[str, ...], tuple[tuple[str, ...], str]] | None = None
         self._shut: gate.Shut | None = None
         self._rules: object = None
         self._named: list[str] = []
@@ -75,12 +77,10 @@ class Looker:
         found = self._look(policy, roots)
         if self._inside_too:
             return found
-        if self._bounded is None or self._bounded[0] != found.unchanged:
-            self._bounded = (found.unchanged, bounded(found.unchanged))
-        unchanged, too_large = self._bounded[1]
         elsewhere = tuple(path for path in found.unseen if not any(beneath(path, root) for root in roots))
-        said = (*found.limits, unheld(found, roots), too_large)
-        return Held(elsewhere, unchanged, (), tuple(filter(None, said)))
+        unkept = UNKEPT.format(names=_some(found.unchanged)) if found.unchanged else ""
+        said = (*found.limits, unheld(found, roots), unkept)
+        return Held(elsewhere, found.unchanged, (), tuple(filter(None, said)))
 
     def _look(self, policy: gate.Policy, roots: Sequence[str]) -> Held:
         if self._rules != (rules := (policy.rules.deny, policy.files, policy.forbidden_paths, tuple(roots))):
@@ -196,23 +196,12 @@ def _found_anywhere(path: str, roots: Sequence[str], shut: gate.Shut) -> bool:
     return shut.unseen is not None and all(shut.unseen(f"{root}/{os.getpid()}.elsewhere/{name}") for root in roots)
 
 
-def bounded(paths: Sequence[str]) -> tuple[tuple[str, ...], str]:
-    """Those that can be put back after each command, where no mount keeps them; and what is to be said of the rest."""
-    from adderclaw.sandbox.protected import remembered
-
-    kept: list[str] = []
-    for path in paths:
-        try:
-            remembered([path])
-        except OSError:
-            continue
-        kept.append(path)
-    left = [path for path in paths if path not in kept]
-    return tuple(kept), UNKEPT.format(names=", ".join(left[:5])) if left else ""
-
-
 def unheld(held: Held, roots: Sequence[str]) -> str:
     """What only bubblewrap could hide: Landlock takes nothing away within a folder that it gives."""
     names = [path for path in held.unseen if any(beneath(path, root) for root in roots)]
+    return UNHELD.format(names=_some(names)) if names else ""
+
+
+def _some(names: Sequence[str]) -> str:
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return UNHELD.format(names=", ".join(names[:5]) + more) if names else ""
+    return ", ".join(names[:5]) + more

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from adderclaw.config.paths import beneath, settled
 from adderclaw.record import record
-from adderclaw.sandbox import limits, protected, seen
+from adderclaw.sandbox import limits, seen
 from adderclaw.sandbox.programs import inside, search_path
 
 SECRETS = (
@@ -45,20 +45,16 @@ class Room:
     """The roots and what is shown as they were named: links on the way there are links inside, too."""
     kept: tuple[str, ...] = ()
     """Files in the workspace that must stay as they are, beside the protected names: what trusted settings start."""
-    later: tuple[str, ...] = ()
-    """Names in the workspace that decide what other programs run later: no command but git changes them."""
-    watched: tuple[str, ...] = ()
-    """Others of which it is said when they were changed while a command ran."""
     fixed: tuple[str, ...] = ()
     """Hidden places of the workspace that a rule knows by where they are: the folders above them are not renamed."""
 
 
-def options(room: Room, places: protected.Places, files: Mapping[str, int]) -> list[str]:
+def options(room: Room, files: Mapping[str, int]) -> list[str]:
     """All but the command. Order matters: what comes later lies on top. `files`: open settings, by name in /etc."""
     return [
         *_namespaces(room),
         *_system(room, files),
-        *_workspace(room, places),
+        *_workspace(room),
         *_hidden(room),
         "--remount-ro",
         "/",
@@ -125,18 +121,10 @@ def _empty(path: str, size: int | None = None) -> list[str]:
     return ["--size", str(size or limits.space()), "--tmpfs", path]
 
 
-def _workspace(room: Room, places: protected.Places) -> list[str]:
-    words: list[str] = []
-    for root in room.roots:
-        words += ["--ro-bind" if room.read_only else "--bind", root, root]
-    if room.read_only:
-        return words
-    # A mount point cannot be renamed: without this, `mv .git x` would make room for another `.git/hooks`.
-    for path in places.pinned:
-        words += ["--bind", path, path]
-    for path in places.kept:
-        words += ["--ro-bind", path, path]
-    return words
+def _workspace(room: Room) -> list[str]:
+    """What in it is read-only is mounted by the program inside, before the first command and whenever it grows."""
+    bind = "--ro-bind" if room.read_only else "--bind"
+    return [word for root in room.roots for word in (bind, root, root)]
 
 
 def _hidden(room: Room) -> list[str]:

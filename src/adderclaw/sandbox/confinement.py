@@ -12,6 +12,7 @@ from adderclaw.sandbox.programs import resolve
 if TYPE_CHECKING:
     from adderclaw.sandbox.bubblewrap import Room
     from adderclaw.sandbox.holder import Box
+    from adderclaw.sandbox.later import Recorder
     from adderclaw.sandbox.proxy import Proxy
 
 LADDER = ("bubblewrap", "landlock")
@@ -24,7 +25,7 @@ NO_SANDBOX = (
 UNCONFINED = "no OS sandbox starts on this system, so commands run unconfined: `adderclaw doctor` says why"
 LESSER = (
     "bubblewrap does not start here; Landlock confines commands: other processes can be seen, allowed_domains does not "
-    "reach inside, and protected places in the workspace are put back only when a command ends"
+    "reach inside, and changes of protected places in the workspace are reported, not prevented"
 )
 
 
@@ -89,14 +90,19 @@ def trial(kind: str = "bubblewrap") -> str | None:
 
 
 def box(
-    kind: str, room: "Room", *, proxy: "Proxy | None" = None, tell: Callable[[str], None] = lambda _: None
+    kind: str,
+    room: "Room",
+    *,
+    proxy: "Proxy | None" = None,
+    tell: Callable[[str], None] = lambda _: None,
+    recorder: "Recorder | None" = None,
 ) -> "Box":
     """A session's sandbox; nothing is started yet."""
     from adderclaw.sandbox.holder import Box, Kind
 
     for known in get_args(Kind.__value__):
         if kind == known:
-            return Box(known, room, proxy=proxy, tell=tell)
+            return Box(known, room, proxy=proxy, tell=tell, recorder=recorder)
     raise AdderClawError(f"there is no sandbox of kind {kind!r}")
 
 

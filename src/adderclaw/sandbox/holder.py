@@ -11,20 +11,21 @@ import signal
 import socket
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from adderclaw.config.paths import followed
+from adderclaw.config.paths import followed, settled
 from adderclaw.errors import AdderClawError
-from adderclaw.sandbox import limits, protected, seen
+from adderclaw.sandbox import later, limits, seen
 from adderclaw.sandbox.bubblewrap import Room, hidden, options
 from adderclaw.sandbox.clearing import clear
-from adderclaw.sandbox.later import MOST_FOLDERS, NO_MOUNTS, Keeper, Mounted
+from adderclaw.sandbox.later import NO_MOUNTS, Mounts, Recorder
 from adderclaw.sandbox.memory import memory_file
 from adderclaw.sandbox.process import KILL_WAIT, Order
 from adderclaw.sandbox.programs import inside, resolve
 from adderclaw.sandbox.watchdog import MARK
+from adderclaw.workspace.survey import Survey, Surveyor
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.proxy import Proxy
@@ -46,19 +47,16 @@ LATE = (
     "the sandbox stays as it is while a server or a task runs in it: {why}, which counts for commands when that "
     "has ended"
 )
-CHANGED = "while a command ran, what other programs run later was changed; look at it before they do: {names}"
 MANY = (
-    "the workspace has more than {most} folders near its top: of what other programs run later, what lies in the "
-    "others is not kept from commands"
-)
-LARGE = "too large to be put back after a command that changes it, though other programs run it later: {names}"
-PARTLY = (
-    "too much lies in {names} to be watched whole: of what other programs run later, not each change in there is told"
+    "the workspace is too large or too deep to be looked at whole: of what other programs run later, changes are "
+    "reported only for its first {folders:,} folders"
 )
 NO_SUPERVISOR = (
     "this kernel cannot ask a supervisor about system calls: no command can change modes, owners, times or extended "
     "attributes of files, not even in the workspace; install bubblewrap"
 )
+UNMOUNTED = "{count} places that other programs run later are not read-only to commands: changes of them are reported"
+NOTE = "\nadderclaw: {report}\n"
 RENEWED = "the sandbox was started again ({why}): its /tmp and home are empty"
 
 
@@ -72,6 +70,7 @@ class Box:
         *,
         proxy: "Proxy | None" = None,
         tell: Callable[[str], None] = lambda _: None,
+        recorder: Recorder | None = None,
     ) -> None:
         self.kind: Kind = kind
         self.wanted = room
@@ -84,12 +83,12 @@ class Box:
         self._running = 0
         """Commands whose end was not taken in yet, those of a sandbox that has ended as well."""
         self._late: Room | None = None
-        self._keeper = Keeper(self.room.later, mounts=kind == "bubblewrap")
         self._holds = False
         """Whether all others are stopped meanwhile."""
         self._told: set[str] = set()
-        self._partly: set[str] = set()
-        """Places that were said to hold more than can be watched."""
+        self._surveyor, self._recorder = Surveyor(), recorder or later.Unrecorded()
+        self._items: Mapping[str, str] | None = None
+        """What other programs run later, as it was at the last look."""
 
     def furnish(self, room: Room) -> None:
         """What commands see from now on. Where the sandbox is open and idle, it is started again with the next one."""
@@ -97,54 +96,67 @@ class Box:
 
     def start(self, order: Order) -> "Held":
         """Start a command inside; where nothing is inside yet, or no longer, that first."""
-        places = self._places()
         self._calls += 1
         mark = f"{os.getpid()}.{id(self):x}.{self._calls}"
         try:
-            held = self._begun(order, mark, places)
+            held = self._begun(order, mark)
         except (BrokenPipeError, ConnectionResetError):
             self._inside.close() if self._inside is not None else None  # it ended in this very moment
-            held = self._begun(order, mark, places)
+            held = self._begun(order, mark)
         self._running += 1
         held.inside.running += 1
         held.inside.gits += order.view == "git"
         return held
 
-    def _begun(self, order: Order, mark: str, places: protected.Places) -> "Held":
-        inside = self._ready(places)
+    def _begun(self, order: Order, mark: str) -> "Held":
+        inside = self._ready()
+        watched = order.view != "look" and not self.room.read_only
         try:
-            if self._keeps and not inside.gits:
+            if watched and not inside.gits:
                 if order.view == "git":
                     self._holds = True
                     inside.tell("hold")
-                self._keep(inside, places)
-            return Held(self, inside, order, mark, places)
+                self._look_before(inside)
+            return Held(self, inside, order, mark, watched=watched)
         except BaseException:
             self._go_on(inside) if not inside.gits else None
             raise
 
-    @property
-    def _keeps(self) -> bool:
-        return bool(self.room.later) and not self.room.read_only
+    def _look_before(self, inside: "_Inside") -> None:
+        """Where nothing else runs, what has changed since the last look is the operator's or a tool's own work."""
+        survey = self._survey()
+        if self._items is None:
+            if left := self._recorder.first(survey.items):
+                self._tell(later.REPORT.format(names=later.named(left, self.room.roots)))
+        elif self._running:
+            self._report(survey)
+        self._items = survey.items
+        self._mount(inside, survey)
 
-    def _keep(self, inside: "_Inside", places: protected.Places) -> None:
-        """Where nothing else moves, all that is there is git's or the operator's work; else what has changed goes."""
-        if self._running:
-            self._tell_taken(self._settled(places))
-        if not inside.running or self._holds:
-            self._keeper.accept(self.room.roots, places)
-        inside.keep(self._keeper.mounted())
-        if not self._keeper.is_whole:
-            self._once(MANY.format(most=MOST_FOLDERS))
-        if large := self._keeper.too_large:
-            self._once(LARGE.format(names=self._named([*large])))
+    def _survey(self) -> Survey:
+        survey = self._surveyor.look(self.room.roots, tuple(map(settled, self.room.kept)))
+        if not survey.is_whole:
+            self._once(MANY.format(folders=survey.folders))
+        return survey
 
-    def _settled(self, places: protected.Places) -> list[str]:
-        taken = self._keeper.settle(self.room.roots, places, _store())
-        if replaced := self._keeper.replaced:
-            self._tell(CHANGED.format(names=self._named(replaced)))
-            replaced.clear()
-        return taken
+    def _report(self, survey: Survey) -> str:
+        """Hand on what has changed since the last look; the line that says so."""
+        found = later.changes(self._items or {}, survey.items)
+        if self._items != survey.items:
+            self._items = survey.items
+            self._recorder.changed(found, survey.items)
+        if not found:
+            return ""
+        text = later.REPORT.format(names=later.named(found, self.room.roots))
+        self._tell(text)
+        return text
+
+    def _mount(self, inside: "_Inside", survey: Survey) -> None:
+        roots = self.room.roots
+        mounts = later.for_all(survey, roots, self.room.fixed)
+        inside.keep(mounts, later.for_git(survey, tuple(map(settled, self.room.kept))))
+        if mounts.left:
+            self._once(UNMOUNTED.format(count=mounts.left))
 
     def _once(self, message: str) -> None:
         if message not in self._told:
@@ -153,11 +165,7 @@ class Box:
 
     def open(self) -> None:
         """Start the program inside now."""
-        self._ready(self._places())
-
-    def _places(self) -> protected.Places:
-        room = self.room
-        return protected.places(() if room.read_only else room.roots, room.kept, room.fixed)
+        self._ready()
 
     def close(self) -> None:
         """End everything inside."""
@@ -165,44 +173,25 @@ class Box:
             self._inside.close()
             self._inside = None
 
-    def ended(
-        self,
-        inside: "_Inside",
-        git: bool,
-        before: dict[str, str | None],
-        remembered: dict[str, protected.Content],
-    ) -> str:
-        """A command is over: take away what it put where nothing may be, put back the rest; the line that says so."""
+    def ended(self, inside: "_Inside", *, git: bool, watched: bool) -> str:
+        """A command is over; the line that says what of what other programs run later was changed meanwhile."""
         self._running -= 1
         inside.running -= 1
         inside.gits -= git
-        gits = self._inside.gits if self._inside is not None else 0
-        store = _store()
+        note = ""
         try:
-            taken = [*protected.take_away(before, store), *protected.put_back(remembered, store)]
-            if self._keeps and not git and not gits:
-                taken += self._settled(self._places())
-        except OSError as error:
-            self._tell(f"what a command put in a protected place could not be taken away: {error}")
-            return f"\nadderclaw: protected, and could not be taken away: {error}\n"
-        finally:
-            self._git_ended() if git and not gits else None
-        return self._tell_taken(taken)
-
-    def _git_ended(self) -> None:
-        """What git made is kept from now on, and what was held meanwhile goes on."""
-        if self._inside is None:
-            return
-        try:
-            self._inside.forget_mounts()
-            if self._holds and self._keeps:
-                self._keeper.accept(self.room.roots, self._places())
-                self._inside.keep(self._keeper.mounted())
+            if watched:
+                survey = self._survey()
+                note = self._report(survey)
+                if git:
+                    inside.forget_mounts()  # a file that git made anew has none
+                    self._mount(inside, survey) if inside.is_alive() else None
         except (AdderClawError, OSError) as error:
             self._tell(f"the sandbox was ended, since it could not be kept as it has to be: {error}")
             self.close()
-        else:
-            self._go_on(self._inside)
+        finally:
+            self._go_on(inside) if not inside.gits else None
+        return NOTE.format(report=note) if note else ""
 
     def _go_on(self, inside: "_Inside") -> None:
         if self._holds:
@@ -210,63 +199,33 @@ class Box:
             with contextlib.suppress(AdderClawError, OSError):
                 inside.tell("go")
 
-    def _tell_taken(self, taken: list[str]) -> str:
-        if not taken:
-            return ""
-        names = ", ".join(dict.fromkeys(taken))
-        self._tell(f"a command wrote to protected places, which were cleared: {names}")
-        return f"\nadderclaw: protected, taken away again: {names}\n"
-
-    def looks(self, places: protected.Places, *, git: bool = False) -> protected.Looks:
-        """What is only watched: of git, all that other programs run later."""
-        room = self.room
-        names = (*room.watched, *room.later) if git else room.watched
-        found = protected.looks(() if room.read_only else room.roots, names, places, repositories=git)
-        if names := [path for path in protected.partly(found) if path not in self._partly]:
-            self._partly.update(names)
-            self._tell(PARTLY.format(names=self._named(names)))
-        return found
-
-    def _named(self, paths: list[str]) -> str:
-        top = f"{self.room.roots[0].rstrip('/')}/"
-        return ", ".join(path.removeprefix(top) for path in paths)
-
-    def say_changed(self, before: protected.Looks, places: protected.Places, *, git: bool = False) -> None:
-        """Nothing keeps these, since git, or a package manager, has to change them: so the operator is told."""
-        if before and (names := protected.changed(before, self.looks(places, git=git))):
-            self._tell(CHANGED.format(names=self._named(names)))
-
-    def _ready(self, places: protected.Places) -> "_Inside":
+    def _ready(self) -> "_Inside":
         inside = self._inside
         if inside is not None and inside.is_alive():
-            same = inside.room == self.room
-            if inside.running or (same and inside.places == places):
+            if inside.running or _same(inside.room, self.room):
                 self._say_late(inside)
                 return inside
-            why = "a protected place has appeared or gone" if same else _difference(inside.room, self.room)
-            self._tell(RENEWED.format(why=why))
+            self._tell(RENEWED.format(why=_difference(inside.room, self.room)))
         elif inside is not None:
             self._tell(RENEWED.format(why="the program inside had ended"))
         self.close()
-        self._inside = _Inside(self.kind, self.room, places, self._proxy)
+        self._inside = _Inside(self.kind, self.room, self._proxy)
         self._holds = False
-        self._keeper.begin()
         if self._inside.refuses:
             self._once(NO_SUPERVISOR)
         return self._inside
 
     def _say_late(self, inside: "_Inside") -> None:
         """What runs in there would end with it: so what has changed counts when it has ended. Said once."""
-        if inside.room == self.room or self._late == self.room:
+        if _same(inside.room, self.room) or self._late == self.room:
             return
         self._late = self.room
         self._tell(LATE.format(why=_difference(inside.room, self.room)))
 
 
-def _store() -> str:
-    from adderclaw.config import home
-
-    return os.path.join(home(), "removed")
+def _same(old: Room, new: Room) -> bool:
+    """What is to stay as it is may grow while a sandbox is open: it is mounted then."""
+    return old == replace(new, kept=old.kept) and {*old.kept} <= {*new.kept}
 
 
 def _normal(room: Room) -> Room:
@@ -288,13 +247,10 @@ def _difference(old: Room, new: Room) -> str:
 class Held:
     """One command inside."""
 
-    def __init__(self, box: Box, inside: "_Inside", order: Order, mark: str, places: protected.Places) -> None:
+    def __init__(self, box: Box, inside: "_Inside", order: Order, mark: str, *, watched: bool) -> None:
         self.note = ""
         self._box, self.inside = box, inside
-        self._git = order.view == "git"
-        self._before = protected.links(places)
-        self._places, self._looks = places, box.looks(places, git=self._git)
-        self._remembered = protected.remembered([path for path in places.kept if not inside.keeps(path)])
+        self._git, self._watched = order.view == "git", watched
         self._code = -int(signal.SIGKILL)
         self._over = self._ending = False
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -355,8 +311,7 @@ class Held:
             except TimeoutError:
                 self.inside.close()  # it does not answer: then everything in it ends
         self._channel.close()
-        self.note = self._box.ended(self.inside, self._git, self._before, self._remembered)
-        self._box.say_changed(self._looks, self._places, git=self._git)
+        self.note = self._box.ended(self.inside, git=self._git, watched=self._watched)
         return self._code
 
 
@@ -381,13 +336,13 @@ def _payload(order: Order, env: dict[str, str], mark: str) -> bytes:
 class _Inside:
     """The program inside and the socket to it."""
 
-    def __init__(self, kind: Kind, room: Room, places: protected.Places, proxy: "Proxy | None") -> None:
+    def __init__(self, kind: Kind, room: Room, proxy: "Proxy | None") -> None:
         from subprocess import Popen
 
-        self.places, self.room = places, room
+        self.room = room
         self.running = self.gits = 0
         """Commands that run in it, and those of them that are git's own."""
-        self._mounted = NO_MOUNTS
+        self._mounted = NO_MOUNTS, NO_MOUNTS
         self.env: dict[str, str] = {"TMPDIR": "/tmp"}
         self._folder = ""
         self._proxy = proxy
@@ -437,7 +392,7 @@ class _Inside:
         files = {name: fd for name in seen.FILES if (fd := _opened(f"/etc/{name}", stack)) is not None}
         fds += files.values()
         started = [*_interpreter(), *_given(fds[0], **numbers), *_rooted(room)]
-        return [bwrap, *options(room, self.places, files), "--", *started]
+        return [bwrap, *options(room, files), "--", *started]
 
     def _landlock(self, room: Room, fds: list[int], stack: contextlib.ExitStack) -> list[str]:
         import tempfile
@@ -504,19 +459,17 @@ class _Inside:
         """Not once it was closed, though it may need a moment to end all that it started."""
         return self._control.fileno() >= 0 and self._process.poll() is None
 
-    def keeps(self, path: str) -> bool:
-        """Whether a mount keeps a protected place as it is."""
-        return not self._folder and path in self.places.kept
-
-    def keep(self, mounted: Mounted) -> None:
-        """Let mounts keep this, if they do not yet."""
-        if mounted != self._mounted:
-            self.tell("keep", "\0".join(mounted.pinned), "", "\0".join(mounted.kept))
-            self._mounted = mounted
+    def keep(self, everywhere: Mounts, for_git: Mounts) -> None:
+        """Let mounts keep this, if they do not yet; Landlock has none."""
+        if self._folder or (everywhere, for_git) == self._mounted:
+            return
+        self.tell("keep git", "\0".join(for_git.pinned), "", "\0".join(for_git.kept))
+        self.tell("keep", "\0".join(everywhere.pinned), "", "\0".join(everywhere.kept))
+        self._mounted = everywhere, for_git
 
     def forget_mounts(self) -> None:
         """A file that git made anew has none, even if all that can be seen of it is the same."""
-        self._mounted = NO_MOUNTS
+        self._mounted = NO_MOUNTS, NO_MOUNTS
 
     def tell(self, *words: str) -> None:
         """Give an order that is no command, and wait until it was obeyed."""

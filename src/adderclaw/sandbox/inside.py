@@ -10,7 +10,7 @@ and `end`; it is closed when nothing of the command runs any more.
 In bubblewrap there are two views of the workspace, each with a thread that starts commands in it and has no rights
 but theirs: git's own, in which no file of the workspace is a program, and that of all others, in which what other
 programs run later is read-only. The first thread keeps the right to mount, for `keep`, which adds to that while
-commands run; `hold` stops those others until `go`.
+commands run (`keep git` to git's view, by a thread that stays there); `hold` stops those others until `go`.
 """
 
 import _thread
@@ -43,12 +43,16 @@ NOW = 5
 """Milliseconds between looks where the kernel tells nobody that a child has ended."""
 GIT, ALL = b"git", b"all"
 """The two views: `holder` says the same."""
-ORDERS = (b"keep", b"hold", b"go")
+ORDERS = (b"keep", b"keep git", b"hold", b"go")
 STOP, CONTINUE = 19, 18
 PATIENCE = 3
 """Seconds that all others have to stop in: less than `holder` waits for an answer."""
 NEW_CWD, NEW_MOUNTS = 0x200, 0x20000
 BIND_ALL = 0x1000 | 0x4000
+OPEN_TREE, MOVE_MOUNT, SET_MOUNT = 428, 429, 442
+AT_ITSELF, AT_ALL = 0x1000, 0x8000
+"""AT_EMPTY_PATH, AT_RECURSIVE: what a descriptor is, with all that is mounted in it."""
+PLACE = posix.O_PATH | posix.O_NOFOLLOW | posix.O_CLOEXEC
 REMOUNT = 0x1000 | 0x20
 READ_ONLY, NO_PROGRAMS = 1, 8
 """Attributes of a mount, as mount and mount_setattr both number them."""
@@ -68,8 +72,8 @@ class Call:
 class View:
     """A thread with a view of the files: what it starts sees what it sees, and may what it may."""
 
-    def __init__(self, capabilities: int, rules: bytes, own: list[bytes] | None = None) -> None:
-        self.capabilities, self.rules, self.own = capabilities, rules, own
+    def __init__(self, capabilities: int, rules: bytes) -> None:
+        self.capabilities, self.rules = capabilities, rules
         self.asked, self.answered = _thread.allocate_lock(), _thread.allocate_lock()
         self.asked.acquire()
         self.answered.acquire()
@@ -83,23 +87,29 @@ class View:
     def work(self) -> None:
         try:
             check(libc.unshare(NEW_CWD), "unshare")
-            if self.own is not None:
-                check(libc.unshare(NEW_MOUNTS), "unshare")
-                start_nothing(self.own)
-            drop_capabilities(self.capabilities)
-            filter_calls(self.rules)
+            self.restrict()
         except OSError as error:
             self.result = error
         while True:
             self.answered.release()
             self.asked.acquire()
             try:
-                self.result = spawn(*self.job)
+                self.result = self.do()
             except OSError as error:
                 self.result = error
 
+    def restrict(self) -> None:
+        drop_capabilities(self.capabilities)
+        filter_calls(self.rules)
+
+    def do(self) -> int:
+        return spawn(*self.job)
+
     def spawn(self, request: list[bytes], fds: list[int]) -> int:
         self.job = request, fds
+        return self.turn()
+
+    def turn(self) -> int:
         self.asked.release()
         self.answered.acquire()
         if isinstance(self.result, OSError):
@@ -107,9 +117,34 @@ class View:
         return self.result
 
 
+class Mounter(View):
+    """A thread that makes git's view, and stays in it with the right to mount; it starts nothing."""
+
+    git: View
+    """The thread that starts commands in it: whoever starts a thread hands on its view."""
+    wanted: tuple[list[bytes], list[bytes]] = ([], [])
+
+    def __init__(self, capabilities: int, rules: bytes, roots: list[bytes]) -> None:
+        self.roots = roots
+        super().__init__(capabilities, rules)
+
+    def restrict(self) -> None:
+        check(libc.unshare(NEW_MOUNTS), "unshare")
+        start_nothing(self.roots)
+        self.git = View(self.capabilities, self.rules)
+
+    def do(self) -> int:
+        keep(*self.wanted)
+        return 0
+
+    def keep(self, pinned: list[bytes], kept: list[bytes]) -> None:
+        self.wanted = pinned, kept
+        self.turn()
+
+
 class Holder:
-    def __init__(self, control: socket, views: dict[bytes, View]) -> None:
-        self.control, self.views = control, views
+    def __init__(self, control: socket, views: dict[bytes, View], mounter: Mounter | None) -> None:
+        self.control, self.views, self.mounter = control, views, mounter
         self.first = posix.getpid() == 1
         self.is_held = False
         self.waiting: list[tuple[Call, list[bytes], list[int]]] = []
@@ -186,8 +221,12 @@ class Holder:
         """Do it, and only then answer: the answer is empty, or what went wrong."""
         said = b""
         try:
-            if order == b"keep" and self.views:
-                keep(*(part.split(b"\0") if part else [] for part in rest.split(b"\0\0")))
+            if order.startswith(b"keep"):
+                pinned, kept = (part.split(b"\0") if part else [] for part in rest.split(b"\0\0"))
+                if order == b"keep" and self.views:
+                    keep(pinned, kept)
+                elif self.mounter is not None:
+                    self.mounter.keep(pinned, kept)
             elif order == b"hold":
                 self.hold()
             elif order == b"go":
@@ -517,12 +556,13 @@ def supervised_calls(install: int, rules: bytes) -> int:
     return -1
 
 
-def views(code: int, capabilities: int, roots: list[bytes]) -> dict[bytes, View]:
+def views(code: int, capabilities: int, roots: list[bytes]) -> tuple[dict[bytes, View], Mounter]:
     """Git's view is made from that of the others, which is ours: only in one of our own may we mount as a user."""
     rules = posix.read(code, 1 << 16)
     posix.close(code)
     check(libc.unshare(NEW_MOUNTS), "unshare")
-    return {GIT: View(capabilities, rules, roots), ALL: View(capabilities, rules)}
+    mounter = Mounter(capabilities, rules, roots)
+    return {GIT: mounter.git, ALL: View(capabilities, rules)}, mounter
 
 
 def start_nothing(roots: list[bytes]) -> None:
@@ -535,7 +575,7 @@ def start_nothing(roots: list[bytes]) -> None:
     for path in mount_points():
         beneath = any(path.startswith(root.rstrip(b"/") + b"/") for root in roots)
         try:
-            if beneath or not is_read_only(path):
+            if beneath or not posix.statvfs(path).f_flag & READ_ONLY:
                 set_mount(path, NO_PROGRAMS, whole=False)
         except OSError as error:
             if error.errno not in (2, 22):  # another mount lies over it: nobody comes there by its name
@@ -547,19 +587,50 @@ class Attributes(ctypes.Structure):
 
 
 def keep(pinned: list[bytes], kept: list[bytes]) -> None:
-    """Let no command but git move the pinned, nor change the kept. What has gone needs nothing."""
+    """Let no command of this view move the pinned, nor change the kept. What has gone needs nothing.
+
+    Each is opened name by name, and what was opened is what is mounted: no link that comes in its way meanwhile counts.
+    """
+    for path in sorted(kept):
+        place = opened(path)
+        if place >= 0:
+            try:
+                if not is_read_only(place):
+                    bind(place, path, read_only=True)
+            finally:
+                posix.close(place)
     mounted = mount_points()
-    for path in kept:
-        if not is_read_only(path) and bind(path):
-            make_read_only(path)
     # The inner ones first, each with all that is mounted in it: whoever stands in such a folder already sees that, too.
     for path in sorted(pinned, reverse=True):
-        if path not in mounted:
-            bind(path)
+        place = -1 if path in mounted else opened(path)
+        if place >= 0:
+            try:
+                bind(place, path, read_only=False)
+            finally:
+                posix.close(place)
+
+
+def opened(path: bytes) -> int:
+    """What lies at a path that has no link in it; -1 where nothing does. A link cannot be gone through by `PLACE`."""
+    place = posix.open(b"/", PLACE)
+    for name in filter(None, path.split(b"/")):
+        try:
+            inner = posix.open(name, PLACE, dir_fd=place)
+        except OSError as error:
+            if error.errno in (2, 20, 40):  # gone meanwhile, or a link by now
+                return -1
+            raise
+        finally:
+            posix.close(place)
+        place = inner
+    if posix.fstat(place).st_mode & 0o170000 != 0o120000:
+        return place
+    posix.close(place)
+    return -1
 
 
 def mount_points() -> set[bytes]:
-    fd = posix.open("/proc/self/mountinfo", posix.O_RDONLY | posix.O_CLOEXEC)
+    fd = posix.open("/proc/thread-self/mountinfo", posix.O_RDONLY | posix.O_CLOEXEC)
     found = {line.split(b" ", 5)[4] for line in contents(fd).splitlines()}
     posix.close(fd)
     for code, character in ((b"\\040", b" "), (b"\\011", b"\t"), (b"\\012", b"\n"), (b"\\134", b"\\")):
@@ -567,23 +638,36 @@ def mount_points() -> set[bytes]:
     return found
 
 
-def is_read_only(path: bytes) -> bool:
+def is_read_only(place: int) -> bool:
+    return bool(posix.fstatvfs(place).f_flag & READ_ONLY)
+
+
+def bind(place: int, path: bytes, *, read_only: bool) -> None:
+    """Mount what a descriptor is onto itself; it is read-only before it is to be seen."""
+    tree = libc.syscall(ctypes.c_long(OPEN_TREE), place, b"", AT_ITSELF | AT_ALL | 1 | posix.O_CLOEXEC)
+    if tree < 0:
+        bind_by_name(place, path, read_only=read_only)
+        return
     try:
-        return bool(posix.statvfs(path).f_flag & 1)
-    except OSError:
-        return True
+        wanted = Attributes(READ_ONLY, 0, 0, 0)
+        if read_only:
+            size = ctypes.c_size_t(32)
+            check(
+                libc.syscall(ctypes.c_long(SET_MOUNT), tree, b"", AT_ITSELF | AT_ALL, ctypes.byref(wanted), size), path
+            )
+        check(libc.syscall(ctypes.c_long(MOVE_MOUNT), tree, b"", place, b"", 0x04 | 0x40), path)
+    finally:
+        posix.close(tree)
 
 
-def bind(path: bytes) -> bool:
-    if libc.mount(path, path, None, ctypes.c_ulong(BIND_ALL), None) == 0:
-        return True
-    if ctypes.get_errno() in (2, 20):  # gone meanwhile
-        return False
-    raise OSError(ctypes.get_errno(), "mount", path)
-
-
-def make_read_only(path: bytes) -> None:
-    set_mount(path, READ_ONLY)
+def bind_by_name(place: int, path: bytes, *, read_only: bool) -> None:
+    """The same on a kernel before 5.12."""
+    name = b"/proc/self/fd/%d" % place
+    check(libc.mount(name, name, None, ctypes.c_ulong(BIND_ALL), None), path)
+    top = opened(path) if read_only else -1
+    if top >= 0:
+        set_mount(b"/proc/self/fd/%d" % top, READ_ONLY)
+        posix.close(top)
 
 
 def set_mount(path: bytes, attribute: int, *, whole: bool = True) -> None:
@@ -615,15 +699,16 @@ def main(arguments: list[str]) -> None:
         listener = [(SOL_SOCKET, SCM_RIGHTS, server.fileno().to_bytes(4, sys.byteorder))]
     seen: dict[bytes, View] = {}
     more = b""
+    mounter = None
     if "ruleset" in given:
         more = restrict(*(int(given[name]) for name in ("ruleset", "seccomp", "refused", "install", "supervisor")))
     else:
         roots = [path.encode("utf-8", "surrogateescape") for name, path in given.items() if name.startswith("root ")]
-        seen = views(int(given["seccomp"]), int(given["capabilities"]), roots)
+        seen, mounter = views(int(given["seccomp"]), int(given["capabilities"]), roots)
     control.sendmsg([b"ready" + more], listener)
     if server is not None:
         server.close()
-    holder = Holder(control, seen)
+    holder = Holder(control, seen, mounter)
     holder.serve()
     while not holder.first and not holder.alone():
         holder.kill_everything()

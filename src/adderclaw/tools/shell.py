@@ -51,9 +51,10 @@ MOVERS = frozenset({"cd", "pushd", "popd"})
 """What changes the shell's own working directory."""
 OPTIONS = ("--norc", "--noprofile", "-c")
 ALONE_MAY = (
-    "\nadderclaw: settings of CI, of git hooks and the like are read-only here; a git command that has to change them "
-    "can, in a call that runs git alone\n"
+    "\nadderclaw: git directories, and settings of CI, editors and hook managers, are read-only to commands. Changes "
+    "of git need a git command of their own: run git alone, in a call of its own\n"
 )
+READ_ONLY = (b"Read-only file system", b"EROFS")
 
 
 @record
@@ -464,7 +465,7 @@ def _result(command: Plan | Raw, done: Finished, seconds: float, note: str, ctx:
     if done.timed_out:
         ended = f"Command timed out after {seconds:g} s and was killed\n{printed}"
         return internal_failure(shown(ended, ctx), own=not printed)
-    if b"Read-only file system" in done.stderr and "git" in command.text:
+    if _met_git(command, done):
         printed += ALONE_MAY
     about = {"exit_code": done.returncode, "truncated": done.truncated}
     if done.flooded:
@@ -473,6 +474,14 @@ def _result(command: Plan | Raw, done: Finished, seconds: float, note: str, ctx:
     if done.returncode == 0 or (done.returncode == 1 and _last(command) in ONE_IS_AN_ANSWER):
         return ToolResult(shown(printed, ctx), metadata=about)
     return ToolResult(shown(f"Exit code {_code(done.returncode)}\n{printed}", ctx), "tool_rejected", about)
+
+
+def _met_git(command: Plan | Raw, done: Finished) -> bool:
+    """Whether it failed because a git directory, or what git alone changes, is read-only."""
+    lines = [
+        line for line in (done.stdout + b"\n" + done.stderr).splitlines() if any(word in line for word in READ_ONLY)
+    ]
+    return bool(lines) and ("git" in command.text or any(b"git" in line or b"hook" in line for line in lines))
 
 
 def _streams(done: Finished) -> str:

@@ -35,8 +35,9 @@ class Found:
         self._trees: dict[Path, Path] = {}
         self._waiting: deque[_Waiting] = deque()
         self._followed: set[_Waiting] = set()
-        self.folders: set[str] = set()
-        self.hooks: set[str] = set()
+        self.folders: dict[str, int] = {}
+        self.hooks: dict[str, int] = {}
+        """Both with their inodes."""
         self.files: dict[str, int] = {}
         """`.git` files and included settings: plain files, with their inodes."""
         self.items: dict[str, str] = {}
@@ -68,7 +69,7 @@ class Found:
         """A git directory that is open."""
         key = "/".join(path)
         if path and (bare or path[-1].casefold() == ".git"):
-            self.folders.add(key)
+            self.folders[key] = os.fstat(fd).st_ino
         if path and path[-1].casefold() == ".git":
             self._trees.setdefault(path, path[:-1])
         self._hooks(fd, "hooks", (*path, "hooks"))
@@ -92,7 +93,6 @@ class Found:
             try:
                 if kind == "git":
                     with folder_at(self._top, path) as fd:
-                        self.folders |= {"/".join(path)} if path else set()
                         self.directory(fd, path, bare=True)
                     continue
                 with folder_at(self._top, path[:-1]) as fd:
@@ -116,7 +116,7 @@ class Found:
             return
         self.items |= found.items
         if found.kind == "folder":
-            self.hooks.add(key)
+            self.hooks[key] = found.inode
         elif found.kind == "link":
             leads = resolve(self._root, self._top, path[:-1], found.items[key].removeprefix("link "))
             if leads:

@@ -35,7 +35,7 @@ class Survey(NamedTuple):
     places: tuple[str, ...] = ()
     """What programs run later, `.git` files and included settings: what can be a read-only mount."""
     inodes: Mapping[str, int] = MappingProxyType({})
-    """Of the places: another file of the same name needs a mount of its own."""
+    """Of all these: another file of the same name needs a mount of its own."""
     items: Mapping[str, str] = MappingProxyType({})
     """Each single file, link or setting of all that → its fingerprint."""
     folders: int = 0
@@ -68,9 +68,10 @@ class Surveyor:
         self._known: dict[str, _Folder | None] = {}
         self._contents = Contents()
 
-    def look(self, roots: Sequence[str]) -> Survey:
+    def look(self, roots: Sequence[str], further: Sequence[str] = ()) -> Survey:
+        """`further` are places of the workspace that count, too, whatever they are called."""
         self._contents.begin()
-        found = [survey for root in _outermost(roots) if (survey := self._root(root)) is not None]
+        found = [survey for root in _outermost(roots) if (survey := self._root(root, further)) is not None]
         self._contents.end()
         if len(found) == 1:
             return found[0]
@@ -84,7 +85,7 @@ class Surveyor:
             all(one.is_whole for one in found),
         )
 
-    def _root(self, root: str) -> Survey | None:
+    def _root(self, root: str, further: Sequence[str]) -> Survey | None:
         try:
             top = os.open(root, READ & ~os.O_NOFOLLOW)
         except OSError:
@@ -92,6 +93,8 @@ class Surveyor:
         try:
             walk = _Walk(root, top, self._contents, names())
             self._known[root] = walk.visit(top, ".", self._known.get(root), ())
+            for path in further:
+                walk.named(path)
             return walk.survey()
         finally:
             os.close(top)
@@ -126,11 +129,17 @@ class _Walk:
             tuple(prefix + path for path in _tops(git.folders)),
             tuple(prefix + path for path in sorted(git.hooks)),
             tuple(prefix + path for path in places),
-            {prefix + path: inode for path, inode in places.items()},
+            {prefix + path: inode for path, inode in (git.folders | git.hooks | places).items()},
             {prefix + path: mark for path, mark in (self._items | git.items).items()},
             self._count,
             self._is_whole,
         )
+
+    def named(self, path: str) -> None:
+        """A place that somebody names, if it lies beneath this root and is there."""
+        parts = tuple(path.removeprefix(f"{self._root.rstrip('/')}/").split("/"))
+        if path.startswith(f"{self._root.rstrip('/')}/"):
+            self._add(parts)
 
     # -------------------------------------------------------------- the walk
 
@@ -231,16 +240,18 @@ class _Walk:
     def _target(self, mark: str, path: tuple[str, ...]) -> None:
         """What a link leads to is the same file by another name, if it lies in the workspace."""
         real = gitdirs.resolve(self._root, self._top, path, mark.removeprefix("link "))
-        if not real:
-            return
+        if real:
+            self._add(real)
+
+    def _add(self, parts: tuple[str, ...]) -> None:
         try:
-            with folder_at(self._top, real[:-1]) as fd:
-                found = self._contents.tree(fd, real[-1], "/".join(real))
+            with folder_at(self._top, parts[:-1]) as fd:
+                found = self._contents.tree(fd, parts[-1], "/".join(parts))
         except OSError:
             return
-        if found is not None and found.kind != "link":
+        if found is not None:
             self._items |= found.items
-            self._places["/".join(real)] = found.inode
+            self._places |= {"/".join(parts): found.inode} if found.kind != "link" else {}
 
 
 def _tops(paths: Iterable[str]) -> Iterator[str]:
