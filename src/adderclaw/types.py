@@ -395,8 +395,6 @@ class Touch:
     hosts: tuple[HostFact, ...] = ()
     command: "CommandFact | None" = None
     opaque: bool = False
-    helpers: tuple[str, ...] = ()
-    """Settings of the repository in which git would be called that name further programs."""
     why: str = ""
     """One short clause for the person who is asked: "writes to workspace"."""
     inward: bool = False

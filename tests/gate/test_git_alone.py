@@ -61,9 +61,9 @@ def found(name: str) -> str | None:
     return None if "/" in name or name == "absent" else f"/usr/bin/{name}"
 
 
-def alone(text: str, *helpers: str) -> bool:
+def alone(text: str) -> bool:
     made = plan(text, found)
-    return isinstance(made, Plan) and is_alone(made, helpers)
+    return isinstance(made, Plan) and is_alone(made)
 
 
 @pytest.mark.parametrize("text", NOT)
@@ -74,7 +74,6 @@ def test_what_runs_anything_else_is_not_git_alone(text: str) -> None:
 @pytest.mark.parametrize("text", ALONE)
 def test_what_is_git_alone(text: str) -> None:
     assert alone(text)
-    assert not alone(text, "filter.evil.smudge"), "a repository that lets git run a program"
 
 
 @pytest.mark.parametrize(
@@ -99,7 +98,7 @@ def test_what_is_git_alone(text: str) -> None:
 def test_where_git_stands_among_others_it_runs_by_itself(text: str, expected: list[tuple[str, bool]] | None) -> None:
     made = plan(text, found)
     assert isinstance(made, Plan)
-    pieces = parts(made, ())
+    pieces = parts(made)
     if expected is None:
         assert pieces == ((made, False, ""),)
         return

@@ -14,7 +14,8 @@ from adderclaw.gate.shell import planner as planner
 from adderclaw.gate.shell.planner import Plan, Raw
 from adderclaw.sandbox import confinement
 from adderclaw.sandbox.bubblewrap import Room
-from adderclaw.tools import arguments_of, find, kept, shell
+from adderclaw.tools import arguments_of, find, hardened, kept, shell
+from adderclaw.tools.identity import NOBODY
 from adderclaw.tools.paths import Refused
 from adderclaw.tools.shell import BashArguments
 from adderclaw.types import ToolContext, ToolResult, Workspace
@@ -244,8 +245,8 @@ def test_sed_runs_and_writes_nothing(ctx: ToolContext) -> None:
     assert bash("sed -n '1p' a.txt", ctx).content == "alpha\n"
     assert bash("sed 's/[[:alpha:]]*/x/' a.txt", ctx).content == "x\nx\n"
     assert bash("sed -i 's/alpha/gamma/' a.txt && cat a.txt", ctx).content == "gamma\nbeta\n"
-    words = planner.simples(shell._hardened(_plan("sed p a.txt")))[0].words  # pyright: ignore[reportPrivateUsage]
-    assert words[1] == "--sandbox" or not shell._has_sandbox("/bin/sed")  # pyright: ignore[reportPrivateUsage]
+    words = planner.simples(hardened.hardened(_plan("sed p a.txt"), {}))[0].words
+    assert words[1] == "--sandbox" or not hardened._has_sandbox("/bin/sed")  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.mark.parametrize("list_names", ["ls", "find . -type f", "git ls-files", "grep -rl alpha ."])
@@ -271,7 +272,7 @@ def test_a_name_in_the_middle_of_a_command_is_no_option(ctx: ToolContext) -> Non
 def test_a_text_that_is_code_for_one_command_is_data_for_another(ctx: ToolContext) -> None:
     assert bash("echo 'ls -d sub'; bash -c 'ls -d sub'", ctx).content == "ls -d sub\nsub\n"
     assert bash("cat <<< 'ls -d sub'; bash <<< 'ls -d sub'", ctx).content == "ls -d sub\nsub\n"
-    text = planner.render(shell._hardened(_plan("bash <<< 'ls   sub'")))  # pyright: ignore[reportPrivateUsage]
+    text = hardened.rendered(_plan("bash <<< 'ls   sub'"), NOBODY, alone=False)
     assert "ls   sub" not in text, "a shell inside gets text of ours"
 
 

@@ -4,10 +4,9 @@ from collections.abc import Iterator
 
 from adderclaw.config.paths import beneath
 from adderclaw.gate.case import Case
-from adderclaw.gate.commands import base, reachable, unlisted, unnamed
+from adderclaw.gate.commands import unlisted, unnamed
 from adderclaw.gate.hosts import PLAIN_METHODS, is_listed
 from adderclaw.gate.paths import forms, is_device
-from adderclaw.gate.programs import git
 from adderclaw.gate.programs.scripts import brought, endless
 from adderclaw.gate.shell.environment import folders_of
 from adderclaw.gate.shell.planner import Plan, Raw, simples
@@ -41,9 +40,6 @@ def _parts(case: Case) -> Iterator[tuple[Risk, str]]:
                 yield "high", f"code from {folder}, which is not the project's"
         for why in (*unnamed(touch.command), *brought(touch.command), *endless(touch.command)):
             yield "high", why
-        key = _helper(case) if touch.helpers else None
-        if key:
-            yield "high", f"the repository's own configuration ({key}) would make git run another program"
         yield "medium", touch.why or "runs a command"
     elif touch.command is not None:
         yield "high", "a command of an unknown kind"
@@ -57,17 +53,6 @@ def _parts(case: Case) -> Iterator[tuple[Risk, str]]:
             yield "medium", f"reads {fact.path}, outside the workspace"
     for host in touch.hosts:
         yield _host_risk(host, policy.allowed_domains)
-
-
-def _helper(case: Case) -> str | None:
-    """The setting by which a git of the command, in whatever wrapper or shell, would run another program."""
-    command = case.touch.command
-    calls = (
-        (words for words in reachable(command) if words and base(words[0]) == "git")
-        if isinstance(command, Plan)
-        else ()
-    )
-    return next((key for words in calls if (key := git.helper(words, case.touch.helpers))), None)
 
 
 def _is_project_code(given: str, case: Case) -> bool:

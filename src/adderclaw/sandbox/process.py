@@ -53,6 +53,9 @@ _GIT = {
     "submodule.recurse": "false",
     "fetch.recurseSubmodules": "false",
     "core.gitProxy": "none",
+    "advice.ignoredHook": "false",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
 }
 """Settings by which a repository's own configuration could make git run a program: here they are fixed."""
 _FIXED = {

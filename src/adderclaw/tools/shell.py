@@ -5,7 +5,6 @@ import signal
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from functools import lru_cache
 from typing import Annotated, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -14,15 +13,14 @@ from adderclaw.config.schema import Config
 from adderclaw.decode import Between
 from adderclaw.gate.programs import git_alone
 from adderclaw.gate.programs import knowledge as knowledge
-from adderclaw.gate.programs.handed import Walk, one_name_each
+from adderclaw.gate.programs.handed import Walk
 from adderclaw.gate.programs.operands import ARCHIVE, PATCH
 from adderclaw.gate.shell import planner as planner
-from adderclaw.gate.shell.plan import with_simples
 from adderclaw.gate.shell.planner import Plan, Raw, Simple
 from adderclaw.record import record
 from adderclaw.sandbox import process, programs
 from adderclaw.sandbox.process import Finished
-from adderclaw.tools import paths, wildcards
+from adderclaw.tools import hardened, identity, paths, wildcards
 from adderclaw.tools.background import End, Output, Tasks, TooMany
 from adderclaw.tools.kept import shown
 from adderclaw.tools.specs import spec
@@ -108,27 +106,16 @@ def touch(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) -> T
         *_landed(named.merged, means),
     )
     seen = tuple(_own_python(fact, ctx) for fact in _facts(reads, ctx))
-    helpers = _helpers(command, seen, ctx)
     if isinstance(command, Plan) and "git" in command.text + command.shown:
-        judged = judged._replace(parts=git_alone.parts(command, helpers))
+        judged = judged._replace(parts=git_alone.parts(command))
     _keep(arguments, ctx, judged)
     return Touch(
         reads=seen,
         writes=tuple(_facts(writes, ctx)),
         command=command,
         opaque=is_raw,
-        helpers=helpers,
         why=why,
     )
-
-
-def _helpers(command: Plan | Raw, reads: tuple[PathFact, ...], ctx: ToolContext) -> tuple[str, ...]:
-    """What the configuration of every repository that git may be called in names."""
-    if isinstance(command, Raw) or "git" not in command.text + command.shown:
-        return ()
-    from adderclaw.tools import repository
-
-    return repository.helpers((ctx.workspace.cwd, ctx.workspace.root, *(fact.path for fact in reads)))
 
 
 MAX_LOOKED_AT = 20_000
@@ -291,13 +278,19 @@ async def run(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) 
     if not os.path.isdir(cwd) or not programs.inside(followed(cwd), _roots(ctx)):
         ctx.workspace.cwd = ctx.workspace.root
         return rejected(f"{cwd} is no longer a directory of the workspace.\n{_reset(ctx)}\nNothing was run: try again.")
-    text = command.text if isinstance(command, Raw) else planner.render(_hardened(command))
+    alone = len(parts) == 1 and parts[0].git
+    who = await identity.of_operator() if parts else identity.NOBODY
+    text = (
+        command.text
+        if isinstance(command, Raw)
+        else hardened.rendered(command, who, alone=alone or means.start is None)
+    )
     if arguments.run_in_background:
         return _begin(arguments, text, cwd, env, ctx, means)
     seconds = _seconds(arguments)
     if len(parts) > 1 and means.start is not None:
         return _result(command, await _in_parts(parts, cwd, env, seconds, means), seconds, "", ctx)
-    start = process.in_view(means.start, "git") if parts and parts[0].git else means.start
+    start = process.in_view(means.start, "git") if alone else means.start
     if not _moves(command):
         done = await process.run(means.argv(text), cwd=cwd, env=env, timeout=seconds, start=start)
         return _result(command, done, seconds, "", ctx)
@@ -321,7 +314,8 @@ async def _in_parts(
     whole = Finished(0, b"", b"")
     for part in parts:
         start = process.in_view(means.start, "git") if part.git else means.start
-        argv, left = means.argv(planner.render(_hardened(part.plan))), max(end - time.monotonic(), 0.001)
+        text = hardened.rendered(part.plan, await identity.of_operator(), alone=part.git)
+        argv, left = means.argv(text), max(end - time.monotonic(), 0.001)
         done = await process.run(argv, cwd=cwd, env=env, timeout=left, start=start)
         whole = done._replace(
             stdout=whole.stdout + done.stdout,
@@ -368,64 +362,6 @@ def _begin(
         f"Running in the background as {task.id}. TaskOutput shows what it prints{where}; TaskStop ends it. {told}",
         {"task_id": task.id, "output_file": task.output.path},
     )
-
-
-NO_DRIVERS = ("--no-ext-diff", "--no-textconv")
-"""A repository's configuration may name programs for its diffs: these options leave them out."""
-
-
-def _hardened(plan: Plan) -> Plan:
-    """The plan with what makes its programs do no more than was judged; nothing that they are asked for changes."""
-    codes = {code.text: planner.render(_hardened(code)) for code in plan.inside if isinstance(code, Plan)}
-    return plan._replace(body=with_simples(plan.body, lambda simple: _with_codes(_hardened_simple(simple), codes)))
-
-
-def _with_codes(simple: Simple, codes: dict[str, str]) -> Simple:
-    """What a shell reads as code is text of ours, too: written from the plan that was judged. Its data stays."""
-    shell = next((n for n, word in enumerate(simple.words) if word.rsplit("/", 1)[-1] in knowledge.SHELLS), None)
-    if not codes or shell is None:
-        return simple
-    given = knowledge.shell_code(simple.words[shell:])
-    if given is None:
-        return simple
-    if given == 0:
-        texts = (r._replace(target=codes.get(r.target, r.target)) if r.is_text else r for r in simple.redirects)
-        return simple._replace(redirects=tuple(texts))
-    at = shell + given
-    return simple._replace(
-        words=(*simple.words[:at], codes.get(simple.words[at], simple.words[at]), *simple.words[at + 1 :])
-    )
-
-
-def _hardened_simple(simple: Simple) -> Simple:
-    match simple.words:
-        # What the operator's own list lets through is the operator's word: only what our table judged is held to it.
-        case ("sed", *rest) if simple.name == "sed" and knowledge.objection("sed", simple.words) is None:
-            return simple._replace(words=("sed", *(("--sandbox",) if _has_sandbox(simple.program) else ()), *rest))
-        case ("xargs", *_) if simple.name == "xargs":
-            return simple._replace(words=one_name_each(simple.words, gnu=_has_delimiters(simple.program)))
-        case ("git", ("diff" | "log" | "show" | "blame") as command, *rest) if simple.name == "git":
-            return simple._replace(words=("git", command, *NO_DRIVERS, *rest))
-        case _:
-            return simple
-
-
-def _has_sandbox(sed: str) -> bool:
-    """Whether this sed knows --sandbox: GNU's does, BSD's and busybox's do not."""
-    return _holds(sed, b"e/r/w commands disabled")
-
-
-def _has_delimiters(xargs: str) -> bool:
-    return _holds(xargs, b"delimiter")
-
-
-@lru_cache(maxsize=8)
-def _holds(program: str, text: bytes) -> bool:
-    try:
-        with open(program, "rb") as file:
-            return text in file.read(1 << 20)
-    except OSError:
-        return False
 
 
 def _moves(command: Plan | Raw) -> bool:

@@ -123,36 +123,3 @@ def _config(given: frozenset[str], operands: Words) -> Objection | None:
     if len(operands) == 2 and operands[0].casefold() in PROGRAMS["git"].settings and given <= {"--local"}:
         return None
     return Objection("git config may change what git runs")
-
-
-# ------------------------------------------------------------------ programs that a repository's configuration names
-
-_HELPERS = (
-    r"filter\..*\.(?:clean|smudge|process)|diff\.external|diff\..*\.(?:command|textconv)|merge\..*\.driver"
-    r"|core\.(?:alternaterefscommand|worktree)|include(?:if\..*)?\.path|trailer\..*\.(?:command|cmd)|tar\..*\.command"
-    r"|gpg\.ssh\.defaultkeycommand|interactive\.difffilter"
-)
-_REMOTE_HELPERS = (
-    r"remote\..*\.(?:uploadpack|receivepack|vcs|proxy)|url\..*\.(?:push)?insteadof|core\.gitproxy|http\..*proxy"
-)
-_LARGE_FILES = frozenset({"git-lfs clean -- %f", "git-lfs smudge -- %f", "git-lfs filter-process"})
-REACHING = frozenset({"fetch", "pull", "clone", "push", "ls-remote", "submodule", "remote"})
-
-
-def is_helper(key: str, value: str) -> bool:
-    """Whether a setting of a repository names a program that git may run, or sends git elsewhere."""
-    key = key.casefold()
-    if re.fullmatch(r"remote\..*\.(?:push)?url", key):
-        return "::" in value or value.startswith(("-", "ext:"))
-    if re.fullmatch(r"submodule\..*\.update", key):
-        return value.lstrip().startswith("!")
-    return bool(re.fullmatch(f"{_HELPERS}|{_REMOTE_HELPERS}", key)) and value not in _LARGE_FILES
-
-
-def helper(words: Words, keys: Words) -> str | None:
-    """The setting that would make this git command run a program that nobody judged."""
-    command = command_of(words)[0]
-    if command in ("", "config", "version", "init") or not keys:
-        return None
-    everywhere = (key for key in keys if re.fullmatch(_HELPERS, key.casefold()))
-    return next(everywhere, None) or (keys[0] if command in REACHING else None)

@@ -1,11 +1,10 @@
 """Plans that are git and nothing else: they alone may change what other programs run later (CI, hook managers)."""
 
 import re
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from adderclaw.gate.programs.allowlist import names
-from adderclaw.gate.programs.git import command_of, helper
+from adderclaw.gate.programs.git import command_of
 from adderclaw.gate.programs.knowledge import objection
 from adderclaw.gate.programs.objections import Words
 from adderclaw.gate.programs.wrappers import bisects
@@ -36,7 +35,7 @@ QUIET = frozenset({"cd", "echo", "printf", "pwd", "true", "false", ":", "test", 
 """What bash does by itself, and changes no file by."""
 
 
-def is_alone(plan: Plan, helpers: Sequence[str]) -> bool:
+def is_alone(plan: Plan) -> bool:
     """Whether a plan is git and nothing else, none of it runs another program, and something of it may change files."""
     if plan.inside or any(redirect.writes and redirect.target != "/dev/null" for redirect in redirects(plan)):
         return False
@@ -46,7 +45,7 @@ def is_alone(plan: Plan, helpers: Sequence[str]) -> bool:
             return False
         if simple.name in QUIET and simple.program == simple.name:
             continue
-        if simple.name != "git" or not simple.program.startswith("/") or not _runs_git_alone(simple.words, helpers):
+        if simple.name != "git" or not simple.program.startswith("/") or not _runs_git_alone(simple.words):
             return False
         changes |= _changes_files(simple.words)
     return changes
@@ -67,18 +66,18 @@ class Part(NamedTuple):
     """What stands between the parts: `&&` or `;`."""
 
 
-def parts(plan: Plan, helpers: Sequence[str]) -> tuple[Part, ...]:
+def parts(plan: Plan) -> tuple[Part, ...]:
     """A plan in parts that are run one after the other, those that are git alone by themselves.
 
     Only `a && b && c` and `a; b; c`, where no part leaves anything behind for the next but files; else it stays whole.
     """
-    whole = (Part(plan, is_alone(plan, helpers)),)
+    whole = (Part(plan, is_alone(plan)),)
     steps, joints = plan.body.steps, {step.after for step in plan.body.steps[1:]}
     if whole[0].git or plan.inside or plan.body.tail or joints not in ({"&&"}, {";"}) or not _leaves_nothing(plan):
         return whole
     found: list[tuple[list[Step], bool]] = []
     for step in steps:
-        git = is_alone(plan._replace(body=Script((step._replace(after=""),))), helpers)
+        git = is_alone(plan._replace(body=Script((step._replace(after=""),))))
         if found and found[-1][1] == git:
             found[-1][0].append(step)
         else:
@@ -103,7 +102,7 @@ def _asks_the_shell(word: Live) -> bool:
     return any(isinstance(piece, Variable | Count) for piece in word.pieces)
 
 
-def _runs_git_alone(words: Words, helpers: Sequence[str]) -> bool:
+def _runs_git_alone(words: Words) -> bool:
     # What throws work away is asked about, and runs nothing for all that.
     words = tuple(word for word in words if word != "--hard")
-    return not bisects(words) and objection("git", words) is None and helper(words, tuple(helpers)) is None
+    return not bisects(words) and objection("git", words) is None

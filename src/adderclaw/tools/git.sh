@@ -1,0 +1,137 @@
+# What git is called by in a command: its own settings first, so that no program runs that a repository names.
+# adderclaw_git N WORDS...: the words of git's command line, of which the first N stand before the command.
+# Given as variables: ADDERCLAW_GIT (the program), ADDERCLAW_LFS, ADDERCLAW_NAME, ADDERCLAW_EMAIL (each may be empty),
+# ADDERCLAW_ALONE (not empty where git may do more than other commands: in its own view, or without a sandbox),
+# ADDERCLAW_GIT_DIRS.
+# It works under `set -e`, `-u` and `-f`, and changes nothing of the shell that it runs in.
+
+adderclaw_settings() {
+  # Every setting that git would read here, as KEY NEWLINE VALUE NUL; then "end". In git's own view also those of every
+  # other repository of the workspace, since git calls git in submodules.
+  local -x GIT_CONFIG_COUNT=2 GIT_CONFIG_KEY_0=safe.bareRepository GIT_CONFIG_VALUE_0=explicit
+  local -x GIT_CONFIG_KEY_1=safe.directory GIT_CONFIG_VALUE_1='*' file
+  "$ADDERCLAW_GIT" "$@" config --list -z || return
+  if [ -n "$ADDERCLAW_ALONE" ]; then
+    adderclaw_files "$@" | while IFS= read -r -d '' file; do
+      cat -- "$file" && printf '\n\n'
+    done | "$ADDERCLAW_GIT" config --file - --list -z || return
+  fi
+  printf 'end\0'
+}
+
+adderclaw_files() {
+  # The settings of submodules and of other repositories: files that the listing above does not read.
+  local common folder
+  common=$("$ADDERCLAW_GIT" "$@" rev-parse --path-format=absolute --git-common-dir 2>/dev/null) || common=
+  printf '%s\n' "$common" "${ADDERCLAW_GIT_DIRS:-}" | while IFS= read -r folder; do
+    if [ -n "$folder" ]; then
+      if [ "$folder" != "$common" ]; then
+        find "$folder" -maxdepth 1 -name 'config*' ! -type d -print0
+      fi
+      if [ -d "$folder/modules" ]; then
+        find "$folder/modules" -name 'config*' ! -type d -print0
+      fi
+    fi
+  done
+}
+
+adderclaw_hooks() {
+  # The hooks that git would have run for a command, were this not hardened git: those that are there, by their names.
+  local hooks=$1 command=$2 asked common top name found='' ; shift 2
+  asked='reference-transaction post-index-change'
+  case $command in
+    commit) asked="pre-commit prepare-commit-msg commit-msg post-commit post-rewrite $asked" ;;
+    merge | pull) asked="pre-merge-commit prepare-commit-msg commit-msg post-merge pre-rebase post-rewrite $asked" ;;
+    rebase) asked="pre-rebase prepare-commit-msg commit-msg post-commit post-checkout post-rewrite $asked" ;;
+    cherry-pick | revert) asked="prepare-commit-msg commit-msg post-commit $asked" ;;
+    checkout | switch | worktree | clone | submodule) asked="post-checkout $asked" ;;
+    push) asked="pre-push $asked" ;;
+  esac
+  common=$("$ADDERCLAW_GIT" "$@" rev-parse --path-format=absolute --git-common-dir 2>/dev/null) || return 0
+  if [ -z "$hooks" ]; then
+    hooks=$common/hooks
+  elif [ "${hooks#/}" = "$hooks" ]; then
+    top=$("$ADDERCLAW_GIT" "$@" rev-parse --show-toplevel 2>/dev/null) || return 0
+    hooks=$top/$hooks
+  fi
+  for name in $asked; do
+    if [ -f "$hooks/$name" ] && [ -n "$(find -L "$hooks/$name" -maxdepth 0 -perm -100 2>/dev/null)" ]; then
+      found="$found${found:+, }$name"
+    fi
+  done
+  if [ -n "$found" ]; then
+    printf 'adderclaw: hooks not run: %s\n' "$found" >&2
+  fi
+}
+
+adderclaw_git() {
+  local IFS=$' \t\n' ahead=$1
+  shift
+  local -a before=("${@:1:ahead}")
+  local entry key value as gives command="${*:ahead+1:1}" ended='' name='' email='' hooks='' filters='' n=${GIT_CONFIG_COUNT:-0}
+  local -x GIT_CONFIG_GLOBAL=/dev/null
+  while IFS= read -r -d '' entry; do
+    key=${entry%%$'\n'*} value=${entry#*$'\n'} gives=yes as=false
+    case $key in
+      end) ended=yes gives='' ;;
+      include.path | includeif.*.path | lfs.extension.* | lfs.customtransfer.*.path | lfs.standalonetransferagent | \
+        gc.recentobjectshook | remote.*.vcs | remote.*.uploadpack | remote.*.receivepack)
+        # Of these what comes first counts, or all of them do: what is given after them changes nothing.
+        if [ -n "$ADDERCLAW_ALONE" ]; then
+          printf 'adderclaw: git was not run: %s in the settings of a repository here names %s; %s\n' "$key" \
+            'another file or program' 'remove it from them, or run the command yourself' >&2
+          return 128
+        fi
+        gives='' ;;
+      filter.lfs.*) gives='' ;;
+      filter.*.clean | filter.*.smudge | filter.*.process)
+        as=''
+        entry=${key#filter.}
+        case ", $filters, " in
+          *", ${entry%.*}, "*) ;;
+          *) filters="$filters${filters:+, }${entry%.*}" ;;
+        esac ;;
+      diff.*.textconv) as=cat ;;
+      merge.*.driver) as='git merge-file %A %O %B' ;;
+      submodule.*.update)
+        as=checkout
+        if [ "${value#!}" = "$value" ]; then gives=''; fi ;;
+      trailer.*.command | trailer.*.cmd | hook.*.command) as=true ;;
+      diff.external | pager.* | *.command | *.cmd | *.program | *.defaultkeycommand | man.*.path | browser.*.path) ;;
+      user.name) name=$value gives='' ;;
+      user.email) email=$value gives='' ;;
+      core.hookspath) hooks=$value gives='' ;;
+      *) gives='' ;;
+    esac
+    if [ -n "$gives" ]; then
+      local -x "GIT_CONFIG_KEY_$n=$key" "GIT_CONFIG_VALUE_$n=$as"
+      n=$((n + 1))
+    fi
+  done < <(adderclaw_settings ${before[@]+"${before[@]}"})
+  if [ -z "$ended" ]; then
+    printf 'adderclaw: git was not run: the settings of a repository here cannot be read\n' >&2
+    return 128
+  fi
+  local -a ours=(safe.directory '*')
+  if [ -z "$name" ] && [ -n "$ADDERCLAW_NAME" ]; then ours+=(user.name "$ADDERCLAW_NAME"); fi
+  if [ -z "$email" ] && [ -n "$ADDERCLAW_EMAIL" ]; then ours+=(user.email "$ADDERCLAW_EMAIL"); fi
+  if [ -n "$ADDERCLAW_LFS" ]; then
+    ours+=(filter.lfs.clean "$ADDERCLAW_LFS clean -- %f" filter.lfs.smudge "$ADDERCLAW_LFS smudge -- %f")
+    ours+=(filter.lfs.process "$ADDERCLAW_LFS filter-process" filter.lfs.required true)
+  else
+    ours+=(filter.lfs.clean '' filter.lfs.smudge '' filter.lfs.process '')
+  fi
+  local at
+  for ((at = 0; at < ${#ours[@]}; at += 2)); do
+    local -x "GIT_CONFIG_KEY_$n=${ours[at]}" "GIT_CONFIG_VALUE_$n=${ours[at + 1]}"
+    n=$((n + 1))
+  done
+  local -x GIT_CONFIG_COUNT=$n
+  local status=0
+  "$ADDERCLAW_GIT" "$@" || status=$?
+  if [ -n "$ADDERCLAW_ALONE" ]; then
+    if [ -n "$filters" ]; then printf 'adderclaw: filters not run: %s\n' "$filters" >&2; fi
+    adderclaw_hooks "$hooks" "$command" ${before[@]+"${before[@]}"} || :
+  fi
+  return $status
+}

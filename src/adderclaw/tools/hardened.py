@@ -1,0 +1,138 @@
+"""The text that bash gets of a plan: with what makes its programs do no more than was judged, git above all."""
+
+import os
+from functools import lru_cache
+
+from adderclaw.gate.commands import base
+from adderclaw.gate.programs import knowledge, wrappers
+from adderclaw.gate.programs.git import command_of
+from adderclaw.gate.programs.handed import one_name_each
+from adderclaw.gate.programs.objections import Words
+from adderclaw.gate.shell import planner
+from adderclaw.gate.shell.plan import with_simples
+from adderclaw.gate.shell.planner import Plan, Simple
+from adderclaw.gate.shell.quoting import quote
+from adderclaw.sandbox import programs
+from adderclaw.tools.identity import Identity
+
+GIT = "adderclaw_git"
+"""The function in `git.sh` that git is called by."""
+
+
+SEEN_THROUGH = frozenset({"timeout", "nice", "nohup", "stdbuf", "env", "ionice", "setsid"})
+"""Wrappers in which git is called by our function as well; `xargs` puts names into its words, and could into ours."""
+
+
+def rendered(plan: Plan, who: Identity, *, alone: bool, shell: str = "/bin/bash") -> str:
+    """The plan as bash's text. `alone`: git in it may do more than other commands."""
+    gits = [git for simple in planner.simples(plan) if (git := _git_of(simple))]
+    git = gits[0] if gits else programs.resolve("git") or ""
+    functions = "\n".join((_given(git, who, alone=alone), _functions()))
+
+    def called(simple: Simple) -> Simple:
+        if _git_of(simple):
+            return simple._replace(program=GIT, words=("git", *_counted(simple.words)))
+        within = _within(simple.words)
+        if within is None or base(within[0]) != "git":
+            return simple
+        ahead = simple.words[: len(simple.words) - len(within)]
+        code = f'{functions}\n{GIT} "$@"'
+        return simple._replace(words=(*ahead, shell, "--norc", "--noprofile", "-c", code, "git", *_counted(within)))
+
+    codes = {code.text: rendered(code, who, alone=False, shell=shell) for code in plan.inside if isinstance(code, Plan)}
+    held = hardened(plan, codes)
+    made = planner.render(held._replace(body=with_simples(held.body, called)))
+    return f"{functions}\n{made}" if gits else made
+
+
+def _given(git: str, who: Identity, *, alone: bool) -> str:
+    given = {
+        "ADDERCLAW_GIT": git,
+        "ADDERCLAW_LFS": programs.resolve("git-lfs") or "",
+        "ADDERCLAW_NAME": who.name,
+        "ADDERCLAW_EMAIL": who.email,
+        "ADDERCLAW_ALONE": "yes" if alone else "",
+    }
+    return "\n".join(f"{name}={quote(value)}" for name, value in given.items())
+
+
+@lru_cache(maxsize=1)
+def _functions() -> str:
+    with open(os.path.join(os.path.dirname(__file__), "git.sh"), encoding="utf-8") as file:
+        return file.read()
+
+
+def _git_of(simple: Simple) -> str:
+    """The program, where a command is git itself."""
+    return simple.program if simple.name == "git" and simple.program.startswith("/") else ""
+
+
+def _within(words: Words) -> Words | None:
+    """What a wrapper runs, in however many of them; None where it is no wrapper."""
+    found: Words | None = None
+    while words and base(words[0]) in SEEN_THROUGH and (inner := wrappers.inner(words)):
+        words = found = inner
+    return found
+
+
+def _counted(words: Words) -> Words:
+    """Git's words after how many of them stand before its command."""
+    command, rest, _ = command_of(words)
+    return (str(len(words) - 1 - len(rest) - bool(command)), *words[1:])
+
+
+NO_DRIVERS = ("--no-ext-diff", "--no-textconv")
+"""A repository's configuration may name programs for its diffs: these options leave them out."""
+
+
+def hardened(plan: Plan, codes: dict[str, str]) -> Plan:
+    """The plan with what makes its programs do no more than was judged; nothing that they are asked for changes."""
+    return plan._replace(body=with_simples(plan.body, lambda simple: _with_codes(_held(simple), codes)))
+
+
+def _with_codes(simple: Simple, codes: dict[str, str]) -> Simple:
+    """What a shell reads as code is text of ours, too: written from the plan that was judged. Its data stays."""
+    shell = next((n for n, word in enumerate(simple.words) if word.rsplit("/", 1)[-1] in knowledge.SHELLS), None)
+    if not codes or shell is None:
+        return simple
+    given = knowledge.shell_code(simple.words[shell:])
+    if given is None:
+        return simple
+    if given == 0:
+        texts = (r._replace(target=codes.get(r.target, r.target)) if r.is_text else r for r in simple.redirects)
+        return simple._replace(redirects=tuple(texts))
+    at = shell + given
+    return simple._replace(
+        words=(*simple.words[:at], codes.get(simple.words[at], simple.words[at]), *simple.words[at + 1 :])
+    )
+
+
+def _held(simple: Simple) -> Simple:
+    match simple.words:
+        # What the operator's own list lets through is the operator's word: only what our table judged is held to it.
+        case ("sed", *rest) if simple.name == "sed" and knowledge.objection("sed", simple.words) is None:
+            return simple._replace(words=("sed", *(("--sandbox",) if _has_sandbox(simple.program) else ()), *rest))
+        case ("xargs", *_) if simple.name == "xargs":
+            return simple._replace(words=one_name_each(simple.words, gnu=_has_delimiters(simple.program)))
+        case ("git", ("diff" | "log" | "show" | "blame") as command, *rest) if simple.name == "git":
+            return simple._replace(words=("git", command, *NO_DRIVERS, *rest))
+        case _:
+            return simple
+
+
+def _has_sandbox(sed: str) -> bool:
+    """Whether this sed knows --sandbox: GNU's does, BSD's and busybox's do not."""
+    return _holds(sed, b"e/r/w commands disabled")
+
+
+def _has_delimiters(xargs: str) -> bool:
+    return _holds(xargs, b"delimiter")
+
+
+@lru_cache(maxsize=8)
+def _holds(program: str, text: bytes) -> bool:
+    try:
+        with open(program, "rb") as file:
+            return text in file.read(1 << 20)
+    except OSError:
+        return False
