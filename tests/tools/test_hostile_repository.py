@@ -298,6 +298,7 @@ def test_content_that_must_be_filtered_is_not_stored_without(hostile: Hostile, s
 
 
 def test_a_merge_with_a_driver_of_the_repository_is_gits_own(hostile: Hostile, start: process.Start | None) -> None:
+    (hostile.root / ".git/info/attributes").write_text("*.c !filter\n")
     hostile.git("checkout", "-qf", "side")
     (hostile.root / "a.txt").write_text("zero\none\n")
     hostile.git("commit", "-qam", "zero")
