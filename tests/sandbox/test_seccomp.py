@@ -126,3 +126,64 @@ def test_the_rest_is_allowed(machine: str) -> None:
 def test_an_unknown_processor_is_an_error() -> None:
     with pytest.raises(LookupError):
         seccomp.program("namespace", "pdp11")
+
+
+# ------------------------------------------------------------------ where Landlock alone confines
+
+
+def verdict_of(outside: seccomp.Outside, machine: str, name: str, *arguments: int) -> int:
+    known = seccomp.MACHINES[machine]
+    return verdict(seccomp.program("namespace", machine, outside=outside), known.audit, known.numbers[name], *arguments)
+
+
+def test_a_supervisor_is_asked_about_what_landlock_has_no_right_for(machine: str) -> None:
+    for name in seccomp.calls(machine):
+        assert verdict_of("asked", machine, name, 1, 0o644, 0o644) == ASKED, name
+        assert verdict_of("refused", machine, name, 1, 0o644, 0o644) == errno.EPERM, name
+        assert verdict_of("mounts", machine, name, 1, 0o644, 0o644) == 0, name
+
+
+def test_no_supervisor_is_asked_about_a_setuid_bit(machine: str) -> None:
+    assert verdict_of("asked", machine, "fchmod", 1, 0o4755) == errno.EPERM
+    assert verdict_of("asked", machine, "fchmodat", 1, 0, 0o2755) == errno.EPERM
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "error"),
+    [
+        ("ioctl", (3, 0x40086602), errno.ENOTTY),
+        ("ioctl", (3, 0x401C5820), errno.ENOTTY),
+        ("ioctl", (3, 0x5000940E), errno.ENOTTY),
+        ("ioctl", (3, 0x80086601), 0),
+        ("ioctl", (3, 0x40049409), 0),
+        ("ioctl", (3, 0x5401), 0),
+        ("ioctl", (3, 0x5412), errno.EPERM),
+        ("socket", (1, 1), errno.EAFNOSUPPORT),
+        ("socket", (2, 1), 0),
+        ("socketpair", (1, 1), 0),
+        ("socketpair", (1, 0o2000005), 0),
+        ("socketpair", (1, 2), errno.EPERM),
+        ("socketpair", (1, 0o2000003), errno.EPERM),
+        ("shmget", (1, 2, 3), errno.ENOSYS),
+        ("mq_open", (1,), errno.ENOSYS),
+        ("setxattrat", (1,), errno.ENOSYS),
+        ("file_setattr", (1,), errno.ENOSYS),
+        ("prlimit64", (0, 1), 0),
+        ("prlimit64", (77, 1), errno.EPERM),
+        ("setpriority", (0, 77, 1), errno.EPERM),
+        ("setpriority", (0, 0, 1), 0),
+        ("mkdirat", (3, 0, 0o755), 0),
+        ("openat", (3, 0, 0o101, 0o644), 0),
+    ],
+)
+def test_what_namespaces_hold_elsewhere_is_refused(
+    name: str, arguments: tuple[int, ...], error: int, machine: str
+) -> None:
+    assert verdict_of("asked", machine, name, *arguments) == error
+
+
+def test_further_calls_are_refused_whole(machine: str) -> None:
+    known = seccomp.MACHINES[machine]
+    for refused, error in (((), 0), (("truncate",), errno.EPERM)):
+        program = seccomp.program("none", machine, outside="asked", refused=refused)
+        assert verdict(program, known.audit, known.numbers["truncate"], 1, 2) == error

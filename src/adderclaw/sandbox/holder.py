@@ -414,15 +414,16 @@ class _Inside:
         network = "namespace" if room.network else "none"
         # Before its third version, Landlock has no right for `truncate`.
         without = () if landlock.version() >= 3 else ("truncate",)
-        numbers = {
-            "ruleset": rules,
-            "seccomp": memory_file(program(network, outside="asked", refused=without)),
-            "refused": memory_file(program(network, outside="refused", refused=without)),
-            "program": memory_file(_text("inside.py")),
-            "roots": memory_file(os.fsencode("\0".join(writable))),
+        numbers = {"ruleset": rules}
+        texts = {
+            "seccomp": program(network, outside="asked", refused=without),
+            "refused": program(network, outside="refused", refused=without),
+            "program": _text("inside.py"),
+            "roots": os.fsencode("\0".join(writable)),
         }
-        for number in tuple(numbers.values())[1:]:
-            stack.callback(os.close, number)
+        for name, text in texts.items():
+            numbers[name] = memory_file(text)
+            stack.callback(os.close, numbers[name])
         fds += numbers.values()
         asked = ",".join(f"{name}:{number}" for name, number in calls().items())
         numbers["install"] = INSTALL[os.uname().machine]
