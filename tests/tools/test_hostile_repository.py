@@ -287,6 +287,28 @@ def test_a_submodules_own_settings_count(hostile: Hostile, start: process.Start 
     assert hostile.mark.exists(), "the user's own git runs it"
 
 
+@pytest.mark.parametrize("name", ["plain", "a\nb", "back\\slash", "dist/deep/er/still"])
+@pytest.mark.parametrize("kind", ["bubblewrap"], indirect=True)
+def test_so_do_those_of_a_repository_within(name: str, hostile: Hostile, start: process.Start | None) -> None:
+    """A folder with a `.git` of its own that was added to the index: git calls git in there, too."""
+    inner = hostile.root / name
+    inner.mkdir(parents=True)
+    for words in (("init", "-q"), ("config", "filter.inner.clean", f"sh {hostile.evil}"), ("add", "-A")):
+        subprocess.run(["git", *words], cwd=inner, check=True, capture_output=True)
+        (inner / "x").write_text("x")
+    who = ("-c", "user.name=n", "-c", "user.email=e")
+    subprocess.run(["git", *who, "commit", "-qm", "x"], cwd=inner, check=True, capture_output=True)
+    (inner / ".gitattributes").write_text("* filter=inner\n")
+    hostile.git("add", name)
+    (inner / "x").write_text("y")
+    hostile.mark.unlink(missing_ok=True)
+    for command in ("git commit -m x", "git stash", "git checkout side"):
+        seen = hostile.run(command, start)
+        assert not hostile.mark.exists(), f"{command}: {seen}"
+    hostile.git("status")
+    assert hostile.mark.exists(), "the user's own git runs it"
+
+
 @pytest.mark.parametrize("kind", ["bubblewrap"], indirect=True)
 def test_content_that_must_be_filtered_is_not_stored_without(hostile: Hostile, start: process.Start | None) -> None:
     hostile.configure({"filter.x.clean": "{evil}", "filter.x.required": "true"})

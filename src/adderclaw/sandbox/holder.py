@@ -87,6 +87,8 @@ class Box:
         """Whether all others are stopped meanwhile."""
         self._told: set[str] = set()
         self._surveyor, self._recorder = Surveyor(), recorder or later.Unrecorded()
+        self._gits = ""
+        """Every git directory of the workspace, one in a line, as `printf %b` reads it."""
         self._items: Mapping[str, str] | None = None
         """What other programs run later, as it was at the last look."""
 
@@ -117,6 +119,8 @@ class Box:
                     self._holds = True
                     inside.tell("hold")
                 self._look_before(inside)
+            if order.view == "git":
+                order = order._replace(env={**order.env, "ADDERCLAW_GIT_DIRS": self._gits})
             return Held(self, inside, order, mark, watched=watched)
         except BaseException:
             self._go_on(inside) if not inside.gits else None
@@ -131,6 +135,7 @@ class Box:
         elif self._running:
             self._report(survey)
         self._items = survey.items
+        self._gits = "\n".join(path.replace("\\", "\\\\").replace("\n", "\\n") for path in survey.gits)
         self._mount(inside, survey)
 
     def _survey(self) -> Survey:

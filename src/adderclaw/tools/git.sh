@@ -21,9 +21,10 @@ adderclaw_settings() {
 
 adderclaw_files() {
   # The settings of submodules and of other repositories: files that the listing above does not read.
-  local common folder
+  local common folder line
   common=$("$ADDERCLAW_GIT" "$@" rev-parse --path-format=absolute --git-common-dir 2>/dev/null) || common=
-  printf '%s\n' "$common" "${ADDERCLAW_GIT_DIRS:-}" | while IFS= read -r folder; do
+  printf '%s\n' "${common//\\/\\\\}" "${ADDERCLAW_GIT_DIRS:-}" | while IFS= read -r line; do
+    folder=$(printf '%b.' "$line") folder=${folder%.}
     if [ -n "$folder" ]; then
       if [ "$folder" != "$common" ]; then
         find "$folder" -maxdepth 1 -name 'config*' ! -type d -print0
@@ -121,6 +122,8 @@ adderclaw_git() {
   else
     ours+=(filter.lfs.clean '' filter.lfs.smudge '' filter.lfs.process '')
   fi
+  # Where the git directory is read-only, what LFS makes to compare with goes elsewhere.
+  if [ -z "$ADDERCLAW_ALONE" ]; then ours+=(lfs.storage "${TMPDIR:-/tmp}/adderclaw-lfs"); fi
   local at
   for ((at = 0; at < ${#ours[@]}; at += 2)); do
     local -x "GIT_CONFIG_KEY_$n=${ours[at]}" "GIT_CONFIG_VALUE_$n=${ours[at + 1]}"
