@@ -395,6 +395,12 @@ class Touch:
     hosts: tuple[HostFact, ...] = ()
     command: "CommandFact | None" = None
     opaque: bool = False
+    removes: tuple[PathFact, ...] = ()
+    """Of what it writes, what goes with all that lies in it."""
+    gits: tuple[str, ...] = ()
+    """Git directories, by their layout, that lie in what it removes, or around it."""
+    lost: str = ""
+    """Why what it removes could not be put back; empty where a checkpoint keeps all of it."""
     why: str = ""
     """One short clause for the person who is asked: "writes to workspace"."""
     inward: bool = False
@@ -535,6 +541,8 @@ class ToolContext:
     """Path → what the gate was told of it, so that what runs opens what was judged."""
     hidden: Callable[[str], bool] = lambda _path: False
     """Whether a file that a search comes upon may not be read: what is in it is then not shown."""
+    unchanged: Callable[[str], bool] = lambda _path: False
+    """Whether a rule denies that a file is read or changed: what holds it is not deleted either."""
     kept: str = ""
     """The folder of this session's long outputs: Read, Grep and LS may look into it, nobody may write there."""
     keep: Callable[[str], str | None] = lambda _text: None

@@ -22,12 +22,17 @@ class Checkpoints:
         self.background: Callable[[], str] = lambda: ""
         """What still runs in the background, if anything: what changes between calls is then its doing."""
 
-    async def begin(self, who: "Who", paths: Iterable[str], roots: Sequence[str], *, anything: bool) -> "Watch | None":
-        """Before a call: `paths` are where it says that it writes; `anything`: it may write elsewhere, too."""
+    async def begin(
+        self, who: "Who", paths: Iterable[str], roots: Sequence[str], *, anything: bool, trees: Sequence[str] = ()
+    ) -> "Watch | None":
+        """Before a call: `paths` are where it says that it writes; `anything`: it may write elsewhere, too.
+
+        `trees` are those of the paths that go with all that lies in them.
+        """
         if self._tracker is None:
             self._tracker = self._make()
         self._tracker.background = self.background
-        return await self._tracker.begin(who, self.turn, paths, roots, anything=anything)
+        return await self._tracker.begin(who, self.turn, paths, roots, anything=anything, trees=trees)
 
     async def end(self, watch: "Watch") -> None:
         """After a call: what changed becomes rows of the transaction that comes next."""

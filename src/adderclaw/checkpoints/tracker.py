@@ -16,10 +16,11 @@ from adderclaw.checkpoints.blobs import Blobs, prune_daily
 from adderclaw.checkpoints.tree import IGNORED, Index, Limits, Scanned, Seen, TooBig, scan, state_at
 from adderclaw.config.paths import followed
 from adderclaw.config.schema import Checkpoints as Settings
-from adderclaw.errors import StoreError
+from adderclaw.errors import Refused, StoreError
 from adderclaw.store import Store
 from adderclaw.store import checkpoints as rows
 from adderclaw.store.checkpoints import Change, Draft, State
+from adderclaw.workspace import inside
 
 type Turn = tuple[str, str, int]
 """The message of the user that a change belongs to: conversation, session, sequence; children work for it, too."""
@@ -82,16 +83,27 @@ class Tracker:
     # -------------------------------------------------------------- before
 
     async def begin(
-        self, who: Who, turn: Turn, paths: Iterable[str], roots: Sequence[str], *, anything: bool
+        self,
+        who: Who,
+        turn: Turn,
+        paths: Iterable[str],
+        roots: Sequence[str],
+        *,
+        anything: bool,
+        trees: Sequence[str] = (),
     ) -> Watch | None:
         if self._off:
             return None
         watch = Watch(who, turn)
         try:
+            going = await asyncio.to_thread(self._beneath, trees, roots) if trees else []
+        except (OSError, Refused):  # it is being exchanged for something else: this call is not looked after
+            return None
+        try:
             async with self._one_at_a_time:
                 if anything:
                     await self._begin_whole(watch, roots)
-                self._begin_named(watch, paths, roots)
+                self._begin_named(watch, [*paths, *going], roots)
         except (OSError, StoreError) as error:
             self._give_up(error)
             return None
@@ -117,6 +129,13 @@ class Tracker:
             for root, inner in _inside(path, roots):
                 if root not in watch.whole:
                     watch.named[root, inner] = state_at(root, inner, self.limits, self.blobs.keep)
+
+    def _beneath(self, trees: Sequence[str], roots: Sequence[str]) -> list[str]:
+        """All that a checkpoint keeps of what is about to be deleted, whatever the size of the workspace."""
+        from adderclaw.checkpoints.removal import look
+
+        places = [inside(tree, roots) for tree in trees]
+        return [one.text for place in places if place is not None for one in look(place, self.limits).kept]
 
     def _tree(self, root: str) -> _Tree:
         return self._trees.setdefault(root, _Tree())

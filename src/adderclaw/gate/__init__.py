@@ -42,6 +42,11 @@ def hides(policy: Policy) -> Callable[[str], bool]:
     return _any_of(_denied(policy, ("Read", "Grep")))
 
 
+def keeps(policy: Policy) -> Callable[[str], bool]:
+    """Whether a file that a deletion comes upon is one that a rule keeps from being read or changed."""
+    return _one_of(_denied(policy, ("Read", "Edit", "Write", "Delete"))) or (lambda _path: False)
+
+
 def withholds(policy: Policy, tool: str) -> bool:
     """Whether every call of a tool is denied, whatever it says: then the model is not even told of it."""
     if any(rule.subject == "all" and names_tool(rule, tool) for rule in policy.rules.deny):

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 
 from adderclaw.config.paths import beneath
-from adderclaw.gate import commands, hosts, paths
+from adderclaw.gate import commands, hosts, paths, removal
 from adderclaw.gate.case import Case
 from adderclaw.gate.modes import PLAN_DENIES, autonomy_of, is_readonly
 from adderclaw.gate.risk import is_inside, is_kept, is_scratch
 from adderclaw.gate.shell.planner import Plan, Raw, simples
 from adderclaw.types import PathFact
 
-WRITING_TOOLS = frozenset({"Write", "Edit", "NotebookEdit"})
+WRITING_TOOLS = frozenset({"Write", "Edit", "NotebookEdit", "Delete"})
 SEARCHES_CONTENT = frozenset({"Grep"})
 
 
@@ -68,7 +68,7 @@ def protected(case: Case) -> str | None:
     for path in _mentioned(case):
         if _own(case, path) or paths.is_kernel_door(path) or (writing and _protected_write(case, path)):
             return f"the command names {path}, which is protected"
-    return None
+    return removal.protected(case)
 
 
 def _malformed(fact: PathFact) -> str | None:
@@ -140,7 +140,7 @@ def forbidden_paths(case: Case) -> str | None:
         folder = paths.among(path, listed)
         if folder:
             return f"the command names {path}, and {folder} is in [security] forbidden_paths"
-    return None
+    return removal.forbidden(case)
 
 
 def workspace(case: Case) -> str | None:
@@ -185,7 +185,10 @@ def forbidden_commands(case: Case) -> str | None:
     if not isinstance(command, Plan | Raw):
         return None
     name = commands.forbidden(command, case.policy.forbidden_commands)
-    return f"{name!r} is in [security] forbidden_commands" if name else None
+    if name is None:
+        return None
+    instead = f"; the tool {removal.TOOL} takes a path of the workspace" if name in removal.COMMANDS else ""
+    return f"{name!r} is in [security] forbidden_commands{instead}"
 
 
 def destructive(case: Case) -> str | None:

@@ -6,7 +6,7 @@ from adderclaw.gate.shell.planner import Plan, Raw
 from adderclaw.types import Autonomy, PermissionMode, Risk, Verdict
 
 EDITS = frozenset({"Read", "Write", "Edit"})
-PLAN_DENIES = frozenset({"Write", "Edit", "Bash", "NotebookEdit"})
+PLAN_DENIES = frozenset({"Write", "Edit", "Bash", "NotebookEdit", "Delete"})
 """What is not used before a plan is approved."""
 
 IMPLIED: dict[PermissionMode, Autonomy] = {

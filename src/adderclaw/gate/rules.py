@@ -12,15 +12,15 @@ type Subject = Literal["all", "command", "path", "domain", "name"]
 
 READ_FAMILY = frozenset({"Read", "Glob", "Grep", "LS"})
 EDIT_FAMILY = frozenset({"Edit", "Write", "NotebookEdit"})
+PATH_TOOLS = READ_FAMILY | EDIT_FAMILY | {"Delete"}
+"""Tools whose specifier is a pattern of paths."""
 WEB_FAMILY = frozenset({"WebFetch", "Http"})
 PRIMARY = {"Agent": "subagent_type", "Skill": "skill"}
 """The field that a plain specifier of these tools names."""
 PRIMARY_FIELDS = frozenset({"command", "file_path", "path", "notebook_path", "url"})
 """Fields that a specifier of their own kind matches, never `field:value`."""
 
-FIELDS = dict.fromkeys(READ_FAMILY | EDIT_FAMILY, PRIMARY_FIELDS - {"command", "url"}) | {
-    "Bash": frozenset({"command"})
-}
+FIELDS = dict.fromkeys(PATH_TOOLS, PRIMARY_FIELDS - {"command", "url"}) | {"Bash": frozenset({"command"})}
 """Those of them that a pattern of the tool's own means: naming one would match nothing, and deny nothing."""
 
 _RULE = r"(?s)([A-Za-z*?][\w*?.-]*)(?:\((.*)\))?"
@@ -114,7 +114,7 @@ def _with_specifier(text: str, behaviour: Verdict, tool: str, specifier: str, an
         raise Invalid(f"{field} is not named: write {tool}({value})")
     if tool == "Bash":
         return Rule(text, behaviour, tool, "command", specifier, command_pattern(specifier))
-    if tool in READ_FAMILY | EDIT_FAMILY:
+    if tool in PATH_TOOLS:
         pattern = path_pattern(specifier, anchors, narrow=behaviour == "allow")
         return Rule(text, behaviour, tool, "path", specifier, pattern)
     if tool in WEB_FAMILY:
@@ -283,7 +283,8 @@ def names_tool(rule: Rule, tool: str) -> bool:
     if rule.tool == "Read":
         return tool in READ_FAMILY
     if rule.tool == "Edit":
-        return tool in EDIT_FAMILY
+        # who may change a file may not therefore delete it; who may not change it may not delete it either
+        return tool in EDIT_FAMILY or (tool == "Delete" and rule.behaviour != "allow")
     if rule.tool == "WebFetch":
         return tool in WEB_FAMILY
     if rule.tool.startswith("mcp__") and rule.tool.count("__") == 1 and not re.search(r"[*?]", rule.tool):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from adderclaw.gate import guards, judges, modes
+from adderclaw.gate import guards, judges, modes, removal
 from adderclaw.gate.case import STRICTNESS, Case, Decision, Opinion
 from adderclaw.gate.risk import risk_of
 from adderclaw.gate.shell.planner import Raw
@@ -27,6 +27,7 @@ JUDGES: tuple[tuple[str, Judge], ...] = (
     ("hook", judges.hook),
     ("permission rules", judges.permission_rules),
     ("policy.toml", judges.policy_files),
+    ("checkpoint", removal.cannot_be_undone),
 )
 
 

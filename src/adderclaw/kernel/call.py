@@ -107,7 +107,10 @@ async def _act(session: Session, considered: Considered, how: Json, life: Life) 
     watch = None
     try:
         watch = await _watched(session, considered)
-        result = await _run(session, considered)
+        if watch is None and session.checkpoints is not None and considered.touch.removes and not considered.touch.lost:
+            result = rejected("Nothing was deleted: no checkpoint could be kept, so it could not be undone. Try again.")
+        else:
+            result = await _run(session, considered)
     except asyncio.CancelledError:
         if session.tape is not None:
             session.tape.cut_off("run", session)
@@ -286,7 +289,9 @@ async def _watched(session: Session, considered: Considered) -> "Watch | None":
     call = considered.call
     who = Who(session.conversation_id, session.session_id, call.name, call.id)
     paths = [fact.real for fact in considered.touch.writes]
-    return await session.checkpoints.begin(who, paths, (place.root, *place.extra), anything=far == "anything")
+    trees = [fact.real for fact in considered.touch.removes]
+    roots = (place.root, *place.extra)
+    return await session.checkpoints.begin(who, paths, roots, anything=far == "anything", trees=trees)
 
 
 async def _run(session: Session, considered: Considered) -> ToolResult:

@@ -82,6 +82,7 @@ class Scene:
         from adderclaw import gate
 
         self.context.hidden = _hidden(gate.hides(self.policy), self.protected_ids)
+        self.context.unchanged = gate.keeps(self.policy)
 
     @property
     def offered(self) -> dict[str, Tool[Any]]:

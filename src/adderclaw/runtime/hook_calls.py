@@ -67,6 +67,7 @@ def _session(runtime: Runtime, parent: Session, tool: Tool[Any]) -> Session:
         session_id,
         Workspace(place.root, place.extra),
         hidden=above.context.hidden,
+        unchanged=above.context.unchanged,
         kept=above.context.kept,
         keep=above.context.keep,
     )

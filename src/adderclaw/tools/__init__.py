@@ -36,6 +36,7 @@ NAMES = (
     "Glob",
     "Grep",
     "NotebookEdit",
+    "Delete",
     "TaskOutput",
     "TaskStop",
     "Http",

@@ -23,6 +23,7 @@ MODULES: dict[str, tuple[tuple[str, ...], Make]] = {
     "shell": (("Bash",), _shell),
     "files": (("Read", "Write", "Edit"), lambda module, kit: module.tools(kit.config)),
     "notebook": (("NotebookEdit",), lambda module, kit: module.tools(kit.config.runtime.tool_timeout_seconds)),
+    "delete": (("Delete",), lambda module, kit: module.tools(kit.config)),
     "tasks": (("TaskOutput", "TaskStop"), lambda module, kit: module.tools(kit.tasks)),
     "search": (("LS", "Glob", "Grep"), lambda module, kit: module.tools(kit.config, kit.start)),
     "web": (("Http",), lambda module, kit: module.tools(kit.config)),

@@ -3,6 +3,7 @@
 import os
 import re
 from collections import deque
+from collections.abc import Set
 from typing import NamedTuple
 
 from adderclaw.types import digest
@@ -14,6 +15,12 @@ BULK = frozenset({"objects", "refs", "logs", "lfs", "rr-cache"})
 CONFIGS = ("config", "config.worktree")
 MOST_HOPS = 40
 MOST_INCLUDED = 40
+
+
+def is_layout(names: Set[str]) -> bool:
+    """Whether a folder with these names, in small letters, is one that git takes for a repository."""
+    return "head" in names and ("commondir" in names or {"objects", "refs"} <= names)
+
 
 type Path = tuple[str, ...]
 """The names from the workspace's root to something."""

@@ -200,7 +200,7 @@ class _Walk:
                     folder.heads.append(name)
                 if is_folder:
                     folder.children[name] = before.get(name)
-        folder.is_git = "head" in seen and ("commondir" in seen or {"objects", "refs"} <= seen)
+        folder.is_git = gitdirs.is_layout(seen)
         return folder
 
     def _gather(self, fd: int, folder: _Folder, path: tuple[str, ...], *, git: bool, left: int) -> None:

@@ -3,7 +3,7 @@
 import os
 import select
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 
@@ -14,7 +14,7 @@ def never_ignored() -> None:
 
 
 @contextmanager
-def heard_in_pauses() -> Iterator[Callable[[float], None]]:
+def heard_in_pauses() -> Generator[Callable[[float], None]]:
     """A `sleep` that SIGINT ends even when it came just before, or when its exception got lost in a destructor."""
     reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MAX_PLAN = 256 * 1024
 NO_STORE = "there is no plan in this run: it was started without a database."
 ENTERED = (
-    "Planning: until a plan is approved, Write, Edit, NotebookEdit and Bash are refused, and nothing is changed."
+    "Planning: until a plan is approved, Write, Edit, NotebookEdit, Delete and Bash are refused; nothing is changed."
     " Explore with Read, Grep and Glob, ask what is unclear, then give the plan, with its success criteria:"
     ' Call {"tool": "ExitPlanMode", "input": {"plan": "…"}}.'
 )
