@@ -401,6 +401,8 @@ class Touch:
     """Git directories, by their layout, that lie in what it removes, or around it."""
     lost: str = ""
     """Why what it removes could not be put back; empty where a checkpoint keeps all of it."""
+    beyond: str = ""
+    """What it brings from other projects: a question of its own, in every mode."""
     why: str = ""
     """One short clause for the person who is asked: "writes to workspace"."""
     inward: bool = False

@@ -169,7 +169,7 @@ def test_notes_are_kept(store: Store) -> None:
 
 def test_earlier_conversations_are_found(store: Store) -> None:
     with store.write() as cursor:
-        transcript.begin(cursor, conversation_id="conv-1", session_id="s-1", project_dir="/p")
+        transcript.begin(cursor, conversation_id="conv-1", session_id="s-1", project_dir=os.getcwd())
         transcript.append(cursor, "s-1", "user", {"content": "The code is heron."})
     found = memory(store, "memory_search", query="heron").content
     assert re.match(r"conv-1 \d{4}-\d\d-\d\d.* user: .*heron", found)

@@ -40,6 +40,11 @@ def policy_files(case: Case) -> Opinion | None:
     return judged(case)
 
 
+def other_projects(case: Case) -> Opinion | None:
+    """What was said in other projects is nobody's but the operator's to show, whatever a mode or rule allows."""
+    return Opinion("other projects", "ask", case.touch.beyond) if case.touch.beyond else None
+
+
 # ------------------------------------------------------------------ deny and ask: anything that matches
 
 

@@ -26,6 +26,8 @@ def risk_of(case: Case) -> tuple[Risk, str]:
 
 def _parts(case: Case) -> Iterator[tuple[Risk, str]]:
     touch, policy = case.touch, case.policy
+    if touch.beyond:
+        yield "medium", touch.beyond
     if touch.opaque:
         yield "medium", touch.why or "what it touches is not known"
     if isinstance(touch.command, Raw):

@@ -28,6 +28,7 @@ JUDGES: tuple[tuple[str, Judge], ...] = (
     ("permission rules", judges.permission_rules),
     ("policy.toml", judges.policy_files),
     ("checkpoint", removal.cannot_be_undone),
+    ("other projects", judges.other_projects),
 )
 
 

@@ -19,6 +19,8 @@ NO_STORE = "there is no memory in this run: it was started without a database."
 class MemorySearchArguments:
     query: str
     limit: int = 10
+    all: bool = False
+    """Of every project, and not of this one alone."""
 
 
 @record
@@ -32,21 +34,23 @@ class MemoryWriteArguments:
     value: str
 
 
-def search(store: Store, arguments: MemorySearchArguments) -> ToolResult:
+def search(store: Store, arguments: MemorySearchArguments, ctx: ToolContext) -> ToolResult:
     from adderclaw.store import transcript
 
     if not arguments.query.strip():
         return rejected("query is empty: name what to search for.")
     if not 1 <= arguments.limit <= MAX_HITS:
         return rejected(f"limit is {arguments.limit}; it must be from 1 to {MAX_HITS}.")
-    hits = transcript.search(store, arguments.query, arguments.limit)
+    project = None if arguments.all else ctx.workspace.root
+    hits = transcript.search(store, arguments.query, arguments.limit, project)
     if not hits:
-        return own_words("No matches found", {"hits": 0})
+        where = "" if arguments.all else " in the conversations of this project"
+        return own_words(f"No matches found{where}", {"hits": 0})
     lines = [f"{hit.conversation_id} {hit.created_at} {hit.role}: {shown(hit.snippet)}" for hit in hits]
     return ToolResult("\n".join(lines), metadata={"hits": len(hits)})
 
 
-def read(store: Store, arguments: MemoryReadArguments) -> ToolResult:
+def read(store: Store, arguments: MemoryReadArguments, _ctx: ToolContext) -> ToolResult:
     from adderclaw.store import memory
 
     value = memory.get(store, arguments.key)
@@ -75,25 +79,38 @@ def write(store: Store, arguments: MemoryWriteArguments, now: float) -> ToolResu
 
 
 def _tool[A](
-    name: str, arguments: type[A], alias: str, why: str, store: Store | None, act: Callable[[Store, A], ToolResult]
+    name: str,
+    arguments: type[A],
+    alias: str,
+    touch: Callable[[A, ToolContext], Touch],
+    store: Store | None,
+    act: Callable[[Store, A, ToolContext], ToolResult],
 ) -> Tool[A]:
-    async def run(given: A, _ctx: ToolContext) -> ToolResult:
-        return rejected(NO_STORE) if store is None else act(store, given)
-
-    def touch(_given: A, _ctx: ToolContext) -> Touch:
-        # a note is told to later conversations: keeping one is never low risk
-        return Touch(why=why, opaque=name == "MemoryWrite")
+    async def run(given: A, ctx: ToolContext) -> ToolResult:
+        return rejected(NO_STORE) if store is None else act(store, given, ctx)
 
     known = spec(name)
     return Tool(name, arguments, touch, run, known.description, known.parameters, (Alias(alias),), deferred=True)
 
 
+def _touch_search(given: MemorySearchArguments, _ctx: ToolContext) -> Touch:
+    every = "searches the conversations of every project"
+    return Touch(why=every, beyond=every) if given.all else Touch(why="searches earlier conversations of this project")
+
+
 def tools(store: Store | None, clock: Clock) -> tuple[Tool[Any], ...]:
-    def keep(opened: Store, given: MemoryWriteArguments) -> ToolResult:
+    def keep(opened: Store, given: MemoryWriteArguments, _ctx: ToolContext) -> ToolResult:
         return write(opened, given, clock.now())
 
+    def touch_read(_given: MemoryReadArguments, _ctx: ToolContext) -> Touch:
+        return Touch(why="reads a note")
+
+    def touch_write(_given: MemoryWriteArguments, _ctx: ToolContext) -> Touch:
+        # a note is told to later conversations: keeping one is never low risk
+        return Touch(why="keeps a note", opaque=True)
+
     return (
-        _tool("MemorySearch", MemorySearchArguments, "memory_search", "searches earlier conversations", store, search),
-        _tool("MemoryRead", MemoryReadArguments, "memory_read", "reads a note", store, read),
-        _tool("MemoryWrite", MemoryWriteArguments, "memory_write", "keeps a note", store, keep),
+        _tool("MemorySearch", MemorySearchArguments, "memory_search", _touch_search, store, search),
+        _tool("MemoryRead", MemoryReadArguments, "memory_read", touch_read, store, read),
+        _tool("MemoryWrite", MemoryWriteArguments, "memory_write", touch_write, store, keep),
     )

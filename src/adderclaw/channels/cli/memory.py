@@ -37,17 +37,21 @@ def list_conversations(limit: Limit = 20, config: ConfigFile = None, output_form
 
 @app.command()
 def search(
-    query: Annotated[str, typer.Argument(help="Words, or a piece of text.")],
+    query: Annotated[str, typer.Argument(help="Words, or a part of what was said.")],
     limit: Limit = 10,
+    workspace: Annotated[
+        str | None, typer.Option("--workspace", metavar="DIR", help="Only conversations that were held in this folder.")
+    ] = None,
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Search everything that was said, best and most recent first.
+    """Search everything that was said in all projects, best and most recent first.
 
     Example: adderclaw memory search "aardvark"
     """
     store = Store.open(load(config_file=config).config.memory.path, read_only=True)
-    hits = transcript.search(store, query, limit)
+    project = load(config_file=config, workspace=workspace).workspace if workspace is not None else None
+    hits = transcript.search(store, query, limit, project)
     if output_format == "json":
         print_json([clean(hit._asdict()) for hit in hits])
         return
