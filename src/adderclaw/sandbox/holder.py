@@ -329,8 +329,7 @@ def _payload(order: Order, env: dict[str, str], mark: str) -> bytes:
         program = found
     if (wrong := next((name for name in env if not name or "=" in name), None)) is not None:
         raise ValueError(f"no name for an environment variable: {wrong!r}")
-    view = "git" if order.view == "git" else "all"
-    words = [" ".join(map(str, (view, len(order.argv), *order.pass_fds))), order.cwd, program, *order.argv[1:]]
+    words = [" ".join(map(str, (order.view, len(order.argv), *order.pass_fds))), order.cwd, program, *order.argv[1:]]
     words += [f"{name}={value}" for name, value in env.items()]
     text = "\0".join((*words, f"{MARK}={mark}"))
     if text.count("\0") != len(words):
@@ -389,11 +388,13 @@ class _Inside:
             raise AdderClawError("no `bwrap` on the PATH")
         code = memory_file(program("namespace"))
         stack.callback(os.close, code)
-        numbers = {"seccomp": code, "capabilities": 0 if os.geteuid() else KEPT}
+        looking = memory_file(program("none"))
+        stack.callback(os.close, looking)
+        numbers = {"seccomp": code, "looking": looking, "capabilities": 0 if os.geteuid() else KEPT}
         if self._proxy is not None:
             self.env |= self._proxy.environment(PROXY_PORT)
             numbers["port"] = PROXY_PORT
-        fds.append(code)
+        fds += [code, looking]
         files = {name: fd for name in seen.FILES if (fd := _opened(f"/etc/{name}", stack)) is not None}
         fds += files.values()
         started = [*_interpreter(), *_given(fds[0], **numbers), *_rooted(room)]

@@ -7,13 +7,16 @@ It is given on its control socket, once per command, a payload (a long one as a 
 streams and further descriptors. The channel then says `exit CODE ALONE` or `error ERRNO WHERE`, and takes `signal N`
 and `end`; it is closed when nothing of the command runs any more.
 
-In bubblewrap there are two views of the workspace, each with a thread that starts commands in it and has no rights
-but theirs: git's own, in which no file of the workspace is a program, and that of all others, in which what other
-programs run later is read-only. The first thread keeps the right to mount, for `keep`, which adds to that while
-commands run (`keep git` to git's view, by a thread that stays there); `hold` stops those others until `go`.
+In bubblewrap a command runs in a view, by a thread that starts it and has no rights but the command's: git's own; that
+of all others, in which what other programs run later is read-only; `own`, the same for a server that stays, which sees
+no process but its own, nor is seen; and `look`, in which nothing can be written and nobody reached. Each but git, which
+is among the others, has its own room: process numbers that begin with a process of ours. The first thread keeps the
+right to mount, for `keep`, which adds to what is read-only while commands run (`keep git` to git's view, by a thread
+that stays there); `hold` stops those others until `go`.
 """
 
 import _thread
+import _warnings
 import ctypes
 import fcntl
 import posix
@@ -32,6 +35,7 @@ from _socket import (
     SOCK_STREAM,
     SOL_SOCKET,
     socket,
+    socketpair,
 )
 
 KILL = 9
@@ -41,13 +45,19 @@ MESSAGE_BYTES, IN_A_FILE = 32_768, b"in a file"
 """How long a payload a message holds, and what stands for a longer one: `holder` says the same."""
 NOW = 5
 """Milliseconds between looks where the kernel tells nobody that a child has ended."""
-GIT, ALL = b"git", b"all"
-"""The two views: `holder` says the same."""
+GIT, ALL, OWN, LOOK = b"git", b"all", b"own", b"look"
+"""The views: `holder` says the same."""
 ORDERS = (b"keep", b"keep git", b"hold", b"go")
 STOP, CONTINUE = 19, 18
+DYING = 1.5
+"""Seconds that what is killed has to die in: less than `holder` waits for the end of a command."""
 PATIENCE = 3
 """Seconds that all others have to stop in: less than `holder` waits for an answer."""
-NEW_CWD, NEW_MOUNTS = 0x200, 0x20000
+NEW_CWD, NEW_MOUNTS, NEW_NUMBERS = 0x200, 0x20000, 0x20000000
+FRESH_BYTES = 1 << 28
+NEW_NETWORK, NEW_IPC = 0x40000000, 0x08000000
+PLAIN = 2 | 4
+"""No setuid, no devices."""
 BIND_ALL = 0x1000 | 0x4000
 OPEN_TREE, MOVE_MOUNT, SET_MOUNT = 428, 429, 442
 AT_ITSELF, AT_ALL = 0x1000, 0x8000
@@ -58,6 +68,8 @@ READ_ONLY, NO_PROGRAMS = 1, 8
 """Attributes of a mount, as mount and mount_setattr both number them."""
 
 libc = ctypes.CDLL(None, use_errno=True)
+PROC = posix.open("/proc", posix.O_RDONLY | posix.O_DIRECTORY | posix.O_CLOEXEC) if __name__ == "__main__" else -1
+"""In which all processes are seen, those of every room."""
 
 
 class Call:
@@ -66,11 +78,135 @@ class Call:
     def __init__(self, channel: socket, mark: bytes, view: bytes) -> None:
         self.channel, self.mark, self.view = channel, mark, view
         self.pid = self.pidfd = -1
+        self.seen: View | None = None
         self.running = True
+
+    @property
+    def room(self) -> "Room | None":
+        return self.seen.room if self.seen is not None else None
+
+
+class Room:
+    """Process numbers that begin anew: made by the thread that starts commands in there, in its view of the files."""
+
+    def __init__(self, *, mounts: bool = True) -> None:
+        self.control, theirs = socketpair(AF_UNIX, SOCK_SEQPACKET)
+        check(libc.unshare(NEW_NUMBERS), "unshare")
+        self.first = posix.fork()
+        if not self.first:
+            try:
+                be_first(theirs, mounts=mounts)
+            finally:
+                leave_at_once()
+        theirs.close()
+        self.heard()
+        flags = posix.O_RDONLY | posix.O_CLOEXEC
+        self.numbers = posix.open("thread-self/ns/pid_for_children", flags, dir_fd=PROC)
+        self.listing = posix.open("/proc", flags | posix.O_DIRECTORY)
+
+    def join(self) -> None:
+        """What this thread starts from now on is in there, too."""
+        check(libc.setns(self.numbers, NEW_NUMBERS), "setns")
+
+    def tell(self, order: bytes, about: bytes = b"") -> None:
+        """Have something done in there, and wait for it."""
+        file = posix.memfd_create("", posix.MFD_CLOEXEC)
+        try:
+            posix.write(file, about)
+            self.control.sendmsg([order], [(SOL_SOCKET, SCM_RIGHTS, file.to_bytes(4, sys.byteorder))])
+        finally:
+            posix.close(file)
+        self.heard()
+
+    def heard(self) -> None:
+        answer = self.control.recv(4096)
+        if answer != b"done":
+            raise OSError(5, "the first process of a room does not do as it is told", answer)
+
+    def is_empty(self) -> bool:
+        """Whether nobody is in there but the first."""
+        return [name for name in posix.listdir(self.listing) if name.isdigit()] == ["1"]
+
+    def close(self) -> None:
+        """Whoever is in there ends with the first."""
+        signal(self.first, KILL)
+        for fd in (self.numbers, self.listing):
+            posix.close(fd)
+        self.control.close()
+
+
+def be_first(control: socket, *, mounts: bool) -> None:
+    """Take in the orphans of a room, and do what only its first process can, until the other side has gone."""
+    posix.closerange(0, control.fileno())
+    posix.closerange(control.fileno() + 1, 1 << 16)
+    libc.signal(17, ctypes.c_void_p(1))  # SIGCHLD: ignored, so that the dead are gone at once
+    fresh, answer = Fresh(), b"done"
+    try:
+        # Read-only: settings of the kernel ask for the user, not for capabilities.
+        check(libc.mount(b"proc", b"/proc", b"proc", ctypes.c_ulong(PLAIN | 8 | 1), None), "mount /proc")
+        posix.dup2(posix.open("/proc", posix.O_RDONLY | posix.O_DIRECTORY | posix.O_CLOEXEC), PROC)
+        if not mounts:
+            drop_capabilities(0)
+    except OSError as error:
+        answer = b"%d %s" % (error.errno, str(error.filename).encode())
+    while True:
+        control.send(answer)
+        order, ancillary, _, _ = control.recvmsg(64, 64, MSG_CMSG_CLOEXEC)
+        if not order:
+            return
+        file = int.from_bytes(ancillary[0][2][:4], sys.byteorder)
+        try:
+            answer = b"done"
+            if order == b"kill":
+                signal(-1, KILL)
+            elif order == b"fresh":
+                fresh()
+            elif order == b"keep":
+                posix.lseek(file, 0, 0)
+                keep(*listed(contents(file)))
+        except OSError as error:
+            answer = b"%s %d %s" % (order, error.errno, str(error.filename).encode())
+        posix.close(file)
+
+
+class Fresh:
+    """An empty /tmp over the one before it. What else is mounted in there stays where it is."""
+
+    def __init__(self) -> None:
+        self.is_over = False
+
+    def __call__(self) -> None:
+        if self.is_over:
+            check(libc.umount2(b"/tmp", 2), "umount /tmp")
+        below = sorted(path for path in mount_points() if path.startswith(b"/tmp/"))
+        outer = [path for path in below if not any(path.startswith(above + b"/") for above in below)]
+        kept = [(path, posix.open(path, posix.O_PATH | posix.O_CLOEXEC)) for path in outer]
+        options = b"mode=1777,size=%d" % FRESH_BYTES
+        check(libc.mount(b"tmpfs", b"/tmp", b"tmpfs", ctypes.c_ulong(PLAIN), options), "mount /tmp")
+        self.is_over = True
+        for path, fd in kept:
+            is_folder = posix.fstat(fd).st_mode & 0o170000 == 0o040000
+            make_place(path, is_folder=is_folder)
+            check(libc.mount(b"/proc/self/fd/%d" % fd, path, None, ctypes.c_ulong(BIND_ALL), None), path)
+            posix.close(fd)
+
+
+def make_place(path: bytes, *, is_folder: bool) -> None:
+    """Somewhere to mount what was there before."""
+    parts = path.split(b"/")
+    for count in range(2, len(parts) + is_folder):
+        try:
+            posix.mkdir(b"/".join(parts[:count]), 0o755)
+        except FileExistsError:
+            pass
+    if not is_folder:
+        posix.close(posix.open(path, posix.O_WRONLY | posix.O_CREAT | posix.O_CLOEXEC, 0o600))
 
 
 class View:
     """A thread with a view of the files: what it starts sees what it sees, and may what it may."""
+
+    room: Room
 
     def __init__(self, capabilities: int, rules: bytes) -> None:
         self.capabilities, self.rules = capabilities, rules
@@ -78,11 +214,16 @@ class View:
         self.asked.acquire()
         self.answered.acquire()
         self.job: tuple[list[bytes], list[int]] = ([], [])
+        self.is_over = False
         self.result: int | OSError = -1
         _thread.start_new_thread(self.work, ())
         self.answered.acquire()
         if isinstance(self.result, OSError):
             raise self.result
+
+    def enter(self) -> Room:
+        """The view of all others is that of our first thread, too."""
+        return Room(mounts=False)
 
     def work(self) -> None:
         try:
@@ -90,15 +231,20 @@ class View:
             self.restrict()
         except OSError as error:
             self.result = error
+            self.answered.release()
+            return
         while True:
             self.answered.release()
             self.asked.acquire()
+            if self.is_over:
+                return
             try:
                 self.result = self.do()
             except OSError as error:
                 self.result = error
 
     def restrict(self) -> None:
+        self.room = self.enter()
         drop_capabilities(self.capabilities)
         filter_calls(self.rules)
 
@@ -116,6 +262,50 @@ class View:
             raise self.result
         return self.result
 
+    def close(self) -> None:
+        """End the thread, and whoever is in its room."""
+        self.is_over = True
+        self.asked.release()
+        self.room.close()
+
+
+class GitView(View):
+    """Git's own, beside all others."""
+
+    def __init__(self, capabilities: int, rules: bytes, others: Room) -> None:
+        self.others = others
+        super().__init__(capabilities, rules)
+
+    def enter(self) -> Room:
+        self.others.join()
+        return self.others
+
+
+class OwnView(View):
+    """For one server, which is alone in its room."""
+
+    def enter(self) -> Room:
+        check(libc.unshare(NEW_MOUNTS), "unshare")
+        return Room()
+
+
+class LookView(View):
+    """In which nothing that is mounted can be written but an empty /tmp, and nobody is on the network."""
+
+    def enter(self) -> Room:
+        check(libc.unshare(NEW_MOUNTS | NEW_NETWORK | NEW_IPC), "unshare")
+        set_mount(b"/", READ_ONLY)
+        for path in mount_points():
+            try:
+                if not posix.statvfs(path).f_flag & READ_ONLY:
+                    set_mount(path, READ_ONLY, whole=False)
+            except OSError as error:
+                if error.errno not in (2, 22):  # another mount lies over it: nobody comes there by its name
+                    raise
+        room = Room()
+        room.tell(b"fresh")
+        return room
+
 
 class Mounter(View):
     """A thread that makes git's view, and stays in it with the right to mount; it starts nothing."""
@@ -124,14 +314,14 @@ class Mounter(View):
     """The thread that starts commands in it: whoever starts a thread hands on its view."""
     wanted: tuple[list[bytes], list[bytes]] = ([], [])
 
-    def __init__(self, capabilities: int, rules: bytes, roots: list[bytes]) -> None:
-        self.roots = roots
+    def __init__(self, capabilities: int, rules: bytes, others: Room, roots: list[bytes]) -> None:
+        self.others, self.roots = others, roots
         super().__init__(capabilities, rules)
 
     def restrict(self) -> None:
         check(libc.unshare(NEW_MOUNTS), "unshare")
         start_nothing(self.roots)
-        self.git = View(self.capabilities, self.rules)
+        self.git = GitView(self.capabilities, self.rules, self.others)
 
     def do(self) -> int:
         keep(*self.wanted)
@@ -143,8 +333,8 @@ class Mounter(View):
 
 
 class Holder:
-    def __init__(self, control: socket, views: dict[bytes, View], mounter: Mounter | None) -> None:
-        self.control, self.views, self.mounter = control, views, mounter
+    def __init__(self, control: socket, views: "Views | None") -> None:
+        self.control, self.views = control, views
         self.first = posix.getpid() == 1
         self.is_held = False
         self.waiting: list[tuple[Call, list[bytes], list[int]]] = []
@@ -177,9 +367,7 @@ class Holder:
             int.from_bytes(data[at : at + 4], sys.byteorder) for *_, data in ancillary for at in range(0, len(data), 4)
         ]
         if message == IN_A_FILE:
-            file = fds.pop(0)
-            message = contents(file)
-            posix.close(file)
+            message = read_whole(fds.pop(0))
         channel, *streams = fds
         head, _, rest = message.partition(b"\0")
         if head in ORDERS:
@@ -190,8 +378,8 @@ class Holder:
         if self.is_held and view != GIT:
             self.waiting.append((self.enrol(channel, request, view), request, streams))
             return True
-        pid, failure = self.spawn(view, request, streams)  # first of all: the rest is done while it runs
-        self.begun(self.enrol(channel, request, view), pid, failure)
+        begun = self.spawn(view, request, streams)  # first of all: the rest is done while it runs
+        self.begun(self.enrol(channel, request, view), *begun)
         for fd in streams:
             posix.close(fd)
         return True
@@ -201,16 +389,21 @@ class Holder:
         self.poller.register(channel, select.POLLIN)
         return call
 
-    def spawn(self, view: bytes, request: list[bytes], streams: list[int]) -> tuple[int, bytes]:
-        """Its number, or what is to be said instead."""
-        seen = self.views.get(view)
+    def spawn(self, view: bytes, request: list[bytes], streams: list[int]) -> "tuple[View | None, int, bytes]":
+        """Where it was started and its number, or what is to be said instead."""
+        seen = None
         try:
-            return spawn(request, streams) if seen is None else seen.spawn(request, streams), b""
+            if self.views is None:
+                return None, spawn(request, streams), b""
+            seen = self.views.of(view, is_first=not any(call.view == view for call in self.calls.values()))
+            return seen, seen.spawn(request, streams), b""
         except OSError as error:
-            return -1, b"error %d %s" % (error.errno, error.filename or b"")
+            if view == OWN and seen is not None:
+                self.leave(seen)
+            return None, -1, b"error %d %s" % (error.errno, error.filename or b"")
 
-    def begun(self, call: Call, pid: int, failure: bytes) -> None:
-        call.pid = pid
+    def begun(self, call: Call, seen: View | None, pid: int, failure: bytes) -> None:
+        call.pid, call.seen = pid, seen
         if failure:
             call.running = False
             self.say(call, failure)
@@ -221,12 +414,12 @@ class Holder:
         """Do it, and only then answer: the answer is empty, or what went wrong."""
         said = b""
         try:
-            if order.startswith(b"keep"):
-                pinned, kept = (part.split(b"\0") if part else [] for part in rest.split(b"\0\0"))
-                if order == b"keep" and self.views:
-                    keep(pinned, kept)
-                elif self.mounter is not None:
-                    self.mounter.keep(pinned, kept)
+            if order == b"keep" and self.views is not None:
+                keep(*listed(rest))
+                for seen in self.views.own:
+                    seen.room.tell(b"keep", rest)
+            elif order == b"keep git" and self.views is not None:
+                self.views.mounter.keep(*listed(rest))
             elif order == b"hold":
                 self.hold()
             elif order == b"go":
@@ -271,10 +464,14 @@ class Holder:
         parents = {pid: parent for pid, (parent, _, _) in table.items()}
         gits = {call.pid for call in self.calls.values() if call.view == GIT and call.running}
         mine = {posix.getpid()}
+        firsts = {room.first for room in self.rooms()}
         return [
             pid
             for pid, (_, _, session) in table.items()
-            if session not in gits and not descends(pid, gits, parents) and (self.first or descends(pid, mine, parents))
+            if pid not in firsts
+            and session not in gits
+            and not descends(pid, gits, parents)
+            and (self.first or descends(pid, mine, parents))
         ]
 
     def watch(self, call: Call) -> None:
@@ -302,8 +499,11 @@ class Holder:
         else:
             self.end(call)
 
+    def rooms(self) -> list[Room]:
+        return [] if self.views is None else [seen.room for seen in self.views.every()]
+
     def reap(self) -> None:
-        """Take in whoever has ended. Where no child is left at all, nothing is: orphans would be ours."""
+        """Take in whoever has ended. Where nobody else is left in its room, nothing of a command is."""
         ended: dict[int, int] = {}
         alone = False
         while not alone:
@@ -318,12 +518,17 @@ class Holder:
         for call in tuple(self.calls.values()):
             if call.running and call.pid in ended:
                 call.running = False
-                self.say(call, b"exit %d %d" % (posix_code(ended[call.pid]), alone))
+                is_over = call.room.is_empty() if call.room is not None else alone
+                self.say(call, b"exit %d %d" % (posix_code(ended[call.pid]), is_over))
                 self.unwatch(call)
-                if alone:
+                if is_over:
                     self.forget(call)
+        if self.views is not None and ended.keys() & self.views.needed():
+            leave_at_once()  # without the first of a room, nothing can be started in there any more
 
     def forget(self, call: Call) -> None:
+        if call.view == OWN and call.seen is not None:
+            self.leave(call.seen)
         fd = call.channel.fileno()
         del self.calls[fd]
         self.poller.unregister(fd)
@@ -339,13 +544,30 @@ class Holder:
     def end(self, call: Call) -> None:
         """Kill all that a call has started; then close its channel, which says that it is done."""
         call.running = False
-        if len(self.calls) > 1:
+        room = call.room
+        if call.pid < 0:
+            pass  # it was never started
+        elif any(other is not call and other.room is room for other in self.calls.values()):
             self.end_among_others(call)
+        elif room is not None:
+            while call.view != OWN and not room.is_empty():
+                room.tell(b"kill")
+                self.reap()
+                select.select((), (), (), 0.0005)
         else:
             while not self.alone():
                 self.kill_everything()
                 select.select((), (), (), 0.0005)
         self.forget(call)
+
+    def leave(self, seen: View) -> None:
+        """A room of its own ends as a whole. Its first process can end only when all others were taken in."""
+        assert self.views is not None
+        self.views.own.remove(seen)
+        seen.close()
+        while stat(str(seen.room.first)):
+            self.reap()
+            select.select((), (), (), 0.0005)
 
     def alone(self) -> bool:
         try:
@@ -367,7 +589,8 @@ class Holder:
 
     def end_among_others(self, call: Call) -> None:
         """While other commands run, what is this one's is told by its session, its ancestors and its mark."""
-        for _ in range(20):
+        until, dying = time.monotonic() + DYING, set[int]()
+        while time.monotonic() < until:
             table = processes()
             parents = {pid: parent for pid, (parent, _, _) in table.items()}
             found = [
@@ -378,9 +601,20 @@ class Holder:
             for pid in found:
                 signal(pid, KILL)
             self.reap()
-            if not found:
+            dying = {pid for pid in dying.union(found) if stat(str(pid))}
+            if not dying:
                 return
             select.select((), (), (), 0.0005)
+
+
+def read_whole(fd: int) -> bytes:
+    found = contents(fd)
+    posix.close(fd)
+    return found
+
+
+def leave_at_once() -> None:
+    libc._exit(1)
 
 
 def contents(fd: int) -> bytes:
@@ -430,10 +664,10 @@ def let_start(parents: set[int]) -> None:
 def processes() -> dict[int, tuple[int, int, int]]:
     """Number → parent, process group, session."""
     table: dict[int, tuple[int, int, int]] = {}
-    for name in posix.listdir("/proc"):
+    for name in posix.listdir(PROC):
         if not name.isdigit() or int(name) == posix.getpid():
             continue
-        fields = stat(f"/proc/{name}")
+        fields = stat(name)
         # One whose first thread has ended looks dead, and may have others.
         if fields and (fields[0] not in (b"Z", b"X") or len(tasks(name)) > 1):
             table[int(name)] = (int(fields[1]), int(fields[2]), int(fields[3]))
@@ -446,14 +680,20 @@ def stat(place: str) -> list[bytes]:
 
 def tasks(name: str) -> list[str]:
     try:
-        return posix.listdir(f"/proc/{name}/task")
+        fd = posix.open(f"{name}/task", posix.O_RDONLY | posix.O_DIRECTORY | posix.O_CLOEXEC, dir_fd=PROC)
     except OSError:
         return []
+    try:
+        return posix.listdir(fd)
+    except OSError:
+        return []
+    finally:
+        posix.close(fd)
 
 
 def is_still(pid: int) -> bool:
     """Whether each of its threads is stopped or dead."""
-    states = (stat(f"/proc/{pid}/task/{task}")[:1] for task in tasks(str(pid)))
+    states = (stat(f"{pid}/task/{task}")[:1] for task in tasks(str(pid)))
     return all(state in ([], [b"T"], [b"t"], [b"Z"], [b"X"]) for state in states)
 
 
@@ -468,14 +708,14 @@ def descends(pid: int, ancestors: set[int], parents: dict[int, int]) -> bool:
 
 
 def environ(pid: int) -> list[bytes]:
-    found = read(f"/proc/{pid}/environ")
-    others = (read(f"/proc/{pid}/task/{task}/environ") for task in tasks(str(pid)))
+    found = read(f"{pid}/environ")
+    others = (read(f"{pid}/task/{task}/environ") for task in tasks(str(pid)))
     return (found or next(filter(None, others), b"")).split(b"\0")
 
 
 def read(path: str) -> bytes:
     try:
-        fd = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC)
+        fd = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC, dir_fd=PROC)
     except OSError:
         return b""
     try:
@@ -556,13 +796,37 @@ def supervised_calls(install: int, rules: bytes) -> int:
     return -1
 
 
-def views(code: int, capabilities: int, roots: list[bytes]) -> tuple[dict[bytes, View], Mounter]:
-    """Git's view is made from that of the others, which is ours: only in one of our own may we mount as a user."""
-    rules = posix.read(code, 1 << 16)
-    posix.close(code)
-    check(libc.unshare(NEW_MOUNTS), "unshare")
-    mounter = Mounter(capabilities, rules, roots)
-    return {GIT: mounter.git, ALL: View(capabilities, rules)}, mounter
+class Views:
+    """Those that are there from the beginning, those of single servers, and that of whoever only looks."""
+
+    def __init__(self, capabilities: int, rules: bytes, looking: bytes, roots: list[bytes]) -> None:
+        self.capabilities, self.rules, self.looking = capabilities, rules, looking
+        # Only in a namespace of our own may we mount as a user. It is that of all others but git.
+        check(libc.unshare(NEW_MOUNTS), "unshare")
+        self.all = View(capabilities, rules)
+        self.mounter = Mounter(capabilities, rules, self.all.room, roots)
+        self.look: View | None = None
+        self.own: list[View] = []
+
+    def of(self, view: bytes, *, is_first: bool) -> View:
+        """The one that is asked for; whoever looks first, when nobody else does, finds an empty /tmp."""
+        if view == OWN:
+            self.own.append(OwnView(self.capabilities, self.rules))
+            return self.own[-1]
+        if view == LOOK:
+            if self.look is None:
+                self.look = LookView(self.capabilities, self.looking)
+            elif is_first:
+                self.look.room.tell(b"fresh")
+            return self.look
+        return self.mounter.git if view == GIT else self.all
+
+    def every(self) -> list[View]:
+        return [self.all, *self.own, *([self.look] if self.look is not None else [])]
+
+    def needed(self) -> set[int]:
+        """The first processes of the rooms that stay."""
+        return {self.all.room.first, *([self.look.room.first] if self.look is not None else [])}
 
 
 def start_nothing(roots: list[bytes]) -> None:
@@ -584,6 +848,10 @@ def start_nothing(roots: list[bytes]) -> None:
 
 class Attributes(ctypes.Structure):
     _fields_ = [(name, ctypes.c_uint64) for name in ("set", "clear", "propagation", "namespace")]
+
+
+def listed(text: bytes) -> list[list[bytes]]:
+    return [part.split(b"\0") if part else [] for part in text.split(b"\0\0")]
 
 
 def keep(pinned: list[bytes], kept: list[bytes]) -> None:
@@ -630,7 +898,8 @@ def opened(path: bytes) -> int:
 
 
 def mount_points() -> set[bytes]:
-    fd = posix.open("/proc/thread-self/mountinfo", posix.O_RDONLY | posix.O_CLOEXEC)
+    """Those of this thread: another may see others."""
+    fd = posix.open("thread-self/mountinfo", posix.O_RDONLY | posix.O_CLOEXEC, dir_fd=PROC)
     found = {line.split(b" ", 5)[4] for line in contents(fd).splitlines()}
     posix.close(fd)
     for code, character in ((b"\\040", b" "), (b"\\011", b"\t"), (b"\\012", b"\n"), (b"\\134", b"\\")):
@@ -662,12 +931,16 @@ def bind(place: int, path: bytes, *, read_only: bool) -> None:
 
 def bind_by_name(place: int, path: bytes, *, read_only: bool) -> None:
     """The same on a kernel before 5.12."""
-    name = b"/proc/self/fd/%d" % place
-    check(libc.mount(name, name, None, ctypes.c_ulong(BIND_ALL), None), path)
-    top = opened(path) if read_only else -1
-    if top >= 0:
-        set_mount(b"/proc/self/fd/%d" % top, READ_ONLY)
-        posix.close(top)
+    posix.fchdir(PROC)  # /proc is that of a room, in which we are nobody
+    try:
+        name = b"thread-self/fd/%d" % place
+        check(libc.mount(name, name, None, ctypes.c_ulong(BIND_ALL), None), path)
+        top = opened(path) if read_only else -1
+        if top >= 0:
+            set_mount(b"thread-self/fd/%d" % top, READ_ONLY)
+            posix.close(top)
+    finally:
+        posix.chdir("/")
 
 
 def set_mount(path: bytes, attribute: int, *, whole: bool = True) -> None:
@@ -682,6 +955,7 @@ def set_mount(path: bytes, attribute: int, *, whole: bool = True) -> None:
 
 def main(arguments: list[str]) -> None:
     given = dict(argument.split("=", 1) for argument in arguments)
+    _warnings.filters.insert(0, ("ignore", None, DeprecationWarning, None, 0))  # of forks by threads: each closes all
     libc.signal(2, None)  # Python's own handler would end us with KeyboardInterrupt
     control_process(4, 0)  # PR_SET_DUMPABLE: no command reads or writes our memory
     control = socket(fileno=int(given["control"]))
@@ -697,18 +971,17 @@ def main(arguments: list[str]) -> None:
         server.bind(("127.0.0.1", int(given["port"])))
         server.listen(128)
         listener = [(SOL_SOCKET, SCM_RIGHTS, server.fileno().to_bytes(4, sys.byteorder))]
-    seen: dict[bytes, View] = {}
-    more = b""
-    mounter = None
+    views, more = None, b""
     if "ruleset" in given:
         more = restrict(*(int(given[name]) for name in ("ruleset", "seccomp", "refused", "install", "supervisor")))
     else:
         roots = [path.encode("utf-8", "surrogateescape") for name, path in given.items() if name.startswith("root ")]
-        seen, mounter = views(int(given["seccomp"]), int(given["capabilities"]), roots)
+        rules, looking = (read_whole(int(given[name])) for name in ("seccomp", "looking"))
+        views = Views(int(given["capabilities"]), rules, looking, roots)
     control.sendmsg([b"ready" + more], listener)
     if server is not None:
         server.close()
-    holder = Holder(control, seen, mounter)
+    holder = Holder(control, views)
     holder.serve()
     while not holder.first and not holder.alone():
         holder.kill_everything()

@@ -1,7 +1,7 @@
 """A child that stays: started where tools' children start, spoken to over pipes, and certainly ended.
 
-For servers that are asked more than once: MCP over stdio, plugins. It lives in the session's sandbox beside all
-other commands, with the same /tmp, home, processes and network, until `stop`, or until the session ends.
+For servers that are asked more than once: MCP over stdio, plugins. It lives in the session's sandbox with the same
+/tmp, home and network as all other commands, until `stop`, or until the session ends; its processes are its own.
 """
 
 import asyncio
@@ -133,7 +133,7 @@ async def converse(argv: Sequence[str], *, cwd: str, env: Mapping[str, str], sta
     ours_err, theirs_err = os.pipe()
     ours = [ours_in, ours_out, ours_err]
     try:
-        order = Order(tuple(argv), cwd, env, (theirs_in, theirs_out, theirs_err), ())
+        order = Order(tuple(argv), cwd, env, (theirs_in, theirs_out, theirs_err), (), "own")
         started = (start or bare)(order)
     except BaseException:
         for fd in ours:

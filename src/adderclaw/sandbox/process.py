@@ -100,9 +100,12 @@ def environment(extra: Mapping[str, str] | None = None, *, workspace_roots: Sequ
     return env | _FIXED | dict(extra or {})
 
 
-type View = Literal["all", "git", "look"]
-"""What a command sees of the workspace: as all commands do, as git alone does, which may change what no other command
-may, or as one that only looks: nothing can be written, and there is no network."""
+type View = Literal["all", "git", "own", "look"]
+"""What a command sees in a sandbox, and who sees it.
+
+all: as a rule. git: for git alone, which may change what no other command may. own: for a server that stays; it sees no
+process but its own, and no command sees it. look: for what only looks: nothing can be written and nobody reached.
+"""
 
 
 class Order(NamedTuple):

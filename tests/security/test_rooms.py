@@ -1,0 +1,179 @@
+"""Servers and whatever only looks have rooms of their own: a hostile program in one reaches nobody in another."""
+
+import asyncio
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+
+import pytest
+
+from adderclaw.sandbox import confinement, process
+from adderclaw.sandbox.bubblewrap import Room
+from adderclaw.sandbox.holder import Box
+from adderclaw.sandbox.piped import converse
+from adderclaw.sandbox.process import Finished, View
+from tests.sandbox import escapes
+from tests.security.world import as_nobody
+
+TOKEN = "hunter2-of-the-server"
+SPY = f"""
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+for name in filter(str.isdigit, os.listdir("/proc")):
+    for file in ("environ", "cmdline", "maps"):
+        try:
+            if b"{TOKEN}" in open(f"/proc/{{name}}/{{file}}", "rb").read():
+                print("read", file)
+        except OSError:
+            pass
+for number in range(2, 400):
+    if number in (os.getpid(), os.getppid()) or not os.path.exists(f"/proc/{{number}}"):
+        continue
+    print("sees", number, open(f"/proc/{{number}}/cmdline").read())
+try:
+    os.kill(-1, 9) if "kill" in sys.argv else None
+except OSError:
+    pass
+"""
+SERVER = """
+import sys
+print("up", flush=True)
+for line in sys.stdin:
+    print("still here", flush=True)
+"""
+WRITES = {
+    "a file": "echo x > new",
+    "a file that is there": "echo x >> a.txt",
+    "sort": "sort -o a.txt a.txt",
+    "sed": "sed -i s/alpha/beta/ a.txt",
+    "a mode": "chmod 777 a.txt",
+    "a time": "touch -d 2001-01-01 a.txt",
+    "a removal": "rm -f a.txt",
+    "a rename": "mv a.txt b.txt",
+    "git's settings": "git config core.fsmonitor ./evil",
+    "git's index": "git add -A",
+    "the home": "echo x > ~/x",
+    "shared memory": "echo x > /dev/shm/x",
+    "a mount": "mount -o remount,rw / || mount -t tmpfs x /etc",
+}
+REACHES = {
+    "a server of the session": "exec 3<>/dev/tcp/127.0.0.1/8123",
+    "a socket in the workspace": f"{escapes.PYTHON} -c 'import socket; socket.socket(1).connect(\"s.sock\")'",
+    "any socket": f"{escapes.PYTHON} -c 'import socket; socket.socket()'",
+    "a command that runs": "pgrep -f serve.py",
+    "its signal": "kill -9 -1; pgrep -f serve.py",
+}
+SERVE = """
+import os, socket, socketserver
+one = socket.socket(1); one.bind("s.sock"); one.listen()
+two = socket.create_server(("127.0.0.1", 8123))
+open("up", "w").close()
+import time; time.sleep(1000)
+"""
+
+
+def workspace(root: Path) -> None:
+    """A repository whose settings start a program with each look at it."""
+    root.mkdir(exist_ok=True)
+    (root / "a.txt").write_text("alpha\n")
+    (root / "evil").write_text("#!/bin/sh\ntouch ran ~/ran /tmp/ran 2>/dev/null\necho > /dev/tcp/127.0.0.1/8123\n")
+    (root / "evil").chmod(0o755)
+    (root / "serve.py").write_text(SERVE)
+    git = ["git", "-c", "user.name=x", "-c", "user.email=x@y", "-C", str(root)]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "add", "a.txt"], check=True)
+    subprocess.run([*git, "commit", "-qm", "first"], check=True)
+    subprocess.run([*git, "config", "core.fsmonitor", "./evil"], check=True)
+    (root / "spy.py").write_text(SPY)
+    (root / "server.py").write_text(SERVER)
+
+
+async def bash(text: str, box: Box, root: Path, view: View = "all") -> Finished:
+    argv = ["/bin/bash", "--norc", "--noprofile", "-c", text]
+    start = process.in_view(box.start, view)
+    return await process.run(argv, cwd=str(root), env=process.environment(), timeout=120, start=start)
+
+
+async def looks(box: Box, root: Path) -> None:
+    serving = asyncio.ensure_future(bash("python3 serve.py", box, root))
+    assert (await bash("until test -e up; do sleep 0.05; done; echo kept > /tmp/theirs", box, root)).returncode == 0
+    before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in root.rglob("*") if path.is_file()}
+    for name, text in WRITES.items():
+        done = await bash(text, box, root, "look")
+        assert done.returncode != 0, f"{name}: {done}"
+    for name, text in REACHES.items():
+        assert (await bash(text, box, root, "look")).returncode != 0, name
+    status = await bash("unset GIT_CONFIG_COUNT; git status --short; git diff; cat a.txt", box, root, "look")
+    assert status.stdout.endswith(b"alpha\n"), status
+    assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in before} == before
+    assert {path for path in root.rglob("*") if path.is_file()} == before.keys()
+    first = await bash("cat /tmp/theirs; echo mine > /tmp/mine && cat /tmp/mine", box, root, "look")
+    assert (first.returncode, first.stdout) == (0, b"mine\n"), first
+    assert (await bash("ls -A /tmp | grep mine", box, root, "look")).returncode == 1
+    assert (await bash("cat /tmp/theirs; ls -A /tmp | grep mine", box, root)).stdout == b"kept\n"
+    assert not serving.done()
+    serving.cancel()
+    await asyncio.wait({serving})
+
+
+async def spies(box: Box, root: Path) -> None:
+    env = {**process.environment(), "TOKEN": TOKEN}
+    servers = [
+        await converse([escapes.PYTHON, "server.py", TOKEN], cwd=str(root), env=env, start=box.start) for _ in range(2)
+    ]
+    for server in servers:
+        assert await server.stdout.readline() == b"up\n", server.errors
+    views: tuple[View, ...] = ("all", "git", "look", "own")
+    for view in views:
+        done = await bash(f"{escapes.PYTHON} {root}/spy.py kill", box, root, view)
+        assert (done.stdout, done.stderr) == (b"", b""), done
+    for server in servers:
+        server.stdin.write(b"x\n")
+        assert await server.stdout.readline() == b"still here\n", server.errors
+        await server.stop()
+    left = await bash("set -- /proc/[0-9]*; echo $#", box, root)
+    assert left.stdout == b"2\n"
+
+
+SCENES: dict[str, Callable[[Box, Path], Coroutine[None, None, None]]] = {"looks": looks, "spies": spies}
+
+
+def play(scene: str, root: Path) -> None:
+    box = confinement.box("bubblewrap", Room((str(root),)))
+    try:
+        asyncio.run(SCENES[scene](box, root))
+    finally:
+        box.close()
+
+
+@pytest.mark.parametrize("scene", SCENES)
+@pytest.mark.parametrize("who", ["root", "user"])
+def test_each_in_its_room(scene: str, who: str, home: Path, tmp_path: Path) -> None:
+    """looks: nothing is written, nobody reached. spies: no server's token is read, none is seen or ended."""
+    if why := confinement.trial("bubblewrap"):
+        pytest.skip(f"bubblewrap does not start on this machine: {why}")
+    root = tmp_path / "ws"
+    workspace(root)
+    if who == "user" and os.geteuid() == 0:
+        for folder, _, files in os.walk(tmp_path):
+            for path in (folder, *(os.path.join(folder, name) for name in files)):
+                os.chown(path, 65534, 65534)
+        for folder in (tmp_path, *tmp_path.parents):
+            if folder.stat().st_uid == 0 and folder != Path("/"):
+                folder.chmod(folder.stat().st_mode | 0o005)
+        argv = as_nobody([sys.executable, "-m", "tests.security.test_rooms", scene, str(root)])
+        env = {"HOME": str(home), "ADDERCLAW_HOME": str(home / ".adderclaw"), "PATH": os.environ["PATH"]}
+        here = Path(__file__).parents[2]
+        done = subprocess.run(argv, cwd=here, env=env, capture_output=True, timeout=300, check=False)
+        assert done.returncode == 0, f"{shlex.join(argv[-3:])}\n{done.stderr.decode()[-3000:]}"
+    elif who == "user" or os.geteuid() == 0:
+        play(scene, root)
+    else:
+        pytest.skip("whoever runs the tests is an ordinary user")
+
+
+if __name__ == "__main__":
+    play(sys.argv[1], Path(sys.argv[2]))
