@@ -78,12 +78,12 @@ BAD: list[tuple[str, Hook, int, str]] = [
     ("closes its input", hook("exec 0<&-; exit 0"), 0, ""),
     ("is no program", {"hooks": [{"type": "command", "command": "/no/such/file", "args": []}]}, -1, "not started"),
     ("has no shell", hook("x", shell="powershell"), -1, "not started"),
-    ("has no name that is there", {"name": "nowhere"}, -1, "not started"),
 ]
 BLOCKING: list[tuple[str, str, Hook, int, str]] = [
     # what it does, the tool that it is about, the exit code in its row, what its row says; the call is denied
     ("hangs", "Glob", hook("sleep 60", "Glob", timeout=0.3), -1, "did not end within 0.3 s"),
     ("holds on", "Grep", hook("trap '' TERM; sleep 60 & wait; sleep 60", "Grep", timeout=0.3), -1, "did not end"),
+    ("has no name that is there", "TodoWrite", {"name": "nowhere", "matcher": "TodoWrite"}, -1, "not started"),
     ("says async and blocks", "Read", hook("echo '{\"async\": true}'; echo no >&2; exit 2", "Read"), 2, "no"),
 ]
 
@@ -95,6 +95,7 @@ def test_hooks_that_misbehave(world: World) -> None:
         call("LS", path="."),
         call("Glob", pattern="*"),
         call("Grep", pattern="x"),
+        call("TodoWrite", todos=[]),
         call("Read", file_path="x"),
         text("done"),
     )
@@ -107,20 +108,33 @@ def test_hooks_that_misbehave(world: World) -> None:
         assert said in stderr, what
         assert len(stdout) <= 4_194_304 + 30, what
         assert ("[SDLC_OUTPUT_TRUNCATED]" in stdout) == (len(stdout) > 4_000_000), what
-    assert [receipt["status"] for receipt in world.receipts()] == ["allowed", "denied", "denied", "denied"]
+    assert [receipt["status"] for receipt in world.receipts()] == ["allowed", *["denied"] * 4]
 
 
-def test_a_hook_whose_folder_is_gone_is_not_started(world: World) -> None:
-    gone = world.workspace / "gone"
-    gone.mkdir()
-    user(world, PostToolUse=[hook(f"rmdir {gone}", "Bash")], PreToolUse=[hook("echo ran > ../marker", "Read")])
-    world.script(call("Bash", command="cd gone && ls"), call("Read", file_path="x"), text("done"))
+def test_x91_hooks_run_in_the_projects_root_wherever_the_shell_is(world: World) -> None:
+    sub = world.workspace / "sub"
+    sub.mkdir()
+    (sub / "x").write_text("x")
+    told = hook("pwd > marker; cat > told.json", "Read")
+    user(world, PostToolUse=[hook(f"rm -r {sub}", "Bash")], PreToolUse=[told])
+    world.script(call("Bash", command="cd sub && ls"), call("Read", file_path="x"), text("done"))
     done = world.agent("go", "--profile", "sandboxed")
     assert "Traceback" not in done.err
+    assert (world.workspace / "marker").read_text() == f"{world.workspace}\n"
+    stdin = json.loads((world.workspace / "told.json").read_text())
+    assert (stdin["cwd"], stdin["session_cwd"]) == (str(world.workspace), str(sub))
+
+
+def test_d60_a_hook_whose_folder_is_gone_is_not_started(world: World) -> None:
+    away = world.workspace.with_name("away")
+    user(world, PostToolUse=[hook(f"mv {world.workspace} {away}", "LS")], PreToolUse=[hook("echo ran > x", "Read")])
+    world.script(call("LS", path="."), call("Read", file_path="x"), text("done"))
+    done = world.agent("go")
+    assert "Traceback" not in done.err
     ((code, said),) = world.rows("SELECT exit_code, stderr_text FROM hook_invocations WHERE hook_event = 'PreToolUse'")
-    assert code is None, "the shell stayed in the folder that its hook removed"
+    assert code is None
     assert "is not there" in said
-    assert not (world.workspace / "marker").exists()
+    assert not (away / "x").exists()
 
 
 def test_nothing_that_a_hook_starts_outlives_it(world: World) -> None:

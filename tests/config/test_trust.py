@@ -124,14 +124,14 @@ def test_everything_that_runs_or_grants_is_covered(trusted: World, name: str, wa
         (".claude/settings.json", '{"apiKeyHelper": "tools/check.sh --print"}'),
         (".adderclaw/settings.json", '{"hooks": {"Stop": [{"hooks": [{"command": "cd tools;../tools/check.sh"}]}]}}'),
     ],
-    ids=["hook", "nothing", "server", "helper", "no path of ours"],
+    ids=["hook", "nothing", "server", "helper", "from another folder"],
 )
 def test_scripts_that_the_configuration_names_are_covered(world: World, name: str, text: str) -> None:
     put(world, "tools/check.sh", "true")
     put(world, name, text)
     world.trust()
     covered = "tools/check.sh" in trust.survey(str(world.root)).started
-    assert covered == ("tools/check.sh" in text and "../" not in text)
+    assert covered == ("tools/check.sh" in text)
     assert world.load().trusted
     assert world.load().started == ((str(world.root / "tools" / "check.sh"),) if covered else ())
     put(world, "tools/check.sh", "evil")

@@ -6,14 +6,15 @@ from typing import Any
 import pytest
 
 from adderclaw.errors import ConfigError
-from adderclaw.hooks import settings
+from adderclaw.hooks import scripts, settings
 from adderclaw.hooks.process import argv_of
 from adderclaw.hooks.settings import Hook
 from adderclaw.types import Json
 
 
 def made(*entries: Json, environ: dict[str, str] | None = None, **more: Any) -> tuple[Hook, ...]:
-    return settings.read(entries, origins={}, home="/home/me/.adderclaw", environ=environ or {}, **more)
+    more = {"home": "/home/me/.adderclaw", "project": "/nowhere", **more}
+    return settings.read(entries, origins={}, environ=environ or {}, **more)
 
 
 def entry(event: str = "PreToolUse", **more: Any) -> Json:
@@ -51,21 +52,22 @@ def test_d51_one_order_over_all_events_with_what_is_the_same_and_adjacent_once()
 
 def test_d61_what_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (bash,) = made(entry(command="a b"))
-    assert argv_of(bash, {}) in (("/bin/bash", "-lc", "a b"), ("/usr/bin/bash", "-lc", "a b"))
+    assert argv_of(bash) in (("/bin/bash", "-lc", "a b"), ("/usr/bin/bash", "-lc", "a b"))
     (sh,) = made(entry(command="a b", shell="sh"))
-    assert argv_of(sh, {})[1:] == ("-c", "a b")
+    assert argv_of(sh)[1:] == ("-c", "a b")
     (power,) = made(entry(command="a b", shell="powershell"))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(FileNotFoundError, match="pwsh"):
-        argv_of(power, {})
+        argv_of(power)
     (tmp_path / "powershell").write_text("")
     (tmp_path / "powershell").chmod(0o755)
     said = ("-NoProfile", "-NonInteractive", "-Command", "a b")
-    assert argv_of(power, {}) == (str(tmp_path / "powershell"), *said)
+    assert argv_of(power) == (str(tmp_path / "powershell"), *said)
     (exact,) = made(entry(command="prog", args=["${CLAUDE_PROJECT_DIR}/x", "$HOME"]))
-    assert argv_of(exact, {"CLAUDE_PROJECT_DIR": "/p"}) == ("prog", "/p/x", "$HOME")
+    with scripts.ready(exact, scripts.Ground(("/p",))) as ready:
+        assert argv_of(ready) == ("prog", "/p/x", "$HOME")
     (named,) = made({"hook_event_name": "Stop", "name": "check"})
-    assert argv_of(named, {}) == ("/home/me/.adderclaw/hooks/check",)
+    assert argv_of(named) == ("/home/me/.adderclaw/hooks/check",)
 
 
 def test_d62_a_shell_that_is_not_there_is_said_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,3 +81,21 @@ def test_d62_a_shell_that_is_not_there_is_said_at_the_start(tmp_path: Path, monk
 @pytest.mark.parametrize("name", ["BashSecurity", "bash-security", ".adderclaw Protection"])
 def test_the_baseline_is_no_hook(name: str) -> None:
     assert made({"hook_event_name": "PreToolUse", "name": name}) == ()
+
+
+def test_a20_a_named_validator_is_the_operators_own_else_the_projects(tmp_path: Path) -> None:
+    home, project = tmp_path / "home", tmp_path / "project"
+    own, theirs = home / "hooks" / "check", project / ".adderclaw" / "hooks" / "check"
+
+    def found() -> str:
+        (hook,) = made({"hook_event_name": "PreToolUse", "name": "check"}, home=str(home), project=str(project))
+        assert hook.must_run
+        return hook.argv[0]
+
+    assert found() == str(own)
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text("")
+    assert found() == str(theirs)
+    own.parent.mkdir(parents=True)
+    own.write_text("")
+    assert found() == str(own), "a project does not stand in for the operator's own"

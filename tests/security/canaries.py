@@ -177,7 +177,9 @@ class Canaries:
             for path in every(folder):
                 if path == self.ours or self.workspace in (path, *path.parents):
                     continue
-                if any(path == one or one in path.parents or str(path).startswith(f"{one}.") for one in own):
+                if any(
+                    path == one or one in path.parents or str(path).startswith((f"{one}.", f"{one}-")) for one in own
+                ):
                     continue
                 yield path
 

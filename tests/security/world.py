@@ -186,7 +186,7 @@ class Den(World):
         printed = [(f"stdout of attack {n}", one.done.out.encode()) for n, one in enumerate(attacks)]
         printed += [(f"stderr of attack {n}", one.done.err.encode()) for n, one in enumerate(attacks)]
         found = self.canaries.harm([*printed, *self.said()])
-        found += [one.done.err for one in attacks if "Traceback (most recent call last)" in one.done.err]
+        found += [one.done.err for one in attacks if "\nTraceback (most recent call last)" in f"\n{one.done.err}"]
         found += [f"left running: {one}" for one in self.left_running()]
         assert not found, "\n".join(found)  # said in full: this module's asserts are not rewritten
 

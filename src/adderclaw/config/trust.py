@@ -7,11 +7,11 @@ these name. Where any of it changes by a byte, none of it counts until the opera
 import hashlib
 import json
 import os
-import re
 import stat
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, cast
 
+from adderclaw.config import named
 from adderclaw.config.places import PROJECT_FILES, SETTINGS_FILES, read, replace
 from adderclaw.config.trees import MOST_FILES, TREES, beneath, unfit
 from adderclaw.errors import ConfigError
@@ -34,8 +34,6 @@ STARTING = frozenset(
     )
 )
 """Keys under which a file names what is to be started, without case and underscores."""
-WORD = re.compile(r"[^\s'\"`;|&<>()\[\]{},=]+")
-PROJECT = re.compile(r"^(?:\$\{?(?:CLAUDE_PROJECT_DIR|ADDERCLAW_PROJECT_DIR|WORKSPACE|PWD)\}?/|\./)+")
 MOST_BYTES = 256 << 20
 
 
@@ -98,12 +96,7 @@ def _hashed(path: str) -> tuple[str, int]:
 def _named(project: str, contents: dict[str, bytes]) -> Iterator[str]:
     """Files of the project that its configuration names where it says what is to be started."""
     for name, data in contents.items():
-        for word in _words(_parsed(name, data)):
-            path = os.path.normpath(PROJECT.sub("", word))
-            if path in (".", "..") or path.startswith(("../", "/", "-")) or "\0" in path or len(path) > 1000:
-                continue
-            if os.path.isfile(os.path.join(project, path)):
-                yield path
+        yield from named.inside(_texts(_parsed(name, data)), project)
 
 
 def _parsed(name: str, data: bytes) -> Any:
@@ -119,17 +112,16 @@ def _parsed(name: str, data: bytes) -> Any:
         return {}
 
 
-def _words(value: Any, *, starting: bool = False) -> Iterator[str]:
+def _texts(value: Any, *, starting: bool = False) -> Iterator[str]:
     if isinstance(value, str):
         if starting:
             yield value
-            yield from WORD.findall(value)
     elif isinstance(value, dict):
         for key, item in cast(dict[Any, Any], value).items():
-            yield from _words(item, starting=starting or str(key).lower().replace("_", "") in STARTING)
+            yield from _texts(item, starting=starting or str(key).lower().replace("_", "") in STARTING)
     elif isinstance(value, list):
         for item in cast(list[Any], value):
-            yield from _words(item, starting=starting)
+            yield from _texts(item, starting=starting)
 
 
 # ------------------------------------------------------------------ what was trusted
@@ -173,8 +165,19 @@ def changes(table: dict[str, Json], project: str, of: Fingerprint) -> list[str]:
     return [f"{mark} {name}" for name, mark in sorted(marks) if mark != "~" or old[name] != of.files[name]]
 
 
-def record(home: str, project: str, of: Fingerprint, now: str) -> None:
-    entry: Json = {"sha256": of.sha256, "files": of.files, "trusted_at": now}
+def scripts(table: dict[str, Json], project: str) -> dict[str, str]:
+    """Files of the project → their hashes as the operator trusted them, those that hooks of the user name too."""
+    entry = table.get(os.path.realpath(project), {})
+    known: dict[str, Any] = {}
+    for part in ("files", "hooks"):
+        value = entry.get(part)
+        known |= cast(dict[str, Any], value) if isinstance(value, dict) else {}
+    return {name: value for name, value in known.items() if isinstance(value, str)}
+
+
+def record(home: str, project: str, of: Fingerprint, now: str, hooks: dict[str, str] | None = None) -> None:
+    """`hooks` are files of the workspace that hooks name, wherever the hooks are written."""
+    entry: Json = {"sha256": of.sha256, "files": of.files, "hooks": hooks or {}, "trusted_at": now}
     _write(home, known(home) | {os.path.realpath(project): entry})
 
 

@@ -23,6 +23,8 @@ class Ran(NamedTuple):
     stdout: str = ""
     stderr: str = ""
     timed_out: bool = False
+    refused: bool = False
+    """We did not let it run, and it may not be left out: it counts as one that blocks."""
 
 
 class Answer(NamedTuple):
@@ -38,6 +40,8 @@ class Answer(NamedTuple):
 
 def read(event: str, ran: Ran) -> Answer:
     """Exit 0 with JSON is control, exit 2 blocks, anything else is a failure that is only logged."""
+    if ran.refused:
+        return Answer(block=ran.stderr, failure=ran.stderr)
     if ran.timed_out:
         said = ran.stderr.strip() or "the hook did not answer in time"
         return Answer(block=said, failure=said) if event in TIMEOUT_BLOCKS else Answer(failure=said)

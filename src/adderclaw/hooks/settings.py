@@ -45,6 +45,10 @@ class Hook:
     """It runs beside the turn and has no say."""
     once: bool = False
     failure_blocks: bool = False
+    must_run: bool = False
+    """A validator that is named: where it cannot be run, it blocks."""
+    trusted: Mapping[str, str] = field(default_factory=dict[str, str])
+    """File of the workspace → its hash as the operator trusted it."""
     more: Json = field(default_factory=dict[str, Any])
     """Fields of its own kind: headers, allowedEnvVars, model, continueOnBlock, server, tool, input."""
     skipped: str = ""
@@ -57,7 +61,9 @@ def read(
     *,
     origins: Mapping[str, str],
     home: str,
+    project: str,
     environ: Mapping[str, str],
+    trusted: Mapping[str, str] | None = None,
     disabled: bool = False,
 ) -> tuple[Hook, ...]:
     """All hooks in order: those of the settings as they stand there; what an untrusted project wants comes last."""
@@ -65,15 +71,16 @@ def read(
     named = [{"source": origins.get(f"hooks[{index}]", ""), **entry} for index, entry in enumerate(entries)]
     marked = [(entry, "disabled" if off else "") for entry in named]
     marked += [(entry, "disabled" if off else "untrusted_workspace") for entry in held]
-    found = _once_each(_hook(entry, skipped, home, environ) for entry, skipped in marked if not _is_gate(entry))
-    return tuple(_numbered(found))
+    places = tuple(os.path.join(folder, "hooks") for folder in (home, os.path.join(project, ".adderclaw")))
+    found = _once_each(_hook(entry, skipped, places, environ) for entry, skipped in marked if not _is_gate(entry))
+    return tuple(_numbered(found, trusted or {}))
 
 
 def _is_gate(entry: Json) -> bool:
     return str(entry.get("name", "")).strip().lower().replace(" ", "-") in BASELINE
 
 
-def _hook(entry: Json, skipped: str, home: str, environ: Mapping[str, str]) -> Hook:
+def _hook(entry: Json, skipped: str, places: Sequence[str], environ: Mapping[str, str]) -> Hook:
     kind: Kind = entry.get("type", "command")
     event = str(entry["hook_event_name"])
     argv: tuple[str, ...] = ()
@@ -81,7 +88,7 @@ def _hook(entry: Json, skipped: str, home: str, environ: Mapping[str, str]) -> H
     if kind == "mcp_tool":
         command = f"{entry['server']}/{entry['tool']} {compact(entry.get('input', {}))}"
     if "name" in entry and not command:
-        command = os.path.join(home, "hooks", str(entry["name"]))
+        command = _validator(str(entry["name"]), places)
         argv = (command,)
     elif "args" in entry:
         argv = (command, *entry["args"])
@@ -99,9 +106,16 @@ def _hook(entry: Json, skipped: str, home: str, environ: Mapping[str, str]) -> H
         aside=bool(entry.get("async") or entry.get("asyncRewake")),
         once=bool(entry.get("once")),
         failure_blocks=entry.get("onFailure") == "block",
+        must_run="name" in entry and not entry.get("command"),
         more={name: entry[name] for name in OF_A_KIND if name in entry},
         skipped=skipped,
     )
+
+
+def _validator(name: str, places: Sequence[str]) -> str:
+    """The program of a named validator: the operator's own, else the project's; where neither is, the operator's."""
+    candidates = [os.path.join(folder, name) for folder in places]
+    return next((path for path in candidates if os.path.lexists(path)), candidates[0])
 
 
 def _seconds(entry: Json, event: str, kind: str, environ: Mapping[str, str]) -> float:
@@ -125,11 +139,11 @@ def _once_each(hooks: Iterable[Hook]) -> Iterator[Hook]:
         before = now
 
 
-def _numbered(hooks: Iterable[Hook]) -> Iterator[Hook]:
+def _numbered(hooks: Iterable[Hook], trusted: Mapping[str, str]) -> Iterator[Hook]:
     from dataclasses import replace
 
     for ordinal, hook in enumerate(hooks):
-        yield replace(hook, ordinal=ordinal)
+        yield replace(hook, ordinal=ordinal, trusted=trusted)
 
 
 def chains(hooks: Iterable[Hook]) -> dict[str, tuple[Hook, ...]]:

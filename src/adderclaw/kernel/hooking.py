@@ -14,6 +14,7 @@ from adderclaw.gate.shell.planner import Raw
 from adderclaw.hooks import asked, http, plane, process
 from adderclaw.hooks.answers import Ran
 from adderclaw.hooks.filling import filled
+from adderclaw.hooks.scripts import Ground
 from adderclaw.hooks.settings import Hook, chains
 from adderclaw.kernel.considering import consider
 from adderclaw.kernel.session import Chain, Rows, Scene, Session
@@ -120,12 +121,25 @@ def base(session: Session) -> Json:
         "session_id": session.session_id,
         "conversation_id": session.conversation_id,
         "runtime_db_path": session.store.path,
-        "cwd": session.scene.context.workspace.cwd,
+        **_places(session.scene),
         "permission_mode": policy.mode or MODES[policy.autonomy],
     }
     if session.agent_id:
         told |= {"agent_id": session.agent_id, "agent_type": session.agent_type}
     return told
+
+
+def _places(scene: Scene) -> Json:
+    """Hooks run in the project's root, wherever the model has gone: a path of theirs never leads into its folders."""
+    workspace = scene.context.workspace
+    return {"cwd": workspace.root, "session_cwd": workspace.cwd}
+
+
+def ground(scene: Scene) -> Ground:
+    """Only mounts keep a file from everything that runs meanwhile; of the rest a copy is run."""
+    workspace, policy = scene.context.workspace, scene.policy
+    fixed = frozenset(policy.started) if scene.confinement == "bubblewrap" else frozenset[str]()
+    return Ground((workspace.root, *workspace.extra), fixed, os.path.join(policy.home, "cache", "hooks"))
 
 
 def variables(database: str, project: str) -> dict[str, str]:
@@ -147,15 +161,15 @@ def _kinds(session: Session) -> Mapping[str, plane.Run]:
         return await _within(_call(session, hook, stdin), seconds)
 
     more = variables(session.store.path, session.scene.context.workspace.root)
-    return {**kinds(more), "prompt": prompt, "agent": agent, "mcp_tool": tool}
+    return {**kinds(more, ground(session.scene)), "prompt": prompt, "agent": agent, "mcp_tool": tool}
 
 
-def kinds(more: Mapping[str, str]) -> dict[str, plane.Run]:
+def kinds(more: Mapping[str, str], here: Ground) -> dict[str, plane.Run]:
     """The kinds that need no session."""
 
     async def command(hook: Hook, stdin: Json, seconds: float) -> Ran:
         given = f"{compact(stdin)}\n".encode()
-        return await process.run(hook, given, cwd=str(stdin["cwd"]), more=more, seconds=seconds)
+        return await process.run(hook, given, ground=here, more=more, seconds=seconds)
 
     async def posted(hook: Hook, stdin: Json, seconds: float) -> Ran:
         return await _within(http.post(hook, compact(stdin), os.environ), seconds)
@@ -264,13 +278,13 @@ def by_hand(
         "session_id": context.session_id or "by-hand",
         "conversation_id": context.conversation_id or "by-hand",
         "runtime_db_path": database,
-        "cwd": context.workspace.cwd,
+        **_places(scene),
         "permission_mode": policy.mode or MODES[policy.autonomy],
     }
     return plane.Place(
         base=base,
         kinds={
-            **kinds(variables(database, context.workspace.root)),
+            **kinds(variables(database, context.workspace.root), ground(scene)),
             **dict.fromkeys(("prompt", "agent", "mcp_tool"), unasked),
         },
         time=lambda: iso(time.time()).replace("T", " ").removesuffix("Z"),

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from adderclaw.sandbox.bubblewrap import Room
     from adderclaw.sandbox.holder import Box
     from adderclaw.sandbox.process import Order, Start, Started
+from adderclaw.runtime import configured_hooks
 from adderclaw.runtime.start import Runtime, operators_own, warn
 from adderclaw.tools.background import Tasks
 from adderclaw.tools.kept import Kept
@@ -103,7 +104,7 @@ def _made_of(runtime: Runtime, root: str, confinement: str, kept: str, policies:
         ],
         "kept": kept,
         "shown": list(skill_folders(runtime, root)),
-        "started": list(runtime.loaded.started),
+        "started": list(configured_hooks.files(runtime)),
         "policies": list(runtime.loaded.policies if policies is None else policies),
         "real": {},
     }
@@ -205,7 +206,7 @@ def _room(runtime: Runtime, roots: tuple[str, ...], held: "Held", shown: Sequenc
     return Room(
         roots=roots,
         hidden=(*_own_files(now.memory.path, now.receipts.path, runtime.key_path), *held.unseen),
-        kept=(*runtime.loaded.started, *held.unchanged),
+        kept=(*configured_hooks.files(runtime), *held.unchanged),
         fixed=held.fixed,
         read_only=autonomy == "readonly",
         network=now.security.network == "allow",

@@ -129,7 +129,7 @@ def opened(
         runtime.marks = recording.marks(store) if kind not in recording.UNRECORDED else None
         conversation_id, session_id = _which(runtime, store, again)
         runtime.loaded = _in_its_workspace(runtime, store, conversation_id)
-        runtime.loaded = _with_operators_own(runtime, store)
+        runtime.loaded, runtime.started = _with_operators_own(runtime, store), None
         runtime.credentials = credentials(runtime.options, runtime.loaded, runtime.secrets, runtime.clock)
         _listen(runtime, store, stack, conversation_id, session_id)
         stack.enter_context(locks.held(store.path, session_id, runtime.bus.run_id))

@@ -35,8 +35,8 @@ from adderclaw.types import (
 
 if TYPE_CHECKING:
     from adderclaw.checkpoints.tracker import Tracker
-    from adderclaw.hooks.settings import Hook
     from adderclaw.tools.background import Tasks
+from adderclaw.runtime import configured_hooks
 from adderclaw.runtime.judging import scene
 from adderclaw.runtime.start import Options, Runtime, warn
 
@@ -118,8 +118,9 @@ def _hooks(runtime: Runtime, session: Session) -> Mapping[str, Chain]:
     from adderclaw.hooks import matching, settings
     from adderclaw.kernel import hooking, occasions, watching
 
-    found = hooks_of(runtime)
+    found = configured_hooks.read(runtime)
     settings.require_shells(found)
+    configured_hooks.say_what_waits(runtime, found)
     for hook in found:
         if why := matching.never(hook.event, hook.matcher):
             warn(runtime, f"hook {hook.ordinal} of {hook.source} never runs: {why}")
@@ -133,21 +134,6 @@ def _hooks(runtime: Runtime, session: Session) -> Mapping[str, Chain]:
     names = [name for hook in found if hook.event == "FileChanged" for name in hook.matcher.split("|")]
     watching.watch(session, [name for name in names if name and name != "*"])
     return hooking.table(found)
-
-
-def hooks_of(runtime: Runtime) -> "tuple[Hook, ...]":
-    """All configured hooks in their order."""
-    from adderclaw.hooks import settings
-
-    loaded = runtime.loaded
-    return settings.read(
-        loaded.config.hooks,
-        loaded.held_hooks,
-        origins=loaded.origins,
-        home=runtime.home,
-        environ=os.environ,
-        disabled=loaded.config.disableAllHooks,
-    )
 
 
 def _whose(runtime: Runtime, path: str) -> str:

@@ -77,6 +77,8 @@ class Runtime:
     """Set whenever one of them ends, where somebody waits for that."""
     checkpoints: Checkpoints | None = None
     """What calls change on disk, of this session and its children."""
+    started: tuple[str, ...] | None = None
+    """Files of the workspace that hooks and trusted settings start, once they were looked for."""
     marks: dict[str, int] | None = None
     """Where the tables stood when the run began; None for one that is not recorded."""
     imprinted: dict[str, int] | None = None

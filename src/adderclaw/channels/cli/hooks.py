@@ -14,8 +14,7 @@ from adderclaw.errors import EXIT_CODES, UsageError
 from adderclaw.hooks import catalogue, matching, plane, settings
 from adderclaw.hooks.settings import Hook
 from adderclaw.kernel import hooking
-from adderclaw.runtime import Options, Runtime, scene, start
-from adderclaw.runtime.session import hooks_of
+from adderclaw.runtime import Options, Runtime, configured_hooks, scene, start
 from adderclaw.store.hooks import Invocation
 from adderclaw.types import Json, Merged
 
@@ -36,7 +35,7 @@ def list_hooks(
     Example: adderclaw hooks list
     """
     runtime = _start(config, workspace)
-    found = [hook for hook in hooks_of(runtime) if event in (None, hook.event)]
+    found = [hook for hook in configured_hooks.read(runtime) if event in (None, hook.event)]
     if event is not None:
         _known(event)
     if output_format == "json":
@@ -95,7 +94,7 @@ async def tried(runtime: Runtime, event: str, fields: Json) -> tuple[Merged, lis
     def warn(message: str) -> None:
         print(f"adderclaw: {visible(message, keep_newlines=False)}", file=sys.stderr)
 
-    hooks = hooks_of(runtime)
+    hooks = configured_hooks.read(runtime)
     settings.require_shells(hooks)
     chain = settings.chains(hooks).get(event, ())
     place = hooking.by_hand(scene(runtime, None), runtime.config.memory.path, rows.append, warn)

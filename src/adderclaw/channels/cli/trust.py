@@ -86,18 +86,23 @@ def _record(project: str, *, only_show: bool, as_json: bool) -> None:
     table = trusted.known(home())
     was = trusted.trusts(table, project, found)
     begins = _active(project, found)
-    if found.files and not only_show:
-        trusted.record(home(), project, found, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
+    hooks = _scripts(project)
+    brings = bool(found.files or hooks)
+    if brings and not only_show:
+        trusted.record(home(), project, found, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), hooks)
     if as_json:
-        said: Json = {"project": project, "trusted": bool(found.files) and (was or not only_show)}
-        said |= {"sha256": found.sha256, "files": found.files, "active": begins}
+        said: Json = {"project": project, "trusted": brings and (was or not only_show)}
+        said |= {"sha256": found.sha256, "files": found.files, "hooks": hooks, "active": begins}
         print_json(Secrets().clean({**said, "changed": trusted.changes(table, project, found)}))
         return
-    if not found.files:
+    if not brings:
         say(f"{project} brings nothing that executes or loosens: there is nothing to trust")
         return
     for name, sha256 in found.files.items():
         say(f"{sha256}  {name}")
+    for name, sha256 in hooks.items():
+        if name not in found.files:
+            say(f"{sha256}  {name} (a hook of yours names it)")
     for change in trusted.changes(table, project, found):
         say(f"since it was trusted: {change}")
     for row in begins:
@@ -106,6 +111,16 @@ def _record(project: str, *, only_show: bool, as_json: bool) -> None:
         say(f"{'trusted' if was else 'not trusted'}: {project} ({found.sha256})")
     else:
         say(f"trusted: {project} ({found.sha256})")
+
+
+def _scripts(project: str) -> dict[str, str]:
+    """The files that hooks would run; a configuration that is not valid has no hooks, and says so for itself."""
+    from adderclaw.runtime import configured_hooks
+
+    try:
+        return configured_hooks.hashes(project)
+    except ConfigError:
+        return {}
 
 
 def _active(project: str, found: trusted.Fingerprint) -> list[Json]:

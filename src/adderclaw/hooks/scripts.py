@@ -1,0 +1,205 @@
+"""The files of the workspace that a hook's command names: as the operator trusted them, or the hook does not run.
+
+A hook runs outside of the sandbox, and the model writes in the workspace. So each such file is hashed when the operator
+trusts the project, and compared before each run. Where a mount keeps it from every command (bubblewrap), it is then run
+where it is. Elsewhere, and where it has a second name, what was compared is copied to our own folder, and the command's
+words lead there: nothing that changes in the workspace in between has an effect.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import stat
+import tempfile
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import NamedTuple
+
+from adderclaw.config import named
+from adderclaw.config.named import Found, Names
+from adderclaw.config.paths import beneath
+from adderclaw.hooks.settings import Hook
+from adderclaw.record import record
+
+MOST_BYTES = 64 << 20
+NOWHERE = "/dev/null"
+"""Nothing can be made beneath it: where words lead that name what is not there."""
+PLAIN = re.compile(r"[\w./@+-]+")
+"""A path that every shell takes as it is, in quotes or without."""
+
+
+class Untrusted(Exception):
+    """A hook names a file of the workspace that is not as the operator trusted it; what to do is in the words."""
+
+
+@record
+class Ground:
+    """Where hooks run, and what may be changed there meanwhile."""
+
+    roots: tuple[str, ...]
+    """The project's root, where they run, and the further directories of the workspace."""
+    fixed: frozenset[str] = frozenset()
+    """Files that no command can change or move while the session lasts."""
+    copies: str = ""
+    """Our own folder for copies."""
+
+
+class _Seen(NamedTuple):
+    """A word of a hook's text that names a file, and what was in the file when it was compared."""
+
+    found: Found
+    data: bytes
+    mode: int
+    stays: bool
+    """Whether that is what will be run where it is."""
+
+
+def texts(hook: Hook) -> tuple[str, ...]:
+    if hook.kind != "command":
+        return ()
+    return hook.argv or (hook.command,)
+
+
+def _names(hook: Hook, roots: Sequence[str]) -> list[Names]:
+    return [named.names(text, roots, number if hook.argv else None) for number, text in enumerate(texts(hook))]
+
+
+def named_by(hooks: Iterable[Hook], roots: Sequence[str]) -> dict[str, str]:
+    """Path in the workspace → the file itself, for all that hooks name."""
+    every = (found for hook in hooks for names in _names(_given(hook, roots[0]), roots) for found in names.found)
+    return {one.path: one.real for one in every}
+
+
+def hashes(hooks: Iterable[Hook], roots: Sequence[str]) -> dict[str, str]:
+    """What trust notes of them: by their way from the project's root, or the whole path. Raises OSError."""
+    found: dict[str, str] = {}
+    for path, real in named_by(hooks, roots).items():
+        with _opened(real) as file:
+            found[key(path, roots[0])] = _hash(path, real, _content(file))
+    return found
+
+
+def key(path: str, root: str) -> str:
+    return os.path.relpath(path, root) if beneath(path, root) else path
+
+
+@contextmanager
+def ready(hook: Hook, ground: Ground) -> Generator[Hook]:
+    """The hook to run, all of it being as it was trusted; raises Untrusted, or OSError where a file cannot be read."""
+    given = _given(hook, ground.roots[0])
+    names = _names(given, ground.roots)
+    _nothing_gone(given, names, ground)
+    seen = [[_checked(one, given, ground) for one in of_text.found] for of_text in names]
+    if all(one.stays for of_text in seen for one in of_text):
+        yield _rewritten(given, names, seen, "", ground)
+        return
+    os.makedirs(ground.copies, mode=0o700, exist_ok=True)
+    folder = tempfile.mkdtemp(prefix="hook-", dir=ground.copies)
+    try:
+        yield _rewritten(given, names, seen, folder, ground)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def refusal(hook: Hook, ground: Ground) -> str:
+    """Why a hook would not run as things are; empty where it would."""
+    given = _given(hook, ground.roots[0])
+    names = _names(given, ground.roots)
+    try:
+        _nothing_gone(given, names, ground)
+        for of_text in names:
+            for one in of_text.found:
+                _checked(one, given, ground)
+    except (Untrusted, OSError) as error:
+        return str(error)
+    return ""
+
+
+def _given(hook: Hook, root: str) -> Hook:
+    """Without a shell nobody else fills in the placeholders; a relative program is looked for where the hook runs."""
+    if not hook.argv:
+        return hook
+    argv = list(hook.argv)
+    for name in ("CLAUDE_PROJECT_DIR", "ADDERCLAW_PROJECT_DIR"):
+        argv = [word.replace(f"${{{name}}}", root) for word in argv]
+    return replace(hook, argv=tuple(argv))
+
+
+def _nothing_gone(hook: Hook, names: Sequence[Names], ground: Ground) -> None:
+    for of_text in names:
+        there = {one.path for one in of_text.found}
+        for path in of_text.looked:
+            name = key(path, ground.roots[0])
+            if name in hook.trusted and path not in there:
+                raise Untrusted(f"{name} is gone since you trusted it: put it back, or run `adderclaw trust` again")
+
+
+def _checked(found: Found, hook: Hook, ground: Ground) -> _Seen:
+    name = key(found.path, ground.roots[0])
+    trusted = hook.trusted.get(name)
+    if trusted is None:
+        raise Untrusted(f"{name} in the workspace is not trusted: look at it, then run `adderclaw trust`")
+    with _opened(found.real) as file:
+        data, at = _content(file), os.fstat(file)
+    if _hash(found.path, found.real, data) != trusted:
+        raise Untrusted(f"{name} has changed since you trusted it: look at it, then run `adderclaw trust`")
+    stays = at.st_nlink == 1 and found.path == found.real and found.path in ground.fixed
+    return _Seen(found, data, 0o700 if at.st_mode & 0o111 else 0o600, stays)
+
+
+@contextmanager
+def _opened(path: str) -> Generator[int]:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _content(file: int) -> bytes:
+    at = os.fstat(file)
+    if not stat.S_ISREG(at.st_mode) or at.st_size > MOST_BYTES:
+        raise OSError(f"is no file, or has more than {MOST_BYTES} bytes")
+    with open(file, "rb", closefd=False) as stream:
+        return stream.read(MOST_BYTES)
+
+
+def _hash(path: str, real: str, data: bytes) -> str:
+    """As trust hashes files; of a link, with where it leads in the end."""
+    led = b"" if path == real else b"link to " + os.fsencode(real) + b"\0"
+    return hashlib.sha256(led + data).hexdigest()
+
+
+# ------------------------------------------------------------------ other words
+
+
+def _rewritten(
+    hook: Hook, names: Sequence[Names], seen: Sequence[Sequence[_Seen]], folder: str, ground: Ground
+) -> Hook:
+    """With a folder, words that name files lead to copies there; those that name nothing lead nowhere."""
+    changed: list[str] = []
+    for text, of_text, files in zip(texts(hook), names, seen, strict=True):
+        spans = {word: f"{NOWHERE}/{os.path.basename(word.text)}" for word in of_text.absent}
+        spans |= {one.found.word: _copy(one, hook, folder, ground) for one in files} if folder else {}
+        for word, other in sorted(spans.items(), key=lambda span: span[0].start, reverse=True):
+            text = text[: word.start] + other + text[word.end :]
+        changed.append(text)
+    if hook.argv:
+        return replace(hook, argv=tuple(changed))
+    return replace(hook, command=changed[0]) if changed else hook
+
+
+def _copy(seen: _Seen, hook: Hook, folder: str, ground: Ground) -> str:
+    """The path of a copy of what was compared."""
+    name = key(seen.found.path, ground.roots[0])
+    path = os.path.join(folder, name.lstrip("/"))
+    if not seen.found.whole or not (hook.argv or PLAIN.fullmatch(path)):
+        why = "here a command could change it meanwhile, and it is not named by its path from the project's root"
+        raise Untrusted(f"{name} in the workspace does not run: {why}; name it so, or install bubblewrap")
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    if not os.path.exists(path):
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, seen.mode), "wb") as file:
+            file.write(seen.data)
+    return path

@@ -1,0 +1,83 @@
+"""The hooks that are configured for a session, and the files of the workspace that they would run."""
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from adderclaw.config.paths import followed
+from adderclaw.config.schema import Config
+from adderclaw.errors import AdderClawError
+from adderclaw.runtime.start import Runtime, warn
+
+if TYPE_CHECKING:
+    from adderclaw.hooks.settings import Hook
+
+
+def read(runtime: Runtime) -> "tuple[Hook, ...]":
+    """All configured hooks in their order."""
+    from adderclaw.config import trust
+    from adderclaw.hooks import settings
+
+    loaded = runtime.loaded
+    root = followed(loaded.workspace)
+    return settings.read(
+        loaded.config.hooks,
+        loaded.held_hooks,
+        origins=loaded.origins,
+        home=runtime.home,
+        project=root,
+        environ=os.environ,
+        trusted=trust.scripts(trust.known(runtime.home), root),
+        disabled=loaded.config.disableAllHooks,
+    )
+
+
+def files(runtime: Runtime) -> tuple[str, ...]:
+    """Files of the workspace that no command changes: what trusted settings start, and what any hook names."""
+    if runtime.started is None:
+        found = read(runtime) if runtime.loaded.config.hooks else ()
+        runtime.started = tuple(dict.fromkeys((*runtime.loaded.started, *_named(runtime, found))))
+    return runtime.started
+
+
+def _named(runtime: Runtime, hooks: "Sequence[Hook]") -> list[str]:
+    if not hooks:
+        return []
+    from adderclaw.hooks import scripts
+
+    found = scripts.named_by([hook for hook in hooks if not hook.skipped], roots(runtime))
+    return [path for pair in found.items() for path in pair]
+
+
+def roots(runtime: Runtime) -> tuple[str, ...]:
+    """The workspace as hooks see it."""
+    return _roots(runtime.loaded.workspace, runtime.config)
+
+
+def _roots(workspace: str, now: Config) -> tuple[str, ...]:
+    extra = (*now.security.additional_directories, *now.permissions.additionalDirectories)
+    return (followed(workspace), *map(followed, extra))
+
+
+def hashes(project: str) -> dict[str, str]:
+    """What trusting a project notes of the files that hooks name: the operator's hooks, and its own once trusted."""
+    from adderclaw.config import home, places
+    from adderclaw.config.layers import compose
+    from adderclaw.hooks import scripts, settings
+
+    then = compose(places.request(None, project, project, None), trusted=True)
+    root = followed(project)
+    hooks = settings.read(then.config.hooks, origins={}, home=home(), project=root, environ={})
+    try:
+        return scripts.hashes(hooks, _roots(project, then.config))
+    except OSError as error:
+        raise AdderClawError(f"a file that a hook names cannot be read: {error}") from None
+
+
+def say_what_waits(runtime: Runtime, hooks: "Sequence[Hook]") -> None:
+    """Hooks that would be refused, said before the first call is."""
+    from adderclaw.hooks import scripts
+
+    for hook in hooks:
+        if not hook.skipped and (why := scripts.refusal(hook, scripts.Ground(roots(runtime)))):
+            warn(runtime, f"hook {hook.ordinal} ({hook.event}) of {hook.source} is not run, and blocks: {why}")
