@@ -74,8 +74,10 @@ def test_a_check_in_a_subfolder_is_never_the_models_file(anyone: Den, project: b
     made = anyone.attack(
         call("Write", file_path="sub/check.sh", content=filled(anyone, EVIL)),
         "chmod +x sub/check.sh && cd sub",
-        read("../a.txt"),
+        "pwd",
+        read(str(anyone.workspace / "a.txt")),
     )
+    assert made.results[2].startswith(str(anyone.workspace / "sub")), made.results
     assert ran(anyone) == 1, made.done.err
     assert "alpha" in made.last
     assert not (marks(anyone) / "stolen").exists()

@@ -80,7 +80,8 @@ def _system(room: Room, files: Mapping[str, int]) -> list[str]:
     # Settings of the kernel ask for the user, not for capabilities: root without any could still write /proc/sys.
     words += ["--proc", "/proc", "--remount-ro", "/proc"]
     words += ["--perms", "1777", *_empty("/tmp"), *_empty("/run", SMALL)]
-    words += ["--symlink", "../tmp", "/var/tmp", "--symlink", "../run", "/var/run"]
+    # no link to /tmp: a workspace may lie beneath /var/tmp, and must be called so inside, too
+    words += ["--perms", "1777", *_empty("/var/tmp"), "--symlink", "../run", "/var/run"]
     user = settled(os.path.expanduser("~"))
     if user != "/" and not any(beneath(place, user) for place in seen.SYSTEM):
         words += _empty(user)
