@@ -7,17 +7,18 @@ so that one that was cut off can be finished, and every one can be undone.
 
 import errno
 import os
-import stat
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import Literal, NamedTuple
 
+from adderclaw import workspace
 from adderclaw.checkpoints.blobs import Blobs
-from adderclaw.checkpoints.tree import Limits, state_at
-from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.checkpoints.tree import Limits, state_at, state_in
+from adderclaw.errors import AdderClawError, Refused, UsageError
 from adderclaw.store import Store
 from adderclaw.store import checkpoints as rows
 from adderclaw.store.checkpoints import Change, Checkpoint, Draft, Since, State
+from adderclaw.workspace import Folder, Place
 
 NEW_FOLDER = 0o700
 """The mode of a folder that was just made, before it is given its own."""
@@ -183,110 +184,55 @@ def _do(shop: Workshop, root: str, made: int, steps: list[Step]) -> Outcome:
 
 
 def _apply(shop: Workshop, root: str, step: Step) -> None:
-    folder, name = os.path.split(step.path)
-    with _beneath(root, folder, make=step.then is not None) as fd:
-        if state_at(root, step.path, shop.limits, lambda _digest, _data: None) != step.now:
+    """All of a step happens in the folder that was opened, through no link, wherever that is moved meanwhile."""
+    above, name = os.path.split(step.path)
+    with _opened(root, above, make=0o755 if step.then is not None else None) as folder:
+        if state_in(folder, name, shop.limits, lambda _digest, _data: None) != step.now:
             raise OSError(errno.EBUSY, "it changed while it was being restored: try again")
         if step.then is None:
-            _remove(name, fd)
+            _remove(folder, name)
             return
+        if step.now is not None and (step.now.kind == "folder") != (step.then.kind == "folder"):
+            _remove(folder, name)
         match step.then.kind:
             case "folder":
-                _make_folder(name, step, fd)
+                folder.make_folder(name, NEW_FOLDER, step.then.mode)
             case "link":
-                _put_link(name, step.then.digest, step, fd)
+                folder.put_link(name, step.then.digest, _unfinished(name))
             case _:
                 data = shop.blobs.read(step.then.digest)
                 if data is None:
                     raise OSError(errno.ENODATA, "its content is not kept any more")
-                _put_file(name, data, step, fd)
+                folder.put_file(name, data, step.then.mode, _unfinished(name))
 
 
 @contextmanager
-def _beneath(root: str, folder: str, *, make: bool) -> Generator[int]:
-    """A descriptor of a folder in the root that is reached through no link: what was turned into one leads nowhere."""
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def _opened(root: str, above: str, *, make: int | None = None) -> Generator[Folder]:
+    """A folder in the root; one that was exchanged for a link is an error of that step."""
     try:
-        for part in folder.split("/") if folder else ():
-            if make:
-                with suppress(FileExistsError):
-                    os.mkdir(part, 0o755, dir_fd=fd)
-            inner = os.open(part, flags, dir_fd=fd)
-            os.close(fd)
-            fd = inner
-        yield fd
-    finally:
-        os.close(fd)
+        with workspace.folder(Place(root, above or "."), make=make) as folder:
+            yield folder
+    except Refused as refusal:
+        raise OSError(errno.ELOOP, refusal.reason) from None
 
 
-def _remove(name: str, fd: int) -> None:
+def _remove(folder: Folder, name: str) -> None:
     try:
-        mode = os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode
-    except FileNotFoundError:
-        return
-    if stat.S_ISDIR(mode):
-        try:
-            os.rmdir(name, dir_fd=fd)
-        except OSError as error:
-            if error.errno == errno.ENOTEMPTY:
-                raise OSError(errno.ENOTEMPTY, "kept: it holds what no tool made") from error
-            raise
-    else:
-        os.unlink(name, dir_fd=fd)
-
-
-def _make_folder(name: str, step: Step, fd: int) -> None:
-    assert step.then is not None
-    if step.now is not None and step.now.kind != "folder":
-        os.unlink(name, dir_fd=fd)
-    with suppress(FileExistsError):
-        os.mkdir(name, NEW_FOLDER, dir_fd=fd)
-    inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
-    try:
-        os.fchmod(inner, step.then.mode)
-    finally:
-        os.close(inner)
+        folder.remove(name)
+    except OSError as error:
+        if error.errno == errno.ENOTEMPTY:
+            raise OSError(errno.ENOTEMPTY, "kept: it holds what no tool made") from error
+        raise
 
 
 def _unfinished(name: str) -> str:
     return f".{name[:200]}.adderclaw-restore"
 
 
-def _put_file(name: str, data: bytes, step: Step, fd: int) -> None:
-    """Written beside and renamed, so that the file is at every moment the one or the other."""
-    assert step.then is not None
-    if step.now is not None and step.now.kind == "folder":
-        _remove(name, fd)
-    beside = _unfinished(name)
-    with suppress(FileNotFoundError):
-        os.unlink(beside, dir_fd=fd)
-    out = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=fd)
-    try:
-        with open(out, "wb") as file:
-            file.write(data)
-            os.fchmod(file.fileno(), step.then.mode)
-        os.rename(beside, name, src_dir_fd=fd, dst_dir_fd=fd)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(beside, dir_fd=fd)
-        raise
-
-
-def _put_link(name: str, target: str, step: Step, fd: int) -> None:
-    if step.now is not None and step.now.kind == "folder":
-        _remove(name, fd)
-    beside = _unfinished(name)
-    with suppress(FileNotFoundError):
-        os.unlink(beside, dir_fd=fd)
-    os.symlink(target, beside, dir_fd=fd)
-    os.rename(beside, name, src_dir_fd=fd, dst_dir_fd=fd)
-
-
 def _drop_unfinished(root: str, path: str) -> None:
-    folder, name = os.path.split(path)
-    with suppress(OSError), _beneath(root, folder, make=False) as fd:
-        os.unlink(_unfinished(name), dir_fd=fd)
+    above, name = os.path.split(path)
+    with suppress(OSError), _opened(root, above) as folder:
+        folder.remove(_unfinished(name))
 
 
 # ------------------------------------------------------------------ one at a time

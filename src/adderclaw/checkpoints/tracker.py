@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from sqlite3 import Cursor
 from typing import NamedTuple
 
+from adderclaw import workspace
 from adderclaw.checkpoints import FOLDER, kept
 from adderclaw.checkpoints.blobs import Blobs, prune_daily
 from adderclaw.checkpoints.tree import IGNORED, Index, Limits, Scanned, Seen, TooBig, scan, state_at
@@ -20,7 +21,7 @@ from adderclaw.errors import Refused, StoreError
 from adderclaw.store import Store
 from adderclaw.store import checkpoints as rows
 from adderclaw.store.checkpoints import Change, Draft, State
-from adderclaw.workspace import inside
+from adderclaw.workspace import Place, inside
 
 type Turn = tuple[str, str, int]
 """The message of the user that a change belongs to: conversation, session, sequence; children work for it, too."""
@@ -287,7 +288,7 @@ def _inside(path: str, roots: Sequence[str]) -> Iterable[tuple[str, str]]:
         if path.startswith(f"{root.rstrip('/')}/"):
             inner = path[len(root.rstrip("/")) + 1 :]
             yield root, inner
-            while (inner := os.path.dirname(inner)) and not os.path.lexists(os.path.join(root, inner)):
+            while (inner := os.path.dirname(inner)) and not workspace.exists(Place(root, inner)):
                 yield root, inner
             return
 

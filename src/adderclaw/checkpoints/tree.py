@@ -11,7 +11,10 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from adderclaw import workspace
+from adderclaw.errors import Refused
 from adderclaw.store.checkpoints import Change, State
+from adderclaw.workspace import Folder, Place
 
 IGNORED = frozenset(
     (
@@ -38,7 +41,6 @@ MARKS = frozenset({"CACHEDIR.TAG", "pyvenv.cfg"})
 """A folder with one of these is a cache (cargo's `target`, for one) or a virtual environment of whatever name."""
 RACY_NS = 50_000_000
 """A file that changed so shortly before it was read may change again within the clock's grain: it is read once more."""
-CHUNK = 1 << 20
 
 
 class Limits(NamedTuple):
@@ -77,12 +79,12 @@ def scan(root: str, known: Index, limits: Limits, keep: Keep, skip: str = "") ->
     index: Index = {}
     left_out: list[str] = []
     room = limits.max_total_bytes
-    for path, entry, status in _walk(root, limits, skip):
+    for path, at, status in _walk(root, limits, skip):
         old = known.get(path)
         signature = _signature(status)
         seen = old if old is not None and old.signature == signature else None
         if seen is None:
-            seen = _look(entry, status, limits.max_file_bytes, room, keep, known=old)
+            seen = _look(at, status, limits.max_file_bytes, room, keep, known=old)
             if not seen.state.is_kept and (old is None or old.state != seen.state):
                 left_out.append(path)
         if seen.state.digest and seen.state.kind == "file":
@@ -102,39 +104,42 @@ def _differences(known: Index, index: Index) -> list[Change]:
     return found
 
 
-def _walk(root: str, limits: Limits, skip: str) -> Iterator[tuple[str, str, os.stat_result]]:
-    """(path from the root, absolute path, status) of everything in it; links are not followed."""
+class _At(NamedTuple):
+    """A name in a folder that is open while it is looked at."""
+
+    folder: Folder
+    name: str
+
+
+def _walk(root: str, limits: Limits, skip: str) -> Iterator[tuple[str, _At, os.stat_result]]:
+    """(path from the root, where to read it, status) of everything in it; links are not followed."""
     try:
-        device = os.stat(root).st_dev
+        device = workspace.status(Place(root)).st_dev
     except OSError:
         return
     count = 0
     waiting = [""]
     while waiting:
-        folder = waiting.pop()
+        above = waiting.pop()
         try:
-            with os.scandir(os.path.join(root, folder)) as listed:
-                entries = list(listed)
-        except OSError:
-            continue  # unreadable, or gone meanwhile
-        if folder and not MARKS.isdisjoint(entry.name for entry in entries):
-            continue
-        count += len(entries)
-        if count > limits.max_files:
-            raise TooBig(root)
-        for entry in entries:
-            if entry.name in limits.ignored:
-                continue
-            try:
-                status = entry.stat(follow_symlinks=False)
-            except OSError:
-                continue
-            path = f"{folder}/{entry.name}" if folder else entry.name
-            if stat.S_ISDIR(status.st_mode):
-                if status.st_dev != device or entry.path == skip:
+            with workspace.folder(Place(root, above or ".")) as folder:
+                entries = folder.listed()
+                if above and not MARKS.isdisjoint(name for name, _ in entries):
                     continue
-                waiting.append(path)
-            yield path, entry.path, status
+                count += len(entries)
+                if count > limits.max_files:
+                    raise TooBig(root)
+                for name, status in entries:
+                    if name in limits.ignored or status is None:
+                        continue
+                    path = f"{above}/{name}" if above else name
+                    if stat.S_ISDIR(status.st_mode):
+                        if status.st_dev != device or skip == f"{root.rstrip('/')}/{path}":
+                            continue
+                        waiting.append(path)
+                    yield path, _At(folder, name), status
+        except (OSError, Refused):
+            continue  # unreadable, gone, or exchanged for a link meanwhile
 
 
 def _signature(status: os.stat_result) -> tuple[int, int, int, int, int]:
@@ -143,26 +148,26 @@ def _signature(status: os.stat_result) -> tuple[int, int, int, int, int]:
     return (status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
-def _look(path: str, status: os.stat_result, most: int, room: int, keep: Keep, known: Seen | None) -> Seen:
+def _look(at: _At, status: os.stat_result, most: int, room: int, keep: Keep, known: Seen | None) -> Seen:
     mode = stat.S_IMODE(status.st_mode)
     signature = _signature(status)
     if stat.S_ISDIR(status.st_mode):
         return Seen(State("folder", mode), signature)
     if stat.S_ISLNK(status.st_mode):
         try:
-            return Seen(State("link", 0, 0, os.readlink(path)), signature)
+            return Seen(State("link", 0, 0, at.folder.readlink(at.name)), signature)
         except OSError:
             return Seen(State("link"), None)
     if not stat.S_ISREG(status.st_mode):
         return Seen(State("special", mode, 0, str(stat.S_IFMT(status.st_mode))), signature)
     if status.st_size > min(most, room):
         return Seen(State("file", mode, status.st_size), signature)
-    return _content(path, status, most, keep, known)
+    return _content(at, status, most, keep, known)
 
 
-def _content(path: str, status: os.stat_result, most: int, keep: Keep, known: Seen | None) -> Seen:
+def _content(at: _At, status: os.stat_result, most: int, keep: Keep, known: Seen | None) -> Seen:
     mode = stat.S_IMODE(status.st_mode)
-    data = read(path, most)
+    data = at.folder.read(at.name, most)
     if data is None:
         return Seen(State("file", mode, status.st_size), None)
     digest = hashlib.sha256(data).hexdigest()
@@ -173,42 +178,20 @@ def _content(path: str, status: os.stat_result, most: int, keep: Keep, known: Se
     return Seen(State("file", mode, len(data), digest), _signature(status) if calm else None)
 
 
-def read(path: str, most: int) -> bytes | None:
-    """A plain file's content; None where it cannot be read, is no file (any more) or has grown too large."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > most:
-            return None
-        return _all(fd, status.st_size, most)
-    except OSError:
-        return None
-    finally:
-        os.close(fd)
-
-
-def _all(fd: int, size: int, most: int) -> bytes | None:
-    data = os.read(fd, size + 1)
-    if len(data) == size:
-        return data
-    pieces = [data]
-    total = len(data)
-    while piece := os.read(fd, CHUNK):
-        pieces.append(piece)
-        total += len(piece)
-        if total > most:
-            return None
-    return b"".join(pieces)
-
-
 def state_at(root: str, path: str, limits: Limits, keep: Keep) -> State | None:
-    """What is at one path right now, its content kept; None where nothing is."""
-    place = os.path.join(root, path)
+    """What is at one path right now, its content kept; None where nothing is, or only a link leads there."""
+    above, name = os.path.split(path)
     try:
-        status = os.lstat(place)
+        with workspace.folder(Place(root, above or ".")) as folder:
+            return state_in(folder, name, limits, keep)
+    except (OSError, Refused):
+        return None
+
+
+def state_in(folder: Folder, name: str, limits: Limits, keep: Keep) -> State | None:
+    """The same of a name in a folder that is open."""
+    try:
+        status = folder.status(name)
     except OSError:
         return None
-    return _look(place, status, limits.max_file_bytes, limits.max_total_bytes, keep, None).state
+    return _look(_At(folder, name), status, limits.max_file_bytes, limits.max_total_bytes, keep, None).state

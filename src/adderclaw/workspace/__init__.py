@@ -1,5 +1,6 @@
 """The one way to touch files of the workspace from outside the sandbox: by descriptor, and through no link."""
 
+from adderclaw.workspace.folder import Folder, folder
 from adderclaw.workspace.place import Place, beneath_root, inside, shown
 from adderclaw.workspace.reading import (
     MAX_BYTES,
@@ -25,6 +26,7 @@ from adderclaw.workspace.writing import chmod, make_folders, put_link, replace, 
 __all__ = (
     "MAX_BYTES",
     "Entry",
+    "Folder",
     "Old",
     "Place",
     "beneath_root",
@@ -32,6 +34,7 @@ __all__ = (
     "current",
     "entries",
     "exists",
+    "folder",
     "inside",
     "is_file",
     "is_folder",
