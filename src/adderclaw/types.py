@@ -387,12 +387,24 @@ class HostFact:
 
 
 @record
+class RemoteFact:
+    """A git remote that a command would reach or set."""
+
+    verb: Literal["fetch", "push", "set"]
+    address: str
+    """As people may see it."""
+    each_time: str = ""
+    """Why it is asked about each time; empty where an allow rule may cover it."""
+
+
+@record
 class Touch:
     """What a call would touch. A tool that cannot say is opaque."""
 
     reads: tuple[PathFact, ...] = ()
     writes: tuple[PathFact, ...] = ()
     hosts: tuple[HostFact, ...] = ()
+    remotes: tuple[RemoteFact, ...] = ()
     command: "CommandFact | None" = None
     opaque: bool = False
     removes: tuple[PathFact, ...] = ()

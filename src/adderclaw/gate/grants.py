@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 
-from adderclaw.gate import judges
+from adderclaw.gate import judges, remotes
 from adderclaw.gate.case import Case
 from adderclaw.gate.rules import EDIT_FAMILY, Anchors, Invalid, Rule, parse
 from adderclaw.gate.shell.planner import Plan, canonical_text, simples
@@ -16,6 +16,8 @@ _JOINTS = r" (?:&&|\|\||\|) |; "
 def exact(case: Case) -> tuple[str, ...]:
     """Rules that would allow exactly this call; none where that cannot be said exactly, and never for raw bash."""
     command = case.touch.command
+    if remotes.each_time(case):
+        return ()
     if isinstance(command, Plan):
         texts = _of_plan(command)
     elif command is None and not case.touch.opaque and not case.touch.hosts:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from adderclaw.gate import guards, judges, modes, removal
+from adderclaw.gate import guards, judges, modes, remotes, removal
 from adderclaw.gate.case import STRICTNESS, Case, Decision, Opinion
 from adderclaw.gate.risk import risk_of
 from adderclaw.gate.shell.planner import Raw
@@ -29,6 +29,7 @@ JUDGES: tuple[tuple[str, Judge], ...] = (
     ("policy.toml", judges.policy_files),
     ("checkpoint", removal.cannot_be_undone),
     ("other projects", judges.other_projects),
+    ("git remote", remotes.remotes),
 )
 
 

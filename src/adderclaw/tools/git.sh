@@ -2,7 +2,7 @@
 # adderclaw_git N WORDS...: the words of git's command line, of which the first N stand before the command.
 # Given as variables: ADDERCLAW_GIT (the program), ADDERCLAW_LFS, ADDERCLAW_NAME, ADDERCLAW_EMAIL (each may be empty),
 # ADDERCLAW_ALONE (not empty where git may do more than other commands: in its own view, or without a sandbox),
-# ADDERCLAW_GIT_DIRS.
+# ADDERCLAW_GIT_DIRS; from the broker, where a remote may be reached, ADDERCLAW_WEB and ADDERCLAW_ASK_BY.
 # It works under `set -e`, `-u` and `-f`, and changes nothing of the shell that it runs in.
 
 adderclaw_settings() {
@@ -70,7 +70,13 @@ adderclaw_git() {
   shift
   local -a before=("${@:1:ahead}")
   local entry key value as gives command="${*:ahead+1:1}" ended='' name='' email='' hooks='' filters='' n=${GIT_CONFIG_COUNT:-0}
-  local -x GIT_CONFIG_GLOBAL=/dev/null
+  local -x GIT_CONFIG_GLOBAL=/dev/null GIT_ALLOW_PROTOCOL=file:http:https:ssh
+  local proxy='' web=''
+  if [ -n "$ADDERCLAW_ALONE" ] && [ -n "${ADDERCLAW_WEB:-}" ]; then
+    # The one way out that was approved for this call; the broker outside is at its other end.
+    proxy=http://127.0.0.1:$(eval "$ADDERCLAW_ASK_BY proxy") web=yes
+    local -x NO_PROXY='' no_proxy=''
+  fi
   while IFS= read -r -d '' entry; do
     key=${entry%%$'\n'*} value=${entry#*$'\n'} gives=yes as=false
     case $key in
@@ -99,6 +105,15 @@ adderclaw_git() {
         if [ "${value#!}" = "$value" ]; then gives=''; fi ;;
       trailer.*.command | trailer.*.cmd | hook.*.command) as=true ;;
       diff.external | pager.* | *.command | *.cmd | *.program | *.defaultkeycommand | man.*.path | browser.*.path) ;;
+      http.proxy | http.*.proxy | remote.*.proxy) as=$proxy gives=$web ;;
+      http.sslverify | http.*.sslverify) as=true gives=$web ;;
+      http.sslca* | http.*.sslca* | http.curloptresolve | http.*.curloptresolve)
+        gives=''
+        if [ -n "$web" ]; then
+          printf 'adderclaw: git was not run: %s in the settings of a repository here changes %s; %s\n' "$key" \
+            'whom git takes a server for' 'remove it from them, or run the command yourself' >&2
+          return 128
+        fi ;;
       user.name) name=$value gives='' ;;
       user.email) email=$value gives='' ;;
       core.hookspath) hooks=$value gives='' ;;
@@ -121,6 +136,9 @@ adderclaw_git() {
     ours+=(filter.lfs.process "$ADDERCLAW_LFS filter-process" filter.lfs.required true)
   else
     ours+=(filter.lfs.clean '' filter.lfs.smudge '' filter.lfs.process '')
+  fi
+  if [ -n "$web" ]; then
+    ours+=(http.proxy "$proxy" credential.helper "!$ADDERCLAW_ASK_BY credential" http.sslVerify true)
   fi
   # Where the git directory is read-only, what LFS makes to compare with goes elsewhere.
   if [ -z "$ADDERCLAW_ALONE" ]; then ours+=(lfs.storage "${TMPDIR:-/tmp}/adderclaw-lfs"); fi

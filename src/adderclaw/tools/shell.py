@@ -4,8 +4,8 @@ import os
 import signal
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
-from typing import Annotated, Any, NamedTuple
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from adderclaw.config.paths import followed
@@ -27,6 +27,7 @@ from adderclaw.tools.specs import spec
 from adderclaw.types import (
     Alias,
     PathFact,
+    RemoteFact,
     Tool,
     ToolContext,
     ToolResult,
@@ -35,6 +36,9 @@ from adderclaw.types import (
     own_words,
     rejected,
 )
+
+if TYPE_CHECKING:
+    from adderclaw.sandbox.broker import Grant
 
 DEFAULT_MS = 120_000
 MAX_MS = 600_000
@@ -53,6 +57,9 @@ ALONE_MAY = (
     "of git need a git command of their own: run git alone, in a call of its own\n"
 )
 READ_ONLY = (b"Read-only file system", b"EROFS")
+
+
+REACHES = "\nadderclaw: git reaches a remote only in a call that runs git alone: without pipes and other programs\n"
 
 
 @record
@@ -106,12 +113,17 @@ def touch(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) -> T
         *_landed(named.merged, means),
     )
     seen = tuple(_own_python(fact, ctx) for fact in _facts(reads, ctx))
+    facts: tuple[RemoteFact, ...] = ()
     if isinstance(command, Plan) and "git" in command.text + command.shown:
-        judged = judged._replace(parts=git_alone.parts(command))
+        from adderclaw.tools import remotes
+
+        facts, grants = remotes.reached(command, cwd, _roots(ctx))
+        judged = judged._replace(parts=git_alone.parts(command), grants=grants)
     _keep(arguments, ctx, judged)
     return Touch(
         reads=seen,
         writes=tuple(_facts(writes, ctx)),
+        remotes=facts,
         command=command,
         opaque=is_raw,
         why=why,
@@ -245,6 +257,8 @@ class Judged(NamedTuple):
     env: dict[str, str]
     parts: tuple[git_alone.Part, ...] = ()
     """Those that are git alone by themselves: they may change what other programs run later."""
+    grants: "tuple[Grant, ...]" = ()
+    """The remotes that were asked about: git alone reaches them, for this call."""
 
 
 MAX_KEPT = 64
@@ -274,49 +288,62 @@ def _roots(ctx: ToolContext) -> tuple[str, ...]:
 
 
 async def run(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) -> ToolResult:
-    command, cwd, env, parts = _judged(arguments, ctx, means)
+    judged = _judged(arguments, ctx, means)
+    command, cwd, parts = judged.command, judged.cwd, judged.parts
     if not os.path.isdir(cwd) or not programs.inside(followed(cwd), _roots(ctx)):
         ctx.workspace.cwd = ctx.workspace.root
         return rejected(f"{cwd} is no longer a directory of the workspace.\n{_reset(ctx)}\nNothing was run: try again.")
-    alone = len(parts) == 1 and parts[0].git
-    who = await identity.of_operator() if parts else identity.NOBODY
-    text = (
-        command.text
-        if isinstance(command, Raw)
-        else hardened.rendered(command, who, alone=alone or means.start is None)
-    )
     if arguments.run_in_background:
-        return _begin(arguments, text, cwd, env, ctx, means)
+        return _begin(arguments, await _rendered(judged, means), judged, ctx, means)
     seconds = _seconds(arguments)
     if len(parts) > 1 and means.start is not None:
-        return _result(command, await _in_parts(parts, cwd, env, seconds, means), seconds, "", ctx)
-    start = process.in_view(means.start, "git") if alone else means.start
+        return _result(judged, await _in_parts(judged, seconds, means), seconds, "", ctx)
     if not _moves(command):
-        done = await process.run(means.argv(text), cwd=cwd, env=env, timeout=seconds, start=start)
-        return _result(command, done, seconds, "", ctx)
+        done = await _ended(judged, await _rendered(judged, means), seconds, means)
+        return _result(judged, done, seconds, "", ctx)
     reader, writer = os.pipe()
     try:
         # Bash tells where it ended, on a descriptor of its own, however it ends: `exit` in the command included.
-        argv = means.argv(f"trap 'builtin pwd -P >&{writer}' EXIT\n{text}")
-        done = await process.run(argv, cwd=cwd, env=env, timeout=seconds, pass_fds=(writer,), start=start)
+        text = f"trap 'builtin pwd -P >&{writer}' EXIT\n{await _rendered(judged, means)}"
+        done = await _ended(judged, text, seconds, means, (writer,))
         note = _follow(reader, ctx)
     finally:
         os.close(reader)
         os.close(writer)
-    return _result(command, done, seconds, note, ctx)
+    return _result(judged, done, seconds, note, ctx)
 
 
-async def _in_parts(
-    parts: tuple[git_alone.Part, ...], cwd: str, env: dict[str, str], seconds: float, means: Means
-) -> Finished:
+def _is_alone(judged: Judged) -> bool:
+    return len(judged.parts) == 1 and judged.parts[0].git
+
+
+async def _rendered(judged: Judged, means: Means) -> str:
+    if isinstance(judged.command, Raw):
+        return judged.command.text
+    who = await identity.of_operator() if judged.parts else identity.NOBODY
+    return hardened.rendered(judged.command, who, alone=_is_alone(judged) or means.start is None)
+
+
+async def _ended(judged: Judged, text: str, seconds: float, means: Means, fds: tuple[int, ...] = ()) -> Finished:
+    """Run it. Git alone may reach the remotes that were asked about, by the broker, until it has ended."""
+    alone, env = _is_alone(judged), judged.env
+    with ExitStack() as stack:
+        if alone and judged.grants:
+            from adderclaw.sandbox.broker import Broker
+
+            broker = stack.enter_context(Broker(judged.grants))
+            env, fds = {**env, **broker.environment}, (*fds, broker.fd)
+        start = process.in_view(means.start, "git") if alone else means.start
+        return await process.run(means.argv(text), cwd=judged.cwd, env=env, timeout=seconds, pass_fds=fds, start=start)
+
+
+async def _in_parts(judged: Judged, seconds: float, means: Means) -> Finished:
     """One part after the other, as bash would run the whole: they share nothing but files, and one time limit."""
-    every, end = "&&" not in parts[0].joint, time.monotonic() + seconds
+    every, end = "&&" not in judged.parts[0].joint, time.monotonic() + seconds
     whole = Finished(0, b"", b"")
-    for part in parts:
-        start = process.in_view(means.start, "git") if part.git else means.start
-        text = hardened.rendered(part.plan, await identity.of_operator(), alone=part.git)
-        argv, left = means.argv(text), max(end - time.monotonic(), 0.001)
-        done = await process.run(argv, cwd=cwd, env=env, timeout=left, start=start)
+    for part in judged.parts:
+        one = judged._replace(command=part.plan, parts=(part,))
+        done = await _ended(one, await _rendered(one, means), max(end - time.monotonic(), 0.001), means)
         whole = done._replace(
             stdout=whole.stdout + done.stdout,
             stderr=whole.stderr + done.stderr,
@@ -334,13 +361,13 @@ def _seconds(arguments: BashArguments) -> float:
     return min(arguments.timeout or DEFAULT_MS, MAX_MS) / 1000
 
 
-def _begin(
-    arguments: BashArguments, text: str, cwd: str, env: dict[str, str], ctx: ToolContext, means: Means
-) -> ToolResult:
+def _begin(arguments: BashArguments, text: str, judged: Judged, ctx: ToolContext, means: Means) -> ToolResult:
     """Start it as a background task: it goes on when the call is over, and ends with the session at the latest."""
     if means.tasks is None:
         return rejected("nothing can run in the background here: run it in the foreground.")
-    seconds = _seconds(arguments)
+    if judged.grants:
+        return rejected("git reaches a remote only while a call waits for it: run it in the foreground.")
+    seconds, cwd, env = _seconds(arguments), judged.cwd, judged.env
 
     async def work(output: Output) -> End:
         argv = means.argv(text)
@@ -394,8 +421,10 @@ def _reset(ctx: ToolContext) -> str:
 # ------------------------------------------------------------------ the result
 
 
-def _result(command: Plan | Raw, done: Finished, seconds: float, note: str, ctx: ToolContext) -> ToolResult:
-    printed = _streams(done)
+def _result(judged: Judged, done: Finished, seconds: float, note: str, ctx: ToolContext) -> ToolResult:
+    command, printed = judged.command, _streams(done)
+    if judged.grants and done.returncode and not any(part.git for part in judged.parts):
+        printed += REACHES
     if note:
         printed = f"{printed.rstrip(chr(10))}\n{note}" if printed else note
     if done.timed_out:

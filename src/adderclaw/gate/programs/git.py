@@ -65,14 +65,10 @@ def _operands(command: str, rest: Words) -> Objection | None:
     found = parse(rest, (PROGRAMS["git"].commands or {})[command])
     if command not in _TEXT and any("::" in word or word.startswith("ext:") for word in found.operands):
         return Objection("a remote helper (…::…) can run a program")
-    if command == "remote" and rest and rest[0] not in ("show", "get-url") and len(rest) > 1:
-        return Objection("git remote with more than -v, show or get-url changes where code goes to")
     if command == "config":
         return _config(found.given, found.operands)
     if command in ("clone", "fetch", "pull", "ls-remote"):
         return _source(command, found.operands)
-    if command == "push":
-        return _target(found.operands)
     if command == "symbolic-ref" and len(found.operands) > 1:
         return Objection("git symbolic-ref with a value moves a branch", "git symbolic-ref")
     if command == "apply" and not found.operands:
@@ -91,20 +87,8 @@ def _source(command: str, operands: Words) -> Objection | None:
     source = operands[0] if operands else ""
     if re.match(r"\w+://[^/]*@", source):
         return Objection(f"git {command} with credentials in the address")
-    if source.startswith("-") or re.match(r"(?i)(?:file|ftp|ftps|http|git|rsync)://|[\w+-]+::|~", source):
+    if source.startswith("-") or re.match(r"(?i)(?:file|ftp|ftps|git|rsync)://|[\w+-]+::|~", source):
         return Objection(f"git {command} from {source}")
-    return None
-
-
-def _target(operands: Words) -> Objection | None:
-    """Where git pushes to: the usual remotes by their names, and branches that nothing is forced upon or taken from.
-
-    Any other name may be a folder beside it, whose hooks would run.
-    """
-    if operands and operands[0] not in ("origin", "upstream"):
-        return Objection(f"git push to {operands[0]}", "git push")
-    if not all(re.fullmatch(r"[\w@][\w./@-]*(?::[\w][\w./-]*)?", word) for word in operands[1:]):
-        return Objection("git push that forces or deletes a branch", "git push")
     return None
 
 

@@ -1,6 +1,5 @@
 """Plans that are git and nothing else: they alone may change what other programs run later (CI, hook managers)."""
 
-import re
 from typing import NamedTuple
 
 from adderclaw.gate.programs.allowlist import names
@@ -25,12 +24,10 @@ from adderclaw.gate.shell.plan import (
 )
 
 LOOKING = names(
-    """blame cat-file check-ignore describe diff for-each-ref grep log ls-files ls-remote ls-tree merge-base name-rev
+    """blame cat-file check-ignore describe diff for-each-ref grep log ls-files ls-tree merge-base name-rev
     reflog rev-list rev-parse shortlog show show-ref status var whatchanged"""
 )
 """Commands of git's that change no file of a project."""
-REMOTE = frozenset({"fetch", "push"})
-"""Nor do these, unless they note a branch in the settings. They take long, and may ask a server in the sandbox."""
 QUIET = frozenset({"cd", "echo", "printf", "pwd", "true", "false", ":", "test", "["})
 """What bash does by itself, and changes no file by."""
 
@@ -52,10 +49,7 @@ def is_alone(plan: Plan) -> bool:
 
 
 def _changes_files(words: Words) -> bool:
-    command, rest, _ = command_of(words)
-    if command in REMOTE:
-        return any(word == "--set-upstream" or re.match("-[a-zA-Z]*u", word) for word in rest)
-    return command not in LOOKING
+    return command_of(words)[0] not in LOOKING
 
 
 class Part(NamedTuple):

@@ -1,0 +1,89 @@
+"""What git in a sandbox starts in the place of ssh, or for a password: it asks the broker outside, and hands on bytes.
+
+Its text is run by `python -I -S -c`, with the number of the broker's socket in ADDERCLAW_BROKER. Its first word is
+`ssh` (the rest is what git gives ssh), `credential` (a credential helper) or `proxy` (prints the port of a way out).
+"""
+
+import os
+import selectors
+import socket
+import sys
+
+
+def ask(kind: str, words: list[str], more: list[int]) -> tuple[socket.socket, bytes, list[int]]:
+    """The channel of this request, its answer, and the descriptors that came with it."""
+    broker = socket.socket(fileno=os.dup(int(os.environ["ADDERCLAW_BROKER"])))
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with broker, theirs:
+        text = "\0".join((kind, os.environ.get("GIT_PROTOCOL", ""), *words)).encode("utf-8", "surrogateescape")
+        socket.send_fds(broker, [text[:30000]], [theirs.fileno(), *more])
+    answer, fds, _, _ = socket.recv_fds(ours, 65536, 8)
+    return ours, answer, fds
+
+
+def ssh(words: list[str]) -> int:
+    channel, answer, fds = ask("ssh", words, [])
+    if answer != b"go" or len(fds) != 2:
+        print(answer.decode("utf-8", "replace") or "adderclaw: the broker for ssh has ended", file=sys.stderr)
+        return 255
+    given, printed = fds
+    routes = {0: given, printed: 1}
+    with selectors.DefaultSelector() as selector:
+        for source in routes:
+            selector.register(source, selectors.EVENT_READ)
+        while printed in routes:
+            for key, _ in selector.select():
+                pump(selector, routes, key.fd)
+    for fd in (given,) if 0 in routes else ():
+        os.close(fd)
+    code, _, complaint = channel.recv(4096).partition(b" ")
+    sys.stderr.write(complaint.decode("utf-8", "replace"))
+    return int(code) if code.isdigit() else 255
+
+
+def pump(selector: selectors.BaseSelector, routes: dict[int, int], source: int) -> None:
+    data = os.read(source, 65536)
+    try:
+        while data:
+            data = data[os.write(routes[source], data) :]
+            if not data:
+                return
+    except BrokenPipeError:
+        pass
+    selector.unregister(source)
+    os.close(routes.pop(source))
+
+
+def credential(words: list[str]) -> int:
+    if words[-1:] != ["get"]:
+        return 0
+    _, answer, _ = ask("credential", [sys.stdin.read(10000)], [])
+    sys.stdout.write(answer.decode("utf-8", "replace"))
+    return 0
+
+
+def proxy() -> int:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(64)
+    _, answer, _ = ask("proxy", [], [listener.fileno()])
+    if answer != b"go":
+        return 1
+    print(listener.getsockname()[1])
+    return 0
+
+
+def main(words: list[str]) -> int:
+    match words:
+        case ["ssh", *rest]:
+            return ssh(rest)
+        case ["credential", *rest]:
+            return credential(rest)
+        case ["proxy"]:
+            return proxy()
+        case _:
+            return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

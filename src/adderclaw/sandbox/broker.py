@@ -1,0 +1,271 @@
+"""The broker: for one call of git, and for the remotes that it was approved for, it uses the operator's own keys.
+
+It runs in our process, outside of every sandbox. Git inside asks it over a socket that it inherits (`asking.py`), and
+gets bytes: of an ssh that the operator's agent and settings serve, or of connections to that one host. No key and no
+agent is seen inside. What is asked is compared with what was approved, whatever git's settings inside say.
+"""
+
+import asyncio
+import contextlib
+import os
+import re
+import shlex
+import signal
+import socket
+import sys
+from typing import Literal, NamedTuple
+
+from adderclaw.config import home
+from adderclaw.sandbox.programs import resolve, search_path
+from adderclaw.sandbox.proxy import Proxy
+
+type Service = Literal["git-upload-pack", "git-receive-pack"]
+
+FILL_SECONDS = 60.0
+OPTIONS = ("-T", "-a", "-x", "-o", "BatchMode=yes", "-o", "PermitLocalCommand=no", "-o", "ClearAllForwardings=yes")
+"""Nothing is forwarded, and nobody is asked: what the agent holds, or nothing."""
+PASSED = ("HOME", "LANG", "LOGNAME", "USER", "SSH_AUTH_SOCK", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "KRB5CCNAME")
+PASSED_TO_HELPERS = (*PASSED, "DBUS_SESSION_BUS_ADDRESS", "GNUPGHOME", "PASSWORD_STORE_DIR")
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+class Grant(NamedTuple):
+    """One remote that one call may use."""
+
+    scheme: Literal["ssh", "http", "https"]
+    user: str
+    host: str
+    port: int
+    """0 where ssh's own settings say which."""
+    path: str
+    """As git asks for it."""
+    service: Service
+
+    @property
+    def authority(self) -> str:
+        usual = {"http": 80, "https": 443}.get(self.scheme)
+        return self.host if self.port in (0, usual) else f"{self.host}:{self.port}"
+
+
+class Broker:
+    """`with Broker(grants) as broker`: what is approved ends with it."""
+
+    def __init__(self, grants: tuple[Grant, ...]) -> None:
+        self._grants = grants
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._running: set[asyncio.subprocess.Process] = set()
+        self._proxies: list[Proxy] = []
+        self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._ours.setblocking(False)
+
+    @property
+    def fd(self) -> int:
+        """What git and its children inherit."""
+        return self._theirs.fileno()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        python = getattr(sys, "_base_executable", "") or sys.executable
+        ask = f"{shlex.quote(python)} -I -S -c {shlex.quote('import os; exec(os.environ["ADDERCLAW_ASK"])')}"
+        web = any(grant.scheme != "ssh" for grant in self._grants)
+        return {
+            "ADDERCLAW_BROKER": str(self.fd),
+            "ADDERCLAW_ASK": _text(),
+            "ADDERCLAW_ASK_BY": ask,
+            "ADDERCLAW_WEB": "yes" if web else "",
+            "GIT_SSH_COMMAND": f"{ask} ssh",
+            "GIT_SSH_VARIANT": "ssh",
+        }
+
+    def __enter__(self) -> "Broker":
+        asyncio.get_running_loop().add_reader(self._ours.fileno(), self._asked)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        asyncio.get_running_loop().remove_reader(self._ours.fileno())
+        self._ours.close()
+        self._theirs.close()
+        for task in self._tasks:
+            task.cancel()
+        for process in self._running:
+            _kill(process)
+        for proxy in self._proxies:
+            proxy.close()
+
+    def _asked(self) -> None:
+        try:
+            message, fds, _, _ = socket.recv_fds(self._ours, 32768, 4)
+        except OSError:
+            return
+        if not fds:
+            return
+        for fd in fds:
+            os.set_inheritable(fd, False)
+        task = asyncio.ensure_future(self._serve(message.decode("utf-8", "replace").split("\0"), fds))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, words: list[str], fds: list[int]) -> None:
+        channel = socket.socket(fileno=fds[0])
+        try:
+            match words:
+                case ["ssh", protocol, *rest]:
+                    await self._ssh(channel, protocol, rest)
+                case ["credential", _, text]:
+                    channel.send(await self._credential(text))
+                case ["proxy", _] if len(fds) == 2:
+                    self._way_out(socket.socket(fileno=os.dup(fds[1])))
+                    channel.send(b"go")
+                case _:
+                    channel.send(b"")
+        except OSError:
+            pass  # whoever asked is gone
+        finally:
+            channel.close()
+            for fd in fds[1:]:
+                os.close(fd)
+
+    # -------------------------------------------------------------- ssh
+
+    async def _ssh(self, channel: socket.socket, protocol: str, words: list[str]) -> None:
+        grant, ssh = granted_ssh(words, self._grants), resolve("ssh")
+        if grant is None or ssh is None:
+            why = "ssh is not installed" if ssh is None else "only what was approved for this call is reached"
+            channel.send(f"adderclaw: not connected ({why}): {shlex.join(words)[:300]}".encode())
+            return
+        theirs_in, ours_in = os.pipe()
+        ours_out, theirs_out = os.pipe()
+        try:
+            process = await asyncio.create_subprocess_exec(
+                ssh,
+                *_ssh_words(grant, protocol),
+                stdin=theirs_in,
+                stdout=theirs_out,
+                stderr=asyncio.subprocess.PIPE,
+                cwd=home(),
+                env=_environment(PASSED) | ({"GIT_PROTOCOL": protocol} if protocol else {}),
+                start_new_session=True,
+            )
+            self._running.add(process)
+            for fd in (theirs_in, theirs_out):
+                os.close(fd)
+            theirs_in = theirs_out = -1
+            socket.send_fds(channel, [b"go"], [ours_in, ours_out])
+        finally:
+            for fd in (theirs_in, theirs_out, ours_in, ours_out):
+                if fd >= 0:
+                    os.close(fd)
+        try:
+            complaint, code = await _drained(process.stderr), await process.wait()
+        finally:
+            self._running.discard(process)
+            _kill(process)
+        channel.send(b"%d %s" % (code if 0 <= code < 256 else 255, complaint if code else b""))
+
+    # -------------------------------------------------------------- http
+
+    def _way_out(self, listener: socket.socket) -> None:
+        """To the approved hosts and ports alone; inside it is a proxy."""
+        approved = {(grant.host.lower(), grant.port) for grant in self._grants if grant.scheme != "ssh"}
+
+        def judge(host: str, port: int, _: list[str] | None) -> str | None:
+            return None if (host, port) in approved else "only what was approved for this call is reached"
+
+        proxy = Proxy(judge, tell=lambda _: None)  # git says it itself
+        proxy.serve(listener)
+        self._proxies.append(proxy)
+
+    async def _credential(self, text: str) -> bytes:
+        """What the operator's own helpers know for that host, as git inside asks for it; nothing for any other."""
+        asked = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+        key = (asked.get("protocol"), asked.get("host", "").lower())
+        grant = next((g for g in self._grants if (g.scheme, g.authority.lower()) == key), None)
+        git = resolve("git")
+        if grant is None or git is None or (grant.scheme == "http" and grant.host not in LOOPBACK):
+            return b""
+        lines = [f"protocol={grant.scheme}", f"host={grant.authority}", f"path={grant.path.lstrip('/')}"]
+        lines += [f"username={grant.user}"] if grant.user else []
+        quiet = {"GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "", "GIT_CEILING_DIRECTORIES": os.path.dirname(home())}
+        process = await asyncio.create_subprocess_exec(
+            git,
+            "credential",
+            "fill",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            cwd=home(),
+            env=_environment(PASSED_TO_HELPERS) | quiet,
+            start_new_session=True,
+        )
+        self._running.add(process)
+        try:
+            async with asyncio.timeout(FILL_SECONDS):
+                out, _ = await process.communicate(("\n".join(lines) + "\n\n").encode())
+        except TimeoutError:
+            return b""
+        finally:
+            self._running.discard(process)
+            _kill(process)
+        kept = [line for line in out.split(b"\n") if line.startswith((b"username=", b"password="))]
+        return b"".join(line + b"\n" for line in kept)
+
+
+async def _drained(stream: asyncio.StreamReader | None) -> bytes:
+    """The last that it says; all of it is read, so that nobody waits."""
+    last = b""
+    while stream is not None and (part := await stream.read(1 << 16)):
+        last = (last + part)[-2000:]
+    return last
+
+
+def granted_ssh(words: list[str], grants: tuple[Grant, ...]) -> Grant | None:
+    """The grant for what git asks of ssh: each word is one that git itself writes, and says what was approved."""
+    rest, port = list(words), 0
+    while rest and rest[0].startswith("-"):
+        if rest[0] in ("-4", "-6"):
+            del rest[:1]
+        elif rest[:2] == ["-o", "SendEnv=GIT_PROTOCOL"]:
+            del rest[:2]
+        elif rest[0] == "-p" and len(rest) > 1 and rest[1].isdigit():
+            port = int(rest[1])
+            del rest[:2]
+        else:
+            return None
+    if len(rest) != 2:
+        return None
+    user, _, host = rest[0].rpartition("@")
+    try:
+        asked = shlex.split(rest[1])
+    except ValueError:
+        return None
+    if len(asked) != 2:
+        return None
+    for grant in grants:
+        wanted = (grant.scheme, grant.user, grant.host, grant.port, grant.service, grant.path)
+        if wanted == ("ssh", user, host, port, *asked):
+            return grant
+    return None
+
+
+def _ssh_words(grant: Grant, protocol: str) -> list[str]:
+    port = ["-p", str(grant.port)] if grant.port else []
+    send = ["-o", "SendEnv=GIT_PROTOCOL"] if re.fullmatch(r"version=[012]", protocol) else []
+    who = f"{grant.user}@{grant.host}" if grant.user else grant.host
+    quoted = grant.path.replace("'", "'\\''").replace("!", "'\\!'")
+    return [*OPTIONS, *send, *port, "--", who, f"{grant.service} '{quoted}'"]
+
+
+def _environment(names: tuple[str, ...]) -> dict[str, str]:
+    found = {name: os.environ[name] for name in names if name in os.environ}
+    return {**found, "PATH": os.pathsep.join(search_path(()))}
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def _text() -> str:
+    with open(os.path.join(os.path.dirname(__file__), "asking.py"), encoding="utf-8") as file:
+        return file.read()

@@ -1,0 +1,148 @@
+"""Fetch, pull, push and clone over ssh and http, to servers on loopback: asked about, by the operator's own keys."""
+
+import json
+import os
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from adderclaw.sandbox import confinement
+from tests.acceptance.test_git import bash, git
+from tests.acceptance.world import World, call, text
+from tests.git_servers import Http, Ssh, http_server, missing, ssh_server
+
+PROFILES = ["supervised", "sandboxed"]
+PASSWORD = "correct-horse-battery"
+
+
+@pytest.fixture(autouse=True)
+def _bubblewrap(home: Path) -> None:
+    if why := confinement.trial():
+        pytest.skip(f"bubblewrap does not start on this machine: {why}")
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Path:
+    """What the servers have: `project.git` with one commit."""
+    first, folder = tmp_path / "first", tmp_path / "served"
+    first.mkdir()
+    folder.mkdir()
+    (first / "a.txt").write_text("one\n")
+    git(first, "init", "-q", "-b", "main")
+    git(first, "add", "-A")
+    git(first, "commit", "-q", "-m", "first")
+    for name in ("project.git", "other.git"):
+        git(first, "clone", "-q", "--bare", ".", str(folder / name))
+    return folder
+
+
+@pytest.fixture
+def ssh(world: World, tmp_path: Path) -> Generator[Ssh]:
+    if names := missing():
+        pytest.skip(f"not installed on this machine: {names}")
+    with ssh_server(tmp_path / "ssh") as server:
+        world.cli.env["SSH_AUTH_SOCK"] = server.agent
+        world.cli.env["PATH"] = f"{server.bin}{os.pathsep}{world.cli.env['PATH']}"
+        yield server
+
+
+@pytest.fixture
+def web(world: World, served: Path) -> Generator[Http]:
+    with http_server(served, "ada", PASSWORD) as server:
+        secrets = world.cli.home / "passwords"
+        secrets.write_text(f"http://ada:{PASSWORD}@127.0.0.1:{server.port}\n")
+        secrets.chmod(0o600)
+        (world.cli.home / ".gitconfig").write_text(
+            f"[user]\n\tname = Ada\n\temail = ada@example.org\n[credential]\n\thelper = store --file={secrets}\n"
+        )
+        yield server
+
+
+def cloned(world: World, served: Path, url: str) -> Path:
+    git(world.workspace, "clone", "-q", str(served / "project.git"), ".")
+    git(world.workspace, "remote", "set-url", "origin", url)
+    git(world.workspace, "config", "user.name", "Ada")
+    git(world.workspace, "config", "user.email", "ada@example.org")
+    return world.workspace
+
+
+def moved_on(served: Path, tmp_path: Path) -> None:
+    """Somebody else pushes a commit."""
+    theirs = tmp_path / "theirs"
+    git(tmp_path, "clone", "-q", str(served / "project.git"), str(theirs))
+    (theirs / "b.txt").write_text("theirs\n")
+    git(theirs, "add", "-A")
+    git(theirs, "commit", "-q", "-m", "theirs")
+    git(theirs, "push", "-q", "origin", "main")
+
+
+def both(world: World, profile: str, served: Path, tmp_path: Path) -> None:
+    moved_on(served, tmp_path)
+    place = world.workspace
+    (place / "c.txt").write_text("ours\n")
+    seen = bash(
+        world,
+        profile,
+        "git fetch origin",
+        "git pull --ff-only",
+        "git add -A && git commit -m ours && git push origin main",
+        "git ls-remote origin",
+    )
+    assert (place / "b.txt").read_text() == "theirs\n", seen
+    assert git(served / "project.git", "log", "-1", "--format=%s %an", "main") == "ours Ada", seen
+    assert git(place, "rev-parse", "HEAD") in seen[3]
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_fetch_pull_and_push_over_ssh(profile: str, world: World, ssh: Ssh, served: Path, tmp_path: Path) -> None:
+    cloned(world, served, f"ssh://127.0.0.1:{ssh.port}{served}/project.git")
+    both(world, profile, served, tmp_path)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_fetch_pull_and_push_over_http(profile: str, world: World, web: Http, served: Path, tmp_path: Path) -> None:
+    git(served / "project.git", "config", "http.receivepack", "true")
+    cloned(world, served, f"http://127.0.0.1:{web.port}/project.git")
+    both(world, profile, served, tmp_path)
+
+
+def test_clone_is_asked_about_with_its_address(world: World, ssh: Ssh, served: Path) -> None:
+    url = f"ssh://127.0.0.1:{ssh.port}{served}/project.git"
+    world.script(call("Bash", command=f"git clone {url} sub"), text("done"))
+    done = world.agent("go", "--profile", "sandboxed", stdin="y\n")
+    assert url in done.out + done.err
+    assert (world.workspace / "sub" / "a.txt").read_text() == "one\n", world.entries("tool_result")
+
+
+def test_nobody_there_means_no_unless_a_rule_says_yes(world: World, ssh: Ssh, served: Path, tmp_path: Path) -> None:
+    place = cloned(world, served, f"ssh://127.0.0.1:{ssh.port}{served}/project.git")
+    moved_on(served, tmp_path)
+    world.script(call("Bash", command="git pull --ff-only"), text("done"))
+    world.agent("go", "--profile", "sandboxed")
+    denied = world.entries("tool_result")[-1]["content"]
+    assert denied.startswith("Denied by no_operator")
+    assert "[permissions] allow" in denied
+    assert not (place / "b.txt").exists()
+    world.configure(more=f"[permissions]\nallow = {json.dumps(['Bash(git pull:*)', 'Bash(git push:*)'])}\n")
+    world.script(call("Bash", command="git pull --ff-only"), text("done"))
+    world.agent("go", "--profile", "sandboxed")
+    assert (place / "b.txt").exists(), world.entries("tool_result")[-1]
+    before = git(served / "project.git", "rev-parse", "main")
+    world.script(call("Bash", command="git push --force origin HEAD~1:main"), text("done"))
+    world.agent("go", "--profile", "sandboxed")
+    assert "each time" in world.entries("tool_result")[-1]["content"]
+    assert git(served / "project.git", "rev-parse", "main") == before
+
+
+def test_a_force_is_never_granted_for_longer(world: World, ssh: Ssh, served: Path) -> None:
+    cloned(world, served, f"ssh://127.0.0.1:{ssh.port}{served}/project.git")
+    world.script(
+        call("Bash", command="git push --force origin main"),
+        call("Bash", command="git push --force origin main"),
+        text("done"),
+    )
+    world.agent("go", stdin="a\n")
+    assert [receipt["decision"]["verdict"] for receipt in world.receipts()] == ["deny", "deny"], "there is no always"
+    world.agent("go", stdin="y\nn\n")
+    assert [receipt["decision"]["verdict"] for receipt in world.receipts()][2:] == ["allow", "deny"]
