@@ -149,6 +149,13 @@ def test_denied_in_supervised_also_in_a_sandbox(title: str, commands: list[str],
     assert not {c: d.verdict for c, d in decided.items() if d.verdict != "deny"}, title
 
 
+@pytest.mark.parametrize("command", (HERE / "asked_remotes.txt").read_text().splitlines())
+@pytest.mark.parametrize("sandboxed", [True, False])
+def test_git_elsewhere_is_asked_about(command: str, world: World, sandboxed: bool) -> None:
+    """What sends code elsewhere or overwrites it there is shown with its address: `tests/gate/test_remotes.py`."""
+    assert world.judge(command, "supervised", sandboxed=sandboxed).verdict != "allow"
+
+
 @pytest.mark.parametrize(("title", "commands"), sections("harmless_sandboxed.txt"))
 def test_asked_only_where_a_sandbox_is_around_them(title: str, commands: list[str], world: World) -> None:
     inside = said(commands, world, "supervised", sandboxed=True)

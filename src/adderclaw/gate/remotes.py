@@ -1,7 +1,8 @@
 """Git and other machines: a remote that a command would reach is asked about, with its address."""
 
-from adderclaw.gate import judges
+from adderclaw.gate import judges, modes
 from adderclaw.gate.case import Case, Opinion
+from adderclaw.gate.risk import risk_of
 
 VERBS = {"fetch": "git asks", "push": "git sends to", "set": "git sets a remote:"}
 HOW = ' (unasked by a rule in [permissions] allow, such as "Bash(git fetch:*)")'
@@ -12,8 +13,11 @@ def remotes(case: Case) -> Opinion | None:
     facts = case.touch.remotes
     if not facts or not case.policy.sandboxed:
         return None
-    each = each_time(case)
-    if not each and (case.policy.mode == "bypassPermissions" or _is_granted(case)):
+    each, granted = each_time(case), _is_granted(case)
+    if not each and (case.policy.mode == "bypassPermissions" or granted):
+        return None
+    # What the mode denies for another reason is not asked about for this one.
+    if not granted and modes.decide(case, *risk_of(case)).verdict == "deny":
         return None
     where = ", ".join(dict.fromkeys(f"{VERBS[fact.verb]} {fact.address}" for fact in facts))
     if each:

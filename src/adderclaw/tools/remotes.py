@@ -15,6 +15,7 @@ from adderclaw.errors import Refused
 from adderclaw.gate.programs.allowlist import PROGRAMS
 from adderclaw.gate.programs.git import command_of
 from adderclaw.gate.programs.options import parse
+from adderclaw.gate.shell.plan import Live
 from adderclaw.gate.shell.planner import Plan, Simple, simples
 from adderclaw.sandbox.broker import Grant, Service
 from adderclaw.types import RemoteFact
@@ -56,12 +57,18 @@ def _of_command(simple: Simple, cwd: str, roots: tuple[str, ...]) -> Iterator[tu
             break
         cwd = os.path.normpath(os.path.join(cwd, value)) if option == "-C" else cwd
     found = parse(rest, (PROGRAMS["git"].commands or {})[command])
+    if any(isinstance(word, Live) for word in (*simple.words[: len(simple.words) - len(rest)], *found.operands[:1])):
+        yield (
+            RemoteFact("push" if command == "push" else "fetch", "an address that is made when it runs", UNKNOWN),
+            None,
+        )
+        return
     here = Repository.around(cwd, roots)
     service: Service = "git-receive-pack" if command == "push" else "git-upload-pack"
     if command == "remote" and found.operands[:1] and found.operands[0] in SETS:
         yield RemoteFact("set", _masked(" ".join(found.operands[1:])), SET), None
         return
-    forced = command == "push" and (FORCES & found.given or any(word[:1] in "+:" for word in found.operands[1:]))
+    forced = command == "push" and (FORCES & found.given or any(map(_forces, found.operands[1:])))
     for name, url in _addresses(command, found.operands, found.given, here):
         each = FORCED if forced else "" if name in here.remotes() else NOT_CONFIGURED
         if not each and here.top != roots[0]:
@@ -70,6 +77,11 @@ def _of_command(simple: Simple, cwd: str, roots: tuple[str, ...]) -> Iterator[tu
         if grant is None and _is_local(url):
             continue
         yield RemoteFact("push" if command == "push" else "fetch", _masked(url), each if grant else UNKNOWN), grant
+
+
+def _forces(refspec: str) -> bool:
+    """What is not known before it runs could."""
+    return refspec.startswith(("+", ":")) or isinstance(refspec, Live)
 
 
 def _addresses(
@@ -226,7 +238,7 @@ def _value(text: str) -> str:
 def address(url: str, service: Service) -> Grant | None:
     """What the broker is to reach for an address; None where it is none that it can."""
     web = re.fullmatch(r"(https?)://(?:([^/@:]*)(?::[^/@]*)?@)?([^/@:\[\]]+)(?::(\d{1,5}))?(/.*)?", url, re.DOTALL)
-    if web is not None:
+    if web is not None and web[3].isascii():  # letters that look like others are nobody's address
         scheme = "https" if web[1] == "https" else "http"
         port = int(web[4]) if web[4] else 443 if scheme == "https" else 80
         return Grant(scheme, web[2] or "", web[3].lower(), port, web[5] or "/", service)
