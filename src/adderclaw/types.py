@@ -404,7 +404,6 @@ class Touch:
     reads: tuple[PathFact, ...] = ()
     writes: tuple[PathFact, ...] = ()
     hosts: tuple[HostFact, ...] = ()
-    remotes: tuple[RemoteFact, ...] = ()
     command: "CommandFact | None" = None
     opaque: bool = False
     removes: tuple[PathFact, ...] = ()
@@ -419,6 +418,8 @@ class Touch:
     """One short clause for the person who is asked: "writes to workspace"."""
     inward: bool = False
     """It reaches nothing but the session itself (a result for its driver): no list of tools needs to name it."""
+    remotes: tuple[RemoteFact, ...] = ()
+    """The git remotes that it would reach or set."""
 
 
 class CommandFact(Protocol):
