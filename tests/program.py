@@ -23,6 +23,9 @@ class Done(NamedTuple):
 class Cli:
     """`cli("tool", "list")` runs the installed program with nothing of the tester's own environment."""
 
+    before: tuple[str, ...] = ()
+    """What starts the program, where that is not the test itself."""
+
     def __init__(self, home: Path, cwd: Path) -> None:
         self.home, self.cwd = home, cwd
         self.env = {
@@ -68,7 +71,7 @@ class Cli:
         """The running program, for a test that talks to it, signals it or kills it; pipes on all three streams."""
         pipe = subprocess.PIPE
         return subprocess.Popen(
-            [str(PROGRAM), *arguments],
+            [*self.before, str(PROGRAM), *arguments],
             stdin=pipe,
             stdout=pipe,
             stderr=pipe,

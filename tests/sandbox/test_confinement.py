@@ -22,7 +22,7 @@ from adderclaw.sandbox import confinement, limits
 from adderclaw.sandbox.bubblewrap import Room
 from adderclaw.sandbox.holder import MESSAGE_BYTES, Box
 from adderclaw.sandbox.process import Finished
-from tests.sandbox import escapes
+from tests.sandbox import escapes, without
 from tests.sandbox.test_process import SURVIVORS, gone, is_running, outlasted, pid_in, wait_for
 
 type Needs = Callable[[str], str]
@@ -516,16 +516,21 @@ def test_long_commands_and_further_descriptors_are_handed_in(box: Box, root: Pat
 # ------------------------------------------------------------------ which one
 
 
-def test_without_a_sandbox_it_says_how_to_go_on(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    confinement.probe()
-    kept = home / ".adderclaw" / "cache" / "confinement"
-    kept.write_text(f"{kept.read_text().partition(chr(10))[0]}\nnone")
-    said: list[str] = []
-    with pytest.raises(AdderClawError, match=r"(?s)apt-get install bubblewrap.*--profile supervised"):
-        confinement.chosen("sandboxed", said.append)
-    for profile in (None, "supervised", "readonly"):
-        assert confinement.chosen(profile, said.append) == "none"
-    assert said == [confinement.UNCONFINED] * 3
+CHOOSE = """
+from adderclaw.sandbox import confinement
+for profile in (None, "supervised", "readonly", "sandboxed"):
+    print(profile, confinement.chosen(profile, print))
+"""
+
+
+def test_without_a_sandbox_it_says_how_to_go_on(home: Path) -> None:
+    argv = [sys.executable, without.__file__, sys.executable, "-c", CHOOSE]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout.splitlines()[1::2] == ["None none", "supervised none", "readonly none"], done.stderr
+    assert done.stdout.splitlines()[::2] == [confinement.UNCONFINED] * 3
+    assert "apt-get install bubblewrap" in done.stderr
+    assert "--profile supervised" in done.stderr
+    assert not (home / ".adderclaw" / "cache" / "confinement").exists(), "that none starts is never kept"
 
 
 def test_without_bubblewrap_landlock_confines(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -557,9 +562,11 @@ def test_the_answer_is_kept_for_this_boot(bubble: Box, home: Path) -> None:
     kept = home / ".adderclaw" / "cache" / "confinement"
     assert kept.stat().st_mode & 0o777 == 0o600
     key = kept.read_text().partition("\n")[0]
+    kept.write_text(f"{key}\nlandlock")
+    assert confinement.probe() == "landlock"
     kept.write_text(f"{key}\nnone")
-    assert confinement.probe() == "none"
-    kept.write_text("another boot\nnone")
+    assert confinement.probe() == "bubblewrap", "that none starts is tried again"
+    kept.write_text("another boot\nlandlock")
     assert confinement.probe() == "bubblewrap"
 
 

@@ -1,5 +1,6 @@
 """Which confinement this system offers, found out by running it: bubblewrap, else Landlock, else none."""
 
+import errno
 import os
 import sys
 from collections.abc import Callable
@@ -17,6 +18,13 @@ if TYPE_CHECKING:
 
 LADDER = ("bubblewrap", "landlock")
 """From the strongest down."""
+PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOSPC)
+"""What a trial may fail by though the system has that confinement."""
+NO_WORD = "it says nothing"
+UNTRIED = (
+    "{kind} could not be tried for want of resources, and nothing weaker is taken in its place: {why}. "
+    "Close programs or raise the limit (`ulimit -n`), then try again"
+)
 NO_SANDBOX = (
     "the {by} needs an OS sandbox, and none starts on this system: {why}. "
     "Install bubblewrap (`apt-get install bubblewrap`, `dnf install bubblewrap`) and check with `adderclaw doctor`, "
@@ -30,21 +38,50 @@ LESSER = (
 
 
 def probe() -> str:
-    """The confinement of this system: "bubblewrap", "landlock" or "none". Tried once per boot, which takes a moment."""
+    """The confinement of this system: "bubblewrap", "landlock" or "none". Tried once per boot, which takes a moment.
+
+    Raises AdderClawError where a rung could not be tried for want of resources: that is no reason for a weaker one.
+    That none starts is never kept: it is tried again with each start.
+    """
+    known = _kept()
+    if known:
+        return known
+    for kind in LADDER:
+        why = trial(kind)
+        if why is not None and is_passing(why):
+            why = trial(kind)
+        if why is None:
+            remember(kind)
+            return kind
+        if is_passing(why):
+            raise AdderClawError(UNTRIED.format(kind=kind, why=why))
+    return "none"
+
+
+def is_passing(why: str) -> bool:
+    """Whether a trial failed for want of something that may be there the next time."""
+    return NO_WORD in why or any(os.strerror(number) in why for number in PASSING)
+
+
+def _kept() -> str:
+    """What the last trial found; empty where it has to be made again."""
+    try:
+        with open(_file(), encoding="utf-8") as file:
+            known, _, answer = file.read().partition("\n")
+    except (OSError, UnicodeDecodeError):
+        return ""
+    return answer if known == _system() and answer in LADDER else ""
+
+
+def _file() -> str:
     from adderclaw.config import home
 
-    kept = os.path.join(home(), "cache", "confinement")
-    key = _system()
-    try:
-        with open(kept, encoding="utf-8") as file:
-            known, _, answer = file.read().partition("\n")
-        if known == key and answer in (*LADDER, "none"):
-            return answer
-    except (OSError, UnicodeDecodeError):
-        pass
-    answer = next((kind for kind in LADDER if trial(kind) is None), "none")
-    _keep(kept, f"{key}\n{answer}")
-    return answer
+    return os.path.join(home(), "cache", "confinement")
+
+
+def remember(kind: str) -> None:
+    """Keep what a trial has found, for the sessions to come."""
+    _keep(_file(), f"{_system()}\n{kind}")
 
 
 def required(*, needed: bool = False) -> str:

@@ -20,6 +20,7 @@ from adderclaw.errors import AdderClawError
 from adderclaw.sandbox import later, limits, seen
 from adderclaw.sandbox.bubblewrap import Room, hidden, options
 from adderclaw.sandbox.clearing import clear
+from adderclaw.sandbox.confinement import NO_WORD
 from adderclaw.sandbox.later import NO_MOUNTS, Mounts, Recorder
 from adderclaw.sandbox.memory import memory_file
 from adderclaw.sandbox.process import KILL_WAIT, Order
@@ -448,7 +449,7 @@ class _Inside:
             self._process.wait()
             self.close()
             said = os.pread(complaints, 4096, 0).decode("utf-8", "replace").strip()
-            raise AdderClawError(f"the sandbox did not start: {said[-300:] or 'it says nothing'}")
+            raise AdderClawError(f"the sandbox did not start: {said[-300:] or NO_WORD}")
         for level, kind, data in ancillary:
             if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
                 self._known(struct.unpack("=iii", data[:12])[0])

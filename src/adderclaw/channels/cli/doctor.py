@@ -134,7 +134,10 @@ def _sandbox() -> tuple[str, Check]:
     for kind in confinement.LADDER:
         why = confinement.trial(kind)
         if why is None:
+            confinement.remember(kind)  # what the next session goes by is what stands here
             return kind, _confined(kind, failed)
+        if confinement.is_passing(why):
+            return "none", Check("sandbox", "broken", confinement.UNTRIED.format(kind=kind, why=why))
         failed.append(f"{kind}: {why}")
     fix = "install bubblewrap; until then commands run unconfined and --profile sandboxed is refused"
     return "none", Check("sandbox", "warning", f"none starts: {'; '.join(failed)}", fix)
