@@ -17,6 +17,8 @@ RUN apt-get update && apt-get install --yes --no-install-recommends \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=build /opt/adderclaw /opt/adderclaw
 RUN useradd --create-home --uid 1000 adderclaw && install --directory --owner=adderclaw /workspace /home/adderclaw/.adderclaw
+# Most container engines let nobody make namespaces: then Landlock confines commands, and the container is the outer wall.
+RUN printf '[sandbox]\naccept = "landlock"\n' > /home/adderclaw/.adderclaw/config.toml && chown adderclaw /home/adderclaw/.adderclaw/config.toml
 ENV PATH=/opt/adderclaw/bin:$PATH ADDERCLAW_HOME=/home/adderclaw/.adderclaw
 USER adderclaw
 WORKDIR /workspace

@@ -538,9 +538,24 @@ def test_without_bubblewrap_landlock_confines(home: Path, tmp_path: Path, monkey
         pytest.skip(f"no Landlock here: {why}")
     monkeypatch.setenv("PATH", str(tmp_path))
     said: list[str] = []
-    assert confinement.chosen("sandboxed", said.append) == "landlock"
     assert confinement.chosen("supervised", said.append) == "landlock"
     assert said == [confinement.LESSER]
+
+
+def test_sandboxed_starts_on_landlock_only_where_that_is_accepted(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if why := confinement.trial("landlock"):
+        pytest.skip(f"no Landlock here: {why}")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(
+        AdderClawError, match=r'(?s)no `bwrap`.*accept = "landlock".*config\.toml.*--profile supervised'
+    ):
+        confinement.chosen("sandboxed", pytest.fail)
+    with pytest.raises(AdderClawError, match="needs bubblewrap"):
+        confinement.chosen("sandboxed", pytest.fail, needed=True)
+    assert confinement.chosen("sandboxed", pytest.fail, accept="landlock") == "landlock"
+    assert confinement.chosen("supervised", pytest.fail, accept="landlock") == "landlock"
 
 
 def test_permissive_alone_has_none(home: Path) -> None:

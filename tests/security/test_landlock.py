@@ -1,5 +1,6 @@
 """Where Landlock alone confines commands: nothing outside is changed or reached, and work inside goes on."""
 
+import json
 import os
 import shutil
 import socket
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.program import Soak
-from tests.security.world import Attack, Den, call
+from tests.security.world import Attack, Den, call, text
 
 HERE = Path(__file__).parent
 
@@ -148,3 +149,81 @@ def test_no_socket_or_process_outside_is_reached(landlocked: Den, network: str) 
     assert "tried all" in made.last, made.last
     assert "came through" not in made.last
     assert reached == []
+
+
+# ------------------------------------------------------------------ what the rung means for the profiles
+
+
+ACCEPTED = '[sandbox]\naccept = "landlock"\n'
+
+
+def test_supervised_asks_about_every_command(landlocked: Den) -> None:
+    den = landlocked
+    looks = ("ls", "cat a.txt", "git status", "wc -l a.txt", "pwd")
+    den.script(*(call("Bash", command=look) for look in looks), text("done"))
+    den.configure("supervised")
+    den.prepare()
+    done = den.cli("agent", "-m", "go", stdin="n\n" * len(looks), timeout=300)
+    decisions = [receipt["decision"] for receipt in den.receipts()]
+    assert [(one["verdict"], one["sandbox"], "asked_by" in one) for one in decisions] == [
+        ("deny", "landlock", True)
+    ] * len(looks), done.err
+
+
+@pytest.mark.parametrize("words", [("agent", "-m", "go", "--profile", "sandboxed"), ("run", "Agentfile")])
+def test_sandboxed_does_not_start_unless_landlock_is_accepted(landlocked: Den, words: tuple[str, ...]) -> None:
+    den = landlocked
+    (den.workspace / "agent.toml").write_text(ACCEPTED)  # a project accepts nothing
+    (den.workspace / "Agentfile").write_text('NAME w\nGOAL a "x"\nRUN r USING a\n')
+    den.script(call("Bash", command="touch ran"), text("done"))
+    den.configure("supervised")
+    den.prepare()
+    den.cli("trust", str(den.workspace), cwd=den.workspace)
+    done = den.cli(*words, stdin="", timeout=300, cwd=den.workspace)
+    assert done.code not in (0, None)
+    for part in ("needs bubblewrap", 'accept = "landlock"', "config.toml", "--profile supervised"):
+        assert part in done.err, done.err
+    assert not (den.workspace / "ran").exists()
+
+
+def test_sandboxed_runs_where_the_operator_accepts_landlock_and_receipts_record_it(landlocked: Den) -> None:
+    den = landlocked
+    den.configure("supervised", more=ACCEPTED)
+    made = den.attack("touch ran", arguments=("--profile", "sandboxed"))
+    assert (den.workspace / "ran").exists(), made.done.err
+    assert [receipt["decision"]["sandbox"] for receipt in made.receipts] == ["landlock"]
+    assert [receipt["status"] for receipt in made.receipts] == ["allowed"]
+
+
+@pytest.mark.parametrize("accepted", [True, False])
+def test_doctor_shows_whether_landlock_is_accepted(landlocked: Den, accepted: bool) -> None:
+    den = landlocked
+    den.configure("supervised", more=ACCEPTED if accepted else "")
+    den.prepare()
+    checks = json.loads(den.cli("doctor", "--output-format", "json").out)["checks"]
+    (found,) = [check for check in checks if check["name"] == "sandbox.accept"]
+    assert found["state"] == ("ok" if accepted else "warning")
+    assert accepted or 'accept = "landlock"' in found["fix"]
+
+
+# ------------------------------------------------------------------ what it cannot hold inside
+
+
+def test_what_it_cannot_keep_inside_is_reported(landlocked: Den) -> None:
+    """No mount makes these read-only here: docs/deployment.md lists them, and each change of one is reported."""
+    den = landlocked
+    changed = (".git/hooks/pre-commit", ".git/config", ".vscode/tasks.json", ".mcp.json", ".envrc", ".husky/pre-push")
+    (den.workspace / "plant.py").write_text(
+        "import os\n"
+        f"for name in {changed!r}:\n"
+        "    os.makedirs(os.path.dirname(name) or '.', exist_ok=True)\n"
+        "    open(name, 'a').write('[core]\\n\\tfsmonitor = ./x\\n')\n"
+        "print('planted')\n"
+    )
+    den.configure("supervised")
+    made = den.attack("python3 plant.py")
+    assert "planted" in made.last
+    for name in changed:
+        assert name in made.last, made.last
+        assert name in made.done.err
+    den.unharmed(made)

@@ -74,6 +74,7 @@ BASELINE: dict[str, Rule] = {
     "disableAllHooks": _kept,
     "runtime.shell_linux": _kept,
     "sandbox.read_paths": _kept,
+    "sandbox.accept": _only("bubblewrap"),
 }
 """Holds for a project's files, trusted or not. `permissive`, which has no sandbox, is kept out by `of_project`."""
 

@@ -169,7 +169,8 @@ def _confinement(runtime: Runtime) -> str:
     needed = runtime.config.security.sandbox_required
     off = runtime.config.runtime.profile == "permissive" and not needed
     profile = runtime.options.profile or ("permissive" if off else None)
-    return confinement.chosen(profile, lambda message: warn(runtime, message), needed=needed)
+    accept = runtime.config.sandbox.accept
+    return confinement.chosen(profile, lambda message: warn(runtime, message), needed=needed, accept=accept)
 
 
 def _starter(runtime: Runtime, kind: str, workspace: Workspace, policy: Callable[[], gate.Policy]) -> "Start":

@@ -30,6 +30,12 @@ NO_SANDBOX = (
     "Install bubblewrap (`apt-get install bubblewrap`, `dnf install bubblewrap`) and check with `adderclaw doctor`, "
     "or go on without one: {way}"
 )
+NOT_ACCEPTED = (
+    "the profile `sandboxed` needs bubblewrap, which does not start on this system: {why}. Landlock could confine "
+    "commands, but holds less inside the workspace (docs/deployment.md lists what). Install bubblewrap, or accept "
+    'Landlock with `accept = "landlock"` under [sandbox] in {file}, or use --profile supervised, which asks about each '
+    "command"
+)
 UNCONFINED = "no OS sandbox starts on this system, so commands run unconfined: `adderclaw doctor` says why"
 LESSER = (
     "bubblewrap does not start here; Landlock confines commands: other processes can be seen, allowed_domains does not "
@@ -95,18 +101,31 @@ def required(*, needed: bool = False) -> str:
     return found
 
 
-def chosen(profile: str | None, warn: Callable[[str], None], *, needed: bool = False) -> str:
-    """The confinement of a session: none by `permissive` alone, at least one where it is needed, else what there is."""
+def chosen(
+    profile: str | None, warn: Callable[[str], None], *, needed: bool = False, accept: str = "bubblewrap"
+) -> str:
+    """The confinement of a session: none by `permissive` alone, at least one where it is needed, else what there is.
+
+    `accept` is the weakest one in which `sandboxed` starts, which asks nobody.
+    """
     if profile == "permissive":
         return "none"
-    if profile == "sandboxed" or needed:
-        return required(needed=needed)
-    found = probe()
+    found = required(needed=needed) if profile == "sandboxed" or needed else probe()
     if found == "none":
         warn(UNCONFINED)
-    elif found != LADDER[0]:
+    elif LADDER.index(found) > LADDER.index(accept):
+        if profile == "sandboxed":
+            raise AdderClawError(not_accepted())
         warn(LESSER)
     return found
+
+
+def not_accepted() -> str:
+    """Why `sandboxed` does not start on Landlock, and how to go on."""
+    from adderclaw.config import home
+
+    why = trial(LADDER[0]) or "it failed at the last trial"
+    return NOT_ACCEPTED.format(why=why, file=os.path.join(home(), "config.toml"))
 
 
 def trial(kind: str = "bubblewrap") -> str | None:

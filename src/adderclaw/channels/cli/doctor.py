@@ -72,6 +72,8 @@ def _configured(loaded: Loaded, sandbox: str) -> Iterator[Check]:
     yield Check("configuration", "ok", files)
     for warning in loaded.warnings:
         yield Check("configuration", "warning", warning, "`adderclaw config show --origin` shows where it is from")
+    if sandbox == "landlock":
+        yield _accepted(loaded.config.sandbox.accept)
     yield _bash(loaded.config.runtime.shell_linux)
     yield _folder("workspace", loaded.workspace, "create it, or name another with --workspace")
     yield _seen(loaded, "none" if loaded.config.runtime.profile == "permissive" else sandbox)
@@ -149,6 +151,14 @@ def _confined(kind: str, failed: list[str]) -> Check:
         return Check("sandbox", "ok" if bound else "warning", f"{kind} starts; {bound or UNBOUND}")
     detail = f"{kind} confines commands, since {'; '.join(failed)}; {bound or UNBOUND}"
     return Check("sandbox", "warning", f"{detail}. {confinement.LESSER}", "install bubblewrap")
+
+
+def _accepted(accept: str) -> Check:
+    """What Landlock means for the profile that asks nobody."""
+    if accept == "landlock":
+        return Check("sandbox.accept", "ok", "landlock: `sandboxed` runs commands in it without asking")
+    fix = 'install bubblewrap, or set accept = "landlock" under [sandbox], or use --profile supervised'
+    return Check("sandbox.accept", "warning", f"{accept}: the profile `sandboxed` is refused in Landlock", fix)
 
 
 def _rules(loaded: Loaded, kind: str) -> Check:
