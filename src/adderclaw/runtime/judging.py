@@ -110,6 +110,10 @@ def _made_of(runtime: Runtime, root: str, confinement: str, kept: str, policies:
     }
 
 
+OWN_PACKAGE = (
+    "adderclaw itself lies in the workspace, where the sandbox lets no command change it: {places}. "
+    "Install it outside of your projects (`uv tool install adderclaw`)"
+)
 SKILLS = (".adderclaw/skills", ".agents/skills")
 
 
@@ -191,6 +195,7 @@ def _starter(runtime: Runtime, kind: str, workspace: Workspace, policy: Callable
                 told.add(limit)
                 warn(runtime, limit)
         if runtime.box is None:
+            _tell_of_own_package(runtime, roots)
             shown[:] = _server_files(runtime) if runtime.config.mcp_servers else ()
             runtime.box = _box(runtime, kind, _room(runtime, roots, held, shown), policy)
         elif (room := _room(runtime, roots, held, shown)) != runtime.box.wanted:
@@ -200,14 +205,22 @@ def _starter(runtime: Runtime, kind: str, workspace: Workspace, policy: Callable
     return start
 
 
+def _tell_of_own_package(runtime: Runtime, roots: tuple[str, ...]) -> None:
+    from adderclaw.sandbox import seen
+
+    if places := seen.own(tuple(map(followed, roots))):
+        warn(runtime, OWN_PACKAGE.format(places=", ".join(places)))
+
+
 def _room(runtime: Runtime, roots: tuple[str, ...], held: "Held", shown: Sequence[str]) -> "Room":
+    from adderclaw.sandbox import seen
     from adderclaw.sandbox.bubblewrap import Room
 
     now, autonomy = runtime.config, runtime.options.profile or runtime.config.security.autonomy
     return Room(
         roots=roots,
         hidden=(*_own_files(now.memory.path, now.receipts.path, runtime.key_path), *held.unseen),
-        kept=(*configured_hooks.files(runtime), *held.unchanged),
+        kept=(*configured_hooks.files(runtime), *held.unchanged, *seen.own(tuple(map(followed, roots)))),
         fixed=held.fixed,
         read_only=autonomy == "readonly",
         network=now.security.network == "allow",

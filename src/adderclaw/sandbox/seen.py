@@ -98,6 +98,15 @@ def _toolchains(path: tuple[str, ...], user: str, *prefixes: str) -> tuple[str, 
     return _outermost(usable)
 
 
+def own(roots: Sequence[str]) -> tuple[str, ...]:
+    """What runs us, as far as it lies in the workspace: no command may change what then runs without a sandbox."""
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    places = (sys.prefix, sys.base_prefix, os.path.dirname(sys.executable), package)
+    return _outermost(
+        path for path in map(followed, places) if any(beneath(path, root) and path != root for root in roots)
+    )
+
+
 def of_system(path: str) -> bool:
     return any(beneath(path, place) for place in SYSTEM)
 
