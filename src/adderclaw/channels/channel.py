@@ -52,6 +52,17 @@ def advised(result: TurnResult, resume: str) -> TurnResult:
     return result._replace(reason=f"{result.reason}; `adderclaw {resume} --limit {name}=MORE` goes on")
 
 
+def changed_later(run: Run) -> dict[str, Any]:
+    """What changed, in this session, of what other programs run later; nothing where nothing did."""
+    from adderclaw.store import later
+
+    found = later.of_session(run.session.store, run.session.session_id)
+    top = f"{run.session.scene.context.workspace.root.rstrip('/')}/"
+    clean = run.session.secrets.clean
+    entries = [clean({"path": row.path.removeprefix(top), "change": row.change}) for row in found]
+    return {"changed_later": entries} if entries else {}
+
+
 def report(run: Run, result: TurnResult) -> dict[str, Any]:
     session = run.session
     return {
@@ -67,5 +78,6 @@ def report(run: Run, result: TurnResult) -> dict[str, Any]:
         "tool_calls": session.budget.tool_calls,
         "usage": session.budget.usage.as_json(),
         "cost": session.budget.cost,
+        **changed_later(run),
         **(result.details or {}),
     }

@@ -79,6 +79,9 @@ class Security:
     """Bash that cannot be compiled to a plan: refused when supervised, or asked each time."""
     network: Literal["deny", "allow"] = "deny"
     """Network inside the sandbox."""
+    later: Literal["report", "allow"] = "report"
+    """What commands make or change of what other programs run later (CI, editors, hooks): reported until it is
+    acknowledged, or only noted in receipts and events."""
     sandbox_required: bool = False
     """Refuse to start where no OS sandbox can, whatever the profile; `--profile permissive` still goes without."""
     audit_log: bool = True

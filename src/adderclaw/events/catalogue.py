@@ -185,6 +185,17 @@ class Warned(TypedDict):
     message: str
 
 
+class ChangedLater(TypedDict):
+    """What other programs run later has appeared or changed."""
+
+    event_type: Literal["changed_later"]
+    message: str
+    changes: list[dict[str, str]]
+    """Of each its `path`, its `change` (new or changed) and, where the operator was asked, the `answer`."""
+    tool_use_id: str
+    """The call during which it was found; empty at a session's beginning or end."""
+
+
 class Briefed(TypedDict):
     event_type: Literal["brief"]
     message: str
@@ -491,6 +502,7 @@ type Body = (
     | LimitReached
     | ContextCompacted
     | Warned
+    | ChangedLater
     | Briefed
     | SubagentStarted
     | SubagentFinished

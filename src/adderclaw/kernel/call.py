@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from adderclaw.errors import AdderClawError, LimitError
 from adderclaw.gate.case import FAMILY, Decision
-from adderclaw.kernel import call_hooks
+from adderclaw.kernel import call_hooks, later
 from adderclaw.kernel.attending import attended
 from adderclaw.kernel.call_hooks import Keep, Life
 from adderclaw.kernel.considering import Considered, considered_in, unfit
+from adderclaw.kernel.later import with_changes
 from adderclaw.kernel.session import Session
 from adderclaw.store import permissions, transcript
 from adderclaw.store.chain import ReceiptDraft, Status
@@ -110,7 +111,7 @@ async def _act(session: Session, considered: Considered, how: Json, life: Life) 
         if watch is None and session.checkpoints is not None and considered.touch.removes and not considered.touch.lost:
             result = rejected("Nothing was deleted: no checkpoint could be kept, so it could not be undone. Try again.")
         else:
-            result = await _run(session, considered)
+            result = await with_changes(session, await _run(session, considered))
     except asyncio.CancelledError:
         if session.tape is not None:
             session.tape.cut_off("run", session)
@@ -125,6 +126,9 @@ async def _act(session: Session, considered: Considered, how: Json, life: Life) 
     if watch is not None and session.checkpoints is not None:
         await session.checkpoints.end(watch)
     took_ms = (session.clock.monotonic() - began) * 1000
+    if changed := result.metadata.get("changed_later"):
+        how = {**how, "changed_later": session.secrets.clean(changed)}
+        later.tell(session, how["changed_later"], considered.call.id)
     status: Status = "denied" if result.denied else "failed" if result.is_error else "allowed"
     if result.denied:
         how = {**how, "verdict": "deny", "by": "open", "reason": result.denied}

@@ -40,6 +40,7 @@ from adderclaw.types import (
 if TYPE_CHECKING:
     from asyncio import Task
 
+    from adderclaw.kernel.later import Changes
     from adderclaw.kernel.tape import Tape
 
 
@@ -74,6 +75,8 @@ class Scene:
     """What goes on beside the turns: the loop tells the model of each end."""
     made_of: Json = field(default_factory=dict[str, Any])
     """What the policy was made of beside the configuration, so that it can be made again."""
+    later: "Changes | None" = None
+    """What the sandbox found changed of what other programs run later; None where nothing looks."""
     lent: tuple[Rule, ...] = ()
     """Rules that a skill brought: they count until the turn ends, and lift no deny, no ask and no guard."""
 

@@ -211,6 +211,7 @@ class Tape:
         body: Json = {"class": result.error_class, "length": len(session.secrets.scrub(result.content))}
         flags: Json = {"denied": result.denied, "unanswered": result.unanswered, "ends": result.ends}
         flags["unknown"] = result.metadata.get("unknown", False)
+        flags["changed_later"] = result.metadata.get("changed_later")
         if isinstance(code := result.metadata.get("exit_code"), int):
             body["exit"] = code
         self._edge("run", session, body | {name: value for name, value in flags.items() if value})

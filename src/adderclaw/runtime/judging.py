@@ -80,6 +80,7 @@ def scene(
         kit=kit,
         background=tasks,
         made_of=made_of,
+        later=runtime.later,
     )
     here.hide()
     if settings_now.mcp_servers or runtime.options.own_servers:
@@ -251,7 +252,7 @@ def _box(runtime: Runtime, kind: str, room: "Room", policy: Callable[[], gate.Po
         warn(runtime, message)
 
     proxy = Proxy(judge, tell=tell) if domains else None
-    return confinement.box(kind, room, proxy=proxy, tell=tell)
+    return confinement.box(kind, room, proxy=proxy, tell=tell, recorder=runtime.later)
 
 
 def _server_files(runtime: Runtime) -> tuple[str, ...]:

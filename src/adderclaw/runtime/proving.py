@@ -37,6 +37,7 @@ TOLD = frozenset(
         "approval_answered",
         "approval_expired",
         "loop_warning",
+        "changed_later",
         "limit_reached",
         "estop_triggered",
         "context_compacted",
@@ -57,7 +58,7 @@ TOLD = frozenset(
 TIMING = frozenset({"latency_ms", "duration_ms", "expires_at", "seconds"})
 NAMES = frozenset({"approval_id", "receipt_id", "seq", "text"})
 """Names that several sessions draw from one source, and texts that the entries have: compared elsewhere."""
-IN_TOOL = frozenset({"loop_warning"})
+IN_TOOL = frozenset({"loop_warning", "changed_later"})
 """What the loop tells between a tool's approval and its receipt; the rest comes from within the tool."""
 ENTRIES = frozenset({"user", "assistant", "system", "tool_use", "tool_result", "attachment"})
 UNPLAYED = "steps were not played"

@@ -66,7 +66,7 @@ UNASKED = frozenset({"stop", "tools", "permissions", "lent"})
 """What happens to a session without its asking."""
 SETTLED = UNASKED - {"stop"}
 """Those of them that are looked for by name: they count from what came before on."""
-METADATA = {"exit": "exit_code", "unknown": "unknown"}
+METADATA = {"exit": "exit_code", "unknown": "unknown", "changed_later": "changed_later"}
 """What a tape says of a result, and what a driver knows it by."""
 ASIDE = frozenset({None, "compaction"})
 """Purposes of model calls that the loop itself makes; others belong to a tool or a hook."""

@@ -7,21 +7,28 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from adderclaw import config, providers
+from adderclaw.config.paths import followed
 from adderclaw.errors import EXIT_CODES, AdderClawError, UsageError
-from adderclaw.kernel import occasions, resume
+from adderclaw.kernel import later, occasions, resume
 from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.sinks import database, jsonl
 from adderclaw.store import Store, locks, runs, settings, transcript
+from adderclaw.store import later as rows
 from adderclaw.types import (
     Json,
     Operator,
 )
 
 if TYPE_CHECKING:
-    pass
+    from adderclaw.runtime.later import Later
 from adderclaw.runtime import recording
 from adderclaw.runtime import session as sessions
 from adderclaw.runtime.start import Runtime, credentials, warn
+
+NOT_ACKNOWLEDGED = (
+    "changes of what other programs run later, which nobody has acknowledged: {names}; look at them, then "
+    "`adderclaw later accept` or `adderclaw later set-aside`"
+)
 
 
 class Resume(NamedTuple):
@@ -62,6 +69,8 @@ class Run(NamedTuple):
         kit = self.session.scene.kit
         if kit is not None and kit.tasks is not None:
             await kit.tasks.close()
+        if self.runtime.later is not None:
+            later.tell(self.session, self.session.secrets.clean(self.runtime.later.take()))
 
     async def close(self) -> None:
         """SessionEnd, and only then what its hooks may call: in a loop that lives on without us nothing else would."""
@@ -135,6 +144,8 @@ def opened(
         stack.enter_context(locks.held(store.path, session_id, runtime.bus.run_id))
         stack.callback(lambda: recording.imprint_late(runtime, store))
         provider = sessions.Unasked() if kind == "tool" else None
+        runtime.later = _later(runtime, store, session_id)
+        stack.callback(runtime.later.close)
         session = sessions.make(runtime, store, operator, conversation_id, session_id, provider)
         stack.callback(lambda: runtime.checkpoints and runtime.checkpoints.close())
         stack.callback(lambda: runtime.box and runtime.box.close())
@@ -149,7 +160,30 @@ def opened(
         _begin(runtime, store, session, kind, channel, resumed=again is not None, task=task)
         if again is not None:
             resume.restore(session, go_on=again.go_on)
+        _look_after_a_kill(runtime, session)
         yield run
+
+
+def _later(runtime: Runtime, store: Store, session_id: str) -> "Later":
+    from adderclaw.runtime.later import Later
+
+    allow = runtime.config.security.later == "allow"
+    return Later(store, followed(runtime.loaded.workspace), session_id, runtime.home, allow=allow)
+
+
+def _look_after_a_kill(runtime: Runtime, session: Session) -> None:
+    """What a killed session left is found now, and what nobody acknowledged is reported again."""
+    if runtime.later is None:
+        return
+    root = followed(runtime.loaded.workspace)
+    if runtime.later.killed():
+        from adderclaw.workspace.survey import Surveyor
+
+        runtime.later.first(Surveyor().look((root,)).items)
+        later.tell(session, runtime.later.take())
+    elif waiting := rows.unanswered(session.store, root):
+        found = [{"path": row.path.removeprefix(f"{root}/"), "change": row.change} for row in waiting]
+        warn(runtime, NOT_ACKNOWLEDGED.format(names=later.named(runtime.secrets.clean(found))))
 
 
 def _go_on_counting(session: Session, again: Resume) -> None:

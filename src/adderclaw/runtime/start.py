@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from asyncio import Event
 
     from adderclaw.mcp.servers import Servers
+    from adderclaw.runtime.later import Later
     from adderclaw.sandbox.holder import Box
 
 
@@ -69,6 +70,8 @@ class Runtime:
     bus: Bus
     box: "Box | None" = None
     """The sandbox of the session's commands."""
+    later: "Later | None" = None
+    """What programs run later, of this session and its children."""
     servers: "Servers | None" = None
     """The MCP servers of the session; None where none is configured."""
     children: int = 0

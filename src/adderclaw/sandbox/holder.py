@@ -131,8 +131,7 @@ class Box:
         """Where nothing else runs, what has changed since the last look is the operator's or a tool's own work."""
         survey = self._survey()
         if self._items is None:
-            if left := self._recorder.first(survey.items):
-                self._tell(later.REPORT.format(names=later.named(left, self.room.roots)))
+            self._recorder.first(survey.items)
         elif self._running:
             self._report(survey)
         self._items = survey.items
@@ -151,11 +150,7 @@ class Box:
         if self._items != survey.items:
             self._items = survey.items
             self._recorder.changed(found, survey.items)
-        if not found:
-            return ""
-        text = later.REPORT.format(names=later.named(found, self.room.roots))
-        self._tell(text)
-        return text
+        return later.REPORT.format(names=later.named(found, self.room.roots)) if found else ""
 
     def _mount(self, inside: "_Inside", survey: Survey) -> None:
         roots = self.room.roots

@@ -859,14 +859,18 @@ def keep(pinned: list[bytes], kept: list[bytes]) -> None:
 
     Each is opened name by name, and what was opened is what is mounted: no link that comes in its way meanwhile counts.
     """
+    found = False
     for path in sorted(kept):
         place = opened(path)
         if place >= 0:
+            found = True
             try:
                 if not is_read_only(place):
                     bind(place, path, read_only=True)
             finally:
                 posix.close(place)
+    if kept and not found:  # a folder above the workspace was moved: nothing would be kept, and nobody would know
+        raise OSError(2, "nothing of this is there", kept[0])
     mounted = mount_points()
     # The inner ones first, each with all that is mounted in it: whoever stands in such a folder already sees that, too.
     for path in sorted(pinned, reverse=True):

@@ -18,6 +18,7 @@ _LEVEL_OF = {
     "hook_message": "warning",
     "limit_reached": "warning",
     "warning": "warning",
+    "changed_later": "warning",
     "llm_retry_scheduled": "warning",
     "llm_request_failed": "warning",
     "step_retry_scheduled": "warning",
@@ -54,6 +55,7 @@ _SHOWN: dict[str, tuple[str, ...]] = {
     "llm_request_sent": ("provider", "model", "step", "attempt"),
     "llm_response_received": ("provider", "model", "step", "latency_ms", "stop_reason"),
     "run_finished": ("outcome", "reason"),
+    "changed_later": ("message",),
 }
 """What a line says of an event; of one that is not here, all of its payload."""
 

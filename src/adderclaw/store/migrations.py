@@ -319,6 +319,30 @@ def m034_imprints(cursor: sqlite3.Cursor) -> None:
     cursor.execute("CREATE TABLE imprints (run_id TEXT PRIMARY KEY, rows_json TEXT NOT NULL)")
 
 
+def m036_later(cursor: sqlite3.Cursor) -> None:
+    """What programs run later: its state, the sessions that may change it, and changes until they are acknowledged."""
+    cursor.execute("CREATE TABLE later_state (workspace TEXT PRIMARY KEY, items_json TEXT NOT NULL)")
+    cursor.execute("""
+        CREATE TABLE later_sessions (
+            workspace  TEXT NOT NULL,
+            session_id TEXT NOT NULL,
+            PRIMARY KEY (workspace, session_id)
+        )""")
+    cursor.execute("""
+        CREATE TABLE later_changes (
+            id          INTEGER PRIMARY KEY AUTOINCREMENT,
+            workspace   TEXT NOT NULL,
+            path        TEXT NOT NULL,
+            change      TEXT NOT NULL,
+            mark        TEXT NOT NULL,
+            session_id  TEXT NOT NULL,
+            found_at    TEXT NOT NULL DEFAULT (datetime('now')),
+            answer      TEXT,
+            answered_at TEXT
+        )""")
+    cursor.execute("CREATE INDEX idx_later_changes ON later_changes(workspace, path)")
+
+
 MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
     step.__name__: step
     for step in (
@@ -344,6 +368,7 @@ MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
         m032_said,
         m033_receipts_of_runs,
         m034_imprints,
+        m036_later,
     )
 }
 

@@ -30,6 +30,7 @@ COMMANDS: dict[str, Command] = {
     "auth": Command("auth", "Which credentials can be used, and of which kind; never the credentials themselves."),
     "memory": Command("memory", "List, search, show and clear conversations."),
     "checkpoint": Command("checkpoint", "List, show and restore what tools changed on disk."),
+    "later": Command("later", "List, accept or set aside what commands changed of what other programs run later."),
     "receipt": Command("receipt", "List and verify the tamper-evident receipts."),
     "runs": Command("runs", "List runs and how they ended."),
     "replay": Command("replay", "Show a run again, prove it, or judge its calls under another policy."),

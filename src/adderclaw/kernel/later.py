@@ -1,0 +1,78 @@
+"""Changes of what other programs run later: found during a call, told with its result, and asked about."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from adderclaw.types import Json, Option, Question, ToolResult
+
+if TYPE_CHECKING:
+    from adderclaw.kernel.session import Session
+
+KEEP, ASIDE = "keep", "set aside"
+QUESTION = "Other programs run these later: {names}. Keep them, or set them aside?"
+MOVED = "\nadderclaw: the operator set these aside; they are no longer in the workspace: {names}\n"
+REPORT = "other programs run these later; look at them before they do: {names}"
+MOST_NAMED = 20
+
+
+class Changes(Protocol):
+    """Where the sandbox puts what it found, and who keeps the answers."""
+
+    def take(self) -> list[Json]:
+        """What was found since the last time: `path` within the workspace, `change`, and the row's `id`."""
+        ...
+
+    def answer(self, found: Sequence[Json], word: Literal["kept", "set_aside"]) -> list[Json]:
+        """Keep the operator's answer; those that it was done with."""
+        ...
+
+    @property
+    def asks(self) -> bool:
+        """Whether the operator is to be asked."""
+        ...
+
+
+def named(found: Sequence[Json]) -> str:
+    shown = [f"{one['path']} ({one['change']})" for one in found]
+    more = f" and {len(shown) - MOST_NAMED} more" if len(shown) > MOST_NAMED else ""
+    return ", ".join(shown[:MOST_NAMED]) + more
+
+
+async def with_changes(session: "Session", result: ToolResult) -> ToolResult:
+    """The result with what was found while its call ran, after the operator was asked about it."""
+    changes = session.scene.later
+    if changes is None or not (found := changes.take()):
+        return result
+    answer = await _answer(session, changes, found)
+    entries = [{"path": one["path"], "change": one["change"], **answer} for one in found]
+    content = result.content + (MOVED.format(names=named(found)) if answer.get("answer") == "set_aside" else "")
+    return replace(result, content=content, metadata={**result.metadata, "changed_later": entries})
+
+
+async def _answer(session: "Session", changes: Changes, found: Sequence[Json]) -> dict[str, str]:
+    """The operator's answer, where there is one to be had: nobody's is none, and the report is repeated."""
+    from adderclaw.gate.modes import autonomy_of
+
+    if not changes.asks or session.depth or autonomy_of(session.scene.policy) != "supervised":
+        return {}
+    options = (Option(KEEP, "They stay as they are."), Option(ASIDE, "They are moved out of the workspace."))
+    question = Question(QUESTION.format(names=named(found)), "Later", options)
+    replies = await session.operator.ask((question,))
+    reply = (replies or {}).get(question.question, "").strip().casefold()
+    if reply not in (KEEP, ASIDE):
+        return {}
+    word: Literal["kept", "set_aside"] = "set_aside" if reply == ASIDE else "kept"
+    return {"answer": word} if changes.answer(found, word) else {}
+
+
+def tell(session: "Session", found: Sequence[Json], tool_use_id: str = "") -> None:
+    """One event for all that was found."""
+    if found:
+        entries: list[dict[str, str]] = [
+            {name: str(value) for name, value in one.items() if name != "id"} for one in found
+        ]
+        message = REPORT.format(names=named(found))
+        session.bus.tell(
+            {"event_type": "changed_later", "message": message, "changes": entries, "tool_use_id": tool_use_id}
+        )

@@ -1,0 +1,122 @@
+"""Keeps what programs run later, as it was, in the store; so the next session finds what a killed one left."""
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Literal
+
+from adderclaw.store import Store, locks
+from adderclaw.store import later as rows
+from adderclaw.store.text import plain
+from adderclaw.types import Json
+
+if TYPE_CHECKING:
+    from adderclaw.sandbox.later import Change
+
+FOLDER = "set-aside"
+
+
+class Later:
+    """Of one session in one workspace: `sandbox.later.Recorder` and `kernel.later.Changes` in one."""
+
+    def __init__(self, store: Store, root: str, session_id: str, home: str, *, allow: bool) -> None:
+        self._store, self._root, self._session, self._home = store, root, session_id, home
+        self._allow = allow
+        self._began = False
+        self._found: list[rows.Row] = []
+
+    # -------------------------------------------------------------- from the sandbox
+
+    def first(self, items: Mapping[str, str]) -> "Sequence[Change]":
+        """Compare with what the store has, where a session that had begun to run commands did not end."""
+        from adderclaw.sandbox.later import changes
+
+        if self._began:
+            return ()
+        killed = self.killed()
+        self._began = True
+        now = {plain(path): mark for path, mark in items.items()}
+        before = rows.state(self._store, self._root)
+        left = changes(before, now) if killed and before is not None else []
+        with self._store.write() as cursor:
+            if before != now:
+                rows.keep_state(cursor, self._root, now)
+            rows.end(cursor, self._root, killed)
+            rows.begin(cursor, self._root, self._session)
+        self._note(left)
+        return left
+
+    def changed(self, found: "Sequence[Change]", items: Mapping[str, str]) -> None:
+        with self._store.write() as cursor:
+            rows.keep_state(cursor, self._root, items)
+        self._note(found)
+
+    def _note(self, found: "Sequence[Change]") -> None:
+        new = [one for one in found if not rows.was_kept(self._store, self._root, one.path, one.mark)]
+        if not new:
+            return
+        with self._store.write() as cursor:
+            rows.add(cursor, self._root, self._session, new)
+        paths = {plain(one.path) for one in new}
+        noted = [row for row in rows.unanswered(self._store, self._root) if row.path in paths]
+        self._found += noted
+        if self._allow:
+            with self._store.write() as cursor:
+                rows.answer(cursor, (row.id for row in noted), "kept")
+
+    def killed(self) -> list[str]:
+        """Sessions that ran commands here and ended without a word; one that goes on under its id counts, too."""
+        begun = rows.sessions(self._store, self._root)
+        own = [] if self._began else [self._session]
+        return [
+            one for one in begun if one in own or (one != self._session and not locks.holder(self._store.path, one))
+        ]
+
+    # -------------------------------------------------------------- for the kernel
+
+    @property
+    def asks(self) -> bool:
+        return not self._allow
+
+    def take(self) -> list[Json]:
+        found, self._found = self._found, []
+        return [{"id": row.id, "path": self._short(row.path), "change": row.change} for row in found]
+
+    def answer(self, found: Sequence[Json], word: Literal["kept", "set_aside"]) -> list[Json]:
+        return answered(self._store, self._root, self._home, found, word)
+
+    def _short(self, path: str) -> str:
+        return path.removeprefix(f"{self._root.rstrip('/')}/")
+
+    def close(self) -> None:
+        """The session ends in good order: nothing can change any more that was not reported."""
+        if self._began:
+            with self._store.write() as cursor:
+                rows.end(cursor, self._root, [self._session])
+
+
+def answered(
+    store: Store, root: str, home: str, found: Sequence[Json], word: Literal["kept", "set_aside"]
+) -> list[Json]:
+    """Keep the answer, and for `set_aside` move what is there; those that it was done with."""
+    done = [one for one in found if word == "kept" or _moved(root, home, str(one["path"]))]
+    with store.write() as cursor:
+        rows.answer(cursor, (one["id"] for one in done), word)
+    return done
+
+
+def _moved(root: str, home: str, path: str) -> bool:
+    """By descriptor, to a folder of ours; what is gone already is fine, what cannot be moved is not."""
+    from adderclaw import workspace
+    from adderclaw.errors import Refused
+
+    folder = os.path.join(home, FOLDER)
+    try:
+        place = workspace.beneath_root(os.path.join(root, path), (root,))
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        with suppress(FileNotFoundError):
+            workspace.move_out(place, folder, f"{time.time_ns()}-{place.name}")
+    except (OSError, Refused):
+        return False
+    return True

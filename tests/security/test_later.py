@@ -1,0 +1,172 @@
+"""Places that programs run later: nothing is repaired through a link; all that appears is reported, also after kill."""
+
+import hashlib
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from adderclaw.workspace.survey import Surveyor
+from tests.acceptance.world import call, text
+from tests.program import Soak
+from tests.sandbox.test_process import wait_for
+from tests.security.swapping import swapping
+from tests.security.world import Den
+
+LEFT = (".vscode/tasks.json", ".mcp.json", ".envrc")
+WRITES = "mkdir -p .vscode; for f in .vscode/tasks.json .mcp.json .envrc; do echo evil > $f; done"
+
+
+def program(den: Den, content: str, name: str = "x.sh") -> str:
+    """A script of the project, into which no gate looks; the command that runs it."""
+    (den.workspace / name).write_text(content)
+    return f"bash {name}"
+
+
+def reported(den: Den) -> list[str]:
+    """What the receipts say."""
+    decisions = [receipt["decision"] for receipt in den.receipts()]
+    return sorted(one["path"] for decision in decisions for one in decision.get("changed_later", ()))
+
+
+# ------------------------------------------------------------------ nothing is repaired
+
+
+def test_a_link_to_the_home_in_the_place_of_a_folder_is_followed_by_nobody(everywhere: Den) -> None:
+    """What was put back, by path, into `sub` and `.vscode` came to lie at home."""
+    den = everywhere
+    for name in ("sub/.bashrc", "sub/.ssh/authorized_keys", ".vscode/settings.json", ".github/workflows/ci.yml"):
+        (den.workspace / name).parent.mkdir(parents=True, exist_ok=True)
+        (den.workspace / name).write_text("from the project\n")
+    swap = "for d in sub .vscode .github; do mv $d old.$d; ln -s {home} $d; done; rm -rf .github; ln -s {home} .github"
+    text = f"{swap.format(home=den.home)}; true"
+    made = den.attack(program(den, text), "ls", program(den, f"{text}; sleep 0.1; rm -f sub .vscode", "y.sh"), "ls")
+    den.unharmed(made)
+    if den.rung == "bubblewrap":
+        assert (den.workspace / ".vscode/settings.json").read_text() == "from the project\n"
+
+
+def test_links_that_a_repository_brings_are_followed_by_nobody(everywhere: Den) -> None:
+    den = everywhere
+    for name, target in {".vscode": den.home, ".claude": den.home / ".ssh", "lib": den.home, ".git2": "/etc"}.items():
+        (den.workspace / name).symlink_to(target)
+    (den.workspace / "a").mkdir()
+    (den.workspace / "a/.git").symlink_to(den.home)
+    (den.workspace / "b").mkdir()
+    (den.workspace / "b/.git").write_text(f"gitdir: {den.home}\n")
+    made = den.attack(
+        program(den, "rm -f .vscode; mkdir .vscode; echo x > .vscode/tasks.json; rm .claude; ln -s /etc .claude; true"),
+        "git status",
+        call("Write", file_path=".envrc", content="x"),
+        "ls",
+    )
+    den.unharmed(made)
+    assert {".vscode/tasks.json", ".claude"} <= {*reported(den)}
+
+
+def test_a_look_never_leaves_the_workspace_while_names_are_exchanged(tmp_path: Path, soak: Soak) -> None:
+    root, outside = tmp_path / "ws", tmp_path / "outside"
+    for folder in (root / ".vscode", root / "sub/.husky", root / "repo/.git/hooks", outside / "hooks"):
+        folder.mkdir(parents=True)
+    for name in ("x", "tasks.json", "pre-commit", "config", ".envrc", "hooks/pre-commit"):
+        (outside / name).write_text("canary")
+    word = hashlib.sha256(b"canary").hexdigest()
+    pairs = [(root / ".vscode", root / "l1"), (root / "sub", root / "l2"), (root / "repo/.git", root / "l3")]
+    for _, link in pairs:
+        link.symlink_to(outside)
+    (root / ".vscode/x").write_text("own")
+    (root / ".vscode/y").symlink_to(outside / "x")
+    surveyor, count = Surveyor(), 0
+    for one, other in [*pairs, (root / ".vscode/x", root / ".vscode/y")]:
+        with swapping(one, other) as swapper:
+            for _ in soak.of(1200):
+                assert not [path for path, mark in surveyor.look([str(root)]).items.items() if word in mark]
+        count += swapper.count
+    assert count > 1000
+
+
+# ------------------------------------------------------------------ the rest is reported
+
+
+def test_what_appears_is_reported_in_result_receipt_event_and_json(anyone: Den) -> None:
+    den = anyone
+    den.script(call("Bash", command=program(den, WRITES)), text("done"))
+    den.prepare()
+    done = den.cli("agent", "-m", "go", "--output-format", "json", stdin="y\n" * 50)
+    assert [(den.workspace / name).read_text() for name in LEFT] == ["evil\n"] * 3, "nothing is taken away"
+    assert reported(den) == sorted(LEFT)
+    assert all(f"{name} (new)" in json.dumps(den.entries("tool_result")) for name in LEFT)
+    assert sorted(one["path"] for one in json.loads(done.out)["changed_later"]) == sorted(LEFT)
+    (event,) = den.rows("SELECT detail FROM events WHERE event_type = 'changed_later'")
+    assert ".mcp.json (new)" in event[0]
+    assert "look at them before they do" in done.err
+
+
+def test_it_is_repeated_at_each_start_until_it_is_acknowledged(world: Den) -> None:
+    world.attack(program(world, WRITES))
+    again = world.attack("ls").done.err
+    assert all(name in again for name in LEFT)
+    listed = json.loads(world.cli("later", "list", "--output-format", "json", cwd=world.workspace).out)
+    assert sorted(row["path"] for row in listed) == sorted(LEFT)
+    assert world.cli("later", "accept", ".envrc", cwd=world.workspace).code == 0
+    assert world.cli("later", "accept", "no-such", cwd=world.workspace).code == 2
+    assert ".envrc" not in world.attack("ls").done.err
+    assert world.cli("later", "set-aside", cwd=world.workspace).code == 0
+    assert [name for name in LEFT if (world.workspace / name).exists()] == [".envrc"]
+    kept = [path.name.partition("-")[2] for path in (world.cli.data / "set-aside").iterdir()]
+    assert sorted(kept) == [".mcp.json", "tasks.json"]
+    assert "acknowledged" not in world.attack("ls").done.err
+
+
+@pytest.mark.parametrize(("answer", "left"), [("keep", True), ("set aside", False), ("2", False), ("", True)])
+def test_an_operator_is_asked_whether_to_keep_it(answer: str, left: bool, world: Den) -> None:
+    world.script(call("Bash", command=program(world, "echo evil > .envrc")), text("done"))
+    world.prepare()
+    done = world.cli("agent", "-m", "go", stdin=f"y\n{answer}\n")
+    assert "Keep them, or set them aside?" in done.err
+    assert (world.workspace / ".envrc").exists() == left
+    waiting = json.loads(world.cli("later", "list", "--output-format", "json", cwd=world.workspace).out)
+    assert len(waiting) == (answer == "")
+
+
+def test_it_is_only_noted_where_the_operator_allows_it(world: Den) -> None:
+    world.configure(security='later = "allow"')
+    world.attack(program(world, WRITES))
+    assert reported(world) == sorted(LEFT)
+    assert "acknowledged" not in world.attack("ls").done.err
+
+
+def test_what_goes_on_beside_the_calls_is_reported_too(world: Den) -> None:
+    task = call("Bash", command=program(world, "sleep 0.3; echo evil > .envrc; sleep 30"), run_in_background=True)
+    world.attack(task, program(world, "until [ -e .envrc ]; do sleep 0.05; done", "wait.sh"))
+    assert reported(world) == [".envrc"]
+
+
+# ------------------------------------------------------------------ after a kill
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP], ids=["SIGKILL", "SIGHUP"])
+def test_the_next_session_reports_what_a_killed_one_left(number: signal.Signals, on_each_rung: Den) -> None:
+    den = on_each_rung
+    (den.workspace / "x.sh").write_text(f"{WRITES}; sleep 600")
+    den.script(call("Bash", command="bash x.sh"), text("done"))
+    den.prepare()
+    process = den.cli.start("agent", "-m", "go")
+    assert process.stdin is not None
+    process.stdin.write(b"y\n")
+    process.stdin.flush()
+    wait_for((den.workspace / LEFT[-1]).exists, 60, "the command to write")
+    os.kill(process.pid, number)
+    process.communicate(timeout=60)
+    assert not den.left_running()
+    den.script(text("nothing to do"))
+    done = den.cli("agent", "-m", "hello")
+    assert all(f"{name} (new)" in done.err for name in LEFT)
+    den.script(text("nothing to do"))
+    assert all(name in den.cli("agent", "-m", "hello").err for name in LEFT), "until it is acknowledged"
+    den.cli("later", "accept", cwd=den.workspace)
+    (den.workspace / ".gitlab-ci.yml").write_text("the operator's own work")
+    den.script(text("nothing to do"))
+    assert "later" not in den.cli("agent", "-m", "hello").err
