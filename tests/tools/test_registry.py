@@ -173,4 +173,4 @@ def test_earlier_conversations_are_found(store: Store) -> None:
         transcript.append(cursor, "s-1", "user", {"content": "The code is heron."})
     found = memory(store, "memory_search", query="heron").content
     assert re.match(r"conv-1 \d{4}-\d\d-\d\d.* user: .*heron", found)
-    assert memory(store, "memory_search", query="flamingo").content == "No matches found"
+    assert "No matches found" in memory(store, "memory_search", query="flamingo").content
