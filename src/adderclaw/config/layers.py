@@ -313,15 +313,28 @@ class Composition:
             )
 
     def project_layers(self) -> None:
-        configuration = next((name for name in places.PROJECT_FILES if name in self.present), None)
-        if configuration:
-            self.lay(self.file(os.path.join(self.project, configuration), "project", self.project))
+        there = [name for name in places.PROJECT_FILES if name in self.present]
+        for name in there[:1]:
+            self.lay(self.file(os.path.join(self.project, name), "project", self.project))
+        for name in there[1:]:
+            self.tightening(os.path.join(self.project, name), there[0])
         for name in places.SETTINGS_FILES:
             if name in self.present:
                 path = os.path.join(self.project, name)
                 self.lay(self.file(path, "project", self.project, settings_only=True))
 
         self.servers_file()
+
+    def tightening(self, path: str, first: str) -> None:
+        """A file that another stands before: what it denies and asks counts, so that none can be hidden."""
+        layer = self.file(path, "project", self.project)
+        if layer is None:
+            return
+        given: object = layer.data.get("permissions")
+        table = cast(Json, given) if isinstance(given, dict) else {}
+        kept = {key: value for key, value in table.items() if key in ("deny", "ask")}
+        self.lay(layer._replace(data={"permissions": kept} if kept else {}))
+        self.warnings.append(f"{path}: {first} is there, too, and counts; of this file only what it denies and asks")
 
     def servers_file(self) -> None:
         """The servers of `.mcp.json`. It is other programs' file too: what is wrong in it is said, and left out."""

@@ -15,6 +15,15 @@ PROJECT_FILES = ("agent.yaml", "agent.toml", "agent.json")
 """The first that is there is the project's configuration."""
 SETTINGS_FILES = (".adderclaw/agent.json", ".adderclaw/settings.json")
 """Permissions, hooks, MCP servers and model of a project."""
+SETTINGS = (
+    *PROJECT_FILES,
+    *SETTINGS_FILES,
+    ".adderclaw/policy.toml",
+    "policy.toml",
+    ".claude/settings.json",
+    ".claude/settings.local.json",
+)
+"""The files of a project that can say what is denied: there or not, only the operator writes them."""
 MARKERS = (".git", "SPEC.md", "Agentfile", *PROJECT_FILES, ".adderclaw")
 
 VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([^}]*)\})")

@@ -12,20 +12,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, cast
 
 from adderclaw.config import named
-from adderclaw.config.places import PROJECT_FILES, SETTINGS_FILES, read, replace
+from adderclaw.config.places import SETTINGS, read, replace
 from adderclaw.config.trees import MOST_FILES, TREES, beneath, unfit
 from adderclaw.errors import ConfigError
 from adderclaw.types import Json, digest
 
-FILES = (
-    *PROJECT_FILES,
-    *SETTINGS_FILES,
-    ".adderclaw/policy.toml",
-    "policy.toml",
-    ".mcp.json",
-    ".claude/settings.json",
-    ".claude/settings.local.json",
-)
+FILES = (*SETTINGS, ".mcp.json")
 """The files of a project that say what counts, in this order."""
 STARTING = frozenset(
     (

@@ -131,6 +131,7 @@ def policy_of(
     kept: str = "",
     shown: tuple[str, ...] = (),
     started: Collection[str] = (),
+    settings: Collection[str] = (),
     scratch: str = "",
     policies: Sequence[Json] = (),
     real: Callable[[str], str] = followed,
@@ -140,8 +141,8 @@ def policy_of(
     `profile` None follows `security.autonomy`. `sandboxed` says whether an OS sandbox really carries the commands,
     `autonomy_set` whether a layer of the configuration chose the autonomy (or it is the default), `aliases` maps
     other names of tools to canonical ones, `own_files` adds to the files that no tool touches, `policies` are the
-    policy.toml files as `config` read them, `started` the scripts that a trusted project's settings name, `scratch` is
-    the folder that a sandbox has for the session alone.
+    policy.toml files as `config` read them, `started` the scripts that a trusted project's settings name, `settings`
+    where those can stand, `scratch` is the folder that a sandbox has for the session alone.
     """
     security, permissions = config.security, config.permissions
 
@@ -172,6 +173,7 @@ def policy_of(
         user_home=user_home,
         own_files=_both(own, real),
         started=_both(started, real),
+        settings=_both(settings, real),
         run_folders=_both((os.path.join(workspace, config.logging.jsonl_dir),), real),
         kept=kept,
         shown=shown,

@@ -52,6 +52,8 @@ class Policy:
     """The database, the receipt log, the key: wherever they are configured to be."""
     started: tuple[str, ...] = ()
     """Scripts that a trusted project's hooks, MCP servers and helpers start: read, never written."""
+    settings: tuple[str, ...] = ()
+    """The files that say for this project what is denied, there or not: read, never written."""
     run_folders: tuple[str, ...] = ()
     """Where the folders of our runs are kept."""
     shown: tuple[str, ...] = ()

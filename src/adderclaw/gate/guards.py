@@ -122,6 +122,8 @@ def _protected_write(case: Case, path: str) -> str | None:
         return f"{path} belongs to AdderClaw itself"
     if paths.among(path, policy.started):
         return f"{path} is started by this project's trusted settings (hooks, MCP servers): change it yourself"
+    if paths.among(path, policy.settings):
+        return f"{path} is protected: as this project's settings it can say what is denied; change it yourself"
     name = paths.protected_name(path, policy.roots)
     return f"{path} is protected: {name} decides what other programs run" if name else None
 

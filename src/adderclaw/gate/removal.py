@@ -16,7 +16,8 @@ def protected(case: Case) -> str | None:
     for path in _removed(case):
         if paths.holds(path, policy.roots):
             return f"{path} is protected: it is the root of the workspace, or holds it"
-        if held := paths.holds(path, (policy.home, *policy.own_files, *policy.run_folders, *policy.started)):
+        ours = (policy.home, *policy.own_files, *policy.run_folders, *policy.started, *policy.settings)
+        if held := paths.holds(path, ours):
             return f"{path} is protected: it holds {held}, which AdderClaw or this project's settings need"
     for path in case.touch.gits:
         return f"{path} is protected: it is a git directory"

@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from adderclaw import gate, tools
+from adderclaw.config import places
 from adderclaw.config.paths import beneath, followed
 from adderclaw.config.schema import Config
 from adderclaw.kernel.limits import Pace
@@ -106,6 +107,7 @@ def _made_of(runtime: Runtime, root: str, confinement: str, kept: str, policies:
         "kept": kept,
         "shown": list(skill_folders(runtime, root)),
         "started": list(configured_hooks.files(runtime)),
+        "settings": list(_settings(root)),
         "policies": list(runtime.loaded.policies if policies is None else policies),
         "real": {},
     }
@@ -115,6 +117,13 @@ OWN_PACKAGE = (
     "adderclaw itself lies in the workspace, where the sandbox lets no command change it: {places}. "
     "Install it outside of your projects (`uv tool install adderclaw`)"
 )
+
+
+def _settings(root: str) -> tuple[str, ...]:
+    """Where the settings of the project can stand."""
+    return tuple(os.path.join(root, name) for name in places.SETTINGS)
+
+
 SKILLS = (".adderclaw/skills", ".agents/skills")
 
 
@@ -221,7 +230,12 @@ def _room(runtime: Runtime, roots: tuple[str, ...], held: "Held", shown: Sequenc
     return Room(
         roots=roots,
         hidden=(*_own_files(now.memory.path, now.receipts.path, runtime.key_path), *held.unseen),
-        kept=(*configured_hooks.files(runtime), *held.unchanged, *seen.own(tuple(map(followed, roots)))),
+        kept=(
+            *configured_hooks.files(runtime),
+            *filter(os.path.isfile, _settings(roots[0])),
+            *held.unchanged,
+            *seen.own(tuple(map(followed, roots))),
+        ),
         fixed=held.fixed,
         read_only=autonomy == "readonly",
         network=now.security.network == "allow",
