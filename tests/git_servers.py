@@ -107,6 +107,8 @@ class Http(ThreadingHTTPServer):
         self.folder = folder
         self.wanted = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
         self.requests: list[str] = []
+        self.elsewhere = ""
+        """Where it sends whoever asks, if anywhere."""
 
     @property
     def port(self) -> int:
@@ -137,6 +139,12 @@ class _Backend(BaseHTTPRequestHandler):
 
     def _answer(self, body: bytes) -> None:
         self.server.requests.append(self.path)
+        if self.server.elsewhere:
+            self.send_response(302)
+            self.send_header("Location", self.server.elsewhere + self.path)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
         if self.headers.get("Authorization") != self.server.wanted:
             self.send_response(401)
             self.send_header("WWW-Authenticate", 'Basic realm="git"')

@@ -1,0 +1,166 @@
+"""What git may reach is what was approved, for that call; the keys that open it are never inside."""
+
+import asyncio
+import os
+import socket
+import subprocess
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from adderclaw.sandbox.broker import Broker, Grant
+from tests.acceptance.world import call
+from tests.git_servers import Http, http_server, missing, ssh_server
+from tests.security.world import Den
+
+PASSWORD = "correct-horse-battery"
+SCANNER = """
+import os, sys
+word = ("correct-horse" + "-battery").encode()
+def look(pid):
+    for name in ("environ", "cmdline"):
+        with open(f"/proc/{pid}/{name}", "rb") as file:
+            if word in file.read():
+                return name
+    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", 0) as memory:
+        for line in maps:
+            start, end = (int(part, 16) for part in line.split()[0].split("-"))
+            if " rw" in line and end - start < 1 << 24:
+                try:
+                    memory.seek(start)
+                    if word in memory.read(end - start):
+                        return "mem"
+                except OSError:
+                    pass
+open("scanning", "w").close()
+while True:
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if int(pid) != os.getpid() and (found := look(pid)):
+                with open("leaked", "a") as file:
+                    file.write(f"{pid} {found}\\n")
+        except OSError:
+            pass
+"""
+
+
+@pytest.fixture
+def served(world: Den) -> Path:
+    folder = world.base / "served"
+    folder.mkdir()
+    world.git("clone", "-q", "--bare", ".", str(folder / "project.git"))
+    return folder
+
+
+@pytest.fixture
+def web(world: Den, served: Path) -> Generator[Http]:
+    with http_server(served, "ada", PASSWORD) as server:
+        secrets = world.home / "passwords"
+        secrets.write_text(f"http://ada:{PASSWORD}@127.0.0.1:{server.port}\n")
+        (world.home / ".gitconfig").write_text(f"[credential]\n\thelper = store --file={secrets}\n")
+        world.git("remote", "add", "origin", f"http://127.0.0.1:{server.port}/project.git")
+        yield server
+
+
+def test_no_command_of_the_session_finds_the_password(world: Den, web: Http) -> None:
+    (world.workspace / "scan.py").write_text(SCANNER)
+    (world.workspace / "wait.py").write_text(
+        "import os, time\nwhile not os.path.exists('scanning'):\n    time.sleep(0.05)\n"
+    )
+    made = world.attack(
+        call("Bash", command="python3 scan.py", run_in_background=True),
+        "python3 wait.py",
+        "git fetch origin",
+        "git fetch --prune origin",
+        "env; ls -la ~; ls -la .git; git config --list",
+        call("Bash", command="ls"),
+    )
+    assert "/project.git/git-upload-pack" in web.requests, "it was fetched, with the password"
+    assert "scanning" in made.last
+    assert not (world.workspace / "leaked").exists()
+    assert not [result for result in made.results if PASSWORD in result]
+    kept = subprocess.run(["grep", "-rl", PASSWORD, world.workspace, world.cli.data], capture_output=True, check=False)
+    assert kept.stdout == b""
+    world.unharmed(made)
+
+
+def test_no_command_of_the_session_reaches_the_agent(world: Den, served: Path) -> None:
+    if names := missing():
+        pytest.skip(f"not installed on this machine: {names}")
+    with ssh_server(world.base / "ssh") as ssh:
+        world.cli.env["SSH_AUTH_SOCK"] = ssh.agent
+        world.git("remote", "add", "origin", f"ssh://127.0.0.1:{ssh.port}{served}/project.git")
+        path = world.cli.env["PATH"]
+        (world.workspace / "ask.sh").write_text(
+            f"ls {ssh.agent}; SSH_AUTH_SOCK={ssh.agent} ssh-add -l; echo agent=$SSH_AUTH_SOCK."
+        )
+        world.script(
+            call("Bash", command="git fetch origin"),
+            call("Bash", command="git branch -r"),
+            call("Bash", command="bash ask.sh"),
+            {"text": "done"},
+        )
+        world.prepare()
+        world.cli.env["PATH"] = f"{ssh.bin}{os.pathsep}{path}"
+        made = world.run()
+        assert "origin/main" in made.results[1], made.results
+        assert "ED25519" not in made.last
+        assert "agent=." in made.last
+
+
+def test_a_server_that_sends_git_elsewhere_sends_it_nowhere(world: Den, served: Path) -> None:
+    with http_server(served, "ada", PASSWORD) as other, http_server(served, "ada", PASSWORD) as first:
+        first.elsewhere = f"http://127.0.0.1:{other.port}"
+        world.git("remote", "add", "origin", f"http://127.0.0.1:{first.port}/project.git")
+        made = world.attack("git fetch origin")
+        assert first.requests, made.last
+        assert other.requests == []
+        assert "Exit code" in made.last
+
+
+def test_where_we_read_another_address_than_git_nothing_is_reached(world: Den, served: Path) -> None:
+    """Git reads the line after the comment; whoever takes the comment to go on does not."""
+    with http_server(served, "ada", PASSWORD) as shown, http_server(served, "ada", PASSWORD) as real:
+        with (world.workspace / ".git" / "config").open("a") as config:
+            config.write(
+                f'[remote "origin"]\n\t# x \\\n\turl = http://127.0.0.1:{real.port}/project.git\n'
+                f"\turl = http://127.0.0.1:{shown.port}/project.git\n"
+            )
+        made = world.attack("git fetch origin")
+        assert f"127.0.0.1:{shown.port}" in made.done.out + made.done.err
+        assert real.requests == []
+        assert "Exit code" in made.last
+
+
+def test_an_approval_for_fetching_is_none_for_anything_else(world: Den, web: Http) -> None:
+    """In the call itself and after it: no other way of the session leads to that host."""
+    (world.workspace / "out.py").write_text(
+        "import socket\n"
+        f"for port in (3128, {web.port}):\n"
+        "    print(port, socket.socket().connect_ex(('127.0.0.1', port)))\n"
+    )
+    made = world.attack("git fetch origin", "python3 out.py")
+    before = len(web.requests)
+    assert f"{web.port} " in made.last
+    assert f"{web.port} 0" not in made.last
+    assert len(web.requests) == before
+
+
+def test_what_was_granted_ends_with_the_call() -> None:
+    async def asked() -> None:
+        with Broker((Grant("https", "", "host.example", 443, "/x", "git-upload-pack"),)) as broker:
+            kept = socket.socket(fileno=os.dup(broker.fd))
+            listener = socket.create_server(("127.0.0.1", 0))
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            socket.send_fds(kept, [b"proxy\0"], [theirs.fileno(), listener.fileno()])
+            ours.setblocking(False)
+            assert await asyncio.get_running_loop().sock_recv(ours, 10) == b"go"
+            port = listener.getsockname()[1]
+            listener.close()
+            assert socket.socket().connect_ex(("127.0.0.1", port)) == 0
+        assert socket.socket().connect_ex(("127.0.0.1", port)) != 0
+        with pytest.raises(BrokenPipeError):
+            socket.send_fds(kept, [b"proxy\0"], [theirs.fileno()])
+
+    asyncio.run(asked())
