@@ -143,3 +143,14 @@ def test_no_way_leaves_a_setuid_file_for_a_normal_user(kind: str, root: Path, ho
 @pytest.mark.parametrize("kind", KINDS)
 def test_ordinary_work_goes_on(kind: str, root: Path) -> None:
     assert {name: code for name, code in ran(kind, root, ORDINARY).items() if code} == {}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ordinary_work_goes_on_for_a_normal_user(kind: str, root: Path, home: Path, needs: Needs) -> None:
+    needs("setpriv")
+    if os.geteuid() != 0:
+        pytest.skip("whoever runs the tests is a normal user already")
+    if why := confinement.trial(kind):
+        pytest.skip(f"{kind} does not start on this machine: {why}")
+    codes = as_nobody(kind, root, home, filled(ORDINARY))
+    assert {name: code for name, code in codes.items() if code} == {}
