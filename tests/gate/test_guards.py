@@ -28,25 +28,7 @@ REFUSED_WRITES = [
     ("/ws/.adderclaw/status.json", "protected"),
     ("/ws/.ADDERCLAW/status.json", "protected"),
     ("/ws/deep/er/.adderclaw/policy.toml", "protected"),
-    ("/ws/.vscode/tasks.json", "protected"),
-    ("/ws/.idea/workspace.xml", "protected"),
-    ("/ws/.husky/pre-push", "protected"),
-    ("/ws/.devcontainer/devcontainer.json", "protected"),
-    ("/ws/.claude/settings.json", "protected"),
-    ("/ws/.cargo/config.toml", "protected"),
     ("/ws/.config/git/config", "protected"),
-    ("/ws/.bashrc", "protected"),
-    ("/ws/.zshrc", "protected"),
-    ("/ws/.profile", "protected"),
-    ("/ws/.envrc", "protected"),
-    ("/ws/.mcp.json", "protected"),
-    ("/ws/.MCP.json", "protected"),
-    ("/ws/.gitmodules", "protected"),
-    ("/ws/.npmrc", "protected"),
-    ("/ws/.pre-commit-config.yaml", "protected"),
-    ("/ws/lefthook.yml", "protected"),
-    ("/ws/.devcontainer.json", "protected"),
-    ("/ws/pyrightconfig.json", "protected"),
     # a harmless name that leads to one
     (("/ws/notes", "/ws/.git/hooks/pre-commit"), "protected"),
     (("/ws/.git/hooks/x", "/ws/elsewhere/x"), "protected"),
@@ -110,6 +92,50 @@ def test_refused_writes(judge: Any, place: Any, by: str, autonomy: str) -> None:
     )
     assert (decision.verdict, decision.by) == ("deny", by), decision.reason
     assert decision.reason
+
+
+ASKED_WRITES = [
+    "/ws/.vscode/tasks.json",
+    "/ws/.idea/workspace.xml",
+    "/ws/.husky/pre-push",
+    "/ws/.devcontainer/devcontainer.json",
+    "/ws/.claude/settings.json",
+    "/ws/.cargo/config.toml",
+    "/ws/.bashrc",
+    "/ws/.zshrc",
+    "/ws/.profile",
+    "/ws/.envrc",
+    "/ws/.mcp.json",
+    "/ws/.MCP.json",
+    "/ws/.gitmodules",
+    "/ws/.npmrc",
+    "/ws/.pre-commit-config.yaml",
+    "/ws/lefthook.yml",
+    "/ws/.devcontainer.json",
+    "/ws/pyrightconfig.json",
+    "/ws/deep/.Cursor/mcp.json",
+    "/ws/x.code-workspace",
+    "/ws/.github/workflows/ci.yml",
+    "/ws/mise.toml",
+    "/ws/.kiro/hooks/x",
+]
+"""What other programs run later: written after a question, whatever the mode, a rule or a hook says."""
+
+
+@pytest.mark.parametrize("place", ASKED_WRITES)
+@pytest.mark.parametrize("policy", [{"autonomy": "supervised"}, {"autonomy": "full"}, {"mode": "acceptEdits"}])
+@pytest.mark.parametrize("tool", ["Write", "Edit"])
+def test_asked_writes(judge: Any, place: str, policy: dict[str, Any], tool: str) -> None:
+    facts: dict[str, Any] = {
+        "writes": (place,),
+        "allow": ("Write", "Edit", "Edit(//**)"),
+        "policy": {**policy, "sandboxed": True},
+        "hook_opinion": Opinion("hook", "allow", "fine"),
+    }
+    asked: Decision = judge(tool, **facts)
+    assert (asked.verdict, asked.by) == ("ask", "run later"), asked.reason
+    headless: Decision = judge(tool, **facts, interactive=False)
+    assert (headless.verdict, headless.by) == ("deny", "no_operator")
 
 
 REFUSED_READS = [

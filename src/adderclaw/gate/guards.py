@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from adderclaw.config.paths import beneath
 from adderclaw.gate import commands, hosts, paths, removal
-from adderclaw.gate.case import Case
+from adderclaw.gate.case import Case, Opinion
 from adderclaw.gate.modes import PLAN_DENIES, autonomy_of, is_readonly
 from adderclaw.gate.risk import is_inside, is_kept, is_scratch
 from adderclaw.gate.shell.planner import Plan, Raw, simples
@@ -124,8 +124,24 @@ def _protected_write(case: Case, path: str) -> str | None:
         return f"{path} is started by this project's trusted settings (hooks, MCP servers): change it yourself"
     if paths.among(path, policy.settings):
         return f"{path} is protected: as this project's settings it can say what is denied; change it yourself"
-    name = paths.protected_name(path, policy.roots)
+    name = None if is_asked(case, path) else paths.protected_name(path, policy.roots)
     return f"{path} is protected: {name} decides what other programs run" if name else None
+
+
+def is_asked(case: Case, path: str) -> bool:
+    """Whether a tool that writes one file shows it to the operator first: in the workspace, and not git's or ours."""
+    roots = case.policy.roots
+    inside = case.tool in WRITING_TOOLS and paths.root_of(path, roots) is not None
+    return inside and paths.denied_name(path, roots) is None
+
+
+def run_later(case: Case) -> Opinion | None:
+    """What other programs run later is written after a question, in every mode and whatever a rule allows."""
+    for fact in case.touch.writes if case.tool in WRITING_TOOLS else ():
+        for path in paths.forms(fact):
+            if name := paths.protected_name(path, case.policy.roots):
+                return Opinion("run later", "ask", f"{path}: {name} decides what other programs run")
+    return None
 
 
 def forbidden_paths(case: Case) -> str | None:

@@ -5,33 +5,13 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from adderclaw.config.paths import beneath
-from adderclaw.gate.programs.allowlist import names
 from adderclaw.types import PathFact
+from adderclaw.workspace.names import names
 
 DEVICES = frozenset(
     ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/stdin", "/dev/stdout", "/dev/stderr")
 )
 """Free for everybody: they keep nothing and lead nowhere."""
-
-PROTECTED_FOLDERS = names(
-    """.git .adderclaw .claude .vscode .idea .husky .cargo .devcontainer .yarn .mvn .ssh .gnupg git~1
-    .circleci .buildkite .woodpecker"""
-)
-PROTECTED_FILES = names(
-    """.gitconfig .gitmodules .bashrc .bash_profile .bash_login .bash_aliases .bash_logout .zshrc .zprofile .zshenv
-    .zlogin .zlogout .profile .kshrc .cshrc .tcshrc .login .inputrc .envrc .npmrc .yarnrc .yarnrc.yml .pnp.cjs
-    .pnp.loader.mjs .pnpmfile.cjs bunfig.toml .bunfig.toml .bazelrc .bazelversion .bazeliskrc
-    .pre-commit-config.yaml .pre-commit-config.yml lefthook.yml lefthook.yaml lefthook.toml lefthook.json
-    .lefthook.yml .lefthook.yaml .lefthook.toml .lefthook.json lefthook-local.yml .lefthook-local.yml
-    gradle-wrapper.properties maven-wrapper.properties .devcontainer.json .ripgreprc pyrightconfig.json
-    .mcp.json .claude.json .netrc .pypirc
-    .gitlab-ci.yml .travis.yml .drone.yml .woodpecker.yml .woodpecker.yaml .cirrus.yml azure-pipelines.yml
-    bitbucket-pipelines.yml appveyor.yml .appveyor.yml jenkinsfile"""
-)
-PROTECTED_PAIRS = frozenset(
-    {(".config", "git"), (".config", "fish")}
-    | {(host, folder) for host in (".github", ".gitea", ".forgejo") for folder in ("workflows", "actions")}
-)
 
 READABLE_AT_HOME = frozenset({"skills", "workspace"})
 """What of AdderClaw's own folder is meant for the model."""
@@ -95,13 +75,19 @@ def root_of(path: str, roots: Iterable[str]) -> str | None:
 
 
 def protected_name(path: str, roots: Iterable[str]) -> str | None:
-    """The part of a path that makes it one that nobody writes; above a root names do not count."""
+    """The part of a path that makes it one that other programs run later; above a root names do not count."""
+    parts = _parts(path, roots)
+    return names().found(parts) or names().is_denied(parts)
+
+
+def denied_name(path: str, roots: Iterable[str]) -> str | None:
+    """The part that makes it git's, the user's or our own: nobody writes that, whatever an operator answers."""
+    return names().is_denied(_parts(path, roots))
+
+
+def _parts(path: str, roots: Iterable[str]) -> list[str]:
     root = root_of(path, roots)
-    parts = [fold(part) for part in (path[len(root) :] if root else path).split("/") if part]
-    for name, following in zip(parts, [*parts[1:], ""], strict=False):
-        if name in PROTECTED_FOLDERS or name in PROTECTED_FILES or (name, following) in PROTECTED_PAIRS:
-            return name
-    return None
+    return [fold(part) for part in (path[len(root) :] if root else path).split("/") if part]
 
 
 def is_run(path: str, folders: Iterable[str], roots: Iterable[str]) -> bool:

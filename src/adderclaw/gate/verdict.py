@@ -6,6 +6,9 @@ from adderclaw.gate import guards, judges, modes, remotes, removal
 from adderclaw.gate.case import STRICTNESS, Case, Decision, Opinion
 from adderclaw.gate.risk import risk_of
 from adderclaw.gate.shell.planner import Raw
+from adderclaw.workspace.names import names
+
+names()  # read with this module, so that judging opens nothing
 
 type Guard = Callable[[Case], str | None]
 type Judge = Callable[[Case], Opinion | None]
@@ -28,6 +31,7 @@ JUDGES: tuple[tuple[str, Judge], ...] = (
     ("permission rules", judges.permission_rules),
     ("policy.toml", judges.policy_files),
     ("checkpoint", removal.cannot_be_undone),
+    ("run later", guards.run_later),
     ("other projects", judges.other_projects),
     ("git remote", remotes.remotes),
 )
