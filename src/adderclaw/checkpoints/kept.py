@@ -3,10 +3,12 @@
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 
 from adderclaw.checkpoints.tree import Index, Seen
+from adderclaw.errors import AdderClawError
 from adderclaw.store.checkpoints import State
 
 MAX_BYTES = 64 << 20
@@ -62,3 +64,23 @@ def digests(folder: str) -> Iterator[str]:
             yield from (state[3] for state, _ in entries.values() if state[0] == "file")
         except (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError):
             continue
+
+
+# ------------------------------------------------------------------ one at a time
+
+
+@contextmanager
+def alone(folder: str) -> Generator[None]:
+    """One restore at a time; the lock goes with the process, however it ends."""
+    import fcntl
+
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    fd = os.open(os.path.join(folder, "restore.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise AdderClawError("another restore is at work: wait for it, then try again") from None
+        yield
+    finally:
+        os.close(fd)

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 from adderclaw import workspace
 from adderclaw.checkpoints.blobs import Blobs
 from adderclaw.checkpoints.tree import Limits, state_at, state_in
-from adderclaw.errors import AdderClawError, Refused, UsageError
+from adderclaw.errors import Refused, UsageError
 from adderclaw.store import Store
 from adderclaw.store import checkpoints as rows
 from adderclaw.store.checkpoints import Change, Checkpoint, Draft, Since, State
@@ -233,23 +233,3 @@ def _drop_unfinished(root: str, path: str) -> None:
     above, name = os.path.split(path)
     with suppress(OSError), _opened(root, above) as folder:
         folder.remove(_unfinished(name))
-
-
-# ------------------------------------------------------------------ one at a time
-
-
-@contextmanager
-def alone(folder: str) -> Generator[None]:
-    """One restore at a time; the lock goes with the process, however it ends."""
-    import fcntl
-
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    fd = os.open(os.path.join(folder, "restore.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise AdderClawError("another restore is at work: wait for it, then try again") from None
-        yield
-    finally:
-        os.close(fd)

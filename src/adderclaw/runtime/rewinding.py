@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from adderclaw.checkpoints import FOLDER
 from adderclaw.checkpoints.blobs import Blobs, moment, prune
-from adderclaw.checkpoints.restore import Outcome, Plan, Workshop, alone, carry_out, finish_pending, plan
+from adderclaw.checkpoints.kept import alone
+from adderclaw.checkpoints.restore import Outcome, Plan, Workshop, carry_out, finish_pending, plan
 from adderclaw.checkpoints.tracker import limits_of
 from adderclaw.config.schema import Config
 from adderclaw.errors import UsageError

@@ -1,15 +1,14 @@
 """Files of a skill, opened beneath its folder: nothing outside of it is reached, by `..` or by any link."""
 
-import errno
 import os
-import stat
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from adderclaw.config.opening import ANCHOR, READ, opener
+from adderclaw import workspace
 from adderclaw.config.paths import beneath, followed
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import Refused
+from adderclaw.workspace import Place
 
 MOST_FILES = 500
 """Files of one skill that are listed."""
@@ -42,30 +41,36 @@ def way_in(folder: str, given: str) -> str:
 
 def opened(folder: str, way: str) -> int:
     """A descriptor of a regular file of the skill, reached through no link; raises Refused, or OSError as open does."""
-    anchor = os.open(folder, ANCHOR)
     try:
-        descriptor = opener()(anchor, way, READ)
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.EXDEV):
-            raise Refused(f"{visible(way, keep_newlines=False)!r} is reached through a link") from None
-        raise
-    finally:
-        os.close(anchor)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise Refused(f"{visible(way, keep_newlines=False)!r} is not a regular file")
-    return descriptor
+        return workspace.open_file(Place(folder, way))
+    except IsADirectoryError:
+        raise Refused(f"{visible(way, keep_newlines=False)!r} is not a regular file") from None
 
 
 def read(folder: str, given: str, most: int) -> Piece:
     """At most so many bytes of a file of the skill; raises Refused, also for one that is not there."""
     way = way_in(folder, given)
     try:
-        with open(opened(folder, way), "rb") as file:
+        with os.fdopen(opened(folder, way), "rb") as file:
             return Piece(file.read(most), os.fstat(file.fileno()).st_size)
     except OSError as error:
         shown = visible(given[:200], keep_newlines=False)
         raise Refused(f"{shown!r} cannot be read: {error.strerror}") from None
+
+
+def _leads_to_a_file(folder: str, way: str) -> bool:
+    """Whether a link leads to a regular file of the skill itself."""
+    try:
+        return workspace.is_file(Place(followed(folder), way_in(folder, way)))
+    except Refused:
+        return False
+
+
+def is_link(folder: str, way: str) -> bool:
+    try:
+        return workspace.Entry(place := Place(folder, way), workspace.status(place)).is_link
+    except (OSError, Refused):
+        return True
 
 
 def listed(folder: str, under: str = "") -> Iterator[str]:
@@ -74,18 +79,17 @@ def listed(folder: str, under: str = "") -> Iterator[str]:
     while waiting and count < MOST_FILES:
         here = waiting.pop()
         try:
-            entries = sorted(os.scandir(os.path.join(folder, here)), key=lambda entry: entry.name, reverse=True)
-        except OSError:
+            entries = workspace.entries(Place(folder, here or "."))
+        except (OSError, Refused):
             continue
         files: list[str] = []
-        for entry in entries:
-            if entry.name in SKIPPED:
+        for entry in reversed(entries):
+            if entry.place.name in SKIPPED:
                 continue
-            way = f"{here}/{entry.name}" if here else entry.name
-            if entry.is_dir(follow_symlinks=False):
-                waiting.append(way)
-            elif entry.is_file():
-                files.append(way)
+            if entry.is_folder:
+                waiting.append(entry.place.way)
+            elif entry.is_file or (entry.is_link and _leads_to_a_file(folder, entry.place.way)):
+                files.append(entry.place.way)
         for way in reversed(files):
             count += 1
             if count <= MOST_FILES:

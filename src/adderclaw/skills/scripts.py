@@ -2,7 +2,6 @@
 
 import os
 import re
-import stat
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -67,9 +66,7 @@ def script(folder: str, given: str) -> Script:
 
 def scripts(folder: str, text: str = "") -> list[Script]:
     """Those under scripts/, and others of the folder that `text` names, in the order of their paths."""
-    inside = [
-        way for way in files.listed(folder, "scripts") if not stat.S_ISLNK(os.lstat(os.path.join(folder, way)).st_mode)
-    ]
+    inside = [way for way in files.listed(folder, "scripts") if not files.is_link(folder, way)]
     named = [os.path.normpath(word) for word in mentioned(text) if not _outside(word)]
     found: dict[str, Script] = {}
     for way in sorted({*inside, *named}):

@@ -2,7 +2,10 @@
 
 import os
 from collections.abc import Iterator
+from typing import BinaryIO
 
+from adderclaw import workspace
+from adderclaw.config.paths import followed
 from adderclaw.gate.paths import protected_name
 from adderclaw.gate.programs import patches
 from adderclaw.gate.programs.operands import ARCHIVE, PATCH
@@ -35,18 +38,25 @@ def _members(path: str) -> Iterator[str]:
     import zipfile
 
     try:
-        if os.path.getsize(path) > MAX_BYTES:
-            raise Refused(f"{path} is too large to look into before it is unpacked")
-        if zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as archive:
+        with _opened(path) as file:
+            if os.fstat(file.fileno()).st_size > MAX_BYTES:
+                raise Refused(f"{path} is too large to look into before it is unpacked")
+            if zipfile.is_zipfile(file):
+                archive = zipfile.ZipFile(file)
                 yield from _bounded(
                     path, (_whole(info.filename, _zip_link(archive, info)) for info in archive.infolist())
                 )
-            return
-        with tarfile.open(path) as archive:
+                return
+            file.seek(0)
+            archive = tarfile.open(fileobj=file)  # noqa: SIM115 - the file below it is closed
             yield from _bounded(path, (_whole(member.name, _tar_link(member)) for member in archive))
     except (OSError, EOFError, tarfile.TarError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
         raise Refused(f"{path} cannot be looked into before it is unpacked: {error}") from error
+
+
+def _opened(path: str) -> BinaryIO:
+    """What the path leads to now, through no link that is put there afterwards."""
+    return os.fdopen(workspace.open_file(workspace.anywhere(followed(path))), "rb")
 
 
 def _tar_link(member: object) -> str:
@@ -84,8 +94,8 @@ def _bounded(path: str, members: Iterator[str]) -> Iterator[str]:
 
 def _changed(path: str) -> Iterator[str]:
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            text = file.read(_MAX_PATCH + 1)
+        with _opened(path) as file:
+            text = file.read(_MAX_PATCH + 1).decode("utf-8", "surrogateescape")
     except OSError as error:
         raise Refused(f"{path} cannot be looked into before it is applied: {error}") from error
     if len(text) > _MAX_PATCH:

@@ -4,8 +4,10 @@ import asyncio
 import errno
 import hashlib
 import os
+from itertools import islice
 from typing import Any, NamedTuple
 
+from adderclaw import workspace
 from adderclaw.config.paths import followed
 from adderclaw.config.schema import Config
 from adderclaw.record import record
@@ -155,7 +157,7 @@ def _load(fd: int, place: PathFact, arguments: ReadArguments) -> Content:
             raise OSError(errno.EFBIG, f"UTF-16 text larger than {paths.MAX_BYTES >> 20} MiB", place.path)
         if text.binary_kind(head):
             return Content(head, text.View([], 0, False, False), None, size)
-        with open(os.dup(fd), "rb") as file:
+        with os.fdopen(os.dup(fd), "rb") as file:
             return Content(head, text.view(file, offset, arguments.limit), None, size)
     data = paths.read_all(fd, place.path)
     head = data[: text.HEAD]
@@ -234,7 +236,8 @@ def nearest_names(path: str, ctx: ToolContext) -> list[str]:
     except (OSError, paths.Refused):
         return []
     try:
-        names = os.listdir(fd)[:5000]
+        with workspace.scan(fd) as found:
+            names = [entry.name for entry in islice(found, 5000)]
     finally:
         os.close(fd)
     return [paths.shown(match) for match in get_close_matches(name, names, n=3)]

@@ -36,7 +36,7 @@ def fact(given: str, ctx: ToolContext) -> PathFact:
     _check(path)
     real = followed(path)
     try:
-        found = workspace.status(Place("/", real.lstrip("/") or "."))
+        found = workspace.status(workspace.anywhere(real))
     except (OSError, Refused):
         return PathFact(given, path, real)
     return PathFact(given, path, real, (found.st_dev, found.st_ino))
@@ -86,7 +86,7 @@ def locate(real: str, ctx: ToolContext, *, anywhere: bool = False, reading: bool
     roots = (ctx.workspace.root, *ctx.workspace.extra, *((followed(ctx.kept),) if reading and ctx.kept else ()))
     found = workspace.inside(real, roots)
     if found is None and anywhere:
-        return Place("/", real.lstrip("/") or ".")
+        return workspace.anywhere(real)
     return found or workspace.beneath_root(real, roots)
 
 

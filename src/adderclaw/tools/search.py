@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from adderclaw import workspace
 from adderclaw.config.paths import beneath
 from adderclaw.config.schema import Config
 from adderclaw.record import record
@@ -93,7 +94,7 @@ async def ls(arguments: LSArguments, ctx: ToolContext, *, anywhere: bool) -> Too
     except NotADirectoryError:
         return rejected(f"{paths.shown(place.path)} is not a directory. Use Read for a file.")
     try:
-        with os.scandir(fd) as found:
+        with workspace.scan(fd) as found:
             names = sorted(_entry(entry) for entry in found)
     finally:
         os.close(fd)
@@ -193,7 +194,7 @@ def _visit(
     fd: int, folder: str, patterns: list[globs.Pattern], states: tuple[globs.States, ...], found: Found
 ) -> Iterator[tuple[str, tuple[globs.States, ...]]]:
     """Note the files of one directory that match; give the directories in which more may be."""
-    with os.scandir(fd) as entries:
+    with workspace.scan(fd) as entries:
         for entry in entries:
             after = tuple(pattern.step(state, entry.name) for pattern, state in zip(patterns, states, strict=True))
             if not any(after):

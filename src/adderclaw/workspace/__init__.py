@@ -1,7 +1,7 @@
 """The one way to touch files of the workspace from outside the sandbox: by descriptor, and through no link."""
 
 from adderclaw.workspace.folder import Folder, folder
-from adderclaw.workspace.place import Place, beneath_root, inside, shown
+from adderclaw.workspace.place import Place, anywhere, beneath_root, inside, shown
 from adderclaw.workspace.reading import (
     MAX_BYTES,
     Entry,
@@ -16,6 +16,7 @@ from adderclaw.workspace.reading import (
     read,
     read_all,
     readlink,
+    scan,
     start,
     status,
     walk,
@@ -29,6 +30,7 @@ __all__ = (
     "Folder",
     "Old",
     "Place",
+    "anywhere",
     "beneath_root",
     "chmod",
     "current",
@@ -50,6 +52,7 @@ __all__ = (
     "remove_tree",
     "rename",
     "replace",
+    "scan",
     "shown",
     "start",
     "status",

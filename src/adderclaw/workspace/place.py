@@ -69,6 +69,11 @@ def shown(text: str) -> str:
     return "".join(char if char.isprintable() else f"\\u{{{ord(char):x}}}" for char in text)
 
 
+def anywhere(real: str) -> Place:
+    """A path that was resolved, wherever it lies: what is opened there is reached through no link from `/` on."""
+    return Place("/", real.lstrip("/") or ".")
+
+
 def inside(path: str, roots: Iterable[str]) -> Place | None:
     """An absolute path as a place in one of the roots; None where it lies in none of them.
 

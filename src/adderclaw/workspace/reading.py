@@ -4,7 +4,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple
 
 from adderclaw.config.opening import ANCHOR, READ, opener
@@ -204,6 +204,11 @@ def entries(place: Place) -> list[Entry]:
     """What a folder holds, by name; what vanishes meanwhile is left out."""
     with held(open_folder(place)) as fd:
         return sorted(_listed(fd, place), key=lambda entry: entry.place.way)
+
+
+def scan(fd: int) -> AbstractContextManager[Iterator["os.DirEntry[str]"]]:
+    """What an open folder holds; its caller looks at no entry with its links followed."""
+    return os.scandir(fd)
 
 
 def _listed(fd: int, place: Place) -> Iterator[Entry]:

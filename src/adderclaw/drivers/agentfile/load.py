@@ -4,10 +4,12 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 
+from adderclaw import workspace
+from adderclaw.config.paths import followed
 from adderclaw.drivers.agentfile import check, variables
 from adderclaw.drivers.agentfile.parse import MAX_BYTES, lines_of, read
 from adderclaw.drivers.agentfile.workflow import InvalidAgentfile, Problem, Workflow
-from adderclaw.errors import UsageError
+from adderclaw.errors import Refused, UsageError
 
 MAX_PROMPT = 256 * 1024
 MAX_VALUE = 1 << 20
@@ -15,13 +17,13 @@ MAX_VALUE = 1 << 20
 
 def load(path: str, roots: tuple[str, ...] = ()) -> Workflow:
     """Read and check a workflow. What it takes FROM files must lie beside it, or in one of the roots."""
-    if os.path.isdir(path):
+    if workspace.is_folder(workspace.anywhere(followed(path))):
         path = os.path.join(path, "Agentfile")
     text = text_of(path, MAX_BYTES)
     draft = read(text, path)
     workflow, lines = draft.workflow, lines_of(text)
     folder = os.path.dirname(os.path.abspath(path))
-    places = tuple(os.path.realpath(root) for root in (folder, *roots))
+    places = tuple(followed(root) for root in (folder, *roots))
     found = draft.problems
 
     def source(line: int) -> str:
@@ -50,27 +52,28 @@ def load(path: str, roots: tuple[str, ...] = ()) -> Workflow:
 
 def _prompt(path: str, named: str, places: tuple[str, ...]) -> str:
     """A prompt's text. A repository's file must not make us send what lies elsewhere."""
-    folder = os.path.isdir(path)
+    folder = workspace.is_folder(workspace.anywhere(followed(path)))
     path = os.path.join(path, "SKILL.md") if folder else path
-    real = os.path.realpath(path)
+    real = followed(path)
     if not any(real.startswith(place.rstrip("/") + "/") for place in places):
         raise UsageError(f"FROM {named}: this leads outside of the workflow's folder and the workspace")
-    if folder and not os.path.exists(path):
+    if folder and not workspace.exists(workspace.anywhere(real)):
         raise UsageError(f"FROM {named}: this is a folder without a SKILL.md; name a file in it")
-    text = text_of(path, MAX_PROMPT, f"FROM {named}: ").strip()
+    text = text_of(path, MAX_PROMPT, f"FROM {named}: ", real).strip()
     if not text:
         raise UsageError(f"FROM {named}: the file is empty")
     return text
 
 
-def text_of(path: str, most: int, prefix: str = "") -> str:
-    """The text of an ordinary file that is not too large; UsageError says what else it is."""
+def text_of(path: str, most: int, prefix: str = "", real: str = "") -> str:
+    """The text of an ordinary file that is not too large; UsageError says what else it is.
+
+    `real` is where the path was found to lead: that place is opened, through no link that is put there afterwards.
+    """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(descriptor, "rb") as file:
-            if not _regular(file.fileno()):
-                raise UsageError(f"{prefix}{path} is not an ordinary file")
-            data = file.read(most + 1)
+        data, _ = workspace.start(workspace.anywhere(real or followed(path)), most + 1)
+    except Refused as refusal:
+        raise UsageError(f"{prefix}{path} is not an ordinary file: {refusal.reason}") from refusal
     except OSError as error:
         raise UsageError(f"{prefix}{path}: {error.strerror}") from error
     if len(data) > most:
@@ -82,12 +85,6 @@ def text_of(path: str, most: int, prefix: str = "") -> str:
     if "\0" in text:
         raise UsageError(f"{prefix}{path} is binary, not text")
     return text
-
-
-def _regular(descriptor: int) -> bool:
-    import stat
-
-    return stat.S_ISREG(os.fstat(descriptor).st_mode)
 
 
 def bound(workflow: Workflow, given: Mapping[str, str]) -> dict[str, str]:

@@ -4,16 +4,17 @@ import fcntl
 import json
 import os
 import re
-import stat
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
+from adderclaw import workspace
 from adderclaw.credentials.redaction import visible
 from adderclaw.decode import Invalid, decode
-from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.errors import AdderClawError, Refused, UsageError
 from adderclaw.record import record
 from adderclaw.types import Json
+from adderclaw.workspace import Place
 
 FOLDER, NAME = ".adderclaw", "status.json"
 FILE = f"{FOLDER}/{NAME}"
@@ -61,7 +62,7 @@ class NotFound(UsageError):
 def read(project: str) -> Status | None:
     """What the project's file says; None where there is none. One that is there and cannot be used is an error."""
     with _folder(project) as folder:
-        return None if folder is None else _read(folder, project)
+        return None if folder is None else _read(project)
 
 
 def update(project: str, scenario_id: str, passed: bool) -> Status:
@@ -101,8 +102,8 @@ def _changed(project: str, change: Callable[[Status | None], Status]) -> Status:
     with _folder(project, make=True) as folder:
         assert folder is not None
         _lock(folder)
-        status = change(_read(folder, project))
-        _write(folder, status)
+        status = change(_read(project))
+        _write(project, status)
         return status
 
 
@@ -121,34 +122,33 @@ def _lock(folder: int) -> None:
 @contextmanager
 def _folder(project: str, *, make: bool = False) -> Generator[int | None]:
     """The project's own `.adderclaw`, open: a link in its place leads nowhere that we follow."""
-    path = os.path.join(project, FOLDER)
+    place = Place(project, FOLDER)
     try:
         if make:
-            with suppress(FileExistsError):
-                os.mkdir(path)
-        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            workspace.make_folders(place)
+        folder = workspace.open_folder(place)
     except FileNotFoundError:
         yield None
         return
-    except OSError as error:
-        raise UsageError(f"{path} is no folder that can be used ({error.strerror}): remove it") from error
+    except (OSError, Refused) as error:
+        raise UsageError(f"{place.text} is no folder that can be used ({_why(error)}): remove it") from error
     try:
         yield folder
     finally:
         os.close(folder)
 
 
-def _read(folder: int, project: str) -> Status | None:
+def _why(error: OSError | Refused) -> str:
+    return error.reason if isinstance(error, Refused) else error.strerror or "it cannot be read"
+
+
+def _read(project: str) -> Status | None:
     try:
-        descriptor = os.open(NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        data, _ = workspace.start(Place(project, FILE), MAX_BYTES + 1)
     except FileNotFoundError:
         return None
-    except OSError as error:
-        raise _unfit(project, error.strerror or "it cannot be read") from error
-    with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise _unfit(project, "it is no ordinary file")
-        data = file.read(MAX_BYTES + 1)
+    except (OSError, Refused) as error:
+        raise _unfit(project, _why(error)) from error
     if len(data) > MAX_BYTES:
         raise _unfit(project, f"it is larger than {MAX_BYTES} bytes")
     try:
@@ -183,16 +183,10 @@ def _checked(status: Status) -> Status:
     return status
 
 
-def _write(folder: int, status: Status) -> None:
+def _write(project: str, status: Status) -> None:
     """Whole or not at all."""
     text = json.dumps({"scenarios": [one.as_json() for one in status.scenarios]}, indent=2, ensure_ascii=False) + "\n"
-    fresh = f"{NAME}.{os.getpid()}.tmp"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        with open(os.open(fresh, flags, 0o644, dir_fd=folder), "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(fresh, NAME, src_dir_fd=folder, dst_dir_fd=folder)
-    except OSError as error:
-        raise AdderClawError(f"{FILE} cannot be written: {error.strerror}") from error
+        workspace.write(Place(project, FILE), text.encode("utf-8"), mode=0o644)
+    except (OSError, Refused) as error:
+        raise AdderClawError(f"{FILE} cannot be written: {_why(error)}") from error

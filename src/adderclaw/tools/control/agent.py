@@ -125,11 +125,12 @@ def _result(report: ChildReport, most: int) -> ToolResult:
 
 def _name(order: Child, ctx: ToolContext) -> str:
     """Of a worktree that is not there yet: some models give the same id to calls of different replies."""
+    from adderclaw import workspace
     from adderclaw.tools import worktree
 
     base = name = f"agent-{order.tool_use_id[-24:]}".replace("_", "-")
     count = 1
-    while os.path.lexists(os.path.join(ctx.workspace.root, worktree.FOLDER, name)):
+    while workspace.exists(workspace.Place(ctx.workspace.root, f"{worktree.FOLDER}/{name}")):
         count += 1
         name = f"{base}-{count}"
     return name

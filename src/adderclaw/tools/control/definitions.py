@@ -5,7 +5,9 @@ import os
 import re
 from typing import Any, NamedTuple, cast, get_args
 
-from adderclaw.errors import ConfigError
+from adderclaw import workspace
+from adderclaw.config.paths import followed
+from adderclaw.errors import ConfigError, Refused
 from adderclaw.tools.control.agent import FOLDERS
 from adderclaw.types import Json, PermissionMode
 
@@ -81,9 +83,10 @@ def _markdown(root: str, folder: str, problems: list[str]) -> dict[str, bytes]:
     from adderclaw.config.places import read
 
     try:
-        names = sorted(name for name in os.listdir(os.path.join(root, folder)) if name.endswith(".md"))
-    except OSError:
+        listed = workspace.entries(workspace.anywhere(followed(os.path.join(root, folder))))
+    except (OSError, Refused):
         return {}
+    names = [entry.place.name for entry in listed if entry.place.name.endswith(".md")]
     found: dict[str, bytes] = {}
     for name in names[:MOST_FILES]:
         path = os.path.join(root, folder, name)

@@ -1,0 +1,165 @@
+"""Packages that handle workspace paths open nothing by a path: `adderclaw.workspace` does it for all of them."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import adderclaw
+
+SOURCE = Path(adderclaw.__file__).parent
+PACKAGES = ("tools", "checkpoints", "skills", "drivers", "kernel")
+MODULES = frozenset({"pathlib", "shutil", "glob", "tempfile", "fileinput"})
+CALLS = frozenset(
+    [
+        "open",
+        "stat",
+        "lstat",
+        "listdir",
+        "scandir",
+        "walk",
+        "fwalk",
+        "mkdir",
+        "makedirs",
+        "mkfifo",
+        "mknod",
+        "rename",
+        "renames",
+        "replace",
+        "remove",
+        "removedirs",
+        "unlink",
+        "rmdir",
+        "symlink",
+        "link",
+        "readlink",
+        "chmod",
+        "lchmod",
+        "chown",
+        "lchown",
+        "utime",
+        "access",
+        "truncate",
+        "chdir",
+        "statvfs",
+        "getxattr",
+        "setxattr",
+        "listxattr",
+        "removexattr",
+    ]
+)
+PATH_CALLS = frozenset(
+    [
+        "exists",
+        "lexists",
+        "isfile",
+        "isdir",
+        "islink",
+        "ismount",
+        "getsize",
+        "getmtime",
+        "getatime",
+        "getctime",
+        "samefile",
+        "realpath",
+    ]
+)
+OWN = {
+    "checkpoints.blobs": "the packs, in AdderClaw's own folder",
+    "checkpoints.kept": "the indexes and the lock, in AdderClaw's own folder",
+    "tools.kept": "the session's long outputs, in AdderClaw's own folder",
+    "tools.background": "an output that has no name any more when it is used",
+    "tools.specs": "the schemas that come with the program",
+    "tools.generate": "writes those schemas when the program is built",
+    "tools.hardened": "the text of git.sh, which comes with the program, and git itself",
+    "tools.clock": "/etc/localtime",
+}
+"""These handle no path of the workspace."""
+NOT_YET = {
+    "tools.shell": "looks at names (not contents) before a command is judged, and at .git/index",
+    "tools.wildcards": "lists names of a folder that was opened and then asked where it lies",
+    "tools.identity": "whether the folder is there before git is asked for the user's name",
+    "tools.control.agent": "whether there are folders of definitions",
+    "skills.catalogue": "lists the folders of skills; their files are opened through the door",
+    "kernel.occasions": "status of a watched file",
+    "kernel.watching": "status of a watched file",
+    "kernel.updates": "whether a folder is there",
+    "kernel.resume": "whether the folder that a session was in is there",
+    "kernel.session": "status of a file",
+}
+"""These still ask about names by path; none of them reads or writes a content so."""
+
+
+def _modules() -> dict[str, Path]:
+    found = (path for package in PACKAGES for path in (SOURCE / package).rglob("*.py"))
+    return {".".join(path.relative_to(SOURCE).with_suffix("").parts): path for path in found}
+
+
+def _dotted(node: ast.expr) -> str:
+    match node:
+        case ast.Name(name):
+            return name
+        case ast.Attribute(value, attribute):
+            return f"{_dotted(value)}.{attribute}"
+        case _:
+            return ""
+
+
+def _is_beside_the_module(call: ast.Call) -> bool:
+    """`open(os.path.join(os.path.dirname(__file__), "x.md"))`: what comes with the program."""
+    return bool(call.args) and ast.unparse(call.args[0]).startswith("os.path.join(os.path.dirname(__file__), ")
+
+
+def banned(source: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Import(names):
+                yield from (f"{node.lineno}: import {one.name}" for one in names if one.name.split(".")[0] in MODULES)
+            case ast.ImportFrom(module=str(module)) if module.split(".")[0] in MODULES and not node.level:
+                yield f"{node.lineno}: from {module} import"
+            case ast.ImportFrom(module="os" | "os.path", names=names):
+                yield from (f"{node.lineno}: {one.name}" for one in names if one.name in CALLS | PATH_CALLS)
+            case ast.Attribute() if _named(_dotted(node)):
+                yield f"{node.lineno}: {_dotted(node)}"
+            case ast.Call(ast.Name("open")) if not _is_beside_the_module(node):
+                yield f"{node.lineno}: open"
+            case _:
+                pass
+
+
+def _named(dotted: str) -> bool:
+    head, _, name = dotted.rpartition(".")
+    return (head in ("os", "posix", "io") and name in CALLS) or (
+        head in ("os.path", "posixpath") and name in PATH_CALLS
+    )
+
+
+@pytest.mark.parametrize("name", sorted(_modules()))
+def test_no_file_is_touched_by_its_path(name: str) -> None:
+    found = [*banned(_modules()[name].read_text(encoding="utf-8"))]
+    if name in OWN or name in NOT_YET:
+        assert found, f"{name} is clean: take it from the list"
+    else:
+        assert not found, f"{name}: use adderclaw.workspace: {found}"
+
+
+def test_no_list_names_what_is_not_there() -> None:
+    assert {*OWN, *NOT_YET} <= _modules().keys()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "open('x')",
+        "import os\nos.open('x', 0)",
+        "import os\nmap(os.path.isdir, names)",
+        "from os.path import exists",
+        "from pathlib import Path",
+        "import shutil",
+        "def f():\n    import tempfile",
+        "with open(os.path.join(root, 'x')) as f: pass",
+    ],
+)
+def test_the_ban_sees(text: str) -> None:
+    assert [*banned(text)]
