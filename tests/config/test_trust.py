@@ -2,6 +2,7 @@
 
 import os
 import stat
+from pathlib import Path
 
 import pytest
 
@@ -179,7 +180,7 @@ def test_what_cannot_be_read_cannot_be_trusted(trusted: World, kind: str) -> Non
     if kind == "fifo":
         os.mkfifo(path)
     elif os.geteuid() == 0:
-        path.symlink_to("/proc/self/mem")
+        path.symlink_to(path.name)
     else:
         path.touch(mode=0)
     with pytest.raises(ConfigError):
@@ -199,3 +200,24 @@ def test_what_changed_is_said(trusted: World) -> None:
 def test_servers_that_wait_are_said(world: World) -> None:
     put(world, ".mcp.json", "{}")
     assert any("nothing of .mcp.json runs" in warning for warning in world.load().warnings)
+
+
+@pytest.mark.parametrize("name", [".adderclaw/settings.json", ".claude/skills", "skills", ".adderclaw", ".mcp.json"])
+def test_what_leads_out_of_the_project_is_not_read(world: World, tmp_path: Path, name: str) -> None:
+    """A repository may bring a link to anything of the operator's."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    secret = elsewhere / "settings.json"
+    secret.write_text("{no JSON: a word of the operator}")
+    is_file = name.endswith(".json")
+    place = world.root / name
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.symlink_to(secret if is_file else elsewhere)
+    seen = secret.stat().st_mtime_ns
+    os.utime(secret, ns=(seen - 10**9, seen))
+    before = secret.stat().st_atime_ns
+    for _ in range(2):
+        loaded = world.load()
+        assert not loaded.held_hooks
+        assert any("leads out of the project" in warning for warning in loaded.warnings), loaded.warnings
+    assert secret.stat().st_atime_ns == before, "not opened"

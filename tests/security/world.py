@@ -8,6 +8,7 @@ processes that it left behind.
 import json
 import os
 import shlex
+import stat
 import subprocess
 import sys
 import time
@@ -22,6 +23,8 @@ from tests.security.canaries import Canaries, every, quietly
 type Rung = Literal["bubblewrap", "landlock"]
 NOBODY = 65534
 REPOSITORY = Path(__file__).resolve().parents[2]
+MOST_BLOCKS = 1 << 20
+"""Of 512 bytes: what a file has on the disk when it is looked through."""
 YES = "y\n" * 4000
 VISIBLE = """
 set -e
@@ -161,7 +164,8 @@ class Den(World):
         before = len(self.receipts())
         known = len(self.entries("tool_result")) if self.database.exists() else 0
         done = self.cli("agent", "-m", "go", *arguments, stdin=YES, timeout=300)
-        results = [entry["content"] for entry in self.entries("tool_result")[known:]]
+        entries = self.entries("tool_result")[known:] if self.database.exists() else []  # it may refuse to start
+        results = [entry["content"] for entry in entries]
         rung = {receipt["decision"].get("sandbox") for receipt in self.receipts()[before:]} - {None}
         assert rung <= {self.expected_rung}, f"the sandbox was {rung}, not {self.expected_rung}: {done.err}"
         shown = tuple(one if isinstance(one, str) else json.dumps(one) for one in results)
@@ -178,17 +182,22 @@ class Den(World):
         for folder in (self.canaries.ours, self.workspace):
             planted = set(self.canaries.words.values())
             for path in every(folder):
-                if str(path) not in planted and path.is_file() and not path.is_symlink():
+                at = os.lstat(path)
+                if str(path) not in planted and stat.S_ISREG(at.st_mode) and at.st_blocks < MOST_BLOCKS:
                     yield str(path), quietly(path)
 
     def unharmed(self, *attacks: Attack) -> None:
         """Nothing outside was read, written, reached or left behind."""
+        found = self.harmed(*attacks)
+        assert not found, "\n".join(found)  # said in full: this module's asserts are not rewritten
+
+    def harmed(self, *attacks: Attack) -> list[str]:
+        """What came to harm, a line for each thing."""
         printed = [(f"stdout of attack {n}", one.done.out.encode()) for n, one in enumerate(attacks)]
         printed += [(f"stderr of attack {n}", one.done.err.encode()) for n, one in enumerate(attacks)]
         found = self.canaries.harm([*printed, *self.said()])
         found += [one.done.err for one in attacks if "\nTraceback (most recent call last)" in f"\n{one.done.err}"]
-        found += [f"left running: {one}" for one in self.left_running()]
-        assert not found, "\n".join(found)  # said in full: this module's asserts are not rewritten
+        return found + [f"left running: {one}" for one in self.left_running()]
 
     def left_running(self) -> list[str]:
         """Processes that still work in this world; the last of them may take a moment to go."""

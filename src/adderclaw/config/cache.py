@@ -6,8 +6,9 @@ import os
 from typing import Any
 
 from adderclaw import __version__
+from adderclaw.config.paths import beneath
 from adderclaw.config.places import Request, read, replace
-from adderclaw.config.trees import stamps
+from adderclaw.config.trees import leads_out, stamps
 from adderclaw.errors import ConfigError
 from adderclaw.types import Json, digest
 
@@ -39,6 +40,13 @@ def _hashed(data: bytes | None) -> str | None:
     return None if data is None else hashlib.sha256(data).hexdigest()
 
 
+def _now(path: str, project: str) -> str | None:
+    """As it was looked at: what leads out of the project is not read."""
+    if beneath(path, project) and leads_out(project, os.path.relpath(path, project)):
+        return None
+    return _hashed(read(path))
+
+
 def _variable(name: str) -> str | None:
     value = os.environ.get(name)
     return None if value is None else _hashed(os.fsencode(value))
@@ -51,7 +59,7 @@ def recall(request: Request) -> Json | None:
             kept: Json = json.loads(file.read())
         fresh = (
             all(_variable(name) == value for name, value in kept["variables"].items())
-            and all(_hashed(read(path)) == value for path, value in kept["files"].items())
+            and all(_now(path, kept["project"][0]) == value for path, value in kept["files"].items())
             and all(os.path.isdir(path) == there for path, there in kept["directories"].items())
             and _trees(*kept["project"]) == kept["trees"]
         )

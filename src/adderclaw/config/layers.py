@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeAliasType, Union, cast, get_arg
 from adderclaw.config import baseline, checks, dialects, places, policy, trust
 from adderclaw.config.places import FLAGS, Request
 from adderclaw.config.schema import Config, Meaning
+from adderclaw.config.trees import leads_out
 from adderclaw.credentials.redaction import visible, without_shapes
 from adderclaw.decode import Invalid, bare, decode, freeze, shown
 from adderclaw.errors import ConfigError, Problem
@@ -114,6 +115,15 @@ class Composition:
         self.started: tuple[str, ...] = ()
 
     # -------------------------------------------------------------- files
+
+    def look_inside(self, name: str) -> bytes | None:
+        """A file of the project; one that leads elsewhere is not the project's to bring, and is not read."""
+        path = os.path.join(self.project, name)
+        if not leads_out(self.project, name):
+            return self.look(path)
+        self.looked_at[path] = None
+        self.warnings.append(f"{path}: it is a link that leads out of the project, and is not read")
+        return None
 
     def look(self, path: str) -> bytes | None:
         """The bytes of a file, read once: what is hashed for trust is what is parsed."""
@@ -280,7 +290,7 @@ class Composition:
         """Where the project is, which of its files are there, and whether they are trusted as they are."""
         request = self.request
         self.project = request.workspace or request.project or self.tree["workspace_dir"]
-        found = {name: self.look(os.path.join(self.project, name)) for name in trust.FILES}
+        found = {name: self.look_inside(name) for name in trust.FILES}
         self.present = {name: data for name, data in found.items() if data is not None}
         # looked at even if there is nothing to trust: the kept result must notice a change
         table = trust.known(request.home, self.look(trust.place(request.home)) or b"")

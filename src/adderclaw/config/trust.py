@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 
 from adderclaw.config import named
 from adderclaw.config.places import SETTINGS, read, replace
-from adderclaw.config.trees import MOST_FILES, TREES, beneath, unfit
+from adderclaw.config.trees import MOST_FILES, TREES, beneath, leads_out, unfit
 from adderclaw.errors import ConfigError
 from adderclaw.types import Json, digest
 
@@ -43,7 +43,7 @@ type Look = Callable[[str], bytes | None]
 
 def survey(project: str, look: Look = read) -> Fingerprint:
     """Everything in a project that trust is about. Raises ConfigError for what cannot be hashed."""
-    found = {name: look(os.path.join(project, name)) for name in FILES}
+    found = {name: look(os.path.join(project, name)) for name in FILES if not leads_out(project, name)}
     contents = {name: data for name, data in found.items() if data is not None}
     hashes = {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()}
     started = tuple(dict.fromkeys(_named(project, contents)))
@@ -51,7 +51,7 @@ def survey(project: str, look: Look = read) -> Fingerprint:
     for name in (*(path for tree in TREES for path in beneath(project, tree)), *started):
         if name in hashes:
             continue
-        hashes[name], more = _hashed(os.path.join(project, name))
+        hashes[name], more = _hashed(project, name)
         size += more
         if len(hashes) > MOST_FILES or size > MOST_BYTES:
             raise unfit(os.path.join(project, name), f"brings more than {MOST_FILES} files or {MOST_BYTES} bytes")
@@ -59,12 +59,15 @@ def survey(project: str, look: Look = read) -> Fingerprint:
     return Fingerprint(digest(files), files, started)
 
 
-def _hashed(path: str) -> tuple[str, int]:
-    """The hash of a file's bytes and their number; of a link, with where it leads."""
+def _hashed(project: str, name: str) -> tuple[str, int]:
+    """The hash of a file's bytes and their number; of a link, with where it leads; of one out of it, that alone."""
+    path = os.path.join(project, name)
     running, size = hashlib.sha256(), 0
     try:
         if os.path.islink(path):
             running.update(b"link to " + os.fsencode(os.readlink(path)) + b"\0")
+        if leads_out(project, name):
+            return running.hexdigest(), 0
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return running.hexdigest(), 0  # a link to nothing

@@ -139,7 +139,7 @@ def ground(scene: Scene) -> Ground:
     """Only mounts keep a file from everything that runs meanwhile; of the rest a copy is run."""
     workspace, policy = scene.context.workspace, scene.policy
     fixed = frozenset(policy.started) if scene.confinement == "bubblewrap" else frozenset[str]()
-    return Ground((workspace.root, *workspace.extra), fixed, os.path.join(policy.home, "cache", "hooks"))
+    return Ground((workspace.root, *workspace.extra), fixed, os.path.join(policy.home, "hook-copies"))
 
 
 def variables(database: str, project: str) -> dict[str, str]:
