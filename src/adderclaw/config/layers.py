@@ -8,6 +8,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, TypeAliasType, Union, cast, get_args, get_origin
 
 from adderclaw.config import baseline, checks, dialects, places, policy, trust
+from adderclaw.config.paths import beneath, followed
 from adderclaw.config.places import FLAGS, Request
 from adderclaw.config.schema import Config, Meaning
 from adderclaw.config.trees import leads_out
@@ -469,8 +470,26 @@ class Composition:
             return request.project, f"the current directory belongs to a project: {request.marker} is there"
         return configured, f"workspace_dir in {origin}" if origin != "default" else "the default workspace_dir"
 
+    def too_wide(self, workspace: str, reason: str) -> None:
+        """The home and all that holds it are somebody's whole machine: only who names one on purpose gets it."""
+        own, real = followed(os.path.expanduser("~")), followed(workspace)
+        if not beneath(own, real):
+            return
+        what = "the root of the disk" if real == "/" else "your home directory" if real == own else "above your home"
+        if self.request.workspace:
+            who = "Tools" if real == "/" else "Tools and commands"
+            none = "; no command runs in a sandbox there" if real == "/" else ""
+            self.warnings.append(
+                f"--workspace {workspace}: this is {what}. {who} may read and change everything in it that is not"
+                f" forbidden or protected, other projects and settings included{none}; a project's folder is safer"
+            )
+        else:
+            fix = "start in a project's folder, or name it: `--workspace DIR`"
+            self.problems.append(Problem(reason, "", f"the workspace would be {workspace}, {what}: {fix}"))
+
     def finish(self) -> Composed:
         workspace, reason = self.workspace()
+        self.too_wide(workspace, reason)
         policies = self.policies()
         self._make_absolute(workspace)
         self.problems += checks.whole(self.tree, self.origins)
