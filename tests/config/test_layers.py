@@ -284,12 +284,16 @@ def test_workspace_of_the_project_file(world: World) -> None:
     project = world.project("agent: {workspace: ./inner}")
     loaded = world.load()
     assert (loaded.workspace, loaded.workspace_reason) == (str(world.root / "inner"), f"workspace_dir in {project}")
-    world.project(f"workspace_dir: {world.home}")
+    (outside := world.home / "elsewhere").mkdir()
+    world.project(f"workspace_dir: {outside}")
     loaded = world.load()
     assert loaded.workspace == str(world.root)
     assert "workspace_dir" in loaded.warnings[0]
     world.trust()
-    assert world.load().workspace == str(world.home)
+    assert world.load().workspace == str(outside)
+    world.project(f"workspace_dir: {world.home}")
+    world.trust()
+    assert "your home directory" in " ".join(world.problems())
 
 
 def test_workspace_of_a_given_file_goes_before_the_current_directory(world: World, tmp_path: Path) -> None:

@@ -471,7 +471,7 @@ class Composition:
         return configured, f"workspace_dir in {origin}" if origin != "default" else "the default workspace_dir"
 
     def too_wide(self, workspace: str, reason: str) -> None:
-        """The home and all that holds it are somebody's whole machine: only who names one on purpose gets it."""
+        """The home and `/` are somebody's whole machine: only who names one on purpose gets it."""
         own, real = followed(os.path.expanduser("~")), followed(workspace)
         if not beneath(own, real):
             return
@@ -483,7 +483,7 @@ class Composition:
                 f"--workspace {workspace}: this is {what}. {who} may read and change everything in it that is not"
                 f" forbidden or protected, other projects and settings included{none}; a project's folder is safer"
             )
-        else:
+        elif real in ("/", own):
             fix = "start in a project's folder, or name it: `--workspace DIR`"
             self.problems.append(Problem(reason, "", f"the workspace would be {workspace}, {what}: {fix}"))
 

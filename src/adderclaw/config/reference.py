@@ -41,8 +41,8 @@ Keys and tokens never stand in a file: `api_key_env` names the environment varia
 
 `--workspace`, else `workspace_dir` of the project's file, else the nearest directory upwards from the current one that
 holds `.git`, `SPEC.md`, `Agentfile`, `agent.yaml`, `agent.toml`, `agent.json` or `.adderclaw/` (your home directory and
-`/` never count), else your own `workspace_dir`. Every start says which one and why. Your home directory, `/` and what
-lies between them are the workspace only where `--workspace` names them, with a warning.
+`/` never count), else your own `workspace_dir`. Every start says which one and why. Your home directory and `/` are
+the workspace only where `--workspace` names them, with a warning.
 """
 
 TRUST = """\
