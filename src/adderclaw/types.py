@@ -416,6 +416,8 @@ class Touch:
     """What it brings from other projects: a question of its own, in every mode."""
     why: str = ""
     """One short clause for the person who is asked: "writes to workspace"."""
+    looks: bool = False
+    """A command that only looks, by its programs' tables, and only at what lies in the workspace."""
     inward: bool = False
     """It reaches nothing but the session itself (a result for its driver): no list of tools needs to name it."""
     remotes: tuple[RemoteFact, ...] = ()

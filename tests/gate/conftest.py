@@ -9,6 +9,7 @@ import pytest
 from adderclaw import gate
 from adderclaw.gate import rules
 from adderclaw.gate.case import Case, Decision, Policy
+from adderclaw.gate.looking import only_looks
 from adderclaw.gate.shell import planner as shell
 from adderclaw.types import HostFact, PathFact, Touch
 
@@ -83,7 +84,9 @@ def build(
         seen += [PathFact(path, os.path.normpath(path), os.path.normpath(path)) for path in named.reads]
         written += [PathFact(path, os.path.normpath(path), os.path.normpath(path)) for path in named.writes]
     hosts = (web(url, method),) if url else ()
-    touch = Touch(tuple(seen), tuple(written), hosts, compiled, opaque)
+    inside = all(place.path == WS or place.path.startswith(f"{WS}/") for place in (*seen, *written))
+    looks = isinstance(compiled, shell.Plan) and inside and only_looks(compiled)
+    touch = Touch(tuple(seen), tuple(written), hosts, compiled, opaque, looks=looks)
     arguments = facts.pop("arguments", {})
     return Case(tool=tool, called_as=tool, arguments=arguments, touch=touch, policy=Policy(**settings), **facts)
 

@@ -61,8 +61,8 @@ def linked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 @pytest.mark.parametrize("autonomy", ["supervised", "full"])
 @pytest.mark.parametrize("sandboxed", [True, False])
 def test_a_link_inside_is_no_way_out(linked: World, autonomy: Autonomy, sandboxed: bool) -> None:
-    # In `full` a piece of code that is not followed is any code.
-    lines = OUT if autonomy == "full" else (*OUT, *CODE)
+    # Inline code is opaque: in a sandbox it is asked about, and finds nothing outside; in `full` it is any code.
+    lines = OUT if autonomy == "full" or sandboxed else (*OUT, *CODE)
     decided = {command: linked.judge(command, autonomy, sandboxed=sandboxed) for command in lines}
     assert not {command: said.verdict for command, said in decided.items() if said.verdict != "deny"}
 

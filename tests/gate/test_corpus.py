@@ -1,14 +1,15 @@
-"""Three lists of commands against a real disk: attacks, which are denied, and what models write every minute."""
+"""Lists of commands against a real disk: attacks, which are never allowed, and what models write every minute."""
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from adderclaw import gate
 from adderclaw.config.schema import Config, Security
-from adderclaw.gate.case import Case, Decision, Policy
+from adderclaw.gate.case import Case, Decision, Denial, Policy
 from adderclaw.gate.programs.allowlist import PROGRAMS
 from adderclaw.sandbox.process import Order, Started
 from adderclaw.tools import shell
@@ -17,8 +18,10 @@ from adderclaw.tools.shell import ALONE, BashArguments, Means
 from adderclaw.types import Autonomy, ToolContext, Workspace
 
 HERE = Path(__file__).parent
-ATTACKS = ("attacks.txt", "attacks_programs.txt", "attacks_more.txt")
+ATTACKS = ("attacks.txt", "attacks_programs.txt", "attacks_more.txt", "attacks_sandboxed.txt", "attacks_blind.txt")
+EVERY_ATTACK = (*ATTACKS, "attacks_full.txt", "attacks_asked.txt")
 HARMLESS = ("harmless.txt", "harmless_programs.txt", "harmless_more.txt")
+EVERY_HARMLESS = (*HARMLESS, "harmless_sandboxed.txt", "harmless_inline.txt", "harmless_blind.txt")
 SHARE = 0.06
 """The part of others' harmless commands that may still be refused without a reason that is meant."""
 MOST_DENIED = 0.03
@@ -86,14 +89,14 @@ class World:
         config = Config(security=Security(autonomy=autonomy, forbidden_paths=forbidden, raw_bash="deny"))
         scratch = "/tmp" if sandboxed else ""
         home = str(self.home / ".adderclaw")
-        return gate.policy_of(config, str(self.root), home, sandboxed=sandboxed, scratch=scratch)
+        return gate.policy_of(config, str(self.root), home, sandboxed=sandboxed, bubblewrap=sandboxed, scratch=scratch)
 
     def judge(self, command: str, autonomy: Autonomy, *, sandboxed: bool = False) -> Decision:
         context = ToolContext("c", "s", Workspace(str(self.root)))
         try:
             touch = shell.touch(BashArguments(command=command), context, CONFINED if sandboxed else ALONE)
         except Refused as refusal:
-            return Decision("deny", "high", str(refusal), "paths")
+            return Decision("deny", "high", str(refusal), "paths", denial="no sandbox")
         return gate.judge(Case("Bash", "Bash", {"command": command}, touch, self.policy(autonomy, sandboxed=sandboxed)))
 
 
@@ -127,10 +130,28 @@ def _lines(command: str) -> str:
     return command.replace("\\n", "\n").replace("\\t", "\t") if "<<" in command else command
 
 
+REASONS = frozenset(get_args(Denial.__value__))
+
+
 @pytest.mark.parametrize(("title", "commands"), [pair for name in ATTACKS for pair in sections(name)])
 def test_denied_in_supervised(title: str, commands: list[str], world: World) -> None:
-    loose = {c: d.verdict for c, d in said(commands, world, "supervised").items() if d.verdict != "deny"}
-    assert not loose, title
+    """Without a sandbox they are denied; in one they are denied, or asked about, since it holds them."""
+    decided = said(commands, world, "supervised")
+    assert not {c: d.verdict for c, d in decided.items() if d.verdict != "deny"}, title
+    inside = said(commands, world, "supervised", sandboxed=True)
+    assert not {c: d.reason for c, d in inside.items() if d.verdict == "allow"}, title
+
+
+@pytest.mark.parametrize(
+    ("title", "commands"), [pair for name in (*EVERY_ATTACK, *EVERY_HARMLESS) for pair in sections(name)]
+)
+@pytest.mark.parametrize("sandboxed", [True, False])
+def test_a_denial_names_one_of_six_reasons(title: str, commands: list[str], world: World, sandboxed: bool) -> None:
+    decided = said(commands, world, "supervised", sandboxed=sandboxed)
+    strange = {c: (d.by, d.reason) for c, d in decided.items() if d.verdict == "deny" and d.denial not in REASONS}
+    assert not strange, title
+    assert not {c: d.denial for c, d in decided.items() if d.verdict != "deny" and d.denial is not None}
+    assert not sandboxed or not {c: d.reason for c, d in decided.items() if d.denial == "no sandbox"}, title
 
 
 @pytest.mark.parametrize(("title", "commands"), sections("attacks_full.txt"))
@@ -140,13 +161,11 @@ def test_denied_in_full_without_a_sandbox(title: str, commands: list[str], world
     assert not loose, title
 
 
-@pytest.mark.parametrize(
-    ("title", "commands"), [pair for name in ("attacks_sandboxed.txt", "attacks_blind.txt") for pair in sections(name)]
-)
+@pytest.mark.parametrize(("title", "commands"), sections("attacks_asked.txt"))
 @pytest.mark.parametrize("sandboxed", [True, False])
-def test_denied_in_supervised_also_in_a_sandbox(title: str, commands: list[str], world: World, sandboxed: bool) -> None:
+def test_what_only_writes_is_asked_about(title: str, commands: list[str], world: World, sandboxed: bool) -> None:
     decided = said(commands, world, "supervised", sandboxed=sandboxed)
-    assert not {c: d.verdict for c, d in decided.items() if d.verdict != "deny"}, title
+    assert not {c: d.verdict for c, d in decided.items() if d.verdict != "ask"}, title
 
 
 @pytest.mark.parametrize("command", (HERE / "asked_remotes.txt").read_text().splitlines())
@@ -157,20 +176,21 @@ def test_git_elsewhere_is_asked_about(command: str, world: World, sandboxed: boo
 
 
 @pytest.mark.parametrize(("title", "commands"), sections("harmless_sandboxed.txt"))
-def test_asked_only_where_a_sandbox_is_around_them(title: str, commands: list[str], world: World) -> None:
+def test_denied_only_without_a_sandbox(title: str, commands: list[str], world: World) -> None:
     inside = said(commands, world, "supervised", sandboxed=True)
-    assert not {c: d.reason for c, d in inside.items() if d.verdict != "ask"}, title
-    outside = {autonomy: said(commands, world, autonomy) for autonomy in ("supervised", "full", "readonly")}
-    loose = {(how, c): d.verdict for how, found in outside.items() for c, d in found.items() if d.verdict != "deny"}
-    assert not loose, title
-
-
-@pytest.mark.parametrize(("title", "commands"), sections("harmless_pieces.txt"))
-def test_pieces_of_code_are_asked_about_in_a_sandbox(title: str, commands: list[str], world: World) -> None:
-    inside = said(commands, world, "supervised", sandboxed=True)
-    assert not {c: d.reason for c, d in inside.items() if d.verdict != "ask"}, title
+    assert not {c: d.reason for c, d in inside.items() if d.verdict == "deny"}, title
     outside = said(commands, world, "supervised")
     assert not {c: d.verdict for c, d in outside.items() if d.verdict != "deny"}, title
+
+
+@pytest.mark.parametrize(("title", "commands"), sections("harmless_inline.txt"))
+def test_inline_code_is_asked_about_in_a_sandbox(title: str, commands: list[str], world: World) -> None:
+    inside = said(commands, world, "supervised", sandboxed=True)
+    assert not {c: d.reason for c, d in inside.items() if d.verdict != "ask" or "inline code" not in d.reason}, title
+    outside = said(commands, world, "supervised")
+    assert not {c: d.denial for c, d in outside.items() if d.denial != "no sandbox"}, title
+    full = said(commands, world, "full", sandboxed=True)
+    assert not {c: d.reason for c, d in full.items() if d.verdict != "allow"}, title
 
 
 def test_harmless_commands_of_people_who_did_not_know_the_gate(

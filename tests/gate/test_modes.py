@@ -182,7 +182,7 @@ def test_dont_ask_denies_what_a_rule_would_ask(judge: Any) -> None:
 def test_a_decision_prints_every_opinion(judge: Any) -> None:
     decision: Decision = judge("Read", reads=("/etc/passwd",), ask=("Read",))
     shown = decision.as_json()
-    assert list(shown) == ["tool", "verdict", "risk", "reason", "by", "opinions"]
+    assert list(shown) == ["tool", "verdict", "risk", "reason", "by", "denial", "opinions"]
     assert (shown["tool"], shown["verdict"], shown["by"]) == ("Read", "deny", "forbidden_paths")
     named = [opinion["by"] for opinion in shown["opinions"]]
     assert named == [name for name, _ in verdict.GUARDS] + [name for name, _ in verdict.JUDGES] + ["mode"]
@@ -217,3 +217,64 @@ def test_a_command_of_an_unknown_kind_is_high(case: Any) -> None:
     base = case("Bash")
     decision = gate.judge(replace(base, touch=replace(base.touch, command=Strange())))
     assert (decision.verdict, decision.risk) == ("deny", "high")
+
+
+ROOM = {"sandboxed": True, "bubblewrap": True}
+
+
+@pytest.mark.parametrize(
+    ("policy", "facts", "verdict"),
+    [
+        ({"sandboxed": True, "bubblewrap": True, "offline": True}, {"at_terminal": True}, "ask"),
+        ({"sandboxed": True, "bubblewrap": True, "offline": True}, {}, "deny"),
+        ({"sandboxed": True, "bubblewrap": True}, {"at_terminal": True}, "deny"),
+        ({"sandboxed": True, "offline": True}, {"at_terminal": True}, "deny"),
+        ({}, {"at_terminal": True}, "deny"),
+        (
+            {"sandboxed": True, "bubblewrap": True, "offline": True, "autonomy": "readonly"},
+            {"at_terminal": True},
+            "deny",
+        ),
+        ({"sandboxed": True, "bubblewrap": True, "offline": True, "mode": "dontAsk"}, {"at_terminal": True}, "deny"),
+        ({"sandboxed": True, "bubblewrap": True, "offline": True}, {"at_terminal": True, "interactive": False}, "deny"),
+    ],
+)
+def test_raw_bash_is_asked_about_only_at_the_terminal_in_bubblewrap_without_network(
+    judge: Any, policy: dict[str, Any], facts: dict[str, Any], verdict: str
+) -> None:
+    """X-90; and neither a rule nor a hook allows it."""
+    yes = Opinion("hook", "allow", "")
+    for more in ({}, {"allow": ("Bash",)}, {"hook_opinion": yes}):
+        assert judge("Bash", command="$COMMAND a", policy=policy, **facts, **more).verdict == verdict
+
+
+LOOKS = (
+    "cat a b | head -5",
+    "git status && git diff --stat",
+    "git branch -a",
+    "rg -n x src | wc -l",
+    "pwd",
+)
+ACTS = (
+    "git branch x",
+    "git stash",
+    "sort -o x y",
+    "sed -i s/a/b/ x",
+    "find . -delete",
+    "cat a > b",
+    "npm test",
+    "cat ../x",
+)
+
+
+@pytest.mark.parametrize("command", [*LOOKS, *ACTS])
+def test_looking_is_low_risk_in_bubblewrap_alone(judge: Any, command: str) -> None:
+    """X-78: it runs in supervised and readonly; elsewhere, and where a denied read is not masked, it is asked about."""
+    room = ROOM
+    looks = command in LOOKS
+    assert (judge("Bash", command=command, policy=room).verdict == "allow") == looks
+    assert (judge("Bash", command=command, policy={**room, "autonomy": "readonly"}).verdict == "allow") == looks
+    if looks and command != "pwd":
+        assert judge("Bash", command=command, policy={"sandboxed": True}).verdict == "ask"
+        assert judge("Bash", command=command, policy={"autonomy": "readonly", "sandboxed": True}).verdict == "deny"
+        assert judge("Bash", command=command, policy=room, unmasked=True).verdict == "ask"

@@ -6,7 +6,6 @@ import pytest
 
 from adderclaw.gate.case import Decision
 from adderclaw.gate.programs.allowlist import PROGRAMS
-from adderclaw.gate.programs.handed import Walk
 from adderclaw.gate.programs.knowledge import inner, objection
 from adderclaw.gate.programs.operands import Operands, operands
 
@@ -22,7 +21,9 @@ def test_the_seeds_programs_are_listed(name: str) -> None:
 HIGH = [
     "pulumi plan",
     "curl http://x",
-    "perl x",
+    "perl -e x",
+    "python3 -c 1",
+    "find . -exec ls {} +",
     "xargs cat",
     "sudo ls",
     "find . -delete",
@@ -124,6 +125,15 @@ HIGH = [
 
 
 @pytest.mark.parametrize("command", HIGH)
+def test_what_the_lists_are_not_sure_of_is_a_question_in_a_sandbox(judge: Any, command: str) -> None:
+    policy = {"workspace_only": False, "forbidden_commands": ()}
+    alone = judge("Bash", command=command, policy=policy)
+    inside: Decision = judge("Bash", command=command, policy={**policy, "sandboxed": True})
+    assert (inside.verdict == "ask") == (alone.denial == "no sandbox"), inside.reason
+    assert inside.verdict == "ask" or inside.denial in ("not listed", "outside")
+
+
+@pytest.mark.parametrize("command", HIGH)
 def test_high(judge: Any, command: str) -> None:
     decision: Decision = judge("Bash", command=command, policy={"workspace_only": False, "forbidden_commands": ()})
     assert (decision.verdict, decision.risk) == ("deny", "high"), decision.reason
@@ -131,8 +141,8 @@ def test_high(judge: Any, command: str) -> None:
 
 MEDIUM = [
     "env A=1 ls",
-    "python3 -c 1",
-    "find . -exec ls {} +",
+    "find . -exec echo {} +",
+    "perl x",
     "awk 1 x",
     "sh -c ls",
     "bash x.sh",
@@ -219,8 +229,18 @@ def test_medium(judge: Any, command: str) -> None:
         ("pulumi plan", "pulumi apply", "high"),
         ("pulumi plan", "pulumi 'plan x'", "high"),
         ("pulumi plan", "pulumi -x plan", "high"),
-        ("git push", "git push evil", "medium"),
+        ("git push", "git push evil", "high"),
         ("git push", "git -C sub push", "medium"),
+        ("git", "git -c x=y log", "high"),
+        ("git", "git daemon", "high"),
+        ("git daemon", "git daemon", "medium"),
+        ("npx", "npx evil", "high"),
+        ("npx evil", "npx evil", "medium"),
+        ("find", "find . -delete", "high"),
+        ("python3", "python3 -c 1", "high"),
+        ("timeout", "timeout 5 pulumi plan", "high"),
+        ("env", "env LD_PRELOAD=x ls", "high"),
+        ("sudo", "sudo ls", "medium"),
         ("git push", "git -c x=y push", "high"),
         ("git push", "git config x y", "high"),
         ("./run.sh", "./run.sh a", "medium"),
@@ -264,15 +284,15 @@ OPERANDS: list[tuple[str, Operands]] = [
     ("find -name x", Operands((".",))),
     ("find . -newer /a", Operands((".", "/a"))),
     ("find -L a", Operands(("a",), trees=("a",))),
-    ("find a -exec cat {} +", Operands(("a",), walks=(Walk("a"),))),
+    ("find a -exec cat {} +", Operands(("a",))),
     ("find a -type f -exec cat {} +", Operands(("a",))),
     (
         "find a -name *.py -not -path ./.venv/* -exec cat {} +",
-        Operands(("a",), walks=(Walk("a", ("*.py",), ("./.venv/*",)),)),
+        Operands(("a",)),
     ),
-    ("find a -name *.py -o -name *.js -exec cat {} +", Operands(("a",), walks=(Walk("a", ("*.py", "*.js")),))),
-    ("find a -name *.py -o -newer x -exec cat {} +", Operands(("a",), read_if_there=("x",), walks=(Walk("a"),))),
-    ("find a ! -name *.py -exec cat {} +", Operands(("a",), walks=(Walk("a"),))),
+    ("find a -name *.py -o -name *.js -exec cat {} +", Operands(("a",))),
+    ("find a -name *.py -o -newer x -exec cat {} +", Operands(("a",), read_if_there=("x",))),
+    ("find a ! -name *.py -exec cat {} +", Operands(("a",))),
     ("find a -exec echo {} +", Operands(("a",))),
     ("ln -s a b", Operands(("a",), ("b", "b/a", "a"))),
     ("zip -r x.zip a", Operands(read_if_there=("x.zip", "a"), written_if_there=("x.zip", "a"), trees=("a",))),
@@ -317,11 +337,12 @@ def test_operands(command: str, named: Operands) -> None:
 @pytest.mark.parametrize(
     ("command", "advice", "not_advice"),
     [
-        ("git -c a=b log", "without that", "allowed_commands"),
-        ("find . -delete", "without that", "allowed_commands"),
-        ("sort -T x y", "without that", "allowed_commands"),
-        ("pytest -p evil", "without that", "allowed_commands"),
-        ("python3 -c 'open(1)'", "without that", "allowed_commands"),
+        ("git -c a=b log", "in a sandbox", "allowed_commands"),
+        ("find . -delete", "in a sandbox", "allowed_commands"),
+        ("sort -T x y", "in a sandbox", "allowed_commands"),
+        ("pytest -p evil", "in a sandbox", "allowed_commands"),
+        ("python3 -c 'open(1)'", "in a sandbox", "allowed_commands"),
+        ("npm publish", 'add "npm publish" to', "[permissions]"),
         ("pulumi plan", 'add "pulumi" to', "[permissions]"),
         ("timeout 5 pulumi plan", 'add "pulumi" to', "[permissions]"),
         ("absent x", "is not installed", "add "),

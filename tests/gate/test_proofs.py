@@ -129,9 +129,9 @@ DENIED = (
 
 
 @pytest.mark.parametrize("command", DENIED)
-def test_denied_in_a_sandbox_too(command: str, place: Place) -> None:
-    decided = place.judge(command)
-    assert decided.verdict == "deny", decided
+def test_not_allowed_in_a_sandbox_either(command: str, place: Place) -> None:
+    """Where the verdict is a question, the sandbox holds what is approved: masks, mounts and its root."""
+    assert place.judge(command).verdict != "allow"
 
 
 COUNTED = (
@@ -208,17 +208,6 @@ def test_arithmetic_gets_digits_whatever_the_program_says(tmp_path: Path, said: 
     assert run("n=$(wc -l < g.txt); (( n > 40 )) && echo many") == ("many\n" if "41" in said else "")
 
 
-def test_a_place_below_nothing_is_never_opened(place: Place) -> None:
-    """Where mktemp fails, the command ends where its name would be used."""
-    made = place.touch('t=$(mktemp -d); cat "$t/etc/hostname"; echo "$t"; echo after').command
-    assert isinstance(made, Plan)
-    text = render(made).replace(shell_path("mktemp"), "/bin/false")
-    assert "/bin/false" in text
-    done = subprocess.run(["/bin/bash", "-c", text], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode != 0
-    assert done.stdout == ""
-
-
 TAKEN = (
     "n=$(grep -c x g.txt); echo $((n+1))",
     "n=$(grep -n x g.txt | head -1 | cut -d: -f1); echo $((n+1))",
@@ -246,42 +235,6 @@ def test_a_program_of_an_environment_is_called_by_the_path_that_was_judged(place
     made = place.touch("[ -d .venv ] && source .venv/bin/activate; pytest").command
     assert isinstance(made, Plan)
     assert f"{place.root}/.venv/bin/pytest" in render(made)
-
-
-@pytest.mark.parametrize(
-    ("said", "given"),
-    [
-        ("v1.2.3", "v1.2.3"),
-        ("feature/x@{1}", "feature/x@{1}"),
-        ("a..b", "a..b"),
-        ("--output=pwned", "adderclaw-refused"),
-        ("-p", "adderclaw-refused"),
-        ("/etc/passwd", "adderclaw-refused"),
-        ("../x", "adderclaw-refused"),
-        ("a/../../x", "adderclaw-refused"),
-        ("..", "adderclaw-refused"),
-        ("a/..", "adderclaw-refused"),
-        ("x y", "adderclaw-refused"),
-        ("x\ny", "adderclaw-refused"),
-        ("*", "adderclaw-refused"),
-        ("$(touch pwned)", "adderclaw-refused"),
-        ("`touch pwned`", "adderclaw-refused"),
-        ("x;touch pwned", "adderclaw-refused"),
-        ("", ""),
-    ],
-)
-@pytest.mark.parametrize("word", ["$x", '"$x"'])
-def test_a_revision_that_is_not_known_is_nothing_else(place: Place, said: str, given: str, word: str) -> None:
-    """Whatever the file says, git gets a revision or a word of ours."""
-    (place.root / "said").write_text(said)
-    made = place.touch(f"x=$(cat said); git log {word}").command
-    assert isinstance(made, Plan)
-    text = render(made).replace(shell_path("git"), "/usr/bin/printf").replace("'log'", "'<%s>'")
-    done = subprocess.run(
-        ["/bin/bash", "-c", text], cwd=place.root, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.stdout == f"<{given}>"
-    assert not (place.root / "pwned").exists()
 
 
 @pytest.mark.parametrize("setting", ["", "set -e; "])

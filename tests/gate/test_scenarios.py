@@ -46,6 +46,9 @@ ACTIONS = (
     Action("wrapper", {"tool": "Bash", "command": "timeout 5 git status"}),
     Action("wrapped", {"tool": "Bash", "command": "timeout 5 pulumi apply"}),
     Action("behind", {"tool": "Bash", "command": "git status", "arguments": {"run_in_background": True}}),
+    Action("inline", {"tool": "Bash", "command": "python3 -c 'print(1)'"}),
+    Action("option", {"tool": "Bash", "command": "git -c core.pager=x log"}),
+    Action("raw-here", {"tool": "Bash", "command": "umask 022 && ls", "at_terminal": True}),
     Action("raw", {"tool": "Bash", "command": "umask 022 && ls"}),
     Action("raw-var", {"tool": "Bash", "command": "$COMMAND a"}),
     Action("GET-listed", {"tool": "Http", "url": "https://docs.example.org/"}),
@@ -85,6 +88,7 @@ class Stance(NamedTuple):
             HOME,
             self.profile,
             sandboxed=self.sandboxed,
+            bubblewrap=self.sandboxed,
             autonomy_set=self.autonomy is not None,
             real=lambda path: path,
         )
@@ -102,6 +106,7 @@ def case(stance: Stance, action: Action) -> Case:
         touch=built.touch,
         policy=stance.policy,
         interactive=True,
+        at_terminal=built.at_terminal,
     )
 
 

@@ -347,23 +347,23 @@ def test_names_and_programs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "literal", "programs"),
+    ("text", "known", "programs"),
     [
-        ("ls $x", True, {"ls"}),
-        ("if true; then ls $1; fi", True, {"true", "ls"}),
+        ("ls $x", False, {"ls"}),
+        ("if true; then ls $1; fi", False, {"true", "ls"}),
         ("$x", False, set[str]()),
         ("ls; $(x) y", False, {"ls", "x"}),
-        ("'l's *", True, {"ls"}),
+        ("'l's *", False, {"ls"}),
         ("l* x", False, set[str]()),
         ("eval x", False, set[str]()),
-        ("ls (", False, {"ls"}),
+        ("ls (", True, {"ls"}),
         ("ls\0", False, set[str]()),
     ],
 )
-def test_programs_of_raw_bash(text: str, literal: bool, programs: set[str]) -> None:
+def test_programs_of_raw_bash(text: str, known: bool, programs: set[str]) -> None:
     raw = plan(text, found)
     assert isinstance(raw, Raw)
-    assert raw.literal is literal
+    assert (not raw.unknown) is known
     assert programs <= set(raw.programs)
 
 

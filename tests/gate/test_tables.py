@@ -32,7 +32,7 @@ def test_a_table_is_whole(name: str) -> None:
     table = TABLES[name]
     assert set(table) <= {*Options._fields, *generate.EXAMPLES, "also"}
     assert table.get("kind", "work") in ("look", "work")
-    assert table.get("operands", "") in ("", "none", "pattern", "in-out", "copy", "write")
+    assert table.get("operands", "") in ("", "none", "pattern", "code", "in-out", "copy", "write")
     found = PROGRAMS[name]
     for text in (found.options, found.before, *(found.commands or {}).values()):
         assert all(option.startswith("-") for option in kinds(text)), text

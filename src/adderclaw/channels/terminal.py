@@ -17,6 +17,11 @@ class Terminal:
         self._turn = asyncio.Lock()
         """Several sessions may ask; a person answers one question after the other."""
 
+    @property
+    def at_terminal(self) -> bool:
+        """Whether a person sees the question and types the answer, and nothing is piped."""
+        return sys.stdin.isatty() and sys.stderr.isatty()
+
     async def approve(self, request: ApprovalRequest) -> Answer:
         async with self._turn:
             return await self._approve(request)

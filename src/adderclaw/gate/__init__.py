@@ -124,6 +124,7 @@ def policy_of(
     profile: str | None = None,
     *,
     sandboxed: bool = False,
+    bubblewrap: bool = False,
     autonomy_set: bool = True,
     aliases: Mapping[str, str] | None = None,
     known: Collection[str] = (),
@@ -139,6 +140,7 @@ def policy_of(
     """The operator's policy, made once at start: the only place here that may look at the disk, through `real`.
 
     `profile` None follows `security.autonomy`. `sandboxed` says whether an OS sandbox really carries the commands,
+    `bubblewrap` whether it is that one,
     `autonomy_set` whether a layer of the configuration chose the autonomy (or it is the default), `aliases` maps
     other names of tools to canonical ones, `own_files` adds to the files that no tool touches, `policies` are the
     policy.toml files as `config` read them, `started` the scripts that a trusted project's settings name, `settings`
@@ -178,6 +180,8 @@ def policy_of(
         kept=kept,
         shown=shown,
         sandboxed=sandboxed,
+        bubblewrap=sandboxed and bubblewrap,
+        offline=sandboxed and security.network != "allow" and not security.allowed_domains,
         scratch=scratch,
         files=_files(policies, workspace, user_home, real, aliases, known) if policies else (),
     )

@@ -11,6 +11,9 @@ from adderclaw.types import Autonomy, Json, PermissionMode, Phase, Risk, Touch, 
 if TYPE_CHECKING:
     from adderclaw.gate.policy_file import PolicyFile
 
+type Denial = Literal["forbidden", "destructive", "protected", "outside", "no sandbox", "not listed"]
+"""Why a command is denied: there is no other reason."""
+
 STRICTNESS: dict[Verdict, int] = {"allow": 0, "ask": 1, "deny": 2}
 
 
@@ -24,6 +27,8 @@ class Opinion(NamedTuple):
     by: str
     verdict: Verdict | None
     reason: str
+    denial: Denial | None = None
+    """Which of the reasons it denies a command for."""
 
 
 @record
@@ -62,6 +67,10 @@ class Policy:
     """Where this session's long outputs are kept: tools may read there, and nothing else."""
     sandboxed: bool = False
     """Whether commands really run inside an OS sandbox."""
+    bubblewrap: bool = False
+    """Whether that sandbox is bubblewrap: it has a room for looking, and carries raw bash that a person allows."""
+    offline: bool = False
+    """Whether commands reach no network but that of their own session."""
     scratch: str = ""
     """A folder that the sandbox gives each session empty, under this name: nothing in it is anybody else's."""
     fixed_roots: tuple[str, ...] = ()
@@ -93,6 +102,10 @@ class Case:
     """The operator named the file by hand: reads may leave the workspace."""
     protected_ids: frozenset[tuple[int, int]] = frozenset()
     """(device, inode) of the files that are protected under every name."""
+    at_terminal: bool = False
+    """Whether who answers is a person at the interactive terminal: not a pipe, and no client of ours."""
+    unmasked: bool = False
+    """Whether the sandbox cannot hide everything that a rule denies to Read."""
     hook_opinion: Opinion | None = None
     recent: int = 0
     """How many calls of this tool and its relatives ran within the last minute."""
@@ -106,6 +119,8 @@ class Decision:
     by: str
     opinions: tuple[Opinion, ...] = ()
     tool: str = ""
+    denial: Denial | None = None
+    """Which of the reasons a command is denied for."""
 
     def as_json(self) -> Json:
         return {
@@ -114,5 +129,6 @@ class Decision:
             "risk": self.risk,
             "reason": self.reason,
             "by": self.by,
+            "denial": self.denial,
             "opinions": [{"by": o.by, "verdict": o.verdict, "reason": o.reason} for o in self.opinions],
         }

@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 
 from adderclaw.config.paths import beneath
-from adderclaw.gate import commands, hosts, paths, removal
+from adderclaw.gate import commands, hosts, looking, paths, removal
 from adderclaw.gate.case import Case, Opinion
 from adderclaw.gate.modes import PLAN_DENIES, autonomy_of, is_readonly
-from adderclaw.gate.risk import is_inside, is_kept, is_scratch
-from adderclaw.gate.shell.planner import Plan, Raw, simples
+from adderclaw.gate.risk import is_inside, is_kept, is_look, is_scratch
+from adderclaw.gate.shell.planner import Plan, Raw
+from adderclaw.gate.shell.raw import may_write
 from adderclaw.types import PathFact
 
 WRITING_TOOLS = frozenset({"Write", "Edit", "NotebookEdit", "Delete"})
@@ -38,10 +39,8 @@ def readonly(case: Case) -> str | None:
     touch = case.touch
     if case.tool in WRITING_TOOLS or any(not paths.is_device(fact) for fact in touch.writes):
         return "nothing is written in readonly"
-    if touch.command is not None and not (
-        isinstance(touch.command, Plan | Raw) and commands.is_harmless(touch.command)
-    ):
-        return f"readonly runs no commands but {', '.join(sorted(commands.harmless() - {':', '['}))}"
+    if touch.command is not None and not is_look(case) and not looking.is_harmless(touch.command):
+        return f"readonly runs only commands that look; without bubblewrap: {', '.join(looking.named_harmless())}"
     if touch.opaque and autonomy_of(case.policy) == "readonly":
         return f"readonly runs nothing of which it is not known what it touches: {case.tool}"
     for host in touch.hosts:
@@ -64,7 +63,7 @@ def protected(case: Case) -> str | None:
             reason = _protected_write(case, path)
             if reason:
                 return reason
-    writing = isinstance(case.touch.command, Raw) and case.touch.command.writes
+    writing = isinstance(case.touch.command, Raw) and may_write(case.touch.command)
     for path in _mentioned(case):
         if _own(case, path) or paths.is_kernel_door(path) or (writing and _protected_write(case, path)):
             return f"the command names {path}, which is protected"
@@ -182,14 +181,13 @@ def _facts(case: Case) -> Iterator[PathFact]:
 
 
 def _mentioned(case: Case) -> Iterator[str]:
-    """Paths among a command's words, for code that is handed to an interpreter, and for raw bash."""
+    """Paths among the words of raw bash, and of code for an interpreter that no sandbox holds."""
     command, policy = case.touch.command, case.policy
     words: list[str] = []
     if isinstance(command, Raw):
         words += command.words
-    elif isinstance(command, Plan):
-        for simple in simples(command):
-            words += commands.code_words(simple.words)
+    elif isinstance(command, Plan) and not policy.sandboxed:
+        words += commands.code_words(command)
     for path in paths.mentioned(words, policy.user_home, policy.workspace):
         if path not in paths.DEVICES:
             yield path
@@ -202,7 +200,7 @@ def forbidden_commands(case: Case) -> str | None:
     command = case.touch.command
     if not isinstance(command, Plan | Raw):
         return None
-    name = commands.forbidden(command, case.policy.forbidden_commands)
+    name = commands.forbidden(command, case.policy.forbidden_commands, sandboxed=case.policy.sandboxed)
     if name is None:
         return None
     instead = f"; the tool {removal.TOOL} takes a path of the workspace" if name in removal.COMMANDS else ""

@@ -1,7 +1,9 @@
 """The mode, where no judge speaks: autonomy and permission mode against risk, the stricter of the two."""
 
 from adderclaw.gate.case import STRICTNESS, Case, Opinion, Policy
-from adderclaw.gate.commands import is_harmless, unknowable
+from adderclaw.gate.commands import unknowable
+from adderclaw.gate.looking import is_harmless
+from adderclaw.gate.risk import Weighed
 from adderclaw.gate.shell.planner import Plan, Raw
 from adderclaw.types import Autonomy, PermissionMode, Risk, Verdict
 
@@ -33,16 +35,16 @@ def is_readonly(policy: Policy) -> bool:
     return policy.mode == "plan" or autonomy_of(policy) == "readonly"
 
 
-def decide(case: Case, risk: Risk, why: str) -> Opinion:
-    policy = case.policy
+def decide(case: Case, weighed: Weighed) -> Opinion:
+    policy, risk = case.policy, weighed.risk
     autonomy = autonomy_of(policy)
     first = _by_autonomy(case, autonomy, risk)
     if policy.mode is None:
-        return _opinion(case, first, autonomy, risk, why)
+        return _opinion(case, first, autonomy, weighed)
     second = _by_mode(case, policy.mode, risk)
     accepts = policy.mode == "acceptEdits" and not policy.autonomy_set and second == "allow"
     verdict = second if accepts or STRICTNESS[second] > STRICTNESS[first] else first
-    return _opinion(case, verdict, policy.mode if verdict != first else autonomy, risk, why)
+    return _opinion(case, verdict, policy.mode if verdict != first else autonomy, weighed)
 
 
 def _by_autonomy(case: Case, autonomy: Autonomy, risk: Risk) -> Verdict:
@@ -60,7 +62,9 @@ def _raw(case: Case, autonomy: Autonomy, command: Raw) -> Verdict:
     """Raw bash is never granted: asked for each time at most, or run where a sandbox or `full` carries it."""
     if autonomy == "full" and (case.policy.sandboxed or not unknowable(command)):
         return "allow"
-    return "ask" if autonomy != "readonly" and case.policy.raw_bash == "ask" else "deny"
+    held = case.policy.bubblewrap and case.policy.offline
+    asked = case.policy.raw_bash == "ask" or (held and case.at_terminal)
+    return "ask" if autonomy != "readonly" and asked else "deny"
 
 
 def _by_mode(case: Case, mode: PermissionMode, risk: Risk) -> Verdict:
@@ -77,24 +81,29 @@ def _by_mode(case: Case, mode: PermissionMode, risk: Risk) -> Verdict:
             return "allow" if risk == "low" else "ask"
 
 
-def _opinion(case: Case, verdict: Verdict, mode: str, risk: Risk, why: str) -> Opinion:
+def _opinion(case: Case, verdict: Verdict, mode: str, weighed: Weighed) -> Opinion:
     if verdict != "deny":
-        return Opinion("mode", verdict, why)
-    command = case.touch.command
-    fix = _fix(case, mode, command if isinstance(command, Plan | Raw) else None, why)
-    return Opinion("mode", "deny", f"{why}: {risk} risk is denied in {mode}{fix}")
+        return Opinion("mode", verdict, weighed.why)
+    fix = _fix(case, mode, weighed)
+    return Opinion("mode", "deny", f"{weighed.why}: {weighed.risk} risk is denied in {mode}{fix}", weighed.denial)
 
 
-def _fix(case: Case, mode: str, command: Plan | Raw | None, why: str) -> str:
+def _fix(case: Case, mode: str, weighed: Weighed) -> str:
     """The setting that would allow what the mode denies."""
+    command = case.touch.command
     if mode == "full":
-        unknown = unknowable(command) if command is not None else None
+        unknown = unknowable(command) if isinstance(command, Plan | Raw) else None
         return f"; no sandbox is active, and it cannot be known before it runs: {unknown}"
     if mode != "supervised":
         return ""
     if isinstance(command, Raw):
-        return '; set raw_bash = "ask" under [security] to be asked each time, or write it without that construct'
-    if any(said in why for said in ("allowed_commands", "[permissions]", "not installed")):
+        return (
+            "; at the terminal, in bubblewrap, you would be asked; else write it without that construct, or set "
+            'raw_bash = "ask" under [security] to be asked each time'
+        )
+    if weighed.denial == "no sandbox":
+        return "; in a sandbox (bubblewrap or Landlock; see `adderclaw doctor`) you would be asked"
+    if any(said in weighed.why for said in ("allowed_commands", "allowed_domains", "not installed")):
         return ""
     if case.touch.hosts:
         return f'; add "{case.tool}(domain:{case.touch.hosts[0].host})" to [permissions] allow'

@@ -17,7 +17,7 @@ def remotes(case: Case) -> Opinion | None:
     if not each and (case.policy.mode == "bypassPermissions" or granted):
         return None
     # What the mode denies for another reason is not asked about for this one.
-    if not granted and modes.decide(case, *risk_of(case)).verdict == "deny":
+    if not granted and modes.decide(case, risk_of(case)).verdict == "deny":
         return None
     where = ", ".join(dict.fromkeys(f"{VERBS[fact.verb]} {fact.address}" for fact in facts))
     if each:

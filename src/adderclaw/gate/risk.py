@@ -1,13 +1,14 @@
 """Risk of a call from what it touches: low, medium or high, with the clause that the operator reads."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from adderclaw.config.paths import beneath
-from adderclaw.gate.case import Case
-from adderclaw.gate.commands import unlisted, unnamed
+from adderclaw.gate import inline
+from adderclaw.gate.case import Case, Denial
+from adderclaw.gate.commands import endless, unlisted, unnamed
 from adderclaw.gate.hosts import PLAIN_METHODS, is_listed
 from adderclaw.gate.paths import forms, is_device
-from adderclaw.gate.programs.scripts import brought, endless
 from adderclaw.gate.shell.environment import folders_of
 from adderclaw.gate.shell.planner import Plan, Raw, simples
 from adderclaw.types import HostFact, PathFact, Risk
@@ -15,46 +16,76 @@ from adderclaw.types import HostFact, PathFact, Risk
 ORDER: dict[Risk, int] = {"low": 0, "medium": 1, "high": 2}
 
 
-def risk_of(case: Case) -> tuple[Risk, str]:
+class Weighed(NamedTuple):
+    risk: Risk
+    why: str
+    denial: Denial | None = None
+    """Under which name a command is denied that is too great a risk."""
+
+
+def risk_of(case: Case) -> Weighed:
     """The greatest risk among everything that the call touches; the first of that risk gives the reason."""
-    best: tuple[Risk, str] = ("low", case.touch.why or "touches no file, host or program")
-    for risk, reason in _parts(case):
-        if ORDER[risk] > ORDER[best[0]]:
-            best = (risk, reason)
+    best = Weighed("low", case.touch.why or "touches no file, host or program")
+    for part in _parts(case):
+        # Where no sandbox is, what is not listed at all is named before what a sandbox would make a question.
+        if ORDER[part.risk] > ORDER[best.risk] or (part.risk == "high" and best.denial == "no sandbox" != part.denial):
+            best = part
     return best
 
 
-def _parts(case: Case) -> Iterator[tuple[Risk, str]]:
+def _parts(case: Case) -> Iterator[Weighed]:
     touch, policy = case.touch, case.policy
     if touch.beyond:
-        yield "medium", touch.beyond
+        yield Weighed("medium", touch.beyond)
     if touch.opaque:
-        yield "medium", touch.why or "what it touches is not known"
+        yield Weighed("medium", touch.why or "what it touches is not known")
     if isinstance(touch.command, Raw):
-        yield "high", f"raw bash ({touch.command.reason})"
+        yield Weighed("high", f"raw bash ({touch.command.reason})", "not listed" if policy.sandboxed else "no sandbox")
     elif isinstance(touch.command, Plan):
-        for simple in simples(touch.command):
-            why = unlisted(simple, policy, lambda name: _is_project_code(name, case), touch.command.inside)
-            if why:
-                yield "high", why
-        for folder in (folder for simple in simples(touch.command) for folder in folders_of(simple.env)):
-            if any(is_scratch(fact, case) for fact in touch.reads if fact.given == folder):
-                yield "high", f"code from {folder}, which is not the project's"
-        for why in (*unnamed(touch.command), *brought(touch.command), *endless(touch.command)):
-            yield "high", why
-        yield "medium", touch.why or "runs a command"
+        yield from _of_plan(case, touch.command)
     elif touch.command is not None:
-        yield "high", "a command of an unknown kind"
+        yield Weighed("high", "a command of an unknown kind", "not listed")
     for fact in touch.writes:
         if not is_device(fact):
             inside = is_inside(fact, policy.roots) or is_scratch(fact, case)
-            yield ("medium", touch.why or "writes to the workspace") if inside else ("high", f"writes {fact.path}")
+            yield Weighed("medium", touch.why or "writes to the workspace") if inside else _outside("writes", fact)
     for fact in touch.reads:
         known = is_device(fact) or is_inside(fact, policy.roots) or is_scratch(fact, case) or is_kept(fact, case)
         if not known:
-            yield "medium", f"reads {fact.path}, outside the workspace"
+            yield Weighed("medium", f"reads {fact.path}, outside the workspace")
     for host in touch.hosts:
         yield _host_risk(host, policy.allowed_domains)
+
+
+def _outside(how: str, fact: PathFact) -> Weighed:
+    return Weighed("high", f"{how} {fact.path}", "outside")
+
+
+def _of_plan(case: Case, plan: Plan) -> Iterator[Weighed]:
+    """What the lists say of a plan. What they are not sure of is a question in a sandbox, and denied without one."""
+    touch, policy = case.touch, case.policy
+    unsure: list[str] = []
+    for simple in simples(plan):
+        found = unlisted(simple, policy, lambda name: _is_project_code(name, case), plan.inside)
+        if found is not None and found.denial == "no sandbox":
+            unsure.append(found.why)
+        elif found is not None:
+            yield Weighed("high", found.why, found.denial)
+    folders = (folder for simple in simples(plan) for folder in folders_of(simple.env))
+    scratch = {fact.given for fact in touch.reads if is_scratch(fact, case)}
+    unsure += [f"code from {folder}, which is not the project's" for folder in folders if folder in scratch]
+    unsure += (*unnamed(plan), *inline.brought(plan), *endless(plan))
+    for why in unsure:
+        yield Weighed("medium", why) if policy.sandboxed else Weighed("high", why, "no sandbox")
+    if not unsure and is_look(case):
+        yield Weighed("low", touch.why or "only looks at the workspace")
+    else:
+        yield Weighed("medium", touch.why or "runs a command")
+
+
+def is_look(case: Case) -> bool:
+    """Whether a command has a room to look in: nothing can be written there, and what may not be read is masked."""
+    return case.touch.looks and case.policy.bubblewrap and not case.unmasked
 
 
 def _is_project_code(given: str, case: Case) -> bool:
@@ -66,13 +97,13 @@ def _is_project_code(given: str, case: Case) -> bool:
     return "/" in given and bool(named) and all(is_inside(f, case.policy.roots) or is_scratch(f, case) for f in named)
 
 
-def _host_risk(fact: HostFact, allowed: tuple[str, ...]) -> tuple[Risk, str]:
+def _host_risk(fact: HostFact, allowed: tuple[str, ...]) -> Weighed:
     method = fact.method.upper()
     if method not in PLAIN_METHODS:
-        return "high", f"sends {method} to {fact.host}"
+        return Weighed("high", f"sends {method} to {fact.host}")
     if is_listed(fact, allowed):
-        return "low", f"asks {fact.host}"
-    return "medium", f"asks {fact.host}, which is not in [security] allowed_domains"
+        return Weighed("low", f"asks {fact.host}")
+    return Weighed("medium", f"asks {fact.host}, which is not in [security] allowed_domains")
 
 
 def is_kept(fact: PathFact, case: Case) -> bool:

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from adderclaw.gate import guards, judges, modes, remotes, removal
-from adderclaw.gate.case import STRICTNESS, Case, Decision, Opinion
-from adderclaw.gate.risk import risk_of
+from adderclaw.gate.case import STRICTNESS, Case, Decision, Denial, Opinion
+from adderclaw.gate.risk import Weighed, risk_of
 from adderclaw.gate.shell.planner import Raw
 from adderclaw.workspace.names import names
 
@@ -26,6 +26,14 @@ GUARDS: tuple[tuple[str, Guard], ...] = (
     ("workspace", guards.workspace),
     ("hosts", guards.web_hosts),
 )
+DENIALS: dict[str, Denial] = {
+    "forbidden_commands": "forbidden",
+    "forbidden_paths": "forbidden",
+    "destructive": "destructive",
+    "protected": "protected",
+    "workspace": "outside",
+}
+"""Guards of commands and files, and the reason that each of them stands for."""
 JUDGES: tuple[tuple[str, Judge], ...] = (
     ("hook", judges.hook),
     ("permission rules", judges.permission_rules),
@@ -39,23 +47,31 @@ JUDGES: tuple[tuple[str, Judge], ...] = (
 
 def judge(case: Case) -> Decision:
     """Ask every guard and judge: the first refusing guard decides, else the strictest judge, else the mode."""
-    risk, why = risk_of(case)
+    weighed = risk_of(case)
     refusals = [(name, guard(case)) for name, guard in GUARDS]
     given = [(name, opinion(case)) for name, opinion in JUDGES]
-    by_mode = modes.decide(case, risk, why)
+    by_mode = modes.decide(case, weighed)
     opinions = (
-        *(Opinion(name, "deny" if reason else None, reason or "") for name, reason in refusals),
+        *(_refusal(name, reason) for name, reason in refusals),
         *(opinion or Opinion(name, None, "") for name, opinion in given),
         by_mode,
     )
-    refused = next(((name, reason) for name, reason in refusals if reason), None)
-    if refused:
-        return Decision("deny", risk, refused[1], refused[0], opinions, case.tool)
+    refused = next((opinion for opinion in opinions[: len(GUARDS)] if opinion.verdict), None)
+    if refused is not None:
+        return _decision(case, weighed, refused, opinions)
     spoken = [opinion for _, opinion in given if opinion is not None and opinion.verdict is not None]
     # A rule that asks about raw bash does not lift what the mode denies: only `raw_bash` does.
     heard = [*spoken, by_mode] if not spoken or isinstance(case.touch.command, Raw) else spoken
     last = _settled(case, max(heard, key=_strictness))
-    return Decision(last.verdict or "deny", risk, last.reason, last.by, opinions, case.tool)
+    return _decision(case, weighed, last, opinions)
+
+
+def _refusal(name: str, reason: str | None) -> Opinion:
+    return Opinion(name, "deny", reason, DENIALS.get(name)) if reason else Opinion(name, None, "")
+
+
+def _decision(case: Case, weighed: Weighed, last: Opinion, opinions: tuple[Opinion, ...]) -> Decision:
+    return Decision(last.verdict or "deny", weighed.risk, last.reason, last.by, opinions, case.tool, last.denial)
 
 
 def _strictness(opinion: Opinion) -> int:

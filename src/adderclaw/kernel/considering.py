@@ -47,7 +47,7 @@ def consider(scene: Scene, call: ToolCall, opinion: Opinion | None = None) -> Co
         touch = tool.touch(arguments, scene.context)
     except (ValueError, OSError) as error:
         by = error.by if isinstance(error, Disabled) else "paths"
-        refusal = Decision("deny", "high", str(error), by, ())
+        refusal = Decision("deny", "high", str(error), by, (), tool.name, "no sandbox" if tool.name == "Bash" else None)
         return Considered(call, tool, arguments, Touch(opaque=True), refusal)
     planning = scene.planning()
     case = Case(
@@ -59,6 +59,7 @@ def consider(scene: Scene, call: ToolCall, opinion: Opinion | None = None) -> Co
         estop=scene.stopped(),
         phase=planning.phase,
         plan_approved=planning.plan_approved,
+        at_terminal=scene.at_terminal,
         free_reads=scene.context.free_reads,
         protected_ids=scene.protected_ids() if touch.reads or touch.writes else frozenset(),
         hook_opinion=opinion,

@@ -63,6 +63,8 @@ class Scene:
     protected_ids: Callable[[], frozenset[tuple[int, int]]]
     confinement: str = "none"
     """What holds a tool's children, as each receipt says."""
+    at_terminal: bool = False
+    """Whether who answers is a person at the interactive terminal."""
     pace: Pace | None = None
     """How often tools ran of late; without one no rate limit is looked at."""
     arrive: Callable[[str], Awaitable[str]] | None = None

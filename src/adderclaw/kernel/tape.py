@@ -188,6 +188,7 @@ class Tape:
                 "protected": sorted(pair for pair in named if pair is not None),
                 "estop": case.estop,
                 "free_reads": case.free_reads,
+                "at_terminal": case.at_terminal,
                 "hook": list(case.hook_opinion) if case.hook_opinion is not None else None,
                 "lent": [rule.text for rule in session.scene.lent],
             }

@@ -98,6 +98,7 @@ def _made_of(runtime: Runtime, root: str, confinement: str, kept: str, policies:
         "home": runtime.home,
         "profile": runtime.options.profile,
         "sandboxed": confinement != "none",
+        "bubblewrap": confinement == "bubblewrap",
         "scratch": "/tmp" if confinement == "bubblewrap" else "",
         "autonomy_set": runtime.loaded.origins.get("security.autonomy", "default") != "default",
         "own_files": [

@@ -59,6 +59,7 @@ def _head(runtime: Runtime, session: Session, ids: SeededIds, channel: str) -> C
         "place": [place.root, list(place.extra), place.cwd],
         "free_reads": here.context.free_reads,
         "confinement": here.confinement,
+        "at_terminal": here.at_terminal,
         "stopped": here.stopped(),
         "arrives": here.arrive is not None,
         "channel": channel,

@@ -97,6 +97,7 @@ def make(
         keep_body=_body_keeper(runtime) if now.logging.debug_llm_bodies else None,
     )
     here.fire = session.fire
+    here.at_terminal = bool(getattr(operator, "at_terminal", False))
     session.instructions = files
     session.checkpoints = _checkpoints(runtime, store) if now.checkpoints.enabled else None
     if session.checkpoints is not None and here.kit is not None and here.kit.tasks is not None:
@@ -302,8 +303,6 @@ def _body_keeper(runtime: Runtime) -> Callable[[str, Json], None]:
 NEXT_NEEDED = (
     "subprocess",
     "pydantic",
-    "tree_sitter",
-    "tree_sitter_bash",
     "adderclaw.decode",
     "adderclaw.gate.verdict",
     "adderclaw.gate.shell.reader",

@@ -5,6 +5,7 @@ from functools import lru_cache
 
 from adderclaw.gate.commands import base
 from adderclaw.gate.programs import knowledge, wrappers
+from adderclaw.gate.programs.allowlist import is_shell
 from adderclaw.gate.programs.git import command_of
 from adderclaw.gate.programs.handed import one_name_each
 from adderclaw.gate.programs.objections import Words
@@ -39,7 +40,7 @@ def rendered(plan: Plan, who: Identity, *, alone: bool, shell: str = "/bin/bash"
         code = f'{functions}\n{GIT} "$@"'
         return simple._replace(words=(*ahead, shell, "--norc", "--noprofile", "-c", code, "git", *_counted(within)))
 
-    codes = {code.text: rendered(code, who, alone=False, shell=shell) for code in plan.inside if isinstance(code, Plan)}
+    codes = {code.text: rendered(code, who, alone=False, shell=shell) for code in plan.inside}
     held = hardened(plan, codes)
     made = planner.render(held._replace(body=with_simples(held.body, called)))
     return f"{functions}\n{made}" if gits else made
@@ -92,7 +93,7 @@ def hardened(plan: Plan, codes: dict[str, str]) -> Plan:
 
 def _with_codes(simple: Simple, codes: dict[str, str]) -> Simple:
     """What a shell reads as code is text of ours, too: written from the plan that was judged. Its data stays."""
-    shell = next((n for n, word in enumerate(simple.words) if word.rsplit("/", 1)[-1] in knowledge.SHELLS), None)
+    shell = next((n for n, word in enumerate(simple.words) if is_shell(word.rsplit("/", 1)[-1])), None)
     if not codes or shell is None:
         return simple
     given = knowledge.shell_code(simple.words[shell:])

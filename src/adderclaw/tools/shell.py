@@ -11,9 +11,10 @@ from weakref import WeakKeyDictionary
 from adderclaw.config.paths import followed
 from adderclaw.config.schema import Config
 from adderclaw.decode import Between
+from adderclaw.gate.looking import only_looks
+from adderclaw.gate.paths import DEVICES
 from adderclaw.gate.programs import git_alone
 from adderclaw.gate.programs import knowledge as knowledge
-from adderclaw.gate.programs.handed import Walk
 from adderclaw.gate.programs.operands import ARCHIVE, PATCH
 from adderclaw.gate.shell import planner as planner
 from adderclaw.gate.shell.planner import Plan, Raw, Simple
@@ -96,7 +97,8 @@ def touch(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) -> T
     judged = _planned(arguments.command, ctx, means)
     command = judged.command
     named = planner.paths_of(command, cwd, os.path.expanduser("~"))
-    if named.rewritten:
+    confined = means.start is not None  # there the sandbox keeps links and archives to where they belong
+    if named.rewritten and not confined:
         raise paths.Refused(f"{named.rewritten[0]} is written by the command that opens it: do it in two calls")
     is_raw = isinstance(command, Raw)
     if is_raw:
@@ -104,30 +106,34 @@ def touch(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) -> T
     else:
         runs = ", ".join(dict.fromkeys(simple.name for simple in planner.simples(command)))
         why = f"runs {runs or 'nothing but the shell itself'}"
-    linked = (*_linked(named.trees), *_handed(named.walks))
-    reads = (*named.reads, *_there(named.read_if_there), *_matches(named.read_globs), *linked)
-    writes = (
-        *named.writes,
-        *_there(named.written_if_there),
-        *_matches(named.written_globs),
-        *_landed(named.merged, means),
-    )
+    reads = (*named.reads, *_there(named.read_if_there), *(() if confined else _linked(named.trees)))
+    writes = (*named.writes, *_there(named.written_if_there), *(() if confined else _landed(named.merged)))
     seen = tuple(_own_python(fact, ctx) for fact in _facts(reads, ctx))
+    written = tuple(_facts(writes, ctx))
+    looks = isinstance(command, Plan) and not arguments.run_in_background and only_looks(command)
+    looks = looks and not named.trees and all(_is_here(fact, ctx) for fact in (*seen, *written))
     facts: tuple[RemoteFact, ...] = ()
     if isinstance(command, Plan) and "git" in command.text + command.shown:
         from adderclaw.tools import remotes
 
         facts, grants = remotes.reached(command, cwd, _roots(ctx))
         judged = judged._replace(parts=git_alone.parts(command), grants=grants)
-    _keep(arguments, ctx, judged)
+    _keep(arguments, ctx, judged._replace(looks=looks))
     return Touch(
         reads=seen,
-        writes=tuple(_facts(writes, ctx)),
+        writes=written,
         remotes=facts,
         command=command,
         opaque=is_raw,
+        looks=looks,
         why=why,
     )
+
+
+def _is_here(fact: PathFact, ctx: ToolContext) -> bool:
+    """Whether a file lies, and leads, in the workspace, or keeps nothing: the room for looking has no other place."""
+    roots = _roots(ctx)
+    return fact.path in DEVICES or (programs.inside(fact.path, roots) and programs.inside(fact.real, roots))
 
 
 MAX_LOOKED_AT = 20_000
@@ -171,16 +177,7 @@ def _there(words: Iterable[tuple[str, str]]) -> Iterator[str]:
             yield os.path.join(folder, word)
 
 
-def _matches(patterns: Iterable[str]) -> Iterator[str]:
-    from glob import iglob
-
-    for count, path in enumerate(path for pattern in patterns for path in iglob(pattern)):
-        if count >= MAX_LOOKED_AT:
-            raise paths.Refused(f"its globs match more than {MAX_LOOKED_AT:,} files: name a folder instead")
-        yield path
-
-
-def _linked(trees: Iterable[str], *, deep: bool = True) -> Iterator[str]:
+def _linked(trees: Iterable[str]) -> Iterator[str]:
     """The links in folders that a program walks through, links included."""
     count = 0
     waiting = list(trees)
@@ -191,7 +188,7 @@ def _linked(trees: Iterable[str], *, deep: bool = True) -> Iterator[str]:
                     count += 1
                     if entry.is_symlink():
                         yield entry.path
-                    elif deep and entry.is_dir(follow_symlinks=False):
+                    elif entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
         except OSError:
             continue
@@ -199,38 +196,12 @@ def _linked(trees: Iterable[str], *, deep: bool = True) -> Iterator[str]:
             raise paths.Refused(f"it follows links among more than {MAX_LOOKED_AT:,} files: let it not follow links")
 
 
-def _handed(walks: Iterable[Walk]) -> Iterator[str]:
-    """The links among the names that one command finds for another."""
-    from fnmatch import fnmatchcase
-
-    for walk in walks:
-        for link in _linked((walk.root,), deep=walk.deep):
-            name, path = os.path.basename(link), os.path.relpath(link, walk.root)
-            wanted = not walk.names or any(fnmatchcase(name, n) or fnmatchcase(name.casefold(), n) for n in walk.names)
-            left_out = any(fnmatchcase(f"{lead}{path}", p) for p in walk.without for lead in ("", "./", "/"))
-            if wanted and not left_out and (not walk.tracked or _is_tracked(walk.root, path)):
-                yield link
-
-
-def _is_tracked(root: str, path: str) -> bool:
-    """Whether git's index may name a path: all but its last version write names out."""
-    try:
-        with open(os.path.join(root, ".git", "index"), "rb") as file:
-            index = file.read()
-    except OSError:
-        return False
-    return index[4:8] == b"\0\0\0\4" or os.fsencode(path) + b"\0" in index
-
-
-def _landed(merged: Iterable[tuple[str, str]], means: Means) -> Iterator[str]:
+def _landed(merged: Iterable[tuple[str, str]]) -> Iterator[str]:
     """Where the content of a folder lands that is copied into another."""
     for folder, target in merged:
         if folder.endswith((ARCHIVE, PATCH)):
             from adderclaw.tools import archives
 
-            # There is nothing to look at yet; what comes out of it then, the sandbox keeps where it belongs.
-            if means.start is not None and not os.path.lexists(folder.removesuffix(PATCH).removesuffix(ARCHIVE)):
-                continue
             yield from (os.path.join(target, name) for name in archives.names(folder))
             continue
         with suppress(OSError):
@@ -255,6 +226,8 @@ class Judged(NamedTuple):
     command: Plan | Raw
     cwd: str
     env: dict[str, str]
+    looks: bool = False
+    """Whether it runs in the room for looking."""
     parts: tuple[git_alone.Part, ...] = ()
     """Those that are git alone by themselves: they may change what other programs run later."""
     grants: "tuple[Grant, ...]" = ()
@@ -334,6 +307,7 @@ async def _ended(judged: Judged, text: str, seconds: float, means: Means, fds: t
             broker = stack.enter_context(Broker(judged.grants))
             env, fds = {**env, **broker.environment}, (*fds, broker.fd)
         start = process.in_view(means.start, "git") if alone else means.start
+        start = process.in_view(start, "look") if judged.looks else start
         return await process.run(means.argv(text), cwd=judged.cwd, env=env, timeout=seconds, pass_fds=fds, start=start)
 
 
@@ -472,7 +446,7 @@ def _code(returncode: int) -> str:
 def _last(command: Plan | Raw) -> str:
     """The program that the exit code is most likely from, with its subcommand where that matters."""
     if isinstance(command, Raw):
-        alone = command.literal and len(command.programs) == 1 and "!" not in command.words
+        alone = len(command.programs) == 1 and "!" not in command.words
         return command.programs[0] if alone else ""
     last = command.body.steps[-1]
     simple = last.commands[-1]

@@ -47,7 +47,26 @@ class Options(NamedTuple):
     """Whether a readonly session may run it."""
     wraps: bool = False
     """It runs the program that its words name."""
+    starts: bool = False
+    """Some of its words may be a program that it starts: each is looked at for what is forbidden."""
     shell: bool = False
+    """It is a shell: the text that it is given is planned like the command itself."""
+    code: frozenset[str] = frozenset()
+    """Options, or commands, that are followed by code for it."""
+    stdin_code: bool = False
+    """Without a script it takes its standard input for code."""
+    ends: frozenset[str] = frozenset()
+    """Options after which the words are for what they name (`python -m`)."""
+    downloads: bool = False
+    """It prints or writes what another machine answers."""
+    moves: bool = False
+    """It puts files somewhere, and runs none of them."""
+    lists: bool = False
+    """It prints names of files that it finds."""
+    says: bool = False
+    """It prints its own words."""
+    looks: bool = False
+    """It only looks, at what its words name or what it is given: low risk where all of that lies in the workspace."""
     npx: bool = False
     """Whether npx may run it: it is a program that projects install."""
     module: bool = False
@@ -68,13 +87,17 @@ class Options(NamedTuple):
     """Why it is never taken, whatever its words."""
     reads: frozenset[str] = frozenset()
     """Commands that write nothing that their words name."""
+    looking: frozenset[str] = frozenset()
+    """Commands that only look, whatever their words."""
+    listing: Mapping[str, frozenset[str]] = MappingProxyType({})
+    """Commands that only look with these options and first operands alone, or none."""
     writes: frozenset[str] = frozenset()
     """Options by which a program that otherwise only looks writes the files that are its options' values."""
     settings: frozenset[str] = frozenset()
     """Settings that can be given a value: none of them makes it run anything."""
 
 
-_SETS = ("harmful", "bare", "reads", "writes", "settings", "local", "config")
+_SETS = ("harmful", "bare", "reads", "writes", "settings", "local", "config", "code", "ends", "looking")
 
 
 class Tables(Mapping[str, Options]):
@@ -114,8 +137,9 @@ def _table(name: str) -> Options | None:
     if given is None:
         return None
     fields: dict[str, Any] = {key: frozenset(value.split()) if key in _SETS else value for key, value in given.items()}
-    if "second" in fields:
-        fields["second"] = {command: frozenset(text.split()) for command, text in fields["second"].items()}
+    for field in ("second", "listing"):
+        if field in fields:
+            fields[field] = {command: frozenset(text.split()) for command, text in fields[field].items()}
     return Options(**fields)
 
 
@@ -127,3 +151,18 @@ PROGRAMS: Mapping[str, Options] = Tables()
 def those(flag: str) -> frozenset[str]:
     """The programs that have a flag in their table: those that wrap others, are shells, are npx's, …"""
     return frozenset(name for name in PROGRAMS if " " not in name and getattr(PROGRAMS[name], flag))
+
+
+def is_shell(name: str) -> bool:
+    return name in PROGRAMS and PROGRAMS[name].shell
+
+
+def interprets(name: str) -> bool:
+    """Whether some of a program's words, or its standard input, may be code."""
+    table = PROGRAMS.get(name)
+    return table is not None and (table.shell or table.stdin_code or bool(table.code) or table.operands == "code")
+
+
+def runs_others(name: str) -> bool:
+    """Whether some of a program's words may be a program that it runs."""
+    return name in PROGRAMS and (PROGRAMS[name].wraps or PROGRAMS[name].starts)

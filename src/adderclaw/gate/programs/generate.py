@@ -38,7 +38,7 @@ def _table(given: dict[str, Any], shared: dict[str, str]) -> dict[str, Any]:
     for key, value in given.items():
         if isinstance(value, str):
             table[key] = _text(value, shared)
-        elif key in ("commands", "second"):
+        elif key in ("commands", "second", "listing"):
             # One line of a table may stand for several commands.
             commands: dict[str, str] = value
             table[key] = {n: _text(text, shared) for line, text in commands.items() for n in line.split() or ("",)}

@@ -49,9 +49,6 @@ def judged(words: Words, ask: Ask) -> Objection | None:
     command, rest, strange = command_of(words)
     if strange:
         return Objection(f"git {strange} before the command can change what git runs")
-    # The operator's "git push" counts with a global option in front of it, too.
-    if ask.allowed is not None and ask.allowed("git", ("git", command, *rest)):
-        return None
     if command == "bisect" and rest[:1] == ("run",):
         found = wrapped(words) if bisects(words) else Wrapped((), "git with an option before bisect run")
         return Objection(found.strange) if found.strange else ask.inner(found.words)
@@ -70,15 +67,15 @@ def _operands(command: str, rest: Words) -> Objection | None:
     if command in ("clone", "fetch", "pull", "ls-remote"):
         return _source(command, found.operands)
     if command == "symbolic-ref" and len(found.operands) > 1:
-        return Objection("git symbolic-ref with a value moves a branch", "git symbolic-ref")
+        return Objection("git symbolic-ref with a value moves a branch")
     if command == "apply" and not found.operands:
         return Objection("a patch from standard input is not looked at: name a file")
     if command == "worktree" and found.operands[:1] == ("add",) and len(found.operands) < 2:
         return Objection("git worktree add without a place")
     if command == "rebase" and found.given & {"-i", "--interactive"} and "--autosquash" not in found.given:
-        return Objection("git rebase -i opens an editor: add --autosquash", "git rebase -i")
+        return Objection("git rebase -i opens an editor: add --autosquash")
     if command == "reset" and found.given & {"--hard"}:
-        return Objection("git reset --hard throws work away", "git reset --hard")
+        return Objection("git reset --hard throws work away")
     return None
 
 

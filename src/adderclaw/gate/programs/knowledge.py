@@ -1,29 +1,18 @@
 """What is known of programs: whether the built-in list takes a command, and if not, why."""
 
-import itertools
 import re
 from collections.abc import Callable
 
-from adderclaw.gate import perl, pieces
+from adderclaw.gate import inline
 from adderclaw.gate.programs import git, languages, managers, media, network, packages, runners, services, unix
-from adderclaw.gate.programs.allowlist import PROGRAMS, Options, names, those
+from adderclaw.gate.programs.allowlist import PROGRAMS, names, runs_others, those
+from adderclaw.gate.programs.handed import only_shows
 from adderclaw.gate.programs.objections import Allowed, Ask, Objection, Words, unknown
 from adderclaw.gate.programs.options import parse, without_pairs
-from adderclaw.gate.programs.tabled import ASKING, by_command, by_table, strange
-from adderclaw.gate.programs.wrappers import find_parts, inner, only_looks, wrapped
+from adderclaw.gate.programs.tabled import by_command, by_table, strange
+from adderclaw.gate.programs.wrappers import find_parts, inner, wrapped
 
-__all__ = ["INTERPRETERS", "PROGRAMS", "SHELLS", "WRAPPERS", "Objection", "inner", "objection"]
-
-SHELLS = names("sh bash dash zsh ksh mksh ash fish csh tcsh pwsh powershell")
-INTERPRETERS = SHELLS | names(
-    """python python2 python3 perl ruby node nodejs php lua deno bun osascript tclsh Rscript awk gawk mawk xargs"""
-)
-WRAPPERS = names(
-    """env sudo doas su runuser xargs nice nohup timeout time stdbuf setsid ionice chrt taskset chroot command exec
-    builtin eval watch busybox toybox parallel strace ltrace unshare nsenter flock script ssh npx uv poetry uvx bunx
-    proxychains systemd-run pkexec firejail bwrap setarch linux32 linux64 prlimit valgrind"""
-)
-"""Programs that run the program that their words name."""
+__all__ = ["PROGRAMS", "Objection", "inner", "objection"]
 
 _MAX_RUNNERS = 8
 
@@ -39,9 +28,15 @@ def objection(name: str, words: Words, ask: Ask | None = None, *, allowed: Allow
             return objection(words[0], words, allowed=allowed)
 
         ask = Ask(within, allowed)
-    if ask.allowed is not None and ask.allowed(name, words):
-        return None
-    runners = sum(word == "-m" or word.rsplit("/", 1)[-1] in WRAPPERS for word in words)
+    found = _listed(name, words, ask)
+    # The operator's list adds programs and commands; it takes nothing away from what a table says of them.
+    if found is None or not found.entry or ask.allowed is None or found.entry.split()[0] not in (name, words[0]):
+        return found
+    return None if ask.allowed(name, words, found.entry) else found
+
+
+def _listed(name: str, words: Words, ask: Ask) -> Objection | None:
+    runners = sum(word == "-m" or runs_others(word.rsplit("/", 1)[-1]) for word in words)
     if runners > _MAX_RUNNERS:
         return Objection("too many programs that run programs")
     if asks(words):
@@ -51,12 +46,11 @@ def objection(name: str, words: Words, ask: Ask | None = None, *, allowed: Allow
         return Objection("it is not on the list of allowed commands", name)
     if options.response_files and any(word.startswith("@") for word in words[1:]):
         return Objection("options from a file cannot be looked at")
-    found = _judged(name, words, ask, options)
-    piece = pieces.of(words, ask.stdin) if found is not None and ask.confined and name in pieces.NAMES else None
-    return found if piece is None else pieces.objection(piece, ask)
-
-
-def _judged(name: str, words: Words, ask: Ask, options: Options) -> Objection | None:
+    if options.never and not (words[1:] and options.bare.issuperset(words[1:])):
+        return Objection(f"it {options.never}", name)
+    code = inline.of(words, ask.stdin)
+    if code is not None:
+        return Objection(code.why)
     special = SPECIAL.get(name)
     if special is not None:
         return special(words, ask)
@@ -67,16 +61,12 @@ def _judged(name: str, words: Words, ask: Ask, options: Options) -> Objection | 
 
 def asks(words: Words) -> bool:
     """Whether a program, whichever of those on the PATH it is, is asked for nothing but its version or its help."""
-    if words[1:] not in (("--version",), ("--help",)) or (words[0] in WRAPPERS and words[0] not in PROGRAMS):
+    if words[1:] not in (("--version",), ("--help",)) or (runs_others(words[0]) and bool(PROGRAMS[words[0]].never)):
         return False
     return re.fullmatch(r"[A-Za-z][\w.+-]*", words[0], re.ASCII) is not None
 
 
 # ------------------------------------------------------------------ wrappers and shells
-
-
-_NAME = ("./x",)
-"""Stands for the names that a program is given: the first word that it takes may mean more than the others."""
 
 
 def _wrapper(words: Words, ask: Ask) -> Objection | None:
@@ -86,9 +76,7 @@ def _wrapper(words: Words, ask: Ask) -> Objection | None:
         return Objection(found.strange)
     if not found.words:
         return None if name in ("env", "xargs") else Objection(f"{name} without a command")
-    # What xargs hands on are names, which are words of the command, too; `commands.unnamed` sees that they are names.
-    given = () if name != "xargs" else ("2",) if found.words[0] == "kill" else _NAME
-    return ask.inner((*found.words, *given))
+    return ask.inner(found.words)
 
 
 def _npx(words: Words, ask: Ask) -> Objection | None:
@@ -169,59 +157,22 @@ def _find(words: Words, ask: Ask) -> Objection | None:
     if found.strange:
         return Objection(found.strange)
     for command in found.commands:
-        refused = _handed_names(command, ask) or (None if is_tame(found.words) else _writes(command))
-        if refused is not None:
-            return refused
+        refused = ask.inner(command)
+        if refused is not None or not only_shows(command):
+            return refused or Objection(f"find would run {' '.join(command)[:60]} on what it finds")
     return by_table("find", found.words, PROGRAMS["find"])
 
 
 _EACH = ("-x", "--exec", "-X", "--exec-batch")
 
 
-def _fd(words: Words, ask: Ask) -> Objection | None:
+def _fd(words: Words, _ask: Ask) -> Objection | None:
     """What fd runs on the files that it finds may only look at them."""
     at = next((n for n, word in enumerate(words) if word in _EACH), len(words))
     command = words[at + 1 :]
     if at == len(words):
         return by_table("fd", words, PROGRAMS["fd"])
-    if not command or not ask.confined or not only_looks(command) or any(w in (";", *_EACH) for w in command):
-        return Objection("fd runs only what looks at the files that it finds, and in a sandbox")
-    given = command if any("{" in word for word in command) else (*command, "{}")
-    return _handed_names(given, ask) or by_table("fd", words[:at], PROGRAMS["fd"])
-
-
-def _handed_names(command: Words, ask: Ask) -> Objection | None:
-    """What is said of a command whose last words are names that another program finds."""
-    if "{}" in command[0]:
-        return Objection("it would run the files that it finds")
-    if any(word.rsplit("/", 1)[-1] == "perl" for word in command):
-        return Objection("perl may take a name that it finds for a program")
-    if command[0].rsplit("/", 1)[-1] in INTERPRETERS and any("{}" in word and word != "{}" for word in command):
-        return Objection("a name that it finds would become part of a program")
-    return ask.inner(tuple(word.replace("{}", "./x") for word in command))
-
-
-def _writes(command: Words) -> Objection | None:
-    name = command[0].rsplit("/", 1)[-1]
-    if only_looks(command) or (name == "sed" and not languages.sed_parts(command).in_place):
-        return None
-    return Objection(
-        f"{name} on whatever it finds may change files that decide what other programs run: name the"
-        " files by their ending (-name '*.py'), or begin at a folder"
-    )
-
-
-_STEERING = names("json yml yaml toml cfg ini cjs mjs properties lock conf config sample")
-
-
-def is_tame(words: Words) -> bool:
-    """Whether what a find comes upon can be none of the files that are protected: by where it begins, or its names."""
-    roots = parse(words[1:], PROGRAMS["find"].options, single_dash=True).operands
-    if roots and not any(re.fullmatch(r"[./]*|.*/\.|\.\..*", root) for root in roots):
-        return True
-    patterns = [b for a, b in itertools.pairwise(words) if a in ("-name", "-iname")]
-    endings = [re.fullmatch(r"\*\.([A-Za-z0-9]+)|[\w-]+\.([A-Za-z0-9]+)", pattern) for pattern in patterns]
-    return bool(endings) and all(end and (end[1] or end[2]).casefold() not in _STEERING for end in endings)
+    return Objection(f"fd would run {' '.join(command)[:60]} on what it finds")
 
 
 # ------------------------------------------------------------------ interpreters
@@ -230,36 +181,23 @@ def is_tame(words: Words) -> bool:
 def _python(words: Words, ask: Ask) -> Objection | None:
     parts = languages.python_parts(words)
     if parts is None:
-        return _python_code(words, ask)
+        return Objection("python with an option that is not known to do no harm")
     kind, rest = parts
     if kind == "":
-        return _piped(rest[0]) or _managed(rest, words, ask)
+        return _piped(rest[0]) or _managed(rest)
     return python_module(rest, ask) if kind == "-m" else None
-
-
-def _python_code(words: Words, ask: Ask) -> Objection | None:
-    from adderclaw.gate.python import command
-
-    piece = command.read(words, ask.stdin)
-    if piece is None:
-        return Objection("python: only a script file, -m with a known module or code that stands there is taken")
-    if piece.why:
-        return Objection(f"a piece of Python: {piece.why}")
-    if piece.confined and not ask.confined:
-        return Objection("a piece of Python that opens what it finds, or hands on data, is taken in a sandbox only")
-    return None
 
 
 _EMPTIES = names("flush reset_db sqlflush dbshell shell shell_plus drop_test_database reset_schema")
 
 
-def _managed(rest: Words, words: Words, ask: Ask) -> Objection | None:
-    """Django's own commands that empty a database, or take any code; that of its shell is looked at."""
-    if rest[0].rsplit("/", 1)[-1] == "manage.py" and rest[1:2] == ("shell",):
-        return _python_code(words, ask)
-    if rest[0].rsplit("/", 1)[-1] == "manage.py" and rest[1:2] and rest[1] in _EMPTIES:
-        return Objection(f"manage.py {rest[1]} empties a database or takes any code", f"python manage.py {rest[1]}")
-    return None
+def _managed(rest: Words) -> Objection | None:
+    """Django's own commands that empty a database, or take any code."""
+    if rest[0].rsplit("/", 1)[-1] != "manage.py" or not rest[1:2] or rest[1] not in _EMPTIES:
+        return None
+    takes_code = rest[1].startswith("shell")
+    why = f"inline code for manage.py {rest[1]}" if takes_code else f"manage.py {rest[1]} empties a database"
+    return Objection(why, "" if takes_code else f"python manage.py {rest[1]}")
 
 
 def _piped(path: str) -> Objection | None:
@@ -301,44 +239,17 @@ _REGISTERS = (
 """Packages of the project that let node read other languages."""
 
 
-def _node(words: Words, ask: Ask) -> Objection | None:
+def _node(words: Words, _ask: Ask) -> Objection | None:
     options = PROGRAMS["node"]
     words = without_pairs(words, "--input-type", "module|commonjs")
     words = without_pairs(words, "--import|-r|--require|--loader", _REGISTERS)
     found = parse(words[1:], options.options, until_operand=True)
     if found.strange:
         return strange(found.strange[0], options)
-    if found.given & {"-e", "-p", "--eval", "--print"}:
-        code = words[2] if len(words) > 2 and words[1] in ("-e", "-p", "--eval", "--print") else ""
-        return _javascript(code)
-    if found.operands in ((), ("-",)) and ask.stdin is not None:
-        return _javascript(ask.stdin)
-    if found.operands:
-        return _piped(found.operands[0])
-    return None if found.given & ASKING else Objection("node without a script reads it from standard input")
-
-
-def _javascript(code: str) -> Objection | None:
-    return None if code and languages.is_plain_javascript(code) else Objection("node: code as a word")
+    return _piped(found.operands[0]) if found.operands else None
 
 
 # ------------------------------------------------------------------ small languages and plain rules
-
-
-def _without_code(words: Words, _ask: Ask) -> Objection | None:
-    """Rscript and julia: a text that only calls what tests and checks the project is as good as a script of it."""
-    name = words[0].rsplit("/", 1)[-1]
-    plain = runners.is_plain_r if name == "Rscript" else runners.is_plain_julia
-    kept: list[str] = []
-    rest = list(words)
-    while rest:
-        word = rest.pop(0)
-        if word == "-e" and rest and plain(rest[0]):
-            rest.pop(0)
-            kept += ["./script"] if not rest else []
-        else:
-            kept.append(word)
-    return by_table(name, tuple(kept), PROGRAMS[name])
 
 
 def _sed(words: Words, _ask: Ask) -> Objection | None:
@@ -363,7 +274,7 @@ def _awk(words: Words, _ask: Ask) -> Objection | None:
         return None if "--version" in found.given or "-W" in found.given else Objection("awk without a program")
     if languages.is_plain_awk(found.operands[0]):
         return None
-    return Objection("the awk program may run, read or write something")
+    return Objection(inline.Code("awk", found.operands[0]).why)
 
 
 def _jq(words: Words, _ask: Ask) -> Objection | None:
@@ -386,21 +297,6 @@ def _http_server(words: Words, _ask: Ask) -> Objection | None:
     return by_table("http.server", words, PROGRAMS["python -m http.server"])
 
 
-def _perl(words: Words, _ask: Ask) -> Objection | None:
-    if words[1:] and PROGRAMS["perl"].bare.issuperset(words[1:]):
-        return None
-    script = [
-        word for word in words[1:] if not re.fullmatch(r"-[wcTWt]+|-I(?:lib|blib|t/lib)|-Mstrict|-Mwarnings", word)
-    ]
-    if script and re.fullmatch(r"(?!-)[\w./-]+\.(?:pl|pm|t)", script[0]):
-        return None
-    found = perl.parts(words)
-    if found.strange or not all(map(perl.is_plain, found.scripts)):
-        return Objection("perl: only a line that replaces or selects text is taken", "perl")
-    odd = next((name for name in found.files if not perl.is_plain_name(name)), None)
-    return Objection(f"perl may take {odd} for a program") if odd else None
-
-
 def _php(words: Words, _ask: Ask) -> Objection | None:
     options = PROGRAMS["php"]
     found = parse(words[1:], options.options, until_operand=True)
@@ -413,7 +309,7 @@ def _php(words: Words, _ask: Ask) -> Objection | None:
         ("down",),
         ("env:decrypt",),
     ):
-        return Objection(f"artisan {found.operands[1]} takes any code", f"php artisan {found.operands[1]}")
+        return Objection(f"artisan {found.operands[1]} takes any code or shuts the application down")
     if "-S" in found.given and not found.strange and not found.operands:
         return None
     return by_table("php", words, options)
@@ -444,10 +340,8 @@ SPECIAL: dict[str, Special] = {
     "jq": _jq,
     "yq": _yq,
     "php": _php,
-    "perl": _perl,
     "hyperfine": runners.hyperfine,
     "gdb": runners.gdb,
     "perf": runners.perf,
     **dict.fromkeys(("nyc", "c8"), runners.nyc),
-    **dict.fromkeys(("Rscript", "julia"), _without_code),
 }

@@ -1,4 +1,4 @@
-"""Small programs that are words of a command: sed, awk, jq, SQL, and one line of JavaScript; `pieces` has Python.
+"""Small programs that are words of a command: sed, awk, jq and SQL.
 
 Each is read only as far as it takes to see that it runs nothing, writes nothing and opens nothing by itself.
 """
@@ -156,7 +156,7 @@ def is_plain_sql(text: str) -> bool:
     return not re.search(_SQL_REACHES, text)
 
 
-# ------------------------------------------------------------------ modules of Python, one line of JavaScript
+# ------------------------------------------------------------------ modules of Python
 
 
 def project_files(module: str) -> Words:
@@ -192,29 +192,6 @@ def is_known_module(module: str) -> bool:
 
     root = module.split(".", 1)[0]
     return root in sys.stdlib_module_names or root in _REACHES or root.startswith("_")
-
-
-_JS_VALUE = r"[\w$]+(?:\.[\w$]+)*|'[^'\\]*'|\"[^\"\\]*\"|\d+(?:\.\d+)?"
-_JS_PACKAGE = r"require\((?:'|\")\./package(?:-lock)?\.json(?:'|\")\)(?:\.[\w$]+|\[(?:'|\")[\w@/.-]+(?:'|\")\])*"
-_JS_JSON = rf"JSON\.stringify\((?:{_JS_PACKAGE}|{_JS_VALUE})(?:, ?null, ?\d)?\)"
-_JS_TERM = rf"(?:{_JS_PACKAGE}|{_JS_VALUE}|{_JS_JSON}|Math\.\w+\([\d., ]*\))"
-_JS_EXPRESSION = rf"\s*{_JS_TERM}(?:\s*(?:[-+*/%,]|\*\*|&&|\|\||[=!]==?|[<>]=?)\s*{_JS_TERM})*\s*"
-_JS_REACHES = (
-    r"mainModule|binding|constructor|child_process|globalThis|eval|Function|import|module\b|global\b|__proto__"
-)
-
-
-def is_plain_javascript(code: str) -> bool:
-    """One value, or `console.log` of some: versions, fields of package.json, sums."""
-    if len(code) > 500 or re.search(_JS_REACHES, code):
-        return False
-    line = rf"\s*(?:console\.log\({_JS_EXPRESSION}\)|{_JS_EXPRESSION})\s*"
-    if not all(re.fullmatch(line, part) for part in code.rstrip("; \n").split(";")):
-        return False
-    from adderclaw.gate import javascript
-
-    # A name may be anything: the whole environment, for one.
-    return not javascript.read(code).why
 
 
 # ------------------------------------------------------------------ words that stand for programs and archives

@@ -41,7 +41,7 @@ def knocks(words: Words, _ask: Ask) -> Objection | None:
     found = parse(words[1:], PROGRAMS["nc"].options)
     host, *ports = found.operands or ("",)
     if found.strange or "-z" not in found.given or not re.fullmatch(LOOPBACK, host):
-        return Objection("it reaches another machine, or does more than ask whether a port is open: nc -z localhost")
+        return Objection("it does more than ask whether a port of this machine is open: nc -z localhost", outside=True)
     plain = len(ports) == 1 and re.fullmatch(r"\d{1,5}(?:-\d{1,5})?", ports[0])
     return None if plain else Objection("nc without a port")
 
@@ -66,7 +66,7 @@ def address(name: str, url: str, domains: Words) -> Objection | None:
     host = match[2].casefold().rstrip(".")
     if re.fullmatch(LOOPBACK, host) or is_allowed(host, domains):
         return None
-    return Objection(f"{name} asks {host}: use WebFetch, or add it to [security] allowed_domains")
+    return Objection(f"{name} asks {host}: use WebFetch, or add it to [security] allowed_domains", outside=True)
 
 
 def is_allowed(host: str, domains: Words) -> bool:
@@ -87,7 +87,7 @@ def elsewhere(words: Words, options: Options) -> Objection | None:
             plain = value if re.fullmatch(r"[\w.-]*", value) and name in ("-h", "--host", "-H", *_LISTENS) else ""
             for host in (*hosts, *((plain,) if plain else ())):
                 if not re.fullmatch(LOOPBACK, host) or (name in _LISTENS and host == "0.0.0.0"):
-                    return Objection(f"{host} is another machine")
+                    return Objection(f"{host} is another machine", outside=True)
     return None
 
 

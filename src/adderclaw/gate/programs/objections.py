@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+from adderclaw.gate.case import Denial
+
 type Words = tuple[str, ...]
 
 
@@ -11,11 +13,17 @@ class Objection(NamedTuple):
 
     why: str
     entry: str = ""
-    """What the operator could list to have it taken; nothing where it is an option that is wrong."""
+    """What the operator could list to have it allowed: then it is not listed, and no question of its options."""
+    outside: bool = False
+    """It would reach what lies outside of what the operator allows."""
+
+    @property
+    def denial(self) -> Denial:
+        return "not listed" if self.entry else "outside" if self.outside else "no sandbox"
 
 
-type Allowed = Callable[[str, Words], bool] | None
-"""The operator's own list: whether it takes a program with these words."""
+type Allowed = Callable[[str, Words, str], bool] | None
+"""The operator's own list: whether it has a program with these words, by an entry that says no less than this one."""
 
 
 class Ask(NamedTuple):
@@ -34,8 +42,6 @@ class Ask(NamedTuple):
     """The text that a here-document gives it."""
     fed: bool = False
     """Whether its standard input is a file that a redirect names."""
-    confined: bool = False
-    """Whether a sandbox is around it."""
 
 
 def unknown(option: str) -> Objection:

@@ -5,17 +5,16 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from adderclaw.gate import perl, pieces
+from adderclaw.gate import inline
 from adderclaw.gate.paths import protected_name
 from adderclaw.gate.programs import git, patches
 from adderclaw.gate.programs.allowlist import PROGRAMS, Options
-from adderclaw.gate.programs.handed import Walk, only_shows, walks_of_find
 from adderclaw.gate.programs.languages import project_files, python_parts, sed_parts, tar_words
 from adderclaw.gate.programs.network import data
 from adderclaw.gate.programs.options import Parsed, Words, endings, parse
 from adderclaw.gate.programs.wrappers import find_parts, inner
 from adderclaw.gate.shell.environment import CODE_FOLDERS, folders_of, places_of
-from adderclaw.gate.shell.plan import Live, Simple
+from adderclaw.gate.shell.plan import Simple
 
 
 class Operands(NamedTuple):
@@ -30,8 +29,6 @@ class Operands(NamedTuple):
     """(folder, target): what is in the one lands in the other under its own name."""
     folders: Words = ()
     """Where the program goes first (`git -C`): the other words are seen from there, too."""
-    walks: tuple[Walk, ...] = ()
-    """Where names come from that are handed to a program."""
 
     def plus(self, other: "Operands") -> "Operands":
         if _NOTHING in (self, other):
@@ -44,7 +41,6 @@ class Operands(NamedTuple):
             _once(self.trees, other.trees),
             _once(self.merged, other.merged),
             _once(self.folders, other.folders),
-            _once(self.walks, other.walks),
         )
 
 
@@ -93,48 +89,6 @@ def given(simple: Simple) -> Operands:
     found = Operands(reads=(*folders_of(simple.env), *places), writes=places)
     if any(word.rsplit("/", 1)[-1] == "patch" for word in simple.words):
         found = found.plus(_patched(simple))
-    if any(word.rsplit("/", 1)[-1].startswith("python") for word in simple.words):
-        for text in (r.target for r in simple.redirects if r.is_text and not isinstance(r.target, Live)):
-            found = found.plus(_of_python(simple.words, text))
-    return found.plus(_piped(simple))
-
-
-def _piped(simple: Simple) -> Operands:
-    """What a piece of code in a here-document opens."""
-    words = simple.words
-    for _ in range(_MAX_RUNNERS):
-        words = inner(words) or words
-    texts = [r.target for r in simple.redirects if r.is_text and not isinstance(r.target, Live)]
-    named = words[0].rsplit("/", 1)[-1] in pieces.NAMES if words else False
-    piece = pieces.of(words, texts[0]) if named and texts else None
-    return _of_piece(piece) if piece is not None and not piece.reading.why else _NOTHING
-
-
-def _of_piece(piece: pieces.Piece) -> Operands:
-    """What a piece of code opens, and the words that it is given."""
-    reading = piece.reading
-    opened = Operands((*reading.reads, *reading.modules), reading.writes, walks=tuple(map(Walk, reading.folders)))
-    files = (f"{module}{ending}" for module in reading.modules for ending in ("", ".js", ".ts", ".cjs", "/index.js"))
-    return opened.plus(Operands(read_if_there=tuple(files))).plus(_any(piece.words))
-
-
-def _of_python(words: Words, stdin: str | None = None) -> Operands:
-    """What the pieces of Python in a command open, find and load."""
-    from adderclaw.gate.python import command
-    from adderclaw.gate.snippets import leads_out
-
-    found = _NOTHING
-    for piece in command.in_words(words, stdin):
-        outside = tuple(filter(leads_out, piece.words))
-        modules = (name.replace(".", "/") for name in piece.modules)
-        found = found.plus(
-            Operands(
-                (*piece.reads, *outside),
-                (*piece.writes, *outside),
-                tuple(file for name in modules for file in (f"{name}.py", f"{name}/__init__.py")),
-                walks=tuple(Walk(folder, (pattern,) if pattern else ()) for folder, pattern in piece.walks),
-            )
-        ).plus(_any(tuple(word for word in piece.words if not word.startswith(("/", "-")) and "\n" not in word)))
     return found
 
 
@@ -153,9 +107,6 @@ def _module(base: str, words: Words) -> tuple[str, Words]:
 
 
 def _of(base: str, words: Words) -> Operands:
-    piece = pieces.of(words) if base in pieces.NAMES else None
-    if piece is not None and not piece.reading.why:
-        return _of_piece(piece)
     special = SPECIAL.get(base)
     if special is not None:
         return special(words)
@@ -323,8 +274,6 @@ def _find(words: Words) -> Operands:
         for place in roots:
             filled = tuple(word.replace("{}", place) for word in command)
             named = named.plus(operands(filled[0], filled))
-    if not all(map(only_shows, parts.commands)):
-        named = named._replace(walks=walks_of_find(words))
     return named.plus(_any(words[1:])) if found.strange or parts.strange else named
 
 
@@ -401,24 +350,17 @@ def _script(words: Words) -> Operands:
     """An interpreter reads its script; what it does with the words after it, nobody knows."""
     base = words[0].rsplit("/", 1)[-1]
     parts = python_parts(words) if "python" in base else None
+    if inline.of(words) is not None:
+        return _any(tuple(word for word in words[1:] if not re.search(r"[\s;()]", word)))
     if "python" in base and parts is None:
-        at = words.index("-c") if "-c" in words else 0
-        if not at or at + 1 == len(words):
-            return _any(words[1:])
-        return _of_python(words).plus(_any(words[at + 2 :]))
+        return _any(words[1:])
     options = PROGRAMS.get(base, NONE).options
     rest = parts[1] if parts is not None else parse(words[1:], options, until_operand=True).operands
-    if (base in ("node", "ts-node", "tsx") and set(words) & _CODE_OPTIONS) or (base in _SHELLS and _has_code(words)):
+    if PROGRAMS.get(base, NONE).shell and _has_code(words):
         return Operands()
     if not rest or rest[0].startswith("-"):
         return _any(words[1:])
-    if rest[1:3] in (("shell", "-c"), ("shell", "--command")) and "python" in base:
-        return Operands(reads=rest[:1]).plus(_of_python(words))
     return Operands(reads=rest[:1]).plus(_any(rest[1:]))
-
-
-_CODE_OPTIONS = frozenset({"-e", "-p", "--eval", "--print"})
-_SHELLS = frozenset({"bash", "sh", "dash", "zsh"})
 
 
 def _has_code(words: Words) -> bool:
@@ -429,14 +371,9 @@ def _has_code(words: Words) -> bool:
 def _run_script(words: Words) -> Operands:
     """An interpreter whose options may name folders and scripts, too."""
     found = parse(words[1:], PROGRAMS[words[0].rsplit("/", 1)[-1]].options, until_operand=True)
-    if found.strange:
-        return _any(words[1:])
+    if found.strange or inline.of(words) is not None:
+        return _any(tuple(word for word in words[1:] if not re.search(r"[\s;()]", word)))
     return _looked(found.operands[:1], found.values).plus(_any(found.operands[1:]))
-
-
-def _perl(words: Words) -> Operands:
-    found = perl.parts(words)
-    return _any(words[1:]) if found.strange else Operands(found.files, found.files if found.in_place else ())
 
 
 def _patch(words: Words) -> Operands:
@@ -554,9 +491,10 @@ SPECIAL = {
     "curl": _curl,
     **dict.fromkeys(("python", "python3", "node", "ts-node", "tsx", "bash", "sh", "dash", "zsh"), _script),
     "source": _script,
-    **dict.fromkeys(("php", "ruby", "lua", "luajit", "lua5.4", "lua5.3", "Rscript", "julia", "elixir"), _run_script),
+    **dict.fromkeys(
+        ("perl", "php", "ruby", "lua", "luajit", "lua5.4", "lua5.3", "Rscript", "julia", "elixir"), _run_script
+    ),
     "patch": _patch,
-    "perl": _perl,
     "chmod": _chmod,
     "tar": _tar,
     "json.tool": _json_tool,

@@ -67,24 +67,3 @@ def nyc(words: Words, ask: Ask) -> Objection | None:
     if found.strange or not found.operands:
         return unknown(found.strange[0]) if found.strange else Objection("it measures a program, and none is named")
     return ask.inner(found.operands)
-
-
-_R = (
-    r"(?:library\(\w+\)|(?:testthat|devtools|lintr|covr|renv|rmarkdown|styler|roxygen2|pkgdown|rcmdcheck)::"
-    r"(?:lint_dir|test_dir|test_file|test_local|test|check|document|load_all|lint_package|lint|package_coverage|status|render"
-    r"|style_pkg|style_file|roxygenise|build_site|rcmdcheck)\([\w\s,.=/'\"-]*\)|sessionInfo\(\)|R\.version\.string"
-    r"|packageVersion\(['\"][\w.]+['\"]\)|cat\(['\"][^'\"\\]*['\"]\)|print\([\w\s+*/().,-]*\))"
-)
-_JULIA = (
-    r"(?:using (?:Pkg|Test|InteractiveUtils)|Pkg\.(?:test|instantiate|status|resolve|precompile|build)\(\)"
-    r"|versioninfo\(\)|println\([\w\s+*/().,^-]*\)|include\(['\"](?:\w[\w.-]*/)*\w[\w.-]*\.jl['\"]\))"
-)
-
-
-def is_plain_r(code: str) -> bool:
-    """Whether code only tests, checks, documents or shows the project's own package."""
-    return all(re.fullmatch(rf"\s*{_R}\s*", part) for part in re.split(r"[;\n]", code) if part.strip())
-
-
-def is_plain_julia(code: str) -> bool:
-    return all(re.fullmatch(rf"\s*{_JULIA}\s*", part) for part in re.split(r"[;\n]", code) if part.strip())

@@ -14,8 +14,6 @@ def by_table(name: str, words: Words, options: Options) -> Objection | None:
         return packages.plain_words(name, words[1:])
     if options.free or (words[1:] and options.bare.issuperset(words[1:])):
         return None
-    if options.never:
-        return Objection(f"it {options.never}", name)
     words = _without_config(words, options)
     if options.commands is not None:
         return by_command(name, words, options)

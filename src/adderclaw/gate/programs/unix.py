@@ -71,7 +71,7 @@ def _tar(words: Words, _ask: Ask) -> Objection | None:
         return Objection("tar with these letters is not looked through")
     found = parse(plain[1:], PROGRAMS["tar"].options)
     if any(":" in value for value in found.values):
-        return Objection("an archive on another host")
+        return Objection("an archive on another host", outside=True)
     return by_table("tar", plain, PROGRAMS["tar"])
 
 
@@ -79,13 +79,13 @@ def _link(words: Words, _ask: Ask) -> Objection | None:
     """A link that leads out of the workspace is a way around it: what it names is judged as if it were read."""
     found = parse(words[1:], PROGRAMS["ln"].options)
     if any(word.startswith(("/", "~", "..")) or "/../" in word for word in found.operands):
-        return Objection("a link to somewhere else")
+        return Objection("a link to somewhere else", outside=True)
     return by_table("ln", words, PROGRAMS["ln"])
 
 
 def _rsync(words: Words, _ask: Ask) -> Objection | None:
     if any(":" in word and not word.startswith("-") for word in words[1:]):
-        return Objection("rsync to another machine")
+        return Objection("rsync to another machine", outside=True)
     return by_table("rsync", words, PROGRAMS["rsync"])
 
 

@@ -7,8 +7,8 @@ holds. An array is never also a variable, and no program gets to see it.
 import re
 from typing import TYPE_CHECKING
 
-from adderclaw.gate.shell import environment, found, syntax
-from adderclaw.gate.shell.plan import Array, Command, Internal, Live, Redirect
+from adderclaw.gate.shell import environment, syntax
+from adderclaw.gate.shell.plan import Array, Command, Internal, Live
 from adderclaw.gate.shell.states import Flow, State
 from adderclaw.gate.shell.syntax import NotAPlan
 
@@ -28,16 +28,9 @@ def assigned(calls: "Calls", node: syntax.Array, state: State) -> tuple[Command,
         raise NotAPlan(f"an array of more than {MAX_ELEMENTS:,} elements")
     before = state.arrays.get(node.name, ()) if node.appends else ()
     live = any(isinstance(word, Live) for word in words)
-    is_found = calls.is_found(state)
-    all_found = (before == () or _all(node.name) in state.found) and all(map(is_found, words))
     elements = None if live or before is None else (*before, *words)
-    # Of no elements at all, each is found.
-    after = _with(node.name, elements, state, found=calls.facts.confined and all_found and not elements)
+    after = _with(node.name, elements, state)
     return Array(node.name, words, node.appends, (), state.folders), Flow(after, after if live else None)
-
-
-def _all(name: str) -> str:
-    return f"{name}[@]"
 
 
 def _check(name: str, state: State) -> None:
@@ -46,12 +39,11 @@ def _check(name: str, state: State) -> None:
         raise NotAPlan(f"the variable {name} as an array, too")
 
 
-def _with(name: str, elements: tuple[str, ...] | None, state: State, *, found: bool) -> State:
-    held = state.found | {_all(name)} if found else state.found - {_all(name)}
-    return state._replace(arrays={**state.arrays, name: elements}, found=held)
+def _with(name: str, elements: tuple[str, ...] | None, state: State) -> State:
+    return state._replace(arrays={**state.arrays, name: elements})
 
 
-def mapped(called: "Called", state: State, *, confined: bool) -> tuple[Command, Flow]:
+def mapped(called: "Called", state: State) -> tuple[Command, Flow]:
     """`mapfile -t a < <(find …)`: each line an element."""
     words, env, redirects = called
     match words[1:]:
@@ -62,16 +54,11 @@ def mapped(called: "Called", state: State, *, confined: bool) -> tuple[Command, 
     if env or not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
         raise NotAPlan(f"shell builtin {words[0]}, but for {words[0]} -t NAME")
     _check(name, state)
-    listed = state.fed if not redirects else len(redirects) == 1 and _lists(redirects[0])
-    after = _with(name, None, state, found=confined and listed)
+    after = _with(name, None, state)
     return Internal(words, redirects, (), state.folders), Flow(after, after)
-
-
-def _lists(redirect: Redirect) -> bool:
-    return redirect.operator == "<" and found.is_listed(redirect.target)
 
 
 def split(name: str, state: State) -> State:
     """`read -ra a`: the parts of a line."""
     _check(name, state)
-    return _with(name, None, state, found=False)
+    return _with(name, None, state)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from adderclaw.gate.programs.allowlist import names, those
-from adderclaw.gate.shell import arrays, data, environment, found, functions, internals, syntax
+from adderclaw.gate.shell import arrays, data, environment, functions, internals, numbers, syntax
 from adderclaw.gate.shell.builtins import check_builtin, is_job, is_process, printed, test_words
 from adderclaw.gate.shell.effects import ANYTHING, changes, may_match, written
 from adderclaw.gate.shell.internals import Called
@@ -68,8 +68,7 @@ class Calls:
             changed=changed,
             sourced=state.sourced,
             counted=state.counted,
-            whole=state.temporary,
-            prints_count=found.prints_count,
+            prints_count=numbers.prints_count,
             arguments=state.arguments,
             bare=state.bare,
             arrays=state.arrays,
@@ -144,12 +143,9 @@ class Calls:
         if env or isinstance(words[0], Live):
             raise NotAPlan(f"variables for the function {words[0]} alone")
         inner = state
-        for redirect in redirects:
-            if redirect.operator.startswith("<"):
-                inner = inner._replace(fed=self.facts.confined and found.is_listed(redirect.target))
         changed = written(redirects, state.folders) | (ANYTHING if leaks else frozenset[str]())
         made, flow = self.functions.call(self, words, redirects, inner._replace(changed=inner.changed | changed))
-        return made, Flow(*(end._replace(fed=state.fed) if end is not None else None for end in flow))
+        return made, flow
 
     def given(self, node: syntax.Command, state: State) -> tuple[tuple[str, str], ...]:
         """The assignments of a command; each sees those before it."""
@@ -193,7 +189,7 @@ class Calls:
         if first == "shift":
             return functions.shift(Called(words, env, redirects), state)
         if first in ("mapfile", "readarray"):
-            return arrays.mapped(Called(words, env, redirects), state, confined=self.facts.confined)
+            return arrays.mapped(Called(words, env, redirects), state)
         internal = internals.INTERNAL.get(first)
         if internal is not None:
             made = internal(Called(words, env, redirects), state)
@@ -215,20 +211,14 @@ class Calls:
         else:
             words = self.activated(words, state.programs)
             simple = self.external(words, redirects, node.text, env, state.folders)
-        simple = self.kept_inside(self.checked(simple, state))
+        simple = self.kept_inside(self.checked(simple))
         return simple, self.after(simple, state)
 
-    def checked(self, simple: Simple, state: State) -> Simple:
+    def checked(self, simple: Simple) -> Simple:
         """A command whose words that are only known when it runs stand where they may."""
-        temporary = state.temporary
-        simple = data.check(
-            simple,
-            self.is_found(state),
-            lambda word: found.in_temporary(word, temporary),
-            confined=self.facts.confined,
-        )
-        is_fed = any(isinstance(redirect.target, Live) and redirect.feeds for redirect in simple.redirects)
-        return simple._replace(handed=True) if is_fed else simple
+        simple = data.check(simple, confined=self.facts.confined)
+        unknown = any(isinstance(r.target, Live) and (r.feeds or r.writes) for r in simple.redirects)
+        return simple._replace(handed=True) if unknown else simple
 
     def kept_inside(self, simple: Simple) -> Simple:
         """A command with `..` in it, kept to the directories from which it stays in the workspace.
@@ -252,10 +242,6 @@ class Calls:
         if self.facts.confined and not any(root.startswith("/tmp") for root in roots):
             roots = (*roots, "/tmp")
         return any(place == root or place.startswith(f"{root.rstrip('/')}/") for root in roots)
-
-    def is_found(self, state: State) -> Callable[[str], bool]:
-        """Whether a word is nothing but names that a command finds, where a sandbox is around it all."""
-        return lambda word: self.facts.confined and found.is_found(word, state.found)
 
     def external(
         self,
@@ -412,16 +398,9 @@ class Calls:
             state = state._replace(jobs=state.jobs | {name})
         if value.is_number:
             state = state._replace(numbers=state.numbers | {name})
-        if self.facts.confined and found.is_found(value, before.found):
-            state = state._replace(found=state.found | {name})
-        if self.facts.confined and self.is_temporary(value, before):
-            state = state._replace(temporary=state.temporary | {name})
-        if found.counts(value):
+        if numbers.counts(value):
             state = state._replace(counted=state.counted | {name})
         return state
-
-    def is_temporary(self, value: Live, before: State) -> bool:
-        return found.is_temporary(value) and not before.sets("TMPDIR")
 
     def export(self, node: syntax.Command, state: State) -> tuple[Command, Flow]:
         if node.assigns or node.redirects:
@@ -450,14 +429,12 @@ class Calls:
 
     def redirects(self, redirects: Sequence[syntax.Redir], state: State) -> tuple[Redirect, ...]:
         expander = self.expander(state)
-        return tuple(self.redirect(one, expander, state) for one in redirects)
+        return tuple(self.redirect(one, expander) for one in redirects)
 
-    def redirect(self, one: syntax.Redir, expander: Expander, state: State) -> Redirect:
-        def is_placed(word: str) -> bool:
-            numbered = (
-                isinstance(word, Live) and word.is_numeric and data.is_scratch(word, confined=self.facts.confined)
-            )
-            return numbered or found.in_temporary(word, state.temporary)
+    def redirect(self, one: syntax.Redir, expander: Expander) -> Redirect:
+        def is_held(_: str) -> bool:
+            """Whatever file it is, the sandbox holds it, and the command is asked about."""
+            return self.facts.confined
 
         if one.operator == ">&":
             return Redirect(one.fd, ">&", expander.target(one.target))
@@ -465,11 +442,11 @@ class Calls:
 
             def known(word: str) -> bool:
                 piped = isinstance(word, Live) and word.is_file
-                return is_placed(word) or (one.fd == "" and (piped or self.is_found(state)(word)))
+                return is_held(word) or (one.fd == "" and piped)
 
             return Redirect(one.fd, "<", expander.target(one.target, known))
         if one.operator != "<<<":
-            return Redirect(one.fd, one.operator, expander.target(one.target, is_placed))
+            return Redirect(one.fd, one.operator, expander.target(one.target, is_held))
         if one.fd not in ("", "0"):
             raise NotAPlan("redirect of a further descriptor")
         text = expander.one(one.target)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from adderclaw.gate.shell import arrays, found, syntax
+from adderclaw.gate.shell import arrays, numbers, syntax
 from adderclaw.gate.shell.calls import OTHER_BUILTINS, Calls, Resolve
 from adderclaw.gate.shell.effects import ANYTHING, written
 from adderclaw.gate.shell.internals import set_own
@@ -89,10 +89,9 @@ class Compiler:
         else:
             parts: list[Command] = []
             after = state
-            for index, node in enumerate(one.commands):
+            for node in one.commands:
                 # The parts run at the same time: what one before it changes, a glob may see or not.
-                fed = self.calls.facts.confined and found.finds(parts, one.joints[:index]) if index else state.fed
-                command, ended = self.command(node, after._replace(loop="", fed=fed, returns=False))
+                command, ended = self.command(node, after._replace(loop="", returns=False))
                 parts.append(command)
                 changed = ended.either.changed if ended.either is not None else frozenset[str]()
                 after = state._replace(changed=after.changed | changed)
@@ -141,9 +140,6 @@ class Compiler:
         """The redirects of a compound command, which bash opens before anything in it runs."""
         self.calls.asking = node
         redirects = self.calls.redirects(node.redirects, state)
-        for redirect in redirects:
-            if redirect.operator.startswith("<"):
-                state = state._replace(fed=self.calls.facts.confined and found.is_listed(redirect.target))
         return redirects, state._replace(changed=state.changed | written(redirects, state.folders))
 
     def group(self, node: syntax.Group, state: State) -> tuple[Command, Flow]:
@@ -266,9 +262,7 @@ class Compiler:
     ) -> tuple[Command, Flow]:
         """A loop over what is not known: one round stands for all."""
         begun = self.blurred(here, (node.body,)).with_variable(node.name, UNKNOWN)
-        if all(map(self.calls.is_found(here), words)):
-            begun = begun._replace(found=begun.found | {node.name})
-        if words and all(map(found.prints_numbers, words)):
+        if words and all(map(numbers.prints_numbers, words)):
             begun = begun._replace(numbers=begun.numbers | {node.name})
         outer, self.calls.left = self.calls.left, []
         for _ in range(MAX_FOLDERS):

@@ -5,15 +5,16 @@ marks as text (`git commit -m`). It is never a program, an option, a path or cod
 """
 
 import re
-from collections.abc import Callable
 
+from adderclaw.gate import inline
 from adderclaw.gate.programs import git, operands
-from adderclaw.gate.programs.allowlist import PROGRAMS
+from adderclaw.gate.programs.allowlist import PROGRAMS, interprets, is_shell, runs_others
 from adderclaw.gate.programs.handed import only_shows
-from adderclaw.gate.programs.knowledge import INTERPRETERS, SPECIAL, WRAPPERS
+from adderclaw.gate.programs.knowledge import SPECIAL
 from adderclaw.gate.programs.options import parse
-from adderclaw.gate.shell import found, guarded
+from adderclaw.gate.programs.wrappers import inner, runs_in_project
 from adderclaw.gate.shell.plan import Live, Simple
+from adderclaw.gate.shell.render import BUILTINS
 from adderclaw.gate.shell.syntax import NotAPlan
 
 _COMPARES = frozenset({"=", "==", "!=", "-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
@@ -24,54 +25,74 @@ _READS_TEXTS = frozenset(SPECIAL) - {"git"}
 """Programs of whose words more is known than a table says: some are code, others name a file after an `@`."""
 
 
-def check(
-    simple: Simple,
-    is_found: Callable[[str], bool],
-    is_temporary: Callable[[str], bool] = lambda _: False,
-    *,
-    confined: bool = False,
-) -> Simple:
-    """Raises NotAPlan where a word that is not known stands for anything but data, or a file that a command found.
+def check(simple: Simple, *, confined: bool) -> Simple:
+    """Raises NotAPlan where a word that is not known stands for anything but data.
 
-    The command, with a guard at each word that needs one.
+    In a sandbox it may be an operand, too, of a program that is known: the sandbox holds what it leads to, and such a
+    command is asked about each time.
     """
-    words = list(simple.words)
     for index, word in enumerate(simple.words):
-        if isinstance(word, Live) and not _is_data(simple, index, word, confined=confined):
-            if word.is_file and index and found.opens(simple, index):
-                continue
-            if is_temporary(word) and index and (found.opens(simple, index) or found.places(simple, index)):
-                continue
-            if not index or not is_found(word) or not found.opens(simple, index):
-                guard = guarded.guard_of(simple, index, word) if confined else ""
-                if not guard:
-                    raise NotAPlan(
-                        f"{str(word)[:60]}, which is not known before it runs, where it may be more than data"
-                    )
-                words[index] = word.guarded(guard)
-            simple = simple._replace(handed=True)
-        if isinstance(word, Live) and word.is_numeric and simple.name not in _SAYS:
-            _check_place(simple, index, word, confined=confined)
-    return simple._replace(words=tuple(words))
+        if not isinstance(word, Live):
+            continue
+        if _is_data(simple, index, word, confined=confined):
+            if word.is_numeric and simple.name not in _SAYS and not confined:
+                _check_place(simple, index, word)
+        elif not (_may_stand(simple, index) if confined else _is_piped(simple, word)):
+            raise NotAPlan(f"{str(word)[:60]}, which is not known before it runs, where it may be more than data")
+        else:
+            simple = simple._replace(handed=not word.is_file)
+    return simple
+
+
+def _is_piped(simple: Simple, word: Live) -> bool:
+    """Whether it is `<(…)` for a program that only looks at it."""
+    table = PROGRAMS.get(simple.name)
+    return word.is_file and table is not None and table.kind == "look" and not interprets(simple.name)
+
+
+MAX_WRAPPERS = 8
+
+
+def _is_for_inner(simple: Simple, index: int) -> bool:
+    """Whether a word is for the program that a wrapper runs, and may stand there."""
+    if sum(map(runs_others, simple.words)) > MAX_WRAPPERS:
+        return False
+    within = inner(simple.words) or ()
+    start = len(simple.words) - len(within)
+    if simple.name == "xargs" or not within or index <= start or isinstance(within[0], Live):
+        return False
+    return _may_stand(simple._replace(words=within, name=within[0].rsplit("/", 1)[-1]), index - start)
+
+
+_ACTS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+
+
+def _may_stand(simple: Simple, index: int) -> bool:
+    """Whether a word can be no program, no command of one and no code: what those are stands before it."""
+    name, words = simple.name, simple.words
+    if not index or name in BUILTINS or is_shell(name):
+        return False
+    if runs_others(name) or runs_in_project(words):
+        return _is_for_inner(simple, index)
+    if not _ACTS.isdisjoint(words):
+        return False
+    table = PROGRAMS.get(name)
+    if not interprets(name) and (table is None or table.commands is None):
+        return True
+    named = any(not word.startswith("-") and not isinstance(word, Live) for word in words[1:index])
+    return named and inline.of(words) is None
 
 
 _SAYS = frozenset({"echo", "printf", "kill", "test", "[", "exit"})
 _PROBE = "7302958146"
 
 
-def _check_place(simple: Simple, index: int, word: Live, *, confined: bool) -> None:
+def _check_place(simple: Simple, index: int, word: Live) -> None:
     """Raises NotAPlan where a number that is not known is part of a file's name: rules could not be asked about it."""
-    if is_scratch(word, confined=confined):
-        return
     probed = tuple(word.with_number(_PROBE) if n == index else w for n, w in enumerate(simple.words))
     named = operands.operands(simple.name, simple._replace(words=probed).opened.words)
     if _PROBE in repr(tuple(named)) or _PROBE in repr(operands.given(simple._replace(words=probed))):
         raise NotAPlan(f"{str(word)[:60]}, a file whose name has a number in it that is not known before it runs")
-
-
-def is_scratch(word: Live, *, confined: bool) -> bool:
-    """Whether a name with a number in it is one in the sandbox's own /tmp."""
-    return confined and re.fullmatch(r"/tmp/[\w.-]+", word.with_number("1"), re.ASCII) is not None
 
 
 def _is_data(simple: Simple, index: int, word: Live, *, confined: bool) -> bool:
@@ -98,7 +119,7 @@ def _is_data(simple: Simple, index: int, word: Live, *, confined: bool) -> bool:
         return True
     if word.is_numeric and name in _NUMBERED:
         return True
-    if word.is_numeric and name in PROGRAMS and name not in INTERPRETERS and name not in WRAPPERS:
+    if word.is_numeric and name in PROGRAMS and not interprets(name) and not runs_others(name):
         lead = word.pieces[0]
         return isinstance(lead, str) and lead not in ("", "-", "--")
     return _is_text_value(simple, index)

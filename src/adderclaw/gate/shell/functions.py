@@ -150,7 +150,6 @@ def _left(end: State, before: State) -> State:
         perhaps=before.perhaps,
         loop=before.loop,
         guarded=before.guarded,
-        fed=before.fed,
         **held,
     )
 

@@ -72,8 +72,6 @@ def _read(called: Called, state: State) -> tuple[Command, Flow]:
             raise NotAPlan("shell builtin read, but for read -r NAME")
         set_own(name, "", state)
         state = state.with_variable(name, UNKNOWN)
-    if state.fed and len(names_read) == 1 and not redirects and all(value == "" for _, value in env):
-        state = state._replace(found=state.found | set(names_read))
     return Internal(words, redirects, env, state.folders), Flow(state, state)
 
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from adderclaw.gate.programs import operands
-from adderclaw.gate.programs.handed import Walk, walks_of, walks_to_xargs
+from adderclaw.gate.programs.allowlist import those
 from adderclaw.gate.shell import raw
-from adderclaw.gate.shell.plan import Assign, Live, Loop, Plan, Raw, Redirect, Simple, commands, simples, steps
-from adderclaw.gate.shell.raw import Named
+from adderclaw.gate.shell.loose import statements
+from adderclaw.gate.shell.plan import Assign, Loop, Plan, Raw, Redirect, Simple, commands
 from adderclaw.gate.shell.states import bounded
 
 
@@ -21,14 +21,10 @@ class Paths(NamedTuple):
     read_if_there: tuple[tuple[str, str], ...] = ()
     """(folder, word): a path only where something of that name is in the folder."""
     written_if_there: tuple[tuple[str, str], ...] = ()
-    read_globs: tuple[str, ...] = ()
-    written_globs: tuple[str, ...] = ()
     trees: tuple[str, ...] = ()
     """Folders that are read with all that links in them lead to."""
     merged: tuple[tuple[str, str], ...] = ()
     """(folder, target): what is in the one lands in the other under its own name."""
-    walks: tuple[Walk, ...] = ()
-    """Where names come from that are handed to a program: the links among them are read, too."""
     rewritten: tuple[str, ...] = ()
     """Archives and patches that the command writes itself before it opens them: what is there now says nothing."""
 
@@ -71,8 +67,6 @@ class Gathered:
             self.add("written_if_there", ((place, word) for word in named.written_if_there))
             self.add("trees", _all_places(place, named.trees))
             self.add("merged", ((os.path.join(place, a), os.path.join(place, b)) for a, b in named.merged))
-            self.walked(named.walks, place)
-            self.walked(_late(simple), place)
 
     def opened(self, place: str, merged: Iterable[tuple[str, str]]) -> None:
         marks = (operands.PATCH, operands.ARCHIVE)
@@ -80,22 +74,6 @@ class Gathered:
         before = {os.path.normpath(name) for name in self.found["writes"]} if sources else ()
         paths = (os.path.normpath(source.removesuffix(marks[0]).removesuffix(marks[1])) for source in sources)
         self.add("rewritten", (path for path in paths if path in before))
-
-    def walked(self, walks: Iterable[Walk], folder: str) -> None:
-        self.add("walks", (walk._replace(root=os.path.join(folder, walk.root)) for walk in walks))
-
-
-def _late(simple: Simple) -> Iterator[Walk]:
-    """The links that a glob may come upon which bash looks up itself."""
-    for word in simple.words:
-        if isinstance(word, Live) and word.is_glob:
-            lead, _, last = str(word).rpartition("/")
-            plain = not re.search(r"[*?]", lead)
-            yield (
-                Walk(lead or ".", (last,), deep=False)
-                if plain
-                else Walk(re.split(r"[*?]", lead)[0].rpartition("/")[0] or ".")
-            )
 
 
 def _further(folder: str, further: Iterable[str]) -> tuple[str, ...]:
@@ -123,13 +101,6 @@ def _gather(command: Plan | Raw, cwd: str, home: str, gathered: Gathered) -> Non
             if isinstance(one, Simple):
                 gathered.take(one, place)
                 ever.update(dict.fromkeys(_entered(one, place)))
-    for step in steps(command):
-        for source, walk in walks_to_xargs(step.commands):
-            for folder in source.folders:
-                gathered.walked((walk,), os.path.join(cwd, folder) if folder else cwd)
-    for source in simples(command) if any(one.handed for one in simples(command)) else ():
-        for folder in source.folders:
-            gathered.walked(walks_of(source), os.path.join(cwd, folder) if folder else cwd)
     for code in command.inside:
         for folder in bounded(tuple(ever)):
             _gather(code, folder, home, gathered)
@@ -140,45 +111,25 @@ def _entered(simple: Simple, folder: str) -> tuple[str, ...]:
 
 
 def _gather_raw(command: Raw, cwd: str, home: str, gathered: Gathered) -> None:
-    """Every word from every directory that a `cd` could reach: each is read, and written if anything may be."""
-    folders = (cwd,)
-    for named in command.named:
-        if named.moves:
-            folders = bounded(
-                (*folders, *(os.path.normpath(os.path.join(f, _filled(named, f, home))) for f in folders))
-            )
-    reads_and = ("read", "written") if command.writes else ("read",)
+    """Every word that may be a path, from every directory that a `cd` could reach."""
+    parts = [part for pipeline in statements(command.text) for part in pipeline if part]
+    quiet = {part[0] for part in parts if part[0] in those("says") and ">" not in command.text}
+    shown = [word for part in parts if part[0] not in quiet for word in part]
+    home_or_here = {"~": home, "$HOME": home, "${HOME}": home, "$PWD": cwd, "${PWD}": cwd}
+    words = [re.sub(_AT_HOME, lambda found: home_or_here[found[0]], word) for word in shown]
+    moves = not {"cd", "pushd"}.isdisjoint(words)
+    folders = bounded((cwd, *(os.path.normpath(os.path.join(cwd, word)) for word in words if moves and word != "-")))
+    kinds = ("read", "written") if raw.may_write(command) else ("read",)
     for folder in folders:
-        for named in command.named:
-            for kind, items in _known(named, _filled(named, folder, home), folder).items():
-                for how in reads_and:
-                    gathered.add(_FIELD[how, kind], items)
+        for word in words:
+            paths, perhaps = operands.of_word(word)
+            certain = [path for path in paths if not path.startswith("/") or path.startswith((home, cwd))]
+            for kind in kinds:
+                gathered.add(f"{'reads' if kind == 'read' else 'writes'}", _all_places(folder, certain))
+                gathered.add(f"{kind}_if_there", ((folder, part) for part in (*paths, *perhaps)))
 
 
-_FIELD = {
-    ("read", "path"): "reads",
-    ("written", "path"): "writes",
-    ("read", "perhaps"): "read_if_there",
-    ("written", "perhaps"): "written_if_there",
-    ("read", "glob"): "read_globs",
-    ("written", "glob"): "written_globs",
-}
-
-
-def _known(named: Named, text: str, folder: str) -> dict[str, list[Any]]:
-    """What a word of raw bash may name. An absolute one that is no redirect's may be a pattern, or a piece of text."""
-    paths, perhaps = operands.of_word(text)
-    marked = raw.HOME in named.text or raw.PWD in named.text
-    certain = [text] if named.target else [path for path in paths if marked or not path.startswith("/")]
-    return {
-        "path": [place for word in certain for place in _places(folder, word)],
-        "perhaps": [(folder, word) for word in (*paths, *perhaps)],
-        "glob": [os.path.join(folder, word) for word in (*paths, *perhaps)] if named.glob else [],
-    }
-
-
-def _filled(named: Named, folder: str, home: str) -> str:
-    return named.text.replace(raw.HOME, home).replace(raw.PWD, folder)
+_AT_HOME = r"^(?:~|\$HOME|\$\{HOME\}|\$PWD|\$\{PWD\})(?=/|$)"
 
 
 def _all_places(folder: str, words: Iterable[str]) -> Iterator[str]:

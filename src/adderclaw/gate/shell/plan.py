@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from adderclaw.gate.shell.raw import Named
-
 WRITING = frozenset({">", ">>", ">|", "&>", "&>>"})
 
 
@@ -15,8 +13,6 @@ class Variable(NamedTuple):
     quoted: bool
     number: bool = False
     """Whether it holds a whole number, whatever number it is: nothing of that is ever split."""
-    needed: bool = False
-    """Whether the command ends where it is empty: a place below nothing would be one below the root."""
     many: bool = False
     """Whether it stands for any number of words, quoted or not: `"${a[@]}"`."""
 
@@ -312,7 +308,7 @@ class Plan(NamedTuple):
     text: str
     shown: str
     body: Script
-    inside: "tuple[Plan | Raw, ...]" = ()
+    inside: "tuple[Plan, ...]" = ()
     """Commands that its words are for a shell: `bash -c "…"`."""
 
 
@@ -324,14 +320,8 @@ class Raw(NamedTuple):
     """Every word that the text shows, unquoted, those inside of quoted words too."""
     programs: tuple[str, ...]
     """The literal words in command position."""
-    literal: bool
-    """Whether every program is a literal word of a text that could be parsed."""
-    named: tuple[Named, ...] = ()
-    """Every word of the parse that can be known, `~` and $HOME and $PWD as marks."""
-    unknown: str = "a text that cannot be parsed"
-    """The first thing of which it cannot be known what it stands for."""
-    writes: bool = True
-    """Whether it may write a file."""
+    unknown: str = ""
+    """The first thing of which it cannot be known what it stands for; nothing where every word is literal."""
 
 
 # ------------------------------------------------------------------ looking through a plan
@@ -396,6 +386,13 @@ def live_words(command: Command) -> list[Live]:
 
 def redirects_of(command: Command) -> tuple[Redirect, ...]:
     return () if isinstance(command, Assign) else command.redirects
+
+
+def whole(plan: Plan) -> Iterator[Plan]:
+    """A plan, and those that shells are given in it."""
+    yield plan
+    for code in plan.inside:
+        yield from whole(code)
 
 
 def simples(plan: Plan) -> tuple[Simple, ...]:

@@ -7,12 +7,10 @@ of a text, what is judged is what is rendered: no text of the model's reaches a 
 
 import re
 from collections.abc import Iterator
-from functools import cache
 from typing import TYPE_CHECKING
 
-from adderclaw.gate.programs.knowledge import SHELLS
+from adderclaw.gate.programs.allowlist import is_shell
 from adderclaw.gate.shell import raw
-from adderclaw.gate.shell.loose import every_word, statements
 from adderclaw.gate.shell.places import Paths, paths_of
 from adderclaw.gate.shell.plan import Flat, Live, Plan, Raw, Redirect, Simple, redirects, simples, steps
 from adderclaw.gate.shell.quoting import quote, quote_if_needed
@@ -21,8 +19,6 @@ from adderclaw.gate.shell.syntax import MAX_CHARACTERS, NotAPlan
 from adderclaw.gate.shell.words import Facts
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser
-
     from adderclaw.gate.shell.calls import Resolve
 
 __all__ = [
@@ -54,7 +50,7 @@ def plan(text: str, resolve: "Resolve", depth: int = 0, facts: Facts = NOTHING) 
     """The plan of a command, or raw bash. `resolve` gives a program's absolute path, `facts` what is there."""
     unfit = _unfit(text) or (depth and re.search(_ONLY_BASH, text) and "what not every shell reads alike") or None
     if unfit or depth > MAX_SHELLS:
-        return _raw(text, unfit or "shells inside of shells", parse=False)
+        return raw.read(text, unfit or "shells inside of shells")
     try:
         # imported with the first command: the way to the first request is shorter without the compiler
         from adderclaw.gate.shell import reader
@@ -70,13 +66,14 @@ def plan(text: str, resolve: "Resolve", depth: int = 0, facts: Facts = NOTHING) 
         if 4 * len(made.shown) + 200 * compiler.commands > MAX_RENDERED and len(render(made)) > MAX_RENDERED:
             raise NotAPlan(f"more than {MAX_RENDERED:,} characters once it is expanded")
     except NotAPlan as obstacle:
-        made = _raw(text, str(obstacle), parse=len(text) <= MAX_CHARACTERS)
-        # What a glob of raw bash matches is looked up by bash itself, later, when a link may be in its way.
-        late = facts.look is not None and not made.unknown and any(named.glob for named in made.named)
-        return made._replace(unknown="what a glob matches by then") if late else made
+        return raw.read(text, str(obstacle))
     known = facts if _is_one_shell(made) else NOTHING
-    inside = tuple(code for step in steps(made) for code in _for_shells(step, resolve, depth, known))
-    return made._replace(inside=inside) if inside else made
+    inside: list[Plan] = []
+    for code in (code for step in steps(made) for code in _for_shells(step, resolve, depth, known)):
+        if isinstance(code, Raw):
+            return raw.read(text, code.reason)._replace(unknown=code.unknown or code.reason)
+        inside.append(code)
+    return made._replace(inside=tuple(inside)) if inside else made
 
 
 def _is_one_shell(made: Plan) -> bool:
@@ -92,7 +89,7 @@ def _for_shells(step: Flat, resolve: "Resolve", depth: int, facts: Facts) -> Ite
     """The code that a pipeline hands to shells, and what stands for code, or for names, that nobody can look at."""
     for index, simple in enumerate(step.commands):
         bases = [word.rsplit("/", 1)[-1] for word in simple.words]
-        shell = next((n for n, base in enumerate(bases) if base in SHELLS), None)
+        shell = next((n for n, base in enumerate(bases) if is_shell(base)), None)
         if shell is not None and simple.name not in ("echo", "printf", "which"):
             rest = simple.words[shell + 1 :]
             yield from (plan(word, resolve, depth + 1, facts) for word in rest if re.search(_CODE, word))
@@ -100,9 +97,9 @@ def _for_shells(step: Flat, resolve: "Resolve", depth: int, facts: Facts) -> Ite
             yield from (plan(text, resolve, depth + 1) for text in texts if not isinstance(text, Live))
             piped = index > 0 or any(r.operator == "<" or isinstance(r.target, Live) for r in simple.redirects)
             if piped and not any(not word.startswith("-") for word in rest):
-                yield _raw(simple.text, f"what {bases[shell]} is given", parse=False)
+                yield raw.read(simple.text, f"what {bases[shell]} is given")
         elif "parallel" in bases[:2]:
-            yield _raw(simple.text, f"what {bases[0]} is given", parse=False)
+            yield raw.read(simple.text, f"what {bases[0]} is given")
 
 
 _CODE = r"[\s;&|<>()$`~*?\[{]"
@@ -130,45 +127,3 @@ def _unfit(text: str) -> str | None:
         if any(char > "\x7f" and unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zs", "Zl", "Zp") for char in text):
             return "invisible or unusual character"
     return None
-
-
-@cache
-def _parser() -> "Parser":
-    import tree_sitter_bash
-    from tree_sitter import Language, Parser
-
-    return Parser(Language(tree_sitter_bash.language()))
-
-
-# ------------------------------------------------------------------ raw bash
-
-
-def _raw(text: str, reason: str, *, parse: bool = True) -> Raw:
-    from adderclaw.credentials.redaction import visible
-
-    root = _parser().parse(text.encode()).root_node if parse else None
-    named, literal = _program_names(root, text.encode()) if root is not None else ([], False)
-    loose = [words[0] for pipeline in statements(text) for words in pipeline if words]
-    found = tuple(dict.fromkeys((*named, *loose)))
-    shown = visible(text.replace("\r", "\\u{d}"))
-    made = Raw(text, shown, reason, every_word(text), found, literal)
-    return made._replace(**raw.read(root, text.encode())._asdict()) if root is not None else made
-
-
-def _program_names(root: "Node", source: bytes) -> tuple[list[str], bool]:
-    found: list[str] = []
-    literal = not root.has_error
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        if node.type == "command_name":
-            name = _literal_name(node, source)
-            literal = literal and name is not None
-            found += [name] if name else []
-        waiting += node.children
-    return found, literal
-
-
-def _literal_name(node: "Node", source: bytes) -> str | None:
-    name = raw.literal(node.children[0], source) if node.children else None
-    return None if name in (".", "eval", "exec", "source") else name

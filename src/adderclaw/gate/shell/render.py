@@ -57,18 +57,8 @@ FUNCTION = "ADDERCLAW_FUNCTION_"
 WORD = "ADDERCLAW_WORD"
 REFUSED = "adderclaw-refused"
 """What a program gets in the place of a word that is not what it was taken for."""
-GUARDS = {
-    "text": "-*",
-    "revision": "-*|/*|..|../*|*/..|*/../*|*:/*|*[!A-Za-z0-9_./@^~:{}+,%=#-]*",
-    "name": "-*|/*|.*|*..*|*[!A-Za-z0-9_./:@-]*",
-    "branch": "-*|/*|.*|*..*|*[!A-Za-z0-9_./@-]*",
-    "place": "*..*|*[!A-Za-z0-9_./:@+,=-]*",
-    "processes": "[01]|[01][[:space:]]*|*[[:space:]][01]|*[[:space:]][01][[:space:]]*|*[!0-9[:space:]]*",
-    "address": "*[!A-Za-z0-9_./:@%?&=+,~#-]*",
-}
-"""Patterns of what a word may not be, so that it is no option, leads nowhere else, and stays one word."""
-BLANK = "*[[:space:]*?[]*"
-"""What bash would make several words of, or look up, outside of quotes."""
+GUARDS = {"processes": "[01]|[01][[:space:]]*|*[[:space:]][01]|*[[:space:]][01][[:space:]]*|*[!0-9[:space:]]*"}
+"""Patterns of what a word may not be: numbers of processes are that, and never of all or of the first."""
 
 
 def render(plan: Plan) -> str:
@@ -225,7 +215,7 @@ class Writer:
     def guarded(self, word: Live) -> str:
         """A word that is looked at before a program gets it; outside of quotes one that is empty is none."""
         value = "".join(self.piece(p if isinstance(p, str) else p._replace(quoted=True)) for p in word.pieces)
-        refused = f"{GUARDS[word.guard]}|{BLANK}" if word.parts and word.guard != "processes" else GUARDS[word.guard]
+        refused = GUARDS[word.guard]
         made = f'$( {WORD}={value} ; case ${WORD} in {refused}) printf %s {REFUSED} ;; *) printf %s "${WORD}" ;; esac )'
         return made if word.parts else f'"{made}"'
 
@@ -238,10 +228,7 @@ class Writer:
             return f"$(( {piece.text} ))"
         if isinstance(piece, Output) and piece.file:
             return f"<( {self.script(piece.body)} )"
-        if isinstance(piece, Variable):
-            text = f"${{{piece.name}:?}}" if piece.needed else f"${{{piece.name}}}"
-        else:
-            text = f"$( {self.script(piece.body)} )"
+        text = f"${{{piece.name}}}" if isinstance(piece, Variable) else f"$( {self.script(piece.body)} )"
         return f'"{text}"' if piece.quoted else text
 
 

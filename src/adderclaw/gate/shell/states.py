@@ -16,7 +16,7 @@ UNSURE = "\0"
 """Stands for a virtual environment that may be active or not."""
 
 
-HELD = ("jobs", "numbers", "found", "counted", "temporary", "bare")
+HELD = ("jobs", "numbers", "counted", "bare")
 """What is known of variables beside their values."""
 
 
@@ -44,10 +44,6 @@ class State(NamedTuple):
     numbers: frozenset[str] = frozenset()
     """Variables that hold a whole number which is only known when it runs."""
 
-    found: frozenset[str] = frozenset()
-    """Variables that hold names which a command finds when it runs."""
-    fed: bool = False
-    """Whether such names are on the standard input."""
     stack: tuple[tuple[str, ...], ...] | None = ()
     """Where `popd` leads, each place every directory that may be; None where that is not certain."""
     exports: bool = False
@@ -56,8 +52,6 @@ class State(NamedTuple):
     """Whether a script of the project ran in this shell: no variable from before is known any more."""
     counted: frozenset[str] = frozenset()
     """Variables that hold what a program printed which is meant to print a number: bash sees their digits alone."""
-    temporary: frozenset[str] = frozenset()
-    """Variables that hold the name of a file or folder that mktemp made in the sandbox's own /tmp."""
     made: frozenset[str] = frozenset()
     """Virtual environments that commands before this one make."""
     unlikely: bool = False
@@ -128,13 +122,10 @@ def merged(one: State | None, other: State | None) -> State | None:
         _programs(one, other),
         bounded((*one.previous, *other.previous)) if one.previous and other.previous else None,
         frozenset(n for n, value in variables.items() if value is UNKNOWN and one.counts(n) and other.counts(n)),
-        one.found & other.found,
-        one.fed and other.fed,
         _stacked(one.stack, other.stack),
         one.exports or other.exports,
         one.sourced or other.sourced,
         one.counted & other.counted,
-        one.temporary & other.temporary,
         one.made & other.made,
         one.unlikely and other.unlikely,
         _same(one.functions, other.functions),

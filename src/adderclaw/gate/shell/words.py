@@ -90,7 +90,6 @@ class Expander:
         changed: Callable[[str, tuple[Component, ...]], bool] = lambda _folder, _parts: False,
         sourced: bool = False,
         counted: frozenset[str] = frozenset(),
-        whole: frozenset[str] = frozenset(),
         prints_count: Callable[[Script], bool] = lambda _: False,
         arguments: int | None = None,
         bare: frozenset[str] = frozenset(),
@@ -98,7 +97,7 @@ class Expander:
     ) -> None:
         self.prints_count = prints_count
         self.arguments, self.bare, self.arrays = arguments, bare, arrays
-        self.sourced, self.counted, self.whole = sourced, counted, whole
+        self.sourced, self.counted = sourced, counted
         self.facts, self.folders, self.variables = facts, folders, variables
         self.output, self.nounset, self.numbers, self.changed = output, nounset, numbers, changed
 
@@ -263,8 +262,7 @@ class Expander:
             if part.op:
                 return [Bit(f"${{{part.name}{part.op}…}}", how, self.cut(part))]
             number = part.name in self.numbers
-            whole = part.quoted or number or part.name in self.whole
-            return [Bit(f"${part.name}", how, Variable(part.name, whole, number, part.name in self.whole))]
+            return [Bit(f"${part.name}", how, Variable(part.name, part.quoted or number, number))]
         return [Bit(self.changed_value(value or "", part), how)]
 
     def passed(self, part: Param) -> list[Bit]:

@@ -1,0 +1,141 @@
+"""Code that stands in a command (`python -c`, a here-document for node …): where it is, and its text.
+
+Nobody interprets it. Which options of a program are followed by code, and whether it takes its standard input for code,
+stands in the program's table.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from adderclaw.gate.programs.allowlist import PROGRAMS, Options
+from adderclaw.gate.programs.options import kinds
+from adderclaw.gate.shell.plan import Plan, Simple, steps
+
+type Words = tuple[str, ...]
+
+
+class Code(NamedTuple):
+    program: str
+    text: str | None
+    """None where it comes from elsewhere, and cannot be shown."""
+
+    @property
+    def why(self) -> str:
+        if self.text is None:
+            return f"{self.program} would run what its standard input says"
+        lines = self.text.count("\n") + 1
+        return f"inline code for {self.program} ({lines} line{'s' if lines > 1 else ''})"
+
+
+def of(words: Words, stdin: str | None = None) -> Code | None:
+    """The code that a command brings for the interpreter that it calls; None where it brings none."""
+    name = words[0].rsplit("/", 1)[-1]
+    table = PROGRAMS.get(name)
+    if table is None or not (table.code or table.stdin_code) or _asks(words[1:], table):
+        return None
+    rest = list(words[1:])
+    while rest:
+        word = rest.pop(0)
+        if word in _STDIN and table.stdin_code:
+            return Code(name, stdin)
+        if word in table.ends:
+            return None
+        if word in table.code:
+            return Code(name, rest[0] if rest else "")
+        if not word.startswith("-"):
+            return None
+        found = _attached(word, rest, table)
+        if found is not None:
+            return Code(name, found)
+    return Code(name, stdin) if table.stdin_code else None
+
+
+_STDIN = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
+
+
+def _asks(words: Words, table: Options) -> bool:
+    return bool(words) and table.bare.issuperset(words)
+
+
+def _attached(word: str, rest: list[str], table: Options) -> str | None:
+    """The code of an option that is bundled with others, or has it attached; a value is taken from the rest."""
+    known = kinds(table.options)
+    if word.startswith("--"):
+        name, attached, value = word.partition("=")
+        if attached and name in table.code:
+            return value
+        if not attached and known.get(name) in ("=", "~") and rest:
+            rest.pop(0)
+        return None
+    for at, letter in enumerate(word[1:], 1):
+        after = word[at + 1 :]
+        if f"-{letter}" in table.code:
+            return after or (rest[0] if rest else "")
+        if f"-{letter}" in table.ends:
+            rest.clear()
+            rest.append("module")
+            return None
+        if known.get(f"-{letter}") in ("=", "~", "?"):
+            if not after and known[f"-{letter}"] != "?" and rest:
+                rest.pop(0)
+            return None
+    return None
+
+
+# ------------------------------------------------------------------ code that a command writes, and runs at once
+
+
+def brought(plan: Plan) -> Iterator[str]:
+    """Why a plan runs code that was not there before: it writes a file, or fetches a repository, and may run that."""
+    written: dict[str, bool] = {}
+    fetched = ""
+    for step in steps(plan):
+        for simple in step.commands:
+            written |= {file: stands or written.get(file, False) for file, stands in _written(simple)}
+        for simple in step.commands if written or fetched else ():
+            named = {os.path.normpath(part) for word in _given(simple) for part in re.split(r"[\s=]", word) if part}
+            file = next((file for file, stands in written.items() if stands or file in named), "")
+            if file and _runs_code(simple) and file not in dict(_written(simple)):
+                yield f"{file}, which the command writes, may be run by {simple.name}"
+                return
+            if fetched and _runs_code(simple):
+                yield f"{simple.words[0]!r} would run what the same command fetched: make it a call of its own"
+                return
+        fetched = fetched or next(filter(None, (_fetches(simple.words) for simple in step.commands)), "")
+
+
+def _given(simple: Simple) -> Words:
+    return (*simple.words, *(str(r.target) for r in simple.redirects if r.feeds))
+
+
+def _written(simple: Simple) -> Iterator[tuple[str, bool]]:
+    """The files that a command writes, each with whether its text stands in the command."""
+    table = PROGRAMS.get(simple.name, _NONE)
+    stands = table.says or any(r.is_text for r in simple.redirects)
+    files = [str(r.target) for r in simple.redirects if r.writes and r.target != "/dev/null"]
+    files += [word for word in simple.words[1:] if table.moves and not table.commands and not word.startswith("-")]
+    yield from ((os.path.normpath(file), stands) for file in files if file)
+
+
+_NONE = Options()
+
+
+def _runs_code(simple: Simple) -> bool:
+    """Whether a command, or one that it hands on, may run what lies in a file."""
+    from adderclaw.gate.commands import handed_on
+
+    return any(map(_may_run, ((simple.name, *simple.words[1:]), *handed_on(simple.words))))
+
+
+def _may_run(words: Words) -> bool:
+    options = PROGRAMS.get(words[0].rsplit("/", 1)[-1])
+    if "/" in words[0] or (options is not None and (options.shell or options.script)):
+        return True
+    return options is not None and options.kind == "work" and not options.moves and not options.wraps
+
+
+def _fetches(words: Words) -> str:
+    fetches = words[:2] in (("git", "clone"), ("gh", "repo")) or words[:3] == ("git", "submodule", "add")
+    return next((w for w in words[2:] if "://" in w or re.match(r"[\w.-]+@", w)), "") if fetches else ""

@@ -1,0 +1,87 @@
+"""Plans that only look: what each of their programs is, by its table, and that nothing is written (X-78).
+
+The sandbox has a room for them in which nothing can be written; here it is only chosen.
+"""
+
+from adderclaw.gate.programs.allowlist import PROGRAMS, Options, those
+from adderclaw.gate.programs.languages import sed_parts
+from adderclaw.gate.programs.options import parse
+from adderclaw.gate.programs.wrappers import find_parts, inner
+from adderclaw.gate.shell.plan import Live, Plan, Simple, redirects, simples, whole
+
+type Words = tuple[str, ...]
+
+
+def is_harmless(command: object) -> bool:
+    """Whether a readonly session may run it whatever the sandbox: it writes nowhere, and opens no file."""
+    if not isinstance(command, Plan) or command.inside:
+        return False
+    if any(redirect.writes and redirect.target != "/dev/null" for redirect in redirects(command)):
+        return False
+    return all(simple.name in those("harmless") and not simple.handed for simple in simples(command))
+
+
+def named_harmless() -> list[str]:
+    return sorted(name for name in those("harmless") if name.isalpha())
+
+
+def only_looks(plan: Plan) -> bool:
+    """Whether every program of a plan, in whatever shell or wrapper, writes nothing."""
+    return all(_looks(one) for one in whole(plan))
+
+
+def _looks(plan: Plan) -> bool:
+    if any(redirect.writes and redirect.target != "/dev/null" for redirect in redirects(plan)):
+        return False
+    return all(not simple.env and not simple.handed and _is_known(simple) for simple in simples(plan))
+
+
+def _is_known(simple: Simple) -> bool:
+    if not simple.program or "/" in simple.name or simple.name not in PROGRAMS:
+        return False
+    live = [word for word in simple.words if isinstance(word, Live)]
+    # What is only known when it runs is printed or compared, and no name of a file.
+    plain = not live or (PROGRAMS[simple.name].harmless and not any(word.is_glob for word in live))
+    return plain and looks(simple.opened.words)
+
+
+MAX_WRAPPERS = 8
+
+
+def looks(words: Words, depth: int = 0) -> bool:
+    """Whether a command only looks, by the table of its program and of the one that it runs."""
+    name = words[0]
+    table = PROGRAMS.get(name)
+    if table is None:
+        return False
+    if table.shell:
+        return "-c" in words[1:]  # its text is a plan of its own
+    if table.wraps:
+        within = inner(words)
+        return bool(within) and depth < MAX_WRAPPERS and "/" not in within[0] and looks(within, depth + 1)
+    if table.commands is not None:
+        return _command(words, table)
+    if not table.looks:
+        return False
+    if name == "find":
+        parts = find_parts(words)
+        return not parts.commands and not parts.strange
+    if name == "sed":
+        return not sed_parts(words).in_place
+    return not table.writes & parse(words[1:], table.options, single_dash=table.single_dash).given
+
+
+def _command(words: Words, table: Options) -> bool:
+    """Whether a command of a program only looks: always, or with these options and first operands alone."""
+    given = words[1:]
+    if table.before:
+        given = parse(words[1:], table.before, until_operand=True).operands
+    command, rest = (given[0], given[1:]) if given else ("", ())
+    if command in table.looking:
+        return True
+    if command not in table.listing:
+        return False
+    read = parse(rest, (table.commands or {}).get(command, ""))
+    named = table.listing[command]
+    # A dash in the table: the command may also stand without an operand.
+    return read.given <= named and (read.operands[0] if read.operands else "-") in named
