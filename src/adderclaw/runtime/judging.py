@@ -224,7 +224,7 @@ def _tell_of_own_package(runtime: Runtime, roots: tuple[str, ...]) -> None:
 
 
 def _room(runtime: Runtime, roots: tuple[str, ...], held: "Held", shown: Sequence[str]) -> "Room":
-    from adderclaw.sandbox import seen
+    from adderclaw.sandbox import caches, seen
     from adderclaw.sandbox.bubblewrap import Room
 
     now, autonomy = runtime.config, runtime.options.profile or runtime.config.security.autonomy
@@ -241,6 +241,7 @@ def _room(runtime: Runtime, roots: tuple[str, ...], held: "Held", shown: Sequenc
         read_only=autonomy == "readonly",
         network=now.security.network == "allow",
         shown=(*shown, *skill_folders(runtime, roots[0]), *now.sandbox.read_paths),
+        cache=caches.folder_of(runtime.home, followed(roots[0])),
     )
 
 

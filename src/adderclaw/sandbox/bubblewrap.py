@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from adderclaw.config.paths import beneath, settled
 from adderclaw.record import record
-from adderclaw.sandbox import limits, seen
+from adderclaw.sandbox import caches, limits, seen
 from adderclaw.sandbox.programs import inside, search_path
 
 SECRETS = (
@@ -41,6 +41,8 @@ class Room:
     """Whether they share the network of the machine."""
     shown: tuple[str, ...] = ()
     """What else they may read: programs that the operator configured, and `sandbox.read_paths`."""
+    cache: str = ""
+    """The folder of ours in which package managers keep their caches; empty: nowhere."""
     named: tuple[str, ...] = ()
     """The roots and what is shown as they were named: links on the way there are links inside, too."""
     kept: tuple[str, ...] = ()
@@ -92,6 +94,8 @@ def _system(room: Room, files: Mapping[str, int]) -> list[str]:
             words += ["--symlink", os.readlink(place), place]
     for place in places:
         words += ["--ro-bind", place, place]
+    if room.cache and not room.read_only:
+        words += ["--bind", room.cache, caches.PLACE]
     return words + _links(room, places)
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from adderclaw.config.paths import followed, settled
 from adderclaw.errors import AdderClawError
-from adderclaw.sandbox import later, limits, seen
+from adderclaw.sandbox import caches, later, limits, seen
 from adderclaw.sandbox.bubblewrap import Room, hidden, options
 from adderclaw.sandbox.clearing import clear
 from adderclaw.sandbox.confinement import NO_WORD
@@ -256,7 +256,7 @@ class Held:
         self._over = self._ending = False
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            payload = _payload(order, {**order.env, **inside.env}, mark)
+            payload = _payload(order, {**inside.defaults, **order.env, **inside.env}, mark)
             inside.send(payload, [theirs.fileno(), *order.streams, *order.pass_fds])
         except BaseException:
             self._channel.close()
@@ -344,6 +344,9 @@ class _Inside:
         """Commands that run in it, and those of them that are git's own."""
         self._mounted = NO_MOUNTS, NO_MOUNTS
         self.env: dict[str, str] = {"TMPDIR": "/tmp"}
+        self.defaults: dict[str, str] = {}
+        """What counts unless a command is given something else."""
+        self._cache = -1
         self._folder = ""
         self._proxy = proxy
         self.refuses = False
@@ -359,6 +362,10 @@ class _Inside:
             stack.callback(os.close, text)
             stack.callback(theirs.close)
             fds = [theirs.fileno()]
+            caching = bool(room.cache) and not room.read_only
+            if caching:
+                os.makedirs(room.cache, mode=0o700, exist_ok=True)
+                self.defaults = caches.environment(caches.PLACE if kind == "bubblewrap" else room.cache)
             prepare = self._bubblewrap if kind == "bubblewrap" else self._landlock
             argv = prepare(room, fds, stack)
             self._process: Popen[bytes] = Popen(
@@ -374,6 +381,8 @@ class _Inside:
             theirs.close()
             self._pidfd = -1
             self._greet(complaints)
+            if caching:
+                self._cache = caches.hold(room.cache, room.roots[0])
             stack.pop_all().close()
 
     def _bubblewrap(self, room: Room, fds: list[int], stack: contextlib.ExitStack) -> list[str]:
@@ -410,7 +419,7 @@ class _Inside:
         away = hidden(room)
         tops = (*seen.readable(room.roots, room.shown), "/proc", *(room.roots if room.read_only else ()))
         readable = [path for top in tops for path in landlock.visible(away, (), top)]
-        writable = (self._folder, *(() if room.read_only else room.roots))
+        writable = (self._folder, *(() if room.read_only else (*room.roots, *filter(None, [room.cache]))))
         rules = landlock.ruleset(readable, writable, network=room.network)
         stack.callback(os.close, rules)
         network = "namespace" if room.network else "none"
@@ -519,6 +528,9 @@ class _Inside:
             self._group.close()
         if self._folder:
             clear(self._folder)
+        if self._cache >= 0:
+            os.close(self._cache)
+            self._cache = -1
 
     def _finish(self) -> None:
         # In a namespace of its own, the rest dies with it. Elsewhere it must end the rest before it ends itself.

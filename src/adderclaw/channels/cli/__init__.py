@@ -40,6 +40,7 @@ COMMANDS: dict[str, Command] = {
     "hooks": Command("hooks", "List hooks, and try an event's hooks by hand."),
     "skills": Command("skills", "List skills, look at one, check one against the specification."),
     "trust": Command("trust", "Trust what a project's configuration says, as it is now."),
+    "cache": Command("cache", "Show or remove what package managers have kept in the sandbox."),
     "estop": Command("estop", "Stop every tool, now and until it is cleared."),
     "doctor": Command("doctor", "Check this installation and say how to mend it."),
 }

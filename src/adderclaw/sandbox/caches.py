@@ -1,0 +1,84 @@
+"""Package managers' caches: one folder of ours per project; it outlasts sessions, and only the sandbox uses it."""
+
+import fcntl
+import hashlib
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from adderclaw.sandbox.clearing import clear
+
+PLACE = "/var/cache/adderclaw"
+"""Where it lies for commands in bubblewrap; Landlock shows it where it is."""
+
+
+class Cache(NamedTuple):
+    folder: str
+    workspace: str
+    size: int
+
+
+def folder_of(home: str, workspace: str) -> str:
+    """The folder of one project. It need not be there yet."""
+    return os.path.join(home, "caches", hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24])
+
+
+def environment(place: str) -> dict[str, str]:
+    """What tells package managers to keep their caches in a place."""
+    return {
+        "npm_config_cache": f"{place}/npm",
+        "YARN_CACHE_FOLDER": f"{place}/yarn",
+        "PIP_CACHE_DIR": f"{place}/pip",
+        "UV_CACHE_DIR": f"{place}/uv",
+        "UV_LINK_MODE": "copy",  # it lies on another file system than the workspace
+        "CARGO_HOME": f"{place}/cargo",
+        "GOCACHE": f"{place}/go-build",
+        "GOMODCACHE": f"{place}/go-mod",
+        "GOFLAGS": "-modcacherw",
+    }
+
+
+def hold(folder: str, workspace: str) -> int:
+    """Make it, and hold it as long as the descriptor is open: it is not cleared meanwhile."""
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    fd = os.open(f"{folder}.txt", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    fcntl.flock(fd, fcntl.LOCK_SH)
+    if not os.fstat(fd).st_size:
+        os.write(fd, os.fsencode(workspace))
+    return fd
+
+
+def kept(home: str) -> Iterator[Cache]:
+    """Every project's."""
+    top = os.path.join(home, "caches")
+    for name in sorted(os.listdir(top)) if os.path.isdir(top) else ():
+        folder = os.path.join(top, name)
+        if os.path.isdir(folder):
+            yield Cache(folder, _workspace(folder), _size(folder))
+
+
+def cleared(folder: str) -> bool:
+    """Remove one, unless a session uses it now."""
+    fd = os.open(f"{folder}.txt", os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        clear(folder)
+        os.unlink(f"{folder}.txt")
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(fd)
+    return True
+
+
+def _workspace(folder: str) -> str:
+    try:
+        with open(f"{folder}.txt", encoding="utf-8", errors="surrogateescape") as file:
+            return file.read()
+    except OSError:
+        return "?"
+
+
+def _size(folder: str) -> int:
+    found = (os.path.join(top, name) for top, _, names in os.walk(folder) for name in names)
+    return sum(os.lstat(path).st_size for path in found if os.path.lexists(path))
