@@ -47,10 +47,10 @@ class Later:
         self._note(left)
         return left
 
-    def changed(self, found: "Sequence[Change]", items: Mapping[str, str]) -> None:
+    def changed(self, changes: "Sequence[Change]", items: Mapping[str, str]) -> None:
         with self._store.write() as cursor:
             rows.keep_state(cursor, self._root, items)
-        self._note(found)
+        self._note(changes)
 
     def _note(self, found: "Sequence[Change]") -> None:
         new = [one for one in found if not rows.was_kept(self._store, self._root, one.path, one.mark)]
