@@ -311,3 +311,49 @@ def test_a_file_from_before_a_step_was_renamed_is_opened_and_keeps_what_it_says(
     store = Store.open(str(path))
     assert store.read("SELECT said_json FROM workflows")[0][0] == said
     assert {row[0] for row in store.read("SELECT name FROM schema_migrations")} == set(MIGRATIONS)
+
+
+def an_older_database(path: Path, last: str) -> None:
+    """As it was when `last` was the newest step, with a row in it."""
+    with sqlite3.connect(path) as connection:
+        connection.executescript(Path(transcript.__file__).with_name("schema.sql").read_text())
+        connection.execute("CREATE TABLE schema_migrations (name TEXT PRIMARY KEY, applied_at TEXT)")
+        names = list(MIGRATIONS)
+        for name in names[: names.index(last) + 1]:
+            MIGRATIONS[name](connection.cursor())
+            connection.execute("INSERT INTO schema_migrations(name) VALUES (?)", (name,))
+        connection.execute("INSERT INTO conversations(id, project_dir, phase) VALUES ('mine', '/p', 'idle')")
+
+
+def test_an_older_database_is_copied_before_it_is_changed(tmp_path: Path) -> None:
+    path = tmp_path / "memory.sqlite"
+    an_older_database(path, "m031_used")
+    Store.open(str(path)).close()
+    [copy] = tmp_path.glob("memory.sqlite.before-*")
+    assert copy.stat().st_mode & 0o777 == 0o600
+    with sqlite3.connect(copy) as connection:
+        assert connection.execute("SELECT id FROM conversations").fetchall() == [("mine",)]
+        done = {row[0] for row in connection.execute("SELECT name FROM schema_migrations")}
+        assert "m031_used" in done
+        assert done < set(MIGRATIONS)
+    made = copy.stat().st_mtime_ns
+    Store.open(str(path)).close()  # nothing is left to do: no further copy
+    assert copy.stat().st_mtime_ns == made
+
+
+def test_a_step_that_fails_leaves_the_database_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "memory.sqlite"
+    an_older_database(path, "m031_used")
+    with sqlite3.connect(path) as connection:  # in the way of m033
+        connection.execute("ALTER TABLE receipts ADD COLUMN run_id TEXT")
+        before = connection.execute("SELECT sql FROM sqlite_master ORDER BY name").fetchall()
+    with pytest.raises(StoreError, match=r"is as it was; a copy is in .*before-"):
+        Store.open(str(path))
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("SELECT sql FROM sqlite_master ORDER BY name").fetchall() == before
+        assert connection.execute("SELECT id FROM conversations").fetchall() == [("mine",)]
+
+
+def test_a_new_database_needs_no_copy(tmp_path: Path) -> None:
+    Store.open(str(tmp_path / "memory.sqlite")).close()
+    assert not [*tmp_path.glob("*.before-*")]

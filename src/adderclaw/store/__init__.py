@@ -253,7 +253,10 @@ def _connected(path: str) -> Store:
         cursor.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
         if missing:
             cursor.execute("BEGIN IMMEDIATE")
-            migrations.apply(cursor, path)
+            if copy := migrations.backed_up(cursor, path):
+                migrations.apply_or_restore(cursor, path, copy)
+            else:
+                migrations.apply(cursor, path)
             cursor.execute("COMMIT")
     except BaseException:
         connection.close()

@@ -3,6 +3,7 @@
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 
 from adderclaw.errors import StoreError
 
@@ -408,6 +409,43 @@ def apply(cursor: sqlite3.Cursor, path: str) -> None:
     for name in missing:
         MIGRATIONS[name](cursor)
         cursor.execute("INSERT INTO schema_migrations(name) VALUES (?)", (name,))
+
+
+def backed_up(cursor: sqlite3.Cursor, path: str) -> str:
+    """Copy a database that is about to be changed; where the copy is, or nothing for one that is new or up to date.
+
+    The caller holds the write lock, so that nobody changes it meanwhile.
+    """
+    missing = pending(cursor, path)
+    if not missing or len(missing) == len(MIGRATIONS):
+        return ""
+    copy = f"{path}.before-{missing[0]}"
+    unfinished = f"{copy}.{os.getpid()}"
+    try:
+        os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+        with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(unfinished)) as target:
+            source.backup(target)
+        os.replace(unfinished, copy)
+    except (OSError, sqlite3.Error) as error:
+        with suppress(OSError):
+            os.unlink(unfinished)
+        raise StoreError(
+            f"{path} has to be brought up to date, and cannot be copied before that ({error}): "
+            "free some space, or make its folder writable; nothing was changed"
+        ) from error
+    return copy
+
+
+def apply_or_restore(cursor: sqlite3.Cursor, path: str, copy: str) -> None:
+    """All steps, or none of them: what a step that fails has changed is rolled back."""
+    try:
+        apply(cursor, path)
+    except sqlite3.Error as error:
+        cursor.execute("ROLLBACK")
+        raise StoreError(
+            f"{path} could not be brought up to date ({error}) and is as it was; a copy is in {copy}: "
+            "use the version of adderclaw that wrote it, and report this"
+        ) from error
 
 
 def _statements(script: str) -> Iterator[str]:
