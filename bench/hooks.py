@@ -9,6 +9,7 @@ from statistics import median
 from time import perf_counter
 
 from adderclaw.hooks import plane
+from adderclaw.hooks.scripts import Ground
 from adderclaw.hooks.settings import Hook
 from adderclaw.kernel.hooking import kinds
 from adderclaw.store.hooks import Invocation
@@ -33,7 +34,8 @@ async def hooked(place: plane.Place) -> float:
 async def main() -> None:
     rows: list[Invocation] = []
     base = {"session_id": "s", "conversation_id": "c", "runtime_db_path": "/db", "cwd": os.getcwd()}
-    place = plane.Place(base=base, kinds=kinds({"AGENT_SDLC_DB": "/db"}), time=lambda: "now", keep=rows.append)
+    run = kinds({"AGENT_SDLC_DB": "/db"}, Ground(roots=(os.getcwd(),)))
+    place = plane.Place(base=base, kinds=run, time=lambda: "now", keep=rows.append)
     await hooked(place)
     pairs = [(bare(), await hooked(place)) for _ in range(ROUNDS)]
     spawn, hook = (median(pair[side] for pair in pairs) for side in (0, 1))
