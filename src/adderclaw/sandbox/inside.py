@@ -859,27 +859,30 @@ def keep(pinned: list[bytes], kept: list[bytes]) -> None:
 
     Each is opened name by name, and what was opened is what is mounted: no link that comes in its way meanwhile counts.
     """
-    found = False
-    for path in sorted(kept):
-        place = opened(path)
-        if place >= 0:
-            found = True
-            try:
-                if not is_read_only(place):
-                    bind(place, path, read_only=True)
-            finally:
-                posix.close(place)
+    found = [path for path in sorted(kept) if bound(path, read_only=True)]
     if kept and not found:  # a folder above the workspace was moved: nothing would be kept, and nobody would know
         raise OSError(2, "nothing of this is there", kept[0])
     mounted = mount_points()
     # The inner ones first, each with all that is mounted in it: whoever stands in such a folder already sees that, too.
-    for path in sorted(pinned, reverse=True):
-        place = -1 if path in mounted else opened(path)
-        if place >= 0:
-            try:
-                bind(place, path, read_only=False)
-            finally:
-                posix.close(place)
+    for path in sorted({*pinned} - mounted, reverse=True):
+        bound(path, read_only=False)
+
+
+def bound(path: bytes, *, read_only: bool) -> bool:
+    """Whether a place is there, which then is a mount; what is removed in this moment is not."""
+    place = opened(path)
+    if place < 0:
+        return False
+    try:
+        if not (read_only and is_read_only(place)):
+            bind(place, path, read_only=read_only)
+    except OSError as error:
+        if error.errno != 2:
+            raise
+        return False
+    finally:
+        posix.close(place)
+    return True
 
 
 def opened(path: bytes) -> int:
