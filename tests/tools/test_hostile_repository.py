@@ -287,6 +287,41 @@ def test_a_submodules_own_settings_count(hostile: Hostile, start: process.Start 
     assert hostile.mark.exists(), "the user's own git runs it"
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git config filter.x.clean 'sh {evil}' && git add -A",
+        "git config filter.x.clean 'sh {evil}'; git stash",
+        "cd /tmp/away && git add -A",
+        "git -C /tmp/away add -A",
+    ],
+)
+@pytest.mark.parametrize("kind", ["bubblewrap"], indirect=True)
+def test_what_was_known_before_the_call_counts_for_nothing_else(
+    command: str, hostile: Hostile, start: process.Start | None
+) -> None:
+    """A plain repository, and in the same call settings that are new, or a repository that no look has found."""
+    hostile.configure({})
+    assert "git was not run" not in hostile.run("git add -A", start)
+    (hostile.root / "make.sh").write_text(
+        f"git init -q /tmp/away; git -C /tmp/away config filter.x.clean 'sh {hostile.evil}'\n"
+        "echo '* filter=x' > /tmp/away/.gitattributes; echo x > /tmp/away/file\n"
+    )
+    hostile.run("bash make.sh", start)
+    (hostile.root / "a.txt").write_text("changed\n")
+    hostile.mark.unlink(missing_ok=True)
+    seen = hostile.run(command.format(evil=hostile.evil), start)
+    assert not hostile.mark.exists(), seen
+
+
+@pytest.mark.parametrize("kind", ["bubblewrap"], indirect=True)
+def test_a_negated_git_and_what_follows_it_go_on(hostile: Hostile, start: process.Start | None) -> None:
+    hostile.configure({})
+    assert "Exit code 1" in hostile.run("! git status", start)
+    assert hostile.run("git rev-parse --is-inside-work-tree && echo after", start).split() == ["true", "after"]
+    assert "Exit code 128" in hostile.run("git show nothing", start)
+
+
 @pytest.mark.parametrize("name", ["plain", "a\nb", "back\\slash", "dist/deep/er/still"])
 @pytest.mark.parametrize("kind", ["bubblewrap"], indirect=True)
 def test_so_do_those_of_a_repository_within(name: str, hostile: Hostile, start: process.Start | None) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from adderclaw.config.paths import followed, settled
 from adderclaw.errors import AdderClawError
-from adderclaw.sandbox import caches, later, limits, seen
+from adderclaw.sandbox import caches, known, later, limits, seen
 from adderclaw.sandbox.bubblewrap import Room, hidden, options
 from adderclaw.sandbox.clearing import clear
 from adderclaw.sandbox.confinement import NO_WORD
@@ -90,6 +90,10 @@ class Box:
         self._surveyor, self._recorder = Surveyor(), recorder or later.Unrecorded()
         self._gits = ""
         """Every git directory of the workspace, one in a line, as `printf %b` reads it."""
+        self._seen: Survey | None = None
+        """The look before the command that is started now."""
+        self._is_large = False
+        """Whether the workspace is too large to be looked at for what only looks."""
         self._items: Mapping[str, str] | None = None
         """What other programs run later, as it was at the last look."""
 
@@ -122,14 +126,26 @@ class Box:
                 self._look_before(inside)
             if order.view == "git":
                 order = order._replace(env={**order.env, "ADDERCLAW_GIT_DIRS": self._gits})
+            if known.ASKED in order.env:
+                # While another git runs, which may change settings, nothing is known of them.
+                survey = None if inside.gits else self._seen if watched else self._glance()
+                order = order._replace(env={**order.env, **known.told(survey, order.cwd, self.room.roots)})
             return Held(self, inside, order, mark, watched=watched)
         except BaseException:
             self._go_on(inside) if not inside.gits else None
             raise
 
+    def _glance(self) -> Survey | None:
+        """For git that only looks: nothing is held or reported for it, and where it costs more than it saves, None."""
+        if self._is_large:
+            return None
+        survey = self._surveyor.look(self.room.roots, (), known.MOST_FOLDERS)
+        self._is_large = not survey.is_whole
+        return survey
+
     def _look_before(self, inside: "_Inside") -> None:
         """Where nothing else runs, what has changed since the last look is the operator's or a tool's own work."""
-        survey = self._survey()
+        survey = self._seen = self._survey()
         if self._items is None:
             self._recorder.first(survey.items)
         elif self._running:

@@ -30,7 +30,7 @@ KILL_WAIT = 2.0
 """Seconds after which a killed child that does not die (stuck in the kernel) is left to the watchdog."""
 
 _PASSED = ("HOME", "LANG", "LANGUAGE", "LOGNAME", "NO_COLOR", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
-_GIT = {
+GIT_FIXED = {
     "safe.bareRepository": "explicit",
     "core.fsmonitor": "false",
     "core.hooksPath": "/dev/null",
@@ -67,9 +67,9 @@ _FIXED = {
     "GIT_EDITOR": "true",
     "GIT_SEQUENCE_EDITOR": "true",
     "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_CONFIG_COUNT": str(len(_GIT)),
-    **{f"GIT_CONFIG_KEY_{number}": key for number, key in enumerate(_GIT)},
-    **{f"GIT_CONFIG_VALUE_{number}": value for number, value in enumerate(_GIT.values())},
+    "GIT_CONFIG_COUNT": str(len(GIT_FIXED)),
+    **{f"GIT_CONFIG_KEY_{number}": key for number, key in enumerate(GIT_FIXED)},
+    **{f"GIT_CONFIG_VALUE_{number}": value for number, value in enumerate(GIT_FIXED.values())},
 }
 
 

@@ -2,7 +2,10 @@
 # adderclaw_git N WORDS...: the words of git's command line, of which the first N stand before the command.
 # Given as variables: ADDERCLAW_GIT (the program), ADDERCLAW_LFS, ADDERCLAW_NAME, ADDERCLAW_EMAIL (each may be empty),
 # ADDERCLAW_ALONE (not empty where git may do more than other commands: in its own view, or without a sandbox),
-# ADDERCLAW_GIT_DIRS; from the broker, where a remote may be reached, ADDERCLAW_WEB and ADDERCLAW_ASK_BY.
+# ADDERCLAW_GIT_DIRS; ADDERCLAW_HERE (not empty where git is called in the shell's own directory and environment, `last` where nothing else
+# is) and,
+# from the sandbox's look at the workspace, ADDERCLAW_PLAIN (`yes` or `named` where no setting of a repository has to be
+# looked at; `named`: one says who commits) and ADDERCLAW_HOOKS (the hooks that there are); from the broker, where a remote may be reached, ADDERCLAW_WEB and ADDERCLAW_ASK_BY.
 # It works under `set -e`, `-u` and `-f`, and changes nothing of the shell that it runs in.
 
 adderclaw_settings() {
@@ -36,11 +39,10 @@ adderclaw_files() {
   done
 }
 
-adderclaw_hooks() {
-  # The hooks that git would have run for a command, were this not hardened git: those that are there, by their names.
-  local hooks=$1 command=$2 asked common top name found='' ; shift 2
+adderclaw_asked() {
+  # Sets `asked`: the hooks that git runs for a command.
   asked='reference-transaction post-index-change'
-  case $command in
+  case $1 in
     commit) asked="pre-commit prepare-commit-msg commit-msg post-commit post-rewrite $asked" ;;
     merge | pull) asked="pre-merge-commit prepare-commit-msg commit-msg post-merge pre-rebase post-rewrite $asked" ;;
     rebase) asked="pre-rebase prepare-commit-msg commit-msg post-commit post-checkout post-rewrite $asked" ;;
@@ -48,6 +50,33 @@ adderclaw_hooks() {
     checkout | switch | worktree | clone | submodule) asked="post-checkout $asked" ;;
     push) asked="pre-push $asked" ;;
   esac
+}
+
+adderclaw_is_plain() {
+  # Whether it is known without asking git that nothing is to be overridden or named for a command.
+  local asked name
+  [ -n "${ADDERCLAW_HERE:-}" ] || return
+  case ${ADDERCLAW_PLAIN:-} in
+    yes) ;;
+    named)
+      case $1 in
+        add | blame | branch | cat-file | checkout | describe | diff | fetch | for-each-ref | grep | log | ls-files | \
+          ls-remote | ls-tree | merge-base | push | reset | restore | rev-list | rev-parse | shortlog | show | show-ref | \
+          status | switch) ;;
+        *) return 1 ;;
+      esac ;;
+    *) return 1 ;;
+  esac
+  adderclaw_asked "$1"
+  for name in $asked; do
+    case " ${ADDERCLAW_HOOKS:-} " in *" $name "* | *' * '*) return 1 ;; esac
+  done
+}
+
+adderclaw_hooks() {
+  # The hooks that git would have run for a command, were this not hardened git: those that are there, by their names.
+  local hooks=$1 command=$2 asked common top name found='' ; shift 2
+  adderclaw_asked "$command"
   common=$("$ADDERCLAW_GIT" "$@" rev-parse --path-format=absolute --git-common-dir 2>/dev/null) || return 0
   if [ -z "$hooks" ]; then
     hooks=$common/hooks
@@ -69,7 +98,7 @@ adderclaw_git() {
   local IFS=$' \t\n' ahead=$1
   shift
   local -a before=("${@:1:ahead}")
-  local entry key value as gives command="${*:ahead+1:1}" ended='' name='' email='' hooks='' filters='' n=${GIT_CONFIG_COUNT:-0}
+  local entry key value as gives command="${*:ahead+1:1}" ended='' plain='' name='' email='' hooks='' filters='' n=${GIT_CONFIG_COUNT:-0}
   local -x GIT_CONFIG_GLOBAL=/dev/null GIT_ALLOW_PROTOCOL=file:http:https:ssh
   local proxy='' web=''
   if [ -n "$ADDERCLAW_ALONE" ] && [ -n "${ADDERCLAW_WEB:-}" ]; then
@@ -77,53 +106,56 @@ adderclaw_git() {
     proxy=http://127.0.0.1:$(eval "$ADDERCLAW_ASK_BY proxy") web=yes
     local -x NO_PROXY='' no_proxy=''
   fi
-  while IFS= read -r -d '' entry; do
-    key=${entry%%$'\n'*} value=${entry#*$'\n'} gives=yes as=false
-    case $key in
-      end) ended=yes gives='' ;;
-      include.path | includeif.*.path | lfs.extension.* | lfs.customtransfer.*.path | lfs.standalonetransferagent | \
-        gc.recentobjectshook | remote.*.vcs | remote.*.uploadpack | remote.*.receivepack)
-        # Of these what comes first counts, or all of them do: what is given after them changes nothing.
-        if [ -n "$ADDERCLAW_ALONE" ]; then
-          printf 'adderclaw: git was not run: %s in the settings of a repository here names %s; %s\n' "$key" \
-            'another file or program' 'remove it from them, or run the command yourself' >&2
-          return 128
-        fi
-        gives='' ;;
-      filter.lfs.*) gives='' ;;
-      filter.*.clean | filter.*.smudge | filter.*.process)
-        as=''
-        entry=${key#filter.}
-        case ", $filters, " in
-          *", ${entry%.*}, "*) ;;
-          *) filters="$filters${filters:+, }${entry%.*}" ;;
-        esac ;;
-      diff.*.textconv) as=cat ;;
-      merge.*.driver) as='git merge-file %A %O %B' ;;
-      submodule.*.update)
-        as=checkout
-        if [ "${value#!}" = "$value" ]; then gives=''; fi ;;
-      trailer.*.command | trailer.*.cmd | hook.*.command) as=true ;;
-      diff.external | pager.* | *.command | *.cmd | *.program | *.defaultkeycommand | man.*.path | browser.*.path) ;;
-      http.proxy | http.*.proxy | remote.*.proxy) as=$proxy gives=$web ;;
-      http.sslverify | http.*.sslverify) as=true gives=$web ;;
-      http.sslca* | http.*.sslca* | http.curloptresolve | http.*.curloptresolve)
-        gives=''
-        if [ -n "$web" ]; then
-          printf 'adderclaw: git was not run: %s in the settings of a repository here changes %s; %s\n' "$key" \
-            'whom git takes a server for' 'remove it from them, or run the command yourself' >&2
-          return 128
-        fi ;;
-      user.name) name=$value gives='' ;;
-      user.email) email=$value gives='' ;;
-      core.hookspath) hooks=$value gives='' ;;
-      *) gives='' ;;
-    esac
-    if [ -n "$gives" ]; then
-      local -x "GIT_CONFIG_KEY_$n=$key" "GIT_CONFIG_VALUE_$n=$as"
-      n=$((n + 1))
-    fi
-  done < <(adderclaw_settings ${before[@]+"${before[@]}"})
+  if [ "$ahead" = 0 ] && adderclaw_is_plain "$command"; then plain=yes ended=yes; fi
+  if [ -z "$plain" ]; then
+    while IFS= read -r -d '' entry; do
+      key=${entry%%$'\n'*} value=${entry#*$'\n'} gives=yes as=false
+      case $key in
+        end) ended=yes gives='' ;;
+        include.path | includeif.*.path | lfs.extension.* | lfs.customtransfer.*.path | lfs.standalonetransferagent | \
+          gc.recentobjectshook | remote.*.vcs | remote.*.uploadpack | remote.*.receivepack)
+          # Of these what comes first counts, or all of them do: what is given after them changes nothing.
+          if [ -n "$ADDERCLAW_ALONE" ]; then
+            printf 'adderclaw: git was not run: %s in the settings of a repository here names %s; %s\n' "$key" \
+              'another file or program' 'remove it from them, or run the command yourself' >&2
+            return 128
+          fi
+          gives='' ;;
+        filter.lfs.*) gives='' ;;
+        filter.*.clean | filter.*.smudge | filter.*.process)
+          as=''
+          entry=${key#filter.}
+          case ", $filters, " in
+            *", ${entry%.*}, "*) ;;
+            *) filters="$filters${filters:+, }${entry%.*}" ;;
+          esac ;;
+        diff.*.textconv) as=cat ;;
+        merge.*.driver) as='git merge-file %A %O %B' ;;
+        submodule.*.update)
+          as=checkout
+          if [ "${value#!}" = "$value" ]; then gives=''; fi ;;
+        trailer.*.command | trailer.*.cmd | hook.*.command) as=true ;;
+        diff.external | pager.* | *.command | *.cmd | *.program | *.defaultkeycommand | man.*.path | browser.*.path) ;;
+        http.proxy | http.*.proxy | remote.*.proxy) as=$proxy gives=$web ;;
+        http.sslverify | http.*.sslverify) as=true gives=$web ;;
+        http.sslca* | http.*.sslca* | http.curloptresolve | http.*.curloptresolve)
+          gives=''
+          if [ -n "$web" ]; then
+            printf 'adderclaw: git was not run: %s in the settings of a repository here changes %s; %s\n' "$key" \
+              'whom git takes a server for' 'remove it from them, or run the command yourself' >&2
+            return 128
+          fi ;;
+        user.name) name=$value gives='' ;;
+        user.email) email=$value gives='' ;;
+        core.hookspath) hooks=$value gives='' ;;
+        *) gives='' ;;
+      esac
+      if [ -n "$gives" ]; then
+        local -x "GIT_CONFIG_KEY_$n=$key" "GIT_CONFIG_VALUE_$n=$as"
+        n=$((n + 1))
+      fi
+    done < <(adderclaw_settings ${before[@]+"${before[@]}"})
+  fi
   if [ -z "$ended" ]; then
     printf 'adderclaw: git was not run: the settings of a repository here cannot be read\n' >&2
     return 128
@@ -148,9 +180,10 @@ adderclaw_git() {
     n=$((n + 1))
   done
   local -x GIT_CONFIG_COUNT=$n
+  if [ -n "$plain" ] && [ "$ADDERCLAW_HERE" = last ] && [ "$command" != push ]; then exec "$ADDERCLAW_GIT" "$@"; fi
   local status=0
   "$ADDERCLAW_GIT" "$@" || status=$?
-  if [ -n "$ADDERCLAW_ALONE" ]; then
+  if [ -n "$ADDERCLAW_ALONE" ] && [ -z "$plain" ]; then
     if [ -n "$filters" ]; then printf 'adderclaw: filters not run: %s\n' "$filters" >&2; fi
     adderclaw_hooks "$hooks" "$command" ${before[@]+"${before[@]}"} || :
   fi

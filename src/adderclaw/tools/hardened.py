@@ -4,13 +4,13 @@ import os
 from functools import lru_cache
 
 from adderclaw.gate.commands import base
-from adderclaw.gate.programs import knowledge, wrappers
-from adderclaw.gate.programs.allowlist import is_shell
+from adderclaw.gate.programs import git_alone, knowledge, wrappers
+from adderclaw.gate.programs.allowlist import is_shell, names
 from adderclaw.gate.programs.git import command_of
 from adderclaw.gate.programs.handed import one_name_each
 from adderclaw.gate.programs.objections import Words
 from adderclaw.gate.shell import planner
-from adderclaw.gate.shell.plan import with_simples
+from adderclaw.gate.shell.plan import HERE, commands, with_simples
 from adderclaw.gate.shell.planner import Plan, Simple
 from adderclaw.gate.shell.quoting import quote
 from adderclaw.sandbox import programs
@@ -20,15 +20,20 @@ GIT = "adderclaw_git"
 """The function in `git.sh` that git is called by."""
 
 
+MOVERS = frozenset({"cd", "pushd", "popd"})
+STEADY = git_alone.LOOKING | names(
+    "add branch checkout cherry-pick commit fetch merge mv pull push rebase reset restore revert rm stash switch tag"
+)
+"""Commands of git's after which no setting names another program than before."""
 SEEN_THROUGH = frozenset({"timeout", "nice", "nohup", "stdbuf", "env", "ionice", "setsid"})
 """Wrappers in which git is called by our function as well; `xargs` puts names into its words, and could into ours."""
 
 
-def rendered(plan: Plan, who: Identity, *, alone: bool, shell: str = "/bin/bash") -> str:
-    """The plan as bash's text. `alone`: git in it may do more than other commands."""
+def rendered(plan: Plan, who: Identity, *, alone: bool, here: bool = False, shell: str = "/bin/bash") -> str:
+    """The plan as bash's text. `alone`: git in it may do more than other commands. `here`: the sandbox has looked."""
     gits = [git for simple in planner.simples(plan) if (git := _git_of(simple))]
     git = gits[0] if gits else programs.resolve("git") or ""
-    functions = "\n".join((_given(git, who, alone=alone), _functions()))
+    functions = "\n".join((_given(git, who, alone=alone), "ADDERCLAW_HERE=", _functions()))
 
     def called(simple: Simple) -> Simple:
         if _git_of(simple):
@@ -43,7 +48,31 @@ def rendered(plan: Plan, who: Identity, *, alone: bool, shell: str = "/bin/bash"
     codes = {code.text: rendered(code, who, alone=False, shell=shell) for code in plan.inside}
     held = hardened(plan, codes)
     made = planner.render(held._replace(body=with_simples(held.body, called)))
-    return f"{functions}\n{made}" if gits else made
+    if not gits:
+        return made
+    where = _where(plan) if here else ""
+    return f"{functions}\nADDERCLAW_HERE={where}\n{made}"
+
+
+def _where(plan: Plan) -> str:
+    """`yes` where git is called in the directory that it starts in, `last` where it is all that there is."""
+    if not is_here(plan):
+        return ""
+    only = plan.body.steps[0] if len(plan.body.steps) == 1 and not plan.body.tail else None
+    alone = only is not None and len(only.commands) == 1 and not only.negated and not only.timed
+    return "last" if alone and len(tuple(commands(plan.body))) == 1 else "yes"
+
+
+def is_here(plan: Plan) -> bool:
+    """Whether all git in it is called in the directory that it starts in, with nothing set for it before."""
+    found = tuple(commands(plan.body))
+    if plan.inside or not any(isinstance(command, Simple) and _git_of(command) for command in found):
+        return False
+    gits = [command_of(command.words)[0] for command in found if isinstance(command, Simple) and _git_of(command)]
+    return (len(gits) == 1 or STEADY.issuperset(gits)) and all(
+        isinstance(command, Simple) and not command.env and command.folders == HERE and command.name not in MOVERS
+        for command in found
+    )
 
 
 def _given(git: str, who: Identity, *, alone: bool) -> str:

@@ -19,7 +19,7 @@ from adderclaw.gate.programs.operands import ARCHIVE, PATCH
 from adderclaw.gate.shell import planner as planner
 from adderclaw.gate.shell.planner import Plan, Raw, Simple
 from adderclaw.record import record
-from adderclaw.sandbox import process, programs
+from adderclaw.sandbox import known, process, programs
 from adderclaw.sandbox.process import Finished
 from adderclaw.tools import hardened, identity, paths, wildcards
 from adderclaw.tools.background import End, Output, Tasks, TooMany
@@ -294,12 +294,15 @@ async def _rendered(judged: Judged, means: Means) -> str:
     if isinstance(judged.command, Raw):
         return judged.command.text
     who = await identity.of_operator() if judged.parts else identity.NOBODY
-    return hardened.rendered(judged.command, who, alone=_is_alone(judged) or means.start is None)
+    alone = _is_alone(judged) or means.start is None
+    return hardened.rendered(judged.command, who, alone=alone, here=means.start is not None)
 
 
 async def _ended(judged: Judged, text: str, seconds: float, means: Means, fds: tuple[int, ...] = ()) -> Finished:
     """Run it. Git alone may reach the remotes that were asked about, by the broker, until it has ended."""
     alone, env = _is_alone(judged), judged.env
+    if isinstance(judged.command, Plan) and hardened.is_here(judged.command):
+        env = {**env, known.ASKED: ""}
     with ExitStack() as stack:
         if alone and judged.grants:
             from adderclaw.sandbox.broker import Broker

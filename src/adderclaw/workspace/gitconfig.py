@@ -12,7 +12,7 @@ PLAIN = re.compile(
     r"|remote\.pushdefault|branch\..+\.(remote|merge|rebase|description|pushremote|vscode-merge-base)"
     r"|branch\.(autosetupmerge|autosetuprebase)|init\.defaultbranch|submodule\..+\.(url|active|branch|ignore)"
     r"|submodule\.active|pull\.(rebase|ff)|push\.(default|autosetupremote)|fetch\.(prune|prunetags)|merge\.(ff|conflictstyle)"
-    r"|rebase\.(autostash|autosquash)|gc\..+|color\..+|extensions\.(objectformat|worktreeconfig|partialclone|refstorage)"
+    r"|rebase\.(autostash|autosquash)|gc\.(?!recentobjectshook$).+|color\..+|extensions\.(objectformat|worktreeconfig|partialclone|refstorage)"
     r"|lfs\.repositoryformatversion|advice\..+|index\.version|pack\..+|rerere\.(enabled|autoupdate)",
     re.DOTALL,
 )

@@ -13,6 +13,7 @@ from adderclaw.workspace.contents import Contents, folder_at
 BULK = frozenset({"objects", "refs", "logs", "lfs", "rr-cache"})
 """Folders of a git directory that hold much and lead nowhere."""
 CONFIGS = ("config", "config.worktree")
+WHO = ("user.name", "user.email")
 MOST_HOPS = 40
 MOST_INCLUDED = 40
 
@@ -48,6 +49,10 @@ class Found:
         self.files: dict[str, int] = {}
         """`.git` files and included settings: plain files, with their inodes."""
         self.items: dict[str, str] = {}
+        self.settings: set[str] = set()
+        """Keys of settings that may run a program or name somebody who commits."""
+        self.is_known = True
+        """Whether all that git would read here was read, and is nothing but what this reader understands."""
 
     # -------------------------------------------------------------- what the walk comes upon
 
@@ -65,9 +70,12 @@ class Found:
             read = self._contents.text(fd, name, path) or b""
             match = re.match(r"gitdir: *([^\0\n]+)", os.fsdecode(read))
             text = match[1].rstrip("\r") if match else ""
+            # Git takes all of it for a path, spaces and lines as well.
+            self.is_known &= os.fsdecode(read).rstrip("\r\n") == f"gitdir: {text}" and text == text.strip()
         leads = resolve(self._root, self._top, folder, text) if text else None
         if leads is None:
             self.items[path] = mark  # it leads out of the workspace: nothing more is known of it
+            self.is_known = False
             return
         self._trees.setdefault(leads, folder)
         self._wait("git", leads, leads)
@@ -85,10 +93,14 @@ class Found:
         if not path and (own := self._contents.tree(fd, "config", "config")) is not None and own.kind == "file":
             self.files["config"] = own.inode  # the workspace itself cannot be read-only
         common = self._contents.text(fd, "commondir", "/".join((*path, "commondir")))
-        if common is not None:
+        if common is None:
+            self.is_known &= self._contents.tree(fd, "commondir", "/".join((*path, "commondir"))) is None
+        else:
+            self.is_known &= os.fsdecode(common).rstrip("\r\n") == os.fsdecode(common).strip()
             leads = resolve(self._root, self._top, path, os.fsdecode(common).strip())
             if leads is None:
                 self.items["/".join((*path, "commondir"))] = f"leads out: {os.fsdecode(common).strip()}"
+                self.is_known = False
             else:
                 self._wait("git", leads, path)
 
@@ -107,8 +119,8 @@ class Found:
                         self._hooks(fd, path[-1], path)
                     else:
                         self._included(fd, path, owner)
-            except OSError:
-                continue  # not there
+            except OSError:  # not there, or a link to a file
+                self.is_known = self.is_known and kind == "hooks"
 
     def _wait(self, kind: str, path: Path, owner: Path) -> None:
         waiting = _Waiting(kind, path, owner)
@@ -144,13 +156,17 @@ class Found:
             return
         if found.kind == "link":
             self.items |= found.items
+            self.is_known = False
             if leads := resolve(self._root, self._top, path[:-1], found.items[key].removeprefix("link ")):
                 self._wait("config", leads, owner)
             return
         read = self._contents.text(fd, name, key)
         settings = gitconfig.parse(os.fsdecode(read)) if read is not None else gitconfig.Settings((), is_read=False)
         running = [entry for entry in settings.running if not self._stays(entry, owner)]
+        self.settings.update(key for key, _ in running)
+        self.settings.update(key for key, _ in settings.entries if key in WHO)
         if not settings.is_read or len(read or b"") >= 65_536:
+            self.is_known = False
             self.items |= found.items
         elif running:
             self.items[key] = f"settings {digest(running)}"

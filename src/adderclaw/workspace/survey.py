@@ -38,6 +38,8 @@ class Survey(NamedTuple):
     """Of all these: another file of the same name needs a mount of its own."""
     items: Mapping[str, str] = MappingProxyType({})
     """Each single file, link or setting of all that → its fingerprint."""
+    settings: frozenset[str] | None = frozenset()
+    """Keys of git's settings here that may run a program, or name who commits; None where they are not known."""
     folders: int = 0
     is_whole: bool = True
 
@@ -68,10 +70,10 @@ class Surveyor:
         self._known: dict[str, _Folder | None] = {}
         self._contents = Contents()
 
-    def look(self, roots: Sequence[str], further: Sequence[str] = ()) -> Survey:
+    def look(self, roots: Sequence[str], further: Sequence[str] = (), most: int = MOST_FOLDERS) -> Survey:
         """`further` are places of the workspace that count, too, whatever they are called."""
         self._contents.begin()
-        found = [survey for root in _outermost(roots) if (survey := self._root(root, further)) is not None]
+        found = [survey for root in _outermost(roots) if (survey := self._root(root, further, most)) is not None]
         self._contents.end()
         if len(found) == 1:
             return found[0]
@@ -81,23 +83,29 @@ class Surveyor:
             tuple(path for one in found for path in one.places),
             {path: inode for one in found for path, inode in one.inodes.items()},
             {path: mark for one in found for path, mark in one.items.items()},
+            _together(one.settings for one in found),
             sum(one.folders for one in found),
             all(one.is_whole for one in found),
         )
 
-    def _root(self, root: str, further: Sequence[str]) -> Survey | None:
+    def _root(self, root: str, further: Sequence[str], most: int) -> Survey | None:
         try:
             top = os.open(root, READ & ~os.O_NOFOLLOW)
         except OSError:
             return None
         try:
-            walk = _Walk(root, top, self._contents, names())
+            walk = _Walk(root, top, self._contents, names(), most)
             self._known[root] = walk.visit(top, ".", self._known.get(root), ())
             for path in further:
                 walk.named(path)
             return walk.survey()
         finally:
             os.close(top)
+
+
+def _together(found: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
+    every = list(found)
+    return None if None in every else frozenset[str]().union(*(one for one in every if one))
 
 
 def _outermost(roots: Sequence[str]) -> list[str]:
@@ -111,8 +119,8 @@ def _outermost(roots: Sequence[str]) -> list[str]:
 class _Walk:
     """One look at one root."""
 
-    def __init__(self, root: str, top: int, contents: Contents, wanted: Names) -> None:
-        self._root, self._top, self._contents, self._wanted = root, top, contents, wanted
+    def __init__(self, root: str, top: int, contents: Contents, wanted: Names, most: int) -> None:
+        self._root, self._top, self._contents, self._wanted, self._most = root, top, contents, wanted, most
         self._now = time.time_ns()
         self._count = 0
         self._is_whole = True
@@ -131,6 +139,7 @@ class _Walk:
             tuple(prefix + path for path in places),
             {prefix + path: inode for path, inode in (git.folders | git.hooks | places).items()},
             {prefix + path: mark for path, mark in (self._items | git.items).items()},
+            frozenset(git.settings) if git.is_known and self._is_whole else None,
             self._count,
             self._is_whole,
         )
@@ -148,7 +157,7 @@ class _Walk:
     ) -> _Folder | None:
         """Look at one folder and all beneath. `git`: it lies in a git directory; `left`: so much deeper, -1 for all."""
         self._count += 1
-        if self._count > MOST_FOLDERS or len(path) > DEEPEST:
+        if self._count > self._most or len(path) > DEEPEST:
             self._is_whole = False
             return None
         try:

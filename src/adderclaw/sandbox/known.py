@@ -1,0 +1,62 @@
+"""What the look before a command tells git's own function (`tools/git.sh`), so that no process has to find it out."""
+
+import os
+from collections.abc import Iterator, Sequence
+
+from adderclaw.config.paths import followed
+from adderclaw.sandbox.process import GIT_FIXED
+from adderclaw.workspace.survey import INSTALLED_TREES, Survey
+
+ASKED = "ADDERCLAW_PLAIN"
+"""A command that calls git by the function, in its own directory, has this in its environment, empty."""
+MOST_FOLDERS = 2_000
+"""A workspace with more is not looked at only to save the processes that find it out."""
+OVERRIDDEN = frozenset(
+    {key.casefold() for key in GIT_FIXED} | {f"filter.lfs.{key}" for key in ("clean", "smudge", "process", "required")}
+)
+"""Settings that the environment, or the function in any case, puts something else in the place of."""
+WHO = frozenset({"user.name", "user.email"})
+
+
+def told(survey: Survey | None, cwd: str, roots: Sequence[str]) -> dict[str, str]:
+    """`yes` where no setting of a repository here is one that has to be looked at, `named` where one says who commits.
+
+    Empty where anything is not known. And the names of the hooks that there are.
+    """
+    if survey is None or survey.settings is None or not _is_seen(survey, followed(cwd), roots):
+        return {ASKED: ""}
+    if survey.settings - OVERRIDDEN - WHO:
+        return {ASKED: ""}
+    return {
+        ASKED: "named" if survey.settings & WHO else "yes",
+        "ADDERCLAW_HOOKS": " ".join(sorted({*_hooks(survey)})),
+    }
+
+
+def _is_seen(survey: Survey, cwd: str, roots: Sequence[str]) -> bool:
+    """Whether the repository that git finds from there is one that was looked at."""
+    root = next((root for root in roots if _lies_in(cwd, root)), None)
+    if root is None or not INSTALLED_TREES.isdisjoint(os.path.relpath(cwd, root).split("/")):
+        return False
+    if any(_lies_in(cwd, git) for git in survey.gits):
+        return False
+    here = cwd
+    while _lies_in(here, root):
+        if os.path.lexists(f"{here}/.git"):
+            return f"{here}/.git" in survey.inodes
+        here = os.path.dirname(here)
+    return False
+
+
+def _lies_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder}/")
+
+
+def _hooks(survey: Survey) -> Iterator[str]:
+    """Whatever lies in a folder for hooks, and where such a folder is a link or cannot be read, any hook there is."""
+    for path in survey.items:
+        folder, _, name = path.rpartition("/")
+        if folder in survey.hooks:
+            yield name if name.isascii() and name.replace("-", "").isalnum() else "*"
+        elif name == "hooks" or path in survey.hooks:
+            yield "*"
