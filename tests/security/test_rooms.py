@@ -5,7 +5,8 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Coroutine
+import tempfile
+from collections.abc import Callable, Coroutine, Generator
 from pathlib import Path
 
 import pytest
@@ -149,21 +150,28 @@ def play(scene: str, root: Path) -> None:
         box.close()
 
 
+@pytest.fixture
+def place() -> Generator[Path]:
+    """A folder beneath /tmp that anybody may go into: pytest closes those of `tmp_path` whenever it starts again."""
+    with tempfile.TemporaryDirectory(prefix="adderclaw-rooms-") as folder:
+        os.chmod(folder, 0o755)
+        yield Path(folder)
+
+
 @pytest.mark.parametrize("scene", SCENES)
 @pytest.mark.parametrize("who", ["root", "user"])
-def test_each_in_its_room(scene: str, who: str, home: Path, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("home")
+def test_each_in_its_room(scene: str, who: str, place: Path) -> None:
     """looks: nothing is written, nobody reached. spies: no server's token is read, none is seen or ended."""
     if why := confinement.trial("bubblewrap"):
         pytest.skip(f"bubblewrap does not start on this machine: {why}")
-    root = tmp_path / "ws"
+    home, root = place / "home", place / "ws"
+    home.mkdir()
     workspace(root)
     if who == "user" and os.geteuid() == 0:
-        for folder, _, files in os.walk(tmp_path):
+        for folder, _, files in os.walk(place):
             for path in (folder, *(os.path.join(folder, name) for name in files)):
                 os.chown(path, 65534, 65534)
-        for folder in (tmp_path, *tmp_path.parents):
-            if folder.stat().st_uid == 0 and folder != Path("/"):
-                folder.chmod(folder.stat().st_mode | 0o005)
         argv = as_nobody([sys.executable, "-m", "tests.security.test_rooms", scene, str(root)])
         env = {"HOME": str(home), "ADDERCLAW_HOME": str(home / ".adderclaw"), "PATH": os.environ["PATH"]}
         here = Path(__file__).parents[2]

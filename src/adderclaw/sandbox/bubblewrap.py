@@ -3,10 +3,10 @@
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
-from adderclaw.config.paths import beneath, settled
+from adderclaw.config.paths import beneath, followed, settled
 from adderclaw.record import record
 from adderclaw.sandbox import caches, limits, seen
-from adderclaw.sandbox.programs import inside, search_path
+from adderclaw.sandbox.programs import search_path
 
 SECRETS = (
     ".ssh",
@@ -143,9 +143,14 @@ def hidden(room: Room) -> tuple[str, ...]:
     user = settled(os.path.expanduser("~"))
     paths = [settled(path) for path in (home(), *room.hidden)]
     paths += [os.path.join(user, name) for name in SECRETS]
-    visible = (*room.roots, *seen.readable(room.roots, room.shown))
-    found = (path for path in dict.fromkeys(paths) if inside(path, visible))
+    # links followed once, not for each of the paths
+    visible = (*room.roots, *map(followed, room.roots), *seen.readable(room.roots, room.shown))
+    found = (path for path in dict.fromkeys(paths) if _is_among((path, followed(path)), visible))
     return tuple(path for path in found if os.path.exists(path) and not os.path.islink(path))
+
+
+def _is_among(names: Iterable[str], places: Iterable[str]) -> bool:
+    return any(beneath(name, place) for name in names for place in places)
 
 
 def _masks(paths: Iterable[str]) -> list[str]:

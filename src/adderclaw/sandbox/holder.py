@@ -39,6 +39,7 @@ MESSAGE_BYTES, IN_A_FILE = 32_768, b"in a file"
 REFUSING = b"ready refusing"
 """What the program inside says where no supervisor can be asked: `inside` says the same."""
 PROXY_PORT = 3128
+LOAD = "import marshal, posix; exec(marshal.loads(posix.read(0, 1 << 24)))"
 KEPT = 0b1011
 """`bubblewrap.KEPT_CAPABILITIES` as the kernel numbers them."""
 UNHIDDEN = (
@@ -371,7 +372,7 @@ class _Inside:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         # Where no namespace is, a supervisor starts the program inside.
-        first = _text("inside.py" if kind == "bubblewrap" else "supervise.py")
+        first = _compiled("inside" if kind == "bubblewrap" else "supervise")
         complaints, text = memory_file(b""), memory_file(first)
         with contextlib.ExitStack() as stack:
             stack.callback(os.close, complaints)
@@ -445,7 +446,7 @@ class _Inside:
         texts = {
             "seccomp": program(network, outside="asked", refused=without),
             "refused": program(network, outside="refused", refused=without),
-            "program": _text("inside.py"),
+            "program": _compiled("inside"),
             "roots": os.fsencode("\0".join(writable)),
         }
         for name, text in texts.items():
@@ -576,12 +577,16 @@ def _sweep(top: str) -> None:
 
 def _interpreter() -> tuple[str, ...]:
     """It reads its program from its input, so that nothing of ours has to be visible inside."""
-    return (getattr(sys, "_base_executable", "") or sys.executable, "-I", "-S", "-")
+    return (getattr(sys, "_base_executable", "") or sys.executable, "-I", "-S", "-c", LOAD)
 
 
-def _text(name: str) -> bytes:
-    with open(os.path.join(os.path.dirname(__file__), name), "rb") as file:
-        return file.read()
+def _compiled(name: str) -> bytes:
+    """A program of this folder as Python keeps it beside its text: to compile it takes as long as to start Python."""
+    import marshal
+    from importlib.machinery import SourceFileLoader
+
+    loader = SourceFileLoader(name, os.path.join(os.path.dirname(__file__), f"{name}.py"))
+    return marshal.dumps(loader.get_code(name))
 
 
 def _rooted(room: Room) -> list[str]:

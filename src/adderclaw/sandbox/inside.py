@@ -1,7 +1,8 @@
 """The program inside a sandbox: it starts a session's commands, waits for them, and ends all that they leave behind.
 
-Its text is the input of `python -I -S -`, and it imports only what is there at once: no `os`, `socket` or `signal`,
-which would double the time that it takes to start. In bubblewrap it is process 1: when it ends, all else inside does.
+Its code, compiled, is the input of `python -I -S`, and it imports only what is there at once: no `os`, `socket` or
+`signal`, which would double the time that it takes to start. In bubblewrap it is process 1: when it ends, all else
+inside does.
 
 It is given on its control socket, once per command, a payload (a long one as a file in memory), a channel, three
 streams and further descriptors. The channel then says `exit CODE ALONE` or `error ERRNO WHERE`, and takes `signal N`

@@ -6,13 +6,14 @@ caller's memory once, followed once, and what it leads to is held by a descripto
 and the change is made to the descriptor. Nothing that a command exchanges meanwhile makes a difference, since Landlock
 lets nobody move anything into the workspace or out of it. No call is ever let through to be done by the caller.
 
-Like `inside`, its text is the input of `python -I -S -`, and it imports only what is there at once. It starts `inside`
+Like `inside`, its code is the input of `python -I -S`, and it imports only what is there at once. It starts `inside`
 as its child: what may read a process's memory is, on many systems, its ancestors alone. When it ends, the kernel
 answers every such call with "not there", and `inside` is killed.
 """
 
 import ctypes
 import fcntl
+import marshal
 import posix
 import select
 import struct
@@ -310,7 +311,7 @@ def inside(program: int, parent: int, door: socket, arguments: list[str]) -> Non
     text = contents(program)
     posix.close(program)
     # Our own text, handed over as this one was: another interpreter would double the time that a start takes.
-    exec(compile(text, "inside", "exec"), {"__name__": "__main__"})  # noqa: S102
+    exec(marshal.loads(text), {"__name__": "__main__"})  # noqa: S102, S302 - from whoever started us
 
 
 def listener_of(door: socket) -> int:
