@@ -53,7 +53,7 @@ class Sandbox:
             if not self._counts(key, value) and f"{key}={str(value).lower()}" not in ALWAYS:
                 idle.append(f"sandbox.{key}")
         if idle:
-            self.warnings.append(f"these have no effect here (docs/security.md says what does): {', '.join(idle)}")
+            self.warnings.append(f"these have no effect here (docs/policy.md says what does): {', '.join(idle)}")
 
     def _leaves(self, given: Any) -> list[tuple[str, Any]]:
         found: list[tuple[str, Any]] = []
