@@ -29,7 +29,10 @@ def seen_table() -> list[tuple[str, str]]:
         ("settings in `/etc`", listed((*seen.FILES, *seen.FOLDERS))),
         ("the kernel's counts", listed(seen.KERNEL[:3]) + " and the limits of control groups"),
         ("toolchains", "the folders of PATH, the Python that runs us, the stores of version managers"),
-        ("the session's own", "`/tmp`, `/var/tmp`, an empty home, `/run`, `/dev` without devices, `/proc` of its own processes"),
+        (
+            "the session's own",
+            "`/tmp`, `/var/tmp`, an empty home, `/run`, `/dev` without devices, `/proc` of its own processes",
+        ),
         ("read-only by your word", "`[sandbox] read_paths`, programs of configured MCP servers, your skills"),
     ]
 
@@ -64,7 +67,9 @@ def filled(page: str) -> str:
     for name, (head, rows) in TABLES.items():
         lines = [f"| {head[0]} | {head[1]} |", "|---|---|", *(f"| {left} | {right} |" for left, right in rows())]
         text = "\n".join(lines)
-        page = re.sub(BLOCK.format(name=name), lambda found, text=text: f"{found[1]}{text}\n{found[2]}", page, flags=re.DOTALL)
+        page = re.sub(
+            BLOCK.format(name=name), lambda found, text=text: f"{found[1]}{text}\n{found[2]}", page, flags=re.DOTALL
+        )
     return page
 
 

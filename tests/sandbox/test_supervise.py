@@ -130,6 +130,7 @@ def test_without_its_supervisor_nothing_runs_and_nothing_is_changed(box: Box, ro
         return await task
 
     assert asyncio.run(killed()).returncode != 0
+    assert not Path(f"/proc/{(root / 'pid').read_text().strip()}/exe").exists()
     assert mode(root.parent / "far.txt") == 0o644
     assert run("chmod 601 a.txt", box, root).returncode == 0
     assert mode(root / "a.txt") == 0o601

@@ -25,7 +25,7 @@ from adderclaw.sandbox.later import NO_MOUNTS, Mounts, Recorder
 from adderclaw.sandbox.memory import memory_file
 from adderclaw.sandbox.process import KILL_WAIT, Order
 from adderclaw.sandbox.programs import inside, resolve
-from adderclaw.sandbox.watchdog import MARK
+from adderclaw.sandbox.watchdog import MARK, watchdog
 from adderclaw.workspace.survey import Survey, Surveyor
 
 if TYPE_CHECKING:
@@ -105,7 +105,8 @@ class Box:
     def start(self, order: Order) -> "Held":
         """Start a command inside; where nothing is inside yet, or no longer, that first."""
         self._calls += 1
-        mark = f"{os.getpid()}.{id(self):x}.{self._calls}"
+        # Where no namespace ends what a killed sandbox leaves behind, the watchdog finds it by its mark.
+        mark = watchdog().mark() if self.kind == "landlock" else f"{os.getpid()}.{id(self):x}.{self._calls}"
         try:
             held = self._begun(order, mark)
         except (BrokenPipeError, ConnectionResetError):
@@ -267,7 +268,7 @@ class Held:
 
     def __init__(self, box: Box, inside: "_Inside", order: Order, mark: str, *, watched: bool) -> None:
         self.note = ""
-        self._box, self.inside = box, inside
+        self._box, self.inside, self._mark = box, inside, mark
         self._git, self._watched = order.view == "git", watched
         self._code = -int(signal.SIGKILL)
         self._over = self._ending = False
@@ -329,6 +330,9 @@ class Held:
             except TimeoutError:
                 self.inside.close()  # it does not answer: then everything in it ends
         self._channel.close()
+        if self._box.kind == "landlock":
+            dog = watchdog()
+            dog.forget(self._mark) if self.inside.is_alive() else dog.kill_marked(self._mark)
         self.note = self._box.ended(self.inside, git=self._git, watched=self._watched)
         return self._code
 

@@ -99,6 +99,10 @@ class Watchdog:
         os.pwrite(self._groups, b"%10d\n" % 0, slot * _SLOT)
         self._free.append(slot)
 
+    def forget(self, mark: str) -> None:
+        """A call is over, and somebody else has ended what it started."""
+        self._live.discard(mark)
+
     def kill_marked(self, mark: str) -> None:
         """A call is over: kill what it started and what then left its process group (`setsid`, daemons)."""
         self._live.discard(mark)
