@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "security.md"
 LATER = ROOT / "src" / "adderclaw" / "workspace" / "later.toml"
 REASONS = {
-    "forbidden": "the program, or one that it starts, is in `forbidden_commands` (`rm`, `sudo` …); the message names what to use instead",
+    "forbidden": "the program, or one that it starts, is in `forbidden_commands` (`rm`, `sudo` …)",
     "destructive": "the plan destroys: `rm -rf /`, `mkfs`, `dd if=`, `shutdown`, a fork bomb, a download that is run",
     "protected": "it writes AdderClaw's own files or settings, a git directory, or what programs run later",
     "outside": "it names a path outside the workspace, or one of `forbidden_paths`",
