@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from adderclaw.config.paths import followed
+from adderclaw.config.paths import beneath, followed
 from adderclaw.gate.case import Case, Decision, Opinion, Policy
 from adderclaw.gate.hosts import covers
 from adderclaw.gate.rules import Anchors, Rule, literal_path, matches_path, names_tool, parse_all
@@ -74,6 +74,12 @@ class Shut(NamedTuple):
 def shuts(policy: Policy) -> Shut:
     """What a sandbox keeps from what runs in it: no verdict on a command knows every file that it opens."""
     return Shut(_one_of(_denied(policy, ("Read",))), _one_of(_denied(policy, ("Edit", "Write"))))
+
+
+def denies_reads(policy: Policy) -> bool:
+    """Whether something in the workspace may not be read: by a rule, or by its place."""
+    forbidden = (path for path in policy.forbidden_paths for root in policy.roots if beneath(path, root))
+    return bool(_denied(policy, ("Read",))) or any(forbidden)
 
 
 def unseen_elsewhere(policy: Policy) -> list[str]:

@@ -105,7 +105,7 @@ class Case:
     at_terminal: bool = False
     """Whether who answers is a person at the interactive terminal: not a pipe, and no client of ours."""
     unmasked: bool = False
-    """Whether the sandbox cannot hide everything that a rule denies to Read."""
+    """Whether the command could see what a rule denies to Read, for all that the sandbox hides."""
     hook_opinion: Opinion | None = None
     recent: int = 0
     """How many calls of this tool and its relatives ran within the last minute."""

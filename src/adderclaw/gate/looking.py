@@ -45,6 +45,17 @@ def _is_known(simple: Simple) -> bool:
     return plain and looks(simple.opened.words)
 
 
+def prints_kept(plan: Plan) -> bool:
+    """Whether a program prints what it keeps of files itself (`git log -p`): what is masked can be seen there."""
+    from adderclaw.gate.commands import base, reachable
+
+    for words in reachable(plan):
+        table = PROGRAMS.get(base(words[0]))
+        if table is not None and table.prints and _subcommand(words[1:], table)[0] in table.prints:
+            return True
+    return False
+
+
 MAX_WRAPPERS = 8
 
 
@@ -73,10 +84,7 @@ def looks(words: Words, depth: int = 0) -> bool:
 
 def _command(words: Words, table: Options) -> bool:
     """Whether a command of a program only looks: always, or with these options and first operands alone."""
-    given = words[1:]
-    if table.before:
-        given = parse(words[1:], table.before, until_operand=True).operands
-    command, rest = (given[0], given[1:]) if given else ("", ())
+    command, rest = _subcommand(words[1:], table)
     if command in table.looking:
         return True
     if command not in table.listing:
@@ -85,3 +93,9 @@ def _command(words: Words, table: Options) -> bool:
     named = table.listing[command]
     # A dash in the table: the command may also stand without an operand.
     return read.given <= named and (read.operands[0] if read.operands else "-") in named
+
+
+def _subcommand(given: Words, table: Options) -> tuple[str, Words]:
+    if table.before:
+        given = parse(given, table.before, until_operand=True).operands
+    return (given[0], given[1:]) if given else ("", ())

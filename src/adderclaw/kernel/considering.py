@@ -60,6 +60,7 @@ def consider(scene: Scene, call: ToolCall, opinion: Opinion | None = None) -> Co
         phase=planning.phase,
         plan_approved=planning.plan_approved,
         at_terminal=scene.at_terminal,
+        unmasked=touch.looks and scene.unmasked(touch),
         free_reads=scene.context.free_reads,
         protected_ids=scene.protected_ids() if touch.reads or touch.writes else frozenset(),
         hook_opinion=opinion,

@@ -35,6 +35,7 @@ from adderclaw.types import (
     Tool,
     ToolCall,
     ToolContext,
+    Touch,
 )
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ class Scene:
     """What holds a tool's children, as each receipt says."""
     at_terminal: bool = False
     """Whether who answers is a person at the interactive terminal."""
+    unmasked: Callable[[Touch], bool] = lambda _touch: False
+    """Whether a command that only looks could see what a rule denies to Read."""
     pace: Pace | None = None
     """How often tools ran of late; without one no rate limit is looked at."""
     arrive: Callable[[str], Awaitable[str]] | None = None

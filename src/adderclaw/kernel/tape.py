@@ -189,6 +189,7 @@ class Tape:
                 "estop": case.estop,
                 "free_reads": case.free_reads,
                 "at_terminal": case.at_terminal,
+                "unmasked": case.unmasked,
                 "hook": list(case.hook_opinion) if case.hook_opinion is not None else None,
                 "lent": [rule.text for rule in session.scene.lent],
             }

@@ -19,6 +19,7 @@ from adderclaw.types import (
     Merged,
     Tool,
     ToolContext,
+    Touch,
     Workspace,
 )
 
@@ -49,7 +50,8 @@ def scene(
     confinement = _confinement(runtime)
     extra = (*settings_now.security.additional_directories, *settings_now.permissions.additionalDirectories)
     workspace = Workspace(followed(runtime.loaded.workspace), tuple(map(followed, extra)))
-    start = None if confinement == "none" else _starter(runtime, confinement, workspace, lambda: here.policy)
+    look = _looker(confinement, workspace, lambda: here.policy)
+    start = None if confinement == "none" else _starter(runtime, confinement, workspace, look, lambda: here.policy)
 
     fire = fired_in(lambda: here) if store is not None else None
     keep = Kept(outputs(runtime, session_id), runtime.secrets.scrub)
@@ -82,6 +84,7 @@ def scene(
         background=tasks,
         made_of=made_of,
         later=runtime.later,
+        unmasked=lambda touch: _is_unmasked(touch, here.policy, look),
     )
     here.hide()
     if settings_now.mcp_servers or runtime.options.own_servers:
@@ -188,19 +191,44 @@ def _confinement(runtime: Runtime) -> str:
     return confinement.chosen(profile, lambda message: warn(runtime, message), needed=needed, accept=accept)
 
 
-def _starter(runtime: Runtime, kind: str, workspace: Workspace, policy: Callable[[], gate.Policy]) -> "Start":
-    """Starts commands in the session's sandbox, which is made with the first one and follows rules and directories."""
+def _looker(kind: str, workspace: Workspace, policy: Callable[[], gate.Policy]) -> "Callable[[], Held]":
+    """Looks for what is to be kept from commands now; what a look found is known to the next one."""
     lookers: list[Looker] = []
-    shown: list[str] = []
-    told: set[str] = set()
 
-    def start(order: "Order") -> "Started":
+    def look() -> "Held":
         if not lookers:
             from adderclaw.runtime.shutting import Looker
 
             lookers.append(Looker(inside_too=kind == "bubblewrap"))
+        return lookers[0].look(policy(), (workspace.root, *workspace.extra))
+
+    return look
+
+
+def _is_unmasked(touch: Touch, policy: gate.Policy, look: "Callable[[], Held]") -> bool:
+    """Whether a denied read cannot be masked: git keeps its own copy, or there are more files than can be hidden."""
+    if not policy.bubblewrap or not gate.denies_reads(policy):
+        return False
+    from adderclaw.gate.looking import prints_kept
+    from adderclaw.gate.shell.planner import Plan
+
+    return (isinstance(touch.command, Plan) and prints_kept(touch.command)) or bool(look().limits)
+
+
+def _starter(
+    runtime: Runtime,
+    kind: str,
+    workspace: Workspace,
+    look: "Callable[[], Held]",
+    policy: Callable[[], gate.Policy],
+) -> "Start":
+    """Starts commands in the session's sandbox, which is made with the first one and follows rules and directories."""
+    shown: list[str] = []
+    told: set[str] = set()
+
+    def start(order: "Order") -> "Started":
         roots = (workspace.root, *workspace.extra)
-        held = lookers[0].look(policy(), roots)
+        held = look()
         for limit in held.limits:
             if limit not in told:  # once each
                 told.add(limit)

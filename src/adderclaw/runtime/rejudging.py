@@ -94,6 +94,7 @@ def _case(body: Json, policy: Policy, arguments: Json) -> Case:
         plan_approved=bool(body.get("plan_approved")),
         free_reads=bool(body.get("free_reads")),
         at_terminal=bool(body.get("at_terminal")),
+        unmasked=bool(body.get("unmasked")),
         protected_ids=frozenset((int(device), int(inode)) for device, inode in body.get("protected", ())),
         hook_opinion=Opinion(*body["hook"]) if "hook" in body else None,
         recent=int(body.get("recent", 0)),

@@ -348,6 +348,7 @@ def _scene(store: Store, own: Store, reel: Reel, head: Json, config: Config, ids
         protected_ids=lambda: edges.protected(reel),
         confinement=head["confinement"],
         at_terminal=bool(head.get("at_terminal")),
+        unmasked=lambda _touch: bool(reel.case.get("unmasked")),
         pace=edges.Paced(reel),
         arrive=edges.arriving(reel) if head["arrives"] else None,
         background=edges.Ends(reel),

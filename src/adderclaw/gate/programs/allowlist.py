@@ -89,6 +89,8 @@ class Options(NamedTuple):
     """Commands that write nothing that their words name."""
     looking: frozenset[str] = frozenset()
     """Commands that only look, whatever their words."""
+    prints: frozenset[str] = frozenset()
+    """Commands that print what the program itself keeps of files: hiding the file does not hide that."""
     listing: Mapping[str, frozenset[str]] = MappingProxyType({})
     """Commands that only look with these options and first operands alone, or none."""
     writes: frozenset[str] = frozenset()
@@ -97,7 +99,7 @@ class Options(NamedTuple):
     """Settings that can be given a value: none of them makes it run anything."""
 
 
-_SETS = ("harmful", "bare", "reads", "writes", "settings", "local", "config", "code", "ends", "looking")
+_SETS = ("harmful", "bare", "reads", "writes", "settings", "local", "config", "code", "ends", "looking", "prints")
 
 
 class Tables(Mapping[str, Options]):
