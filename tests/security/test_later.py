@@ -147,20 +147,25 @@ def test_what_goes_on_beside_the_calls_is_reported_too(world: Den) -> None:
 # ------------------------------------------------------------------ after a kill
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP], ids=["SIGKILL", "SIGHUP"])
-def test_the_next_session_reports_what_a_killed_one_left(number: signal.Signals, on_each_rung: Den) -> None:
-    den = on_each_rung
-    (den.workspace / "x.sh").write_text(f"{WRITES}; sleep 600")
+def killed(den: Den, writes: str, last: Path, number: signal.Signals = signal.SIGKILL) -> None:
+    """A session that is killed while its command, which has written all, still runs."""
+    (den.workspace / "x.sh").write_text(f"{writes}; sleep 600")
     den.script(call("Bash", command="bash x.sh"), text("done"))
     den.prepare()
     process = den.cli.start("agent", "-m", "go")
     assert process.stdin is not None
     process.stdin.write(b"y\n")
     process.stdin.flush()
-    wait_for((den.workspace / LEFT[-1]).exists, 60, "the command to write")
+    wait_for(last.exists, 60, "the command to write")
     os.kill(process.pid, number)
     process.communicate(timeout=60)
     assert not den.left_running()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP], ids=["SIGKILL", "SIGHUP"])
+def test_the_next_session_reports_what_a_killed_one_left(number: signal.Signals, on_each_rung: Den) -> None:
+    den = on_each_rung
+    killed(den, WRITES, den.workspace / LEFT[-1], number)
     den.script(text("nothing to do"))
     done = den.cli("agent", "-m", "hello")
     assert all(f"{name} (new)" in done.err for name in LEFT)
@@ -170,3 +175,20 @@ def test_the_next_session_reports_what_a_killed_one_left(number: signal.Signals,
     (den.workspace / ".gitlab-ci.yml").write_text("the operator's own work")
     den.script(text("nothing to do"))
     assert "later" not in den.cli("agent", "-m", "hello").err
+
+
+def test_so_does_it_for_additional_directories(on_each_rung: Den) -> None:
+    den = on_each_rung
+    more = den.base / "more"
+    more.mkdir()
+    (more / ".gitlab-ci.yml").write_text("there before\n")
+    den.configure(security=f'additional_directories = ["{more}"]')
+    killed(den, f"cd {more}; {WRITES}", more / LEFT[-1])
+    den.script(text("nothing to do"))
+    said = den.cli("agent", "-m", "hello").err
+    assert all(f"{more}/{name} (new)" in said for name in LEFT)
+    assert ".gitlab-ci.yml" not in said
+    den.cli("later", "accept", cwd=den.workspace)
+    killed(den, "touch finished", den.workspace / "finished")
+    den.script(text("nothing to do"))
+    assert "later" not in den.cli("agent", "-m", "hello").err, "what was there at the look after a kill is not new"

@@ -179,7 +179,8 @@ def _look_after_a_kill(runtime: Runtime, session: Session) -> None:
     if runtime.later.killed():
         from adderclaw.workspace.survey import Surveyor
 
-        runtime.later.first(Surveyor().look((root,)).items)
+        place = session.scene.context.workspace
+        runtime.later.first(Surveyor().look((place.root, *place.extra)).items)
         later.tell(session, runtime.later.take())
     elif waiting := rows.unanswered(session.store, root):
         found = [{"path": row.path.removeprefix(f"{root}/"), "change": row.change} for row in waiting]
