@@ -18,6 +18,10 @@ MOST_HOPS = 40
 MOST_INCLUDED = 40
 
 
+LAYOUT = frozenset({"head", "commondir", "objects", "refs"})
+"""The names that a git directory is known by."""
+
+
 def is_layout(names: Set[str]) -> bool:
     """Whether a folder with these names, in small letters, is one that git takes for a repository."""
     return "head" in names and ("commondir" in names or {"objects", "refs"} <= names)

@@ -1,7 +1,6 @@
 """One look at a whole workspace by descriptor: its git directories, and the places that other programs run later."""
 
 import os
-import stat
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -47,7 +46,7 @@ class Survey(NamedTuple):
 class _Folder:
     """What one folder held when it was last read."""
 
-    __slots__ = ("certain", "children", "git", "heads", "is_git", "named", "stamp")
+    __slots__ = ("certain", "children", "git", "heads", "is_git", "is_plain", "named", "stamp")
 
     def __init__(self, stamp: tuple[int, int, int, int], *, certain: bool) -> None:
         self.stamp, self.certain = stamp, certain
@@ -55,12 +54,8 @@ class _Folder:
         self.named: list[str] = []
         self.heads: list[str] = []
         self.git = ""
-        self.is_git = False
-
-    @property
-    def is_plain(self) -> bool:
-        """A leaf with nothing in it that matters."""
-        return not (self.children or self.named or self.git or self.is_git)
+        self.is_git = self.is_plain = False
+        """Plain is a leaf, read when it had long been as it was, with nothing in it that matters."""
 
 
 class Surveyor:
@@ -161,23 +156,26 @@ class _Walk:
             self._is_whole = False
             return None
         try:
-            if known is not None and not git and known.is_plain and known.certain:
-                status = os.stat(name, dir_fd=parent, follow_symlinks=False)
-                if stat.S_ISDIR(status.st_mode) and _stamp(status) == known.stamp:
-                    return known
-            with _opened(parent, name) as fd:
-                folder = self._folder(fd, known, git=git)
-                self._gather(fd, folder, path, git=git, left=left)
-                self._deeper(fd, folder, path, git=git, left=left)
-                return folder
+            fd = os.open(name, READ, dir_fd=parent)
         except OSError:  # gone meanwhile, a link by now, or nothing that we may read
             return None
+        try:
+            folder = self._folder(fd, known, git=git)
+            self._gather(fd, folder, path, git=git, left=left)
+            self._deeper(fd, folder, path, git=git, left=left)
+            return folder
+        except OSError:
+            return None
+        finally:
+            os.close(fd)
 
     def _deeper(self, fd: int, folder: _Folder, path: tuple[str, ...], *, git: bool, left: int) -> None:
-        inner = git or folder.is_git
-        for name, known in folder.children.items():
+        inner, children = git or folder.is_git, folder.children
+        for name, known in children.items():
             is_git = inner or name == folder.git
             if (folder.is_git and name in gitdirs.BULK) or (left == 0 and not is_git):
+                continue
+            if known is not None and known.is_plain and not is_git and self._is_same(fd, name, known):
                 continue
             if is_git:
                 deeper = -1
@@ -185,7 +183,18 @@ class _Walk:
                 deeper = IN_INSTALLED if name in INSTALLED_TREES else -1
             else:
                 deeper = left - 1
-            folder.children[name] = self.visit(fd, name, known, (*path, name), git=is_git, left=deeper)
+            children[name] = self.visit(fd, name, known, (*path, name), git=is_git, left=deeper)
+
+    def _is_same(self, parent: int, name: str, known: _Folder) -> bool:
+        """Most folders are plain and as they were: for those one call of the system is all."""
+        try:
+            status = os.stat(name, dir_fd=parent, follow_symlinks=False)
+        except OSError:
+            return False
+        if (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns) != known.stamp:
+            return False
+        self._count += 1
+        return True
 
     def _folder(self, fd: int, known: _Folder | None, *, git: bool) -> _Folder:
         stamp = _stamp(os.fstat(fd))
@@ -193,23 +202,25 @@ class _Walk:
             return known
         folder = _Folder(stamp, certain=self._now - max(stamp[2:]) > JUST_NOW)
         wanted, before = self._wanted, known.children if known is not None else {}
-        seen: set[str] = set()
+        single, suffixes, pairs, layout = wanted.single, wanted.suffixes, wanted.pairs, set[str]()
         with os.scandir(fd) as entries:
             for entry in entries:
                 name = entry.name
                 loose = name.casefold()
-                seen.add(loose)
                 is_folder = entry.is_dir(follow_symlinks=False)
+                if loose in gitdirs.LAYOUT:
+                    layout.add(loose)
                 if loose == ".git":
                     folder.git = name
-                elif not git and (loose in wanted.single or loose.endswith(wanted.suffixes)):
+                elif not git and (loose in single or loose.endswith(suffixes)):
                     folder.named.append(name)
                     continue
-                elif not git and is_folder and loose in wanted.pairs:
+                elif is_folder and not git and loose in pairs:
                     folder.heads.append(name)
                 if is_folder:
                     folder.children[name] = before.get(name)
-        folder.is_git = gitdirs.is_layout(seen)
+        folder.is_git = gitdirs.is_layout(layout)
+        folder.is_plain = folder.certain and not (folder.children or folder.named or folder.git or folder.is_git)
         return folder
 
     def _gather(self, fd: int, folder: _Folder, path: tuple[str, ...], *, git: bool, left: int) -> None:
