@@ -288,6 +288,51 @@ def test_a_line_of_python_does_not_load_the_models_modules(anyone: Den) -> None:
     anyone.unharmed(made)
 
 
+IMPORTS = "#!/usr/bin/env python3\nimport json, colorsys\nopen('{marks}/checked', 'a').write('x\\n')\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "script", "content"),
+    [
+        ("python3 tools/check.py", "tools/check.py", IMPORTS),
+        ("./tools/check.py", "tools/check.py", IMPORTS),
+        ("./check.sh", "check.sh", CHECK + "python3 -c 'import json, colorsys'\n"),
+        ("python3 .adderclaw/hooks/check.py", ".adderclaw/hooks/check.py", IMPORTS),
+    ],
+)
+def test_a_script_does_not_load_the_models_modules(on_each_rung: Den, command: str, script: str, content: str) -> None:
+    """A `json.py` beside the script, or where it runs, comes before Python's own."""
+    put(on_each_rung, script, content)
+    hooks(on_each_rung, command)
+    trusted(on_each_rung)
+    steal = filled(on_each_rung, "open('{marks}/stolen', 'w')\n")
+    names = {f"{folder}colorsys.py" for folder in ("", f"{os.path.dirname(script)}/".lstrip("/"))}
+    made = on_each_rung.attack(*(call("Write", file_path=name, content=steal) for name in sorted(names)), read())
+    assert ran(on_each_rung) == 1, made.done.err
+    assert not (marks(on_each_rung) / "stolen").exists()
+    on_each_rung.unharmed(made)
+
+
+def test_a_module_of_the_project_is_no_hook(world: Den) -> None:
+    put(world, "tools/check.py", IMPORTS)
+    hooks(world, "python3 -m tools.check")
+    trusted(world)
+    steal = filled(world, "open('{marks}/stolen', 'w')\n")
+    made = world.attack(call("Write", file_path="colorsys.py", content=steal), read())
+    assert "name a script in .adderclaw/hooks/" in made.last
+    assert not (marks(world) / "stolen").exists()
+    assert not ran(world)
+
+
+def test_a_hook_may_import_what_lies_beside_it_where_no_command_writes(world: Den) -> None:
+    put(world, ".adderclaw/hooks/check.py", "import beside\n")
+    put(world, ".adderclaw/hooks/beside.py", "open('{marks}/checked', 'a').write('x\\n')\n")
+    hooks(world, "python3 .adderclaw/hooks/check.py")
+    trusted(world)
+    made = world.attack(read())
+    assert ran(world) == 1, made.done.err
+
+
 # ------------------------------------------------------------------ A-20: validators by their names
 
 

@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
+from adderclaw.config.paths import beneath
 from adderclaw.hooks import scripts
 from adderclaw.hooks.answers import Ran
 from adderclaw.hooks.scripts import Ground
@@ -13,6 +14,10 @@ from adderclaw.sandbox.programs import search_path
 
 STREAM_BYTES = 4_194_304
 INLINE_PYTHON = re.compile(r"\bpython[\d.]*(\s+-[A-Za-bd-ln-z]\S*)*(\s+-[A-Za-z]*[cm]\b|\s*$|\s+-(\s|$)|\s*[<|;&)])")
+MODULE = re.compile(r"\bpython[\d.]*(?:\s+-[A-Za-z]+)*?\s+-[A-Za-z]*m\s*([\w.]+)")
+PYTHON_FILE = re.compile(r"\.py\b")
+COVERED = (".adderclaw/hooks", ".claude/hooks")
+"""Folders of the project that trust covers whole, and no command changes."""
 TRUNCATED = "\n[SDLC_OUTPUT_TRUNCATED]\n"
 
 
@@ -22,16 +27,33 @@ def environment(hook: Hook, more: Mapping[str, str], roots: Sequence[str]) -> di
     if not env.get("LANG") and not env.get("LC_ALL"):
         env["LANG"] = "C.UTF-8"
     env["PATH"] = os.pathsep.join(search_path(roots))
-    if _is_inline_python(hook, roots):
+    if not _may_import_beside(hook, roots):
         env["PYTHONSAFEPATH"] = "1"
     return env | {"SDLC_HOOK": "1"} | dict(more)
 
 
-def _is_inline_python(hook: Hook, roots: Sequence[str]) -> bool:
-    """Whether Python would look for modules where the hook runs before it looks where they are: `python3 -c …`."""
-    if not INLINE_PYTHON.search(" ".join(hook.argv) or hook.command):
+def _may_import_beside(hook: Hook, roots: Sequence[str]) -> bool:
+    """Whether Python may look for modules beside the script: where no command of the model can put one.
+
+    That is with a script outside of the workspace, or in a folder that trust covers whole. Else a `json.py` in the
+    workspace would be found before Python's own, by every `import json` of the hook and of what it starts.
+    """
+    text = " ".join(hook.argv) or hook.command
+    if INLINE_PYTHON.search(text) or not PYTHON_FILE.search(text):
         return False
-    return not any(path.endswith(".py") for path in scripts.named_by([hook], roots))  # -m with a module of the project
+    whole = [os.path.join(roots[0], folder) for folder in COVERED]
+    inside = (path for path in scripts.named_by([hook], roots) if path.endswith(".py"))
+    return all(any(beneath(path, folder) for folder in whole) for path in inside)
+
+
+def _project_module(hook: Hook, roots: Sequence[str]) -> str:
+    """The module of the project that `python -m` would run; empty where the hook runs none."""
+    match = MODULE.search(" ".join(hook.argv) or hook.command)
+    if match is None:
+        return ""
+    file = os.path.join(roots[0], *match[1].split("."))
+    own = {f"{file}.py", os.path.join(file, "__main__.py")}
+    return "" if own.isdisjoint(scripts.named_by([hook], roots)) else match[1]
 
 
 def argv_of(hook: Hook) -> tuple[str, ...]:
@@ -56,6 +78,9 @@ async def run(hook: Hook, stdin: bytes, *, ground: Ground, more: Mapping[str, st
     cwd = ground.roots[0]
     if not os.path.isdir(cwd):
         return Ran(None, stderr=f"not started: the directory {cwd} is not there")
+    if module := _project_module(hook, ground.roots):
+        why = f"python -m {module} would load whatever modules lie in the workspace"
+        return Ran(None, stderr=f"not started: {why}: name a script in .adderclaw/hooks/ by its path", refused=True)
     env = environment(hook, more, ground.roots)
     try:
         with scripts.ready(hook, ground) as made:
