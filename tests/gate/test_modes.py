@@ -185,7 +185,8 @@ def test_a_decision_prints_every_opinion(judge: Any) -> None:
     assert list(shown) == ["tool", "verdict", "risk", "reason", "by", "denial", "opinions"]
     assert (shown["tool"], shown["verdict"], shown["by"]) == ("Read", "deny", "forbidden_paths")
     named = [opinion["by"] for opinion in shown["opinions"]]
-    assert named == [name for name, _ in verdict.GUARDS] + [name for name, _ in verdict.JUDGES] + ["mode"]
+    everybody = (*verdict.GUARDS, *verdict.JUDGES, *verdict.QUESTIONS)
+    assert named == [*(name for name, _ in everybody), "mode"]
     assert all(set(opinion) == {"by", "verdict", "reason"} for opinion in shown["opinions"])
     assert {o["by"]: o["verdict"] for o in shown["opinions"]}["permission rules"] == "ask"
     assert {o["by"]: o["verdict"] for o in shown["opinions"]}["workspace"] == "deny"

@@ -1,8 +1,7 @@
 """Git and other machines: a remote that a command would reach is asked about, with its address."""
 
-from adderclaw.gate import judges, modes
+from adderclaw.gate import judges
 from adderclaw.gate.case import Case, Opinion
-from adderclaw.gate.risk import risk_of
 
 VERBS = {"fetch": "git asks", "push": "git sends to", "set": "git sets a remote:"}
 HOW = ' (unasked by a rule in [permissions] allow, such as "Bash(git fetch:*)")'
@@ -15,9 +14,6 @@ def remotes(case: Case) -> Opinion | None:
         return None
     each, granted = each_time(case), _is_granted(case)
     if not each and (case.policy.mode == "bypassPermissions" or granted):
-        return None
-    # What the mode denies for another reason is not asked about for this one.
-    if not granted and modes.decide(case, risk_of(case)).verdict == "deny":
         return None
     where = ", ".join(dict.fromkeys(f"{VERBS[fact.verb]} {fact.address}" for fact in facts))
     if each:

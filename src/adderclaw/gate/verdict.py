@@ -38,22 +38,27 @@ JUDGES: tuple[tuple[str, Judge], ...] = (
     ("hook", judges.hook),
     ("permission rules", judges.permission_rules),
     ("policy.toml", judges.policy_files),
+)
+"""They speak for the operator: the strictest of them stands in the place of the mode."""
+QUESTIONS: tuple[tuple[str, Judge], ...] = (
     ("checkpoint", removal.cannot_be_undone),
     ("run later", guards.run_later),
     ("other projects", judges.other_projects),
     ("git remote", remotes.remotes),
 )
+"""They add a question to what would be allowed; what is denied without them stays denied."""
 
 
 def judge(case: Case) -> Decision:
-    """Ask every guard and judge: the first refusing guard decides, else the strictest judge, else the mode."""
+    """Ask everybody: the first refusing guard decides, else the strictest judge, else the mode; questions are added."""
     weighed = risk_of(case)
     refusals = [(name, guard(case)) for name, guard in GUARDS]
     given = [(name, opinion(case)) for name, opinion in JUDGES]
+    asked = [(name, question(case)) for name, question in QUESTIONS]
     by_mode = modes.decide(case, weighed)
     opinions = (
         *(_refusal(name, reason) for name, reason in refusals),
-        *(opinion or Opinion(name, None, "") for name, opinion in given),
+        *(opinion or Opinion(name, None, "") for name, opinion in (*given, *asked)),
         by_mode,
     )
     refused = next((opinion for opinion in opinions[: len(GUARDS)] if opinion.verdict), None)
@@ -61,7 +66,8 @@ def judge(case: Case) -> Decision:
         return _decision(case, weighed, refused, opinions)
     spoken = [opinion for _, opinion in given if opinion is not None and opinion.verdict is not None]
     # A rule that asks about raw bash does not lift what the mode denies: only `raw_bash` does.
-    heard = [*spoken, by_mode] if not spoken or isinstance(case.touch.command, Raw) else spoken
+    mode = [by_mode] if not spoken or isinstance(case.touch.command, Raw) else []
+    heard = [*spoken, *(opinion for _, opinion in asked if opinion is not None), *mode]
     last = _settled(case, max(heard, key=_strictness))
     return _decision(case, weighed, last, opinions)
 
