@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Generator
 from pathlib import Path
 
@@ -105,6 +106,34 @@ def test_fetch_pull_and_push_over_http(profile: str, world: World, web: Http, se
     git(served / "project.git", "config", "http.receivepack", "true")
     cloned(world, served, f"http://127.0.0.1:{web.port}/project.git")
     both(world, profile, served, tmp_path)
+
+
+def test_a_push_without_its_large_files_is_not_made(world: World, web: Http, served: Path) -> None:
+    """A remote with pointers that lead nowhere would be worse than a push that did not happen."""
+    if shutil.which("git-lfs") is None:
+        pytest.skip("git-lfs is not installed on this machine")
+    git(served / "project.git", "config", "http.receivepack", "true")
+    place = cloned(world, served, f"http://127.0.0.1:{web.port}/project.git")
+    before = git(served / "project.git", "rev-parse", "main")
+    (place / "big.bin").write_bytes(b"large " * 100)
+    (place / "more.bin").write_bytes(b"larger " * 100)
+    commit = "git add -A && git commit -m large"
+    seen = bash(
+        world,
+        "sandboxed",
+        "git lfs track '*.bin'",
+        commit,
+        "git push origin main",
+        "git push",
+        "git push -u origin HEAD:x",
+    )
+    assert git(place, "show", "HEAD:big.bin").startswith("version https://git-lfs"), seen
+    assert all("2 large files (LFS)" in result and result.startswith("Exit code 128") for result in seen[2:]), seen
+    assert git(served / "project.git", "for-each-ref", "--format=%(objectname)") == before
+    git(place, "update-ref", "refs/remotes/origin/main", "HEAD")  # as after a push of the user's own
+    git(served / "project.git", "fetch", "-q", str(place), "main:main")
+    bash(world, "sandboxed", "git commit --allow-empty -m after", "git push origin main")
+    assert git(served / "project.git", "log", "-1", "--format=%s", "main") == "after"
 
 
 def test_clone_is_asked_about_with_its_address(world: World, ssh: Ssh, served: Path) -> None:

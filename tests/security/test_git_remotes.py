@@ -45,6 +45,19 @@ while True:
 """
 
 
+PLANTED = """
+import os, sys, time
+word, how = "-".join(("correct", "horse", "battery")), sys.argv[1]
+waits = "import os, time\\nwhile not os.path.exists('leaked'):\\n    time.sleep(0.05)"
+if how == "environ":
+    os.execve(sys.executable, ["python3", "-c", waits], {**os.environ, "X": word})
+elif how == "cmdline":
+    os.execv(sys.executable, ["python3", "-c", waits, word])
+kept = bytearray(word.encode())
+exec(waits)
+"""
+
+
 @pytest.fixture
 def served(world: Den) -> Path:
     folder = world.base / "served"
@@ -83,6 +96,17 @@ def test_no_command_of_the_session_finds_the_password(world: Den, web: Http) -> 
     kept = subprocess.run(["grep", "-rl", PASSWORD, world.workspace, world.cli.data], capture_output=True, check=False)
     assert kept.stdout == b""
     world.unharmed(made)
+
+
+@pytest.mark.parametrize("how", ["environ", "cmdline", "mem"])
+def test_the_same_scanner_finds_a_password_that_is_there(how: str, world: Den) -> None:
+    """That the test above can fail: in each place where it looks, it finds what another command of the session has."""
+    (world.workspace / "scan.py").write_text(SCANNER)
+    (world.workspace / "planted.py").write_text(PLANTED)
+    world.attack(
+        call("Bash", command="python3 scan.py", run_in_background=True), f"timeout 60 python3 planted.py {how}"
+    )
+    assert f" {how}\n" in (world.workspace / "leaked").read_text()
 
 
 def test_no_command_of_the_session_reaches_the_agent(world: Den, served: Path) -> None:

@@ -94,6 +94,55 @@ adderclaw_hooks() {
   fi
 }
 
+adderclaw_large() {
+  # Prints how many pointers of LFS a push would send whose remote has no such branch yet: their content is not sent.
+  local word remote='' skip='' gone='' ref uses='' oid kind size
+  local -a refs=()
+  for word in "$@"; do
+    if [ -n "$skip" ]; then skip=''; continue; fi
+    case $word in
+      -n | --dry-run | -d | --delete) return ;;
+      -o | --push-option | --repo | --exec | --receive-pack) skip=yes ;;
+      --all | --branches | --mirror) refs+=(--branches) ;;
+      --tags) refs+=(HEAD --tags) ;;
+      -* | tag) ;;
+      *)
+        if [ -z "$remote" ]; then remote=$word; continue; fi
+        word=${word#+} word=${word%%:*}
+        case $word in
+          '') gone=yes ;;
+          *'*'*) refs+=(--branches --tags) ;;
+          *) refs+=("$word") ;;
+        esac ;;
+    esac
+  done
+  if [ ${#refs[@]} = 0 ]; then
+    if [ -n "$gone" ]; then return; fi
+    refs=(HEAD)
+    if "$ADDERCLAW_GIT" ${before[@]+"${before[@]}"} config --get-regexp '^(push\.default|remote\..*\.(push|mirror))$' \
+      >/dev/null 2>&1; then
+      refs=(--branches)
+    fi
+  fi
+  for ref in "${refs[@]}"; do
+    case $ref in --*) uses=yes ;; esac
+    if [ -n "$uses" ] || "$ADDERCLAW_GIT" ${before[@]+"${before[@]}"} grep -q -e filter=lfs "$ref" -- \
+      ':(top,glob)**/.gitattributes' 2>/dev/null; then
+      uses=yes
+      break
+    fi
+  done
+  if [ -z "$uses" ]; then return; fi
+  "$ADDERCLAW_GIT" ${before[@]+"${before[@]}"} rev-list --objects --no-object-names "${refs[@]}" \
+    --not --remotes${remote:+="$remote"} 2>/dev/null |
+    "$ADDERCLAW_GIT" ${before[@]+"${before[@]}"} cat-file --batch-check='%(objectname) %(objecttype) %(objectsize)' |
+    while read -r oid kind size; do
+      if [ "$kind" = blob ] && [ "$size" -lt 1024 ]; then printf '%s\n' "$oid"; fi
+    done |
+    "$ADDERCLAW_GIT" ${before[@]+"${before[@]}"} cat-file --batch |
+    grep -a -c '^version https://git-lfs.github.com/spec/v1$'
+}
+
 adderclaw_git() {
   local IFS=$' \t\n' ahead=$1
   shift
@@ -180,6 +229,16 @@ adderclaw_git() {
     n=$((n + 1))
   done
   local -x GIT_CONFIG_COUNT=$n
+  if [ "$command" = push ] && [ -n "$ADDERCLAW_ALONE" ]; then
+    local large
+    large=$(adderclaw_large "${@:ahead+2}") || :
+    if [ "${large:-0}" != 0 ]; then
+      printf 'adderclaw: git was not run: %s large files (LFS) belong to what is pushed, and %s; %s\n' "$large" \
+        'their content cannot be sent from here, so the remote would have pointers that lead nowhere' \
+        'push it yourself, outside: git-lfs sends them then' >&2
+      return 128
+    fi
+  fi
   if [ -n "$plain" ] && [ "$ADDERCLAW_HERE" = last ] && [ "$command" != push ]; then exec "$ADDERCLAW_GIT" "$@"; fi
   local status=0
   "$ADDERCLAW_GIT" "$@" || status=$?
