@@ -48,7 +48,8 @@ def test_a_question_lifts_no_denial_of_the_mode(name: str, facts: dict[str, Any]
 
 @pytest.mark.parametrize("name", ADDED)
 def test_it_does_ask_about_what_would_be_allowed(name: str) -> None:
-    for facts in ({"policy": {"autonomy": "full"}}, {"allow": ("Write",)}):
+    every: list[dict[str, Any]] = [{"policy": {"autonomy": "full"}}, {"allow": ("Write",)}]
+    for facts in every:
         made = build("Write", writes=(f"{WS}/x",), **facts)
         assert gate.judge(made).verdict == "allow"
         decision = gate.judge(with_question(made, name))
