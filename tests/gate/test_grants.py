@@ -19,6 +19,8 @@ NOT_OFFERED: list[tuple[str, dict[str, Any]]] = [
     ("a line break", {"tool": "Bash", "command": "echo 'a\nb'"}),
     ("a redirect that writes", {"tool": "Bash", "command": "echo a > b"}),
     ("many commands", {"tool": "Bash", "command": "echo 1; echo 2; echo 3; echo 4; echo 5"}),
+    ("code that comes by a pipe", {"tool": "Bash", "command": "cat a.py | python3", "policy": {"sandboxed": True}}),
+    ("or in a wrapper", {"tool": "Bash", "command": "cat a.js | timeout 5 node -", "policy": {"sandboxed": True}}),
     ("a host", {"tool": "Http", "url": "https://x.org/"}),
     ("opaque", {"tool": "mcp__s__t", "opaque": True}),
     ("no path", {"tool": "MemoryWrite"}),
@@ -79,3 +81,14 @@ def test_grants_this_and_no_more(facts: dict[str, Any], texts: tuple[str, ...], 
     assert gate.judge(granted(case, texts)).verdict == "allow"
     for other in others:
         assert gate.judge(granted(build(**{**facts, **other}), texts)).verdict != "allow", other
+
+
+@pytest.mark.parametrize("rule", ["python3", "python3 -", "bash", "timeout 5 python3"])
+@pytest.mark.parametrize("sandboxed", [False, True])
+def test_a_rule_without_a_star_grants_no_code_of_standard_input(rule: str, sandboxed: bool) -> None:
+    """It said `python3`, and not what python3 is to run."""
+    facts: dict[str, Any] = {"allow": (f"Bash({rule})",), "policy": {"sandboxed": sandboxed}}
+    case = build("Bash", command=f"{rule} <<< 'echo 1'", **facts)
+    assert gate.judge(case).by != "permission rules"
+    wide = build("Bash", command="python3 <<< 'print(1)'", allow=("Bash(python3:*)",))
+    assert gate.judge(wide).by == "permission rules"

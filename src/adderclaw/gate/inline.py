@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from adderclaw.gate.programs.allowlist import PROGRAMS, Options
+from adderclaw.gate.programs.allowlist import PROGRAMS, Options, is_shell
 from adderclaw.gate.programs.options import kinds
 from adderclaw.gate.shell.plan import Plan, Simple, steps
 
@@ -50,6 +50,16 @@ def of(words: Words, stdin: str | None = None) -> Code | None:
         if found is not None:
             return Code(name, found)
     return Code(name, stdin) if table.stdin_code else None
+
+
+def comes_by_stdin(words: Words) -> bool:
+    """Whether a command runs what its standard input says, which its own words do not."""
+    from adderclaw.gate.programs.knowledge import shell_code
+
+    if is_shell(words[0].rsplit("/", 1)[-1]):
+        return shell_code(words) == 0
+    code = of(words)
+    return code is not None and code.text is None
 
 
 _STDIN = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from adderclaw.gate import rules
+from adderclaw.gate import inline, rules
 from adderclaw.gate.case import Case, Opinion
-from adderclaw.gate.commands import reachable
+from adderclaw.gate.commands import handed_on, reachable
 from adderclaw.gate.paths import is_device
 from adderclaw.gate.programs.allowlist import names
 from adderclaw.gate.programs.wrappers import inner
@@ -161,6 +161,9 @@ def allows_simple(rule: Rule, simple: Simple) -> bool:
     if rule.subject == "all":
         return True
     if rule.subject != "command" or ("*" in rule.specifier and _needs_all_said(simple)):
+        return False
+    # Words that are said exactly do not say the code that comes by standard input.
+    if "*" not in rule.specifier and any(map(inline.comes_by_stdin, handed_on(simple.words))):
         return False
     # A program named by a path is not the program of that name: the text must say the path, too.
     texts = (" ".join(canonical_text(simple).split(" ")), _without_redirects(simple), *_unwrapped(simple))
