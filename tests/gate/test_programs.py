@@ -229,7 +229,7 @@ def test_medium(judge: Any, command: str) -> None:
         ("pulumi plan", "pulumi apply", "high"),
         ("pulumi plan", "pulumi 'plan x'", "high"),
         ("pulumi plan", "pulumi -x plan", "high"),
-        ("git push", "git push evil", "high"),
+        ("git push", "git push evil", "medium"),
         ("git push", "git -C sub push", "medium"),
         ("git", "git -c x=y log", "high"),
         ("git", "git daemon", "high"),

@@ -157,7 +157,12 @@ def _reads_code(words: Words) -> bool:
     return code is not None and code.text is None
 
 
+_DESTROY = frozenset({"rm", "dd", "chown", "chmod", "shutdown", "reboot", "systemctl", "init", "telinit"})
+
+
 def _by_words(name: str, rest: Words) -> str | None:
+    if name not in _DESTROY and not name.startswith("mkfs"):
+        return None
     flags = {letter for word in rest if re.fullmatch(r"-[A-Za-z]+", word) for letter in word[1:]}
     longs = [word for word in rest if word.startswith("--")]
     recursive = bool(flags & {"r", "R"}) or any("--recursive".startswith(word) and len(word) > 3 for word in longs)
@@ -218,10 +223,10 @@ def _of_text(text: str) -> Iterator[str]:
         for pipeline in statements(one):
             yield from _by_pipeline(list(map(tuple, pipeline)))
             for words in pipeline:
-                for index, word in enumerate(words):
-                    found = _by_words(base(word), tuple(words[index + 1 :]))
-                    if found:
-                        yield found
+                # What follows the first of a name follows the others, too.
+                first = {base(word): index for index, word in reversed(tuple(enumerate(words)))}
+                found = (_by_words(name, tuple(words[at + 1 :])) for name, at in first.items() if name in _DESTROY)
+                yield from filter(None, found)
 
 
 # ------------------------------------------------------------------ lists
@@ -337,7 +342,8 @@ def _unknown_names(command: Plan) -> Iterator[str]:
     for step in steps(command):
         for index, simple in enumerate(step.commands):
             words = _unwrapped(simple.words)
-            within = inner(words) if words and base(words[0]) == "xargs" else ()
+            runs = words and base(words[0]) == "xargs" and not asks(("xargs", *words[1:]))
+            within = inner(words) if runs else ()
             before = [one.name for one in step.commands[:index]]
             listed = bool(before) and before[0] in those("lists") and all(only_looks_at(name) for name in before)
             if within is None or (within and (interprets(base(within[0])) or runs_others(base(within[0])))):

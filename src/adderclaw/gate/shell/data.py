@@ -70,8 +70,10 @@ _ACTS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 def _may_stand(simple: Simple, index: int) -> bool:
     """Whether a word can be no program, no command of one and no code: what those are stands before it."""
     name, words = simple.name, simple.words
-    if not index or name in BUILTINS or is_shell(name):
+    if not index or name in BUILTINS:
         return False
+    if is_shell(name):
+        return words[1:2] == ("-n",)  # it only reads the script
     if runs_others(name) or runs_in_project(words):
         return _is_for_inner(simple, index)
     if not _ACTS.isdisjoint(words):

@@ -92,7 +92,10 @@ def _for_shells(step: Flat, resolve: "Resolve", depth: int, facts: Facts) -> Ite
         shell = next((n for n, base in enumerate(bases) if is_shell(base)), None)
         if shell is not None and simple.name not in ("echo", "printf", "which"):
             rest = simple.words[shell + 1 :]
-            yield from (plan(word, resolve, depth + 1, facts) for word in rest if re.search(_CODE, word))
+            # Without -c its words are a script of the project and what that is given.
+            given = [word for word in rest if any(re.match(r"-[A-Za-z]*c", one) for one in rest)]
+            codes = [word for word in given if re.search(_CODE, word) and not isinstance(word, Live)]
+            yield from (plan(word, resolve, depth + 1, facts) for word in codes)
             texts = [r.target for r in simple.redirects if r.is_text]
             yield from (plan(text, resolve, depth + 1) for text in texts if not isinstance(text, Live))
             piped = index > 0 or any(r.operator == "<" or isinstance(r.target, Live) for r in simple.redirects)
