@@ -16,6 +16,7 @@ from adderclaw.sandbox.bubblewrap import Room
 from adderclaw.sandbox.holder import Box
 from adderclaw.sandbox.piped import converse
 from adderclaw.sandbox.process import Finished, View
+from tests.program import Soak
 from tests.sandbox import escapes
 from tests.security.world import as_nobody
 
@@ -181,6 +182,31 @@ def test_each_in_its_room(scene: str, who: str, place: Path) -> None:
         play(scene, root)
     else:
         pytest.skip("whoever runs the tests is an ordinary user")
+
+
+@pytest.mark.soak
+@pytest.mark.usefixtures("home")
+def test_looks_at_once_find_the_workspace_beneath_tmp(place: Path, soak: Soak) -> None:
+    """Each round begins with a new /tmp, over which the workspace is mounted again, while another command works."""
+    if why := confinement.trial("bubblewrap"):
+        pytest.skip(f"bubblewrap does not start on this machine: {why}")
+    root = place / "ws"
+    workspace(root)
+    box = confinement.box("bubblewrap", Room((str(root),)))
+
+    async def rounds() -> None:
+        for i in soak.of(120):
+            look = f"ls -A /tmp | grep -c before; cat a.txt && touch /tmp/before-{i}"
+            work = f"mkdir -p deep/{i % 7}/.github/workflows && cat a.txt"
+            looking = [bash(look if n == 0 else "cat a.txt", box, root, "look") for n in range(3)]
+            first, *others = await asyncio.gather(*looking, bash(work, box, root))
+            assert (first.returncode, first.stdout) == (0, b"0\nalpha\n"), first
+            assert [(done.returncode, done.stdout) for done in others] == [(0, b"alpha\n")] * 3, others
+
+    try:
+        asyncio.run(rounds())
+    finally:
+        box.close()
 
 
 if __name__ == "__main__":
