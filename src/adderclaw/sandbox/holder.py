@@ -39,7 +39,15 @@ MESSAGE_BYTES, IN_A_FILE = 32_768, b"in a file"
 REFUSING = b"ready refusing"
 """What the program inside says where no supervisor can be asked: `inside` says the same."""
 PROXY_PORT = 3128
-LOAD = "import marshal, posix; exec(marshal.loads(posix.read(0, 1 << 24)))"
+INSIDE = ("inside_mounts", "inside_rights", "inside_processes", "inside_rooms", "inside")
+"""The modules of the program inside: each imports only from those before it."""
+LOAD = """
+import marshal, posix, sys
+for name, code in marshal.loads(posix.read(0, 1 << 24)):
+    module = type(sys)(name)
+    sys.modules.setdefault(name, module)
+    exec(code, module.__dict__)
+"""
 KEPT = 0b1011
 """`bubblewrap.KEPT_CAPABILITIES` as the kernel numbers them."""
 UNHIDDEN = (
@@ -376,7 +384,7 @@ class _Inside:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         # Where no namespace is, a supervisor starts the program inside.
-        first = _compiled("inside" if kind == "bubblewrap" else "supervise")
+        first = _compiled(*INSIDE) if kind == "bubblewrap" else _compiled("supervise")
         complaints, text = memory_file(b""), memory_file(first)
         with contextlib.ExitStack() as stack:
             stack.callback(os.close, complaints)
@@ -450,7 +458,7 @@ class _Inside:
         texts = {
             "seccomp": program(network, outside="asked", refused=without),
             "refused": program(network, outside="refused", refused=without),
-            "program": _compiled("inside"),
+            "program": _compiled(*INSIDE),
             "roots": os.fsencode("\0".join(writable)),
         }
         for name, text in texts.items():
@@ -584,17 +592,21 @@ def _interpreter() -> tuple[str, ...]:
     return (getattr(sys, "_base_executable", "") or sys.executable, "-I", "-S", "-c", LOAD)
 
 
-def _compiled(name: str) -> bytes:
-    """A program of this folder as Python keeps it beside its text: to compile it takes as long as to start Python."""
+def _compiled(*names: str) -> bytes:
+    """Modules of this folder, the program last, as Python keeps them beside their text: to compile them takes as long
+    as to start Python."""
     import marshal
     from importlib.machinery import SourceFileLoader
 
-    loader = SourceFileLoader(name, os.path.join(os.path.dirname(__file__), f"{name}.py"))
-    return marshal.dumps(loader.get_code(name))
+    folder = os.path.dirname(__file__)
+    full = [f"{__package__}.{name}" for name in names]
+    loaders = [SourceFileLoader(name, os.path.join(folder, f"{name.rpartition('.')[2]}.py")) for name in full]
+    codes = [loader.get_code(name) for name, loader in zip(full, loaders, strict=True)]
+    return marshal.dumps((*zip([*full[:-1], "__main__"], codes, strict=True),))
 
 
 def _rooted(room: Room) -> list[str]:
-    """Where git finds no program: see `inside.start_nothing`."""
+    """Where git finds no program: see `inside_rooms.start_nothing`."""
     return [f"root {number}={path}" for number, path in enumerate(room.roots)]
 
 

@@ -308,10 +308,13 @@ def inside(program: int, parent: int, door: socket, arguments: list[str]) -> Non
     if posix.getppid() != parent:
         raise SystemExit(1)
     sys.argv[1:] = [*arguments, f"supervisor={door.detach()}"]
-    text = contents(program)
+    modules = marshal.loads(contents(program))  # noqa: S302 - from whoever started us
     posix.close(program)
     # Our own text, handed over as this one was: another interpreter would double the time that a start takes.
-    exec(marshal.loads(text), {"__name__": "__main__"})  # noqa: S102, S302 - from whoever started us
+    for name, code in modules:
+        module = type(sys)(name)
+        sys.modules.setdefault(name, module)
+        exec(code, module.__dict__)  # noqa: S102
 
 
 def listener_of(door: socket) -> int:

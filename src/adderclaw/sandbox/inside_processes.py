@@ -1,0 +1,116 @@
+"""The program inside a sandbox: processes, how one is started and how all are seen."""
+
+import fcntl
+import posix
+
+from adderclaw.sandbox.inside_mounts import PROC, libc
+
+RESET = (13, 25)
+"""SIGPIPE and SIGXFSZ, which Python ignores: what it starts must not."""
+STOP, CONTINUE = 19, 18
+
+
+def spawn(request: list[bytes], fds: list[int]) -> int:
+    """The request is the payload: counts and targets, directory, arguments, environment, of which the mark is last."""
+    count, *targets = map(int, request[0].split())
+    argv, env = request[2 : 2 + count], dict(pair.split(b"=", 1) for pair in request[2 + count :])
+    numbers = [0, 1, 2, *targets]
+    # Far from every number that is to be used, so that no descriptor is overwritten before it is copied.
+    most, above = max(numbers), list[int]()
+    if min(fds) <= most:
+        fds = above = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, most + 1) for fd in fds]
+    actions = [(posix.POSIX_SPAWN_DUP2, fd, number) for fd, number in zip(fds, numbers, strict=True)]
+    try:
+        posix.chdir(request[1])
+        return posix.posix_spawn(argv[0], argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=RESET)
+    finally:
+        posix.chdir("/")
+        for fd in above:
+            posix.close(fd)
+
+
+def posix_code(status: int) -> int:
+    return -posix.WTERMSIG(status) if posix.WIFSIGNALED(status) else posix.WEXITSTATUS(status)
+
+
+def signal(pid: int, number: int) -> None:
+    try:
+        posix.kill(pid, number)
+    except OSError:
+        pass
+
+
+def let_start(parents: set[int]) -> None:
+    """Who starts a program waits, and cannot stop, until its child has become that: a child stopped before goes on."""
+    for pid, (parent, _, _) in processes().items():
+        if parent in parents:
+            signal(pid, CONTINUE)
+
+
+def processes() -> dict[int, tuple[int, int, int]]:
+    """Number → parent, process group, session."""
+    table: dict[int, tuple[int, int, int]] = {}
+    for name in posix.listdir(PROC):
+        if not name.isdigit() or int(name) == posix.getpid():
+            continue
+        fields = stat(name)
+        # One whose first thread has ended looks dead, and may have others.
+        if fields and (fields[0] not in (b"Z", b"X") or len(tasks(name)) > 1):
+            table[int(name)] = (int(fields[1]), int(fields[2]), int(fields[3]))
+    return table
+
+
+def stat(place: str) -> list[bytes]:
+    return read(f"{place}/stat").rpartition(b")")[2].split()
+
+
+def tasks(name: str) -> list[str]:
+    try:
+        fd = posix.open(f"{name}/task", posix.O_RDONLY | posix.O_DIRECTORY | posix.O_CLOEXEC, dir_fd=PROC)
+    except OSError:
+        return []
+    try:
+        return posix.listdir(fd)
+    except OSError:
+        return []
+    finally:
+        posix.close(fd)
+
+
+def is_still(pid: int) -> bool:
+    """Whether each of its threads is stopped or dead."""
+    states = (stat(f"{pid}/task/{task}")[:1] for task in tasks(str(pid)))
+    return all(state in ([], [b"T"], [b"t"], [b"Z"], [b"X"]) for state in states)
+
+
+def descends(pid: int, ancestors: set[int], parents: dict[int, int]) -> bool:
+    for _ in range(len(parents) + 1):
+        if pid in ancestors:
+            return True
+        if pid not in parents:
+            return False
+        pid = parents[pid]
+    return False
+
+
+def environ(pid: int) -> list[bytes]:
+    found = read(f"{pid}/environ")
+    others = (read(f"{pid}/task/{task}/environ") for task in tasks(str(pid)))
+    return (found or next(filter(None, others), b"")).split(b"\0")
+
+
+def read(path: str) -> bytes:
+    try:
+        fd = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC, dir_fd=PROC)
+    except OSError:
+        return b""
+    try:
+        return posix.read(fd, 1 << 20)
+    except OSError:
+        return b""
+    finally:
+        posix.close(fd)
+
+
+def leave_at_once() -> None:
+    libc._exit(1)
