@@ -430,6 +430,17 @@ def test_a_permission_request_hook_may_answer(world: World) -> None:
     assert "not here" in world.entries("tool_result")[1]["content"]
 
 
+def test_a_permission_request_hook_makes_no_raw_bash_of_a_call(world: World) -> None:
+    """X-90: it is asked about each time, also where a hook rewrites what it allows."""
+    world.configure(security='raw_bash = "ask"')
+    raw = {"behavior": "allow", "updatedInput": {"command": "umask 022; touch made"}}
+    user(world, PermissionRequest=[hook(arm("PermissionRequest", decision=raw), "Bash")])
+    world.script(call("Bash", command="touch a.txt"), text("done"))
+    done = world.agent("go", stdin="n\n")
+    assert "umask 022" in done.err
+    assert not (world.workspace / "made").exists()
+
+
 def test_the_operator_is_notified_and_a_denial_is_told(world: World) -> None:
     retry = arm("PermissionDenied", retry=True)
     user(world, Notification=[hook("cat > asked", "permission_prompt")], PermissionDenied=[hook(retry, "Write")])

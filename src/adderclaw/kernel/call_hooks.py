@@ -90,10 +90,7 @@ async def requested(session: Session, considered: Considered, life: Life) -> tup
             if decision.get("interrupt"):
                 life.stop = str(decision.get("message", ""))
             return considered, Answer(approved=False, by=BY_HOOK, comment=str(decision.get("message", "")))
-        from adderclaw.gate.shell.planner import Raw
-
-        # raw bash is asked for each time: no hook grants it
-        if decision is not None and not isinstance(considered.touch.command, Raw):
+        if decision is not None and not _is_raw(considered):
             return _allowed(session, considered, decision)
     if "Notification" in session.hooks:
         message = f"{considered.call.name} needs your approval: {considered.decision.reason}"
@@ -117,7 +114,7 @@ def _suggestions(considered: Considered) -> Json:
     }
 
 
-def _allowed(session: Session, considered: Considered, decision: Json) -> tuple[Considered, Answer]:
+def _allowed(session: Session, considered: Considered, decision: Json) -> tuple[Considered, Answer | None]:
     from adderclaw.config.permissions import PermissionUpdate
     from adderclaw.decode import decode
     from adderclaw.kernel import updates
@@ -133,7 +130,14 @@ def _allowed(session: Session, considered: Considered, decision: Json) -> tuple[
             session.bus.tell({"event_type": "warning", "message": message})
     opinion = considered.case.hook_opinion if considered.case is not None else None
     now = _rewritten(session, considered, decision.get("updatedInput"), opinion)
-    return now, Answer(approved=True, by=BY_HOOK)
+    return now, None if _is_raw(now) else Answer(approved=True, by=BY_HOOK)
+
+
+def _is_raw(considered: Considered) -> bool:
+    """Raw bash is asked for each time: no hook grants it, nor by what it makes of another call."""
+    from adderclaw.gate.shell.planner import Raw
+
+    return isinstance(considered.touch.command, Raw)
 
 
 async def denied(session: Session, considered: Considered, how: Json, life: Life) -> str:
