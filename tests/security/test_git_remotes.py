@@ -144,13 +144,15 @@ def test_a_server_that_sends_git_elsewhere_sends_it_nowhere(world: Den, served: 
 
 
 def test_where_we_read_another_address_than_git_nothing_is_reached(world: Den, served: Path) -> None:
-    """Git reads the line after the comment; whoever takes the comment to go on does not."""
+    """Git reads config.worktree only where an extension says so; we always do."""
     with http_server(served, "ada", PASSWORD) as shown, http_server(served, "ada", PASSWORD) as real:
-        with (world.workspace / ".git" / "config").open("a") as config:
-            config.write(
-                f'[remote "origin"]\n\t# x \\\n\turl = http://127.0.0.1:{real.port}/project.git\n'
-                f"\turl = http://127.0.0.1:{shown.port}/project.git\n"
-            )
+        git = world.workspace / ".git"
+        with (git / "config").open("a") as config:
+            # A comment ends with its line, whatever that ends with.
+            config.write(f'[remote "origin"]\n\t# x \\\n\turl = http://127.0.0.1:{real.port}/project.git\n')
+        (git / "config.worktree").write_text(
+            f'[url "http://127.0.0.1:{shown.port}/"]\n\tinsteadOf = http://127.0.0.1:{real.port}/\n'
+        )
         made = world.attack("git fetch origin")
         assert f"127.0.0.1:{shown.port}" in made.done.out + made.done.err
         assert real.requests == []

@@ -19,6 +19,7 @@ from adderclaw.gate.shell.plan import Live
 from adderclaw.gate.shell.planner import Plan, Simple, simples
 from adderclaw.sandbox.broker import Grant, Service
 from adderclaw.types import RemoteFact
+from adderclaw.workspace.gitconfig import parse as parse_settings
 
 MOST_BYTES = 1 << 20
 FORCES = frozenset({"-f", "--force", "-d", "--delete", "--mirror", "--prune", "--force-with-lease"})
@@ -117,9 +118,14 @@ class Repository:
                 common = os.path.normpath(os.path.join(git, _text(f"{git}/commondir", roots).strip() or "."))
                 head = _text(f"{git}/HEAD", roots).strip()
                 texts = (_text(f"{common}/config", roots), _text(f"{git}/config.worktree", roots))
-                modules = _gathered(settings(_text(f"{here}/.gitmodules", roots)))
+                modules = _gathered(parse_settings(_text(f"{here}/.gitmodules", roots)).entries)
                 branch = head.removeprefix("ref: refs/heads/") if head.startswith("ref:") else ""
-                return cls(place.text, branch, _gathered(pair for text in texts for pair in settings(text)), modules)
+                return cls(
+                    place.text,
+                    branch,
+                    _gathered(pair for text in texts for pair in parse_settings(text).entries),
+                    modules,
+                )
             here = os.path.dirname(here)
         return cls("", "", {}, {})
 
@@ -204,32 +210,6 @@ def _gathered(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     for key, value in pairs:
         found.setdefault(key, []).append(value)
     return found
-
-
-_SECTION = r'\s*\[\s*([\w.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\](.*)'
-_SETTING = r"\s*([A-Za-z][\w-]*)\s*(?:=\s*(.*))?"
-
-
-def settings(text: str) -> Iterator[tuple[str, str]]:
-    """(section.subsection.key, value) of each line; section and key in small letters."""
-    section = ""
-    for written in re.sub(r"\\\r?\n", " ", text).splitlines():
-        line = written
-        match = re.fullmatch(_SECTION, line, re.DOTALL)
-        if match is not None:
-            name = re.sub(r"\\(.)", r"\1", match[2]) if match[2] is not None else None
-            section = match[1].lower() if name is None else f"{match[1].lower()}.{name}"
-            line = match[3]
-        if not line.strip() or line.lstrip().startswith(("#", ";")):
-            continue
-        setting = re.fullmatch(_SETTING, line, re.DOTALL)
-        if setting is not None and section:
-            yield f"{section}.{setting[1].lower()}", _value(setting[2] or "")
-
-
-def _value(text: str) -> str:
-    plain = re.sub(r'(?<!\\)"', "", text.split(" #", 1)[0].split(" ;", 1)[0])
-    return plain.replace('\\"', '"').strip()
 
 
 # ------------------------------------------------------------------ addresses
