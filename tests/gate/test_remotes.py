@@ -7,10 +7,12 @@ import pytest
 from adderclaw.gate import grants, judge
 from adderclaw.gate.case import Case, Policy
 from adderclaw.gate.rules import Anchors, Rules, parse
-from adderclaw.gate.shell.planner import plan
+from adderclaw.gate.shell.planner import Plan, plan
 from adderclaw.sandbox.broker import Grant, granted_ssh
+from adderclaw.tools.remotes import FORCED as OVERWRITES
 from adderclaw.tools.remotes import Repository, address, reached
 from adderclaw.types import RemoteFact, Touch
+from tests.gate.conftest import resolve
 
 GRANT = Grant("ssh", "git", "host.example", 0, "me/project.git", "git-upload-pack")
 CONFIG = """
@@ -147,3 +149,17 @@ def test_ssh_for_what_was_approved() -> None:
 )
 def test_no_grant_for_what_is_no_plain_address(url: str) -> None:
     assert address(url, "git-upload-pack") is None
+
+
+@pytest.mark.parametrize("words", ["origin --del main", "--mirr origin", "--unheard-of origin main"])
+def test_the_beginning_of_an_option_may_be_a_force(tmp_path: Path, words: str) -> None:
+    """Git takes `--del` for `--delete`: no rule for `git push` covers what is not spelled out."""
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "config").write_text('[remote "origin"]\n\turl = https://x.org/a.git\n')
+    root = str(tmp_path)
+    pushed = plan(f"git push {words}", resolve)
+    plain = plan("git push origin main", resolve)
+    assert isinstance(pushed, Plan)
+    assert isinstance(plain, Plan)
+    assert [fact.each_time for fact in reached(pushed, root, (root,)).facts] == [OVERWRITES]
+    assert [fact.each_time for fact in reached(plain, root, (root,)).facts] == [""]

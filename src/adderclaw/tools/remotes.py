@@ -69,7 +69,9 @@ def _of_command(simple: Simple, cwd: str, roots: tuple[str, ...]) -> Iterator[tu
     if command == "remote" and found.operands[:1] and found.operands[0] in SETS:
         yield RemoteFact("set", _masked(" ".join(found.operands[1:])), SET), None
         return
-    forced = command == "push" and (FORCES & found.given or any(map(_forces, found.operands[1:])))
+    # Git takes the beginning of an option for the option (`--del`): one that is not known could be any.
+    harmful = FORCES & found.given or found.strange or any(map(_forces, found.operands[1:]))
+    forced = command == "push" and harmful
     for name, url in _addresses(command, found.operands, found.given, here):
         each = FORCED if forced else "" if name in here.remotes() else NOT_CONFIGURED
         if not each and here.top != roots[0]:
