@@ -80,7 +80,7 @@ def test_explain_batch_answers_line_by_line(world: World) -> None:
     lines: list[dict[str, object]] = [
         {"tool": "Read", "input": {"file_path": "a.txt"}},
         {"tool": "Bash", "input": {"command": "rm -rf /"}},
-        {"tool": "Bash", "input": {"command": "git status"}},
+        {"tool": "Bash", "input": {"command": "make all"}},
         {"tool": "Bash", "input": {"command": "eval $(id)"}},
         {"tool": "Read", "input": {"file_path": "/etc/passwd"}},
         {"tool": "Nope", "input": {}},
@@ -122,7 +122,7 @@ def test_no_line_ends_a_batch(world: World) -> None:
     assert [one["verdict"] for one in verdicts] == [*["deny"] * len(bad), "allow"]
     assert max(len(one["reason"]) for one in verdicts) < 1_000
     marked, ended, two = explained(
-        world, b"\xef\xbb\xbf" + good, good + b"\r", b'{"tool": "Bash", "input": {"command": "ls\\npwd\\n"}}'
+        world, b"\xef\xbb\xbf" + good, good + b"\r", b'{"tool": "Bash", "input": {"command": "make\\npwd\\n"}}'
     )
     assert [one["verdict"] for one in (marked, ended, two)] == ["allow", "allow", "ask"]
 
