@@ -411,7 +411,7 @@ def arm(event: str, **said: Any) -> str:
 
 
 ASKED = f"""
-n=$(cat asked 2>/dev/null || echo 0); echo $((n + 1)) > asked
+n=$(cat ~/asked 2>/dev/null || echo 0); echo $((n + 1)) > ~/asked
 case $n in
   0) ;;
   1) echo no questions >&2; exit 2 ;;
@@ -420,7 +420,7 @@ case $n in
 esac
 """
 ANSWERED = f"""
-case $(cat asked) in
+case $(cat ~/asked) in
   5) {arm("ElicitationResult", action="accept", content={"colour": "blue"})} ;;
   6) exit 2 ;;
 esac

@@ -62,6 +62,7 @@ def test_what_a_hook_may_change_of_the_permissions(world: World) -> None:
         {"type": "addDirectories", "directories": [str(beside)], "destination": "localSettings"},
     ]
     user(world, PermissionRequest=[hook(updates(*wanted), "Write")])
+    assert world.cli("trust", str(world.workspace)).code == 0  # the hook's text names secret.txt
     world.script(
         call("Write", file_path="a.txt", content="1"),
         call("Read", file_path="secret.txt"),

@@ -397,6 +397,7 @@ def test_hooks_that_deny_rewrite_and_speak(world: World) -> None:
     }
     world.configure(autonomy="full")
     (world.cli.data / "settings.json").write_text(json.dumps({"hooks": said}))
+    assert world.cli("trust", str(world.workspace)).code == 0  # a hook's text names b.txt
     world.script(call("Read", file_path="a.txt"), call("LS", path="."), text("done"))
     done = world.agent("read")
     assert "two" in world.entries("tool_result")[0]["content"], done.err

@@ -163,3 +163,12 @@ def test_the_beginning_of_an_option_may_be_a_force(tmp_path: Path, words: str) -
     assert isinstance(plain, Plan)
     assert [fact.each_time for fact in reached(pushed, root, (root,)).facts] == [OVERWRITES]
     assert [fact.each_time for fact in reached(plain, root, (root,)).facts] == [""]
+
+
+@pytest.mark.parametrize("setting", ["push = +refs/heads/*:refs/heads/*", "push = :refs/heads/x", "mirror = true"])
+def test_settings_of_a_remote_may_force(tmp_path: Path, setting: str) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "config").write_text(f'[remote "origin"]\n\turl = https://x.org/a.git\n\t{setting}\n')
+    made, root = plan("git push origin", resolve), str(tmp_path)
+    assert isinstance(made, Plan)
+    assert [fact.each_time for fact in reached(made, root, (root,)).facts] == [OVERWRITES]

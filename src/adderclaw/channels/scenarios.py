@@ -58,7 +58,7 @@ class Session:
 
     async def run(self, client: AgentClient) -> SessionResult:
         """Ask again and again: first to begin the project, then to go on with what does not pass."""
-        began, project = time.monotonic(), self.options.project_dir
+        began, project = time.monotonic(), os.path.abspath(self.options.project_dir)
         if not os.path.isfile(os.path.join(project, NAME)):
             raise UsageError(f"{project} has no {NAME}; write down there what is to be made")
 
@@ -100,7 +100,7 @@ class StatusTool:
     """The only writer of `.adderclaw/status.json`. `AgentClient(StatusTool(…).options())` has it as a tool."""
 
     def __init__(self, project_dir: str) -> None:
-        self.project_dir = project_dir
+        self.project_dir = os.path.abspath(project_dir)
 
     def scenarios(self) -> tuple[Scenario, ...]:
         found = status.read(self.project_dir)

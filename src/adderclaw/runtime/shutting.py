@@ -125,7 +125,7 @@ class Looker:
 
     def _folder(self, path: str, roots: Sequence[str], shut: gate.Shut) -> _Folder | None:
         try:
-            changed = os.lstat(path).st_mtime_ns
+            changed = os.lstat(path).st_ctime_ns
             before = self._known.get(path)
             if before is not None and before.certain and before.changed == changed:
                 return before

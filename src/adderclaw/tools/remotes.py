@@ -71,8 +71,8 @@ def _of_command(simple: Simple, cwd: str, roots: tuple[str, ...]) -> Iterator[tu
         return
     # Git takes the beginning of an option for the option (`--del`): one that is not known could be any.
     harmful = FORCES & found.given or found.strange or any(map(_forces, found.operands[1:]))
-    forced = command == "push" and harmful
     for name, url in _addresses(command, found.operands, found.given, here):
+        forced = command == "push" and (harmful or here.forces(name))
         each = FORCED if forced else "" if name in here.remotes() else NOT_CONFIGURED
         if not each and here.top != roots[0]:
             each = NOT_OWN
@@ -151,6 +151,11 @@ class Repository:
         if pushed:
             return [self.rewritten(url, push=False) for url in pushed]
         return [self.rewritten(url, push=push) for url in fetched or [name]][: None if push else 1]
+
+    def forces(self, name: str) -> bool:
+        """Whether the settings of a remote overwrite or remove where no word of the command does."""
+        mirrors = self._last(f"remote.{name}.mirror").casefold() not in ("", "false", "no", "off", "0")
+        return mirrors or any(map(_forces, self._settings.get(f"remote.{name}.push", [])))
 
     def rewritten(self, url: str, *, push: bool) -> str:
         """With the longest `insteadOf` of the repository's own settings."""
