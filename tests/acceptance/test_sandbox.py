@@ -182,6 +182,8 @@ def test_a_program_cannot_change_what_others_run_later(world: World) -> None:
         report = next(line for line in shown.splitlines() if "look at them before they do" in line)
         names = {".husky/x", ".gitlab-ci.yml", "own/.git/hooks/x", ".pnp.cjs"}
         assert {part.removesuffix(" (new)") for part in report.partition("do: ")[2].split(", ")} == names
+    assert "look at them" in bash(world, "ls").err, "it is repeated until it is acknowledged"
+    assert world.cli("later", "accept", "--workspace", str(place)).code == 0
     assert "look at them" not in bash(world, "ls").err
 
 

@@ -28,7 +28,8 @@ def test_add_change_and_unlink_of_watched_paths(world: World) -> None:
     start = json.dumps(
         {"hookSpecificOutput": {"hookEventName": "SessionStart", "watchPaths": ["a", "b", "\0", "gone"]}}
     )
-    listening(world, hook("SessionStart", f"echo '{start}'"), hook("FileChanged", keep))
+    (world.cli.home / "start.json").write_text(start)
+    listening(world, hook("SessionStart", "cat ~/start.json"), hook("FileChanged", keep))
     (world.workspace / "b").write_text("1")
     (world.workspace / "gone").write_text("1")
     world.script(

@@ -57,7 +57,7 @@ LOOSENS: list[tuple[str, Any]] = [
     ("logging.jsonl_dir", "/tmp/runs"),
     ("default_model", "x"),
     ("agent_id", "x"),
-    ("workspace_dir", "/"),
+    ("workspace_dir", "/srv"),
     ("web.gateway_url", "https://evil.example"),
     ("providers.models.openai_compatible.base_url", "https://evil.example"),
     ("providers.models.evil", {"kind": "openai", "model": "x"}),

@@ -90,6 +90,12 @@ def remember(kind: str) -> None:
     _keep(_file(), f"{_system()}\n{kind}")
 
 
+def correct(kind: str) -> None:
+    """Replace what an earlier trial has found. Where nothing is kept yet, nothing is written."""
+    if os.path.exists(_file()):
+        remember(kind)
+
+
 def required(*, needed: bool = False) -> str:
     """The confinement of a session that must have one; refuses where none can start."""
     found = probe()

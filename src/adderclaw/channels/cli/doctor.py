@@ -136,7 +136,7 @@ def _sandbox() -> tuple[str, Check]:
     for kind in confinement.LADDER:
         why = confinement.trial(kind)
         if why is None:
-            confinement.remember(kind)  # what the next session goes by is what stands here
+            confinement.correct(kind)  # what the next session goes by is what stands here
             return kind, _confined(kind, failed)
         if confinement.is_passing(why):
             return "none", Check("sandbox", "broken", confinement.UNTRIED.format(kind=kind, why=why))
