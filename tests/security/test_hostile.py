@@ -12,6 +12,8 @@ from tests.security.conftest import RUNGS, den
 from tests.security.world import Attack, Den, Rung
 
 ROUNDS = 1000
+PARTS = 7
+"""Tests that share the rounds, so that they can run side by side."""
 TOGETHER = 24
 """Rounds that one process plays: one workspace with a folder for each of them."""
 CONFIGURED = """
@@ -65,10 +67,14 @@ def rounds_of(soak: Soak) -> list[list[int]]:
 
 
 @pytest.mark.soak
-def test_no_hostile_repository_harms_anything_outside(soak: Soak, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_hostile_repository_harms_anything_outside(
+    part: int, soak: Soak, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A batch that fails is played again round by round: what is printed makes the same round again."""
     answered, who = 0, ("root", "user") if os.geteuid() == 0 else ("user",)
-    for turn, numbers in enumerate(rounds_of(soak)):
+    batches = list(enumerate(rounds_of(soak)))[part::PARTS]
+    for turn, numbers in batches:
         place: tuple[Rung, str] = (RUNGS[turn % 4 == 3], who[turn % len(who)])
         wrong, count = played(*place, numbers)
         answered += count
@@ -76,4 +82,4 @@ def test_no_hostile_repository_harms_anything_outside(soak: Soak, capsys: pytest
             alone = [number for number in numbers if played(*place, [number])[0]]
             pytest.fail(f"{place} rounds {alone or numbers}: {'\n'.join(wrong[:20])}")
     with capsys.disabled():
-        print(f"\nhostile repositories: {len(list(soak.of(ROUNDS)))} rounds, {answered} calls answered")
+        print(f"\nhostile repositories, part {part}: {len(batches)} batches, {answered} calls answered")
