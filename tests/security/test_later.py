@@ -152,7 +152,9 @@ def killed(den: Den, writes: str, last: Path, number: signal.Signals = signal.SI
     (den.workspace / "x.sh").write_text(f"{writes}; sleep 600")
     den.script(call("Bash", command="bash x.sh"), text("done"))
     den.prepare()
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # `nohup make test` ignores it, and children inherit that
     process = den.cli.start("agent", "-m", "go")
+    signal.signal(signal.SIGHUP, before)
     assert process.stdin is not None
     process.stdin.write(b"y\n")
     process.stdin.flush()
