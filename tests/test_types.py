@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from adderclaw.types import History, Message, TextBlock
+from adderclaw.history import History
+from adderclaw.types import Message, TextBlock
 
 
 def encode(message: Message) -> list[bytes]:

@@ -3,13 +3,15 @@
 conversation ⊃ session ⊃ turn (user submit to final answer) ⊃ step (one model call) ⊃ tool call.
 """
 
-import hashlib
-import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
+from adderclaw.framing import Frame, framed
 from adderclaw.record import record
+
+if TYPE_CHECKING:
+    from adderclaw.history import History
 
 type Json = dict[str, Any]
 type Risk = Literal["low", "medium", "high"]
@@ -20,34 +22,6 @@ type PermissionMode = Literal["default", "acceptEdits", "bypassPermissions", "pl
 type Phase = Literal["idle", "planning", "implement", "test", "verify", "done"]
 type ErrorClass = Literal["success", "tool_rejected", "internal_failure"]
 type StopReason = Literal["end", "tool_use", "max_tokens", "refusal", "other"]
-
-
-def json_writer(*, sort_keys: bool = False, default: Callable[[Any], Any] | None = None) -> Callable[[object], str]:
-    """Writes JSON with no spaces and raw UTF-8.
-
-    `JSONEncoder.encode` makes its inner encoder anew for each text, which takes longer than most of our texts do.
-    """
-    whole = json.JSONEncoder(
-        sort_keys=sort_keys, separators=(",", ":"), ensure_ascii=False, default=default, check_circular=False
-    )
-    make: Any = getattr(json.encoder, "c_make_encoder", None)
-    if make is None:  # an interpreter without it
-        return whole.encode
-    string: Any = json.encoder.encode_basestring  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
-    pieces = make(None, whole.default, string, None, ":", ",", sort_keys, False, True)
-    return lambda value: "".join(pieces(value, 0))
-
-
-_canonical = json_writer(sort_keys=True)
-
-
-def canonical(value: object) -> str:
-    """The one JSON text of a value: sorted keys, no spaces, raw UTF-8. Hashes are taken over it."""
-    return _canonical(value)
-
-
-def digest(value: object) -> str:
-    return hashlib.sha256(canonical(value).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 # ------------------------------------------------------------------ messages
@@ -90,20 +64,6 @@ class MediaBlock(NamedTuple):
         return 6_400 if self.media_type.startswith("image/") else max(6_400, len(self.data) // 8)
 
 
-class Frame(NamedTuple):
-    """Which part of a result came from outside, and the mark that the model knows its ends by."""
-
-    mark: str
-    """Random, so that nothing that is framed can hold it."""
-    length: int
-    """Characters, from the beginning; what follows are words of our own and of hooks."""
-
-
-def framed(mark: str, text: str) -> str:
-    """What came from outside, as a model is shown it: data, which cannot write its own end."""
-    return f"<outside-{mark}>\n{text}\n</outside-{mark}>"
-
-
 class ToolResultBlock(NamedTuple):
     tool_use_id: str
     content: str
@@ -135,104 +95,9 @@ class Message:
     role: Literal["user", "assistant"]
     blocks: tuple[Block, ...]
 
-    def as_json(self) -> Json:
-        return {"role": self.role, "blocks": [_block_json(block) for block in self.blocks]}
-
     @property
     def text(self) -> str:
         return "".join(block.text for block in self.blocks if isinstance(block, TextBlock))
-
-
-def media_json(media: Sequence[MediaBlock]) -> list[Json]:
-    return [_block_json(one) for one in media]
-
-
-def _block_json(block: Block) -> Json:
-    match block:
-        case TextBlock(text):
-            return {"type": "text", "text": text}
-        case ToolUseBlock(call):
-            return {"type": "tool_use", "id": call.id, "name": call.name, "input": call.input}
-        case ToolResultBlock(tool_use_id, content, is_error, media, frame):
-            made: Json = {"type": "tool_result", "tool_use_id": tool_use_id, "content": content, "is_error": is_error}
-            if frame is not None:
-                made["frame"] = list(frame)
-            return made | {"media": media_json(media)} if media else made
-        case OpaqueBlock(wire, payload):
-            return {"type": "opaque", "wire": wire, "payload": payload}
-        case MediaBlock(media_type, data, name):
-            return {"type": "media", "media_type": media_type, "data": data, "name": name}
-
-
-class History:
-    """The messages of one session, only ever appended to.
-
-    An adapter's encoding of them is kept as bytes and grows at its end, so that the cost of a request does not
-    grow with the number of messages before it; so is the hash that identifies the request.
-    """
-
-    def __init__(self, messages: Sequence[Message] = (), *, before: int = 0) -> None:
-        self.messages: list[Message] = []
-        self.before = before
-        """Answers that were given before the first of these messages, by which a script finds its place."""
-        self.size = 0
-        """Bytes, from which tokens are estimated."""
-        self.media = 0
-        """Images and documents in it."""
-        self._encoded: dict[str, tuple[int, int, bytearray]] = {}
-        """Wire → messages done, where the last of them begins, and their bytes."""
-        self._hash = hashlib.sha256()
-        for message in messages:
-            self.append(message)
-
-    def append(self, message: Message) -> None:
-        self.messages.append(message)
-        encoded = canonical(message.as_json()).encode("utf-8", "surrogatepass")
-        self._hash.update(encoded + b"\n")
-        self.size += len(encoded)
-        for block in message.blocks:
-            if isinstance(block, (MediaBlock, ToolResultBlock)):
-                self._weigh((block,) if isinstance(block, MediaBlock) else block.media)
-
-    def _weigh(self, media: tuple[MediaBlock, ...]) -> None:
-        self.media += len(media)
-        self.size += sum(one.size - len(one.data) for one in media)
-
-    def digest(self, head: bytes) -> str:
-        """Identifies a request: what stands before the messages, then every message."""
-        running = self._hash.copy()
-        running.update(head)
-        return running.hexdigest()
-
-    def encoded(
-        self, wire: str, encode: Callable[[Message], Sequence[bytes]], *, take_turns: bool = False
-    ) -> bytearray:
-        """All messages in one wire's form, comma-separated; only new ones are encoded. Do not change the result.
-
-        With `take_turns` what a user said several times in a row, after a turn that failed, is one message: there
-        are servers that refuse it otherwise.
-        """
-        done, start, buffer = self._encoded.get(wire, (0, 0, bytearray()))
-        for place in range(done, len(self.messages)):
-            first = self._first_of_run(place) if take_turns else place
-            if first == place:
-                start, message = len(buffer), self.messages[place]
-            else:
-                del buffer[start:]
-                said = self.messages[first : place + 1]
-                message = Message("user", tuple(block for one in said for block in one.blocks))
-            for part in encode(message):
-                if buffer:
-                    buffer += b","
-                buffer += part
-        self._encoded[wire] = (len(self.messages), start, buffer)
-        return buffer
-
-    def _first_of_run(self, place: int) -> int:
-        """Where the user began to speak without an answer between."""
-        while place and self.messages[place].role == self.messages[place - 1].role == "user":
-            place -= 1
-        return place
 
 
 # ------------------------------------------------------------------ providers
@@ -278,7 +143,7 @@ class Usage:
 @record
 class ChatRequest:
     system_prompt: str
-    messages: History
+    messages: "History"
     tools: tuple[ToolSpec, ...]
     model: str
     temperature: float | None = None
@@ -324,22 +189,6 @@ class Delta(NamedTuple):
 
 
 type OnDelta = Callable[[Delta], None]
-
-
-class Pieces:
-    """Passes the pieces of an answer on, and says when those of a failed try are void."""
-
-    def __init__(self, on_delta: OnDelta) -> None:
-        self._on_delta = on_delta
-        self._shown = False
-
-    def __call__(self, delta: Delta) -> None:
-        self._shown = delta.kind != "reset"
-        self._on_delta(delta)
-
-    def reset(self) -> None:
-        if self._shown:
-            self(Delta("reset", ""))
 
 
 class Provider(Protocol):
@@ -679,56 +528,7 @@ class Operator(Protocol):
         ...
 
 
-# ------------------------------------------------------------------ child sessions
-
-
-@record
-class Child:
-    """A child session that is wanted: what it is told, and how much less than its parent it may do."""
-
-    prompt: str
-    agent_type: str = "general-purpose"
-    description: str = ""
-    system: str | None = None
-    """Its own system prompt; None: the one of every session."""
-    persona: str = ""
-    """What it is told of itself after that."""
-    tools: tuple[str, ...] | None = None
-    """Those of its parent's tools that it has; None: all of them."""
-    without: tuple[str, ...] = ()
-    extra: "tuple[Tool[Any], ...]" = ()
-    """Tools that only it has: how it hands its result to whoever wanted it."""
-    until: Callable[[], str | None] | None = None
-    """What it is told when it ends too early; None when it may end. It is told once."""
-    mode: PermissionMode | None = None
-    """Counts where it is stricter than the parent's."""
-    model: str | None = None
-    """An entry, `entry/model` or a model of the parent's entry; None: the parent's."""
-    max_rounds: int | None = None
-    """Rounds of tool calls, at most those of the configuration."""
-    background: bool = False
-    """Nobody waits for it: it can ask nobody."""
-    waits: bool = False
-    """Where as many run as may, it begins when one of them has ended; else that is an error."""
-    unhooked: bool = False
-    """No hook hears of it: it is a hook's own."""
-    tool_use_id: str = ""
-    """The call that wants it."""
-    cwd: str = ""
-    """Where in the workspace it begins, a worktree of its own for instance; empty: at the root."""
-
-
-@record
-class ChildReport:
-    """How a child session ended."""
-
-    session_id: str
-    outcome: Outcome
-    answer: str
-    reason: str = ""
-    model: str = ""
-    tokens: int = 0
-    tool_calls: int = 0
+# ------------------------------------------------------------------ skills
 
 
 class Called(NamedTuple):
@@ -740,10 +540,6 @@ class Called(NamedTuple):
     """Its SKILL.md."""
     rules: tuple[str, ...] = ()
     """Permission rules that count with it: what the operator vouches for of its `allowed-tools`."""
-
-
-type Spawn = Callable[[Child], Awaitable[ChildReport]]
-"""Makes a child session and runs its turn. AdderClawError where none may be made."""
 
 
 # ------------------------------------------------------------------ time and ids

@@ -15,6 +15,7 @@ from adderclaw.channels.terminal import Terminal
 from adderclaw.config.catalog import ModelFacts, Prices, Quote, Served, cost, facts, facts_of, first_of
 from adderclaw.config.schema import Config, Limits, ModelEntry, ProviderEntry, Providers, Runtime
 from adderclaw.errors import LimitError, ProviderError
+from adderclaw.history import History
 from adderclaw.kernel.limits import TYPICAL_ANSWER, Budget
 from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.session import Session, TurnResult
@@ -24,7 +25,6 @@ from adderclaw.store import transcript
 from adderclaw.types import (
     ChatRequest,
     ChatResponse,
-    History,
     MediaBlock,
     Message,
     OnDelta,

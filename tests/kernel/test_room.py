@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from adderclaw.channels.headless import Nobody
+from adderclaw.child import Child
 from adderclaw.errors import LimitError
 from adderclaw.events import EventRecord
 from adderclaw.runtime import Options, opened, start
-from adderclaw.types import Child
 from tests.scripted import ScriptedModel
 
 CONFIG = """

@@ -8,11 +8,11 @@ from adderclaw import providers
 from adderclaw.config.schema import Config, ProviderEntry, Providers, Runtime
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.events import Body
+from adderclaw.history import History
 from adderclaw.types import (
     ChatRequest,
     ChatResponse,
     Delta,
-    History,
     Message,
     Provider,
     TextBlock,

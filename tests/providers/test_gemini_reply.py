@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from adderclaw.errors import ProviderError
+from adderclaw.history import History, message_json
 from adderclaw.providers.gemini import Gemini
 from adderclaw.providers.gemini_reply import Answer
 from adderclaw.providers.sse import Events
-from adderclaw.types import Block, ChatResponse, History, Message, StopReason, TextBlock, ToolCall, ToolUseBlock, Usage
+from adderclaw.types import Block, ChatResponse, Message, StopReason, TextBlock, ToolCall, ToolUseBlock, Usage
 from tests.providers.making import Heard, House, ask, called, result, run, user
 from tests.providers.making_gemini import (
     ANSWERS,
@@ -312,7 +313,7 @@ def test_thoughts_and_signatures_go_back_on_the_parts_they_came_with(name: str) 
             asked.messages.append(message_of(got))
             await provider.chat(asked, lambda _: None)
             # and once more from what a store would give back
-            again = json.loads(json.dumps(asked.messages.messages[1].as_json()))
+            again = json.loads(json.dumps(message_json(asked.messages.messages[1])))
             assert again["blocks"][0]["wire"] == "gemini"
             await provider.chat(asking(*asked.messages.messages), lambda _: None)
             await provider.close()

@@ -6,11 +6,12 @@ import re
 
 from adderclaw.config.paths import followed
 from adderclaw.errors import Refused, UsageError
+from adderclaw.json_text import canonical
 from adderclaw.kernel import occasions
 from adderclaw.kernel.session import Session
 from adderclaw.mcp.shelf import Document, Prompt, Shelf
 from adderclaw.store import runs
-from adderclaw.types import Json, canonical
+from adderclaw.types import Json
 
 RUNS, RECEIPTS = "adderclaw://runs", "adderclaw://receipts"
 RUN = f"{RUNS}/{{run_id}}"

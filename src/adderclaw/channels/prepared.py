@@ -14,6 +14,7 @@ from adderclaw.drivers.agentfile.load import bound, load
 from adderclaw.drivers.agentfile.workflow import Workflow
 from adderclaw.drivers.task.execute import Execution as Task
 from adderclaw.errors import UsageError
+from adderclaw.json_text import canonical
 from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.session import TurnResult
 from adderclaw.record import record
@@ -22,7 +23,7 @@ from adderclaw.runtime.skills import Skills
 from adderclaw.skills.catalogue import Catalogue
 from adderclaw.store import Store, runs, transcript, workflows
 from adderclaw.store.workflows import Begun
-from adderclaw.types import Json, canonical
+from adderclaw.types import Json
 
 type Drive = Callable[[Run], Awaitable[TurnResult]]
 """What is to be done: a driver, ready to run on an opened session."""

@@ -13,9 +13,10 @@ from adderclaw.drivers.spec import status
 from adderclaw.drivers.spec.execute import NAMES, Execution
 from adderclaw.drivers.spec.prompts import prompt
 from adderclaw.errors import UsageError
+from adderclaw.json_text import digest
 from adderclaw.kernel.session import TurnResult
 from adderclaw.runtime import Options, Run
-from adderclaw.types import Json, digest
+from adderclaw.types import Json
 
 if TYPE_CHECKING:
     from adderclaw.config import Loaded

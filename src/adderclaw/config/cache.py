@@ -10,7 +10,8 @@ from adderclaw.config.paths import beneath
 from adderclaw.config.places import Request, read, replace
 from adderclaw.config.trees import leads_out, stamps
 from adderclaw.errors import ConfigError
-from adderclaw.types import Json, digest
+from adderclaw.json_text import digest
+from adderclaw.types import Json
 
 KEPT = 64
 """Most results that are kept; each pair of directory and flags is one."""

@@ -15,7 +15,8 @@ from adderclaw.config import named
 from adderclaw.config.places import SETTINGS, read, replace
 from adderclaw.config.trees import MOST_FILES, TREES, beneath, leads_out, unfit
 from adderclaw.errors import ConfigError
-from adderclaw.types import Json, digest
+from adderclaw.json_text import digest
+from adderclaw.types import Json
 
 FILES = (*SETTINGS, ".mcp.json")
 """The files of a project that say what counts, in this order."""

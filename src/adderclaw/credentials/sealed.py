@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, cast
 
 from adderclaw.errors import AdderClawError
-from adderclaw.types import Json, canonical
+from adderclaw.json_text import canonical
+from adderclaw.types import Json
 
 FILE_LIMIT = 1 << 20
 SCRYPT_COST, SCRYPT_BLOCK = 1 << 17, 8

@@ -3,11 +3,12 @@
 from dataclasses import replace
 
 from adderclaw.errors import ProviderError
+from adderclaw.history import History
 from adderclaw.kernel import model
 from adderclaw.kernel.prompt import made
 from adderclaw.kernel.session import Session
 from adderclaw.store import calls
-from adderclaw.types import ChatResponse, Delta, History, Json, Message, Provider, TextBlock
+from adderclaw.types import ChatResponse, Delta, Json, Message, Provider, TextBlock
 
 
 async def ask(

@@ -10,7 +10,10 @@ from sqlite3 import Cursor
 from typing import TYPE_CHECKING, NamedTuple
 
 from adderclaw.errors import AdderClawError, LimitError
+from adderclaw.framing import Frame
 from adderclaw.gate.case import FAMILY, Decision
+from adderclaw.history import media_json
+from adderclaw.json_text import canonical, digest
 from adderclaw.kernel import call_hooks, later
 from adderclaw.kernel.attending import attended
 from adderclaw.kernel.call_hooks import Keep, Life
@@ -24,15 +27,11 @@ from adderclaw.types import (
     Answer,
     ApprovalRequest,
     ErrorClass,
-    Frame,
     Json,
     Risk,
     ToolCall,
     ToolResult,
-    canonical,
-    digest,
     internal_failure,
-    media_json,
     rejected,
 )
 

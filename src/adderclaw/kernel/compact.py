@@ -8,11 +8,13 @@ import os
 from typing import Literal, NamedTuple
 
 from adderclaw.errors import LimitError, ProviderError
+from adderclaw.framing import framed
+from adderclaw.history import History
 from adderclaw.kernel import aside, occasions, resume
 from adderclaw.kernel.session import Session, is_told
 from adderclaw.store import transcript
 from adderclaw.store.transcript import Entry
-from adderclaw.types import History, Json, Message, TextBlock, framed
+from adderclaw.types import Json, Message, TextBlock
 
 type Trigger = Literal["auto", "manual"]
 

@@ -4,10 +4,11 @@ from typing import Any
 
 from adderclaw import gate
 from adderclaw.gate.case import FAMILY, Case, Decision, Opinion
+from adderclaw.json_text import canonical
 from adderclaw.kernel.session import Scene, Session
 from adderclaw.record import record
 from adderclaw.tools import arguments_of, decoded, find, nearest, unwrapped
-from adderclaw.types import Disabled, Tool, ToolCall, Touch, canonical
+from adderclaw.types import Disabled, Tool, ToolCall, Touch
 
 
 @record

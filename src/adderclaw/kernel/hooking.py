@@ -6,6 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
+from adderclaw.child import Child
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import AdderClawError
 from adderclaw.gate import judges
@@ -20,14 +21,7 @@ from adderclaw.kernel.considering import consider
 from adderclaw.kernel.session import Chain, Rows, Scene, Session
 from adderclaw.store import hooks as rows_of
 from adderclaw.store.text import compact, iso
-from adderclaw.types import (
-    Autonomy,
-    Child,
-    Json,
-    Merged,
-    PermissionMode,
-    ToolCall,
-)
+from adderclaw.types import Autonomy, Json, Merged, PermissionMode, ToolCall
 
 if TYPE_CHECKING:
     from sqlite3 import Cursor

@@ -6,7 +6,8 @@ from threading import Lock
 from adderclaw.config.catalog import Prices, Quote, cost
 from adderclaw.config.schema import Limits
 from adderclaw.errors import LimitError
-from adderclaw.types import Clock, ToolCall, ToolResult, Usage, digest
+from adderclaw.json_text import digest
+from adderclaw.types import Clock, ToolCall, ToolResult, Usage
 
 TYPICAL_ANSWER = 1_000
 """Tokens that an answer is expected to take: its longest would refuse calls that nearly always fit."""

@@ -5,6 +5,9 @@ from dataclasses import replace
 from sqlite3 import Cursor
 
 from adderclaw.errors import LimitError, ProviderError, Stopped
+from adderclaw.framing import framed
+from adderclaw.history import message_json
+from adderclaw.json_text import canonical
 from adderclaw.kernel import compact, instructions, model, occasions, resume, watching
 from adderclaw.kernel.call import Done, limit_of, run_call
 from adderclaw.kernel.call_hooks import Keep
@@ -24,8 +27,6 @@ from adderclaw.types import (
     ToolResult,
     ToolResultBlock,
     ToolUseBlock,
-    canonical,
-    framed,
 )
 
 STOP_NOTE = (
@@ -228,7 +229,7 @@ def _response_json(text: str, tool_calls: tuple[ToolCall, ...], stop_reason: str
 
 def _keep(session: Session, cursor: Cursor, message: Message) -> int:
     """The message as rows: content blocks are the seed's closed set, the rest goes to our own table."""
-    blocks: list[Json] = message.as_json()["blocks"]
+    blocks: list[Json] = message_json(message)["blocks"]
     content = [block for block in blocks if block["type"] not in transcript.OPAQUE]
     payload: Json = {"uuid": session.ids("entry"), "content": content}
     sequence = transcript.append(cursor, session.session_id, message.role, payload)

@@ -5,13 +5,15 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from adderclaw.config.catalog import Quote, Served, cost
+from adderclaw.deltas import Pieces
 from adderclaw.errors import LimitError, ProviderError, Stopped
+from adderclaw.history import History, message_json
 from adderclaw.kernel.attending import attended
 from adderclaw.kernel.limits import Reservation
 from adderclaw.kernel.prompt import Prompt
 from adderclaw.kernel.session import Session
 from adderclaw.kernel.tokens import estimated
-from adderclaw.types import ChatRequest, ChatResponse, History, Json, OnDelta, Pieces
+from adderclaw.types import ChatRequest, ChatResponse, Json, OnDelta
 
 LONGEST_WAIT = 60.0
 """A server that asks for a longer pause than this is an error: an unattended run should say so."""
@@ -98,7 +100,7 @@ def _hint(session: Session, messages: History) -> dict[str, str]:
 
 def _keep_bodies(keep: Callable[[str, Json], None], step: int, request: ChatRequest, response: ChatResponse) -> None:
     tools = [[tool.name, tool.description, tool.parameters] for tool in request.tools]
-    messages = [message.as_json() for message in request.messages.messages]
+    messages = [message_json(message) for message in request.messages.messages]
     asked: Json = {"model": request.model, "system": request.system_prompt, "tools": tools, "messages": messages}
     calls = [[call.id, call.name, call.input] for call in response.tool_calls]
     keep(f"step-{step:04d}-request.json", asked)

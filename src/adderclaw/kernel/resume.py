@@ -4,6 +4,8 @@ import os
 from typing import Any, NamedTuple
 
 from adderclaw.config.paths import followed
+from adderclaw.framing import Frame
+from adderclaw.history import History
 from adderclaw.kernel.call import entry_of, framed_in, receipt
 from adderclaw.kernel.session import Session
 from adderclaw.store import Store, subagents, tasks, transcript
@@ -11,8 +13,6 @@ from adderclaw.store.transcript import Entry
 from adderclaw.tools import unwrapped
 from adderclaw.types import (
     Block,
-    Frame,
-    History,
     Json,
     MediaBlock,
     Message,

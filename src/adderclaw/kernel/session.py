@@ -11,6 +11,7 @@ from adderclaw.credentials.redaction import Secrets
 from adderclaw.events import Bus
 from adderclaw.gate.case import Policy
 from adderclaw.gate.rules import Rule
+from adderclaw.history import History
 from adderclaw.kernel.instructions import Instructions
 from adderclaw.kernel.limits import Budget, LoopDetector, Pace
 from adderclaw.kernel.prompt import Prompt
@@ -23,7 +24,6 @@ from adderclaw.types import (
     Block,
     Clock,
     Fire,
-    History,
     Ids,
     Json,
     Merged,

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from adderclaw.credentials.redaction import visible
-from adderclaw.types import Json, canonical, digest
+from adderclaw.json_text import canonical, digest
+from adderclaw.types import Json
 
 MOST_TOOLS = 500
 """Tools of one server; what it names beyond is not offered."""

@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
+from adderclaw.json_text import canonical
 from adderclaw.mcp.definitions import Definition
 from adderclaw.store import Store
-from adderclaw.types import canonical
 
 type State = Literal["approved", "first_sight", "changed", "new"]
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from adderclaw.credentials.redaction import visible
-from adderclaw.types import Json, MediaBlock, ToolResult, canonical
+from adderclaw.json_text import canonical
+from adderclaw.types import Json, MediaBlock, ToolResult
 
 TEXT_CHARS = 100_000
 """What is shown of a result: about 25,000 tokens."""

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from adderclaw.config.catalog import ModelFacts, facts
 from adderclaw.credentials.sources import API_KEY, AUTH_TOKEN, SOCKET, Credential
 from adderclaw.errors import ProviderError, ProviderErrorKind
+from adderclaw.json_text import json_writer
 from adderclaw.providers import Parts, misconfigured
 from adderclaw.providers.anthropic_reply import AFTER, WIRE, Answer, shape_of
 from adderclaw.providers.faults import advice
@@ -30,7 +31,6 @@ from adderclaw.types import (
     ToolResultBlock,
     ToolSpec,
     ToolUseBlock,
-    json_writer,
 )
 
 BASE_URL = "https://api.anthropic.com"

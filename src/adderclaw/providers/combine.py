@@ -6,9 +6,10 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from adderclaw.config.catalog import ModelFacts, facts_of, first_of
+from adderclaw.deltas import Pieces
 from adderclaw.errors import ProviderError, ProviderErrorKind
 from adderclaw.providers import Parts, misconfigured, model_of
-from adderclaw.types import ChatRequest, ChatResponse, Clock, OnDelta, Pieces, Provider, ProviderCapabilities
+from adderclaw.types import ChatRequest, ChatResponse, Clock, OnDelta, Provider, ProviderCapabilities
 
 COOLDOWN_SECONDS = 60.0
 COOLING_KINDS = frozenset({"rate_limit", "authentication_failed", "billing_error"})

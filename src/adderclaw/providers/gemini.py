@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl
 
 from adderclaw.credentials.redaction import secret_name
 from adderclaw.errors import ProviderError, ProviderErrorKind
+from adderclaw.history import History
 from adderclaw.providers import Parts, misconfigured
 from adderclaw.providers.faults import advice
 from adderclaw.providers.gemini_reply import MADE_ID, OVERHEAD, STREAM_OVERHEAD, WIRE, Answer
@@ -19,7 +20,6 @@ from adderclaw.providers.wire import Endpoint, Reply, endpoint
 from adderclaw.types import (
     ChatRequest,
     ChatResponse,
-    History,
     Json,
     MediaBlock,
     Message,

@@ -5,11 +5,12 @@ import re
 from typing import Any, cast
 
 from adderclaw.errors import ProviderError
+from adderclaw.history import History
 from adderclaw.providers import arguments_of
 from adderclaw.providers.faults import delay_in, kind_of, said_by, status_in
 from adderclaw.providers.reading import count_in, object_in, objects_in, text_in, whole_characters
 from adderclaw.providers.wire import Wire
-from adderclaw.types import Delta, History, Json, OnDelta, OpaqueBlock, StopReason, ToolCall, ToolUseBlock, Usage
+from adderclaw.types import Delta, Json, OnDelta, OpaqueBlock, StopReason, ToolCall, ToolUseBlock, Usage
 
 WIRE = "gemini"
 MADE_ID = "gemini_"

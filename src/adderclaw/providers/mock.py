@@ -17,13 +17,13 @@ from typing import Any, NamedTuple, NoReturn, cast, get_args
 from weakref import WeakKeyDictionary
 
 from adderclaw.errors import ConfigError, Problem, ProviderError, ProviderErrorKind
+from adderclaw.history import History
 from adderclaw.providers import Parts, arguments_of
 from adderclaw.types import (
     ChatRequest,
     ChatResponse,
     Clock,
     Delta,
-    History,
     Json,
     OnDelta,
     ProviderCapabilities,

@@ -7,6 +7,7 @@ from typing import Any
 
 from adderclaw.credentials.sources import KEY_VARIABLES, Credential
 from adderclaw.errors import ProviderError
+from adderclaw.json_text import json_writer
 from adderclaw.providers import Parts, misconfigured
 from adderclaw.providers.faults import kind_of, said_by, status_in
 from adderclaw.providers.making import wire_of
@@ -21,7 +22,6 @@ from adderclaw.types import (
     TextBlock,
     ToolCall,
     ToolResultBlock,
-    json_writer,
 )
 
 _text = json_writer()

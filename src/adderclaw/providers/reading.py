@@ -4,9 +4,10 @@ import json
 from collections.abc import Iterable
 from typing import Any, Protocol, cast
 
+from adderclaw.history import History
 from adderclaw.providers.sse import Events
 from adderclaw.providers.wire import Reply, Wire
-from adderclaw.types import History, Json, ToolUseBlock
+from adderclaw.types import Json, ToolUseBlock
 
 STREAM_OVERHEAD = 32
 """A streamed answer is this much larger on the wire than what it says: a small JSON object around every few letters."""

@@ -6,7 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from adderclaw import gate, providers, tools
+from adderclaw.child import Child, ChildReport
 from adderclaw.errors import AdderClawError, LimitError
+from adderclaw.history import History
 from adderclaw.kernel import prompt
 from adderclaw.kernel.limits import LoopDetector
 from adderclaw.kernel.loop import run_turn, silent
@@ -20,9 +22,6 @@ from adderclaw.types import (
     NO_HOOKS,
     Answer,
     ApprovalRequest,
-    Child,
-    ChildReport,
-    History,
     Json,
     Merged,
     OnDelta,

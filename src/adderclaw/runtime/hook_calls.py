@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from adderclaw.child import Child
+from adderclaw.history import History
 from adderclaw.kernel.call import run_call
 from adderclaw.kernel.hooking import AGENT
 from adderclaw.kernel.limits import LoopDetector
@@ -14,8 +16,6 @@ from adderclaw.runtime.start import Runtime
 from adderclaw.types import (
     Answer,
     ApprovalRequest,
-    Child,
-    History,
     Replies,
     Tool,
     ToolCall,

@@ -11,6 +11,7 @@ from adderclaw.decode import Invalid, thaw
 from adderclaw.errors import LimitError, ProviderError, Stopped
 from adderclaw.events import Bus
 from adderclaw.gate import facts
+from adderclaw.json_text import canonical
 from adderclaw.kernel.instructions import File, Instructions
 from adderclaw.kernel.limits import Pace
 from adderclaw.kernel.session import Chain, Planning, Rows, Session
@@ -38,7 +39,6 @@ from adderclaw.types import (
     ToolResult,
     Touch,
     Usage,
-    canonical,
 )
 
 WORDS = {

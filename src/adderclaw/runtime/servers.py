@@ -5,6 +5,7 @@ from typing import Any
 
 from adderclaw.config.servers import Entry, Server, entries, slug
 from adderclaw.errors import StoreError, UsageError
+from adderclaw.history import History
 from adderclaw.kernel import aside
 from adderclaw.kernel.session import Scene, Session
 from adderclaw.mcp import forms
@@ -13,7 +14,7 @@ from adderclaw.mcp.servers import Servers
 from adderclaw.runtime.start import Runtime
 from adderclaw.store import Store
 from adderclaw.tools import Kit
-from adderclaw.types import History, Json, Message, TextBlock, Tool
+from adderclaw.types import Json, Message, TextBlock, Tool
 
 SETTLE_SECONDS = 30.0
 """How long ToolSearch waits for servers that are still starting."""

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from adderclaw import providers
 from adderclaw.checkpoints import Checkpoints
+from adderclaw.child import Child, ChildReport
 from adderclaw.config.catalog import Prices
 from adderclaw.config.schema import Config
 from adderclaw.errors import ProviderError
+from adderclaw.json_text import canonical
 from adderclaw.kernel import prompt
 from adderclaw.kernel.instructions import Instructions
 from adderclaw.kernel.limits import Budget, LoopDetector
@@ -20,8 +22,6 @@ from adderclaw.types import (
     ApprovalRequest,
     ChatRequest,
     ChatResponse,
-    Child,
-    ChildReport,
     Json,
     OnDelta,
     Operator,
@@ -30,7 +30,6 @@ from adderclaw.types import (
     Question,
     Replies,
     ToolResult,
-    canonical,
 )
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ import re
 from typing import Any, NamedTuple, cast
 
 from adderclaw.errors import AdderClawError, LedgerError
+from adderclaw.json_text import canonical
 from adderclaw.store.text import iso
-from adderclaw.types import Json, canonical
+from adderclaw.types import Json
 
 HEAD = r"([0-9]{1,18}):([0-9a-f]{64})"
 _MOST = 4096

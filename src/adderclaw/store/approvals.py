@@ -10,9 +10,9 @@ import sqlite3
 from typing import Literal, NamedTuple
 
 from adderclaw.errors import UsageError
+from adderclaw.json_text import canonical
 from adderclaw.store import Store
 from adderclaw.store.text import iso, plain
-from adderclaw.types import canonical
 
 type Word = Literal["yes", "no"]
 

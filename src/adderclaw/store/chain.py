@@ -5,8 +5,9 @@ import hmac
 import json
 from typing import Any, Literal, NamedTuple, cast
 
+from adderclaw.json_text import canonical
 from adderclaw.store.text import compact
-from adderclaw.types import Json, Risk, canonical
+from adderclaw.types import Json, Risk
 
 ZERO = "0" * 64
 """What the first receipt of a chain has as its `previous_hash`."""

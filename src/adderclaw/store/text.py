@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from adderclaw.errors import StoreError
-from adderclaw.types import json_writer
+from adderclaw.json_text import json_writer
 
 _SURROGATE = "[\ud800-\udfff]"
 _encode = json_writer(default=str)

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from adderclaw.child import Spawn
 from adderclaw.tools.surfing import Surfing, search_service
 from adderclaw.types import (
     Alias,
@@ -15,7 +16,6 @@ from adderclaw.types import (
     Json,
     Question,
     Replies,
-    Spawn,
     Tool,
     ToolCall,
     ToolResult,

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Set
 from typing import NamedTuple
 
-from adderclaw.types import digest
+from adderclaw.json_text import digest
 from adderclaw.workspace import gitconfig
 from adderclaw.workspace.contents import Contents, folder_at
 

@@ -15,20 +15,10 @@ from adderclaw.config.schema import Config, ProviderEntry
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.credentials.sources import Sources
 from adderclaw.errors import ConfigError, ProviderError, Stopped
+from adderclaw.history import History
 from adderclaw.kernel.clock import SystemClock
 from adderclaw.kernel.tokens import counted
-from adderclaw.types import (
-    ChatRequest,
-    ChatResponse,
-    Clock,
-    Delta,
-    History,
-    Json,
-    Message,
-    Provider,
-    TextBlock,
-    ToolSpec,
-)
+from adderclaw.types import ChatRequest, ChatResponse, Clock, Delta, Json, Message, Provider, TextBlock, ToolSpec
 
 if TYPE_CHECKING:
     from adderclaw.runtime import Runtime

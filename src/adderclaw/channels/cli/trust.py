@@ -11,7 +11,8 @@ from adderclaw.config import home, places
 from adderclaw.config import trust as trusted
 from adderclaw.credentials.redaction import Secrets, visible
 from adderclaw.errors import AdderClawError, ConfigError, UsageError
-from adderclaw.types import Json, canonical
+from adderclaw.json_text import canonical
+from adderclaw.types import Json
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

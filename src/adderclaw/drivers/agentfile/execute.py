@@ -6,15 +6,17 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from adderclaw.child import Child, ChildReport, Spawn
 from adderclaw.drivers.agentfile import prompts
 from adderclaw.drivers.agentfile.signal import Report, Result, Verdict
 from adderclaw.drivers.agentfile.workflow import Goal, Step, Workflow
 from adderclaw.errors import AdderClawError, LimitError
 from adderclaw.events import EventRecord
+from adderclaw.json_text import digest
 from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.store import workflows
 from adderclaw.store.workflows import Begun, Finished
-from adderclaw.types import ApprovalRequest, Child, ChildReport, Outcome, Spawn, digest
+from adderclaw.types import ApprovalRequest, Outcome
 
 VERDICT = "(review)"
 """Stands for the reviewer among the agents; no AGENT can be called so."""

@@ -104,7 +104,7 @@ def schema(outputs: tuple[str, ...], loop: str | None) -> Json:
 
 
 def _as_text(value: object) -> str:
-    from adderclaw.types import canonical
+    from adderclaw.json_text import canonical
 
     return (value if isinstance(value, str) else canonical(value))[:MAX_TEXT]
 

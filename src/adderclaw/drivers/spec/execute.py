@@ -1,12 +1,13 @@
 """Runs a SPEC.md on a session that every coding session is a child of."""
 
+from adderclaw.child import Child, Spawn
 from adderclaw.drivers.spec import status, tools
 from adderclaw.drivers.spec.prompts import Names
 from adderclaw.drivers.spec.sessions import Ended, Order, work
 from adderclaw.drivers.spec.status import Status
 from adderclaw.errors import AdderClawError, LimitError
 from adderclaw.kernel.session import Session, TurnResult
-from adderclaw.types import Child, Json, Outcome, Spawn
+from adderclaw.types import Json, Outcome
 
 NAMES = Names(tools.DECLARE, tools.UPDATE)
 UNDECLARED = f"No scenario is declared yet. Call {NAMES.declare} with all scenarios of the specification now."

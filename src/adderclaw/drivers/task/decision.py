@@ -6,8 +6,9 @@ from typing import Any, Literal, NamedTuple, Never
 from adderclaw.credentials.redaction import visible
 from adderclaw.decode import Invalid, decode
 from adderclaw.drivers.task.contracts import PARAMS, SCHEMA, ModelDecision
+from adderclaw.json_text import canonical
 from adderclaw.kernel.prompt import Prompt, made
-from adderclaw.types import Json, ProviderCapabilities, Tool, ToolContext, ToolResult, ToolSpec, Touch, canonical
+from adderclaw.types import Json, ProviderCapabilities, Tool, ToolContext, ToolResult, ToolSpec, Touch
 
 NAME = "Decision"
 DESCRIPTION = "Say which skill to work with, what of it has to be shown, and what is to be done now."

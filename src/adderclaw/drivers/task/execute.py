@@ -23,6 +23,8 @@ from adderclaw.drivers.task.machine import Machine, remedy
 from adderclaw.drivers.task.prompts import Composed, Parts
 from adderclaw.errors import LimitError, Refused
 from adderclaw.events import Body, EventRecord
+from adderclaw.history import History
+from adderclaw.json_text import canonical, digest
 from adderclaw.kernel import occasions
 from adderclaw.kernel.call import Done
 from adderclaw.kernel.call_hooks import Keep
@@ -30,7 +32,7 @@ from adderclaw.kernel.loop import live_planned
 from adderclaw.kernel.prompt import Prompt
 from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.skills.catalogue import Catalogue
-from adderclaw.types import History, Json, Outcome, ToolCall, canonical, digest
+from adderclaw.types import Json, Outcome, ToolCall
 
 WITHHELD = (
     "It was not carried out: its command held a secret, and a run is kept without secrets. "

@@ -8,13 +8,14 @@ from adderclaw.credentials.redaction import MARK
 from adderclaw.decode import decode
 from adderclaw.drivers.task import steps
 from adderclaw.drivers.task.contracts import ActionStep, ModelDecision, StepExecutionResult
+from adderclaw.json_text import canonical
 from adderclaw.kernel import resume
 from adderclaw.kernel.call import Done
 from adderclaw.kernel.call_hooks import Keep
 from adderclaw.kernel.session import Session
 from adderclaw.store import workflows
 from adderclaw.store.workflows import Begun, Finished
-from adderclaw.types import Json, ToolCall, ToolResult, canonical
+from adderclaw.types import Json, ToolCall, ToolResult
 
 NAME = "task"
 """Stands where a workflow has its own name; there is no file."""

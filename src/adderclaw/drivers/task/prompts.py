@@ -8,10 +8,12 @@ from typing import NamedTuple
 
 from adderclaw.drivers.task.contracts import StepExecutionResult, TokenBudget
 from adderclaw.errors import LimitError, ProviderError
+from adderclaw.history import History
+from adderclaw.json_text import canonical
 from adderclaw.kernel.prompt import Prompt
 from adderclaw.kernel.tokens import SAFETY, estimated
 from adderclaw.record import record
-from adderclaw.types import ChatRequest, History, Json, Message, Provider, TextBlock, canonical
+from adderclaw.types import ChatRequest, Json, Message, Provider, TextBlock
 
 SECTIONS = ("system", "task", "run_state", "candidates", "disclosed")
 """In the order in which they get their share of the budget."""

@@ -4,21 +4,11 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from adderclaw.child import Child, ChildReport
 from adderclaw.errors import AdderClawError
 from adderclaw.record import record
 from adderclaw.tools.specs import spec
-from adderclaw.types import (
-    Alias,
-    Child,
-    ChildReport,
-    Json,
-    Tool,
-    ToolContext,
-    ToolResult,
-    Touch,
-    own_words,
-    rejected,
-)
+from adderclaw.types import Alias, Json, Tool, ToolContext, ToolResult, Touch, own_words, rejected
 
 if TYPE_CHECKING:
     from adderclaw.tools import Kit

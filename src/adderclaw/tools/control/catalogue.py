@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from adderclaw.decode import Between
+from adderclaw.json_text import canonical
 from adderclaw.record import record
 from adderclaw.tools.specs import spec
-from adderclaw.types import Json, Tool, ToolContext, ToolResult, Touch, canonical, own_words, rejected
+from adderclaw.types import Json, Tool, ToolContext, ToolResult, Touch, own_words, rejected
 
 if TYPE_CHECKING:
     from adderclaw.tools import Kit

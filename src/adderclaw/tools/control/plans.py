@@ -3,20 +3,10 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from adderclaw.json_text import digest
 from adderclaw.record import record
 from adderclaw.tools.specs import spec
-from adderclaw.types import (
-    Answer,
-    ApprovalRequest,
-    Json,
-    Tool,
-    ToolContext,
-    ToolResult,
-    Touch,
-    digest,
-    own_words,
-    rejected,
-)
+from adderclaw.types import Answer, ApprovalRequest, Json, Tool, ToolContext, ToolResult, Touch, own_words, rejected
 
 if TYPE_CHECKING:
     from adderclaw.store import Store

@@ -1,0 +1,60 @@
+"""A child session: what is wanted of it, and how it ended."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from adderclaw.record import record
+from adderclaw.types import Outcome, PermissionMode, Tool
+
+
+@record
+class Child:
+    """A child session that is wanted: what it is told, and how much less than its parent it may do."""
+
+    prompt: str
+    agent_type: str = "general-purpose"
+    description: str = ""
+    system: str | None = None
+    """Its own system prompt; None: the one of every session."""
+    persona: str = ""
+    """What it is told of itself after that."""
+    tools: tuple[str, ...] | None = None
+    """Those of its parent's tools that it has; None: all of them."""
+    without: tuple[str, ...] = ()
+    extra: "tuple[Tool[Any], ...]" = ()
+    """Tools that only it has: how it hands its result to whoever wanted it."""
+    until: Callable[[], str | None] | None = None
+    """What it is told when it ends too early; None when it may end. It is told once."""
+    mode: PermissionMode | None = None
+    """Counts where it is stricter than the parent's."""
+    model: str | None = None
+    """An entry, `entry/model` or a model of the parent's entry; None: the parent's."""
+    max_rounds: int | None = None
+    """Rounds of tool calls, at most those of the configuration."""
+    background: bool = False
+    """Nobody waits for it: it can ask nobody."""
+    waits: bool = False
+    """Where as many run as may, it begins when one of them has ended; else that is an error."""
+    unhooked: bool = False
+    """No hook hears of it: it is a hook's own."""
+    tool_use_id: str = ""
+    """The call that wants it."""
+    cwd: str = ""
+    """Where in the workspace it begins, a worktree of its own for instance; empty: at the root."""
+
+
+@record
+class ChildReport:
+    """How a child session ended."""
+
+    session_id: str
+    outcome: Outcome
+    answer: str
+    reason: str = ""
+    model: str = ""
+    tokens: int = 0
+    tool_calls: int = 0
+
+
+type Spawn = Callable[[Child], Awaitable[ChildReport]]
+"""Makes a child session and runs its turn. AdderClawError where none may be made."""
