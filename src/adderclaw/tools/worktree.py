@@ -1,5 +1,6 @@
 """EnterWorktree and ExitWorktree: a git worktree in the workspace to work in apart, and out of it with nothing lost."""
 
+import asyncio
 import os
 import re
 from typing import Any, Literal, NamedTuple
@@ -116,6 +117,8 @@ def _by_hook(path: str, ctx: ToolContext) -> Made:
 
 async def lost(kit: Kit, ctx: ToolContext, path: str) -> str:
     """What would be lost if a worktree were removed; empty when nothing would."""
+    if waits := await asyncio.to_thread(workspace.endless, paths.locate(path, ctx), lambda: False):
+        return f"{paths.relative(waits, ctx)} cannot be read to its end, so that git cannot say what is in it, which"
     status = await _git(kit, ctx, path, "status", "--porcelain", "--ignored=no")
     if status.returncode:
         return f"git cannot say what is in it: {status.stderr.decode('utf-8', 'replace').strip()}"

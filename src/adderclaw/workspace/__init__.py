@@ -1,5 +1,6 @@
 """The one way to touch files of the workspace from outside the sandbox: by descriptor, and through no link."""
 
+from adderclaw.workspace.endless import endless
 from adderclaw.workspace.folder import Folder, folder
 from adderclaw.workspace.place import Place, anywhere, beneath_root, inside, shown
 from adderclaw.workspace.reading import (
@@ -34,6 +35,7 @@ __all__ = (
     "beneath_root",
     "chmod",
     "current",
+    "endless",
     "entries",
     "exists",
     "folder",
