@@ -403,6 +403,8 @@ class ToolContext:
     """The call's id."""
     rewritten: bool = False
     """A hook, and not the model, wrote the call's input as it is."""
+    approved: bool = False
+    """Somebody was asked about the call, and said yes."""
     judged: dict[str, PathFact] = field(default_factory=dict[str, PathFact])
     """Path → what the gate was told of it, so that what runs opens what was judged."""
     hidden: Callable[[str], bool] = lambda _path: False

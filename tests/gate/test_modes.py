@@ -226,27 +226,28 @@ ROOM = {"sandboxed": True, "bubblewrap": True}
 @pytest.mark.parametrize(
     ("policy", "facts", "verdict"),
     [
-        ({"sandboxed": True, "bubblewrap": True, "offline": True}, {"at_terminal": True}, "ask"),
-        ({"sandboxed": True, "bubblewrap": True, "offline": True}, {}, "deny"),
-        ({"sandboxed": True, "bubblewrap": True}, {"at_terminal": True}, "deny"),
-        ({"sandboxed": True, "offline": True}, {"at_terminal": True}, "deny"),
+        ({"sandboxed": True, "bubblewrap": True}, {"at_terminal": True}, "ask"),
+        ({"sandboxed": True, "bubblewrap": True}, {}, "deny"),
+        ({"sandboxed": True}, {"at_terminal": True}, "deny"),
         ({}, {"at_terminal": True}, "deny"),
         (
-            {"sandboxed": True, "bubblewrap": True, "offline": True, "autonomy": "readonly"},
+            {"sandboxed": True, "bubblewrap": True, "autonomy": "readonly"},
             {"at_terminal": True},
             "deny",
         ),
-        ({"sandboxed": True, "bubblewrap": True, "offline": True, "mode": "dontAsk"}, {"at_terminal": True}, "deny"),
-        ({"sandboxed": True, "bubblewrap": True, "offline": True}, {"at_terminal": True, "interactive": False}, "deny"),
+        ({"sandboxed": True, "bubblewrap": True, "mode": "dontAsk"}, {"at_terminal": True}, "deny"),
+        ({"sandboxed": True, "bubblewrap": True}, {"at_terminal": True, "interactive": False}, "deny"),
     ],
 )
-def test_raw_bash_is_asked_about_only_at_the_terminal_in_bubblewrap_without_network(
+def test_raw_bash_is_asked_about_only_at_the_terminal_in_bubblewrap(
     judge: Any, policy: dict[str, Any], facts: dict[str, Any], verdict: str
 ) -> None:
     """X-90; and neither a rule nor a hook allows it."""
     yes = Opinion("hook", "allow", "")
     for more in ({}, {"allow": ("Bash",)}, {"hook_opinion": yes}):
-        assert judge("Bash", command="$COMMAND a", policy=policy, **facts, **more).verdict == verdict
+        decision = judge("Bash", command="$COMMAND a", policy=policy, **facts, **more)
+        assert decision.verdict == verdict
+        assert decision.reason.endswith("; it runs with the network off") == (verdict == "ask")
 
 
 LOOKS = (

@@ -187,7 +187,6 @@ def policy_of(
         shown=shown,
         sandboxed=sandboxed,
         bubblewrap=sandboxed and bubblewrap,
-        offline=sandboxed and security.network != "allow" and not security.allowed_domains,
         scratch=scratch,
         files=_files(policies, workspace, user_home, real, aliases, known) if policies else (),
     )

@@ -69,8 +69,6 @@ class Policy:
     """Whether commands really run inside an OS sandbox."""
     bubblewrap: bool = False
     """Whether that sandbox is bubblewrap: it has a room for looking, and carries raw bash that a person allows."""
-    offline: bool = False
-    """Whether commands reach no network but that of their own session."""
     scratch: str = ""
     """A folder that the sandbox gives each session empty, under this name: nothing in it is anybody else's."""
     fixed_roots: tuple[str, ...] = ()

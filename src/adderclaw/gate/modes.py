@@ -62,8 +62,7 @@ def _raw(case: Case, autonomy: Autonomy, command: Raw) -> Verdict:
     """Raw bash is never granted: asked for each time at most, or run where a sandbox or `full` carries it."""
     if autonomy == "full" and (case.policy.sandboxed or not unknowable(command)):
         return "allow"
-    held = case.policy.bubblewrap and case.policy.offline
-    asked = case.policy.raw_bash == "ask" or (held and case.at_terminal)
+    asked = case.policy.raw_bash == "ask" or (case.policy.bubblewrap and case.at_terminal)
     return "ask" if autonomy != "readonly" and asked else "deny"
 
 

@@ -96,6 +96,7 @@ async def run_call(session: Session, call: ToolCall, *, refusal: str | None = No
         considered = replace(considered, decision=Decision("deny", considered.decision.risk, spent, "limit", ()))
         how = _how(session, considered, None)
         return _leave(session, considered, rejected(_denial(considered, None)), "denied", how, life)
+    session.scene.context.approved = answer is not None
     return await _act(session, considered, how, life)
 
 

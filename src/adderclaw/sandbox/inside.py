@@ -10,10 +10,10 @@ and `end`; it is closed when nothing of the command runs any more.
 
 In bubblewrap a command runs in a view, by a thread that starts it and has no rights but the command's: git's own; that
 of all others, in which what other programs run later is read-only; `own`, the same for a server that stays, which sees
-no process but its own, nor is seen; and `look`, in which nothing can be written and nobody reached. Each but git, which
-is among the others, has its own room: process numbers that begin with a process of ours. The first thread keeps the
-right to mount, for `keep`, which adds to what is read-only while commands run (`keep git` to git's view, by a thread
-that stays there); `hold` stops those others until `go`.
+no process but its own, nor is seen; `offline`, the same for a command that reaches nobody; and `look`, in which nothing
+can be written and nobody reached. Each but git, which is among the others, has its own room: process numbers that begin
+with a process of ours. The first thread keeps the right to mount, for `keep`, which adds to what is read-only while
+commands run (`keep git` to git's view, by a thread that stays there); `hold` stops those others until `go`.
 """
 
 import _warnings
@@ -50,7 +50,7 @@ from adderclaw.sandbox.inside_processes import (
     stat,
 )
 from adderclaw.sandbox.inside_rights import control_process, limit, restrict
-from adderclaw.sandbox.inside_rooms import GIT, KILL, OWN, Room, View, Views
+from adderclaw.sandbox.inside_rooms import ALONE, GIT, KILL, Room, View, Views
 
 MESSAGE_BYTES, IN_A_FILE = 32_768, b"in a file"
 """How long a payload a message holds, and what stands for a longer one: `holder` says the same."""
@@ -143,7 +143,7 @@ class Holder:
             seen = self.views.of(view, is_first=not any(call.view == view for call in self.calls.values()))
             return seen, seen.spawn(request, streams), b""
         except OSError as error:
-            if view == OWN and seen is not None:
+            if view in ALONE and seen is not None:
                 self.leave(seen)
             return None, -1, b"error %d %s" % (error.errno, error.filename or b"")
 
@@ -272,7 +272,7 @@ class Holder:
             leave_at_once()  # without the first of a room, nothing can be started in there any more
 
     def forget(self, call: Call) -> None:
-        if call.view == OWN and call.seen is not None:
+        if call.view in ALONE and call.seen is not None:
             self.leave(call.seen)
         fd = call.channel.fileno()
         del self.calls[fd]
@@ -295,7 +295,7 @@ class Holder:
         elif any(other is not call and other.room is room for other in self.calls.values()):
             self.end_among_others(call)
         elif room is not None:
-            while call.view != OWN and not room.is_empty():
+            while call.view not in ALONE and not room.is_empty():
                 room.tell(b"kill")
                 self.reap()
                 select.select((), (), (), 0.0005)

@@ -23,8 +23,10 @@ from adderclaw.sandbox.inside_processes import leave_at_once, signal, spawn
 from adderclaw.sandbox.inside_rights import drop_capabilities, filter_calls
 
 KILL = 9
-GIT, ALL, OWN, LOOK = b"git", b"all", b"own", b"look"
+GIT, ALL, OWN, LOOK, OFFLINE = b"git", b"all", b"own", b"look", b"offline"
 """The views: `holder` says the same."""
+ALONE = OWN, OFFLINE
+"""Those in which a command has a room to itself, which ends with it."""
 NEW_CWD, NEW_MOUNTS, NEW_NUMBERS = 0x200, 0x20000, 0x20000000
 FRESH_BYTES = 1 << 28
 NEW_NETWORK, NEW_IPC = 0x40000000, 0x08000000
@@ -235,6 +237,14 @@ class OwnView(View):
         return Room()
 
 
+class OfflineView(View):
+    """For one command, which is alone in its room and reaches nobody, not even by a socket that is a file."""
+
+    def enter(self) -> Room:
+        check(libc.unshare(NEW_MOUNTS | NEW_NETWORK | NEW_IPC), "unshare")
+        return Room()
+
+
 class LookView(View):
     """In which nothing that is mounted can be written but an empty /tmp, and nobody is on the network."""
 
@@ -279,7 +289,7 @@ class Mounter(View):
 
 
 class Views:
-    """Those that are there from the beginning, those of single servers, and that of whoever only looks."""
+    """Those that are there from the beginning, those of who is alone, and that of whoever only looks."""
 
     def __init__(self, capabilities: int, rules: bytes, looking: bytes, roots: list[bytes]) -> None:
         self.capabilities, self.rules, self.looking = capabilities, rules, looking
@@ -292,8 +302,9 @@ class Views:
 
     def of(self, view: bytes, *, is_first: bool) -> View:
         """The one that is asked for; whoever looks first, when nobody else does, finds an empty /tmp."""
-        if view == OWN:
-            self.own.append(OwnView(self.capabilities, self.rules))
+        if view in ALONE:
+            made = OwnView if view == OWN else OfflineView
+            self.own.append(made(self.capabilities, self.rules if view == OWN else self.looking))
             return self.own[-1]
         if view == LOOK:
             if self.look is None:

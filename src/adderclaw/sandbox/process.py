@@ -100,11 +100,12 @@ def environment(extra: Mapping[str, str] | None = None, *, workspace_roots: Sequ
     return env | _FIXED | dict(extra or {})
 
 
-type View = Literal["all", "git", "own", "look"]
+type View = Literal["all", "git", "own", "look", "offline"]
 """What a command sees in a sandbox, and who sees it.
 
 all: as a rule. git: for git alone, which may change what no other command may. own: for a server that stays; it sees no
 process but its own, and no command sees it. look: for what only looks: nothing can be written and nobody reached.
+offline: as own, and nobody is reached.
 """
 
 

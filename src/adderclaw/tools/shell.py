@@ -232,6 +232,8 @@ class Judged(NamedTuple):
     """Those that are git alone by themselves: they may change what other programs run later."""
     grants: "tuple[Grant, ...]" = ()
     """The remotes that were asked about: git alone reaches them, for this call."""
+    offline: bool = False
+    """Whether it is raw bash that somebody was asked about: it runs with the network off."""
 
 
 MAX_KEPT = 64
@@ -262,6 +264,7 @@ def _roots(ctx: ToolContext) -> tuple[str, ...]:
 
 async def run(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) -> ToolResult:
     judged = _judged(arguments, ctx, means)
+    judged = judged._replace(offline=ctx.approved and isinstance(judged.command, Raw))
     command, cwd, parts = judged.command, judged.cwd, judged.parts
     if not os.path.isdir(cwd) or not programs.inside(followed(cwd), _roots(ctx)):
         ctx.workspace.cwd = ctx.workspace.root
@@ -309,9 +312,14 @@ async def _ended(judged: Judged, text: str, seconds: float, means: Means, fds: t
 
             broker = stack.enter_context(Broker(judged.grants))
             env, fds = {**env, **broker.environment}, (*fds, broker.fd)
-        start = process.in_view(means.start, "git") if alone else means.start
-        start = process.in_view(start, "look") if judged.looks else start
+        start = process.in_view(means.start, _view(judged))
         return await process.run(means.argv(text), cwd=judged.cwd, env=env, timeout=seconds, pass_fds=fds, start=start)
+
+
+def _view(judged: Judged) -> process.View:
+    if judged.looks:
+        return "look"
+    return "offline" if judged.offline else "git" if _is_alone(judged) else "all"
 
 
 async def _in_parts(judged: Judged, seconds: float, means: Means) -> Finished:
@@ -348,7 +356,8 @@ def _begin(arguments: BashArguments, text: str, judged: Judged, ctx: ToolContext
 
     async def work(output: Output) -> End:
         argv = means.argv(text)
-        done = await process.run(argv, cwd=cwd, env=env, timeout=seconds, start=means.start, sink=output.write)
+        start = process.in_view(means.start, "offline" if judged.offline else "all")
+        done = await process.run(argv, cwd=cwd, env=env, timeout=seconds, start=start, sink=output.write)
         output.write(done.stderr)  # what the sandbox has to say of it
         if done.flooded:
             return End("failed", f"killed: it printed more than {process.SINK_BYTES >> 20} MiB")
