@@ -177,7 +177,7 @@ class _Session:
                 kept |= workflows.finished(played.store, self._run.run_id)
                 begun = begun or workflows.get(played.store, self._run.run_id)
                 played.store.close()
-            self._events(played, lines, alone=len(segments) == 1)
+            self._events(played, lines, last=segment is segments[-1])
             whole = whole and not played.ended
         self._settings(segments[-1].head)
         if self._run.kind == "task" and not self._who:
@@ -258,14 +258,15 @@ class _Session:
 
     # -------------------------------------------------------------- events
 
-    def _events(self, played: Played, lines: list[Json] | None, *, alone: bool) -> None:
+    def _events(self, played: Played, lines: list[Json] | None, *, last: bool) -> None:
         asides = self._asides()
         told = [(event.event_type, event.payload) for event in played.events]
-        now, segment = list(_kernel_events(told, asides)), played.segment
-        sources = {"events": self._table(*((0, None) if alone else _range(played, "events")))}
+        now = list(_kernel_events(told, asides))
+        first, until = _range(played, "events")
+        sources = {"events": _until_the_next_process(self._table(first, None if last else until))}
         if lines is not None:
             mine = [line for line in lines if line.get("session_id") == self._id]
-            mine = mine if alone else _of_process(mine, segment.head["time"])
+            mine = _of_process(mine, played.segment.head["time"])
             sources["events.jsonl"] = [(str(line.get("event_type")), _object(line.get("payload"))) for line in mine]
         for name, recorded in sources.items():
             self._compare_events(name, list(_kernel_events(recorded, asides)), now, whole=not played.ended)
@@ -302,6 +303,17 @@ class _Session:
             (self._id, self._run.run_id, first, until, until),
         )
         return [(row[0], _object(json.loads(row[1]))) for row in rows]
+
+
+def _until_the_next_process(told: list[tuple[str, Json]]) -> list[tuple[str, Json]]:
+    """Without what a process told that went on with the run, and closed what this one left open, before its own tape.
+
+    Whether the first `run_started` is this process's own depends on what was written when its tape began: it is if no
+    turn and no driver has told anything before it.
+    """
+    own = next((number for number, (kind, _) in enumerate(told) if kind in TOLD), len(told))
+    ends = (number for number, (kind, _) in enumerate(told) if number > own and kind == "run_started")
+    return told[: next(ends, None)]
 
 
 def _of_process(lines: list[Json], began: float) -> list[Json]:

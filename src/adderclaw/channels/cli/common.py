@@ -85,7 +85,7 @@ def print_json(value: object) -> None:
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     if not text.isprintable():  # the escapes are JSON's own: whoever reads them gets what was there
         text = "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)
-    print(text)
+    print(text, flush=True)  # a stream is read while it goes on
 
 
 def json_object(text: str, option: str) -> dict[str, Any]:
