@@ -9,7 +9,20 @@ from adderclaw.gate.programs import operands
 from adderclaw.gate.programs.allowlist import those
 from adderclaw.gate.shell import raw
 from adderclaw.gate.shell.loose import statements
-from adderclaw.gate.shell.plan import Assign, Loop, Plan, Raw, Redirect, Simple, commands
+from adderclaw.gate.shell.plan import (
+    Array,
+    Assign,
+    Command,
+    Live,
+    Loop,
+    Plan,
+    Raw,
+    Redirect,
+    Simple,
+    Variable,
+    commands,
+    live_words,
+)
 from adderclaw.gate.shell.states import bounded
 
 
@@ -101,9 +114,30 @@ def _gather(command: Plan | Raw, cwd: str, home: str, gathered: Gathered) -> Non
             if isinstance(one, Simple):
                 gathered.take(one, place)
                 ever.update(dict.fromkeys(_entered(one, place)))
+    for word in _kept_for_later(found):
+        paths, perhaps = operands.of_word(word)
+        gathered.add("read_if_there", ((place, part) for place in ever for part in (*paths, *perhaps)))
     for code in command.inside:
         for folder in bounded(tuple(ever)):
             _gather(code, folder, home, gathered)
+
+
+def _kept_for_later(found: tuple[Command, ...]) -> Iterator[str]:
+    """Literal words that a command may be given through a variable or an array of which more is not known."""
+    used = {
+        piece.name.partition("[")[0]
+        for one in found
+        if not (isinstance(one, Simple) and one.name in those("says"))
+        for word in live_words(one)
+        for piece in word.pieces
+        if isinstance(piece, Variable)
+    }
+    if not used:
+        return
+    for one in found:
+        if isinstance(one, Assign | Array | Loop) and one.name in used:
+            words = (one.value,) if isinstance(one, Assign) else one.words
+            yield from (word for word in words if not isinstance(word, Live))
 
 
 def _entered(simple: Simple, folder: str) -> tuple[str, ...]:
