@@ -55,7 +55,7 @@ def main() -> None:
         context = ToolContext("c", "s", Workspace(str(root)))
 
         def verdict(command: str) -> gate.Decision:
-            touch = shell.touch(BashArguments(command=command), context)
+            touch = shell.prepare(BashArguments(command=command), context).touch
             return gate.judge(Case("Bash", "Bash", {"command": command}, touch, policy))
 
         spawn = best(lambda: subprocess.run(["/bin/true"], check=True), 40)

@@ -343,6 +343,22 @@ class Alias:
     defaults: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
+class Prepared(NamedTuple):
+    """A call that is ready: what it would touch, and the run of exactly that. It is run once, if it is allowed."""
+
+    touch: Touch
+    run: Callable[[], Awaitable[ToolResult]]
+
+
+type Prepare[A] = "Callable[[A, ToolContext], Prepared]"
+"""Gathers all that a call depends on; raises ValueError or OSError for what cannot be prepared. Nothing runs yet."""
+
+
+def preparing[A](touch: Touch, run: "Callable[[A, ToolContext], Awaitable[ToolResult]]") -> Prepare[A]:
+    """How a tool prepares of which each call touches the same."""
+    return lambda arguments, context: Prepared(touch, lambda: run(arguments, context))
+
+
 @record
 class Tool[A]:
     """A tool is a value. Built-ins, MCP tools, plugins and skills all become this one."""
@@ -350,8 +366,7 @@ class Tool[A]:
     name: str
     arguments: type[A]
     """A frozen dataclass; `decode` turns the model's JSON into it."""
-    touch: "Callable[[A, ToolContext], Touch]"
-    run: "Callable[[A, ToolContext], Awaitable[ToolResult]]"
+    prepare: Prepare[A]
     description: str
     parameters: Json
     aliases: tuple[Alias, ...] = ()
@@ -366,7 +381,7 @@ class Tool[A]:
 
 
 class Disabled(ValueError):
-    """What a tool's `touch` raises when the tool itself may not be used now, whatever the call says."""
+    """What a tool's `prepare` raises when the tool itself may not be used now, whatever the call says."""
 
     def __init__(self, by: str, reason: str) -> None:
         super().__init__(reason)
@@ -388,7 +403,10 @@ class Workspace:
 
 @dataclass(eq=False, repr=False)
 class ToolContext:
-    """What a tool is told of the session that calls it. What else it needs is bound when the tool is made."""
+    """What a tool is told of the session, and of the call that it prepares: each call has a context of its own.
+
+    What else a tool needs is bound when it is made.
+    """
 
     conversation_id: str
     session_id: str
@@ -405,8 +423,6 @@ class ToolContext:
     """A hook, and not the model, wrote the call's input as it is."""
     approved: bool = False
     """Somebody was asked about the call, and said yes."""
-    judged: dict[str, PathFact] = field(default_factory=dict[str, PathFact])
-    """Path → what the gate was told of it, so that what runs opens what was judged."""
     hidden: Callable[[str], bool] = lambda _path: False
     """Whether a file that a search comes upon may not be read: what is in it is then not shown."""
     unchanged: Callable[[str], bool] = lambda _path: False

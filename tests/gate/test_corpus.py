@@ -94,7 +94,7 @@ class World:
     def judge(self, command: str, autonomy: Autonomy, *, sandboxed: bool = False) -> Decision:
         context = ToolContext("c", "s", Workspace(str(self.root)))
         try:
-            touch = shell.touch(BashArguments(command=command), context, CONFINED if sandboxed else ALONE)
+            touch = shell.prepare(BashArguments(command=command), context, CONFINED if sandboxed else ALONE).touch
         except Refused as refusal:
             return Decision("deny", "high", str(refusal), "paths", denial="no sandbox")
         return gate.judge(Case("Bash", "Bash", {"command": command}, touch, self.policy(autonomy, sandboxed=sandboxed)))

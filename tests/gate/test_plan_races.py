@@ -1,6 +1,5 @@
 """Names that change between the verdict and the run: what runs is what was judged, and nothing outside is reached."""
 
-import asyncio
 import os
 import threading
 from pathlib import Path
@@ -12,6 +11,7 @@ from adderclaw.tools import shell
 from adderclaw.tools.shell import BashArguments
 from adderclaw.types import ToolContext, Workspace
 from tests.program import Soak
+from tests.tools.conftest import result_of
 
 
 @pytest.fixture
@@ -27,19 +27,17 @@ def ctx(tmp_path: Path) -> ToolContext:
 def test_what_a_glob_matched_when_it_was_judged_is_what_runs(ctx: ToolContext) -> None:
     root = Path(ctx.workspace.root)
     arguments = BashArguments(command="echo in/*")
-    shell.touch(arguments, ctx)
+    prepared = shell.prepare(arguments, ctx)
     (root / "in/-later").write_text("x")
-    assert asyncio.run(shell.run(arguments, ctx)).content == "in/a.txt\n"
-    again = BashArguments(command="echo in/*")
-    shell.touch(again, ctx)
-    assert asyncio.run(shell.run(again, ctx)).content == "in/-later in/a.txt\n"
+    again = shell.prepare(arguments, ctx)
+    assert result_of(prepared).content == "in/a.txt\n"
+    assert result_of(again).content == "in/-later in/a.txt\n"
 
 
 def test_a_command_runs_where_it_was_judged(ctx: ToolContext) -> None:
-    arguments = BashArguments(command="pwd")
-    shell.touch(arguments, ctx)
+    prepared = shell.prepare(BashArguments(command="pwd"), ctx)
     ctx.workspace.cwd = str(Path(ctx.workspace.root) / "in")
-    assert asyncio.run(shell.run(arguments, ctx)).content == f"{ctx.workspace.root}\n"
+    assert result_of(prepared).content == f"{ctx.workspace.root}\n"
 
 
 @pytest.mark.soak
@@ -61,7 +59,7 @@ def test_a_folder_that_is_swapped_for_a_link_shows_no_name_from_outside(ctx: Too
     try:
         for _ in soak.of(2_000):
             try:
-                command = shell.touch(BashArguments(command="cat door/*.txt"), ctx).command
+                command = shell.prepare(BashArguments(command="cat door/*.txt"), ctx).touch.command
             except (OSError, ValueError):
                 continue  # refused, as the kernel takes it
             if isinstance(command, Plan):

@@ -39,9 +39,8 @@ class Place:
         (root / CODE).write_text("x\n")
 
     def touch(self, command: str) -> Touch:
-        return shell.touch(
-            BashArguments(command=command), ToolContext("c", "s", Workspace(str(self.root))), Means(never)
-        )
+        context = ToolContext("c", "s", Workspace(str(self.root)))
+        return shell.prepare(BashArguments(command=command), context, Means(never)).touch
 
     def judge(self, command: str) -> Decision:
         kept = ["Read(k/0.key)", f"Read(k/{os.getuid()}.key)", "Edit(k/0.key)"]

@@ -88,12 +88,12 @@ async def allowed_and_run(command: str, ctx: ToolContext, policy: gate.Policy, m
     """What a command printed, or None where it was refused."""
     arguments = BashArguments(command=command, timeout=20_000)
     try:
-        touch = shell.touch(arguments, ctx, means)
+        prepared = shell.prepare(arguments, ctx, means)
     except (Refused, OSError, ValueError):
         return None
-    if gate.judge(Case("Bash", "Bash", {"command": command}, touch, policy)).verdict != "allow":
+    if gate.judge(Case("Bash", "Bash", {"command": command}, prepared.touch, policy)).verdict != "allow":
         return None
-    return (await shell.run(arguments, ctx, means)).content
+    return (await prepared.run()).content
 
 
 def policy_of(root: Path, home: Path, *, sandboxed: bool) -> gate.Policy:

@@ -13,7 +13,7 @@ from adderclaw.errors import Refused
 from adderclaw.mcp import answers, server
 from adderclaw.mcp.server import Caller, Offer
 from adderclaw.mcp.shelf import Document, Prompt, Shelf
-from adderclaw.types import Json, MediaBlock, Tool, ToolContext, ToolResult, Touch, rejected
+from adderclaw.types import Json, MediaBlock, Tool, ToolContext, ToolResult, Touch, preparing, rejected
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 SCHEMA_2020: Json = {
@@ -128,7 +128,7 @@ def value(name: str) -> Tool[Any]:
         return rejected("called by the suite only")
 
     parameters: Json = SCHEMA_2020 if name.startswith("json_schema") else {"type": "object", "properties": {}}
-    return Tool(name, dict, lambda _a, _c: Touch(), unused, f"A fixture: {name}.", parameters)
+    return Tool(name, dict, preparing(Touch(), unused), f"A fixture: {name}.", parameters)
 
 
 async def call(name: str, given: Json, caller: Caller) -> ToolResult:

@@ -59,7 +59,7 @@ class Bench:
         return Servers([Entry("demo", "Demo", read(entry), "user")], wires, self.store, offer)
 
     async def call(self, servers: Servers, name: str, /, **given: Any) -> ToolResult:
-        """A call as the kernel makes it: found (perhaps late), decoded, touched, run."""
+        """A call as the kernel makes it: found (perhaps late), decoded, prepared, run."""
         name = f"mcp__demo__{name}"
         if name not in self.tools:
             why_not = await servers.arrive(name)
@@ -68,8 +68,7 @@ class Bench:
         context = ToolContext("c", "s", Workspace(str(self.root)))
         assert tool.decode is not None
         arguments = tool.decode(given)
-        tool.touch(arguments, context)
-        return await tool.run(arguments, context)
+        return await tool.prepare(arguments, context).run()
 
     def states(self) -> list[str]:
         return [said["state"] for said in self.told if said["event_type"] == "mcp_server"]

@@ -165,11 +165,11 @@ def test_word_of_a_change_is_heard_while_it_runs(bench: Bench) -> None:
 def test_only_reading_counts_when_the_operator_approved_it(bench: Bench) -> None:
     context = ToolContext("c", "s", Workspace(str(bench.root)))
     reach(bench)
-    assert bench.tools["mcp__demo__add"].touch({}, context).opaque
+    assert bench.tools["mcp__demo__add"].prepare({}, context).touch.opaque
     pins.approve(bench.store, "user", "demo")
     bench.servers({"command": "x"})
-    assert not bench.tools["mcp__demo__add"].touch({}, context).opaque
-    assert bench.tools["mcp__demo__write"].touch({}, context).opaque
+    assert not bench.tools["mcp__demo__add"].prepare({}, context).touch.opaque
+    assert bench.tools["mcp__demo__write"].prepare({}, context).touch.opaque
 
 
 def test_what_is_pinned_is_known_without_starting_anything(bench: Bench) -> None:

@@ -1,7 +1,6 @@
 """A workspace with something secret beside it, and a way to call a tool as the kernel does."""
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,7 +9,7 @@ import pytest
 from adderclaw.config.schema import Config
 from adderclaw.tools import Kit, arguments_of, builtin, decoded, find
 from adderclaw.tools.paths import Refused, denied
-from adderclaw.types import ToolContext, ToolResult, Touch, Workspace
+from adderclaw.types import Prepared, ToolContext, ToolResult, Touch, Workspace
 
 SECRET = "outside-secret"
 
@@ -34,29 +33,30 @@ class Bench(NamedTuple):
     ctx: ToolContext
     config: Config
 
-    def touch(self, name: str, /, **given: Any) -> Touch:
+    def prepare(self, name: str, /, **given: Any) -> Prepared:
         found = find(builtin(Kit(self.config, None, FixedClock())), name)
         assert found
         tool, alias = found
         self.ctx.called_as = name
-        return tool.touch(decoded(tool, arguments_of(alias, given)), self.ctx)
+        return tool.prepare(decoded(tool, arguments_of(alias, given)), self.ctx)
+
+    def touch(self, name: str, /, **given: Any) -> Touch:
+        return self.prepare(name, **given).touch
 
     def call(self, name: str, /, **given: Any) -> ToolResult:
-        """Decode, touch, run: the gate says yes to everything, so that only the tool itself refuses."""
-        found = find(builtin(Kit(self.config, None, FixedClock())), name)
-        assert found
-        tool, alias = found
-        self.ctx.called_as = name
-        arguments = decoded(tool, arguments_of(alias, given))
+        """Decode, prepare, run: the gate says yes to everything, so that only the tool itself refuses."""
         try:
-            tool.touch(arguments, self.ctx)
+            prepared = self.prepare(name, **given)
         except Refused as refusal:
             return denied(refusal)
-        return asyncio.run(_awaited(tool.run, arguments, self.ctx))
+        return result_of(prepared)
 
 
-async def _awaited(run: Callable[[Any, ToolContext], Any], arguments: Any, ctx: ToolContext) -> ToolResult:
-    return await run(arguments, ctx)
+def result_of(prepared: Prepared) -> ToolResult:
+    async def run() -> ToolResult:
+        return await prepared.run()
+
+    return asyncio.run(run())
 
 
 @pytest.fixture

@@ -33,8 +33,7 @@ class Yard:
         tool, alias = found
         self.ctx.called_as = name
         arguments = decoded(tool, arguments_of(alias, given))
-        tool.touch(arguments, self.ctx)
-        return await tool.run(arguments, self.ctx)
+        return await tool.prepare(arguments, self.ctx).run()
 
     async def bash(self, command: str, **more: Any) -> str:
         result = await self.call("Bash", command=command, run_in_background=True, **more)
@@ -71,7 +70,7 @@ def test_what_has_ended_cannot_be_stopped_and_where_nothing_can_run_nothing_is_b
         assert stopped.content == "task-1 failed: exit code 3: there is nothing to stop."
         alone = builtin(Kit(Config(), None, FixedClock()))["Bash"]
         given = decoded(alone, {"command": "true", "run_in_background": True})
-        assert (await alone.run(given, yard.ctx)).is_error
+        assert (await alone.prepare(given, yard.ctx).run()).is_error
 
     asyncio.run(go())
 

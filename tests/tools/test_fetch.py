@@ -127,8 +127,7 @@ class Browser(NamedTuple):
         arguments = decoded(tool, {"url": url, "prompt": prompt, **more})
 
         async def run() -> ToolResult:
-            tool.touch(arguments, ctx)
-            return await tool.run(arguments, ctx)
+            return await tool.prepare(arguments, ctx).run()
 
         return asyncio.run(run())
 

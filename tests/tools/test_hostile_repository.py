@@ -1,6 +1,5 @@
 """A repository whose own configuration and attributes name programs, a real git, and the real sandbox."""
 
-import asyncio
 import os
 import subprocess
 from collections.abc import Callable, Generator
@@ -13,6 +12,7 @@ from adderclaw.sandbox.bubblewrap import Room
 from adderclaw.tools import shell
 from adderclaw.tools.shell import BashArguments
 from adderclaw.types import ToolContext, Workspace
+from tests.tools.conftest import result_of
 
 SETTINGS = {
     "core.fsmonitor": "{evil}",
@@ -199,8 +199,7 @@ class Hostile:
     def run(self, command: str, start: process.Start | None = None) -> str:
         context = ToolContext("c", "s", Workspace(str(self.root)))
         arguments, means = BashArguments(command=command), shell.Means(start)
-        shell.touch(arguments, context, means)
-        return asyncio.run(shell.run(arguments, context, means)).content
+        return result_of(shell.prepare(arguments, context, means)).content
 
 
 @pytest.fixture(params=("bare", "bubblewrap"))

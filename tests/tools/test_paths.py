@@ -15,7 +15,7 @@ from adderclaw.tools import paths
 from adderclaw.tools.paths import Refused
 from adderclaw.types import ToolContext, Workspace
 from adderclaw.workspace.reading import FOLDER
-from tests.tools.conftest import SECRET, Bench
+from tests.tools.conftest import SECRET, Bench, result_of
 
 # ------------------------------------------------------------------ refusals
 
@@ -205,13 +205,11 @@ def test_each_opener_opens_what_is_there(opener: opening.Opener, bench: Bench) -
 def test_what_was_judged_is_what_is_opened(bench: Bench) -> None:
     (bench.root / "b.txt").write_text("other\n")
     link(bench, "l", "a.txt")
-    bench.touch("Read", file_path="l")
+    prepared = bench.prepare("Read", file_path="l")
     (bench.root / "l").unlink()
     link(bench, "l", "b.txt")
-    place = paths.judged("l", bench.ctx)
-    fd = paths.open_file(place, bench.ctx)
-    assert os.read(fd, 5) == b"line1"
-    os.close(fd)
+    assert "line1" in result_of(prepared).content
+    assert "other" in bench.call("Read", file_path="l").content
 
 
 # ------------------------------------------------------------------ writing

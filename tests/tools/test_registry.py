@@ -123,7 +123,8 @@ async def remembered(store: Store | None, name: str, **given: Any) -> ToolResult
     found = find(builtin(Kit(Config(), store, FixedClock())), name)
     assert found
     tool, alias = found
-    return await tool.run(decoded(tool, arguments_of(alias, given)), ToolContext("c", "s", Workspace(os.getcwd())))
+    context = ToolContext("c", "s", Workspace(os.getcwd()))
+    return await tool.prepare(decoded(tool, arguments_of(alias, given)), context).run()
 
 
 def memory(store: Store | None, name: str, **given: Any) -> ToolResult:

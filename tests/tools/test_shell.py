@@ -1,6 +1,5 @@
 """Bash as a tool: what a call would touch, what is reported, how it is ended, where the shell stands afterwards."""
 
-import asyncio
 import os
 import time
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from adderclaw.tools.identity import NOBODY
 from adderclaw.tools.paths import Refused
 from adderclaw.tools.shell import BashArguments
 from adderclaw.types import ToolContext, ToolResult, Workspace
+from tests.tools.conftest import result_of
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def ctx(tmp_path: Path) -> ToolContext:
 
 
 def bash(command: str, ctx: ToolContext, timeout: int = 20_000) -> ToolResult:
-    return asyncio.run(shell.run(BashArguments(command=command, timeout=timeout), ctx))
+    return result_of(shell.prepare(BashArguments(command=command, timeout=timeout), ctx))
 
 
 # ------------------------------------------------------------------ failures
@@ -291,14 +291,14 @@ def test_a_virtual_environment_is_active_without_its_script_being_run(ctx: ToolC
     ctx.workspace.cwd = ctx.workspace.root
     assert bash(".venv/bin/python -c 'print(1 + 1)'", ctx).content == "2\n"
     assert not (Path(ctx.workspace.root) / "ran").exists()
-    facts = shell.touch(BashArguments(command=".venv/bin/python x.py"), ctx).reads
+    facts = shell.prepare(BashArguments(command=".venv/bin/python x.py"), ctx).touch.reads
     assert all(fact.real.startswith(os.path.realpath(ctx.workspace.root)) for fact in facts)
 
 
 def test_only_a_process_that_the_shell_started_is_ended(ctx: ToolContext) -> None:
     result = bash("sleep 30 & PID=$!; kill $PID; wait $PID; echo $?", ctx)
     assert result.content == "143\n"
-    assert isinstance(shell.touch(BashArguments(command="PID=$(cat a.txt); kill $PID"), ctx).command, Raw)
+    assert isinstance(shell.prepare(BashArguments(command="PID=$(cat a.txt); kill $PID"), ctx).touch.command, Raw)
 
 
 @pytest.mark.parametrize(
@@ -313,7 +313,7 @@ def test_only_a_process_that_the_shell_started_is_ended(ctx: ToolContext) -> Non
     ],
 )
 def test_plans_of_what_models_write(command: str, printed: str, ctx: ToolContext) -> None:
-    touch = shell.touch(BashArguments(command=command), ctx)
+    touch = shell.prepare(BashArguments(command=command), ctx).touch
     assert isinstance(touch.command, Plan), touch.why
     assert bash(command, ctx).content == printed
 
@@ -390,7 +390,7 @@ def test_a_directory_with_a_strange_name(ctx: ToolContext) -> None:
 
 
 def touched(command: str, ctx: ToolContext) -> tuple[object, list[str], list[str]]:
-    touch = shell.touch(BashArguments(command=command), ctx)
+    touch = shell.prepare(BashArguments(command=command), ctx).touch
     return touch.command, [fact.real for fact in touch.reads], [fact.real for fact in touch.writes]
 
 
@@ -495,7 +495,7 @@ def test_a_tree_that_is_too_large_to_look_for_links_is_refused(ctx: ToolContext)
     "command", ["cat $(ls)", "echo $1", "PATH=x ls", "for i in $@; do ls; done", "ls | tee >(wc)", "eval ls"]
 )
 def test_what_is_no_plan_is_raw_and_opaque(command: str, ctx: ToolContext) -> None:
-    touch = shell.touch(BashArguments(command=command), ctx)
+    touch = shell.prepare(BashArguments(command=command), ctx).touch
     assert isinstance(touch.command, Raw)
     assert touch.opaque
 
@@ -536,7 +536,7 @@ def test_in_the_sandbox_the_directory_carries_over_and_the_system_is_read_only(
     box = confinement.box("bubblewrap", Room((ctx.workspace.root,)))
 
     def confined(command: str) -> ToolResult:
-        return asyncio.run(shell.run(BashArguments(command=command), ctx, shell.Means(box.start)))
+        return result_of(shell.prepare(BashArguments(command=command), ctx, shell.Means(box.start)))
 
     assert confined("touch /usr/x").error_class == "tool_rejected"
     assert confined("cd sub && echo x > y").content == ""

@@ -73,8 +73,7 @@ def search(kit: Kit, query: str = "adder snakes", **more: Any) -> ToolResult:
     arguments = decoded(tool, {"query": query, **more})
 
     async def run() -> ToolResult:
-        tool.touch(arguments, ctx)
-        return await tool.run(arguments, ctx)
+        return await tool.prepare(arguments, ctx).run()
 
     return asyncio.run(run())
 
@@ -249,6 +248,6 @@ def test_what_leaves_is_known_to_the_gate(listed: list[str], opaque: bool, port:
     kit = kit_of("searxng", port)
     config = Config(web=kit.config.web, security=Security(allowed_domains=listed))
     tool = builtin(Kit(config, None, Clock()))["WebSearch"]
-    touch = tool.touch(decoded(tool, {"query": "xyz"}), ToolContext("c", "s", Workspace("/tmp")))
+    touch = tool.prepare(decoded(tool, {"query": "xyz"}), ToolContext("c", "s", Workspace("/tmp"))).touch
     assert touch.opaque == opaque
     assert touch.why == "searches the web with 127.0.0.1 for 'xyz'"

@@ -54,7 +54,7 @@ async def run_call(session: Session, call: ToolCall, *, refusal: str | None = No
 
     What became of it is for `keep`, unless it was interrupted: that is for whoever resumes to say.
     """
-    call, session.scene.context.rewritten = unwrapped(call), False
+    call = unwrapped(call)
     session.bus.mention(
         {
             "event_type": "tool_requested",
@@ -96,7 +96,6 @@ async def run_call(session: Session, call: ToolCall, *, refusal: str | None = No
         considered = replace(considered, decision=Decision("deny", considered.decision.risk, spent, "limit", ()))
         how = _how(session, considered, None)
         return _leave(session, considered, rejected(_denial(considered, None)), "denied", how, life)
-    session.scene.context.approved = answer is not None
     return await _act(session, considered, how, life)
 
 
@@ -205,7 +204,8 @@ def _remember(session: Session, considered: Considered, answer: Answer) -> Json:
 
 def _again(session: Session, asked: Considered) -> Considered:
     """What was approved is what is judged once more: the stop, a link or a file may have changed meanwhile."""
-    now = considered_in(session, asked.call, asked.case.hook_opinion if asked.case is not None else None)
+    opinion = asked.case.hook_opinion if asked.case is not None else None
+    now = considered_in(session, asked.call, opinion, rewritten=asked.rewritten, approved=True)
     if now.decision.verdict == "deny" or _plan_hash(session, now) == _plan_hash(session, asked):
         return now
     reason = "what the call touches changed while the operator was asked"
@@ -300,8 +300,9 @@ async def _watched(session: Session, considered: Considered) -> "Watch | None":
 
 async def _run(session: Session, considered: Considered) -> ToolResult:
     """Run the tool under its time limit, looking out for the emergency stop."""
-    tool = considered.tool
+    tool, prepared = considered.tool, considered.prepared
     assert tool is not None
+    assert prepared is not None
     seconds = min(tool.timeout(considered.arguments), session.budget.seconds_left)
     ends = session.clock.monotonic() + seconds
 
@@ -314,7 +315,7 @@ async def _run(session: Session, considered: Considered) -> ToolResult:
         return None
 
     try:
-        return await attended(_inside(session, tool.run(considered.arguments, session.scene.context)), look)
+        return await attended(_inside(session, prepared.run()), look)
     except Exception as error:  # noqa: BLE001 - a tool that fails is a result for the model, never the end of the turn
         return internal_failure(f"{tool.name} failed: {type(error).__name__}: {error}", own=False)
 

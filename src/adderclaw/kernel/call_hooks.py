@@ -72,8 +72,7 @@ def _rewritten(session: Session, considered: Considered, given: Json | None, opi
     call = considered.call
     if given is not None:
         call = replace(call, arguments=session.secrets.scrub_all(given))
-        session.scene.context.rewritten = True
-    now = considered_in(session, call, opinion)
+    now = considered_in(session, call, opinion, rewritten=considered.rewritten or given is not None)
     if now.error is not None and given is not None:
         return replace(now, error=f"a hook rewrote the input: {now.error}")
     return now

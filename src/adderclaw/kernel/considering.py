@@ -1,5 +1,6 @@
 """A call before it runs: found, decoded, and judged."""
 
+from dataclasses import replace
 from typing import Any
 
 from adderclaw import gate
@@ -8,7 +9,9 @@ from adderclaw.json_text import canonical
 from adderclaw.kernel.session import Scene, Session
 from adderclaw.record import record
 from adderclaw.tools import arguments_of, decoded, find, nearest, unwrapped
-from adderclaw.types import Disabled, Tool, ToolCall, Touch
+from adderclaw.types import Disabled, Prepared, Tool, ToolCall, Touch
+
+UNKNOWN = Touch(opaque=True)
 
 
 @record
@@ -18,15 +21,24 @@ class Considered:
     call: ToolCall
     tool: Tool[Any] | None
     arguments: Any
-    touch: Touch
+    prepared: Prepared | None
+    """What runs if it is allowed; None where it could not be prepared."""
     decision: Decision
     error: str | None = None
     """Why it cannot even be judged: unknown tool, arguments that do not fit."""
     case: Case | None = None
     """What the gate was shown, if it came to that."""
+    rewritten: bool = False
+    """A hook, and not the model, wrote its input as it is."""
+
+    @property
+    def touch(self) -> Touch:
+        return self.prepared.touch if self.prepared is not None else UNKNOWN
 
 
-def consider(scene: Scene, call: ToolCall, opinion: Opinion | None = None) -> Considered:
+def consider(
+    scene: Scene, call: ToolCall, opinion: Opinion | None = None, *, rewritten: bool = False, approved: bool = False
+) -> Considered:
     """Find, decode and judge a call; nothing runs, nothing is written. `opinion` is what hooks said of it."""
     call = unwrapped(call)
     found = find(scene.tools, call.name)
@@ -43,14 +55,14 @@ def consider(scene: Scene, call: ToolCall, opinion: Opinion | None = None) -> Co
     except Invalid as error:
         schema = f"; its schema: {canonical(tool.parameters)}" if tool.deferred else ""
         return unfit(call, tool, f"the arguments of {call.name} do not fit: {error}{schema}")
-    scene.context.called_as, scene.context.tool_use_id = call.name, call.id
+    context = replace(scene.context, called_as=call.name, tool_use_id=call.id, rewritten=rewritten, approved=approved)
     try:
-        touch = tool.touch(arguments, scene.context)
+        prepared = tool.prepare(arguments, context)
     except (ValueError, OSError) as error:
         by = error.by if isinstance(error, Disabled) else "paths"
         refusal = Decision("deny", "high", str(error), by, (), tool.name, "no sandbox" if tool.name == "Bash" else None)
-        return Considered(call, tool, arguments, Touch(opaque=True), refusal)
-    planning = scene.planning()
+        return Considered(call, tool, arguments, None, refusal, rewritten=rewritten)
+    planning, touch = scene.planning(), prepared.touch
     case = Case(
         tool=tool.name,
         called_as=call.name,
@@ -67,17 +79,19 @@ def consider(scene: Scene, call: ToolCall, opinion: Opinion | None = None) -> Co
         hook_opinion=opinion,
         recent=scene.pace.recent(FAMILY.get(tool.name, tool.name)) if scene.pace and scene.policy.files else 0,
     )
-    return Considered(call, tool, arguments, touch, gate.judge(case), case=case)
+    return Considered(call, tool, arguments, prepared, gate.judge(case), case=case, rewritten=rewritten)
 
 
-def considered_in(session: Session, call: ToolCall, opinion: Opinion | None = None) -> Considered:
+def considered_in(
+    session: Session, call: ToolCall, opinion: Opinion | None = None, *, rewritten: bool = False, approved: bool = False
+) -> Considered:
     """The same for a call that is really made: what it was judged on is noted."""
-    found = consider(session.scene, call, opinion)
+    found = consider(session.scene, call, opinion, rewritten=rewritten, approved=approved)
     return found if session.tape is None else session.tape.considered(session, found)
 
 
 def unfit(call: ToolCall, tool: Tool[Any] | None, error: str) -> Considered:
-    return Considered(call, tool, None, Touch(opaque=True), Decision("deny", "high", error, "input", ()), error)
+    return Considered(call, tool, None, None, Decision("deny", "high", error, "input", ()), error)
 
 
 def _unknown(scene: Scene, name: str) -> str:

@@ -249,10 +249,8 @@ def applies(scene: Scene, warn: Callable[[str], None], rule: str, fields: Json) 
     except Invalid as error:
         warn(f"a hook's condition {rule!r} is no permission rule, so that the hook always runs: {error}")
         return True
-    called_as = context.called_as
     call = ToolCall(str(fields.get("tool_use_id", "")), str(fields["tool_name"]), fields["tool_input"])
     case = consider(scene, call).case
-    context.called_as = called_as
     if case is None:
         return True
     return judges.forbids(parsed, case) or (parsed.tool == "Bash" and isinstance(case.touch.command, Raw))

@@ -11,7 +11,7 @@ from adderclaw.mcp.connection import Connection, Sample, Unavailable, Wires
 from adderclaw.mcp.definitions import Definition, Listing, described, server_of, tool_name
 from adderclaw.mcp.pins import Pin
 from adderclaw.store import Store
-from adderclaw.types import Disabled, Json, Tool, ToolContext, ToolResult, Touch, internal_failure, rejected
+from adderclaw.types import Disabled, Json, Prepared, Tool, ToolContext, ToolResult, Touch, internal_failure, rejected
 
 type Offer = Callable[[Tool[Any]], None]
 MOST_RESOURCES = 500
@@ -149,16 +149,14 @@ class Servers:
         server, tool = entry.name, definition.name
         name = tool_name(server, tool)
 
-        def touch(_arguments: Json, _context: ToolContext) -> Touch:
+        def prepare(arguments: Json, _context: ToolContext) -> Prepared:
             pin = self._pins[server].get(tool)
             if pin is None or not pin.usable:
                 raise Disabled("mcp pins", self._off(entry, tool, pin))
+            touch = Touch(opaque=True, why=f"calls {tool} of the MCP server {server}")
             if pin.read_only:
-                return Touch(why=f"{tool} of the MCP server {server} only reads, by its own word")
-            return Touch(opaque=True, why=f"calls {tool} of the MCP server {server}")
-
-        async def run(arguments: Json, _context: ToolContext) -> ToolResult:
-            return await self._call(entry, tool, arguments)
+                touch = Touch(why=f"{tool} of the MCP server {server} only reads, by its own word")
+            return Prepared(touch, lambda: self._call(entry, tool, arguments))
 
         def timeout(_arguments: Json) -> float:
             connection = self._connections.get(server)
@@ -168,8 +166,7 @@ class Servers:
         return Tool(
             name=name,
             arguments=cast(type[Json], dict),
-            touch=touch,
-            run=run,
+            prepare=prepare,
             description=f"[MCP server {server}] {described(definition)}",
             parameters=_visible(definition.schema),
             timeout=timeout,

@@ -29,6 +29,7 @@ from adderclaw.types import (
     Merged,
     OnDelta,
     OpaqueBlock,
+    Prepared,
     ProviderCapabilities,
     Question,
     Replies,
@@ -296,12 +297,15 @@ class Reel:
         said = body["unfit"].removeprefix(f"the arguments of {body['as']} do not fit: ")
         raise Invalid([("", said.removesuffix(f"; its schema: {canonical(parameters)}"))])
 
-    async def ran(self, _arguments: Any, ctx: ToolContext) -> ToolResult:
-        used = ctx.tool_use_id
+    async def ran(self, tool_use_id: str) -> ToolResult:
         body = self.take("run")
         if "cut" in body:
             raise asyncio.CancelledError
-        return self._recorded.result(used, body)
+        return self._recorded.result(tool_use_id, body)
+
+    def prepared(self, name: str, ctx: ToolContext) -> Prepared:
+        """A call as it was judged, with the result that it had."""
+        return Prepared(self.touched(name, ctx), lambda: self.ran(ctx.tool_use_id))
 
 
 class Told(Bus):
@@ -460,25 +464,26 @@ def replayed(reel: Reel, tool: Tool[Any]) -> Tool[Any]:
         assert own is not None
         return own(given)
 
-    def touch(_arguments: Any, ctx: ToolContext) -> Touch:
-        return reel.touched(tool.name, ctx)
+    def prepare(_arguments: Any, ctx: ToolContext) -> Prepared:
+        return reel.prepared(tool.name, ctx)
 
-    now = replace(tool, touch=touch, run=reel.ran, parameters=parameters)
+    now = replace(tool, prepare=prepare, parameters=parameters)
     return now if own is None else replace(now, decode=decoded)
 
 
 def driven(reel: Reel, tool: Tool[Any]) -> Tool[Any]:
     """A tool of a driver that is replayed, too: what it does there is done again, and only there."""
 
-    def touch(_arguments: Any, ctx: ToolContext) -> Touch:
-        return reel.touched(tool.name, ctx)
+    def prepare(arguments: Any, ctx: ToolContext) -> Prepared:
+        made = tool.prepare(arguments, ctx)
+        return Prepared(reel.touched(tool.name, ctx), lambda: again(made))
 
-    async def run(arguments: Any, ctx: ToolContext) -> ToolResult:
+    async def again(made: Prepared) -> ToolResult:
         if "cut" in reel.take("run"):
             raise asyncio.CancelledError
-        return await tool.run(arguments, ctx)
+        return await made.run()
 
-    return replace(tool, touch=touch, run=run)
+    return replace(tool, prepare=prepare)
 
 
 def external(reel: Reel, known: Json) -> Tool[Any]:
@@ -490,11 +495,11 @@ def external(reel: Reel, known: Json) -> Tool[Any]:
         reel.fits(parameters)
         return given
 
-    def touch(_arguments: Any, ctx: ToolContext) -> Touch:
-        return reel.touched(name, ctx)
+    def prepare(_arguments: Any, ctx: ToolContext) -> Prepared:
+        return reel.prepared(name, ctx)
 
     more: Json = {"deferred": known["deferred"], "usable": known["usable"]}
-    return Tool(name, cast(type[Any], dict), touch, reel.ran, "", parameters, decode=decoded, **more)
+    return Tool(name, cast(type[Any], dict), prepare, "", parameters, decode=decoded, **more)
 
 
 type Late = Callable[[str], Awaitable[str]]

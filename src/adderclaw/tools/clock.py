@@ -6,7 +6,7 @@ from typing import Any
 
 from adderclaw.record import record
 from adderclaw.tools.specs import spec
-from adderclaw.types import Alias, Clock, Tool, ToolContext, ToolResult, Touch, own_words
+from adderclaw.types import Alias, Clock, Tool, ToolContext, ToolResult, Touch, own_words, preparing
 
 ZONES = "/zoneinfo/"
 
@@ -37,10 +37,5 @@ def tools(clock: Clock) -> tuple[Tool[Any], ...]:
         utc = system.strftime("%Y-%m-%dT%H:%M:%SZ", system.gmtime(now))
         return own_words(f"local time: {local}\nUTC: {utc}\ntimezone: {timezone(now)}", {"epoch": now})
 
-    def touch(_arguments: TimeArguments, _ctx: ToolContext) -> Touch:
-        return Touch(why="reads the clock")
-
-    known = spec("Time")
-    return (
-        Tool("Time", TimeArguments, touch, run, known.description, known.parameters, (Alias("time"),), deferred=True),
-    )
+    known, prepare = spec("Time"), preparing(Touch(why="reads the clock"), run)
+    return (Tool("Time", TimeArguments, prepare, known.description, known.parameters, (Alias("time"),), deferred=True),)

@@ -14,7 +14,7 @@ from adderclaw.record import record
 from adderclaw.tools import paths
 from adderclaw.tools.paths import answered
 from adderclaw.tools.specs import spec
-from adderclaw.types import Alias, PathFact, Tool, ToolContext, ToolResult, Touch, own_words, rejected
+from adderclaw.types import Alias, PathFact, Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
 from adderclaw.workspace import Place
 
 
@@ -57,16 +57,14 @@ def _obstacle(fact: PathFact, ctx: ToolContext) -> str | None:
     return None
 
 
-def _touch(arguments: DeleteArguments, ctx: ToolContext, limits: Limits | None) -> Touch:
-    fact = _fact(arguments.path, ctx)
-    ctx.judged[fact.path] = fact
+def _touch(fact: PathFact, ctx: ToolContext, limits: Limits | None) -> Touch:
     if _obstacle(fact, ctx) is not None:
         return Touch(reads=(fact,), why="finds nothing to delete")
     place = _place(fact.real, ctx)
     if place is None or place.is_root:
         return Touch(writes=(fact,), removes=(fact,), why=f"deletes {paths.shown(fact.path)}")
     found = look(place, limits, ctx.unchanged)
-    inner = [PathFact(arguments.path, one.text, one.text) for one in found.named if one != place]
+    inner = [PathFact(fact.given, one.text, one.text) for one in found.named if one != place]
     return Touch(
         writes=(fact, *inner),
         removes=(fact,),
@@ -76,9 +74,8 @@ def _touch(arguments: DeleteArguments, ctx: ToolContext, limits: Limits | None) 
     )
 
 
-async def _run(arguments: DeleteArguments, ctx: ToolContext, limits: Limits | None) -> ToolResult:
-    fact = _fact(arguments.path, ctx)
-    judged = ctx.judged.pop(fact.path, fact)
+async def _run(judged: PathFact, ctx: ToolContext, limits: Limits | None) -> ToolResult:
+    fact = _fact(judged.given, ctx)
     if (obstacle := _obstacle(fact, ctx)) is not None:
         return rejected(obstacle)
     place = _place(judged.real, ctx)
@@ -101,18 +98,15 @@ def tools(config: Config) -> tuple[Tool[Any], ...]:
     limits = limits_of(config.checkpoints) if config.checkpoints.enabled else None
     known, seconds = spec("Delete"), config.runtime.tool_timeout_seconds
 
-    def touch(arguments: DeleteArguments, ctx: ToolContext) -> Touch:
-        return _touch(arguments, ctx, limits)
-
-    async def run(arguments: DeleteArguments, ctx: ToolContext) -> ToolResult:
-        return await _run(arguments, ctx, limits)
+    def prepare(arguments: DeleteArguments, ctx: ToolContext) -> Prepared:
+        fact = _fact(arguments.path, ctx)
+        return Prepared(_touch(fact, ctx, limits), lambda: _run(fact, ctx, limits))
 
     return (
         Tool(
             "Delete",
             DeleteArguments,
-            touch,
-            answered(run),
+            answered(prepare),
             known.description,
             known.parameters,
             (Alias("file_delete"), Alias("delete")),

@@ -12,7 +12,7 @@ from adderclaw.record import record
 from adderclaw.tools.paths import denied, shown
 from adderclaw.tools.specs import spec
 from adderclaw.tools.web import TRUNCATED, Elsewhere, followed
-from adderclaw.types import Alias, HostFact, Tool, ToolContext, ToolResult, Touch, rejected
+from adderclaw.types import Alias, HostFact, Prepared, Tool, ToolContext, ToolResult, Touch, rejected
 
 if TYPE_CHECKING:
     from adderclaw.net.client import Answer
@@ -59,13 +59,14 @@ class Fetcher:
         self._kit = kit
         self._allowed = tuple(kit.config.security.allowed_domains)
 
-    def touch(self, arguments: WebFetchArguments, _ctx: ToolContext) -> Touch:
+    def prepare(self, arguments: WebFetchArguments, _ctx: ToolContext) -> Prepared:
         target = target_of(arguments.url, self._allowed)
-        return Touch(hosts=(target,), why=f"reads a page of {target.host}")
+        touch = Touch(hosts=(target,), why=f"reads a page of {target.host}")
+        return Prepared(touch, lambda: self._run(target, arguments))
 
-    async def run(self, arguments: WebFetchArguments, _ctx: ToolContext) -> ToolResult:
+    async def _run(self, target: HostFact, arguments: WebFetchArguments) -> ToolResult:
         try:
-            page = await self._page(target_of(arguments.url, self._allowed))
+            page = await self._page(target)
         except Refused as refusal:
             return denied(refusal)
         if isinstance(page, ToolResult):
@@ -206,8 +207,7 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
         Tool(
             "WebFetch",
             WebFetchArguments,
-            fetcher.touch,
-            fetcher.run,
+            fetcher.prepare,
             known.description,
             known.parameters,
             (Alias("web_fetch", defaults={"prompt": ""}),),

@@ -14,7 +14,18 @@ from adderclaw.record import record
 from adderclaw.tools import paths, text
 from adderclaw.tools.paths import Old, answered
 from adderclaw.tools.specs import spec
-from adderclaw.types import Alias, MediaBlock, PathFact, Tool, ToolContext, ToolResult, Touch, own_words, rejected
+from adderclaw.types import (
+    Alias,
+    MediaBlock,
+    PathFact,
+    Prepared,
+    Tool,
+    ToolContext,
+    ToolResult,
+    Touch,
+    own_words,
+    rejected,
+)
 
 LINES = 2000
 PICTURES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF")
@@ -61,12 +72,11 @@ class Content(NamedTuple):
     size: int
 
 
-async def read(arguments: ReadArguments, ctx: ToolContext, *, anywhere: bool) -> ToolResult:
+async def read(place: PathFact, arguments: ReadArguments, ctx: ToolContext, *, anywhere: bool) -> ToolResult:
     if arguments.offset < 0 or arguments.limit < 1:
         return rejected(
             f"offset {arguments.offset} and limit {arguments.limit}: offset counts lines from 1, limit is at least 1."
         )
-    place = paths.judged(arguments.file_path, ctx)
     try:
         fd = paths.open_file(place, ctx, anywhere=anywhere)
     except FileNotFoundError:
@@ -246,8 +256,7 @@ def nearest_names(path: str, ctx: ToolContext) -> list[str]:
 # ------------------------------------------------------------------ Write
 
 
-async def write(arguments: WriteArguments, ctx: ToolContext) -> ToolResult:
-    place = paths.judged(arguments.file_path, ctx)
+async def write(place: PathFact, arguments: WriteArguments, ctx: ToolContext) -> ToolResult:
     data = _bytes(arguments.content)
     if isinstance(data, str):
         return rejected(f"content {data}")
@@ -295,13 +304,12 @@ def put(place: PathFact, data: bytes, old: Old | None, ctx: ToolContext, verb: s
 # ------------------------------------------------------------------ Edit
 
 
-async def edit(arguments: EditArguments, ctx: ToolContext) -> ToolResult:
+async def edit(place: PathFact, arguments: EditArguments, ctx: ToolContext) -> ToolResult:
     if arguments.old_string == arguments.new_string:
         return rejected("old_string and new_string are the same: there is nothing to change.")
     data = _bytes(arguments.new_string)
     if isinstance(data, str):
         return rejected(f"new_string {data}")
-    place = paths.judged(arguments.file_path, ctx)
     old = paths.current(place, ctx)
     if not arguments.old_string and (old is None or not old.data):
         return put(place, data, old, ctx, "Wrote")
@@ -360,14 +368,18 @@ def _crlf(string: str) -> str:
 # ------------------------------------------------------------------ the tools
 
 
-def _touch_read(arguments: ReadArguments, ctx: ToolContext) -> Touch:
-    place = paths.judge(arguments.file_path, ctx)
-    return Touch(reads=(place,), why=paths.why("reads", "from", place, ctx))
-
-
-def _touch_write(arguments: WriteArguments | EditArguments, ctx: ToolContext) -> Touch:
-    place = paths.judge(arguments.file_path, ctx)
+def _writing(place: PathFact, ctx: ToolContext) -> Touch:
     return Touch(writes=(place,), why=paths.why("writes", "to", place, ctx))
+
+
+def prepare_write(arguments: WriteArguments, ctx: ToolContext) -> Prepared:
+    place = paths.fact(arguments.file_path, ctx)
+    return Prepared(_writing(place, ctx), lambda: write(place, arguments, ctx))
+
+
+def prepare_edit(arguments: EditArguments, ctx: ToolContext) -> Prepared:
+    place = paths.fact(arguments.file_path, ctx)
+    return Prepared(_writing(place, ctx), lambda: edit(place, arguments, ctx))
 
 
 PATH = {"path": "file_path"}
@@ -378,8 +390,10 @@ def tools(config: Config) -> tuple[Tool[Any], ...]:
     anywhere = not config.security.workspace_only
     seconds = config.runtime.tool_timeout_seconds
 
-    async def read_there(arguments: ReadArguments, ctx: ToolContext) -> ToolResult:
-        return await read(arguments, ctx, anywhere=anywhere)
+    def prepare_read(arguments: ReadArguments, ctx: ToolContext) -> Prepared:
+        place = paths.fact(arguments.file_path, ctx)
+        touch = Touch(reads=(place,), why=paths.why("reads", "from", place, ctx))
+        return Prepared(touch, lambda: read(place, arguments, ctx, anywhere=anywhere))
 
     def limit(_: object) -> float:
         return seconds
@@ -389,8 +403,7 @@ def tools(config: Config) -> tuple[Tool[Any], ...]:
         Tool(
             "Read",
             ReadArguments,
-            _touch_read,
-            answered(read_there),
+            answered(prepare_read),
             reading.description,
             reading.parameters,
             (Alias("file_read", PATH), Alias("read", PATH), Alias("pdf_extract", PATH)),
@@ -399,8 +412,7 @@ def tools(config: Config) -> tuple[Tool[Any], ...]:
         Tool(
             "Write",
             WriteArguments,
-            _touch_write,
-            answered(write),
+            answered(prepare_write),
             writing.description,
             writing.parameters,
             (Alias("file_write", PATH), Alias("write", PATH)),
@@ -409,8 +421,7 @@ def tools(config: Config) -> tuple[Tool[Any], ...]:
         Tool(
             "Edit",
             EditArguments,
-            _touch_write,
-            answered(edit),
+            answered(prepare_edit),
             editing.description,
             editing.parameters,
             (Alias("edit", EDIT),),

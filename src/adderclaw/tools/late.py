@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from adderclaw.tools import decoded
 from adderclaw.tools.specs import spec
-from adderclaw.types import Alias, Json, Tool, ToolContext, ToolResult, Touch
+from adderclaw.types import Alias, Json, Prepared, Tool, ToolContext
 
 if TYPE_CHECKING:
     from adderclaw.tools import Kit
@@ -72,11 +72,8 @@ class _Module:
     def tool(self, name: str) -> Tool[Any]:
         known = spec(name)
 
-        def touch(arguments: Any, context: ToolContext) -> Touch:
-            return self.real(name).touch(arguments, context)
-
-        async def run(arguments: Any, context: ToolContext) -> ToolResult:
-            return await self.real(name).run(arguments, context)
+        def prepare(arguments: Any, context: ToolContext) -> Prepared:
+            return self.real(name).prepare(arguments, context)
 
         def decode(given: Json) -> Any:
             return decoded(self.real(name), given)
@@ -84,8 +81,7 @@ class _Module:
         return Tool(
             name,
             object,
-            touch,
-            run,
+            prepare,
             known.description,
             known.parameters,
             tuple(Alias(one["name"], one["arguments"], one["defaults"]) for one in known.aliases),

@@ -7,7 +7,7 @@ from adderclaw.record import record
 from adderclaw.store import Store
 from adderclaw.tools.paths import shown
 from adderclaw.tools.specs import spec
-from adderclaw.types import Alias, Clock, Tool, ToolContext, ToolResult, Touch, own_words, rejected
+from adderclaw.types import Alias, Clock, Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
 
 MAX_HITS = 50
 MAX_KEY = 200
@@ -82,18 +82,21 @@ def _tool[A](
     name: str,
     arguments: type[A],
     alias: str,
-    touch: Callable[[A, ToolContext], Touch],
+    touch: Callable[[A], Touch],
     store: Store | None,
     act: Callable[[Store, A, ToolContext], ToolResult],
 ) -> Tool[A]:
     async def run(given: A, ctx: ToolContext) -> ToolResult:
         return rejected(NO_STORE) if store is None else act(store, given, ctx)
 
+    def prepare(given: A, ctx: ToolContext) -> Prepared:
+        return Prepared(touch(given), lambda: run(given, ctx))
+
     known = spec(name)
-    return Tool(name, arguments, touch, run, known.description, known.parameters, (Alias(alias),), deferred=True)
+    return Tool(name, arguments, prepare, known.description, known.parameters, (Alias(alias),), deferred=True)
 
 
-def _touch_search(given: MemorySearchArguments, _ctx: ToolContext) -> Touch:
+def _touch_search(given: MemorySearchArguments) -> Touch:
     every = "searches the conversations of every project"
     return Touch(why=every, beyond=every) if given.all else Touch(why="searches earlier conversations of this project")
 
@@ -102,10 +105,10 @@ def tools(store: Store | None, clock: Clock) -> tuple[Tool[Any], ...]:
     def keep(opened: Store, given: MemoryWriteArguments, _ctx: ToolContext) -> ToolResult:
         return write(opened, given, clock.now())
 
-    def touch_read(_given: MemoryReadArguments, _ctx: ToolContext) -> Touch:
+    def touch_read(_given: MemoryReadArguments) -> Touch:
         return Touch(why="reads a note")
 
-    def touch_write(_given: MemoryWriteArguments, _ctx: ToolContext) -> Touch:
+    def touch_write(_given: MemoryWriteArguments) -> Touch:
         # a note is told to later conversations: keeping one is never low risk
         return Touch(why="keeps a note", opaque=True)
 

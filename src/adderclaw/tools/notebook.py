@@ -10,7 +10,7 @@ from adderclaw.record import record
 from adderclaw.tools import kept, paths
 from adderclaw.tools.paths import Old, answered
 from adderclaw.tools.specs import spec
-from adderclaw.types import Json, MediaBlock, PathFact, Tool, ToolContext, ToolResult, Touch, rejected
+from adderclaw.types import Json, MediaBlock, PathFact, Prepared, Tool, ToolContext, ToolResult, Touch, rejected
 
 OUTPUT_CHARS = 10_000
 """Of one cell's output."""
@@ -172,10 +172,9 @@ def _picture(encoded: str) -> MediaBlock | None:
 # ------------------------------------------------------------------ NotebookEdit
 
 
-async def edit(arguments: NotebookEditArguments, ctx: ToolContext) -> ToolResult:
+async def edit(place: PathFact, arguments: NotebookEditArguments, ctx: ToolContext) -> ToolResult:
     from adderclaw.tools.files import missing, put, unseen
 
-    place = paths.judged(arguments.notebook_path, ctx)
     name = paths.relative(place.path, ctx)
     if not place.path.endswith(".ipynb"):
         return rejected(f"{name} is no notebook (.ipynb): use Edit for other files.")
@@ -256,9 +255,10 @@ def _replace(cell: Json, arguments: NotebookEditArguments) -> None:
 # ------------------------------------------------------------------ the tool
 
 
-def _touch(arguments: NotebookEditArguments, ctx: ToolContext) -> Touch:
-    place = paths.judge(arguments.notebook_path, ctx)
-    return Touch(writes=(place,), why=paths.why("writes", "to", place, ctx))
+def _prepare(arguments: NotebookEditArguments, ctx: ToolContext) -> Prepared:
+    place = paths.fact(arguments.notebook_path, ctx)
+    touch = Touch(writes=(place,), why=paths.why("writes", "to", place, ctx))
+    return Prepared(touch, lambda: edit(place, arguments, ctx))
 
 
 def tools(seconds: float) -> tuple[Tool[Any], ...]:
@@ -267,8 +267,7 @@ def tools(seconds: float) -> tuple[Tool[Any], ...]:
         Tool(
             "NotebookEdit",
             NotebookEditArguments,
-            _touch,
-            answered(edit),
+            answered(_prepare),
             editing.description,
             editing.parameters,
             (),

@@ -6,12 +6,12 @@ root's descriptor and through no link at all. Whoever swaps a directory for a li
 
 import errno
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 
 from adderclaw import workspace
 from adderclaw.config.paths import followed
 from adderclaw.errors import Refused
-from adderclaw.types import PathFact, ToolContext, ToolResult, rejected
+from adderclaw.types import PathFact, Prepare, Prepared, ToolContext, ToolResult, rejected
 from adderclaw.workspace import MAX_BYTES, Old, Place, read_all, shown
 
 __all__ = ("MAX_BYTES", "Old", "Refused", "read_all", "shown")
@@ -28,7 +28,10 @@ def denied(refusal: Refused) -> ToolResult:
 
 
 def fact(given: str, ctx: ToolContext) -> PathFact:
-    """All that the gate needs to know of a path. Raises Refused for what no file can be called."""
+    """All that the gate needs to know of a path, and what the run opens: a link that is turned later leads nowhere new.
+
+    Raises Refused for what no file can be called.
+    """
     _check(given)
     path = os.path.normpath(os.path.join(ctx.workspace.cwd, os.path.expanduser(given)))
     if path.startswith("//"):
@@ -40,19 +43,6 @@ def fact(given: str, ctx: ToolContext) -> PathFact:
     except (OSError, Refused):
         return PathFact(given, path, real)
     return PathFact(given, path, real, (found.st_dev, found.st_ino))
-
-
-def judge(given: str, ctx: ToolContext) -> PathFact:
-    """The fact for the gate, kept for the run: a link that is turned in between leads nowhere new."""
-    place = fact(given, ctx)
-    ctx.judged[place.path] = place
-    return place
-
-
-def judged(given: str, ctx: ToolContext) -> PathFact:
-    """The fact that the gate saw, for one run; a new one where the gate was not asked."""
-    place = fact(given, ctx)
-    return ctx.judged.pop(place.path, place)
 
 
 def _check(path: str) -> None:
@@ -157,17 +147,20 @@ def explain(error: OSError) -> str:
             return f"{path}: {error.strerror or error}"
 
 
-def answered[A](
-    run: Callable[[A, ToolContext], Awaitable[ToolResult]],
-) -> Callable[[A, ToolContext], Awaitable[ToolResult]]:
+def answered[A](prepare: Prepare[A]) -> Prepare[A]:
     """A refusal at open becomes a denied result, and the file system's own errors rejected ones."""
 
-    async def answer(arguments: A, ctx: ToolContext) -> ToolResult:
-        try:
-            return await run(arguments, ctx)
-        except Refused as refusal:
-            return denied(refusal)
-        except OSError as error:
-            return rejected(explain(error))
+    def prepared(arguments: A, ctx: ToolContext) -> Prepared:
+        made = prepare(arguments, ctx)
+        return Prepared(made.touch, lambda: _answered(made.run()))
 
-    return answer
+    return prepared
+
+
+async def _answered(running: Awaitable[ToolResult]) -> ToolResult:
+    try:
+        return await running
+    except Refused as refusal:
+        return denied(refusal)
+    except OSError as error:
+        return rejected(explain(error))

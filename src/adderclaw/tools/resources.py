@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from adderclaw.errors import AdderClawError
 from adderclaw.record import record
 from adderclaw.tools.specs import spec
-from adderclaw.types import Alias, Tool, ToolContext, ToolResult, Touch, rejected
+from adderclaw.types import Alias, Prepared, Tool, ToolContext, ToolResult, Touch, preparing, rejected
 
 if TYPE_CHECKING:
     from adderclaw.tools import Resources
@@ -46,19 +46,19 @@ def tools(resources: "Callable[[], Resources | None]") -> tuple[Tool[Any], ...]:
         said = [json.dumps(row, ensure_ascii=False) for row in rows] or ["No resources."]
         return ToolResult("\n".join([*said, *failures]))
 
-    async def read(arguments: ReadMcpResourceArguments, _context: ToolContext) -> ToolResult:
+    async def read(arguments: ReadMcpResourceArguments) -> ToolResult:
         servers = resources()
         return rejected(NONE) if servers is None else await servers.read(arguments.server, arguments.uri)
 
-    def reading(arguments: ReadMcpResourceArguments, _context: ToolContext) -> Touch:
-        return Touch(opaque=True, why=f"reads {arguments.uri[:200]} from the MCP server {arguments.server}")
+    def reading(arguments: ReadMcpResourceArguments, _context: ToolContext) -> Prepared:
+        touch = Touch(opaque=True, why=f"reads {arguments.uri[:200]} from the MCP server {arguments.server}")
+        return Prepared(touch, lambda: read(arguments))
 
     return (
         Tool(
             "ListMcpResources",
             ListMcpResourcesArguments,
-            lambda _arguments, _context: Touch(why="lists what MCP servers let be read"),
-            listed,
+            preparing(Touch(why="lists what MCP servers let be read"), listed),
             spec("ListMcpResources").description,
             spec("ListMcpResources").parameters,
             (Alias("ListMcpResourcesTool"),),
@@ -69,7 +69,6 @@ def tools(resources: "Callable[[], Resources | None]") -> tuple[Tool[Any], ...]:
             "ReadMcpResource",
             ReadMcpResourceArguments,
             reading,
-            read,
             spec("ReadMcpResource").description,
             spec("ReadMcpResource").parameters,
             (Alias("ReadMcpResourceTool"),),

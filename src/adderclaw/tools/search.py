@@ -20,6 +20,7 @@ from adderclaw.tools.specs import spec
 from adderclaw.types import (
     Alias,
     PathFact,
+    Prepared,
     Tool,
     ToolContext,
     ToolResult,
@@ -53,8 +54,7 @@ class GlobArguments:
 # ------------------------------------------------------------------ LS
 
 
-async def ls(arguments: LSArguments, ctx: ToolContext, *, anywhere: bool) -> ToolResult:
-    place = paths.judged(arguments.path, ctx)
+async def ls(place: PathFact, ctx: ToolContext, *, anywhere: bool) -> ToolResult:
     try:
         fd = paths.open_folder(place.real, ctx, anywhere=anywhere)
     except FileNotFoundError:
@@ -111,11 +111,10 @@ class Found:
         return [path for _, path in sorted(self.newest, key=lambda one: (-one[0], one[1]))]
 
 
-async def glob(arguments: GlobArguments, ctx: ToolContext, *, anywhere: bool) -> ToolResult:
+async def glob(place: PathFact, rest: str, arguments: GlobArguments, ctx: ToolContext, *, anywhere: bool) -> ToolResult:
+    """`rest` is the pattern from the place on."""
     if "\0" in arguments.pattern or len(arguments.pattern) > MAX_PATTERN or not arguments.pattern.strip():
         return rejected("the pattern is empty, too long or holds a NUL character.")
-    base, rest = _glob_base(arguments, ctx)
-    place = paths.judged(base, ctx)
     if ".." in rest.split("/"):
         return rejected(f"the pattern {arguments.pattern!r} goes up after a wildcard: start it further up instead.")
     try:
@@ -197,13 +196,7 @@ def _globbed(found: Found, complete: bool, ctx: ToolContext) -> ToolResult:
 # ------------------------------------------------------------------ the tools
 
 
-def _touch_path(arguments: LSArguments | GrepArguments, ctx: ToolContext) -> Touch:
-    place = paths.judge(arguments.path, ctx)
-    return Touch(reads=(place,), why=paths.why("reads", "from", place, ctx))
-
-
-def _touch_glob(arguments: GlobArguments, ctx: ToolContext) -> Touch:
-    place = paths.judge(_glob_base(arguments, ctx)[0], ctx)
+def _reading(place: PathFact, ctx: ToolContext) -> Touch:
     return Touch(reads=(place,), why=paths.why("reads", "from", place, ctx))
 
 
@@ -211,14 +204,18 @@ def tools(config: Config, start: "Start | None" = None) -> tuple[Tool[Any], ...]
     anywhere = not config.security.workspace_only
     seconds = max(config.runtime.tool_timeout_seconds, SECONDS + 5)
 
-    async def ls_there(arguments: LSArguments, ctx: ToolContext) -> ToolResult:
-        return await ls(arguments, ctx, anywhere=anywhere)
+    def prepare_ls(arguments: LSArguments, ctx: ToolContext) -> Prepared:
+        place = paths.fact(arguments.path, ctx)
+        return Prepared(_reading(place, ctx), lambda: ls(place, ctx, anywhere=anywhere))
 
-    async def glob_there(arguments: GlobArguments, ctx: ToolContext) -> ToolResult:
-        return await glob(arguments, ctx, anywhere=anywhere)
+    def prepare_glob(arguments: GlobArguments, ctx: ToolContext) -> Prepared:
+        base, rest = _glob_base(arguments, ctx)
+        place = paths.fact(base, ctx)
+        return Prepared(_reading(place, ctx), lambda: glob(place, rest, arguments, ctx, anywhere=anywhere))
 
-    async def grep_there(arguments: GrepArguments, ctx: ToolContext) -> ToolResult:
-        return await grep(arguments, ctx, start, anywhere=anywhere)
+    def prepare_grep(arguments: GrepArguments, ctx: ToolContext) -> Prepared:
+        place = paths.fact(arguments.path, ctx)
+        return Prepared(_reading(place, ctx), lambda: grep(place, arguments, ctx, start, anywhere=anywhere))
 
     def limit(_: object) -> float:
         return seconds
@@ -228,8 +225,7 @@ def tools(config: Config, start: "Start | None" = None) -> tuple[Tool[Any], ...]
         Tool(
             "LS",
             LSArguments,
-            _touch_path,
-            answered(ls_there),
+            answered(prepare_ls),
             listing.description,
             listing.parameters,
             (Alias("file_list"), Alias("ls")),
@@ -238,8 +234,7 @@ def tools(config: Config, start: "Start | None" = None) -> tuple[Tool[Any], ...]
         Tool(
             "Glob",
             GlobArguments,
-            _touch_glob,
-            answered(glob_there),
+            answered(prepare_glob),
             globbing.description,
             globbing.parameters,
             (Alias("glob"),),
@@ -248,8 +243,7 @@ def tools(config: Config, start: "Start | None" = None) -> tuple[Tool[Any], ...]
         Tool(
             "Grep",
             GrepArguments,
-            _touch_path,
-            answered(grep_there),
+            answered(prepare_grep),
             grepping.description,
             grepping.parameters,
             (Alias("grep", {"regex": "pattern"}),),

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 from adderclaw.config.paths import followed
 from adderclaw.config.schema import Config
@@ -28,6 +27,7 @@ from adderclaw.tools.specs import spec
 from adderclaw.types import (
     Alias,
     PathFact,
+    Prepared,
     RemoteFact,
     Tool,
     ToolContext,
@@ -92,7 +92,8 @@ class Means(NamedTuple):
 ALONE = Means()
 
 
-def touch(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) -> Touch:
+def prepare(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) -> Prepared:
+    """Plan a command. The names that a glob matches may change until it runs: they are not asked again."""
     cwd = ctx.workspace.cwd
     judged = _planned(arguments.command, ctx, means)
     command = judged.command
@@ -118,8 +119,8 @@ def touch(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) -> T
 
         facts, grants = remotes.reached(command, cwd, _roots(ctx))
         judged = judged._replace(parts=git_alone.parts(command), grants=grants)
-    _keep(arguments, ctx, judged._replace(looks=looks))
-    return Touch(
+    judged = judged._replace(looks=looks, offline=ctx.approved and is_raw)
+    touch = Touch(
         reads=seen,
         writes=written,
         remotes=facts,
@@ -128,6 +129,7 @@ def touch(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) -> T
         looks=looks,
         why=why,
     )
+    return Prepared(touch, lambda: _run(arguments, judged, ctx, means))
 
 
 def _is_here(fact: PathFact, ctx: ToolContext) -> bool:
@@ -236,25 +238,6 @@ class Judged(NamedTuple):
     """Whether it is raw bash that somebody was asked about: it runs with the network off."""
 
 
-MAX_KEPT = 64
-_kept: "WeakKeyDictionary[ToolContext, dict[int, tuple[BashArguments, Judged]]]" = WeakKeyDictionary()
-
-
-def _keep(arguments: BashArguments, ctx: ToolContext, judged: Judged) -> None:
-    waiting = _kept.setdefault(ctx, {})
-    waiting[id(arguments)] = (arguments, judged)
-    while len(waiting) > MAX_KEPT:
-        del waiting[next(iter(waiting))]
-
-
-def _judged(arguments: BashArguments, ctx: ToolContext, means: Means) -> Judged:
-    """What was judged for this call. The names that a glob matches may have changed since: they are not asked again."""
-    kept = _kept.get(ctx, {}).pop(id(arguments), None)
-    if kept is not None and kept[0] is arguments:
-        return kept[1]
-    return _planned(arguments.command, ctx, means)
-
-
 def _roots(ctx: ToolContext) -> tuple[str, ...]:
     return (ctx.workspace.root, *ctx.workspace.extra)
 
@@ -262,9 +245,7 @@ def _roots(ctx: ToolContext) -> tuple[str, ...]:
 # ------------------------------------------------------------------ the run
 
 
-async def run(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) -> ToolResult:
-    judged = _judged(arguments, ctx, means)
-    judged = judged._replace(offline=ctx.approved and isinstance(judged.command, Raw))
+async def _run(arguments: BashArguments, judged: Judged, ctx: ToolContext, means: Means) -> ToolResult:
     command, cwd, parts = judged.command, judged.cwd, judged.parts
     if not os.path.isdir(cwd) or not programs.inside(followed(cwd), _roots(ctx)):
         ctx.workspace.cwd = ctx.workspace.root
@@ -471,11 +452,8 @@ def _last(command: Plan | Raw) -> str:
 
 
 def tools(config: Config, means: Means = ALONE) -> tuple[Tool[Any], ...]:
-    def touch_here(arguments: BashArguments, ctx: ToolContext) -> Touch:
-        return touch(arguments, ctx, means)
-
-    async def run_here(arguments: BashArguments, ctx: ToolContext) -> ToolResult:
-        return await run(arguments, ctx, means)
+    def prepare_here(arguments: BashArguments, ctx: ToolContext) -> Prepared:
+        return prepare(arguments, ctx, means)
 
     def limit(arguments: BashArguments) -> float:
         return _seconds(arguments) + GRACE
@@ -486,8 +464,7 @@ def tools(config: Config, means: Means = ALONE) -> tuple[Tool[Any], ...]:
         Tool(
             "Bash",
             BashArguments,
-            touch_here,
-            run_here,
+            prepare_here,
             bash.description,
             bash.parameters,
             (Alias("shell", defaults=short), Alias("bash")),

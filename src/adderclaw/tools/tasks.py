@@ -6,7 +6,7 @@ from adderclaw.decode import Between
 from adderclaw.record import record
 from adderclaw.tools.background import Task, Tasks
 from adderclaw.tools.specs import spec
-from adderclaw.types import Alias, Tool, ToolContext, ToolResult, Touch, own_words, rejected
+from adderclaw.types import Alias, Tool, ToolContext, ToolResult, Touch, own_words, preparing, rejected
 
 MAX_MS = 600_000
 GRACE = 5.0
@@ -65,8 +65,7 @@ def _found(tasks: Tasks | None, task_id: str) -> Task | str:
 # ------------------------------------------------------------------ the tools
 
 
-def _untouched(_arguments: object, _ctx: ToolContext) -> Touch:
-    return Touch(why="looks after its own background tasks")
+OWN = Touch(why="looks after its own background tasks")
 
 
 def tools(tasks: Tasks | None) -> tuple[Tool[Any], ...]:
@@ -85,8 +84,7 @@ def tools(tasks: Tasks | None) -> tuple[Tool[Any], ...]:
         Tool(
             "TaskOutput",
             TaskOutputArguments,
-            _untouched,
-            look,
+            preparing(OWN, look),
             looking.description,
             looking.parameters,
             (Alias("BashOutput", old, {"block": False}), Alias("AgentOutput", old)),
@@ -95,8 +93,7 @@ def tools(tasks: Tasks | None) -> tuple[Tool[Any], ...]:
         Tool(
             "TaskStop",
             TaskStopArguments,
-            _untouched,
-            end,
+            preparing(OWN, end),
             ending.description,
             ending.parameters,
             (Alias("KillShell", old), Alias("KillBash", old)),

@@ -11,7 +11,7 @@ from adderclaw.net.urls import Hosts, parse
 from adderclaw.record import record
 from adderclaw.tools.paths import denied, shown
 from adderclaw.tools.specs import spec
-from adderclaw.types import Alias, HostFact, Tool, ToolContext, ToolResult, Touch, rejected
+from adderclaw.types import Alias, HostFact, Prepared, Tool, ToolContext, ToolResult, Touch, rejected
 
 if TYPE_CHECKING:
     from adderclaw.net.client import Answer
@@ -53,8 +53,7 @@ def _headers(arguments: HttpArguments) -> dict[str, str] | str:
     return made
 
 
-async def http(arguments: HttpArguments, *, hosts: Hosts, seconds: float, limit: int) -> ToolResult:
-    target = parse(arguments.url, arguments.method)
+async def http(target: HostFact, arguments: HttpArguments, *, hosts: Hosts, seconds: float, limit: int) -> ToolResult:
     headers = _headers(arguments)
     if isinstance(headers, str):
         return rejected(headers)
@@ -162,19 +161,19 @@ def _text(body: bytes, kind: str) -> str:
 # ------------------------------------------------------------------ the tool
 
 
-def _touch(arguments: HttpArguments, _ctx: ToolContext) -> Touch:
-    target = parse(arguments.url, arguments.method)
-    return Touch(hosts=(target,), why=f"sends {target.method} to {target.host}")
-
-
 def tools(config: Config) -> tuple[Tool[Any], ...]:
     hosts = Hosts.listed(config.security.allowed_domains)
     seconds = config.runtime.http_timeout_seconds
     size = config.runtime.max_response_bytes
 
-    async def run(arguments: HttpArguments, _ctx: ToolContext) -> ToolResult:
+    def prepare(arguments: HttpArguments, _ctx: ToolContext) -> Prepared:
+        target = parse(arguments.url, arguments.method)
+        touch = Touch(hosts=(target,), why=f"sends {target.method} to {target.host}")
+        return Prepared(touch, lambda: run(target, arguments))
+
+    async def run(target: HostFact, arguments: HttpArguments) -> ToolResult:
         try:
-            return await http(arguments, hosts=hosts, seconds=seconds, limit=size)
+            return await http(target, arguments, hosts=hosts, seconds=seconds, limit=size)
         except Refused as refusal:
             return denied(refusal)
 
@@ -183,8 +182,7 @@ def tools(config: Config) -> tuple[Tool[Any], ...]:
         Tool(
             "Http",
             HttpArguments,
-            _touch,
-            run,
+            prepare,
             known.description,
             known.parameters,
             (Alias("http"),),

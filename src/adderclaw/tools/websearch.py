@@ -16,7 +16,7 @@ from adderclaw.tools.fetch import through_gateway
 from adderclaw.tools.paths import denied
 from adderclaw.tools.specs import spec
 from adderclaw.tools.surfing import MOST_SEARCHES, search_service
-from adderclaw.types import Alias, HostFact, Json, Tool, ToolContext, ToolResult, Touch, own_words, rejected
+from adderclaw.types import Alias, HostFact, Json, Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
 
 if TYPE_CHECKING:
     from adderclaw.tools import Kit
@@ -167,21 +167,22 @@ class Searcher:
         self._kit = kit
         self.name = search_service(kit.config.web)
 
-    def touch(self, arguments: WebSearchArguments, _ctx: ToolContext) -> Touch:
+    def prepare(self, arguments: WebSearchArguments, _ctx: ToolContext) -> Prepared:
         """The service is the operator's choice, wherever it is; what is asked leaves for it."""
         place = self._place()
         known = place is None or any(
             covers(pattern, place.host, place.port) for pattern in self._kit.config.security.allowed_domains
         )
         where = f" with {place.host}" if place is not None else ""
-        return Touch(opaque=not known, why=f"searches the web{where} for {arguments.query[:200]!r}")
+        touch = Touch(opaque=not known, why=f"searches the web{where} for {arguments.query[:200]!r}")
+        return Prepared(touch, lambda: self._run(arguments))
 
     def _place(self) -> HostFact | None:
         web = self._kit.config.web
         base = web.gateway_url if self.name == "gateway" else web.search_url or PLACES.get(self.name or "")
         return parse(base) if base else None
 
-    async def run(self, arguments: WebSearchArguments, _ctx: ToolContext) -> ToolResult:
+    async def _run(self, arguments: WebSearchArguments) -> ToolResult:
         if self.name is None:
             return rejected(NONE)
         if why := _unfit(arguments):
@@ -246,8 +247,7 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
         Tool(
             "WebSearch",
             WebSearchArguments,
-            searcher.touch,
-            searcher.run,
+            searcher.prepare,
             known.description,
             known.parameters,
             (Alias("web_search"),),

@@ -11,7 +11,7 @@ from adderclaw.record import record
 from adderclaw.sandbox import process
 from adderclaw.tools import Kit, paths
 from adderclaw.tools.specs import spec
-from adderclaw.types import Tool, ToolContext, ToolResult, Touch, own_words, rejected
+from adderclaw.types import PathFact, Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
 from adderclaw.workspace import Place
 
 FOLDER = ".worktrees"
@@ -43,18 +43,16 @@ class Made(NamedTuple):
     problem: str = ""
 
 
-def touch_enter(arguments: EnterWorktreeArguments, ctx: ToolContext) -> Touch:
-    place = paths.judge(_wanted(arguments, ctx), ctx)
+def _entering(place: PathFact, arguments: EnterWorktreeArguments, ctx: ToolContext) -> Touch:
     if arguments.path:
         return Touch(reads=(place,), why=paths.why("enters", "in", place, ctx))
     return Touch(writes=(place,), why=paths.why("makes a git worktree", "in", place, ctx))
 
 
-def touch_exit(arguments: ExitWorktreeArguments, ctx: ToolContext) -> Touch:
-    inside = current(ctx)
+def _leaving(inside: str, arguments: ExitWorktreeArguments, ctx: ToolContext) -> Touch:
     if arguments.action == "keep" or not inside:
         return Touch(why="leaves the worktree")
-    place = paths.judge(inside, ctx)
+    place = paths.fact(inside, ctx)
     return Touch(writes=(place,), why=paths.why("removes a git worktree", "from", place, ctx))
 
 
@@ -158,13 +156,17 @@ async def _git(kit: Kit, ctx: ToolContext, cwd: str, *words: str) -> process.Fin
 
 
 def tools(kit: Kit) -> tuple[Tool[Any], ...]:
-    async def enter(arguments: EnterWorktreeArguments, ctx: ToolContext) -> ToolResult:
+    def prepare_enter(arguments: EnterWorktreeArguments, ctx: ToolContext) -> Prepared:
+        fact = paths.fact(_wanted(arguments, ctx), ctx)
+        return Prepared(_entering(fact, arguments, ctx), lambda: enter(fact, arguments, ctx))
+
+    async def enter(fact: PathFact, arguments: EnterWorktreeArguments, ctx: ToolContext) -> ToolResult:
         if bool(arguments.name) == bool(arguments.path):
             return rejected("give either the name of a new worktree or the path of one that is there")
         if inside := current(ctx):
             return rejected(f"the session is in the worktree {inside} already: leave it first with ExitWorktree")
         if arguments.path:
-            place = paths.locate(paths.judged(arguments.path, ctx).real, ctx)
+            place = paths.locate(fact.real, ctx)
             found = workspace.is_file(place / ".git")
             made = Made(place.text) if found else Made(problem=f"{place.text} is no worktree")
         else:
@@ -174,8 +176,11 @@ def tools(kit: Kit) -> tuple[Tool[Any], ...]:
         ctx.workspace.cwd = made.path
         return own_words(f"Working in {made.path} now: relative paths and commands start there.")
 
-    async def leave(arguments: ExitWorktreeArguments, ctx: ToolContext) -> ToolResult:
+    def prepare_leave(arguments: ExitWorktreeArguments, ctx: ToolContext) -> Prepared:
         inside = current(ctx)
+        return Prepared(_leaving(inside, arguments, ctx), lambda: leave(inside, arguments, ctx))
+
+    async def leave(inside: str, arguments: ExitWorktreeArguments, ctx: ToolContext) -> ToolResult:
         if not inside:
             return rejected("the session is in no worktree of its own")
         if arguments.action == "remove" and (why := await remove(kit, ctx, inside, discard=arguments.discard_changes)):
@@ -191,8 +196,7 @@ def tools(kit: Kit) -> tuple[Tool[Any], ...]:
         Tool(
             "EnterWorktree",
             EnterWorktreeArguments,
-            touch_enter,
-            paths.answered(enter),
+            paths.answered(prepare_enter),
             entering.description,
             entering.parameters,
             timeout=lambda _arguments: SECONDS * 3,
@@ -201,8 +205,7 @@ def tools(kit: Kit) -> tuple[Tool[Any], ...]:
         Tool(
             "ExitWorktree",
             ExitWorktreeArguments,
-            touch_exit,
-            paths.answered(leave),
+            paths.answered(prepare_leave),
             leaving.description,
             leaving.parameters,
             timeout=lambda _arguments: SECONDS * 4,

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple, cast
 
 from adderclaw.decode import Invalid
-from adderclaw.types import Json, Tool, ToolContext, ToolResult, Touch
+from adderclaw.types import Json, Tool, ToolContext, ToolResult, Touch, preparing
 
 MAX_TEXT = 200_000
 
@@ -38,8 +38,7 @@ class Report:
             name="GoalResult",
             arguments=dict,
             decode=self._decode,
-            touch=lambda _arguments, _context: Touch(why="says what came of the goal", inward=True),
-            run=self._run,
+            prepare=preparing(Touch(why="says what came of the goal", inward=True), self._run),
             description="Say what came of the goal; this ends your work on it. Call it once, at the end.",
             parameters=schema(self.outputs, self.loop),
         )
@@ -127,8 +126,7 @@ class Verdict:
             name="ReviewVerdict",
             arguments=dict,
             decode=self._decode,
-            touch=lambda _arguments, _context: Touch(why="says what the review found", inward=True),
-            run=self._run,
+            prepare=preparing(Touch(why="says what the review found", inward=True), self._run),
             description="Say whether the result reaches the goal; this ends the review.",
             parameters={
                 "type": "object",

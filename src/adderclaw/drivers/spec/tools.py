@@ -7,7 +7,7 @@ from adderclaw.drivers.spec import status
 from adderclaw.drivers.spec.status import FILE, Scenario, Status
 from adderclaw.errors import AdderClawError
 from adderclaw.record import record
-from adderclaw.types import Json, Tool, ToolContext, ToolResult, Touch, own_words, rejected
+from adderclaw.types import Json, Tool, ToolContext, ToolResult, Touch, own_words, preparing, rejected
 
 DECLARE, UPDATE = "DeclareScenarios", "UpdateStatus"
 
@@ -48,16 +48,14 @@ def tools(project: str) -> tuple[Tool[Any], ...]:
         Tool(
             UPDATE,
             UpdateArguments,
-            lambda _given, _ctx: Touch(why=f"says in {FILE} whether a scenario passed", inward=True),
-            update,
+            preparing(Touch(why=f"says in {FILE} whether a scenario passed", inward=True), update),
             f"Say of one scenario of {FILE} whether it passed, after you have seen it pass or fail.",
             _UPDATE,
         ),
         Tool(
             DECLARE,
             DeclareArguments,
-            lambda _given, _ctx: Touch(why=f"adds scenarios to {FILE}", inward=True),
-            declare,
+            preparing(Touch(why=f"adds scenarios to {FILE}", inward=True), declare),
             f"Add scenarios to {FILE}, none of them passed. What is declared already stays as it is.",
             _DECLARE,
         ),

@@ -8,7 +8,7 @@ from adderclaw.decode import Invalid, decode
 from adderclaw.drivers.task.contracts import PARAMS, SCHEMA, ModelDecision
 from adderclaw.json_text import canonical
 from adderclaw.kernel.prompt import Prompt, made
-from adderclaw.types import Json, ProviderCapabilities, Tool, ToolContext, ToolResult, ToolSpec, Touch
+from adderclaw.types import Json, ProviderCapabilities, Tool, ToolContext, ToolResult, ToolSpec, Touch, preparing
 
 NAME = "Decision"
 DESCRIPTION = "Say which skill to work with, what of it has to be shown, and what is to be done now."
@@ -29,8 +29,7 @@ class Taken:
             name=NAME,
             arguments=dict,
             decode=lambda given: given,
-            touch=lambda _given, _context: Touch(why="says what is to be done", inward=True),
-            run=self._run,
+            prepare=preparing(Touch(why="says what is to be done", inward=True), self._run),
             description=DESCRIPTION,
             parameters=SCHEMA,
         )

@@ -8,7 +8,7 @@ from adderclaw.child import Child, ChildReport
 from adderclaw.errors import AdderClawError
 from adderclaw.record import record
 from adderclaw.tools.specs import spec
-from adderclaw.types import Alias, Json, Tool, ToolContext, ToolResult, Touch, own_words, rejected
+from adderclaw.types import Alias, Json, Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
 
 if TYPE_CHECKING:
     from adderclaw.tools import Kit
@@ -214,8 +214,7 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
         Tool(
             "Agent",
             AgentArguments,
-            _touch,
-            run,
+            lambda given, ctx: Prepared(_touch(given, ctx), lambda: run(given, ctx)),
             _described(kit, known.description),
             known.parameters,
             (Alias("Task"),),

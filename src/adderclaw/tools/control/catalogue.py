@@ -9,7 +9,7 @@ from adderclaw.decode import Between
 from adderclaw.json_text import canonical
 from adderclaw.record import record
 from adderclaw.tools.specs import spec
-from adderclaw.types import Json, Tool, ToolContext, ToolResult, Touch, own_words, rejected
+from adderclaw.types import Json, Tool, ToolContext, ToolResult, Touch, own_words, preparing, rejected
 
 if TYPE_CHECKING:
     from adderclaw.tools import Kit
@@ -102,8 +102,7 @@ def _score(tool: Tool[Any], words: list[str]) -> int:
 # ------------------------------------------------------------------ the tools
 
 
-def _touch(_arguments: Any, _ctx: ToolContext) -> Touch:
-    return Touch(why="looks for tools")
+LOOKING = Touch(why="looks for tools")
 
 
 def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
@@ -127,11 +126,10 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
         Tool(
             "ToolSearch",
             ToolSearchArguments,
-            _touch,
-            run,
+            preparing(LOOKING, run),
             known.description,
             known.parameters,
             timeout=lambda _given: 60.0,
         ),
-        Tool("Call", CallArguments, _touch, call, caller.description, caller.parameters),
+        Tool("Call", CallArguments, preparing(LOOKING, call), caller.description, caller.parameters),
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from adderclaw.json_text import canonical
 from adderclaw.record import record
 from adderclaw.tools.specs import spec
-from adderclaw.types import Json, Tool, ToolContext, ToolResult, Touch, own_words, rejected
+from adderclaw.types import Json, Tool, ToolContext, ToolResult, Touch, own_words, preparing, rejected
 
 if TYPE_CHECKING:
     from adderclaw.store import Store
@@ -274,8 +274,7 @@ def _tool[A](
     return Tool(
         name,
         arguments,
-        lambda _given, _ctx: Touch(why=why),
-        run,
+        preparing(Touch(why=why), run),
         known.description,
         known.parameters,
         timeout=lambda _given: 660.0,  # hooks of TaskCreated and TaskCompleted may take their time

@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING, Any
 from adderclaw.json_text import digest
 from adderclaw.record import record
 from adderclaw.tools.specs import spec
-from adderclaw.types import Answer, ApprovalRequest, Json, Tool, ToolContext, ToolResult, Touch, own_words, rejected
+from adderclaw.types import (
+    Answer,
+    ApprovalRequest,
+    Json,
+    Tool,
+    ToolContext,
+    ToolResult,
+    Touch,
+    own_words,
+    preparing,
+    rejected,
+)
 
 if TYPE_CHECKING:
     from adderclaw.store import Store
@@ -128,8 +139,7 @@ def _tool(name: str, arguments: type[Any], why: str, run: Any, seconds: float) -
     return Tool(
         name,
         arguments,
-        lambda _given, _ctx: Touch(why=why),
-        run,
+        preparing(Touch(why=why), run),
         known.description,
         known.parameters,
         timeout=lambda _given: seconds,

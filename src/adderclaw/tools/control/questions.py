@@ -5,12 +5,14 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from adderclaw.record import record
-from adderclaw.tools.paths import answered, judge, judged, open_file, shown
+from adderclaw.tools.paths import answered, fact, open_file, shown
 from adderclaw.tools.specs import spec
 from adderclaw.types import (
     Alias,
     Json,
     Option,
+    PathFact,
+    Prepared,
     Question,
     Replies,
     Tool,
@@ -18,6 +20,7 @@ from adderclaw.types import (
     ToolResult,
     Touch,
     own_words,
+    preparing,
     rejected,
 )
 
@@ -106,11 +109,10 @@ class BriefArguments:
     status: Literal["normal", "proactive"] = "normal"
 
 
-def _attached(given: BriefArguments, ctx: ToolContext) -> list[str]:
+def _attached(places: tuple[PathFact, ...], ctx: ToolContext) -> list[str]:
     """Each attachment with its size; raises OSError for one that is not there."""
     found: list[str] = []
-    for name in given.attachments:
-        place = judged(name, ctx)
+    for place in places:
         descriptor = open_file(place, ctx)
         try:
             found.append(f"{place.path} ({os.fstat(descriptor).st_size} bytes)")
@@ -144,8 +146,7 @@ def _ask(kit: "Kit") -> Tool[Any]:
     return Tool(
         "AskUserQuestion",
         AskUserQuestionArguments,
-        lambda _given, _ctx: Touch(why="asks the operator"),
-        run,
+        preparing(Touch(why="asks the operator"), run),
         known.description,
         known.parameters,
         (Alias("ask_user"),),
@@ -155,16 +156,16 @@ def _ask(kit: "Kit") -> Tool[Any]:
 
 
 def _brief(kit: "Kit") -> Tool[Any]:
-    def touch(given: BriefArguments, ctx: ToolContext) -> Touch:
-        reads = tuple(judge(name, ctx) for name in given.attachments[:MAX_ATTACHMENTS])
-        return Touch(reads=reads, why="tells the operator something")
+    def prepare(given: BriefArguments, ctx: ToolContext) -> Prepared:
+        reads = tuple(fact(name, ctx) for name in given.attachments[:MAX_ATTACHMENTS])
+        return Prepared(Touch(reads=reads, why="tells the operator something"), lambda: run(reads, given, ctx))
 
-    async def run(given: BriefArguments, ctx: ToolContext) -> ToolResult:
+    async def run(places: tuple[PathFact, ...], given: BriefArguments, ctx: ToolContext) -> ToolResult:
         if not given.message.strip():
             return rejected("the message is empty.")
         if len(given.message) > MAX_MESSAGE or len(given.attachments) > MAX_ATTACHMENTS:
             return rejected(f"at most {MAX_MESSAGE} characters and {MAX_ATTACHMENTS} attachments are sent at once.")
-        attached = _attached(given, ctx)
+        attached = _attached(places, ctx)
         if kit.say is None:
             return rejected("there is no session that could show it.")
         kit.say(given.message, attached, given.status)
@@ -175,8 +176,7 @@ def _brief(kit: "Kit") -> Tool[Any]:
     return Tool(
         "Brief",
         BriefArguments,
-        touch,
-        answered(run),
+        answered(prepare),
         known.description,
         known.parameters,
         (Alias("SendUserMessage"),),

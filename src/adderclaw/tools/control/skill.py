@@ -6,7 +6,7 @@ from adderclaw.errors import Refused
 from adderclaw.record import record
 from adderclaw.tools import paths
 from adderclaw.tools.specs import spec
-from adderclaw.types import Tool, ToolContext, ToolResult, Touch, own_words, rejected
+from adderclaw.types import Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
 
 if TYPE_CHECKING:
     from adderclaw.tools import Kit
@@ -49,10 +49,10 @@ def _name(given: SkillArguments) -> str:
 
 
 def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
-    def touch(given: SkillArguments, ctx: ToolContext) -> Touch:
+    def prepare(given: SkillArguments, ctx: ToolContext) -> Prepared:
         place = kit.skills.place(_name(given), given.file) if kit.skills is not None else None
         reads = (paths.fact(place, ctx),) if place else ()
-        return Touch(reads=reads, why=f"loads the skill {given.skill[:64]}")
+        return Prepared(Touch(reads=reads, why=f"loads the skill {given.skill[:64]}"), lambda: run(given, ctx))
 
     async def run(given: SkillArguments, ctx: ToolContext) -> ToolResult:
         if kit.skills is None:
@@ -71,8 +71,7 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
         Tool(
             "Skill",
             SkillArguments,
-            touch,
-            run,
+            prepare,
             _described(kit, known.description),
             known.parameters,
             usable=kit.skills is not None,
