@@ -164,10 +164,10 @@ def test_stream_json_is_events_and_one_result(world: World) -> None:
 
 def test_whoever_must_leave_at_once_leaves_whatever_cannot_be_written() -> None:
     code = """
-from adderclaw.channels.cli import agent
+from adderclaw.runtime import signals
 class Broken:
     def finish(self, *_, **__): raise OSError("no space left on device")
-agent._leave(Broken(), 15, "agent")
+signals._leave(Broken(), 15, "agent")
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (143, b"")

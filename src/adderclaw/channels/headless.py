@@ -6,16 +6,15 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
-from adderclaw.channels.channel import advised
-from adderclaw.channels.cli.agent import interruptible, report
 from adderclaw.channels.cli.common import StreamFormat, print_json
 from adderclaw.channels.prepared import Prepared
 from adderclaw.channels.terminal import Terminal
 from adderclaw.credentials.redaction import visible
-from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.errors import UsageError
 from adderclaw.events import EventRecord
-from adderclaw.kernel.session import TurnResult
 from adderclaw.runtime import Resume, Run, Runtime, opened, start
+from adderclaw.runtime.drive import Report, drive
+from adderclaw.runtime.signals import until_signal
 from adderclaw.store import Store, runs
 from adderclaw.types import Answer, ApprovalRequest, Json, Operator, Question, Replies
 
@@ -75,31 +74,28 @@ def resumed(runtime: Runtime, run_id: str) -> Resume:
 
 
 async def _driven(run: Run, prepared: Prepared, output_format: StreamFormat) -> int:
-    try:
-        result, by_signal = await interruptible(run, prepared.drive(run), mode=prepared.mode)
-    except AdderClawError as error:  # refused when the run had begun: it has its outcome, too
-        await run.settle()
-        run.finish(TurnResult("error", "", str(error)), exit_code=error.exit_code, mode=prepared.mode)
-        await run.close()
-        raise
-    await run.settle()
-    if prepared.kind in RESUMABLE:
-        result = advised(result, f"run --resume {run.run_id}")
-    code = run.finish(result, exit_code=128 + by_signal if by_signal else None, mode=prepared.mode)
+    def show(report: Report) -> None:
+        _show(report, prepared.kind, output_format)
+
+    work = until_signal(run, prepared.drive(run), mode=prepared.mode)
+    resume = f"run --resume {run.run_id}" if prepared.kind in RESUMABLE else ""
+    return (await drive(run, work, mode=prepared.mode, resume=resume, show=show)).exit_code
+
+
+def _show(report: Report, driver: str, output_format: StreamFormat) -> None:
+    result = report.result
     if output_format == "text":
         if result.answer:
             print(visible(result.answer))
     else:
         kind: Json = {"type": "result"} if output_format == "stream-json" else {}
-        print_json({**kind, **report(run, result)})
+        print_json({**kind, **report.as_json()})
     if result.outcome != "completed":
         print(f"adderclaw: {result.outcome}: {visible(result.reason)}", file=sys.stderr)
-    if result.outcome == "stopped" and prepared.kind in RESUMABLE:
-        print(f"adderclaw: `adderclaw run --resume {run.run_id}` goes on with it", file=sys.stderr)
-    elif result.outcome in ("stopped", "limit") and prepared.kind == "spec":
+    if result.outcome == "stopped" and driver in RESUMABLE:
+        print(f"adderclaw: `adderclaw run --resume {report.run.run_id}` goes on with it", file=sys.stderr)
+    elif result.outcome in ("stopped", "limit") and driver == "spec":
         print("adderclaw: `adderclaw run` goes on with what is left", file=sys.stderr)
-    await run.close()
-    return code
 
 
 def _stream(record: EventRecord) -> None:

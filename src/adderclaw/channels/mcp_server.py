@@ -8,7 +8,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from adderclaw.channels import mcp_shelf
-from adderclaw.channels.cli.agent import interruptible, show_brief
+from adderclaw.channels.cli.agent import show_brief
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import UsageError
 from adderclaw.events import EventRecord
@@ -18,6 +18,8 @@ from adderclaw.kernel.session import TurnResult
 from adderclaw.mcp import answers, server
 from adderclaw.mcp.server import Caller, Offer
 from adderclaw.runtime import Options, Run, opened, start
+from adderclaw.runtime.drive import drive, exit_code
+from adderclaw.runtime.signals import until_signal
 from adderclaw.store import transcript
 from adderclaw.types import Answer, ApprovalRequest, Json, Question, Replies, ToolCall, ToolResult
 
@@ -140,11 +142,10 @@ async def _serve(run: Run, asked: Asked, http: str | None) -> int:
             await server.over_http(made, host, port, _token(run), _ready)
         return TurnResult("completed", "")
 
-    result, by_signal = await interruptible(run, live())
-    await run.settle()
-    code = run.finish(result, exit_code=0 if by_signal else None)
-    await run.close()
-    return code
+    def code(result: TurnResult) -> int:
+        return 0 if result.signal else exit_code(result)  # a signal is how a server is ended
+
+    return (await drive(run, until_signal(run, live()), code=code)).exit_code
 
 
 def _place(text: str) -> tuple[str, int]:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Literal, TypedDict
 
-from adderclaw.channels.channel import complaint, report
 from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.events import EventRecord
 from adderclaw.kernel import prompt
@@ -18,6 +17,7 @@ from adderclaw.kernel.approvals import unaskable
 from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.runtime import Options, Resume, Run, opened, start
+from adderclaw.runtime.drive import checked, drive
 from adderclaw.store import memory
 from adderclaw.types import (
     Answer,
@@ -218,17 +218,15 @@ class Query(AsyncGenerator["AgentMessage", None]):
             try:
                 async for message in heard.messages():
                     yield message
-                result = complaint(run, await self._ended(self._turn))
-                await run.settle()
-                run.finish(result)
+                report = await drive(run, self._ended(run, self._turn))
             finally:
                 await _stopped(self._turn)
                 await run.close()
-            yield ResultMessage(**report(run, result))
+            yield ResultMessage(**report.as_json())
 
-    async def _ended(self, turn: "asyncio.Task[TurnResult]") -> TurnResult:
+    async def _ended(self, run: Run, turn: "asyncio.Task[TurnResult]") -> TurnResult:
         try:
-            return await turn
+            return checked(run, await turn)
         except asyncio.CancelledError:
             if not self._interrupted:
                 raise

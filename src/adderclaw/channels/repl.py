@@ -7,7 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from adderclaw.channels.cli import auth
-from adderclaw.channels.cli.agent import Shown, interruptible
+from adderclaw.channels.cli.agent import Shown
 from adderclaw.channels.terminal import STDIN
 from adderclaw.config.catalog import first_of
 from adderclaw.credentials.redaction import visible
@@ -17,6 +17,8 @@ from adderclaw.kernel.compact import compact
 from adderclaw.kernel.loop import run_turn, silent
 from adderclaw.kernel.session import TurnResult
 from adderclaw.runtime import Run
+from adderclaw.runtime.drive import drive
+from adderclaw.runtime.signals import until_signal
 from adderclaw.store import memory, transcript
 from adderclaw.types import Json
 
@@ -34,13 +36,14 @@ class Repl:
     supports_draft_updates = True
 
     def start(self, run: Run) -> int:
-        return asyncio.run(_converse(run))
+        return asyncio.run(drive(run, _converse(run), code=lambda _result: 0)).exit_code
 
     def send(self, conversation_id: str, message: str) -> None:  # noqa: ARG002 - there is one conversation
         print(visible(message))
 
 
-async def _converse(run: Run) -> int:
+async def _converse(run: Run) -> TurnResult:
+    """Turn after turn; the last one's result is the conversation's."""
     print("AdderClaw. /help lists the commands, /exit leaves.", file=sys.stderr)
     ask = _asker()
     last = TurnResult("completed", "")
@@ -53,10 +56,7 @@ async def _converse(run: Run) -> int:
                 break
         elif text:
             last = await _turn(run, text)
-    await run.settle()
-    code = run.finish(last, exit_code=0)
-    await run.close()
-    return code
+    return last
 
 
 async def _turn(run: Run, message: str | None) -> TurnResult:
@@ -65,7 +65,8 @@ async def _turn(run: Run, message: str | None) -> TurnResult:
     while True:
         shown = Shown(run.runtime.secrets)
         whole = "MessageDisplay" in run.session.hooks  # what is shown is known when all of it is there
-        result, _ = await interruptible(run, run_turn(run.session, message, silent if whole else shown), goes_on=True)
+        turn = run_turn(run.session, message, silent if whole else shown)
+        result = await until_signal(run, turn, goes_on=True)
         if not (result.answer and shown.text.endswith(result.answer)):
             print(visible(await occasions.displayed(run.session, result.answer)), end="")
         print()

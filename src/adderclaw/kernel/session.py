@@ -282,3 +282,5 @@ class TurnResult(NamedTuple):
     reason: str = ""
     details: Json | None = None
     """What else a program may want to know of it."""
+    signal: int = 0
+    """The signal that ended it."""

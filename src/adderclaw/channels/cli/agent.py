@@ -1,15 +1,13 @@
 """`adderclaw agent`: a REPL, or one turn with -m."""
 
 import asyncio
-import os
-import signal
 import sys
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from adderclaw.channels.channel import Channel, advised, complaint, report
+from adderclaw.channels.channel import Channel
 from adderclaw.channels.cli.common import (
     ConfigFile,
     LimitsGiven,
@@ -24,17 +22,17 @@ from adderclaw.channels.cli.common import (
 )
 from adderclaw.channels.terminal import Terminal
 from adderclaw.credentials.redaction import Secrets, visible
-from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.errors import UsageError
 from adderclaw.events import EventRecord
 from adderclaw.kernel import occasions
 from adderclaw.kernel.loop import run_turn, silent
 from adderclaw.kernel.session import TurnResult
 from adderclaw.runtime import Options, Resume, Run, opened, start
+from adderclaw.runtime.drive import Report, checked, drive
+from adderclaw.runtime.signals import until_signal
 from adderclaw.types import Delta, Json
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
-
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @app.command()
@@ -114,6 +112,7 @@ class OneShot:
     def __init__(self, message: str | None, output_format: StreamFormat) -> None:
         self.message, self.output_format = message, output_format
         self._shown: Shown | None = None
+        self._display = ""
 
     @property
     def supports_draft_updates(self) -> bool:
@@ -126,92 +125,32 @@ class OneShot:
         """One turn from start to exit code. A signal ends it cleanly: children killed, everything written."""
         drafts = self.supports_draft_updates and "MessageDisplay" not in run.session.hooks
         self._shown = Shown(run.runtime.secrets) if drafts else None
-        turn = run_turn(run.session, self.message, self._shown or silent)
-        result, by_signal = await interruptible(run, turn)
-        display = result.answer
-        if self.output_format == "text" and not by_signal:
-            display = await occasions.displayed(run.session, display)
-        await run.settle()
-        result = advised(complaint(run, result), f"agent --resume {run.session.conversation_id}")
-        code = run.finish(result, exit_code=128 + by_signal if by_signal else None)
+        resume = f"agent --resume {run.session.conversation_id}"
+        return (await drive(run, self._worked(run), resume=resume, show=self._show)).exit_code
+
+    async def _worked(self, run: Run) -> TurnResult:
+        result = await until_signal(run, run_turn(run.session, self.message, self._shown or silent))
+        self._display = result.answer
+        if self.output_format == "text" and not result.signal:
+            self._display = await occasions.displayed(run.session, result.answer)
+        return checked(run, result)
+
+    def _show(self, report: Report) -> None:
+        result = report.result
         if self.output_format == "text":
-            self.send(run.session.conversation_id, display)
+            self.send(report.run.session.conversation_id, self._display)
         else:
             kind = {"type": "result"} if self.output_format == "stream-json" else {}
-            print_json({**kind, **report(run, result)})
+            print_json({**kind, **report.as_json()})
         if result.outcome != "completed":
             print(f"adderclaw: {result.outcome}: {visible(result.reason)}", file=sys.stderr)
-        sys.stdout.flush()  # the answer is there before hooks of the session's end take their time
-        await run.close()
-        return code
+        sys.stdout.flush()
 
     def send(self, conversation_id: str, message: str) -> None:  # noqa: ARG002 - there is one conversation
         if self._shown is not None and message and self._shown.text.endswith(message):
             print()
         elif message:
             print(visible(message))
-
-
-async def interruptible(run: Run, turn: Any, *, mode: str = "agent", goes_on: bool = False) -> tuple[TurnResult, int]:
-    """Run a turn until it ends or a signal comes; says which signal, or 0. `goes_on`: others may follow on it."""
-    loop = asyncio.get_running_loop()
-    task: asyncio.Task[TurnResult] = asyncio.ensure_future(turn)
-    got: list[int] = []
-    timers: list[asyncio.TimerHandle] = []
-
-    def stop(number: int) -> None:
-        if got:
-            _leave(run, number, mode)
-        got.append(number)
-        name, grace = signal.Signals(number).name, run.runtime.config.runtime.signal_grace_seconds
-        tell = run.runtime.bus.tell
-        tell({"event_type": "signal_received", "signal": name})
-        tell({"event_type": "graceful_shutdown_started", "reason": name, "grace_seconds": grace})
-        timers.append(loop.call_later(grace, _leave, run, number, mode))
-        task.cancel()
-
-    for number in SIGNALS:
-        loop.add_signal_handler(number, stop, number)
-    try:
-        return await task, 0
-    except asyncio.CancelledError:
-        if not got:
-            raise
-        return TurnResult("stopped", "", f"{signal.Signals(got[0]).name} received"), got[0]
-    except AdderClawError as error:
-        if error.exit_code != 1:
-            raise
-        return TurnResult("error", "", str(error)), 0
-    finally:
-        for timer in timers:
-            timer.cancel()
-        _listen_no_more(loop, goes_on=goes_on)
-
-
-def _leave(run: Run, number: int, mode: str) -> None:
-    """Now, whatever is still under way: the watchdog ends that. The outcome is written first."""
-    try:
-        result = TurnResult("stopped", "", f"{signal.Signals(number).name} received")
-        run.finish(result, exit_code=128 + number, mode=mode)
-    finally:
-        os._exit(128 + number)
-
-
-def _listen_no_more(loop: asyncio.AbstractEventLoop, *, goes_on: bool) -> None:
-    """The work is over, and what came of it is being written down: a signal waits for that, a second one does not."""
-    heard: list[int] = []
-
-    def wait(number: int, _frame: object) -> None:
-        if heard:
-            os._exit(128 + number)
-        heard.append(number)
-
-    held = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    for number in SIGNALS:
-        loop.remove_signal_handler(number)
-        if not goes_on:
-            signal.signal(number, wait)
-    signal.pthread_sigmask(signal.SIG_SETMASK, held)
 
 
 class Shown:

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from adderclaw import config
-from adderclaw.channels.cli.agent import interruptible
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, Profile, WorkspaceDir, group, print_json
 from adderclaw.channels.terminal import STDIN, OwnHand
 from adderclaw.config import checks, own_file, servers
@@ -20,7 +19,9 @@ from adderclaw.kernel.session import TurnResult
 from adderclaw.mcp import pins
 from adderclaw.mcp.pins import Pin
 from adderclaw.runtime import Options, Run, Runtime, opened, start
+from adderclaw.runtime.drive import Report, drive
 from adderclaw.runtime.servers import configured
+from adderclaw.runtime.signals import until_signal
 from adderclaw.store import Store
 from adderclaw.types import Json
 
@@ -386,12 +387,10 @@ def _with_server(config_file: str | None, workspace: str | None, profile: str | 
             failure = await work(run, entry)
             return TurnResult("error" if failure else "completed", "", failure)
 
-        result, by_signal = asyncio.run(_until_signal(run, live))
-        code = run.finish(result, exit_code=128 + by_signal if by_signal else None)
-    if result.reason:
-        raise AdderClawError(result.reason)
-    return code
+        async def driven() -> Report:
+            return await drive(run, until_signal(run, live()))
 
-
-async def _until_signal(run: Run, live: Any) -> tuple[TurnResult, int]:
-    return await interruptible(run, live())
+        report = asyncio.run(driven())
+    if report.result.reason:
+        raise AdderClawError(report.result.reason)
+    return report.exit_code

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from adderclaw.channels.cli.agent import interruptible
 from adderclaw.channels.cli.common import (
     ConfigFile,
     OutputFormat,
@@ -19,12 +18,14 @@ from adderclaw.channels.cli.common import (
 )
 from adderclaw.channels.terminal import OwnHand
 from adderclaw.credentials.redaction import visible
-from adderclaw.errors import EXIT_CODES, UsageError
+from adderclaw.errors import UsageError
 from adderclaw.gate.case import Decision
 from adderclaw.kernel.call import Done, run_call
 from adderclaw.kernel.considering import consider
 from adderclaw.kernel.session import Scene, TurnResult
 from adderclaw.runtime import Options, Run, opened, scene, start
+from adderclaw.runtime.drive import Report, drive
+from adderclaw.runtime.signals import until_signal
 from adderclaw.store import transcript
 from adderclaw.tools import arguments_of, find
 from adderclaw.types import ToolCall
@@ -135,12 +136,10 @@ async def _one_call(run: Run, name: str, arguments: dict[str, Any], output_forma
         outcome = "denied" if done[0].denied else "error" if done[0].result.is_error else "completed"
         return TurnResult(outcome, done[0].result.content, done[0].result.content if outcome != "completed" else "")
 
-    result, by_signal = await interruptible(run, live())
-    await run.settle()
-    code = run.finish(result, exit_code=128 + by_signal if by_signal else EXIT_CODES[result.outcome])
-    _print_done(done, result, output_format)
-    await run.close()
-    return code
+    def show(report: Report) -> None:
+        _print_done(done, report.result, output_format)
+
+    return (await drive(run, until_signal(run, live()), show=show)).exit_code
 
 
 def _print_done(done: list[Done], result: TurnResult, output_format: str) -> None:

@@ -1,10 +1,9 @@
 """The runs that a client began: each on its own runtime, all in one loop, the client their operator."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from adderclaw.channels import headless
-from adderclaw.channels.channel import advised, report
 from adderclaw.channels.prepared import Prepared
 from adderclaw.channels.rpc.wire import (
     ALREADY_ANSWERED,
@@ -24,6 +23,7 @@ from adderclaw.events import EventRecord
 from adderclaw.kernel.approvals import shown, unaskable
 from adderclaw.kernel.session import TurnResult
 from adderclaw.runtime import Run, Runtime, opened, start
+from adderclaw.runtime.drive import drive
 from adderclaw.types import Answer, ApprovalRequest, Json, Question, Replies
 
 MOST_RUNS = 8
@@ -148,24 +148,9 @@ class Runs:
         return tell
 
     async def _driven(self, one: Active, run: Run, made: Prepared) -> Json:
-        task = asyncio.ensure_future(made.drive(run))
-        one.task = task
-        try:
-            result = await task
-        except asyncio.CancelledError:
-            if not one.cancelled:
-                task.cancel()
-                await asyncio.wait({task})
-                one.cancelled = "the client is gone"
-            result = TurnResult("stopped", "", one.cancelled)
-        except AdderClawError as error:
-            result = TurnResult("error", "", str(error))
-        await run.settle()
-        if made.kind in ("agentfile", "task"):
-            result = advised(result, f"run --resume {run.run_id}")
-        code = run.finish(result, mode=made.mode)
-        await run.close()
-        return {**report(run, result), "exit_code": code}
+        resume = f"run --resume {run.run_id}" if made.kind in headless.RESUMABLE else ""
+        report = await drive(run, _worked(one, made.drive(run)), mode=made.mode, resume=resume)
+        return {**report.as_json(), "exit_code": report.exit_code}
 
     def cancel(self, run_id: str | None, request_id: Id, reason: str) -> Json:
         one = self._find(run_id) if run_id is not None else self._asked_by(request_id)
@@ -213,3 +198,18 @@ class Runs:
             one.cancelled = one.cancelled or "the client closed the connection"
             if one.task is not None:
                 one.task.cancel()
+
+
+async def _worked(one: Active, work: Awaitable[TurnResult]) -> TurnResult:
+    """Until it is done or cancelled; the client gets an answer in any case."""
+    task = one.task = asyncio.ensure_future(work)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if not one.cancelled:
+            task.cancel()
+            await asyncio.wait({task})
+            one.cancelled = "the client is gone"
+        return TurnResult("stopped", "", one.cancelled)
+    except AdderClawError as error:
+        return TurnResult("error", "", str(error))

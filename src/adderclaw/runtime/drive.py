@@ -1,0 +1,110 @@
+"""The one way to drive a run to its end: worked, settled, written down with its one outcome, shown, closed."""
+
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from adderclaw.errors import EXIT_CODES, AdderClawError
+from adderclaw.kernel.session import TurnResult
+from adderclaw.runtime.running import Run
+from adderclaw.store import later
+from adderclaw.types import Json
+
+LIMITS = {
+    "(limits.cost_usd)": "cost_usd",
+    "(limits.tokens)": "tokens",
+    "(limits.tool_calls)": "tool_calls",
+    "(limits.seconds)": "seconds",
+    "(runtime.max_tool_rounds)": "rounds",
+    "LOOP ": "rounds",
+}
+"""How a reason names a limit, and what `--limit` calls it."""
+
+
+class Report(NamedTuple):
+    """How a run ended."""
+
+    run: Run
+    result: TurnResult
+    exit_code: int
+
+    def as_json(self) -> Json:
+        """For a program that reads it."""
+        session, result = self.run.session, self.result
+        return {
+            "outcome": result.outcome,
+            "answer": result.answer,
+            "reason": result.reason,
+            "run_id": self.run.run_id,
+            "conversation_id": session.conversation_id,
+            "session_id": session.session_id,
+            "provider": session.provider.name,
+            "model": session.model,
+            "steps": session.budget.steps,
+            "tool_calls": session.budget.tool_calls,
+            "usage": session.budget.usage.as_json(),
+            "cost": session.budget.cost,
+            **_changed_later(self.run),
+            **(result.details or {}),
+        }
+
+
+def exit_code(result: TurnResult) -> int:
+    """The outcome's own, or the signal's, as shells have it."""
+    return 128 + result.signal if result.signal else EXIT_CODES[result.outcome]
+
+
+def unshown(_report: Report) -> None:
+    """Whoever waits for the report shows it."""
+
+
+async def drive(
+    run: Run,
+    work: Awaitable[TurnResult],
+    *,
+    mode: str = "agent",
+    resume: str = "",
+    code: Callable[[TurnResult], int] = exit_code,
+    show: Callable[[Report], None] = unshown,
+) -> Report:
+    """Wait for the work and end its run. `resume` is the command that goes on with it past a limit.
+
+    What `show` prints is there before hooks of the session's end take their time.
+    """
+    try:
+        result = await work
+    except AdderClawError as error:  # refused when the run had begun: it has its outcome, too
+        await run.settle()
+        run.finish(TurnResult("error", "", str(error)), exit_code=error.exit_code, mode=mode)
+        await run.close()
+        raise
+    await run.settle()
+    result = _advised(result, resume) if resume else result
+    report = Report(run, result, run.finish(result, exit_code=code(result), mode=mode))
+    show(report)
+    await run.close()
+    return report
+
+
+def checked(run: Run, result: TurnResult) -> TurnResult:
+    """A scripted model with steps left over is an error: the script and the run did not agree."""
+    left = getattr(run.session.provider, "finished", None)
+    played = run.session.budget.steps > 0 and result.outcome == "completed"
+    complaint: str | None = left() if left is not None and played else None
+    return TurnResult("error", result.answer, complaint) if complaint else result
+
+
+def _advised(result: TurnResult, resume: str) -> TurnResult:
+    """Who hits a limit learns how to go on past it: what was used up counts when a run is resumed."""
+    name = next((name for word, name in LIMITS.items() if word in result.reason), None)
+    if result.outcome != "limit" or name is None:
+        return result
+    return result._replace(reason=f"{result.reason}; `adderclaw {resume} --limit {name}=MORE` goes on")
+
+
+def _changed_later(run: Run) -> Json:
+    """What changed, in this session, of what other programs run later; nothing where nothing did."""
+    found = later.of_session(run.session.store, run.session.session_id)
+    top = f"{run.session.scene.context.workspace.root.rstrip('/')}/"
+    clean = run.session.secrets.clean
+    entries = [clean({"path": row.path.removeprefix(top), "change": row.change}) for row in found]
+    return {"changed_later": entries} if entries else {}
