@@ -16,9 +16,9 @@ from adderclaw.config.catalog import ModelFacts, Prices, Quote, Served, cost, fa
 from adderclaw.config.schema import Config, Limits, ModelEntry, ProviderEntry, Providers, Runtime
 from adderclaw.errors import LimitError, ProviderError
 from adderclaw.history import History
-from adderclaw.kernel.limits import TYPICAL_ANSWER, Budget
+from adderclaw.kernel.limits import TYPICAL_ANSWER, Budget, LoopDetector
 from adderclaw.kernel.loop import run_turn
-from adderclaw.kernel.session import Session, TurnResult
+from adderclaw.kernel.session import Session, State, TurnResult
 from adderclaw.kernel.tokens import Count, counted, estimated, room
 from adderclaw.runtime import Options, Run, opened, start
 from adderclaw.store import transcript
@@ -246,7 +246,7 @@ def child_of(parent: Session, session_id: str) -> Session:
         transcript.begin(
             cursor, conversation_id=parent.conversation_id, session_id=session_id, project_dir=context.workspace.root
         )
-    return replace(parent, scene=replace(parent.scene, context=context), history=History())
+    return replace(parent, scene=replace(parent.scene, context=context), state=State(LoopDetector(3, 5)))
 
 
 @pytest.mark.parametrize(("used", "over"), [((5_000, 2_000), 10), ((1_000, 100), 0)])

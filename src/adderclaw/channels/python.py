@@ -327,14 +327,14 @@ class _Heard:
 
     def __init__(self, session: Session, *, partial: bool) -> None:
         self._session, self._partial = session, partial
-        self._history = session.history
-        self._seen = len(session.history.messages)
+        self._history = session.state.history
+        self._seen = len(session.state.history.messages)
         self._first = True
         self._queue: asyncio.Queue[AgentMessage | None] = asyncio.Queue()
 
     def event(self, _record: EventRecord) -> None:
         """Something happened: there may be new messages."""
-        history = self._session.history
+        history = self._session.state.history
         if history is not self._history:  # compacted: what stands in it now was told before
             self._history, self._seen = history, len(history.messages)
         for message in history.messages[self._seen :]:

@@ -164,9 +164,9 @@ async def _model(run: Run, rest: str) -> bool:
 
 
 async def _compact(run: Run, rest: str) -> bool:
-    before = run.session.history.size
+    before = run.session.state.history.size
     if await compact(run.session, "manual", rest):
-        print(f"compacted: {before:,} bytes of history are now {run.session.history.size:,}")
+        print(f"compacted: {before:,} bytes of history are now {run.session.state.history.size:,}")
     else:
         print("there is nothing to compact yet")
     return True

@@ -384,10 +384,10 @@ def entry_of(call: ToolCall, result: ToolResult) -> Json:
 
 def _warned(session: Session, call: ToolCall, result: ToolResult) -> ToolResult:
     """A model that goes in circles is told so, in the result that it sees and that is recorded."""
-    session.loops.saw(call, result)
-    if not session.loops.warns:
+    session.state.loops.saw(call, result)
+    if not session.state.loops.warns:
         return result
-    repeats = session.loops.repeats
+    repeats = session.state.loops.repeats
     session.bus.tell({"event_type": "loop_warning", "tool": call.name, "repeats": repeats})
     note = f"[The same call gave this same result {repeats} times. Do something else.]"
     return replace(result, content=f"{result.content}\n{note}")

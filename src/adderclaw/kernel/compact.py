@@ -41,7 +41,7 @@ class Cut(NamedTuple):
 def due(session: Session, overhead: int) -> bool:
     """Whether the next request would come near the end of the model's window."""
     window = _window(session)
-    return window is not None and session.history.size + overhead > window * FULL_AT
+    return window is not None and session.state.history.size + overhead > window * FULL_AT
 
 
 def _window(session: Session) -> int | None:
@@ -61,7 +61,7 @@ async def compact(session: Session, trigger: Trigger, instructions: str = "", *,
         who: Json = {"provider": session.provider.name, "model": session.model}
         session.tape.began("compact", {"instructions": instructions, **who})
     window = None if overflowed or trigger == "manual" else _window(session)
-    cut = _cut(session, (window or session.history.size) * KEPT_SHARE)
+    cut = _cut(session, (window or session.state.history.size) * KEPT_SHARE)
     if cut is None:
         return False
     said = await session.fire("PreCompact", {"trigger": trigger, "custom_instructions": instructions or None})
@@ -72,7 +72,7 @@ async def compact(session: Session, trigger: Trigger, instructions: str = "", *,
     earlier = _earlier(session)
     summary, how = await _summary(session, cut.older, earlier, instructions)
     carried = _carried(session, cut.older, earlier, summary)
-    before = session.history.size
+    before = session.state.history.size
     payload: Json = {
         "subtype": "compact_boundary",
         "trigger": trigger,
@@ -91,8 +91,8 @@ async def compact(session: Session, trigger: Trigger, instructions: str = "", *,
     await occasions.begin(session)
     if trigger == "auto":  # else it waits for the user's next message
         occasions.due(session)
-    session.history = History(resume.read(session.store, session.session_id).messages)
-    session.cached_tokens = 0
+    session.state.history = History(resume.read(session.store, session.session_id).messages)
+    session.state.cached_tokens = 0
     session.bus.tell(
         {
             "event_type": "context_compacted",
@@ -100,7 +100,7 @@ async def compact(session: Session, trigger: Trigger, instructions: str = "", *,
             "from_sequence": cut.older[0].sequence,
             "to_sequence": cut.kept_from - 1,
             "bytes_before": before,
-            "bytes_after": session.history.size,
+            "bytes_after": session.state.history.size,
             "how": how,
         }
     )

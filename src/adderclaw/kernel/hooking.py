@@ -227,14 +227,14 @@ async def _call(session: Session, hook: Hook, stdin: Json) -> Ran:
     if kit is None or kit.call is None:
         return Ran(None, stderr="a hook of type mcp_tool does not run without a session")
     # its call is heard by no hook, but for a question that the server asks meanwhile, in a task of its own
-    if hook.event in ASKED_BY_SERVERS and hook.ordinal in session.hooks_calling:
+    if hook.event in ASKED_BY_SERVERS and hook.ordinal in session.state.hooks_calling:
         return Ran(None, stderr="the tool that the hook calls is what it was told of: it is not called again for that")
     name = tool_name(slug(str(hook.more["server"])), str(hook.more["tool"]))
-    session.hooks_calling.add(hook.ordinal)
+    session.state.hooks_calling.add(hook.ordinal)
     try:
         result = await kit.call(name, filled(hook.more.get("input", {}), stdin), f"{hook.event} hook")
     finally:
-        session.hooks_calling.discard(hook.ordinal)
+        session.state.hooks_calling.discard(hook.ordinal)
     return Ran(None, "", result.content) if result.is_error else Ran(0, result.content)
 
 
@@ -301,5 +301,5 @@ def _aside(session: Session, hook: Hook, stdin: Json) -> None:
                 rows_of.record(cursor, session.session_id, session.conversation_id, kept)
 
     task = asyncio.ensure_future(work())
-    session.beside.add(task)
-    task.add_done_callback(session.beside.discard)
+    session.state.beside.add(task)
+    task.add_done_callback(session.state.beside.discard)

@@ -211,6 +211,6 @@ class LoopDetector:
     def warns(self) -> bool:
         return self.repeats >= self._warn_at
 
-    @property
-    def stops(self) -> bool:
-        return self.repeats >= self._stop_at
+    def require_change(self) -> None:
+        if self.repeats >= self._stop_at:
+            raise LimitError(f"the same call gave the same result {self.repeats} times (runtime.loop_stop_at)")

@@ -75,11 +75,11 @@ async def run_turn(
 
 async def _turn(session: Session, message: str | None, on_delta: OnDelta, *, single: bool) -> TurnResult:
     turn = _Turn(single=single)
-    before = len(session.history.messages)
+    before = len(session.state.history.messages)
     prompt = session.prompt.without_tools(STOP_NOTE) if session.scene.stopped() else session.prompt
     try:
         if message is not None:
-            session.rounds = 0
+            session.state.rounds = 0
             if not single and (refused := await occasions.submitted(session, message)) is not None:
                 return TurnResult("denied", "", f"a hook refused the message: {refused}")
             _hear(session, message)
@@ -89,8 +89,8 @@ async def _turn(session: Session, message: str | None, on_delta: OnDelta, *, sin
             return TurnResult("completed", finished)
         if message is None and (spent := _rounds_used(session)) is not None:
             raise LimitError(spent)
-        if message is None and not session.unfinished and (said := (*occasions.due(session), *_news(session))):
-            session.history.append(Message("user", said))
+        if message is None and not session.state.unfinished and (said := (*occasions.due(session), *_news(session))):
+            session.state.history.append(Message("user", said))
         await watching.look(session)
         await _announce(session)
         return await _go_on(session, turn, prompt, on_delta)
@@ -107,15 +107,15 @@ async def _turn(session: Session, message: str | None, on_delta: OnDelta, *, sin
         # no colon after a word that ends in "key": what follows would be taken for one and redacted
         return TurnResult("error", turn.text, f"{reason}, {error}" if reason.endswith("_key") else f"{reason}: {error}")
     finally:
-        kept = max(len(session.history.messages) - before, 0)
+        kept = max(len(session.state.history.messages) - before, 0)
         session.bus.tell(
             {"event_type": "memory_persisted", "conversation_id": session.conversation_id, "entries": kept}
         )
 
 
 async def _go_on(session: Session, turn: _Turn, prompt: Prompt, on_delta: OnDelta) -> TurnResult:
-    pending = session.unfinished
-    session.unfinished = ()
+    pending = session.state.unfinished
+    session.state.unfinished = ()
     while True:
         if not pending:
             pending = await _step(session, turn, prompt, on_delta)
@@ -134,8 +134,7 @@ async def _go_on(session: Session, turn: _Turn, prompt: Prompt, on_delta: OnDelt
             return TurnResult("denied", turn.text, f"a hook ended the turn: {turn.halted}".removesuffix(": "))
         if turn.ended or turn.single:
             return TurnResult("completed", turn.text)
-        if session.loops.stops:
-            raise LimitError(f"the same call gave the same result {session.loops.repeats} times (runtime.loop_stop_at)")
+        session.state.loops.require_change()
 
 
 async def _sent_back(session: Session, turn: _Turn) -> bool:
@@ -150,7 +149,7 @@ async def _sent_back(session: Session, turn: _Turn) -> bool:
 
 def _rounds_used(session: Session) -> str | None:
     allowed = session.config.runtime.max_tool_rounds
-    if session.rounds <= allowed:
+    if session.state.rounds <= allowed:
         return None
     setting = "subagents" if session.depth else "runtime"
     return f"{allowed} rounds of tool calls are used up ({setting}.max_tool_rounds)"
@@ -192,12 +191,12 @@ async def _step(session: Session, turn: _Turn, prompt: Prompt, on_delta: OnDelta
         )
         session.keep_spent(cursor)
 
-    session.rounds += bool(response.tool_calls)
+    session.state.rounds += bool(response.tool_calls)
     # With the first call's intent, or at once where there is none: in any case before anything is done.
     session.store.soon(rows)
     if not response.tool_calls:
         session.store.flush()
-    session.history.append(message)
+    session.state.history.append(message)
     return response.tool_calls
 
 
@@ -241,8 +240,8 @@ def _keep(session: Session, cursor: Cursor, message: Message) -> int:
 
 async def _live(session: Session, turn: _Turn, pending: tuple[ToolCall, ...], refusal: str | None) -> str | None:
     """Live the calls of one reply, in order; then the model hears all results at once. Says which limit was hit."""
-    results: list[Block] = [*session.answered]
-    session.answered = ()
+    results: list[Block] = [*session.state.answered]
+    session.state.answered = ()
     for place, call in enumerate(pending):
         refusal = refusal or limit_of(session)
         try:
@@ -250,7 +249,7 @@ async def _live(session: Session, turn: _Turn, pending: tuple[ToolCall, ...], re
         except BaseException as error:
             results.append(ToolResultBlock(call.id, resume.UNKNOWN, is_error=True))
             results += _left(session, pending[place + 1 :], recorded=isinstance(error, asyncio.CancelledError))
-            session.history.append(Message("user", tuple(results)))
+            session.state.history.append(Message("user", tuple(results)))
             raise
         if done.denied:
             turn.denied = done.result.content
@@ -265,7 +264,7 @@ async def _live(session: Session, turn: _Turn, pending: tuple[ToolCall, ...], re
     turn.halted = stop if turn.halted is None else turn.halted
     await watching.look(session)
     await occasions.look_at_settings(session)
-    session.history.append(
+    session.state.history.append(
         Message("user", (*results, *await _nested(session), *occasions.due(session), *_news(session)))
     )
     return refusal
@@ -280,14 +279,13 @@ async def live_planned(session: Session, call: ToolCall, keep: Keep) -> Done:
     message = Message("assistant", (ToolUseBlock(call),))
     with session.store.write() as cursor:
         _keep(session, cursor, message)
-    session.history.append(message)
+    session.state.history.append(message)
     refusal = limit_of(session)
     done = await run_call(session, call, refusal=refusal, keep=keep if refusal is None else None)
-    session.history.append(Message("user", (_block(call, done.result),)))
+    session.state.history.append(Message("user", (_block(call, done.result),)))
     if refusal is not None:
         raise LimitError(refusal)
-    if session.loops.stops:
-        raise LimitError(f"the same call gave the same result {session.loops.repeats} times (runtime.loop_stop_at)")
+    session.state.loops.require_change()
     return done
 
 
@@ -303,14 +301,14 @@ def _left(session: Session, calls_left: tuple[ToolCall, ...], *, recorded: bool)
 
 def _hear(session: Session, text: str) -> None:
     """The user's message, and with it what hooks have to say."""
-    texts, session.due = (text, *session.due), []
+    texts, session.state.due = (text, *session.state.due), []
     said = tuple(TextBlock(session.secrets.scrub(part)) for part in texts)
     news = _news(session)
     with session.store.write() as cursor:
         sequence = _keep(session, cursor, Message("user", said))
     if session.checkpoints is not None and not session.agent_id:
         session.checkpoints.turn = (session.conversation_id, session.session_id, sequence)
-    session.history.append(Message("user", (*news, *said)))
+    session.state.history.append(Message("user", (*news, *said)))
 
 
 async def _nested(session: Session) -> tuple[TextBlock, ...]:
@@ -342,10 +340,10 @@ async def _announce(session: Session) -> None:
 def _news(session: Session) -> tuple[TextBlock, ...]:
     """What ended in the background since the model last heard: an entry each, and the text for it."""
     background = session.scene.background
-    ended = [*session.lost, *(background.finished() if background is not None else ())]
+    ended = [*session.state.lost, *(background.finished() if background is not None else ())]
     if not ended:
         return ()
-    session.lost = ()
+    session.state.lost = ()
     told = [_of_end(session, end) for end in ended]
     if session.tape is not None:
         session.tape.news(told)
@@ -384,14 +382,14 @@ async def _waited(session: Session) -> bool:
     if session.scene.stopped():
         raise Stopped("the emergency stop was set; `adderclaw estop --clear` removes it")
     if news := _news(session):
-        session.history.append(Message("user", news))
+        session.state.history.append(Message("user", news))
     return bool(news)
 
 
 def _already_answered(session: Session) -> str | None:
     """The answer of a turn that had ended before it was interrupted."""
-    last = session.history.messages[-1] if session.history.messages else None
-    if last is None or session.unfinished or last.role != "assistant":
+    last = session.state.history.messages[-1] if session.state.history.messages else None
+    if last is None or session.state.unfinished or last.role != "assistant":
         return None
     return last.text
 

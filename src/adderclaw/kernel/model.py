@@ -46,7 +46,7 @@ async def ask(
     max_tokens: int | None = None,
 ) -> Reply:
     """Ask with the session's history, or with other messages where the question is not part of the conversation."""
-    messages = session.history if messages is None else messages
+    messages = session.state.history if messages is None else messages
     request = ChatRequest(
         system_prompt=prompt.system,
         messages=messages,
@@ -93,7 +93,7 @@ async def ask(
 
 
 def _hint(session: Session, messages: History) -> dict[str, str]:
-    if messages is not session.history:
+    if messages is not session.state.history:
         return ASIDE
     return PLANNING if session.scene.policy.mode == "plan" else {}
 
@@ -113,7 +113,7 @@ def _keep_bodies(keep: Callable[[str, Json], None], step: int, request: ChatRequ
 def _reserve(session: Session, prompt: Prompt, messages: History) -> Reservation:
     """Hold what the call is expected to take. The history knows its size, so that nothing is encoded for this."""
     quote = session.budget.prices.before(session.provider.name, session.model)
-    cached = session.cached_tokens if messages is session.history else 0
+    cached = session.state.cached_tokens if messages is session.state.history else 0
     held = session.budget.reserve(quote, estimated(messages.size + len(prompt.head)), cached=cached)
     if not quote.facts.priced:
         _say_unpriced(session, quote)
@@ -125,8 +125,8 @@ def _settle(session: Session, held: Reservation, response: ChatResponse, message
     quote = session.budget.prices.after(asked, answered)
     price = cost(response.usage, quote.facts)
     held.settle(response.usage, price)
-    if messages is session.history:
-        session.cached_tokens = response.usage.cache_read_tokens + response.usage.cache_write_tokens
+    if messages is session.state.history:
+        session.state.cached_tokens = response.usage.cache_read_tokens + response.usage.cache_write_tokens
     if price is None:
         _say_unpriced(session, quote)
     return price

@@ -15,12 +15,12 @@ STOP_BLOCKS = 8
 
 def _hear(session: Session, event: str, merged: Merged) -> None:
     if merged.context:
-        session.due.append(told(event, merged.context))
+        session.state.due.append(told(event, merged.context))
 
 
 def due(session: Session) -> tuple[TextBlock, ...]:
     """What hooks have to say to the model when no message of the user comes to say it with."""
-    texts, session.due = [session.secrets.scrub(text) for text in session.due], []
+    texts, session.state.due = [session.secrets.scrub(text) for text in session.state.due], []
     if texts:
         with session.store.write() as cursor:
             for said in texts:
@@ -42,12 +42,12 @@ async def begin(session: Session) -> None:
     _hear(session, "SessionStart", merged)
     watching.heard(session, merged)
     if first := merged.specific.get("initialUserMessage"):
-        session.due.insert(0, str(first))
+        session.state.due.insert(0, str(first))
 
 
 async def hush(session: Session) -> None:
     """What hooks still do beside the turn ends, before anything that they use is closed."""
-    beside = set(session.beside)
+    beside = set(session.state.beside)
     for task in beside:
         task.cancel()
     if beside:

@@ -64,11 +64,11 @@ def rewind(session: Session, to: int) -> None:
         session.tape.began("rewind", {"to": to})
     with session.store.write() as cursor:
         transcript.append(cursor, session.session_id, "system", {"subtype": "rewind", "to": to, "content": ""})
-    session.history = History(read(session.store, session.session_id).messages)
-    session.unfinished, session.answered = (), ()
+    session.state.history = History(read(session.store, session.session_id).messages)
+    session.state.unfinished, session.state.answered = (), ()
     if session.instructions is not None:
         session.instructions.compacted(session.instructions.told_later - instructed(session.store, session.session_id))
-    session.cached_tokens = 0
+    session.state.cached_tokens = 0
     session.scene.context.files_read.clear()
 
 
@@ -191,7 +191,7 @@ def restore(session: Session, *, go_on: bool) -> None:
     Calls that had not begun wait in `unfinished` when the turn goes on, and are closed when a new message comes.
     """
     _return_to_place(session)
-    session.lost = _lost(session)
+    session.state.lost = _lost(session)
     if session.instructions is not None:
         session.instructions.heard(instructed(session.store, session.session_id))
     kept = read(session.store, session.session_id)
@@ -199,13 +199,13 @@ def restore(session: Session, *, go_on: bool) -> None:
     if not go_on:
         answered += [close(session, call, NOT_RUN, begun=False) for call in kept.unbegun]
     for message in kept.messages:
-        session.history.append(message)
+        session.state.history.append(message)
     if go_on:
-        session.unfinished = kept.unbegun
-    session.answered = tuple(answered)
-    if answered and not session.unfinished:
-        session.history.append(Message("user", session.answered))
-        session.answered = ()
+        session.state.unfinished = kept.unbegun
+    session.state.answered = tuple(answered)
+    if answered and not session.state.unfinished:
+        session.state.history.append(Message("user", session.state.answered))
+        session.state.answered = ()
 
 
 def _lost(session: Session) -> tuple[TaskEnd, ...]:
@@ -235,7 +235,7 @@ def _return_to_place(session: Session) -> None:
     kept = followed(rows[0][0]) if rows else ""
     roots = (workspace.root, *workspace.extra)
     if os.path.isdir(kept) and any(kept == root or kept.startswith(f"{root}/") for root in roots):
-        workspace.cwd = session.kept_cwd = kept
+        workspace.cwd = session.state.kept_cwd = kept
 
 
 def _close_begun(session: Session, call: ToolCall) -> ToolResultBlock:

@@ -151,21 +151,10 @@ type Chain = Callable[["Session", Json, Rows | None], Awaitable[Merged]]
 
 
 @dataclass(eq=False, repr=False)
-class Session:
-    config: Config
-    scene: Scene
-    store: Store
-    ledger: Ledger | None
-    bus: Bus
-    provider: Provider
-    model: str
-    prompt: Prompt
-    operator: Operator
-    budget: Budget
+class State:
+    """What one line of work has for itself, and changes as it goes: a child session begins with a new one."""
+
     loops: LoopDetector
-    clock: Clock
-    ids: Ids
-    secrets: Secrets
     history: History = field(default_factory=History)
     unfinished: tuple[ToolCall, ...] = ()
     """Calls of the last reply that never began: a resumed turn starts with them."""
@@ -178,6 +167,38 @@ class Session:
     kept_cwd: str = ""
     rounds: int = 0
     """Rounds of tool calls of the turn that goes on, those before an interruption included."""
+    watched: dict[str, tuple[int, int, int] | None] = field(default_factory=dict[str, tuple[int, int, int] | None])
+    """Paths that hooks want to hear about, with what each looked like at the last look."""
+    watched_from: str = ""
+    """The directory that the shell was in then."""
+    hooks_calling: set[int] = field(default_factory=set[int])
+    """Ordinals of those that wait for a server's tool."""
+    beside: set["Task[None]"] = field(default_factory=set["Task[None]"])
+    """Hooks that run beside the turn."""
+    due: list[str] = field(default_factory=list[str])
+    """What the model is told with the user's next message."""
+    configured: Permissions | None = None
+    """The permissions that it began with, once an update has changed them."""
+
+
+@dataclass(eq=False, repr=False)
+class Session:
+    """What a line of work reaches. A child has the same but for what `replace` is given."""
+
+    config: Config
+    scene: Scene
+    store: Store
+    ledger: Ledger | None
+    bus: Bus
+    provider: Provider
+    model: str
+    prompt: Prompt
+    operator: Operator
+    budget: Budget
+    clock: Clock
+    ids: Ids
+    secrets: Secrets
+    state: State
     home: str = ""
     """AdderClaw's own folder, where the operator's file is."""
     keep_body: Callable[[str, Json], None] | None = None
@@ -186,10 +207,6 @@ class Session:
     """Imports what the next step needs, while the model thinks."""
     hooks: Mapping[str, Chain] = field(default_factory=dict[str, "Chain"])
     """Event → its hooks. A child session is given its parent's."""
-    watched: dict[str, tuple[int, int, int] | None] = field(default_factory=dict[str, tuple[int, int, int] | None])
-    """Paths that hooks want to hear about, with what each looked like at the last look."""
-    watched_from: str = ""
-    """The directory that the shell was in then."""
     instructions: Instructions | None = None
     """The instruction files of the user and the project; None where none are wanted."""
     checkpoints: Checkpoints | None = None
@@ -201,25 +218,16 @@ class Session:
     """How many sessions stand above it: 0 for the one that a person or a driver began."""
     hooks_ran: set[int] = field(default_factory=set[int])
     """Ordinals of the hooks that ran in it."""
-    hooks_calling: set[int] = field(default_factory=set[int])
-    """Ordinals of those that wait for a server's tool."""
-    beside: set["Task[None]"] = field(default_factory=set["Task[None]"])
-    """Hooks that run beside the turn."""
     began: str = "startup"
     """How it begins, for SessionStart; empty once that was told."""
     setup: str = ""
     """Why Setup is told before that, if it is: the project is new, or the operator wants maintenance."""
     ends_with: str = "other"
     """How it ends, for SessionEnd; empty once that was told."""
-    due: list[str] = field(default_factory=list[str])
-    """What the model is told with the user's next message."""
     settings_files: dict[str, tuple[str, tuple[int, int] | None]] = field(
         default_factory=dict[str, tuple[str, tuple[int, int] | None]]
     )
     """Path → whose settings it has, and what it looked like: for ConfigChange hooks, where there are any."""
-
-    configured: Permissions | None = None
-    """The permissions that it began with, once an update has changed them."""
 
     tape: "Tape | None" = None
     """Notes what a replay needs; None where nothing is to be replayed."""
@@ -247,8 +255,8 @@ class Session:
     def keep_place(self, cursor: Cursor) -> None:
         """Remember the directory that the shell is in, for whoever resumes; where a child is, is its own affair."""
         cwd = self.scene.context.workspace.cwd
-        if cwd != self.kept_cwd and not self.depth:
-            self.kept_cwd = cwd
+        if cwd != self.state.kept_cwd and not self.depth:
+            self.state.kept_cwd = cwd
             cursor.execute(
                 "INSERT OR REPLACE INTO state(conversation_id, key, value) VALUES (?, 'cwd', ?)",
                 (self.conversation_id, cwd),
@@ -256,7 +264,7 @@ class Session:
 
     def keep_spent(self, cursor: Cursor) -> None:
         """What the run has used up, with the rows of what used it: its limits hold when it is resumed."""
-        runs.spend(cursor, self.bus.run_id, self.budget.owed, None if self.depth else self.rounds)
+        runs.spend(cursor, self.bus.run_id, self.budget.owed, None if self.depth else self.state.rounds)
 
     @property
     def conversation_id(self) -> str:

@@ -21,8 +21,8 @@ def apply(session: Session, update: PermissionUpdate) -> str:
         for folder in update.directories:
             _check_folder(session, folder)
     before = session.config.permissions
-    session.configured = session.configured or before
-    now = _with_denials(session.configured, kept.changed(before, update), update)
+    session.state.configured = session.state.configured or before
+    now = _with_denials(session.state.configured, kept.changed(before, update), update)
     place = "this session"
     if update.destination == "userSettings":
         place = kept.save(session.home, update)

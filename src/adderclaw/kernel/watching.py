@@ -16,8 +16,8 @@ def watch(session: Session, paths: Iterable[str]) -> None:
     cwd = session.scene.context.workspace.cwd
     for given in paths:
         path = os.path.normpath(os.path.join(cwd, os.path.expanduser(given)))
-        if len(session.watched) < MOST and "\0" not in path:
-            session.watched.setdefault(path, stamp(path))
+        if len(session.state.watched) < MOST and "\0" not in path:
+            session.state.watched.setdefault(path, stamp(path))
 
 
 def heard(session: Session, merged: Merged) -> None:
@@ -32,14 +32,14 @@ async def look(session: Session) -> None:
     if not session.hooks:
         return
     cwd = session.scene.context.workspace.cwd
-    old, session.watched_from = session.watched_from or session.scene.context.workspace.root, cwd
+    old, session.state.watched_from = session.state.watched_from or session.scene.context.workspace.root, cwd
     if old != cwd:
         heard(session, await session.fire("CwdChanged", {"old_cwd": old, "new_cwd": cwd}))
-    for path, before in list(session.watched.items()):
+    for path, before in list(session.state.watched.items()):
         now = stamp(path)
         if now == before:
             continue
-        session.watched[path] = now
+        session.state.watched[path] = now
         event = "add" if before is None else "unlink" if now is None else "change"
         heard(session, await session.fire("FileChanged", {"file_path": path, "event": event}))
 

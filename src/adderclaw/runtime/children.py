@@ -8,11 +8,10 @@ from typing import Any
 from adderclaw import gate, providers, tools
 from adderclaw.child import Child, ChildReport
 from adderclaw.errors import AdderClawError, LimitError
-from adderclaw.history import History
 from adderclaw.kernel import prompt
 from adderclaw.kernel.limits import LoopDetector
 from adderclaw.kernel.loop import run_turn, silent
-from adderclaw.kernel.session import Scene, Session, TurnResult
+from adderclaw.kernel.session import Scene, Session, State, TurnResult
 from adderclaw.runtime import recording
 from adderclaw.runtime.judging import fired_in
 from adderclaw.runtime.session import Unasked, bind, chosen_by, open_provider, scrubbed
@@ -145,24 +144,11 @@ def make(runtime: Runtime, parent: Session, order: Child) -> tuple[Session, Prov
             instructions=scrubbed(runtime, files if order.system is None else None),
         ),
         instructions=files,
-        due=[],
-        beside=set(),
-        watched={},
-        watched_from="",
         operator=_operator(parent, order, session_id),
-        loops=LoopDetector(config.runtime.loop_warn_at, config.runtime.loop_stop_at),
-        history=History(),
-        unfinished=(),
-        answered=(),
-        lost=(),
-        cached_tokens=0,
-        kept_cwd="",
-        rounds=0,
-        hooks_calling=set(),
+        state=State(LoopDetector(config.runtime.loop_warn_at, config.runtime.loop_stop_at)),
         agent_id=session_id,
         agent_type=order.agent_type,
         depth=parent.depth + 1,
-        configured=None,
         tape=None,
     )
     here.fire = child.fire

@@ -68,13 +68,13 @@ def _head(runtime: Runtime, session: Session, ids: SeededIds, channel: str) -> C
         "agent": [session.agent_id, session.agent_type, session.depth],
         "began": session.began,
         "setup": session.setup,
-        "due": list(session.due),
-        "cached": session.cached_tokens,
-        "rounds": session.rounds,
+        "due": list(session.state.due),
+        "cached": session.state.cached_tokens,
+        "rounds": session.state.rounds,
         "marks": runtime.marks,
         "home": runtime.home,
         "user_home": os.path.expanduser("~"),
-        "history": session.history.digest(b""),
+        "history": session.state.history.digest(b""),
         "from": places(session.store, session.session_id),
     }
 

@@ -18,7 +18,7 @@ from adderclaw.kernel import compact, prompt, resume
 from adderclaw.kernel.approvals import Durable
 from adderclaw.kernel.limits import Budget, LoopDetector
 from adderclaw.kernel.loop import run_turn
-from adderclaw.kernel.session import Scene, Session, TurnResult
+from adderclaw.kernel.session import Scene, Session, State, TurnResult
 from adderclaw.kernel.tape import SeededIds
 from adderclaw.record import record
 from adderclaw.runtime import reel as edges
@@ -194,7 +194,7 @@ async def _turns(
         if fresh and head["from"]["entries"]:
             resume.restore(session, go_on=kind == "turn" and body["message"] is None)
             session.scene.context.workspace.cwd = head["place"][2]
-        if fresh and (found := session.history.digest(b"")) != head["history"]:
+        if fresh and (found := session.state.history.digest(b"")) != head["history"]:
             where = f"history that the run began with (entries before {head['from']['entries']})"
             differences.append(Difference(where, head["history"], found))
         fresh = False
@@ -302,7 +302,12 @@ def _session(store: Store, own: Store, reel: Reel, head: Json, ids: tuple[str, s
         ),
         operator=operator,
         budget=Budget(config.limits, clock, Prices(config)),
-        loops=LoopDetector(config.runtime.loop_warn_at, config.runtime.loop_stop_at),
+        state=State(
+            LoopDetector(config.runtime.loop_warn_at, config.runtime.loop_stop_at),
+            due=list(head["due"]),
+            cached_tokens=head["cached"],
+            rounds=head.get("rounds", 0),
+        ),
         clock=clock,
         ids=made_ids,
         secrets=secrets,
@@ -314,9 +319,6 @@ def _session(store: Store, own: Store, reel: Reel, head: Json, ids: tuple[str, s
         depth=depth,
         began=head["began"],
         setup=head["setup"],
-        due=list(head["due"]),
-        cached_tokens=head["cached"],
-        rounds=head.get("rounds", 0),
     )
     here.fire = session.fire
     reel.session = session

@@ -59,7 +59,7 @@ class Run(NamedTuple):
         if chosen.provider != session.provider.name:
             left, session.provider = session.provider, sessions.open_provider(self.runtime, chosen.provider)
             await left.close()
-        session.model, session.cached_tokens = chosen.model, 0
+        session.model, session.state.cached_tokens = chosen.model, 0
         self.runtime.bus.tell({"event_type": "provider_selected", **chosen._asdict()})  # pyright: ignore[reportArgumentType]
         await occasions.switched(session, change)
 
@@ -193,7 +193,7 @@ def _go_on_counting(session: Session, again: Resume) -> None:
         session.budget.restore(own.used)
     elif again.go_on and (earlier := runs.spent_in(session.store, session.session_id)) is not None:
         session.budget.owe(earlier.used)
-        session.rounds = earlier.rounds
+        session.state.rounds = earlier.rounds
 
 
 def _end(run: Run) -> None:

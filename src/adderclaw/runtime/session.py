@@ -14,7 +14,7 @@ from adderclaw.json_text import canonical
 from adderclaw.kernel import prompt
 from adderclaw.kernel.instructions import Instructions
 from adderclaw.kernel.limits import Budget, LoopDetector
-from adderclaw.kernel.session import Chain, Session
+from adderclaw.kernel.session import Chain, Session, State
 from adderclaw.store import Store, memory
 from adderclaw.store.ledger import Ledger
 from adderclaw.types import (
@@ -87,7 +87,7 @@ def make(
         ),
         operator=operator,
         budget=Budget(now.limits, runtime.clock, Prices(now)),
-        loops=LoopDetector(now.runtime.loop_warn_at, now.runtime.loop_stop_at),
+        state=State(LoopDetector(now.runtime.loop_warn_at, now.runtime.loop_stop_at)),
         clock=runtime.clock,
         ids=runtime.ids,
         secrets=runtime.secrets,

@@ -224,7 +224,7 @@ class Execution:
             return known.decision
         assert self.composed is not None
         session = self.session
-        session.history = History(before=self._asked_before + len(self.requests))
+        session.state.history = History(before=self._asked_before + len(self.requests))
         message = self.composed.text
         mode = session.config.runtime.structured_output_mode
         for last in (False, True):
