@@ -37,6 +37,21 @@ def test_x82_the_home_and_the_root_are_refused_unless_the_flag_names_them(world:
     assert done.code == 0, done.err
 
 
+def test_x82_the_first_line_says_which_folder_it_is_and_why(world: World) -> None:
+    place = world.cli.cwd / "plain"
+    place.mkdir()
+    world.cli.configure("")
+    here = f"{place} the current directory, which belongs to no project"
+    for arguments, expected in (
+        (("run", "--task", "hi", "--profile", "supervised"), here),
+        (("agent", "-m", "hi"), f"{world.cli.home}/adderclaw-workspace the default workspace_dir"),
+    ):
+        done = world.cli(*arguments, cwd=place)
+        assert done.err.splitlines()[0].split(" ", 1)[1] == f"workspace_path {expected}", done.err
+    assert world.cli("tool", "run", "file_write", "--json", '{"path": "a", "content": "x"}', cwd=place).code == 0
+    assert (place / "a").read_text() == "x"
+
+
 def test_in_the_root_of_the_disk_no_command_runs(world: World) -> None:
     world.script(call("Bash", command="echo hi"), call("Read", file_path="/etc/passwd"), text("done"))
     world.agent("go", "--workspace", "/", stdin="y\n" * 9)

@@ -263,6 +263,53 @@ def test_workspace_is_the_nearest_directory_with_a_marker(world: World, marker: 
     assert marker in loaded.workspace_reason
 
 
+@pytest.mark.parametrize(
+    "manifest", ["AGENTS.md", "CLAUDE.md", "pyproject.toml", "package.json", "Cargo.toml", "go.mod"]
+)
+def test_x82_a_manifest_makes_a_project_where_no_repository_lies_above(
+    world: World, tmp_path: Path, manifest: str
+) -> None:
+    inner = tmp_path / "a" / "package"
+    (inner / "src").mkdir(parents=True)
+    (inner / manifest).write_text("")
+    loaded = world.load(cwd=str(inner / "src"))
+    assert (loaded.workspace, manifest in loaded.workspace_reason) == (str(inner), True)
+    (tmp_path / "a" / ".git").mkdir()
+    assert world.load(cwd=str(inner / "src")).workspace == str(tmp_path / "a")
+
+
+def test_x82_a_marker_in_a_folder_that_is_everybodys_makes_no_project(world: World, tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    (shared / "mine").mkdir(parents=True)
+    (shared / "package.json").write_text("")
+    (shared / ".git").mkdir()
+    shared.chmod(0o1777)
+    assert world.load(cwd=str(shared / "mine"), here=True).workspace == str(shared / "mine")
+
+
+def test_x82_without_a_project_it_is_the_current_directory_or_the_one_of_agent(world: World, tmp_path: Path) -> None:
+    place = tmp_path / "plain"
+    place.mkdir()
+    assert world.load(cwd=str(place)).workspace == str(world.home / "adderclaw-workspace")
+    loaded = world.load(cwd=str(place), here=True)
+    assert loaded.workspace == str(place)
+    assert loaded.workspace_reason == "the current directory, which belongs to no project"
+    world.user('workspace_dir = "~/adderclaw-workspace"')  # as `init` writes it
+    assert world.load(cwd=str(place), here=True).workspace == str(place)
+    world.user('workspace_dir = "~/elsewhere"')
+    assert world.load(cwd=str(place), here=True).workspace == str(world.home / "elsewhere")
+
+
+@pytest.mark.parametrize("place", ["home", "root"])
+def test_x82_neither_the_home_nor_the_root_is_fallen_back_to(world: World, place: str) -> None:
+    found = world.problems(cwd=str(world.home) if place == "home" else "/", here=True)
+    assert "start in a project's folder, or name it: `--workspace DIR`" in found[0]
+
+
+def test_an_empty_workspace_is_no_workspace(world: World) -> None:
+    assert "--workspace: it is empty; name a directory" in world.problems(workspace=" ")[0]
+
+
 def test_home_and_root_are_no_projects(world: World) -> None:
     (world.home / ".git").mkdir()
     (world.home / "deep").mkdir()

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import signal
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,47 @@ def test_an_operator_is_asked_whether_to_keep_it(answer: str, left: bool, world:
     assert (world.workspace / ".envrc").exists() == left
     waiting = json.loads(world.cli("later", "list", "--output-format", "json", cwd=world.workspace).out)
     assert len(waiting) == (answer == "")
+    (event,) = world.rows("SELECT detail FROM events WHERE event_type = 'changed_later'")
+    asked = {
+        "": "look at them before they do: .envrc (new); then `adderclaw later accept`",
+        "keep": "the operator keeps",
+    }
+    assert asked.get(answer, "the operator set aside .envrc (new)") in event[0]
+    assert ("look at them" in event[0]) == (answer == "")
+
+
+def test_an_answer_that_is_none_is_asked_for_once_more(world: Den) -> None:
+    world.script(call("Bash", command=program(world, "echo evil > .envrc")), text("done"))
+    world.prepare()
+    done = world.cli("agent", "-m", "go", stdin="y\nbanana\n2\n")
+    assert "Answer 1 or 2. Other programs run these later" in done.err
+    assert not (world.workspace / ".envrc").exists()
+
+
+def test_the_command_names_other_workspaces_in_which_something_waits(world: Den) -> None:
+    world.attack(program(world, WRITES))
+    elsewhere = world.base / "elsewhere"
+    elsewhere.mkdir()
+    done = world.cli("later", "list", "--workspace", str(elsewhere))
+    assert f"in {world.workspace}: 3; `adderclaw later list --workspace" in done.out
+    assert "no change waits" in world.cli("later", "accept", "--workspace", str(elsewhere)).out
+
+
+def test_in_the_home_our_own_files_are_no_report_and_are_never_moved(world: Den) -> None:
+    """The database changes with every call; setting it aside would take the program's own memory away."""
+    plants = "python3 -c \"open('.envrc', 'w').write('evil')\""
+    attack = world.attack("touch a.txt", plants, arguments=("--workspace", str(world.home)))
+    assert reported(world) == [".envrc"], attack.done.err
+    done = world.cli("later", "set-aside", "--workspace", str(world.home))
+    assert (done.code, (world.home / ".envrc").exists()) == (0, False)
+    with sqlite3.connect(world.database) as connection:
+        connection.execute(
+            "INSERT INTO later_changes(workspace, path, change, mark, session_id) VALUES (?, ?, 'new', 'x', 's')",
+            (str(world.home), str(world.database)),
+        )
+    done = world.cli("later", "set-aside", "--workspace", str(world.home))
+    assert world.database.exists(), done.err
+    assert "could not be moved" in done.err
 
 
 def test_it_is_only_noted_where_the_operator_allows_it(world: Den) -> None:

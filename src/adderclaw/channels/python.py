@@ -262,6 +262,7 @@ def options_of(given: QueryOptions) -> Options:
         model=given.model,
         profile=given.profile,
         log_level="error",
+        here=True,
         overrides=settings,
         own_servers=own,
     )

@@ -44,7 +44,8 @@ class Repl:
 
 async def _converse(run: Run) -> TurnResult:
     """Turn after turn; the last one's result is the conversation's."""
-    print("AdderClaw. /help lists the commands, /exit leaves.", file=sys.stderr)
+    print(f"AdderClaw in {_place(run)}", file=sys.stderr)
+    print("/help lists the commands, /exit leaves.", file=sys.stderr)
     ask = _asker()
     last = TurnResult("completed", "")
     await occasions.begin(run.session)
@@ -103,6 +104,12 @@ async def _slash(run: Run, text: str) -> bool:
     except AdderClawError as error:
         print(f"/{name}: {run.runtime.secrets.clean(str(error))}", file=sys.stderr)
         return True
+
+
+def _place(run: Run) -> str:
+    """The workspace, and why it is this one."""
+    loaded = run.runtime.loaded
+    return f"{visible(loaded.workspace, keep_newlines=False)} ({visible(loaded.workspace_reason, keep_newlines=False)})"
 
 
 def _exit(_run: Run, _rest: str) -> bool:

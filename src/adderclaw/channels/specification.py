@@ -56,7 +56,7 @@ def prepare(options: Options, path: str, most: int | None) -> Prepared:
 def _loaded(options: Options) -> "Loaded":
     from adderclaw import config
 
-    return config.load(config_file=options.config_file, workspace=options.workspace)
+    return config.load(config_file=options.config_file, workspace=options.workspace, here=options.here)
 
 
 def _has_own(loaded: "Loaded") -> bool:

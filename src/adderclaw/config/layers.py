@@ -290,7 +290,7 @@ class Composition:
     def find_project(self) -> None:
         """Where the project is, which of its files are there, and whether they are trusted as they are."""
         request = self.request
-        self.project = request.workspace or request.project or self.tree["workspace_dir"]
+        self.project = request.workspace or request.project or self.fallback
         found = {name: self.look_inside(name) for name in trust.FILES}
         self.present = {name: data for name, data in found.items() if data is not None}
         # looked at even if there is nothing to trust: the kept result must notice a change
@@ -468,7 +468,16 @@ class Composition:
             return configured, f"workspace_dir in {origin}"
         if request.project:
             return request.project, f"the current directory belongs to a project: {request.marker} is there"
+        if self.fallback != configured:
+            return self.fallback, "the current directory, which belongs to no project"
         return configured, f"workspace_dir in {origin}" if origin != "default" else "the default workspace_dir"
+
+    @property
+    def fallback(self) -> str:
+        """The workspace where no project is found."""
+        configured: str = self.tree["workspace_dir"]
+        chosen = configured != os.path.expanduser(Config().workspace_dir)
+        return configured if chosen or not self.request.here else self.request.cwd
 
     def too_wide(self, workspace: str, reason: str) -> None:
         """The home and `/` are somebody's whole machine: only who names one on purpose gets it."""

@@ -25,6 +25,16 @@ SETTINGS = (
 )
 """The files of a project that can say what is denied: there or not, only the operator writes them."""
 MARKERS = (".git", "SPEC.md", "Agentfile", *PROJECT_FILES, ".adderclaw")
+"""The nearest folder upwards with one of these is the project."""
+MANIFESTS = (
+    *("AGENTS.md", "CLAUDE.md", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "Pipfile"),
+    *("package.json", "deno.json", "deno.jsonc", "Cargo.toml", "go.mod", "pom.xml", "build.gradle", "build.gradle.kts"),
+    *("build.sbt", "Gemfile", "composer.json", "mix.exs", "rebar.config", "pubspec.yaml", "Package.swift"),
+    *("CMakeLists.txt", "meson.build", "dune-project", "stack.yaml", "cabal.project", "project.clj", "deps.edn"),
+    *("Project.toml", "build.zig", "shard.yml"),
+)
+"""So is one with these where no marker lies above it: a package belongs to its repository, without which git would not
+work there."""
 
 VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([^}]*)\})")
 
@@ -47,46 +57,65 @@ class Request(NamedTuple):
     marker: str
     beside: str | None = None
     """The folder of the Agentfile that is to be run, whose policy.toml counts too."""
+    here: bool = False
+    """Whether the current directory is the workspace where it belongs to no project; else it is `workspace_dir`."""
 
 
 def request(
-    config_file: str | None, workspace: str | None, cwd: str | None, overrides: Json | None, beside: str | None = None
+    config_file: str | None,
+    workspace: str | None,
+    cwd: str | None,
+    overrides: Json | None,
+    beside: str | None = None,
+    *,
+    here: bool = False,
 ) -> Request:
     own = home()
     try:
-        here = os.path.abspath(cwd or os.getcwd())
+        current = os.path.abspath(cwd or os.getcwd())
     except FileNotFoundError:
         raise ConfigError([Problem("current directory", "", "it does not exist any more; change to another")]) from None
-    beside = beside and os.path.normpath(os.path.join(here, beside))
-    project, marker = _project(here, own)
+    if workspace is not None and not workspace.strip():
+        raise ConfigError([Problem(FLAGS, "--workspace", "it is empty; name a directory")])
+    beside = beside and os.path.normpath(os.path.join(current, beside))
+    project, marker = _project(current, own)
     if beside and (project is None or not f"{beside}/".startswith(f"{project}/")):
         project, marker = _project(beside, own)
     return Request(
         own,
-        config_file and os.path.join(here, os.path.expanduser(config_file)),
-        workspace and os.path.normpath(os.path.join(here, os.path.expanduser(workspace))),
-        here,
+        config_file and os.path.join(current, os.path.expanduser(config_file)),
+        workspace and os.path.normpath(os.path.join(current, os.path.expanduser(workspace))),
+        current,
         overrides or {},
         project,
         marker,
         beside,
+        here,
     )
 
 
-def _project(here: str, own: str) -> tuple[str | None, str]:
+def _project(current: str, own: str) -> tuple[str | None, str]:
     never = {"/", os.path.abspath(os.path.expanduser("~"))}
-    directory = here
-    while True:
-        if directory not in never:
-            for marker in MARKERS:
-                path = os.path.join(directory, marker)
+    folders = [current]
+    while (parent := os.path.dirname(folders[-1])) != folders[-1]:
+        folders.append(parent)
+    folders = [folder for folder in folders if folder not in never and not _is_everybodys(folder)]
+    for markers in (MARKERS, MANIFESTS):
+        for folder in folders:
+            for marker in markers:
+                path = os.path.join(folder, marker)
                 # our own home is no project's folder, wherever it was put
                 if path != own and os.path.lexists(path):
-                    return directory, marker
-        parent = os.path.dirname(directory)
-        if parent == directory:
-            return None, ""
-        directory = parent
+                    return folder, marker
+    return None, ""
+
+
+def _is_everybodys(folder: str) -> bool:
+    """Whether it is a folder like /tmp: a marker there may be anybody's, and would make all of it the workspace."""
+    try:
+        return bool(os.stat(folder).st_mode & stat.S_ISVTX)
+    except OSError:
+        return False
 
 
 def read(path: str) -> bytes | None:

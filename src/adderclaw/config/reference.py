@@ -40,9 +40,13 @@ Keys and tokens never stand in a file: `api_key_env` names the environment varia
 ## The workspace
 
 `--workspace`, else `workspace_dir` of the project's file, else the nearest directory upwards from the current one that
-holds `.git`, `SPEC.md`, `Agentfile`, `agent.yaml`, `agent.toml`, `agent.json` or `.adderclaw/` (your home directory and
-`/` never count), else your own `workspace_dir`. Every start says which one and why. Your home directory and `/` are
-the workspace only where `--workspace` names them, with a warning.
+holds `.git`, `SPEC.md`, `Agentfile`, `agent.yaml`, `agent.toml`, `agent.json` or `.adderclaw/`, else the nearest one
+with `AGENTS.md`, `CLAUDE.md` or a manifest (`pyproject.toml`, `package.json`, `Cargo.toml`, `go.mod`, `pom.xml` …): a
+package of a repository belongs to the repository. Your home directory, `/` and folders like `/tmp` never count.
+Where there is no project, `agent` works in `workspace_dir`; `run`, `rpc`, `tool`, `mcp serve` and the Python API in
+the current directory, unless you set a `workspace_dir` other than the default. The first line of every start says which
+directory it is, and why. Your home directory and `/` are the workspace only where `--workspace` names them, with a
+warning.
 """
 
 TRUST = """\

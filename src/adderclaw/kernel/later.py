@@ -11,8 +11,13 @@ if TYPE_CHECKING:
 
 KEEP, ASIDE = "keep", "set aside"
 QUESTION = "Other programs run these later: {names}. Keep them, or set them aside?"
+AGAIN = "Answer 1 or 2. " + QUESTION
 MOVED = "\nadderclaw: the operator set these aside; they are no longer in the workspace: {names}\n"
-REPORT = "other programs run these later; look at them before they do: {names}"
+REPORT = (
+    "other programs run these later; look at them before they do: {names}; then `adderclaw later accept` or "
+    "`adderclaw later set-aside`"
+)
+ANSWERED = {"kept": "the operator keeps {names}", "set_aside": "the operator set aside {names}"}
 MOST_NAMED = 20
 
 
@@ -44,26 +49,30 @@ async def with_changes(session: "Session", result: ToolResult) -> ToolResult:
     changes = session.scene.later
     if changes is None or not (found := changes.take()):
         return result
-    answer = await _answer(session, changes, found)
-    entries = [{"path": one["path"], "change": one["change"], **answer} for one in found]
-    content = result.content + (MOVED.format(names=named(found)) if answer.get("answer") == "set_aside" else "")
-    return replace(result, content=content, metadata={**result.metadata, "changed_later": entries})
+    word = await _answer(session, changes, found)
+    done = changes.answer(found, word) if word else []
+    entries = [
+        {"path": one["path"], "change": one["change"], **({"answer": word} if one in done else {})} for one in found
+    ]
+    moved = MOVED.format(names=named(done)) if word == "set_aside" and done else ""
+    return replace(result, content=result.content + moved, metadata={**result.metadata, "changed_later": entries})
 
 
-async def _answer(session: "Session", changes: Changes, found: Sequence[Json]) -> dict[str, str]:
+async def _answer(session: "Session", changes: Changes, found: Sequence[Json]) -> Literal["kept", "set_aside"] | None:
     """The operator's answer, where there is one to be had: nobody's is none, and the report is repeated."""
     from adderclaw.gate.modes import autonomy_of
 
     if not changes.asks or session.depth or autonomy_of(session.scene.policy) != "supervised":
-        return {}
+        return None
     options = (Option(KEEP, "They stay as they are."), Option(ASIDE, "They are moved out of the workspace."))
-    question = Question(QUESTION.format(names=named(found)), "Later", options)
-    replies = await session.operator.ask((question,))
-    reply = (replies or {}).get(question.question, "").strip().casefold()
-    if reply not in (KEEP, ASIDE):
-        return {}
-    word: Literal["kept", "set_aside"] = "set_aside" if reply == ASIDE else "kept"
-    return {"answer": word} if changes.answer(found, word) else {}
+    for text in (QUESTION, AGAIN):
+        question = Question(text.format(names=named(found)), "Later", options)
+        reply = (await session.operator.ask((question,)) or {}).get(question.question, "").strip().casefold()
+        if reply in (KEEP, ASIDE):
+            return "set_aside" if reply == ASIDE else "kept"
+        if not reply:
+            break
+    return None
 
 
 def tell(session: "Session", found: Sequence[Json], tool_use_id: str = "") -> None:
@@ -72,7 +81,16 @@ def tell(session: "Session", found: Sequence[Json], tool_use_id: str = "") -> No
         entries: list[dict[str, str]] = [
             {name: str(value) for name, value in one.items() if name != "id"} for one in found
         ]
-        message = REPORT.format(names=named(found))
         session.bus.tell(
-            {"event_type": "changed_later", "message": message, "changes": entries, "tool_use_id": tool_use_id}
+            {"event_type": "changed_later", "message": _said(found), "changes": entries, "tool_use_id": tool_use_id}
         )
+
+
+def _said(found: Sequence[Json]) -> str:
+    """What is left to look at, and what the operator has answered."""
+    waiting = [one for one in found if one.get("answer") not in ANSWERED]
+    said = [REPORT.format(names=named(waiting))] if waiting else []
+    for word, text in ANSWERED.items():
+        if answered := [one for one in found if one.get("answer") == word]:
+            said.append(text.format(names=named(answered)))
+    return "; ".join(said)

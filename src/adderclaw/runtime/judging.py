@@ -266,6 +266,7 @@ def _room(runtime: Runtime, roots: tuple[str, ...], held: "Held", shown: Sequenc
             *seen.own(tuple(map(followed, roots))),
         ),
         fixed=held.fixed,
+        own=followed(runtime.home),
         read_only=autonomy == "readonly",
         network=now.security.network == "allow",
         shown=(*shown, *skill_folders(runtime, roots[0]), *now.sandbox.read_paths),

@@ -111,7 +111,9 @@ def _moved(root: str, home: str, path: str) -> bool:
     from adderclaw import workspace
     from adderclaw.errors import Refused
 
-    folder = os.path.join(home, FOLDER)
+    folder, own = os.path.join(home, FOLDER), os.path.realpath(home)
+    if os.path.commonpath((own, os.path.join(root, path))) == own:
+        return False  # where the workspace holds our own folder: the database is not what anybody means
     try:
         place = workspace.beneath_root(os.path.join(root, path), (root,))
         os.makedirs(folder, mode=0o700, exist_ok=True)

@@ -177,10 +177,12 @@ def _look_after_a_kill(runtime: Runtime, session: Session) -> None:
         return
     root = followed(runtime.loaded.workspace)
     if runtime.later.killed():
+        from adderclaw.sandbox.later import without
         from adderclaw.workspace.survey import Surveyor
 
         place = session.scene.context.workspace
-        runtime.later.first(Surveyor().look((place.root, *place.extra)).items)
+        survey = Surveyor().look((place.root, *place.extra))
+        runtime.later.first(without(survey, followed(runtime.home)).items)
         later.tell(session, runtime.later.take())
     elif waiting := rows.unanswered(session.store, root):
         found = [{"path": row.path.removeprefix(f"{root}/"), "change": row.change} for row in waiting]

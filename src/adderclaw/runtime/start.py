@@ -54,6 +54,8 @@ class Options:
     """MCP servers that live in the program that embeds us, by their names."""
     live: bool = False
     """A run at a terminal: its events are shown as they come, in place of the log."""
+    here: bool = False
+    """Where no project is found, the workspace is the current directory, not `workspace_dir`."""
     headless: bool = False
     """`run`: the profile is `runtime.profile` unless one is named, and the run folders are in `logging.jsonl_dir`."""
 
@@ -114,6 +116,7 @@ def start(options: Options) -> Runtime:
         workspace=options.workspace,
         overrides=options.overrides,
         beside=options.beside,
+        here=options.here,
     )
     if options.headless and options.profile is None:
         options = replace(options, profile=loaded.config.runtime.profile)
@@ -129,9 +132,11 @@ def start(options: Options) -> Runtime:
     sources = credentials(options, loaded, secrets, clock)
     runtime = Runtime(options, loaded, config.home(), clock, ids, secrets, sources, bus)
     profile = options.profile or loaded.config.security.autonomy
+    bus.tell({"event_type": "workspace_path", "path": loaded.workspace, "reason": loaded.workspace_reason})
     bus.tell({"event_type": "startup", "version": __version__, "pid": os.getpid(), "profile": profile})
     bus.tell({"event_type": "config_path", "paths": list(loaded.files), "warnings": list(loaded.warnings)})
-    bus.tell({"event_type": "workspace_path", "path": loaded.workspace, "reason": loaded.workspace_reason})
+    for message in loaded.warnings:
+        bus.tell({"event_type": "warning", "message": message})
     return runtime
 
 

@@ -36,6 +36,8 @@ class Room:
     """The workspace and the further directories, links followed."""
     hidden: tuple[str, ...] = ()
     """Files and directories of ours, wherever they lie."""
+    own: str = ""
+    """Our own folder: where the workspace holds it, what changes in it is our own work."""
     read_only: bool = False
     network: bool = False
     """Whether they share the network of the machine."""

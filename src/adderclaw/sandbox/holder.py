@@ -168,7 +168,7 @@ class Box:
         survey = self._surveyor.look(self.room.roots, tuple(map(settled, self.room.kept)))
         if not survey.is_whole:
             self._once(MANY.format(folders=survey.folders))
-        return survey
+        return later.without(survey, self.room.own)
 
     def _report(self, survey: Survey) -> str:
         """Hand on what has changed since the last look; the line that says so."""

@@ -59,6 +59,14 @@ def changes(before: Mapping[str, str], now: Mapping[str, str]) -> list[Change]:
     ]
 
 
+def without(found: Survey, own: str) -> Survey:
+    """The look without our own folder, which the home holds where that is the workspace; no command writes there."""
+    inside = f"{own}/"
+    if not own or not any(path.startswith(inside) for path in found.items):
+        return found
+    return found._replace(items={path: mark for path, mark in found.items.items() if not path.startswith(inside)})
+
+
 def named(found: Sequence[Change], roots: Sequence[str]) -> str:
     """The paths, as short as they are clear, for a message."""
     top = f"{roots[0].rstrip('/')}/" if roots else "/"

@@ -44,7 +44,7 @@ _LEVEL_OF = {
 
 _SHOWN: dict[str, tuple[str, ...]] = {
     "startup": ("version", "profile"),
-    "config_path": ("paths", "warnings"),
+    "config_path": ("paths",),
     "tool_requested": ("tool", "summary"),
     "tool_approved": ("tool", "risk", "by", "reason"),
     "tool_denied": ("tool", "risk", "reason"),

@@ -1,6 +1,8 @@
 """`adderclaw later`: what commands changed of what other programs run later, until somebody has looked at it."""
 
 import os
+import shlex
+from collections import Counter
 from typing import Annotated, Literal
 
 import typer
@@ -37,6 +39,8 @@ def list_changes(workspace: Workspace = None, config: ConfigFile = None, output_
         print(clean(f"{row.found_at}Z  {row.change:<7}  {_short(row, root)}  ({row.session_id})"))
     if not found:
         print("nothing that other programs run later was changed without being acknowledged")
+        for other, count in Counter(row.workspace for row in later.unanswered(store)).items():
+            print(clean(f"in {other}: {count}; `adderclaw later list --workspace {shlex.quote(other)}` shows them"))
 
 
 @app.command()
@@ -77,6 +81,8 @@ def _answer(
         raise UsageError(f"{unknown[0]}: no change of this path waits; `adderclaw later list` shows them")
     found: list[Json] = [{"id": by_path[path].id, "path": path} for path in wanted]
     done = answered(store, root, home(), found, word)
+    if not found and not as_json:
+        print("no change waits for an answer here")
     if as_json:
         print_json([clean({"path": one["path"], "answer": word}) for one in done])
     else:
@@ -90,7 +96,10 @@ def _answer(
 
 def _opened(workspace: str | None, config: str | None, *, read_only: bool) -> tuple[Store, str]:
     loaded = load(config_file=config, workspace=workspace)
-    return Store.open(loaded.config.memory.path, read_only=read_only), os.path.realpath(loaded.workspace)
+    store, here = Store.open(loaded.config.memory.path, read_only=read_only), os.path.realpath(os.getcwd())
+    if workspace is None and later.unanswered(store, here):
+        return store, here  # `run` works where it was started
+    return store, os.path.realpath(loaded.workspace)
 
 
 def _short(row: later.Row, root: str) -> str:

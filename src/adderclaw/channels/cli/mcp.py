@@ -358,7 +358,7 @@ def serve(
     """
     from adderclaw.channels.mcp_server import serve as serving
 
-    options = Options(config_file=config_file, workspace=workspace, profile=profile, log_level="warning")
+    options = Options(config_file=config_file, workspace=workspace, profile=profile, log_level="warning", here=True)
     raise typer.Exit(serving(options, http))
 
 

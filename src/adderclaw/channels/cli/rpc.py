@@ -25,6 +25,12 @@ def rpc(
     from adderclaw.channels.rpc.server import serve
 
     options = Options(
-        config_file=config, workspace=workspace, provider=provider, model=model, profile=profile, headless=True
+        config_file=config,
+        workspace=workspace,
+        provider=provider,
+        model=model,
+        profile=profile,
+        headless=True,
+        here=True,
     )
     raise typer.Exit(asyncio.run(serve(options)))

@@ -130,6 +130,7 @@ def run(
         model=model,
         profile=profile,
         headless=True,
+        here=True,
         overrides=prepared.overrides(skills_dir, max_turns, debug_llm, allowed),
     )
     if sum(one is not None for one in (target, task, agentfile, spec, resume)) > 1:

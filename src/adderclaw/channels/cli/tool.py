@@ -70,7 +70,7 @@ def run_tool(
 
     Example: adderclaw tool run file_list --json '{"path": "."}'
     """
-    options = Options(config_file=config, workspace=workspace, profile=profile, log_level="warning")
+    options = Options(config_file=config, workspace=workspace, profile=profile, log_level="warning", here=True)
     raise typer.Exit(_by_hand(options, name, json_object(arguments, "--json"), output_format))
 
 
@@ -112,7 +112,7 @@ def explain(
 def evaluate_one(text: str) -> int:
     """`--eval`: one tool, named by the operator, who may also read outside the workspace."""
     name, arguments = _tool_and_input(json_object(text, "--eval"), "--eval")
-    return _by_hand(Options(log_level="warning", free_reads=True), name, arguments, "text")
+    return _by_hand(Options(log_level="warning", free_reads=True, here=True), name, arguments, "text")
 
 
 # ------------------------------------------------------------------ by hand
@@ -157,7 +157,7 @@ def _print_done(done: list[Done], result: TurnResult, output_format: str) -> Non
 
 
 def _scene(config: str | None, workspace: str | None, profile: str | None) -> Scene:
-    options = Options(config_file=config, workspace=workspace, profile=profile, log_level="warning")
+    options = Options(config_file=config, workspace=workspace, profile=profile, log_level="warning", here=True)
     here = scene(start(options), None)
     for warning in here.policy.rules.warnings:
         print(f"warning: {visible(warning)}", file=sys.stderr)
@@ -183,7 +183,7 @@ async def _explained_with_hooks(
     from adderclaw.channels.cli.hooks import tried
     from adderclaw.gate.case import Opinion
 
-    runtime = start(Options(config_file=config, workspace=workspace, profile=profile, log_level="warning"))
+    runtime = start(Options(config_file=config, workspace=workspace, profile=profile, log_level="warning", here=True))
     here = scene(runtime, None)
     found = find(here.tools, name)
     if found is None:
