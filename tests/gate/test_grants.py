@@ -90,5 +90,61 @@ def test_a_rule_without_a_star_grants_no_code_of_standard_input(rule: str, sandb
     facts: dict[str, Any] = {"allow": (f"Bash({rule})",), "policy": {"sandboxed": sandboxed}}
     case = build("Bash", command=f"{rule} <<< 'echo 1'", **facts)
     assert gate.judge(case).by != "permission rules"
-    wide = build("Bash", command="python3 <<< 'print(1)'", allow=("Bash(python3:*)",))
+    wide = build("Bash", command="python3 <<< 'print(1)'", allow=("Bash(python3:*)",), policy={"sandboxed": True})
     assert gate.judge(wide).by == "permission rules"
+
+
+CODE = {
+    "python3 -c 'print(1)'": "Bash(python3:*)",
+    "python3 -Ic 'print(1)'": "Bash(python3 *)",
+    "python3.12 -c 'print(1)'": "Bash(python3.12:*)",
+    "python3 <<< 'print(1)'": "Bash(python3:*)",
+    "cat x | python3": "Bash",
+    "python3 -i x.py <<< 'print(1)'": "Bash(python3:*)",
+    "python3 -m timeit 1+1": "Bash(python3:*)",
+    "python3 -Im timeit 1+1": "Bash(python3:*)",
+    "python3 -m pdb -c run x.py": "Bash(python3:*)",
+    "python3 -m code <<< 'print(1)'": "Bash(python3 -m *)",
+    "timeout 5 python3 -c 'print(1)'": "Bash(timeout:*)",
+    "timeout 5 nice python3 -c 'print(1)'": "Bash(python3:*)",
+    "bash -c 'python3 -c 1'": "Bash(bash:*)",
+    "uv run python -c 'print(1)'": "Bash(uv run:*)",
+    "node -e 1": "Bash(node:*)",
+    "node --test --test-reporter=data:text/javascript,x": "Bash(node:*)",
+    "node --import data:text/javascript,x y.js": "Bash(node:*)",
+    "node --import=' DA\tTA:text/javascript,x' y.js": "Bash(node:*)",
+    "node --loader data:text/javascript,x y.js": "Bash(node:*)",
+    "node --no-such-option x --import=data:text/javascript,x": "Bash(node:*)",
+    "deno run data:text/javascript,x": "Bash(deno:*)",
+    "php -d auto_prepend_file=data:text/plain,x y.php": "Bash(php:*)",
+    "perl -e 1": "Bash(perl:*)",
+    "perl '-Mstrict;system(1)' x.pl": "Bash(perl:*)",
+    "awk 'BEGIN{system(1)}'": "Bash(awk:*)",
+    "gawk -e 'BEGIN{system(1)}'": "Bash(gawk:*)",
+}
+FILES = ("python3 x.py data:1", "node x.js --import=data:x", "python3 -m pytest -q", "node --test", "awk '{print}' x")
+
+
+@pytest.mark.parametrize("command", CODE)
+def test_without_a_sandbox_a_star_allows_no_code_that_stands_in_a_command(command: str) -> None:
+    """X-77: it is denied there; in a sandbox the rule counts."""
+    allow = (CODE[command],)
+    decision = gate.judge(build("Bash", command=command, allow=allow))
+    assert (decision.verdict, decision.denial) in {("deny", "no sandbox"), ("deny", "not listed")}, decision
+    listed = {"allowed_commands": ("python3.12", "python3", "perl", "php", "deno")}
+    assert gate.judge(build("Bash", command=command, allow=allow, policy=listed)).denial == "no sandbox"
+    assert gate.judge(build("Bash", command=command, allow=allow, policy={"sandboxed": True})).verdict == "allow"
+
+
+@pytest.mark.parametrize("command", FILES)
+def test_what_lies_in_a_file_is_allowed_by_a_rule(command: str) -> None:
+    allow = (f"Bash({command.split()[0]}:*)",)
+    assert gate.judge(build("Bash", command=command, allow=allow)).by == "permission rules"
+
+
+def test_a_rule_that_says_all_of_the_code_allows_it() -> None:
+    said = "python3 -c 'print(1)'"
+    assert gate.judge(build("Bash", command=said, allow=(f"Bash({said})",))).verdict == "allow"
+    refused = gate.judge(build("Bash", command=f"{said[:-1]};x()'", allow=(f"Bash({said})",)))
+    assert (refused.verdict, refused.denial) == ("deny", "no sandbox")
+    assert "a rule in [permissions] allow that says all of it, without a star" in refused.reason

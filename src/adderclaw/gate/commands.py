@@ -150,10 +150,9 @@ def _by_pipeline(pipeline: list[Words]) -> Iterator[str]:
 
 def _reads_code(words: Words) -> bool:
     """Whether a command takes its standard input for code: it is a shell or an interpreter without a script."""
-    plain = (re.sub(r"^python[\d.]+$", "python3", base(words[0])), *words[1:])
-    if is_shell(plain[0]):
-        return "-s" in words or (shell_code(plain) in (0, None) and not any(w[:1] not in ("-", "") for w in words[1:]))
-    code = inline.of(plain)
+    if is_shell(base(words[0])):
+        return "-s" in words or (shell_code(words) in (0, None) and not any(w[:1] not in ("-", "") for w in words[1:]))
+    code = inline.of(words)
     return code is not None and code.text is None
 
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from adderclaw.gate.programs.allowlist import PROGRAMS, Options, is_shell
-from adderclaw.gate.programs.options import kinds
+from adderclaw.gate.programs.languages import is_plain_awk
+from adderclaw.gate.programs.options import kinds, parse
 from adderclaw.gate.shell.plan import Plan, Simple, steps
 
 type Words = tuple[str, ...]
@@ -32,24 +33,49 @@ class Code(NamedTuple):
 def of(words: Words, stdin: str | None = None) -> Code | None:
     """The code that a command brings for the interpreter that it calls; None where it brings none."""
     name = words[0].rsplit("/", 1)[-1]
-    table = PROGRAMS.get(name)
-    if table is None or not (table.code or table.stdin_code) or _asks(words[1:], table):
+    table = _table(name)
+    if not (table.code or table.stdin_code or table.operands == "code") or _asks(words[1:], table):
         return None
+    if table.loads and (address := _address(words[1:], table)):
+        return Code(name, address)
     rest = list(words[1:])
     while rest:
         word = rest.pop(0)
         if word in _STDIN and table.stdin_code:
             return Code(name, stdin)
         if word in table.ends:
-            return None
+            module = f"python {word} {rest[0]}" if rest else ""
+            return of((module, *rest[1:]), stdin) if module in PROGRAMS else None
         if word in table.code:
             return Code(name, rest[0] if rest else "")
         if not word.startswith("-"):
-            return None
-        found = _attached(word, rest, table)
+            is_code = table.operands == "code" and not (table.looks and is_plain_awk(word))
+            return Code(name, word) if is_code else None
+        found = _attached(word, rest, table, Code(name, stdin))
         if found is not None:
-            return Code(name, found)
+            return found
     return Code(name, stdin) if table.stdin_code else None
+
+
+def stands_in(simple: Simple) -> bool:
+    """Whether a command, or one that it hands on, brings code."""
+    from adderclaw.gate.commands import handed_on
+
+    return any(of(words) is not None for words in handed_on(simple.words))
+
+
+def _table(name: str) -> Options:
+    """A program's table; `python3.12` has that of `python`."""
+    return PROGRAMS.get(name) or PROGRAMS.get(re.sub(r"\d[\d.]*$", "", name)) or _NONE
+
+
+def _address(words: Words, table: Options) -> str:
+    """Code that is an address, among the words that are not certainly for a script."""
+    found = parse(words, table.options, until_operand=True)
+    own = words if found.strange or table.commands else words[: len(words) - len(found.operands) + 1]
+    # As addresses are read: without tabs and line ends, in whatever case.
+    plain = (re.sub(r"[\t\n\r]", "", word) for word in own)
+    return next((word for word in plain if re.search(r"(?i)(?:^|=|^-\w)[\x00-\x20]*data:", word)), "")
 
 
 def comes_by_stdin(words: Words) -> bool:
@@ -69,23 +95,24 @@ def _asks(words: Words, table: Options) -> bool:
     return bool(words) and table.bare.issuperset(words)
 
 
-def _attached(word: str, rest: list[str], table: Options) -> str | None:
+def _attached(word: str, rest: list[str], table: Options, fed: Code) -> Code | None:
     """The code of an option that is bundled with others, or has it attached; a value is taken from the rest."""
     known = kinds(table.options)
     if word.startswith("--"):
         name, attached, value = word.partition("=")
         if attached and name in table.code:
-            return value
+            return fed._replace(text=value)
         if not attached and known.get(name) in ("=", "~") and rest:
             rest.pop(0)
         return None
     for at, letter in enumerate(word[1:], 1):
         after = word[at + 1 :]
         if f"-{letter}" in table.code:
-            return after or (rest[0] if rest else "")
+            return fed._replace(text=after or (rest[0] if rest else ""))
+        if f"-{letter}" in table.interactive:
+            return fed
         if f"-{letter}" in table.ends:
-            rest.clear()
-            rest.append("module")
+            rest[:0] = [f"-{letter}", *filter(None, [after])]
             return None
         if known.get(f"-{letter}") in ("=", "~", "?"):
             if not after and known[f"-{letter}"] != "?" and rest:

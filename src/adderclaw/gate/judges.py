@@ -145,7 +145,10 @@ def plan_granted(allow: tuple[Rule, ...], case: Case, command: Plan) -> str | No
     if any(simple.handed for simple in simples(command)):
         return None
     for simple in simples(command):
-        rule = next((rule for rule in allow if rule.tool == "Bash" and allows_simple(rule, simple)), None)
+        # Where no sandbox is on, code that stands in a command is allowed by a rule that says all of it.
+        exact = not case.policy.sandboxed and inline.stands_in(simple)
+        said = (rule for rule in allow if rule.tool == "Bash" and (not exact or _is_exact(rule)))
+        rule = next((rule for rule in said if allows_simple(rule, simple)), None)
         if rule is None:
             return None
         used.append(rule.text)
@@ -155,6 +158,10 @@ def plan_granted(allow: tuple[Rule, ...], case: Case, command: Plan) -> str | No
         if redirected and not is_device(fact) and not any(_allows_edit(rule, fact) for rule in allow):
             return None
     return ", ".join(dict.fromkeys(used))
+
+
+def _is_exact(rule: Rule) -> bool:
+    return rule.subject == "command" and "*" not in rule.specifier
 
 
 def allows_simple(rule: Rule, simple: Simple) -> bool:

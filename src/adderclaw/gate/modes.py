@@ -1,10 +1,11 @@
 """The mode, where no judge speaks: autonomy and permission mode against risk, the stricter of the two."""
 
+from adderclaw.gate import inline
 from adderclaw.gate.case import STRICTNESS, Case, Opinion, Policy
 from adderclaw.gate.commands import unknowable
 from adderclaw.gate.looking import is_harmless
 from adderclaw.gate.risk import Weighed
-from adderclaw.gate.shell.planner import Plan, Raw
+from adderclaw.gate.shell.planner import Plan, Raw, simples
 from adderclaw.types import Autonomy, PermissionMode, Risk, Verdict
 
 EDITS = frozenset({"Read", "Write", "Edit"})
@@ -101,7 +102,9 @@ def _fix(case: Case, mode: str, weighed: Weighed) -> str:
             'raw_bash = "ask" under [security] to be asked each time'
         )
     if weighed.denial == "no sandbox":
-        return "; in a sandbox (bubblewrap or Landlock; see `adderclaw doctor`) you would be asked"
+        said = ", and a rule in [permissions] allow that says all of it, without a star, would allow it"
+        brings = isinstance(command, Plan) and any(map(inline.stands_in, simples(command)))
+        return f"; in a sandbox (bubblewrap or Landlock; see `adderclaw doctor`) you would be asked{said * brings}"
     if any(said in weighed.why for said in ("allowed_commands", "allowed_domains", "not installed")):
         return ""
     if case.touch.hosts:

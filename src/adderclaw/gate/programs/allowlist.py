@@ -55,6 +55,10 @@ class Options(NamedTuple):
     """Options, or commands, that are followed by code for it."""
     stdin_code: bool = False
     """Without a script it takes its standard input for code."""
+    interactive: frozenset[str] = frozenset()
+    """Options with which it takes its standard input for code beside a script."""
+    loads: bool = False
+    """It loads what an address names, and an address may be code itself (`data:`)."""
     ends: frozenset[str] = frozenset()
     """Options after which the words are for what they name (`python -m`)."""
     downloads: bool = False
@@ -99,7 +103,20 @@ class Options(NamedTuple):
     """Settings that can be given a value: none of them makes it run anything."""
 
 
-_SETS = ("harmful", "bare", "reads", "writes", "settings", "local", "config", "code", "ends", "looking", "prints")
+_SETS = (
+    "harmful",
+    "bare",
+    "reads",
+    "writes",
+    "settings",
+    "local",
+    "config",
+    "code",
+    "ends",
+    "looking",
+    "prints",
+    "interactive",
+)
 
 
 class Tables(Mapping[str, Options]):

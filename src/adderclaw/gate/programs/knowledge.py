@@ -32,7 +32,10 @@ def objection(name: str, words: Words, ask: Ask | None = None, *, allowed: Allow
     # The operator's list adds programs and commands; it takes nothing away from what a table says of them.
     if found is None or not found.entry or ask.allowed is None or found.entry.split()[0] not in (name, words[0]):
         return found
-    return None if ask.allowed(name, words, found.entry) else found
+    if not ask.allowed(name, words, found.entry):
+        return found
+    code = inline.of(words, ask.stdin)
+    return Objection(code.why) if code is not None else None
 
 
 def _listed(name: str, words: Words, ask: Ask) -> Objection | None:
@@ -220,6 +223,8 @@ def python_module(rest: Words, ask: Ask) -> Objection | None:
         if languages.project_files(module) and not languages.is_known_module(module):
             return None  # the project's own, or one that was installed for it: as good as a script of it
         return Objection(f"python -m {module} is not a known module")
+    if (code := inline.of((f"python -m {module}", *rest[1:]), ask.stdin)) is not None:
+        return Objection(code.why)
     return _http_server(rest, ask) if module == "http.server" else by_table(module, rest, options)
 
 
@@ -270,11 +275,8 @@ def _awk(words: Words, _ask: Ask) -> Objection | None:
     found = parse(words[1:], options.options, until_operand=True)
     if found.strange:
         return strange(found.strange[0], options)
-    if not found.operands:
-        return None if "--version" in found.given or "-W" in found.given else Objection("awk without a program")
-    if languages.is_plain_awk(found.operands[0]):
-        return None
-    return Objection(inline.Code("awk", found.operands[0]).why)
+    asks = found.operands or "--version" in found.given or "-W" in found.given
+    return None if asks else Objection("awk without a program")
 
 
 def _jq(words: Words, _ask: Ask) -> Objection | None:
