@@ -23,7 +23,8 @@ SHOWN = {"hookSpecificOutput": {"hookEventName": "MessageDisplay", "displayConte
 
 def listen(world: World, *events: str, **more: str) -> None:
     """A hook for each event that writes down what it is told; `more` has commands that do something beside that."""
-    keep = f"cat >> {world.cli.home}/heard; echo >> {world.cli.home}/heard"
+    log = f"{world.cli.home}/heard"  # hooks of a child run beside those of its parent
+    keep = f"{{ flock 9; cat; echo; }} 9>> {log}.lock >> {log}"
     made: dict[str, Any] = {}
     for event in events:
         matcher = "watched.txt" if event == "FileChanged" else ""
@@ -49,6 +50,7 @@ def fits(told: dict[str, Any]) -> None:
     assert set(least) <= own <= set(least) | set(more), (event, own)
 
 
+WAITING = "waiting-for-the-helper"
 STEPS = [
     {  # the text is what a summary of the conversation is, too: that is a conversation of its own
         "text": "A SUMMARY",
@@ -65,7 +67,7 @@ STEPS = [
     {"tool_calls": [{"name": "EnterWorktree", "arguments": {"name": "apart"}}]},
     call("ExitWorktree", action="remove"),
     call("Agent", description="a helper", prompt="look", model="helper", run_in_background=True),
-    text("waiting"),
+    text(WAITING),
     text("first answer"),
     text("second answer"),
 ]
@@ -93,6 +95,9 @@ def test_d35_every_event_fires_where_it_happens(busy: World) -> None:
     skill.parent.mkdir(parents=True)
     skill.write_text("---\nname: tidy\ndescription: Tidy up.\n---\nTidy up.\n")
     commands = {"Stop": f"touch {settings} {skill}", "PostToolBatch": "echo batch-words >&2"}
+    # the helper ends only when its parent waits for it: else the parent would be told before it has anything to say
+    waits = f"{WAITING[:-1]}[{WAITING[-1]}]"  # not found in this command, which is a row itself
+    commands["SubagentStop"] = f"until grep -q '{waits}' {busy.database}*; do sleep 0.05; done"
     listen(busy, *APPENDIX_A, *NEWER, **commands, MessageDisplay=f"echo '{json.dumps(SHOWN)}'")
     busy.script(*STEPS)
     typed = ["hello", "n", "again", "/model local/other", "/compact the colours"]

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 type Kind = Literal["bubblewrap", "landlock"]
 
 START_WAIT = 10.0
+"""Seconds that the program inside has for its start and for each answer: past them, all that is in there ends."""
 MESSAGE_BYTES, IN_A_FILE = 32_768, b"in a file"
 """How long a payload a message holds, and what stands for a longer one: `inside` says the same."""
 REFUSING = b"ready refusing"
@@ -331,7 +332,7 @@ class Held:
     def close(self) -> int:
         if not self._over:
             self.kill()
-            self._channel.settimeout(KILL_WAIT)
+            self._channel.settimeout(START_WAIT)
             try:
                 while self._heard():
                     pass

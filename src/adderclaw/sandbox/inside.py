@@ -57,8 +57,9 @@ MESSAGE_BYTES, IN_A_FILE = 32_768, b"in a file"
 NOW = 5
 """Milliseconds between looks where the kernel tells nobody that a child has ended."""
 ORDERS = (b"keep", b"keep git", b"hold", b"go")
-DYING = 1.5
-"""Seconds that what is killed has to die in: less than `holder` waits for the end of a command."""
+DYING = 8
+"""Seconds that what is killed has to die in: less than `holder` waits for the end of a command. A busy machine needs
+more than one of them."""
 PATIENCE = 3
 """Seconds that all others have to stop in: less than `holder` waits for an answer."""
 
@@ -347,7 +348,7 @@ class Holder:
                 signal(pid, KILL)
             self.reap()
             dying = {pid for pid in dying.union(found) if stat(str(pid))}
-            if not dying:
+            if not dying and not found:  # one that was found may have started another before it died
                 return
             select.select((), (), (), 0.0005)
 
