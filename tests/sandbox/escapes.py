@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 from adderclaw.sandbox import confinement, process, seccomp
+from adderclaw.sandbox.box import Box
 from adderclaw.sandbox.bubblewrap import Room
-from adderclaw.sandbox.holder import Box
 from adderclaw.sandbox.process import Finished
 
 PYTHON = os.path.realpath(sys.executable)

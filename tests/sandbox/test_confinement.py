@@ -19,8 +19,9 @@ import pytest
 
 from adderclaw.errors import AdderClawError
 from adderclaw.sandbox import confinement, limits
+from adderclaw.sandbox.box import Box
 from adderclaw.sandbox.bubblewrap import Room
-from adderclaw.sandbox.holder import MESSAGE_BYTES, Box
+from adderclaw.sandbox.holder import MESSAGE_BYTES
 from adderclaw.sandbox.process import Finished
 from tests.sandbox import escapes, without
 from tests.sandbox.test_process import SURVIVORS, gone, is_running, outlasted, pid_in, wait_for

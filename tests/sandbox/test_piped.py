@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from adderclaw.sandbox import process
-from adderclaw.sandbox.holder import Box
+from adderclaw.sandbox.box import Box
 from adderclaw.sandbox.piped import KEPT_ERRORS, Piped, converse
 from tests.sandbox import escapes
 from tests.sandbox.test_confinement import KINDS, running, started

@@ -8,13 +8,25 @@ import pytest
 from adderclaw import gate
 from adderclaw.config.schema import Config, Permissions, Security
 from adderclaw.runtime import shutting
-from adderclaw.runtime.shutting import Held, Looker
+from adderclaw.runtime.shutting import Held, Shutter
+from adderclaw.workspace.survey import Surveyor
 
 
 def made(root: Path, *names: str) -> None:
     for name in names:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("x")
+
+
+class Looker:
+    """One look, and what of it is held."""
+
+    def __init__(self, *, inside_too: bool = True) -> None:
+        self._shutter, self._surveyor = Shutter(inside_too=inside_too), Surveyor()
+
+    def look(self, policy: gate.Policy, roots: tuple[str, ...]) -> Held:
+        found = self._surveyor.look(roots, shut=self._shutter.shut(policy, roots))
+        return self._shutter.held(found, policy, roots)
 
 
 def look(root: Path, *deny: str, forbidden: tuple[str, ...] = (), looker: Looker | None = None) -> Held:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.sandbox import confinement, holder, seccomp
+from adderclaw.sandbox import confinement, seccomp
+from adderclaw.sandbox.box import NO_SUPERVISOR, Box
 from adderclaw.sandbox.bubblewrap import Room
-from adderclaw.sandbox.holder import Box
 from adderclaw.sandbox.process import Finished
 from tests.sandbox import escapes
 from tests.sandbox.test_process import wait_for
@@ -177,5 +177,5 @@ def test_where_no_supervisor_can_be_asked_all_such_calls_are_refused_and_that_is
     done = subprocess.run(argv, cwd=REPOSITORY, capture_output=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr.decode()
     lines = done.stdout.decode().splitlines()
-    assert lines == [f"told: {holder.NO_SUPERVISOR}", "1 b''", "1 b''", "0 b'alpha\\n'", "0 b''"]
+    assert lines == [f"told: {NO_SUPERVISOR}", "1 b''", "1 b''", "0 b'alpha\\n'", "0 b''"]
     assert (mode(root.parent / "far.txt"), mode(root / "a.txt")) == (0o644, 0o644)

@@ -236,3 +236,52 @@ def test_so_does_it_for_additional_directories(on_each_rung: Den) -> None:
     killed(den, "touch finished", den.workspace / "finished")
     den.script(text("nothing to do"))
     assert "later" not in den.cli("agent", "-m", "hello").err, "what was there at the look after a kill is not new"
+
+
+# ------------------------------------------------------------------ dependency folders
+
+PLANTS = """
+for place in node_modules/pkg/lib/a/b/.git node_modules/new/x/y/z/bare.git \\
+  .venv/lib/python3/site-packages/m/n/o/.git; do
+  mkdir -p $place/objects $place/refs $place/hooks
+  echo "ref: refs/heads/main" > $place/HEAD
+  printf '[core]\\n\\tfsmonitor = touch pwned\\n' > $place/config
+  echo "touch pwned" > $place/hooks/post-checkout
+done
+"""
+AGAIN = "echo more >> node_modules/pkg/lib/a/b/.git/config; mv node_modules/pkg/lib node_modules/pkg/other; true"
+
+
+def test_repositories_planted_deep_in_dependencies_are_reported_and_then_read_only(on_each_rung: Den) -> None:
+    """Whoever goes there and asks git for the status would run what they name."""
+    den = on_each_rung
+    for folder in ("node_modules/pkg/lib/a/b", ".venv/lib/python3/site-packages/m/n/o"):
+        (den.workspace / folder).mkdir(parents=True)
+    made = den.attack("ls", program(den, PLANTS), program(den, AGAIN, "y.sh"))
+    assert {
+        *("node_modules/pkg/lib/a/b/.git/config", "node_modules/new/x/y/z/bare.git/config"),
+        ".venv/lib/python3/site-packages/m/n/o/.git/hooks/post-checkout",
+    } <= {*reported(den)}
+    if den.rung == "bubblewrap":
+        assert "more" not in (den.workspace / "node_modules/pkg/lib/a/b/.git/config").read_text()
+    den.unharmed(made)
+
+
+def test_a_gitlink_deep_in_dependencies_meets_no_filter(anyone: Den) -> None:
+    """Git asks a submodule for its own status, and that has settings of its own."""
+    den = anyone
+    inner = den.workspace / "node_modules/pkg/lib/a/b"
+    inner.mkdir(parents=True)
+    den.git("init", "-q", cwd=inner)
+    (inner / "x.txt").write_text("x\n")
+    den.git("add", "x.txt", cwd=inner)
+    den.git("commit", "-qm", "x", cwd=inner)
+    den.git("add", "-f", "node_modules/pkg/lib/a/b")
+    den.git("commit", "-qm", "link")
+    (inner / ".git/info/attributes").write_text("* filter=evil\n")
+    den.git("config", "filter.evil.clean", f"sh -c 'touch {den.workspace}/ran; cat'", cwd=inner)
+    den.git("config", "core.fsmonitor", f"touch {den.workspace}/ran", cwd=inner)
+    (inner / "x.txt").write_text("changed\n")
+    made = den.attack("git status", "git diff", "git add -A", "git commit -m more", "git submodule status")
+    assert not (den.workspace / "ran").exists(), made.results
+    den.unharmed(made)

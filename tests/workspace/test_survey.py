@@ -9,7 +9,7 @@ import pytest
 
 from adderclaw.workspace.gitconfig import parse
 from adderclaw.workspace.names import names
-from adderclaw.workspace.survey import Survey, Surveyor
+from adderclaw.workspace.survey import MOST_INSTALLED, Survey, Surveyor
 
 HOOK = "#!/bin/sh\n"
 
@@ -276,6 +276,65 @@ def test_other_peoples_settings_in_installed_packages_are_left_alone(root: Path)
         (root / name).mkdir(parents=True)
         (root / name / "a.json").write_text("{}")
     assert look(root).items == {}
+
+
+# ------------------------------------------------------------------ installed trees
+
+
+def evil(folder: Path) -> str:
+    """A git directory with a hook; the item that it is."""
+    with_hook(bare(folder) / "hooks")
+    return f"{folder}/hooks/pre-commit"
+
+
+def large(root: Path) -> Path:
+    """An installed tree with more than each look goes into, deep folders in its last package."""
+    for number in range(MOST_INSTALLED // 10):
+        for inner in range(11):
+            (root / f"node_modules/a{number:04}/lib/x/{inner}").mkdir(parents=True)
+    return root / "node_modules"
+
+
+@pytest.mark.parametrize("place", ["node_modules/p/lib/a/b/c/.git", ".venv/lib/python3/site-packages/x/y/z/bare"])
+def test_what_is_made_deep_in_a_small_installed_tree_is_found(place: str, root: Path) -> None:
+    (root / place).parent.mkdir(parents=True)
+    surveyor = Surveyor()
+    assert surveyor.look([str(root)]).items == {}
+    item = evil(root / place)
+    for _ in range(2):
+        found = surveyor.look([str(root)])
+        assert item in found.items
+        assert str(root / place) in found.gits
+
+
+def test_in_a_large_installed_tree_what_came_or_changed_is_looked_at_whole(root: Path) -> None:
+    tree = large(root)
+    surveyor = Surveyor()
+    first = surveyor.look([str(root)])
+    assert first.items == {}
+    assert first.folders < MOST_INSTALLED * 1.5
+    items = {
+        evil(tree / "new/lib/x/y/z/.git"),
+        evil(tree / "a0000/lib/more/deep/er/bare"),
+        evil(tree / "@scope/package/lib/x/.git"),
+        evil(tree / "a0199/lib/x/.git"),
+        evil(tree / "a0198/lib/x/new/deep/.git"),
+    }
+    (tree / "a0197/lib/x").rename(root / "away")
+    (tree / "a0197/lib").mkdir(exist_ok=True)
+    items.add(evil(tree / "a0197/lib/x/10/.git"))
+    for _ in range(3):
+        assert {*surveyor.look([str(root)]).items} == items
+
+
+def test_a_large_tree_that_is_installed_meanwhile_is_looked_at_whole_once(root: Path) -> None:
+    surveyor = Surveyor()
+    surveyor.look([str(root)])
+    tree = large(root)
+    item = evil(tree / "a0150/lib/x/3/.git")
+    counts = [surveyor.look([str(root)]) for _ in range(3)]
+    assert all({*one.items} == {item} for one in counts)
+    assert counts[0].folders > MOST_INSTALLED
 
 
 def test_a_link_in_such_a_place_counts_with_what_it_leads_to(root: Path) -> None:

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from adderclaw.config.paths import beneath, followed
 from adderclaw.gate.case import Case, Decision, Opinion, Policy
@@ -15,6 +15,7 @@ from adderclaw.types import Autonomy, Json, PathFact, PermissionMode
 if TYPE_CHECKING:
     from adderclaw.config.schema import Config, Permissions
     from adderclaw.gate.policy_file import PolicyFile
+    from adderclaw.workspace.shut import Shut
 
 __all__ = [
     "Case",
@@ -44,7 +45,8 @@ def hides(policy: Policy) -> Callable[[str], bool]:
 
 def keeps(policy: Policy) -> Callable[[str], bool]:
     """Whether a file that a deletion comes upon is one that a rule keeps from being read or changed."""
-    return _one_of(_denied(policy, ("Read", "Edit", "Write", "Delete"))) or (lambda _path: False)
+    rule = _one_of(_denied(policy, ("Read", "Edit", "Write", "Delete")))
+    return lambda path: rule is not None and rule.fullmatch(path) is not None
 
 
 def withholds(policy: Policy, tool: str) -> bool:
@@ -63,16 +65,10 @@ def unreachable(policy: Policy, host: str, port: int) -> str | None:
     return None
 
 
-class Shut(NamedTuple):
-    """What rules of the operator take from every command, whatever name it finds it by."""
-
-    unseen: Callable[[str], bool] | None
-    """May not be read; None where no rule says so of anything."""
-    unchanged: Callable[[str], bool] | None
-
-
-def shuts(policy: Policy) -> Shut:
+def shuts(policy: Policy) -> "Shut":
     """What a sandbox keeps from what runs in it: no verdict on a command knows every file that it opens."""
+    from adderclaw.workspace.shut import Shut
+
     return Shut(_one_of(_denied(policy, ("Read",))), _one_of(_denied(policy, ("Edit", "Write"))))
 
 
@@ -103,12 +99,9 @@ def _in_files(policy: Policy, tools: tuple[str, ...]) -> list[Rule]:
     return [rule for section in sections if section is not None for rule in section.deny]
 
 
-def _one_of(rules: list[Rule]) -> Callable[[str], bool] | None:
+def _one_of(rules: list[Rule]) -> "re.Pattern[str] | None":
     """As `_any_of`, in one expression: it is asked of every name of a workspace."""
-    if not rules:
-        return None
-    whole = re.compile("|".join(f"(?:{rule.pattern})" for rule in rules), re.DOTALL | re.IGNORECASE)
-    return lambda path: whole.fullmatch(path) is not None
+    return re.compile("|".join(f"(?:{rule.pattern})" for rule in rules), re.DOTALL | re.IGNORECASE) if rules else None
 
 
 def _any_of(rules: list[Rule]) -> Callable[[str], bool]:

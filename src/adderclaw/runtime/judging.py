@@ -1,13 +1,11 @@
 """The scene that a call is judged in: tools, policy, sandbox."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from adderclaw import gate, tools
-from adderclaw.config import places
-from adderclaw.config.paths import beneath, followed
+from adderclaw.config.paths import followed
 from adderclaw.config.schema import Config
 from adderclaw.kernel.limits import Pace
 from adderclaw.kernel.session import Planning, Scene
@@ -24,12 +22,12 @@ from adderclaw.types import (
 )
 
 if TYPE_CHECKING:
-    from adderclaw.runtime.shutting import Held, Looker
+    from adderclaw.sandbox.box import Box
     from adderclaw.sandbox.bubblewrap import Room
-    from adderclaw.sandbox.holder import Box
     from adderclaw.sandbox.process import Order, Start, Started
 from adderclaw.runtime import configured_hooks
-from adderclaw.runtime.start import Runtime, operators_own, warn
+from adderclaw.runtime.furnishing import Furniture, settings_files, skill_folders
+from adderclaw.runtime.start import Runtime, warn
 from adderclaw.tools.background import Tasks
 from adderclaw.tools.kept import Kept
 
@@ -50,8 +48,8 @@ def scene(
     confinement = _confinement(runtime)
     extra = (*settings_now.security.additional_directories, *settings_now.permissions.additionalDirectories)
     workspace = Workspace(followed(runtime.loaded.workspace), tuple(map(followed, extra)))
-    look = _looker(confinement, workspace, lambda: here.policy)
-    start = None if confinement == "none" else _starter(runtime, confinement, workspace, look, lambda: here.policy)
+    furniture = Furniture(runtime, confinement, workspace, lambda: here.policy) if confinement != "none" else None
+    start = None if furniture is None else _starter(runtime, confinement, furniture)
 
     fire = fired_in(lambda: here) if store is not None else None
     keep = Kept(outputs(runtime, session_id), runtime.secrets.scrub)
@@ -84,7 +82,7 @@ def scene(
         background=tasks,
         made_of=made_of,
         later=runtime.later,
-        unmasked=lambda touch: _is_unmasked(touch, here.policy, look),
+        unmasked=lambda touch: _is_unmasked(touch, here.policy, furniture),
     )
     here.hide()
     if settings_now.mcp_servers or runtime.options.own_servers:
@@ -111,7 +109,7 @@ def _made_of(runtime: Runtime, root: str, confinement: str, kept: str, policies:
         "kept": kept,
         "shown": list(skill_folders(runtime, root)),
         "started": list(configured_hooks.files(runtime)),
-        "settings": list(_settings(root)),
+        "settings": list(settings_files(root)),
         "policies": list(runtime.loaded.policies if policies is None else policies),
         "real": {},
     }
@@ -121,11 +119,6 @@ OWN_PACKAGE = (
     "adderclaw itself lies in the workspace, where the sandbox lets no command change it: {places}. "
     "Install it outside of your projects (`uv tool install adderclaw`)"
 )
-
-
-def _settings(root: str) -> tuple[str, ...]:
-    """Where the settings of the project can stand."""
-    return tuple(os.path.join(root, name) for name in places.SETTINGS)
 
 
 SKILLS = (".adderclaw/skills", ".agents/skills")
@@ -140,15 +133,6 @@ def _skills(runtime: Runtime, root: str) -> "tools.Skills | None":
     from adderclaw.runtime.skills import Skills
 
     return Skills(runtime)
-
-
-def skill_folders(runtime: Runtime, root: str) -> tuple[str, ...]:
-    """Folders of skills outside of the workspace that the operator keeps or named; a project's own word opens none."""
-    found = [os.path.join(runtime.home, "skills")]
-    if operators_own(runtime.options, runtime.loaded, "skills.dir"):
-        found.append(os.path.join(root, runtime.config.skills.dir))
-    real = [followed(path) for path in found if os.path.isdir(path)]
-    return tuple(path for path in real if not beneath(path, root) and not beneath(root, path))
 
 
 def policy_of(config: Config, made_of: Json, everything: Mapping[str, Tool[Any]]) -> gate.Policy:
@@ -191,55 +175,25 @@ def _confinement(runtime: Runtime) -> str:
     return confinement.chosen(profile, lambda message: warn(runtime, message), needed=needed, accept=accept)
 
 
-def _looker(kind: str, workspace: Workspace, policy: Callable[[], gate.Policy]) -> "Callable[[], Held]":
-    """Looks for what is to be kept from commands now; what a look found is known to the next one."""
-    lookers: list[Looker] = []
-
-    def look() -> "Held":
-        if not lookers:
-            from adderclaw.runtime.shutting import Looker
-
-            lookers.append(Looker(inside_too=kind == "bubblewrap"))
-        return lookers[0].look(policy(), (workspace.root, *workspace.extra))
-
-    return look
-
-
-def _is_unmasked(touch: Touch, policy: gate.Policy, look: "Callable[[], Held]") -> bool:
+def _is_unmasked(touch: Touch, policy: gate.Policy, furniture: Furniture | None) -> bool:
     """Whether a denied read cannot be masked: git keeps its own copy, or there are more files than can be hidden."""
-    if not policy.bubblewrap or not gate.denies_reads(policy):
+    if not policy.bubblewrap or furniture is None or not gate.denies_reads(policy):
         return False
     from adderclaw.gate.looking import prints_kept
     from adderclaw.gate.shell.planner import Plan
 
-    return (isinstance(touch.command, Plan) and prints_kept(touch.command)) or bool(look().limits)
+    return (isinstance(touch.command, Plan) and prints_kept(touch.command)) or bool(furniture.limits())
 
 
-def _starter(
-    runtime: Runtime,
-    kind: str,
-    workspace: Workspace,
-    look: "Callable[[], Held]",
-    policy: Callable[[], gate.Policy],
-) -> "Start":
+def _starter(runtime: Runtime, kind: str, furniture: Furniture) -> "Start":
     """Starts commands in the session's sandbox, which is made with the first one and follows rules and directories."""
-    shown: list[str] = []
-    told: set[str] = set()
 
     def start(order: "Order") -> "Started":
-        roots = (workspace.root, *workspace.extra)
-        held = look()
-        for limit in held.limits:
-            if limit not in told:  # once each
-                told.add(limit)
-                warn(runtime, limit)
         if runtime.box is None:
-            _tell_of_own_package(runtime, roots)
-            shown[:] = _server_files(runtime) if runtime.config.mcp_servers else ()
-            runtime.box = _box(runtime, kind, _room(runtime, roots, held, shown), policy)
-        elif (room := _room(runtime, roots, held, shown)) != runtime.box.wanted:
-            runtime.box.furnish(room)
-        return runtime.box.start(order)
+            outline = furniture.outline()
+            _tell_of_own_package(runtime, outline.roots)
+            runtime.box = _box(runtime, kind, outline, furniture.policy)
+        return runtime.box.start(order, furniture)
 
     return start
 
@@ -249,36 +203,6 @@ def _tell_of_own_package(runtime: Runtime, roots: tuple[str, ...]) -> None:
 
     if places := seen.own(tuple(map(followed, roots))):
         warn(runtime, OWN_PACKAGE.format(places=", ".join(places)))
-
-
-def _room(runtime: Runtime, roots: tuple[str, ...], held: "Held", shown: Sequence[str]) -> "Room":
-    from adderclaw.sandbox import caches, seen
-    from adderclaw.sandbox.bubblewrap import Room
-
-    now, autonomy = runtime.config, runtime.options.profile or runtime.config.security.autonomy
-    return Room(
-        roots=roots,
-        hidden=(*_own_files(now.memory.path, now.receipts.path, runtime.key_path), *held.unseen),
-        kept=(
-            *configured_hooks.files(runtime),
-            *filter(os.path.isfile, _settings(roots[0])),
-            *held.unchanged,
-            *seen.own(tuple(map(followed, roots))),
-        ),
-        fixed=held.fixed,
-        own=followed(runtime.home),
-        read_only=autonomy == "readonly",
-        network=now.security.network == "allow",
-        shown=(*shown, *skill_folders(runtime, roots[0]), *now.sandbox.read_paths),
-        cache=caches.folder_of(runtime.home, followed(roots[0])),
-    )
-
-
-@lru_cache(maxsize=4)
-def _own_files(store: str, receipts: str, key: str) -> tuple[str, ...]:
-    """What we keep our word with: no command sees it."""
-    files = (f"{path}{end}" for path in (store, receipts, key) for end in ("", "-wal", "-shm", ".lock", ".head"))
-    return (*files, locks.folder(store))
 
 
 def _box(runtime: Runtime, kind: str, room: "Room", policy: Callable[[], gate.Policy]) -> "Box":
@@ -298,14 +222,6 @@ def _box(runtime: Runtime, kind: str, room: "Room", policy: Callable[[], gate.Po
 
     proxy = Proxy(judge, tell=tell) if domains else None
     return confinement.box(kind, room, proxy=proxy, tell=tell, recorder=runtime.later)
-
-
-def _server_files(runtime: Runtime) -> tuple[str, ...]:
-    """The programs of the configured MCP servers, which are started in the same sandbox."""
-    from adderclaw.config.servers import files
-    from adderclaw.runtime.servers import configured
-
-    return tuple(dict.fromkeys(path for entry in configured(runtime) for path in files(entry.server)))
 
 
 def _allowed(everything: Mapping[str, Tool[Any]], names: list[str]) -> dict[str, Tool[Any]]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from adderclaw.mcp.servers import Servers
     from adderclaw.runtime.later import Later
-    from adderclaw.sandbox.holder import Box
+    from adderclaw.sandbox.box import Box
 
 
 @record

@@ -11,8 +11,8 @@ from adderclaw.errors import AdderClawError
 from adderclaw.sandbox.programs import resolve
 
 if TYPE_CHECKING:
+    from adderclaw.sandbox.box import Box
     from adderclaw.sandbox.bubblewrap import Room
-    from adderclaw.sandbox.holder import Box
     from adderclaw.sandbox.later import Recorder
     from adderclaw.sandbox.proxy import Proxy
 
@@ -160,7 +160,8 @@ def box(
     recorder: "Recorder | None" = None,
 ) -> "Box":
     """A session's sandbox; nothing is started yet."""
-    from adderclaw.sandbox.holder import Box, Kind
+    from adderclaw.sandbox.box import Box
+    from adderclaw.sandbox.holder import Kind
 
     for known in get_args(Kind.__value__):
         if kind == known:

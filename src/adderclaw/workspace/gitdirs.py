@@ -47,6 +47,8 @@ class Found:
         self._trees: dict[Path, Path] = {}
         self._waiting: deque[_Waiting] = deque()
         self._followed: set[_Waiting] = set()
+        self.count = 0
+        """Git directories, and what leads to one, that were come upon."""
         self.folders: dict[str, int] = {}
         self.hooks: dict[str, int] = {}
         """Both with their inodes."""
@@ -62,6 +64,7 @@ class Found:
 
     def pointer(self, fd: int, name: str, folder: Path) -> None:
         """A `.git` that is a file or a link: where it leads is a git directory."""
+        self.count += 1
         path = "/".join((*folder, name))
         found = self._contents.tree(fd, name, path)
         if found is None:
@@ -86,6 +89,7 @@ class Found:
 
     def directory(self, fd: int, path: Path, *, bare: bool) -> None:
         """A git directory that is open."""
+        self.count += 1
         key = "/".join(path)
         if path and (bare or path[-1].casefold() == ".git"):
             self.folders[key] = os.fstat(fd).st_ino

@@ -1,15 +1,17 @@
-"""One look at a whole workspace by descriptor: its git directories, and the places that other programs run later."""
+"""One look at a whole workspace by descriptor: git directories, what other programs run later, what rules deny."""
 
 import os
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import MappingProxyType
 from typing import NamedTuple
 
+from adderclaw.config.paths import beneath, followed
 from adderclaw.workspace import gitdirs
 from adderclaw.workspace.contents import Contents, folder_at
 from adderclaw.workspace.names import Names, names
+from adderclaw.workspace.shut import NOTHING, Shut, covers, in_git
 
 MOST_FOLDERS = 200_000
 """Folders of one workspace that are looked into; with more the look is not whole, which is reported."""
@@ -18,7 +20,11 @@ DEEPEST = 250
 INSTALLED_TREES = frozenset({"node_modules", "site-packages", ".tox", "__pycache__", ".venv", "venv"})
 """Folders full of other people's projects, whose own settings for CI and editors nobody uses."""
 IN_INSTALLED = 2
-"""How deep git directories are looked for in there: `node_modules/@scope/package`."""
+"""How deep each look goes in there: `node_modules/@scope/package`; deeper, once into what has come or changed."""
+MOST_INSTALLED = 2_000
+"""Folders that each look goes into beneath that all the same."""
+WHOLE = 1 << 20
+"""As a depth: all of it."""
 JUST_NOW = 100_000_000
 """Nanoseconds: what was changed so shortly before it was read is read once more at the next look."""
 READ = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -41,12 +47,19 @@ class Survey(NamedTuple):
     """Keys of git's settings here that may run a program, or name who commits; None where they are not known."""
     folders: int = 0
     is_whole: bool = True
+    unseen: tuple[str, ...] = ()
+    """What rules keep from being read."""
+    unchanged: tuple[str, ...] = ()
+    """What rules keep from being changed: each is one of the places, too."""
 
 
 class _Folder:
     """What one folder held when it was last read."""
 
-    __slots__ = ("certain", "children", "git", "heads", "is_git", "is_plain", "named", "stamp")
+    __slots__ = (
+        *("certain", "children", "git", "heads", "is_git", "is_passed", "is_plain", "named", "stamp"),
+        *("unchanged", "unseen"),
+    )
 
     def __init__(self, stamp: tuple[int, int, int, int], *, certain: bool) -> None:
         self.stamp, self.certain = stamp, certain
@@ -54,8 +67,12 @@ class _Folder:
         self.named: list[str] = []
         self.heads: list[str] = []
         self.git = ""
-        self.is_git = self.is_plain = False
-        """Plain is a leaf, read when it had long been as it was, with nothing in it that matters."""
+        self.unseen: dict[str, bool] = {}
+        self.unchanged: dict[str, bool] = {}
+        """What rules take, and whether it is a link."""
+        self.is_git = self.is_plain = self.is_passed = False
+        """Plain is a leaf, read when it had long been as it was, with nothing in it that matters; passed, one in an
+        installed tree of which nothing is kept but how it looked."""
 
 
 class Surveyor:
@@ -63,39 +80,51 @@ class Surveyor:
 
     def __init__(self) -> None:
         self._known: dict[str, _Folder | None] = {}
+        self._whole: set[str] = set()
+        """Roots that a look went through to its end."""
+        self._shut = NOTHING
         self._contents = Contents()
 
-    def look(self, roots: Sequence[str], further: Sequence[str] = (), most: int = MOST_FOLDERS) -> Survey:
+    def look(
+        self, roots: Sequence[str], further: Sequence[str] = (), most: int = MOST_FOLDERS, shut: Shut = NOTHING
+    ) -> Survey:
         """`further` are places of the workspace that count, too, whatever they are called."""
+        if shut != self._shut:
+            self._known, self._shut = {}, shut
         self._contents.begin()
-        found = [survey for root in _outermost(roots) if (survey := self._root(root, further, most)) is not None]
+        with ExitStack() as stack:
+            walks = [self._walked(root, stack, most, roots) for root in _outermost(roots)]
+            found = [walk for walk in walks if walk is not None]
+            every = (*further, *(path for walk in found for path in walk.unchanged))
+            surveys = [walk.survey(every) for walk in found]
         self._contents.end()
-        if len(found) == 1:
-            return found[0]
-        return Survey(
-            tuple(path for one in found for path in one.gits),
-            tuple(path for one in found for path in one.hooks),
-            tuple(path for one in found for path in one.places),
-            {path: inode for one in found for path, inode in one.inodes.items()},
-            {path: mark for one in found for path, mark in one.items.items()},
-            _together(one.settings for one in found),
-            sum(one.folders for one in found),
-            all(one.is_whole for one in found),
-        )
+        return surveys[0] if len(surveys) == 1 else _merged(surveys)
 
-    def _root(self, root: str, further: Sequence[str], most: int) -> Survey | None:
+    def _walked(self, root: str, stack: ExitStack, most: int, roots: Sequence[str]) -> "_Walk | None":
         try:
             top = os.open(root, READ & ~os.O_NOFOLLOW)
         except OSError:
             return None
-        try:
-            walk = _Walk(root, top, self._contents, names(), most)
-            self._known[root] = walk.visit(top, ".", self._known.get(root), ())
-            for path in further:
-                walk.named(path)
-            return walk.survey()
-        finally:
-            os.close(top)
+        stack.callback(os.close, top)
+        walk = _Walk(root, top, self._contents, most, self._shut, roots, is_first=root not in self._whole)
+        self._known[root] = walk.visit(top, ".", self._known.get(root), ())
+        self._whole |= {root} if walk.is_whole else set()
+        return walk
+
+
+def _merged(found: Sequence[Survey]) -> Survey:
+    return Survey(
+        tuple(path for one in found for path in one.gits),
+        tuple(path for one in found for path in one.hooks),
+        tuple(path for one in found for path in one.places),
+        {path: inode for one in found for path, inode in one.inodes.items()},
+        {path: mark for one in found for path, mark in one.items.items()},
+        _together(one.settings for one in found),
+        sum(one.folders for one in found),
+        all(one.is_whole for one in found),
+        tuple(path for one in found for path in one.unseen),
+        tuple(path for one in found for path in one.unchanged),
+    )
 
 
 def _together(found: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
@@ -114,16 +143,24 @@ def _outermost(roots: Sequence[str]) -> list[str]:
 class _Walk:
     """One look at one root."""
 
-    def __init__(self, root: str, top: int, contents: Contents, wanted: Names, most: int) -> None:
-        self._root, self._top, self._contents, self._wanted, self._most = root, top, contents, wanted, most
+    def __init__(
+        self, root: str, top: int, contents: Contents, most: int, shut: Shut, roots: Sequence[str], *, is_first: bool
+    ) -> None:
+        self._root, self._top, self._contents, self._most = root, top, contents, most
+        self._shut, self._roots, self._is_first = shut, roots, is_first
+        self._wanted: Names = names()
         self._now = time.time_ns()
-        self._count = 0
-        self._is_whole = True
+        self._count = self._installed = 0
+        self.is_whole = True
         self._git = gitdirs.Found(root, top, contents)
         self._places: dict[str, int] = {}
         self._items: dict[str, str] = {}
+        self._unseen: dict[str, None] = {}
+        self.unchanged: dict[str, None] = {}
 
-    def survey(self) -> Survey:
+    def survey(self, further: Sequence[str]) -> Survey:
+        for path in further:
+            self.named(path)
         git = self._git
         git.follow()
         prefix = f"{self._root.rstrip('/')}/"
@@ -134,9 +171,11 @@ class _Walk:
             tuple(prefix + path for path in places),
             {prefix + path: inode for path, inode in (git.folders | git.hooks | places).items()},
             {prefix + path: mark for path, mark in (self._items | git.items).items()},
-            frozenset(git.settings) if git.is_known and self._is_whole else None,
+            frozenset(git.settings) if git.is_known and self.is_whole else None,
             self._count,
-            self._is_whole,
+            self.is_whole,
+            tuple(self._unseen),
+            tuple(self.unchanged),
         )
 
     def named(self, path: str) -> None:
@@ -153,14 +192,14 @@ class _Walk:
         """Look at one folder and all beneath. `git`: it lies in a git directory; `left`: so much deeper, -1 for all."""
         self._count += 1
         if self._count > self._most or len(path) > DEEPEST:
-            self._is_whole = False
+            self.is_whole = False
             return None
         try:
             fd = os.open(name, READ, dir_fd=parent)
         except OSError:  # gone meanwhile, a link by now, or nothing that we may read
             return None
         try:
-            folder = self._folder(fd, known, git=git)
+            folder = self._folder(fd, known, path, git=git)
             self._gather(fd, folder, path, git=git, left=left)
             self._deeper(fd, folder, path, git=git, left=left)
             return folder
@@ -170,20 +209,50 @@ class _Walk:
             os.close(fd)
 
     def _deeper(self, fd: int, folder: _Folder, path: tuple[str, ...], *, git: bool, left: int) -> None:
-        inner, children = git or folder.is_git, folder.children
+        inner, children, ruled = git or folder.is_git, folder.children, self._shut.is_any
         for name, known in children.items():
             is_git = inner or name == folder.git
-            if (folder.is_git and name in gitdirs.BULK) or (left == 0 and not is_git):
+            if folder.is_git and name in gitdirs.BULK and not ruled:
                 continue
             if known is not None and known.is_plain and not is_git and self._is_same(fd, name, known):
                 continue
-            if is_git:
-                deeper = -1
-            elif left < 0:
-                deeper = IN_INSTALLED if name in INSTALLED_TREES else -1
-            else:
-                deeper = left - 1
+            if left == 0 and not is_git and not ruled:
+                children[name] = self._installed_folder(fd, name, known, (*path, name))
+                continue
+            deeper = self._depth(name, left, is_git=is_git, is_place=name in folder.named)
             children[name] = self.visit(fd, name, known, (*path, name), git=is_git, left=deeper)
+
+    def _depth(self, name: str, left: int, *, is_git: bool, is_place: bool) -> int:
+        if is_git:
+            return -1
+        if is_place:  # what is in it is told apart already: only rules are held against it
+            return WHOLE
+        if left < 0:
+            return -1 if name not in INSTALLED_TREES else WHOLE if self._shut.is_any else IN_INSTALLED
+        return left - 1
+
+    def _installed_folder(self, fd: int, name: str, known: _Folder | None, path: tuple[str, ...]) -> _Folder | None:
+        """Deep in an installed tree: a folder that looks as it did is passed by, once there are many of them."""
+        before, gits = self._count, self._git.count
+        if known is not None and known.is_passed:
+            if known.certain and self._is_same(fd, name, known):
+                return known
+        elif known is None and self._is_first and self._installed >= MOST_INSTALLED:
+            return self._passed(fd, name)
+        found = self.visit(fd, name, None if known is None or known.is_passed else known, path, left=WHOLE)
+        self._installed += self._count - before
+        if found is None or self._installed < MOST_INSTALLED or self._git.count > gits:
+            return found
+        return self._passed(fd, name)
+
+    def _passed(self, parent: int, name: str) -> _Folder | None:
+        try:
+            stamp = _stamp(os.stat(name, dir_fd=parent, follow_symlinks=False))
+        except OSError:
+            return None
+        folder = _Folder(stamp, certain=self._now - max(stamp[2:]) > JUST_NOW)
+        folder.is_passed = True
+        return folder
 
     def _is_same(self, parent: int, name: str, known: _Folder) -> bool:
         """Most folders are plain and as they were: for those one call of the system is all."""
@@ -196,13 +265,14 @@ class _Walk:
         self._count += 1
         return True
 
-    def _folder(self, fd: int, known: _Folder | None, *, git: bool) -> _Folder:
+    def _folder(self, fd: int, known: _Folder | None, path: tuple[str, ...], *, git: bool) -> _Folder:
         stamp = _stamp(os.fstat(fd))
         if known is not None and known.certain and known.stamp == stamp:
             return known
         folder = _Folder(stamp, certain=self._now - max(stamp[2:]) > JUST_NOW)
         wanted, before = self._wanted, known.children if known is not None else {}
         single, suffixes, pairs, layout = wanted.single, wanted.suffixes, wanted.pairs, set[str]()
+        ruled = self._shut.is_any
         with os.scandir(fd) as entries:
             for entry in entries:
                 name = entry.name
@@ -214,14 +284,35 @@ class _Walk:
                     folder.git = name
                 elif not git and (loose in single or loose.endswith(suffixes)):
                     folder.named.append(name)
-                    continue
+                    if not ruled:
+                        continue
                 elif is_folder and not git and loose in pairs:
                     folder.heads.append(name)
+                if ruled:
+                    self._hold_against_rules(entry, folder, path, is_folder=is_folder)
                 if is_folder:
                     folder.children[name] = before.get(name)
         folder.is_git = gitdirs.is_layout(layout)
-        folder.is_plain = folder.certain and not (folder.children or folder.named or folder.git or folder.is_git)
+        matters = folder.children or folder.named or folder.git or folder.is_git or folder.unseen or folder.unchanged
+        folder.is_plain = folder.certain and not matters
         return folder
+
+    def _hold_against_rules(
+        self, entry: "os.DirEntry[str]", folder: _Folder, path: tuple[str, ...], *, is_folder: bool
+    ) -> None:
+        name, root = entry.name, self._root.rstrip("/")
+        if any(part.casefold() == ".git" for part in path):
+            for rule, found in ((self._shut.unseen, folder.unseen), (self._shut.unchanged, folder.unchanged)):
+                if in_git(rule, root, name):
+                    found[name] = entry.is_symlink()
+            return
+        if name == ".git":
+            return  # git needs it, and what must not be changed in it is protected anyway
+        whole = "/".join((root, *path, name))
+        if covers(self._shut.unseen, whole, is_folder=is_folder):
+            folder.unseen[name] = entry.is_symlink()
+        elif covers(self._shut.unchanged, whole, is_folder=is_folder):
+            folder.unchanged[name] = entry.is_symlink()
 
     def _gather(self, fd: int, folder: _Folder, path: tuple[str, ...], *, git: bool, left: int) -> None:
         """Note what matters in a folder that is open."""
@@ -229,12 +320,34 @@ class _Walk:
             self._git.directory(fd, path, bare=folder.is_git)
         if folder.git and folder.git not in folder.children:
             self._git.pointer(fd, folder.git, path)
+        for found, held in ((folder.unseen, self._unseen), (folder.unchanged, self.unchanged)):
+            for name, is_link in found.items():
+                held |= dict.fromkeys(self._held(fd, name, path, is_link=is_link))
         if left >= 0 or git:
             return
         for name in folder.named:
             self._place(fd, name, path)
         for head in folder.heads:
             self._pairs(fd, head, path)
+
+    def _held(self, fd: int, name: str, path: tuple[str, ...], *, is_link: bool) -> Iterator[str]:
+        """A link is kept by keeping what it leads to, which is the same file."""
+        root = self._root.rstrip("/")
+        if not is_link:
+            yield "/".join((root, *path, name))
+            return
+        try:
+            inside = gitdirs.resolve(self._root, self._top, path, os.readlink(name, dir_fd=fd))
+            if inside:
+                with folder_at(self._top, inside[:-1]) as above:
+                    os.stat(inside[-1], dir_fd=above, follow_symlinks=False)
+                yield "/".join((root, *inside))
+        except OSError:
+            return
+        if inside is None:  # into another of the roots, perhaps
+            real = followed("/".join((root, *path, name)))
+            if real not in self._roots and any(beneath(real, one) for one in self._roots) and os.path.exists(real):
+                yield real
 
     def _pairs(self, fd: int, head: str, path: tuple[str, ...]) -> None:
         try:

@@ -166,14 +166,16 @@ def _rules(loaded: Loaded, kind: str) -> Check:
     from adderclaw import gate, tools
     from adderclaw.config.paths import followed
     from adderclaw.kernel.clock import SystemClock
-    from adderclaw.runtime.shutting import Looker
+    from adderclaw.runtime.shutting import Shutter
+    from adderclaw.workspace.survey import Surveyor
 
     now, root = loaded.config, followed(loaded.workspace)
     everything = tools.builtin(tools.Kit(now, None, SystemClock()))
     aliases = {alias.name: tool.name for tool in everything.values() for alias in tool.aliases}
     policy = gate.policy_of(now, root, home(), policies=loaded.policies, aliases=aliases, known=everything)
     extra = (*now.security.additional_directories, *now.permissions.additionalDirectories)
-    held = Looker(inside_too=kind != "landlock").look(policy, (root, *map(followed, extra)))
+    roots, shutter = (root, *map(followed, extra)), Shutter(inside_too=kind != "landlock")
+    held = shutter.held(Surveyor().look(roots, shut=shutter.shut(policy, roots)), policy, roots)
     number = len(held.unseen) + len(held.unchanged)
     if policy.rules.warnings:
         fix = "correct it: `adderclaw config show --origin` shows where it is from"

@@ -1,0 +1,121 @@
+"""What a session's commands see of the machine and of the workspace, by configuration, rules and one look at it."""
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from adderclaw import gate
+from adderclaw.config import places
+from adderclaw.config.paths import beneath, followed
+from adderclaw.runtime import configured_hooks
+from adderclaw.runtime.start import Runtime, operators_own, warn
+from adderclaw.store import locks
+from adderclaw.types import Workspace
+
+if TYPE_CHECKING:
+    from adderclaw.runtime.shutting import Held, Shutter
+    from adderclaw.sandbox.bubblewrap import Room
+    from adderclaw.workspace.shut import Shut
+    from adderclaw.workspace.survey import Survey
+
+
+class Furniture:
+    """Furnishes the sandbox of one session (`sandbox.box.Furniture`); nothing is looked at before it is needed."""
+
+    def __init__(self, runtime: Runtime, kind: str, workspace: Workspace, policy: Callable[[], gate.Policy]) -> None:
+        self.policy = policy
+        self._runtime, self._kind, self._workspace = runtime, kind, workspace
+        self._made: Shutter | None = None
+        self._servers: tuple[str, ...] | None = None
+        self._held: Held | None = None
+        self._told: set[str] = set()
+
+    @property
+    def _roots(self) -> tuple[str, ...]:
+        return (self._workspace.root, *self._workspace.extra)
+
+    @property
+    def _shutter(self) -> "Shutter":
+        if self._made is None:
+            from adderclaw.runtime.shutting import Shutter
+
+            self._made = Shutter(inside_too=self._kind == "bubblewrap")
+        return self._made
+
+    def outline(self) -> "Room":
+        from adderclaw.sandbox import caches, seen
+        from adderclaw.sandbox.bubblewrap import Room
+
+        runtime, roots = self._runtime, self._roots
+        now, autonomy = runtime.config, runtime.options.profile or runtime.config.security.autonomy
+        if self._servers is None:
+            self._servers = _server_files(runtime) if now.mcp_servers else ()
+        return Room(
+            roots=roots,
+            hidden=_own_files(now.memory.path, now.receipts.path, runtime.key_path),
+            kept=(
+                *configured_hooks.files(runtime),
+                *filter(os.path.isfile, settings_files(roots[0])),
+                *seen.own(tuple(map(followed, roots))),
+            ),
+            own=followed(runtime.home),
+            read_only=autonomy == "readonly",
+            network=now.security.network == "allow",
+            shown=(*self._servers, *skill_folders(runtime, roots[0]), *now.sandbox.read_paths),
+            cache=caches.folder_of(runtime.home, followed(roots[0])),
+        )
+
+    def shut(self) -> "Shut":
+        return self._shutter.shut(self.policy(), self._roots)
+
+    def room(self, outline: "Room", survey: "Survey") -> "Room":
+        held = self._held = self._shutter.held(survey, self.policy(), self._roots)
+        for limit in held.limits:
+            if limit not in self._told:
+                self._told.add(limit)
+                warn(self._runtime, limit)
+        return replace(
+            outline,
+            hidden=(*outline.hidden, *held.unseen),
+            kept=(*outline.kept, *held.unchanged),
+            fixed=held.fixed,
+        )
+
+    def limits(self) -> tuple[str, ...]:
+        """What is not held, by the last look: each command ends with one."""
+        if self._held is None or self._shutter.has_changed(self.policy(), self._roots):
+            from adderclaw.workspace.survey import Surveyor
+
+            self._held = self._shutter.held(Surveyor().look(self._roots, shut=self.shut()), self.policy(), self._roots)
+        return self._held.limits
+
+
+def settings_files(root: str) -> tuple[str, ...]:
+    """Where the settings of the project can stand."""
+    return tuple(os.path.join(root, name) for name in places.SETTINGS)
+
+
+def skill_folders(runtime: Runtime, root: str) -> tuple[str, ...]:
+    """Folders of skills outside of the workspace that the operator keeps or named; a project's own word opens none."""
+    found = [os.path.join(runtime.home, "skills")]
+    if operators_own(runtime.options, runtime.loaded, "skills.dir"):
+        found.append(os.path.join(root, runtime.config.skills.dir))
+    real = [followed(path) for path in found if os.path.isdir(path)]
+    return tuple(path for path in real if not beneath(path, root) and not beneath(root, path))
+
+
+def _server_files(runtime: Runtime) -> tuple[str, ...]:
+    """The programs of the configured MCP servers, which are started in the same sandbox."""
+    from adderclaw.config.servers import files
+    from adderclaw.runtime.servers import configured
+
+    return tuple(dict.fromkeys(path for entry in configured(runtime) for path in files(entry.server)))
+
+
+@lru_cache(maxsize=4)
+def _own_files(store: str, receipts: str, key: str) -> tuple[str, ...]:
+    """What we keep our word with: no command sees it."""
+    files = (f"{path}{end}" for path in (store, receipts, key) for end in ("", "-wal", "-shm", ".lock", ".head"))
+    return (*files, locks.folder(store))

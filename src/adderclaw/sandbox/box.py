@@ -1,0 +1,387 @@
+"""One sandbox per session, started with its first command; what lies in the workspace is looked at around each one."""
+
+import contextlib
+import errno
+import os
+import signal
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
+
+from adderclaw.config.paths import followed, settled
+from adderclaw.errors import AdderClawError
+from adderclaw.sandbox import known, later, seen
+from adderclaw.sandbox.bubblewrap import Room
+from adderclaw.sandbox.holder import START_WAIT, Inside, Kind
+from adderclaw.sandbox.later import Recorder
+from adderclaw.sandbox.process import Order
+from adderclaw.sandbox.programs import resolve
+from adderclaw.sandbox.watchdog import MARK, watchdog
+from adderclaw.workspace.shut import NOTHING, Shut
+from adderclaw.workspace.survey import Survey, Surveyor
+
+if TYPE_CHECKING:
+    from adderclaw.sandbox.proxy import Proxy
+
+LATE = (
+    "the sandbox stays as it is while a server or a task runs in it: {why}, which counts for commands when that "
+    "has ended"
+)
+MANY = (
+    "the workspace is too large or too deep to be looked at whole: of what other programs run later, changes are "
+    "reported only for its first {folders:,} folders"
+)
+NO_SUPERVISOR = (
+    "this kernel cannot ask a supervisor about system calls: no command can change modes, owners, times or extended "
+    "attributes of files, not even in the workspace; install bubblewrap"
+)
+UNMOUNTED = "{count} places that other programs run later are not read-only to commands: changes of them are reported"
+NOTE = "\nadderclaw: {report}\n"
+UNREACHED = "{root} is not there, or cannot be reached: no command sees it, and nothing in it is looked at"
+RENEWED = "the sandbox was started again ({why}): its /tmp and home are empty"
+
+
+class Furniture(Protocol):
+    """Who says what a session's commands see, by what lies in the workspace now."""
+
+    def outline(self) -> Room:
+        """All that needs no look."""
+        ...
+
+    def shut(self) -> Shut:
+        """What rules have the look note."""
+        ...
+
+    def room(self, outline: Room, survey: Survey) -> Room: ...
+
+
+class _Fixed:
+    """Nobody does: the room stays as it was given."""
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+
+    def outline(self) -> Room:
+        return self._room
+
+    def shut(self) -> Shut:
+        return NOTHING
+
+    def room(self, outline: Room, survey: Survey) -> Room:  # noqa: ARG002
+        return outline
+
+
+class Box:
+    """The sandbox of one session. Nothing runs before the first command."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        room: Room,
+        *,
+        proxy: "Proxy | None" = None,
+        tell: Callable[[str], None] = lambda _: None,
+        recorder: Recorder | None = None,
+    ) -> None:
+        self.kind: Kind = kind
+        self.wanted: Room = room
+        """As it was given; `room` has links followed."""
+        self._tell, self._told = tell, set[str]()
+        self.room = self._normal(room)
+        self._outline = room, self.room
+        """What the next look is made by, as it was given and with links followed."""
+        self._furniture: Furniture = _Fixed(room)
+        self._proxy = proxy if kind == "bubblewrap" and not room.network else None
+        self._inside: Inside | None = None
+        self._calls = 0
+        self._running = 0
+        """Commands whose end was not taken in yet, those of a sandbox that has ended as well."""
+        self._late: Room | None = None
+        self._holds = False
+        """Whether all others are stopped meanwhile."""
+        self._surveyor, self._recorder = Surveyor(), recorder or later.Unrecorded()
+        self._gits = ""
+        """Every git directory of the workspace, one in a line, as `printf %b` reads it."""
+        self._is_large = False
+        """Whether the workspace is too large to be looked at for what only looks."""
+        self._items: Mapping[str, str] | None = None
+        """What other programs run later, as it was at the last look."""
+
+    def furnish(self, room: Room) -> None:
+        """What commands see from now on. Where the sandbox is open and idle, it is started again with the next one."""
+        self._furniture = _Fixed(room)
+        self._refurnish(room)
+
+    def _refurnish(self, room: Room) -> None:
+        if room != self.wanted:
+            self.wanted, self.room = room, self._normal(room)
+
+    def start(self, order: Order, furniture: Furniture | None = None) -> "Held":
+        """Start a command inside; where nothing is inside yet, or no longer, that first."""
+        self._furniture = furniture or self._furniture
+        self._calls += 1
+        # Where no namespace ends what a killed sandbox leaves behind, the watchdog finds it by its mark.
+        mark = watchdog().mark() if self.kind == "landlock" else f"{os.getpid()}.{id(self):x}.{self._calls}"
+        try:
+            held = self._begun(order, mark)
+        except (BrokenPipeError, ConnectionResetError):
+            self._inside.close() if self._inside is not None else None  # it ended in this very moment
+            held = self._begun(order, mark)
+        self._running += 1
+        held.inside.running += 1
+        held.inside.gits += order.view == "git"
+        return held
+
+    def _begun(self, order: Order, mark: str) -> "Held":
+        """One look, of which all that follows is made: what is hidden, what is read-only, what git is told."""
+        inside = self._inside if self._inside is not None and self._inside.is_alive() else None
+        if (outline := self._furniture.outline()) != self._outline[0]:
+            self._outline = outline, self._normal(outline)
+        watched = order.view != "look" and not outline.read_only
+        alone = watched and (inside is None or not inside.gits)
+        try:
+            if inside is not None and alone and order.view == "git":
+                self._hold(inside)
+            survey = self._survey() if alone or self._furniture.shut().is_any else None
+            self._refurnish(self._furniture.room(outline, survey or Survey()))
+            inside = self._ready()
+            if alone and survey is not None:
+                if order.view == "git":
+                    self._hold(inside)
+                self._look_before(inside, survey)
+            if order.view == "git":
+                order = order._replace(env={**order.env, "ADDERCLAW_GIT_DIRS": self._gits})
+            if known.ASKED in order.env:
+                # While another git runs, which may change settings, nothing is known of them.
+                told = None if inside.gits else survey or self._glance()
+                order = order._replace(env={**order.env, **known.told(told, order.cwd, self.room.roots)})
+            return Held(self, inside, order, mark, watched=watched)
+        except BaseException:
+            self._go_on(inside) if inside is not None and not inside.gits else None
+            raise
+
+    def _hold(self, inside: Inside) -> None:
+        """Stop all others, once."""
+        if not self._holds:
+            self._holds = True
+            inside.tell("hold")
+
+    def _glance(self) -> Survey | None:
+        """For git that only looks: nothing is held or reported for it, and where it costs more than it saves, None."""
+        if self._is_large:
+            return None
+        survey = self._surveyor.look(self._outline[1].roots, (), known.MOST_FOLDERS, self._furniture.shut())
+        self._is_large = not survey.is_whole
+        return survey
+
+    def _look_before(self, inside: Inside, survey: Survey) -> None:
+        """Where nothing else runs, what has changed since the last look is the operator's or a tool's own work."""
+        if self._items is None:
+            self._recorder.first(survey.items)
+        elif self._running:
+            self._report(survey)
+        self._items = survey.items
+        self._gits = "\n".join(path.replace("\\", "\\\\").replace("\n", "\\n") for path in survey.gits)
+        self._mount(inside, survey)
+
+    def _survey(self) -> Survey:
+        room = self._outline[1]
+        survey = self._surveyor.look(room.roots, tuple(map(settled, room.kept)), shut=self._furniture.shut())
+        if not survey.is_whole:
+            self._once(MANY.format(folders=survey.folders))
+        return later.without(survey, room.own)
+
+    def _report(self, survey: Survey) -> str:
+        """Hand on what has changed since the last look; the line that says so."""
+        found = later.changes(self._items or {}, survey.items)
+        if self._items != survey.items:
+            self._items = survey.items
+            self._recorder.changed(found, survey.items)
+        return later.REPORT.format(names=later.named(found, self.room.roots)) if found else ""
+
+    def _mount(self, inside: Inside, survey: Survey) -> None:
+        roots = self.room.roots
+        mounts = later.for_all(survey, roots, self.room.fixed)
+        inside.keep(mounts, later.for_git(survey, tuple(map(settled, self.room.kept))))
+        if mounts.left:
+            self._once(UNMOUNTED.format(count=mounts.left))
+
+    def _once(self, message: str) -> None:
+        if message not in self._told:
+            self._told.add(message)
+            self._tell(message)
+
+    def open(self) -> None:
+        """Start the program inside now."""
+        self._ready()
+
+    def close(self) -> None:
+        """End everything inside."""
+        if self._inside is not None:
+            self._inside.close()
+            self._inside = None
+
+    def ended(self, inside: Inside, *, git: bool, watched: bool) -> str:
+        """A command is over; the line that says what of what other programs run later was changed meanwhile."""
+        self._running -= 1
+        inside.running -= 1
+        inside.gits -= git
+        note = ""
+        try:
+            if watched:
+                survey = self._survey()
+                self._furniture.room(self._outline[0], survey)  # so that the next verdict knows what cannot be hidden
+                note = self._report(survey)
+                if git:
+                    inside.forget_mounts()  # a file that git made anew has none
+                    self._mount(inside, survey) if inside.is_alive() else None
+        except (AdderClawError, OSError) as error:
+            self._tell(f"the sandbox was ended, since it could not be kept as it has to be: {error}")
+            self.close()
+        finally:
+            self._go_on(inside) if not inside.gits else None
+        return NOTE.format(report=note) if note else ""
+
+    def _go_on(self, inside: Inside) -> None:
+        if self._holds:
+            self._holds = False
+            with contextlib.suppress(AdderClawError, OSError):
+                inside.tell("go")
+
+    def _ready(self) -> Inside:
+        inside = self._inside
+        if inside is not None and inside.is_alive():
+            if inside.running or _same(inside.room, self.room):
+                self._say_late(inside)
+                return inside
+            self._tell(RENEWED.format(why=_difference(inside.room, self.room)))
+        elif inside is not None:
+            self._tell(RENEWED.format(why="the program inside had ended"))
+        self.close()
+        self._inside = Inside(self.kind, self.room, self._proxy)
+        self._holds = False
+        if self._inside.refuses:
+            self._once(NO_SUPERVISOR)
+        return self._inside
+
+    def _normal(self, room: Room) -> Room:
+        """With links followed, and without what is not there. Raises AdderClawError where it would protect nothing."""
+        found = {root: followed(root) for root in room.roots}
+        roots = tuple(dict.fromkeys(real for real in found.values() if os.path.isdir(real)))
+        if "/" in roots:
+            raise AdderClawError("the workspace is /: a sandbox would protect nothing; choose a directory below it")
+        for root in (root for root, real in found.items() if real not in roots):
+            self._once(UNREACHED.format(root=root))
+        shown = tuple(path for path in map(followed, room.shown) if path not in ("/", *seen.homes()))
+        return replace(room, roots=roots, shown=shown, named=(*room.roots, *room.shown))
+
+    def _say_late(self, inside: Inside) -> None:
+        """What runs in there would end with it: so what has changed counts when it has ended. Said once."""
+        if _same(inside.room, self.room) or self._late == self.room:
+            return
+        self._late = self.room
+        self._tell(LATE.format(why=_difference(inside.room, self.room)))
+
+
+def _same(old: Room, new: Room) -> bool:
+    """What is to stay as it is may grow while a sandbox is open: it is mounted then."""
+    return old == replace(new, kept=old.kept) and {*old.kept} <= {*new.kept}
+
+
+def _difference(old: Room, new: Room) -> str:
+    more = [path for path in new.roots if path not in old.roots]
+    if more or old.roots != new.roots:
+        return f"{', '.join(more)} is added to it" if more else "a directory is taken from it"
+    return "what rules keep from commands has changed, or files that they name have come or gone"
+
+
+class Held:
+    """One command inside."""
+
+    def __init__(self, box: Box, inside: Inside, order: Order, mark: str, *, watched: bool) -> None:
+        self.note = ""
+        self._box, self.inside, self._mark = box, inside, mark
+        self._git, self._watched = order.view == "git", watched
+        self._code = -int(signal.SIGKILL)
+        self._over = self._ending = False
+        self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            payload = _payload(order, {**inside.defaults, **order.env, **inside.env}, mark)
+            inside.send(payload, [theirs.fileno(), *order.streams, *order.pass_fds])
+        except BaseException:
+            self._channel.close()
+            raise
+        finally:
+            theirs.close()
+        self.fd = self._channel.fileno()
+
+    def has_ended(self) -> bool:
+        message = self._heard(socket.MSG_DONTWAIT)
+        if message is None:
+            return False
+        word, *rest = message.split(b" ", 2)
+        numbers = [int(part) for part in rest if part.removeprefix(b"-").isdigit()]
+        if word == b"exit" and len(numbers) == 2:
+            self._code, self._over = numbers[0], bool(numbers[1])
+        elif word == b"error" and numbers:
+            self._over = True
+            raise OSError(numbers[0], os.strerror(numbers[0]), os.fsdecode(rest[-1]) if len(rest) > 1 else None)
+        else:
+            self._over = True  # the channel is closed: nothing of it runs any more, or nothing at all does
+        return True
+
+    def _heard(self, flags: int = 0) -> bytes | None:
+        try:
+            return self._channel.recv(4096, flags)
+        except BlockingIOError:
+            return None
+        except TimeoutError:
+            raise
+        except OSError:
+            return b""
+
+    def signal(self, number: int) -> None:
+        self._say(b"signal %d" % number)
+
+    def kill(self) -> None:
+        if not self._ending:
+            self._ending = True
+            self._say(b"end")
+
+    def _say(self, text: bytes) -> None:
+        with contextlib.suppress(OSError):
+            self._channel.send(text, socket.MSG_DONTWAIT)
+
+    def close(self) -> int:
+        if not self._over:
+            self.kill()
+            self._channel.settimeout(START_WAIT)
+            try:
+                while self._heard():
+                    pass
+            except TimeoutError:
+                self.inside.close()  # it does not answer: then everything in it ends
+        self._channel.close()
+        if self._box.kind == "landlock":
+            dog = watchdog()
+            dog.forget(self._mark) if self.inside.is_alive() else dog.kill_marked(self._mark)
+        self.note = self._box.ended(self.inside, git=self._git, watched=self._watched)
+        return self._code
+
+
+def _payload(order: Order, env: dict[str, str], mark: str) -> bytes:
+    program = order.argv[0]
+    if not os.path.isabs(program):
+        found = resolve(program)
+        if found is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
+        program = found
+    if (wrong := next((name for name in env if not name or "=" in name), None)) is not None:
+        raise ValueError(f"no name for an environment variable: {wrong!r}")
+    words = [" ".join(map(str, (order.view, len(order.argv), *order.pass_fds))), order.cwd, program, *order.argv[1:]]
+    words += [f"{name}={value}" for name, value in env.items()]
+    text = "\0".join((*words, f"{MARK}={mark}"))
+    if text.count("\0") != len(words):
+        raise ValueError("embedded null byte")
+    return os.fsencode(text)
