@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from adderclaw.sandbox import confinement, process
+from adderclaw.sandbox.box import Box
 from adderclaw.sandbox.bubblewrap import Room
-from adderclaw.sandbox.holder import Box
 from adderclaw.sandbox.later import Change
 from tests.program import Soak
 from tests.sandbox import escapes

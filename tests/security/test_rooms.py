@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from adderclaw.sandbox import confinement, process
+from adderclaw.sandbox.box import Box
 from adderclaw.sandbox.bubblewrap import Room
-from adderclaw.sandbox.holder import Box
 from adderclaw.sandbox.piped import converse
 from adderclaw.sandbox.process import Finished, View
 from tests.program import Soak
