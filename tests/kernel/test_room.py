@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.channels.headless import Nobody
 from adderclaw.child import Child
 from adderclaw.errors import LimitError
 from adderclaw.events import EventRecord
+from adderclaw.kernel.approvals import Nobody
 from adderclaw.runtime import Options, opened, start
 from tests.scripted import ScriptedModel
 

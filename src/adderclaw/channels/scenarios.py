@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from adderclaw.channels.python import AgentClient, Query, QueryOptions, ResultMessage
-from adderclaw.channels.specification import NAME
 from adderclaw.decode import decode
 from adderclaw.drivers.spec import status
+from adderclaw.drivers.spec.driver import NAME
 from adderclaw.drivers.spec.prompts import Names, coding_prompt, initializer_prompt
 from adderclaw.drivers.spec.sessions import Ended, Order, work
 from adderclaw.drivers.spec.status import Scenario, Status

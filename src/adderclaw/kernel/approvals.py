@@ -211,3 +211,18 @@ class Durable:
                 "comment": given.comment,
             }
         )
+
+
+class Nobody:
+    """No operator is here. Where the operator set a time to answer in, another process may; else it is no at once."""
+
+    def __init__(self, *, waits: bool) -> None:
+        self._waits = waits
+
+    async def approve(self, request: ApprovalRequest) -> Answer:  # noqa: ARG002
+        if self._waits:
+            await asyncio.Event().wait()
+        return Answer(approved=False, by="no_operator", comment="nobody is here to ask")
+
+    async def ask(self, questions: Sequence[Question]) -> Replies | None:  # noqa: ARG002
+        return None

@@ -212,7 +212,7 @@ async def _turns(
 
 async def _driven(session: Session, body: Json) -> TurnResult:
     """Let the driver decide again, from what the model said and what it looked up."""
-    from adderclaw.drivers.task.execute import Execution
+    from adderclaw.drivers.task.execute import TaskExecution
     from adderclaw.skills.catalogue import Catalogue
 
     if body["driver"] != "task":
@@ -220,7 +220,7 @@ async def _driven(session: Session, body: Json) -> TurnResult:
     assert isinstance(session.tape, Checking)
     session.tape.driven = True
     try:
-        return await Execution(session, body["task"], Catalogue, inputs=body["inputs"], prompt=session.prompt).run()
+        return await TaskExecution(session, body["task"], Catalogue, inputs=body["inputs"], prompt=session.prompt).run()
     except asyncio.CancelledError:
         return TurnResult("stopped", "", "interrupted")
     finally:

@@ -118,6 +118,23 @@ class Run(NamedTuple):
         return code
 
 
+def run_again(runtime: Runtime, run_id: str) -> Resume:
+    """A run goes on under its own id, in its own conversation."""
+    store = Store.open(runtime.config.memory.path)
+    try:
+        row = runs.get(store, run_id)
+    finally:
+        store.close()
+    if row is None:
+        raise UsageError(f"there is no run {run_id!r}; `adderclaw runs list` lists them")
+    if row.status == "running":
+        raise UsageError(f"run {row.run_id} is still running (process {row.pid})")
+    if row.outcome == "completed":
+        raise UsageError(f"run {row.run_id} is completed: there is nothing left to go on with")
+    runtime.bus.go_on_with(row.run_id)
+    return Resume(row.conversation_id, go_on=False)
+
+
 @contextmanager
 def opened(
     runtime: Runtime,

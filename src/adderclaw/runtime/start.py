@@ -2,12 +2,12 @@
 
 import os
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from adderclaw import __version__, config, gate
 from adderclaw.checkpoints import Checkpoints
+from adderclaw.config.options import Options
 from adderclaw.config.places import FLAGS
 from adderclaw.config.schema import Config
 from adderclaw.credentials.redaction import Secrets
@@ -15,12 +15,10 @@ from adderclaw.credentials.sources import Sources
 from adderclaw.errors import UsageError
 from adderclaw.events import Bus
 from adderclaw.kernel.clock import SystemClock, random_ids
-from adderclaw.record import record
 from adderclaw.sinks import log
 from adderclaw.types import (
     Clock,
     Ids,
-    Json,
 )
 
 if TYPE_CHECKING:
@@ -29,35 +27,6 @@ if TYPE_CHECKING:
     from adderclaw.mcp.servers import Servers
     from adderclaw.runtime.later import Later
     from adderclaw.sandbox.box import Box
-
-
-@record
-class Options:
-    """What the command line may say over the configuration."""
-
-    config_file: str | None = None
-    workspace: str | None = None
-    provider: str | None = None
-    model: str | None = None
-    profile: str | None = None
-    log_level: str | None = None
-    free_reads: bool = False
-    bare: bool = False
-    """Keys only from the environment and the operator's own helper: no login, no keyring."""
-    maintenance: bool = False
-    """Setup hooks are told that the project is to be looked after."""
-    beside: str | None = None
-    """The folder of the Agentfile that is run: its policy.toml counts."""
-    overrides: Json = field(default_factory=dict[str, Any])
-    """Configuration that goes before every file."""
-    own_servers: Mapping[str, object] = field(default_factory=dict[str, object])
-    """MCP servers that live in the program that embeds us, by their names."""
-    live: bool = False
-    """A run at a terminal: its events are shown as they come, in place of the log."""
-    here: bool = False
-    """Where no project is found, the workspace is the current directory, not `workspace_dir`."""
-    headless: bool = False
-    """`run`: the profile is `runtime.profile` unless one is named, and the run folders are in `logging.jsonl_dir`."""
 
 
 @dataclass(eq=False, repr=False)

@@ -96,7 +96,7 @@ def converse(channel: Channel, options: Options, again: Resume | None) -> int:
     if not runtime.config.channels.cli.enabled:
         raise UsageError("the command line is switched off as a channel (channels.cli.enabled = false)")
     if isinstance(channel, OneShot) and channel.output_format == "stream-json":
-        runtime.bus.listen("stream", _stream)
+        runtime.bus.listen("stream", stream)
     else:
         runtime.bus.listen("brief", show_brief)
     kind = "agent" if isinstance(channel, OneShot) else channel.name
@@ -177,5 +177,5 @@ def show_brief(record: EventRecord) -> None:
         print(visible(f"[{record.payload['status']}] {record.payload['message']}{files}"), file=sys.stderr, flush=True)
 
 
-def _stream(record: EventRecord) -> None:
+def stream(record: EventRecord) -> None:
     print_json({"type": "event", **record._asdict()})

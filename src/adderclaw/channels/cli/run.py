@@ -1,28 +1,40 @@
 """`adderclaw run`: a SPEC.md, a task in words or an Agentfile, worked on with nobody watching."""
 
+import asyncio
 import os
+import sys
 from dataclasses import replace
 from typing import Annotated
 
 import typer
 from typer.core import TyperCommand
 
-from adderclaw.channels import headless, prepared
+from adderclaw.channels.cli.agent import stream
 from adderclaw.channels.cli.common import (
     ConfigFile,
     LimitsGiven,
     ProfileName,
     ProviderName,
+    StreamFormat,
     StreamOutput,
     WorkspaceDir,
     limits,
     print_json,
 )
-from adderclaw.channels.prepared import Prepared
+from adderclaw.channels.terminal import Terminal
+from adderclaw.config.options import overrides
 from adderclaw.credentials.redaction import visible
+from adderclaw.drivers.agentfile import driver
 from adderclaw.drivers.agentfile.load import MAX_VALUE, text_of
+from adderclaw.drivers.driver import Driver, Opening
+from adderclaw.drivers.resume import resumed
+from adderclaw.drivers.task.driver import TaskDriver
 from adderclaw.errors import UsageError
-from adderclaw.runtime import Options
+from adderclaw.kernel.approvals import Nobody
+from adderclaw.runtime import Options, Run, Runtime, opened, run_again, start
+from adderclaw.runtime.drive import Report, drive
+from adderclaw.runtime.signals import until_signal
+from adderclaw.types import Json, Operator
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -131,41 +143,44 @@ def run(
         profile=profile,
         headless=True,
         here=True,
-        overrides=prepared.overrides(skills_dir, max_turns, debug_llm, allowed),
+        overrides=overrides(skills_dir, max_turns, debug_llm, allowed),
     )
     if sum(one is not None for one in (target, task, agentfile, spec, resume)) > 1:
         raise UsageError("TARGET, --task, --agentfile, --spec and --resume each say what to run: give one of them")
     inputs = _inputs(given or [], files or [])
+    most = None if rounds is None else int(rounds)
     if resume is None and target is None and task is None and agentfile is None:
         made = _specified(options, spec, max_iterations)
     else:
-        made = _made(options, target, task, agentfile, resume, inputs)
-    if made.kind != "spec" and max_iterations is not None:
+        made = _made(options, target, task, agentfile, resume, inputs, most)
+    kind = made.opening.kind
+    if kind != "spec" and max_iterations is not None:
         raise UsageError("--max-iterations is for a specification; a task has --max-turns, a LOOP has WITHIN")
-    if made.kind != "agentfile" and inputs:
-        raise UsageError(f"--input is for an Agentfile: write it into the {made.kind}")
-    if made.kind != "task" and (skills_dir is not None or max_turns is not None):
+    if kind != "agentfile" and inputs:
+        raise UsageError(f"--input is for an Agentfile: write it into the {kind}")
+    if kind != "task" and (skills_dir is not None or max_turns is not None):
         raise UsageError("--skills-dir and --max-turns are for a task")
-    if rounds is not None:
-        made = _with_rounds(made, int(rounds))
-    if dry_run and made.dry is None:
-        _show(made, as_text=output_format == "text")
-        return
-    made = _planned_only(made) if dry_run else made
-    raise typer.Exit(headless.execute(made, output_format))
-
-
-def _with_rounds(made: Prepared, rounds: int) -> Prepared:
-    if made.with_rounds is None:
+    if kind != "agentfile" and rounds is not None:
         fix = "a task has --max-turns, a specification --max-iterations"
         raise UsageError(f"--limit rounds is for the LOOPs of an Agentfile; {fix}")
-    return made.with_rounds(rounds)
+    if dry_run and (planned := _planned(made, output_format)) is not None:
+        made = planned
+    elif dry_run:
+        return
+    raise typer.Exit(execute(made, output_format))
 
 
-def _planned_only(made: Prepared) -> Prepared:
-    if made.again is not None:
+def _planned(made: Driver, output_format: StreamFormat) -> Driver | None:
+    """The run that only plans, where that is a run; else the plan is shown."""
+    planned = made.dry()
+    if planned is None:
+        if output_format == "text":
+            print(visible(made.plan_text()))
+        else:
+            print_json(made.plan())
+    elif made.opening.again is not None:
         raise UsageError("--dry-run plans a run that has not begun: leave --resume out")
-    return replace(made, drive=made.dry) if made.dry is not None else made
+    return planned
 
 
 def _made(
@@ -175,11 +190,12 @@ def _made(
     agentfile: str | None,
     resume: str | None,
     inputs: dict[str, str],
-) -> Prepared:
+    rounds: int | None,
+) -> Driver:
     if resume is not None:
         if inputs:
             raise UsageError("--resume goes on with the workflow and the inputs of the run: leave the others out")
-        return prepared.resumed(options, resume)
+        return resumed(options, resume, rounds)
     if target is not None:
         if os.path.isfile(target) and target.endswith(".md"):
             what = f"`--spec {target}` works through a specification, `--agentfile {target}` runs a workflow"
@@ -192,27 +208,19 @@ def _made(
             fix = f"name a file that is there, or say `--task {target}` if that is the task"
             raise UsageError(f"there is no file {target!r}; {fix}")
     if agentfile is not None:
-        return prepared.agentfile(options, agentfile, inputs)
+        return driver.prepare(options, agentfile, inputs, rounds)
     assert task is not None
-    return prepared.task(options, task)
+    return TaskDriver(options, task)
 
 
-def _specified(options: Options, spec: str | None, most: int | None) -> Prepared:
-    from adderclaw.channels import specification
+def _specified(options: Options, spec: str | None, most: int | None) -> Driver:
+    from adderclaw.drivers.spec import driver as specification
 
     path = spec if spec is not None else specification.find(options)
     if path is None:
         what = 'a task in quotes (`adderclaw run "Say what is in a.txt"`), or an Agentfile (`adderclaw run Agentfile`)'
         raise UsageError(f"nothing to run: there is no {specification.NAME} here; write one, or name {what}")
     return specification.prepare(options, path, most)
-
-
-def _show(made: Prepared, *, as_text: bool) -> None:
-    plan = made.plan()
-    if as_text:
-        print(visible(made.shown(plan)))
-    else:
-        print_json(plan)
 
 
 def _inputs(given: list[str], files: list[str]) -> dict[str, str]:
@@ -228,3 +236,52 @@ def _inputs(given: list[str], files: list[str]) -> dict[str, str]:
             raise UsageError(f"{option} {name}: given twice")
         inputs[name] = text_of(value, MAX_VALUE, f"{option} {name}: ") if option == "--input-file" else value
     return inputs
+
+
+# ------------------------------------------------------------------ with nobody watching
+
+
+def execute(made: Driver, output_format: StreamFormat) -> int:
+    """Run a driver and print what came of it; the exit code is the outcome's."""
+    opening = made.opening
+    watched = opening.kind == "task" and sys.stderr.isatty() and not os.environ.get("ADDERCLAW_LOG")
+    runtime = start(replace(opening.options, live=watched))
+    again = run_again(runtime, opening.again) if opening.again is not None else None
+    if output_format == "stream-json":
+        runtime.bus.listen("stream", stream)
+    who = _operator(runtime)
+    with opened(runtime, who, kind=opening.kind, channel="run", again=again, task=opening.task) as run:
+        return asyncio.run(_driven(run, made, output_format))
+
+
+def _operator(runtime: Runtime) -> Operator:
+    """Whoever sits at the terminal, if there is one."""
+    if sys.stdin is not None and sys.stdin.isatty():
+        return Terminal()
+    return Nobody(waits=runtime.config.security.approval_timeout_seconds > 0)
+
+
+async def _driven(run: Run, made: Driver, output_format: StreamFormat) -> int:
+    opening = made.opening
+
+    def show(report: Report) -> None:
+        _show(report, opening, output_format)
+
+    work = until_signal(run, made.run(run.session), mode=opening.mode)
+    return (await drive(run, work, mode=opening.mode, resume=opening.resume(run.run_id), show=show)).exit_code
+
+
+def _show(report: Report, opening: Opening, output_format: StreamFormat) -> None:
+    result, resume = report.result, opening.resume(report.run.run_id)
+    if output_format == "text":
+        if result.answer:
+            print(visible(result.answer))
+    else:
+        kind: Json = {"type": "result"} if output_format == "stream-json" else {}
+        print_json({**kind, **report.as_json()})
+    if result.outcome != "completed":
+        print(f"adderclaw: {result.outcome}: {visible(result.reason)}", file=sys.stderr)
+    if result.outcome == "stopped" and resume:
+        print(f"adderclaw: `adderclaw {resume}` goes on with it", file=sys.stderr)
+    elif result.outcome in ("stopped", "limit") and opening.kind == "spec":
+        print("adderclaw: `adderclaw run` goes on with what is left", file=sys.stderr)

@@ -3,8 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from adderclaw.channels import headless
-from adderclaw.channels.prepared import Prepared
 from adderclaw.channels.rpc.wire import (
     ALREADY_ANSWERED,
     INVALID_REQUEST,
@@ -18,11 +16,12 @@ from adderclaw.channels.rpc.wire import (
     notice,
 )
 from adderclaw.credentials.redaction import visible
+from adderclaw.drivers.driver import Driver
 from adderclaw.errors import AdderClawError
 from adderclaw.events import EventRecord
 from adderclaw.kernel.approvals import shown, unaskable
 from adderclaw.kernel.session import TurnResult
-from adderclaw.runtime import Run, Runtime, opened, start
+from adderclaw.runtime import Run, Runtime, opened, run_again, start
 from adderclaw.runtime.drive import drive
 from adderclaw.types import Answer, ApprovalRequest, Json, Question, Replies
 
@@ -116,7 +115,7 @@ class Runs:
         self.active: dict[str, Active] = {}
         self._ended = False
 
-    async def begin(self, made: Prepared, id: Id) -> Json:
+    async def begin(self, made: Driver, id: Id) -> Json:
         """Run to the end; the report of it is the answer to the request."""
         if self._ended:
             raise RpcError(RUN_REFUSED, "the connection is closed")
@@ -124,18 +123,19 @@ class Runs:
             raise RpcError(INVALID_REQUEST, f"Invalid Request: a run of the request {id!r} is under way already")
         if len(self.active) >= MOST_RUNS:
             raise RpcError(TOO_MANY_RUNS, f"{MOST_RUNS} runs are under way already; wait for one of them")
+        opening = made.opening
         try:
-            runtime = start(made.options)
-            resume = headless.resumed(runtime, made.again) if made.again is not None else None
+            runtime = start(opening.options)
+            again = run_again(runtime, opening.again) if opening.again is not None else None
         except AdderClawError as error:
             raise RpcError(RUN_REFUSED, str(error)) from error
         seconds = runtime.config.security.approval_timeout_seconds or UNANSWERED
-        one = Active(runtime, Client(self._outbox, lambda: runtime.bus.run_id, id, seconds), made.kind)
+        one = Active(runtime, Client(self._outbox, lambda: runtime.bus.run_id, id, seconds), opening.kind)
         runtime.bus.listen("rpc", self._teller(id))
         self.active[one.run_id] = one
         try:
-            with opened(runtime, one.client, kind=made.kind, channel="rpc", again=resume, task=made.task) as run:
-                return await self._driven(one, run, made)
+            with opened(runtime, one.client, kind=opening.kind, channel="rpc", again=again, task=opening.task) as run:
+                return await _driven(one, run, made)
         except AdderClawError as error:
             raise RpcError(RUN_REFUSED, str(error)) from error
         finally:
@@ -146,11 +146,6 @@ class Runs:
             self._outbox.put_event({"request_id": id, **record._asdict()})
 
         return tell
-
-    async def _driven(self, one: Active, run: Run, made: Prepared) -> Json:
-        resume = f"run --resume {run.run_id}" if made.kind in headless.RESUMABLE else ""
-        report = await drive(run, _worked(one, made.drive(run)), mode=made.mode, resume=resume)
-        return {**report.as_json(), "exit_code": report.exit_code}
 
     def cancel(self, run_id: str | None, request_id: Id, reason: str) -> Json:
         one = self._find(run_id) if run_id is not None else self._asked_by(request_id)
@@ -198,6 +193,13 @@ class Runs:
             one.cancelled = one.cancelled or "the client closed the connection"
             if one.task is not None:
                 one.task.cancel()
+
+
+async def _driven(one: Active, run: Run, made: Driver) -> Json:
+    opening = made.opening
+    work = _worked(one, made.run(run.session))
+    report = await drive(run, work, mode=opening.mode, resume=opening.resume(run.run_id))
+    return {**report.as_json(), "exit_code": report.exit_code}
 
 
 async def _worked(one: Active, work: Awaitable[TurnResult]) -> TurnResult:

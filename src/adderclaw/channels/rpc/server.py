@@ -10,14 +10,17 @@ from dataclasses import replace
 from typing import IO, Annotated, Any, Literal, cast
 
 from adderclaw import __version__
-from adderclaw.channels import prepared
-from adderclaw.channels.prepared import Prepared
 from adderclaw.channels.rpc import wire
 from adderclaw.channels.rpc.runs import Runs
 from adderclaw.channels.rpc.wire import Call, Id, Outbox, RpcError
+from adderclaw.config.options import overrides
 from adderclaw.decode import Between, Invalid, decode
+from adderclaw.drivers.agentfile import driver
 from adderclaw.drivers.agentfile.load import load
 from adderclaw.drivers.agentfile.workflow import InvalidAgentfile
+from adderclaw.drivers.driver import Driver, MessageDriver
+from adderclaw.drivers.resume import resumed
+from adderclaw.drivers.task.driver import TaskDriver
 from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.record import record
 from adderclaw.runtime import Options
@@ -213,15 +216,14 @@ class Server:
                 if (value := getattr(params, name)) is not None
             },
             config_file=params.config or self._options.config_file,
-            overrides=prepared.overrides(params.skills_dir, params.max_turns, params.debug_llm, _whole(params.limits)),
+            overrides=overrides(params.skills_dir, params.max_turns, params.debug_llm, _whole(params.limits)),
         )
         try:
             made = _prepared(options, params)
         except AdderClawError as error:
             raise RpcError(wire.INVALID_PARAMS, f"Invalid params: {error}", _problems(error)) from error
-        if params.dry_run and made.dry is None:
-            return made.plan()
-        return await self.runs.begin(replace(made, drive=made.dry) if params.dry_run and made.dry else made, id)
+        planned = made.dry() if params.dry_run else made
+        return made.plan() if planned is None else await self.runs.begin(planned, id)
 
     async def _cancel(self, params: CancelParams, _id: Id) -> Json:
         if (params.run_id is None) == (params.request_id is None):
@@ -278,33 +280,31 @@ def _whole(limits: Mapping[Any, float] | None) -> dict[str, float]:
     return {name: int(value) if value.is_integer() else value for name, value in given.items()}
 
 
-def _prepared(options: Options, params: RunParams) -> Prepared:
+def _prepared(options: Options, params: RunParams) -> Driver:
     made = _chosen(options, params)
-    if params.rounds is None:
-        return made
-    if made.with_rounds is None:
+    if params.rounds is not None and made.opening.kind != "agentfile":
         raise UsageError("rounds are for the LOOPs of an agentfile")
-    return made.with_rounds(params.rounds)
+    return made
 
 
-def _chosen(options: Options, params: RunParams) -> Prepared:
+def _chosen(options: Options, params: RunParams) -> Driver:
     if params.inputs and not params.agentfile:
         raise UsageError("inputs are for an agentfile")
     if params.agentfile:
-        return prepared.agentfile(options, params.agentfile, params.inputs or {})
+        return driver.prepare(options, params.agentfile, params.inputs or {}, params.rounds)
     if params.max_iterations is not None and not params.spec:
         raise UsageError("max_iterations is for a spec")
     if params.task:
-        return prepared.task(options, params.task)
+        return TaskDriver(options, params.task)
     if params.skills_dir or params.max_turns is not None:
         raise UsageError("skills_dir and max_turns are for a task")
     if params.spec:
-        from adderclaw.channels import specification
+        from adderclaw.drivers.spec import driver as specification
 
         return specification.prepare(options, params.spec, params.max_iterations)
     if params.resume:
-        return prepared.resumed(options, params.resume)
-    return prepared.message(options, params.message or "")
+        return resumed(options, params.resume, params.rounds)
+    return MessageDriver(options, params.message or "")
 
 
 NAMES = ("agentfile", "spec", "workspace", "config", "skills_dir", "provider", "model", "resume", "run_id")

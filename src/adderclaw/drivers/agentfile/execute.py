@@ -50,7 +50,7 @@ def fingerprint(workflow: Workflow) -> str:
     return digest(repr(replace(workflow, file="")))
 
 
-class Execution:
+class WorkflowExecution:
     """One run of a workflow on a session that every goal's session is a child of."""
 
     def __init__(
@@ -62,6 +62,7 @@ class Execution:
         *,
         run_id: str,
         said: Mapping[str, str] | None = None,
+        rounds: int | None = None,
     ) -> None:
         """`said` are the options that the run is begun with, for whoever resumes it."""
         self.session, self.workflow, self.spawn, self.run_id = session, workflow, spawn, run_id
@@ -73,7 +74,7 @@ class Execution:
         self.kept: dict[tuple[str, str], Finished] = {}
         self.interrupted = False
         """The goal that begins next had begun before a crash."""
-        self.rounds: int | None = None
+        self.rounds = rounds
         """Rounds that a LOOP may go in place of what WITHIN says."""
         self.unconverged: list[str] = []
         self.answer = ""

@@ -13,7 +13,7 @@ NAMES = Names(tools.DECLARE, tools.UPDATE)
 UNDECLARED = f"No scenario is declared yet. Call {NAMES.declare} with all scenarios of the specification now."
 
 
-class Execution:
+class SpecExecution:
     def __init__(self, session: Session, spec: str, spawn: Spawn, most: int | None) -> None:
         """`spec` is the specification's path in the workspace; `most` bounds the coding sessions."""
         self.session, self.spec, self.spawn, self.most = session, spec, spawn, most

@@ -47,7 +47,7 @@ class _Ends(Exception):
         self.reason = reason
 
 
-class Execution:
+class TaskExecution:
     """One run of a task on a session."""
 
     def __init__(

@@ -1,8 +1,8 @@
 """The browser of coding sessions: Playwright's MCP server in the session's sandbox, if it and a Chromium are there."""
 
-import os
 from collections.abc import Sequence
 
+from adderclaw.config.paths import followed
 from adderclaw.sandbox import confinement
 from adderclaw.sandbox.programs import resolve
 from adderclaw.types import Json
@@ -29,6 +29,6 @@ def settings(profile: str, roots: Sequence[str]) -> Json:
     arguments = ["--headless", "--isolated", "--no-sandbox", "--browser", "chromium", "--executable-path", chromium]
     more = ["--caps", "testing", "--output-dir", "/tmp/playwright"]
     return {
-        "mcp_servers": {SERVER: {"command": node, "args": [os.path.realpath(server), *arguments, *more]}},
+        "mcp_servers": {SERVER: {"command": node, "args": [followed(server), *arguments, *more]}},
         "permissions": {"deny": list(DENIED)},
     }

@@ -1,0 +1,81 @@
+"""What whoever begins a run says over the configuration, and how a run that is resumed gets it again."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import field, replace
+from typing import Any, cast
+
+from adderclaw.errors import UsageError
+from adderclaw.json_text import canonical
+from adderclaw.record import record
+from adderclaw.types import Json
+
+STORED = ("provider", "model", "profile", "config_file")
+"""Options that hold for a run however often it is resumed, unless others are given then."""
+
+
+@record
+class Options:
+    """What the command line may say over the configuration."""
+
+    config_file: str | None = None
+    workspace: str | None = None
+    provider: str | None = None
+    model: str | None = None
+    profile: str | None = None
+    log_level: str | None = None
+    free_reads: bool = False
+    bare: bool = False
+    """Keys only from the environment and the operator's own helper: no login, no keyring."""
+    maintenance: bool = False
+    """Setup hooks are told that the project is to be looked after."""
+    beside: str | None = None
+    """The folder of the Agentfile that is run: its policy.toml counts."""
+    overrides: Json = field(default_factory=dict[str, Any])
+    """Configuration that goes before every file."""
+    own_servers: Mapping[str, object] = field(default_factory=dict[str, object])
+    """MCP servers that live in the program that embeds us, by their names."""
+    live: bool = False
+    """A run at a terminal: its events are shown as they come, in place of the log."""
+    headless: bool = False
+    """`run`: the profile is `runtime.profile` unless one is named, and the run folders are in `logging.jsonl_dir`."""
+    here: bool = False
+    """Where no project is found, the workspace is the current directory, not `workspace_dir`."""
+
+
+def overrides(
+    skills_dir: str | None, max_turns: int | None, debug_llm: bool | None, limits: Mapping[str, float] | None = None
+) -> Json:
+    """The configuration that the options of `run` stand for."""
+    made: Json = {}
+    if skills_dir is not None:
+        made["skills"] = {"dir": os.path.abspath(os.path.expanduser(skills_dir))}
+    if max_turns is not None:
+        made["runtime"] = {"max_turns": max_turns}
+    if debug_llm is not None:
+        made["logging"] = {"debug_llm_bodies": debug_llm}
+    if limits:
+        made["limits"] = dict(limits)
+    return made
+
+
+def stored(options: Options) -> dict[str, str]:
+    """What a run was begun with, for whoever resumes it; its limits are given anew."""
+    overrides = {name: value for name, value in options.overrides.items() if name != "limits"}
+    given = {name: getattr(options, name) for name in STORED}
+    if options.config_file:  # wherever it is resumed from
+        given["config_file"] = os.path.abspath(os.path.expanduser(options.config_file))
+    return {**{name: value for name, value in given.items() if value}, "overrides": canonical(overrides)}
+
+
+def restored(options: Options, before: Mapping[str, str], run_id: str) -> Options:
+    """A run goes on with what it was begun with, unless other is given: never by laxer rules unasked."""
+    kept = {name: value for name in STORED if (value := before.get(name)) and getattr(options, name) is None}
+    if options.provider is not None:
+        kept.pop("model", None)  # it was one of another provider
+    if (file := kept.get("config_file")) and not os.path.isfile(file):
+        raise UsageError(f"{file}, the --config that run {run_id} began with, is gone; put it back, or name another")
+    earlier, given = json.loads(before.get("overrides", "{}")), options.overrides
+    overrides = {name: {**earlier.get(name, {}), **given.get(name, {})} for name in {*earlier, *given}}
+    return replace(options, overrides=overrides, **cast("Json", kept))

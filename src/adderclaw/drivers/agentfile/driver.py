@@ -1,0 +1,67 @@
+"""An Agentfile with its inputs: a driver."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from adderclaw.config.options import Options, stored
+from adderclaw.drivers.agentfile import dry
+from adderclaw.drivers.agentfile.execute import WorkflowExecution
+from adderclaw.drivers.agentfile.load import bound, load
+from adderclaw.drivers.agentfile.workflow import Workflow
+from adderclaw.drivers.driver import Driver, Opening
+from adderclaw.errors import UsageError
+from adderclaw.kernel.session import Session, TurnResult
+from adderclaw.types import Json
+
+
+def prepare(options: Options, path: str, inputs: Mapping[str, str], rounds: int | None = None) -> "AgentfileDriver":
+    """`rounds`: how many each LOOP may go, whatever the file says."""
+    workflow = load(path, (options.workspace or os.getcwd(),))
+    return AgentfileDriver(options, workflow, bound(workflow, inputs), rounds)
+
+
+@dataclass(frozen=True)
+class AgentfileDriver:
+    options: Options
+    workflow: Workflow
+    inputs: dict[str, str]
+    rounds: int | None = None
+    again: str | None = None
+
+    @property
+    def opening(self) -> Opening:
+        folder = os.path.dirname(os.path.abspath(self.workflow.file))
+        return Opening("agentfile", replace(self.options, beside=folder), again=self.again)
+
+    def plan(self) -> Json:
+        return dry.as_json(self.workflow, self.inputs)
+
+    def plan_text(self) -> str:
+        return dry.text(self.plan())
+
+    def dry(self) -> Driver | None:
+        return None
+
+    async def run(self, session: Session) -> TurnResult:
+        kit = session.scene.kit
+        assert kit is not None
+        assert kit.spawn is not None
+        _need_capabilities(self.workflow, session.config.capabilities)
+        execution = WorkflowExecution(
+            session,
+            self.workflow,
+            self.inputs,
+            kit.spawn,
+            run_id=session.bus.run_id,
+            said=stored(self.options),
+            rounds=self.rounds,
+        )
+        return await execution.run()
+
+
+def _need_capabilities(workflow: Workflow, known: Mapping[str, str]) -> None:
+    required = {agent.requires for agent in workflow.agents if agent.requires}
+    if missing := sorted(required - known.keys()):
+        fix = f'name a provider for it: [capabilities] {missing[0]} = "ENTRY"'
+        raise UsageError(f"{workflow.name} REQUIRES {', '.join(missing)}, and no provider is known for it; {fix}")

@@ -1,0 +1,89 @@
+"""What a driver is: a plan that becomes turns of one session; a task, an Agentfile and a SPEC.md are values of it."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from adderclaw.config.options import Options
+from adderclaw.errors import UsageError
+from adderclaw.kernel.loop import run_turn
+from adderclaw.kernel.session import Session, TurnResult
+from adderclaw.record import record
+from adderclaw.types import Json
+
+RESUMABLE = frozenset({"agentfile", "task"})
+"""Kinds of runs that `run --resume` goes on with."""
+
+
+@record
+class Opening:
+    """How the run of a driver is opened."""
+
+    kind: str
+    """What the run is called in its row and its first event."""
+    options: Options
+    task: str = ""
+    """What is to be done, as the run's first event has it."""
+    again: str | None = None
+    """The run that goes on."""
+    dry: bool = False
+    """Nothing is done but planning."""
+
+    @property
+    def mode(self) -> str:
+        """What the run's last event calls it."""
+        return "dry_run" if self.dry else self.kind
+
+    def resume(self, run_id: str) -> str:
+        """The command that goes on with a run of it; empty where none does."""
+        return f"run --resume {run_id}" if self.kind in RESUMABLE else ""
+
+
+class Driver(Protocol):
+    """Made ready: files read, inputs bound, and all refused that can be before a run begins."""
+
+    @property
+    def opening(self) -> Opening: ...
+
+    def plan(self) -> Json:
+        """What would be asked, without asking."""
+        ...
+
+    def plan_text(self) -> str:
+        """The same for a person."""
+        ...
+
+    def dry(self) -> "Driver | None":
+        """Where a dry run is a run, too: it has its events, and asks no model."""
+        ...
+
+    async def run(self, session: Session) -> TurnResult:
+        """All of it, on an opened session; whatever ends it, its outcome is one of the closed set."""
+        ...
+
+
+@dataclass(frozen=True)
+class MessageDriver:
+    """One turn, headless."""
+
+    options: Options
+    text: str
+
+    def __post_init__(self) -> None:
+        if not self.text.strip():
+            raise UsageError("the message is empty")
+
+    @property
+    def opening(self) -> Opening:
+        return Opening("message", self.options)
+
+    def plan(self) -> Json:
+        return {"mode": "dry_run", "message": self.text}
+
+    def plan_text(self) -> str:
+        return self.text
+
+    def dry(self) -> Driver | None:
+        return None
+
+    async def run(self, session: Session) -> TurnResult:
+        return await run_turn(session, self.text)

@@ -1,0 +1,47 @@
+"""A run that goes on: with the task, or with the workflow and the inputs, that it began with."""
+
+import os
+
+from adderclaw.config.options import Options, restored
+from adderclaw.drivers.agentfile.driver import AgentfileDriver
+from adderclaw.drivers.agentfile.execute import fingerprint
+from adderclaw.drivers.agentfile.load import load
+from adderclaw.drivers.driver import Driver
+from adderclaw.drivers.task.driver import TaskDriver
+from adderclaw.errors import UsageError
+from adderclaw.store import Store, runs, transcript, workflows
+from adderclaw.store.workflows import Begun
+
+
+def resumed(options: Options, run_id: str, rounds: int | None = None) -> Driver:
+    """`rounds` are for the LOOPs of a workflow."""
+    begun, held_in = _begun(options, run_id)
+    if not begun.file:
+        given = restored(options, begun.inputs, begun.run_id)
+        return TaskDriver(given, begun.inputs["task"], again=begun.run_id)
+    options = restored(options, begun.said or {}, begun.run_id)
+    workflow = load(begun.file, (options.workspace or os.getcwd(), held_in))
+    if fingerprint(workflow) != begun.digest:
+        changed = f"{begun.file} or a file that it names has changed since run {begun.run_id} began"
+        raise UsageError(f"{changed}; run it anew")
+    return AgentfileDriver(options, workflow, begun.inputs, rounds, again=begun.run_id)
+
+
+def _begun(options: Options, run_id: str) -> tuple[Begun, str]:
+    """What a run began with, and the workspace that it was held in."""
+    from adderclaw import config
+
+    loaded = config.load(config_file=options.config_file, workspace=options.workspace)
+    store = Store.open(loaded.config.memory.path)
+    try:
+        row = runs.get(store, run_id)
+        begun = workflows.get(store, row.run_id) if row is not None else None
+        held_in = transcript.workspace_of(store, row.conversation_id) if row is not None else ""
+    finally:
+        store.close()
+    if row is not None and row.kind == "spec":
+        where = f"what has passed stands in {held_in}/.adderclaw/status.json"
+        raise UsageError(f"run {row.run_id} worked on a specification: {where}, and `adderclaw run` goes on with it")
+    if begun is None:
+        raise UsageError(f"there is no run {run_id!r} of a workflow or a task; `adderclaw runs list` lists them")
+    return begun, held_in
