@@ -6,20 +6,11 @@
 __version__ = "0.1.0"
 
 _API, _SECURITY = "adderclaw.channels.python", "adderclaw.channels.bash_security"
-_SCENARIOS = "adderclaw.channels.scenarios"
-_NAMES = frozenset(
-    (
-        "AgentClient",
-        "AssistantMessage",
-        "PartialMessage",
-        "Query",
-        "QueryOptions",
-        "ResultMessage",
-        "SystemMessage",
-        "UserMessage",
-    )
-)
-_ELSEWHERE = {
+_SCENARIOS, _QUERY = "adderclaw.drivers.spec.scenarios", "adderclaw.query"
+_MESSAGES = ("AssistantMessage", "PartialMessage", "ResultMessage", "SystemMessage", "UserMessage")
+_NAMES = {
+    **dict.fromkeys(("AgentClient", "Query"), _API),
+    **dict.fromkeys(("QueryOptions", *_MESSAGES), _QUERY),
     **dict.fromkeys(("BashSecurity", "ValidationResult"), _SECURITY),
     **dict.fromkeys(("Session", "SessionOptions", "SessionResult", "StatusTool"), _SCENARIOS),
     **dict.fromkeys(("initializer_prompt", "coding_prompt"), _SCENARIOS),
@@ -28,8 +19,8 @@ _ELSEWHERE = {
 
 def __getattr__(name: str) -> object:
     """The API is imported when it is first asked for: `import adderclaw` stays free."""
-    if name not in _NAMES and name not in _ELSEWHERE:
+    if name not in _NAMES:
         raise AttributeError(f"module 'adderclaw' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_ELSEWHERE.get(name, _API)), name)
+    return getattr(import_module(_NAMES[name]), name)

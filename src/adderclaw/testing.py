@@ -12,7 +12,8 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
-from adderclaw.channels.python import AgentClient, AgentMessage, Query, QueryOptions
+from adderclaw.channels.python import AgentClient, Query
+from adderclaw.query import AgentMessage, QueryOptions
 
 __all__ = ["MockAgentClient", "ScriptedModel", "call", "text"]
 

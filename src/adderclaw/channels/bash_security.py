@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from adderclaw.channels.python import QueryOptions, options_of
+from adderclaw.channels.python import options_of
 from adderclaw.kernel.considering import consider
 from adderclaw.kernel.session import Scene
+from adderclaw.query import QueryOptions
 from adderclaw.runtime import scene, start
 from adderclaw.types import ToolCall
 

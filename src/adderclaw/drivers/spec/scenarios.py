@@ -3,12 +3,13 @@
 import asyncio
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from adderclaw.channels.python import AgentClient, Query, QueryOptions, ResultMessage
+from adderclaw import workspace
+from adderclaw.config.paths import followed
 from adderclaw.decode import decode
 from adderclaw.drivers.spec import status
 from adderclaw.drivers.spec.driver import NAME
@@ -17,6 +18,7 @@ from adderclaw.drivers.spec.sessions import Ended, Order, work
 from adderclaw.drivers.spec.status import Scenario, Status
 from adderclaw.drivers.spec.tools import Declared
 from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.query import AgentMessage, QueryOptions, ResultMessage
 from adderclaw.types import Json
 
 if TYPE_CHECKING:
@@ -25,6 +27,20 @@ if TYPE_CHECKING:
 
 SERVER = "status"
 NAMES = Names(f"mcp__{SERVER}__add_scenarios", f"mcp__{SERVER}__update_status")
+
+
+class Asked(Protocol):
+    """A query that runs."""
+
+    def __aiter__(self) -> AsyncIterator[AgentMessage]: ...
+    async def aclose(self) -> None: ...
+    async def interrupt(self) -> None: ...
+
+
+class Client(Protocol):
+    """Whoever holds a query: `AgentClient`."""
+
+    def query(self, message: str, /) -> Asked: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,13 +69,13 @@ class Session:
 
     def __init__(self, options: SessionOptions) -> None:
         self.options = options
-        self._query: Query | None = None
+        self._query: Asked | None = None
         self._interrupted = asyncio.Event()
 
-    async def run(self, client: AgentClient) -> SessionResult:
+    async def run(self, client: Client) -> SessionResult:
         """Ask again and again: first to begin the project, then to go on with what does not pass."""
         began, project = time.monotonic(), os.path.abspath(self.options.project_dir)
-        if not os.path.isfile(os.path.join(project, NAME)):
+        if not workspace.is_file(workspace.anywhere(followed(os.path.join(project, NAME)))):
             raise UsageError(f"{project} has no {NAME}; write down there what is to be made")
 
         async def ask(order: Order) -> Ended:
@@ -80,7 +96,7 @@ class Session:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._interrupted.wait(), self.options.delay_between_sessions)
 
-    async def _asked(self, client: AgentClient, prompt: str) -> Ended:
+    async def _asked(self, client: Client, prompt: str) -> Ended:
         """One query to its end; one that never says how it ended did so well."""
         ended = Ended("completed")
         if self._interrupted.is_set():
