@@ -1,7 +1,7 @@
 # Needs Python 3.12, make and git; everything else is brought into the checkout (.venv, and .uv when there is no uv).
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format soak coverage bench clean
+.PHONY: help setup demo test check format soak coverage sizes bench clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 15
@@ -20,6 +20,9 @@ soak: setup ## the long loops, whole
 
 coverage: setup ## which lines of the core modules the tests run; fails below 85 % of any (ARGS="tests/skills" narrows)
 	@.venv/bin/python scripts/measure_coverage.py $(ARGS)
+
+sizes: setup ## packages with lines, public names, longest function and file; SINCE=<ref> adds their growth
+	@.venv/bin/python scripts/sizes.py $(SINCE)
 
 check: setup ## formatting, lint, types, import direction
 	.venv/bin/ruff format --check .

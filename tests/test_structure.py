@@ -1,18 +1,74 @@
-"""What keeps the house as it is: rules of structure that every file of the source is held against."""
+"""What keeps the house as it is: rules of structure that every file of the source, and its map, is held against."""
 
 import ast
+import re
+import tomllib
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from adderclaw.channels.cli import COMMANDS
+from scripts import sizes
+from tests import hops
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "adderclaw"
+LONGEST_FUNCTION, LONGEST_FILE = 80, 600
+"""Lines. There is no list of exceptions: what grows past it is split."""
+PROGRAMS = [path for folder in ("src", "scripts", "bench", "demo") for path in sorted((ROOT / folder).rglob("*.py"))]
 ENDS_A_RUN = {"settle", "finish"}
 
 
-def modules(folder: Path = SOURCE) -> list[Path]:
-    return sorted(folder.rglob("*.py"))
+# ------------------------------------------------------------------ sizes
+
+
+def too_long(path: str, text: str) -> list[str]:
+    """What passes the limits in one file."""
+    lines = text.count("\n")
+    found = [f"{path} has {lines} lines, at most {LONGEST_FILE} are allowed"] if lines > LONGEST_FILE else []
+    return found + [
+        f"{path}:{one.lineno}: {one.name} has {count} lines, at most {LONGEST_FUNCTION} are allowed"
+        for one in sizes.functions(ast.parse(text))
+        if (count := sizes.length(one)) > LONGEST_FUNCTION
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("x = 1\n" * LONGEST_FILE, 0),
+        ("x = 1\n" * (LONGEST_FILE + 1), 1),
+        ("def f():\n" + "    x = 1\n" * (LONGEST_FUNCTION - 1), 0),
+        ("def f():\n" + "    x = 1\n" * LONGEST_FUNCTION, 1),
+        ("class A:\n    async def f(self):\n" + "        x = 1\n" * LONGEST_FUNCTION, 1),
+    ],
+)
+def test_the_limits_are_those_that_are_written_down(text: str, count: int) -> None:
+    assert len(too_long("a.py", text)) == count
+
+
+def test_sizes_counts_packages_and_their_growth() -> None:
+    before = {"a/one.py": "X = 1\n", "gone/x.py": "def f():\n    pass\n"}
+    now = {
+        "a/one.py": "X = 1\n_Y = 2\n\n\ndef f():\n    def g():\n        pass\n\n    return g\n",
+        "a/two.py": "class B:\n    z = 1\n",
+        "loose.py": "type T = int\n",
+    }
+    found = sizes.packages(now)
+    assert found["a"] == sizes.Size(2, 11, 3, (5, "a/one.py:f"), (9, "a/one.py"))
+    assert found[sizes.LOOSE] == sizes.Size(1, 1, 1, (0, ""), (1, "loose.py"))
+    rows = [re.split(r"  +", row) for row in sizes.table(found, sizes.packages(before))]
+    assert [row[0] for row in rows] == ["package", "a", "(modules)", "gone", "all"]
+    assert rows[1][2:4] == ["11 (+10)", "3 (+2)"]
+    assert rows[3][2:4] == ["0 (-2)", "0 (-1)"]
+    assert rows[4][2:4] == ["12 (+9)", "4 (+2)"]
+
+
+# ------------------------------------------------------------------ one way to end a run
 
 
 def called_on_a_run(tree: ast.AST) -> Iterator[str]:
@@ -25,7 +81,7 @@ def called_on_a_run(tree: ast.AST) -> Iterator[str]:
                 yield node.func.attr
 
 
-@pytest.mark.parametrize("path", modules(SOURCE / "channels"), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted((SOURCE / "channels").rglob("*.py")), ids=lambda path: path.name)
 def test_a_channel_ends_a_run_by_drive_alone(path: Path) -> None:
     found = ENDS_A_RUN.intersection(called_on_a_run(ast.parse(path.read_text(encoding="utf-8"))))
     assert not found, f"{path} calls {sorted(found)}: `runtime.drive.drive` settles, finishes and closes a run"
@@ -34,3 +90,50 @@ def test_a_channel_ends_a_run_by_drive_alone(path: Path) -> None:
 def test_the_rule_about_ending_a_run_finds_an_offender() -> None:
     offence = "async def f(run, self):\n    await run.settle()\n    self._run.finish(None)\n"
     assert ENDS_A_RUN.issubset(called_on_a_run(ast.parse(offence)))
+
+
+# ------------------------------------------------------------------ the map
+
+
+def subcommands(name: str) -> set[str]:
+    """What may follow a command's name; nothing where options do."""
+    found = get_command(import_module(f"adderclaw.channels.cli.{COMMANDS[name].module}").app)
+    if isinstance(found, TyperGroup) and name in found.commands:
+        found = found.commands[name]
+    return set(found.commands) if isinstance(found, TyperGroup) else set()
+
+
+def test_the_readme_lists_every_command() -> None:
+    section = (ROOT / "README.md").read_text(encoding="utf-8").partition("\n## Commands\n")[2].partition("\n## ")[0]
+    cells = [row.replace("\\|", "/").split("|")[1] for row in section.splitlines() if row.startswith("| `")]
+    listed: dict[str, set[str]] = {}
+    for name, rest in re.findall(r"`([a-z-]+)(?: ([^`]*))?`", " ".join(cells)):
+        listed.setdefault(name, set()).update(word for word in rest.split("/") if re.fullmatch(r"[a-z-]+", word))
+    assert listed == {name: subcommands(name) for name in COMMANDS}
+
+
+def test_the_layers_that_are_drawn_are_those_that_are_checked() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    checked = " > ".join(contracts["contracts"][0]["layers"])
+    assert checked in " ".join(hops.PAGE.read_text(encoding="utf-8").split())
+
+
+def test_the_map_names_every_package_and_module() -> None:
+    text = (ROOT / "AGENTS.md").read_text(encoding="utf-8").partition("```")[2].partition("```")[0]
+    named = set(re.findall(r"(?:^|\s)([a-z_]+)(?:/|\.py)(?=\s)", text))
+    there = {path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
+    assert named == there - {"__init__"}
+
+
+@pytest.mark.parametrize("page", ["README.md", "AGENTS.md", "docs/architecture.md"])
+def test_lines_can_be_read_in_one_breath(page: str) -> None:
+    lines = (ROOT / page).read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if len(line) > 120 and not line.startswith("|")] == []
+
+
+def test_every_way_has_at_most_fifteen_hops_that_exist() -> None:
+    ways = hops.ways()
+    assert len(ways) == 3
+    for title, names in ways.items():
+        assert 0 < len(names) <= hops.MOST, title
+        assert all(callable(hops.function(name)) for name in names), title
