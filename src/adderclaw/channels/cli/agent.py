@@ -110,7 +110,8 @@ class OneShot:
     name = "cli"
 
     def __init__(self, message: str | None, output_format: StreamFormat) -> None:
-        self.message, self.output_format = message, output_format
+        self.message = message
+        self.output_format: StreamFormat = output_format
         self._shown: Shown | None = None
         self._display = ""
 
@@ -136,14 +137,9 @@ class OneShot:
         return checked(run, result)
 
     def _show(self, report: Report) -> None:
-        result = report.result
         if self.output_format == "text":
             self.send(report.run.session.conversation_id, self._display)
-        else:
-            kind = {"type": "result"} if self.output_format == "stream-json" else {}
-            print_json({**kind, **report.as_json()})
-        if result.outcome != "completed":
-            print(f"adderclaw: {result.outcome}: {visible(result.reason)}", file=sys.stderr)
+        show_outcome(report, self.output_format)
         sys.stdout.flush()
 
     def send(self, conversation_id: str, message: str) -> None:  # noqa: ARG002 - there is one conversation
@@ -151,6 +147,15 @@ class OneShot:
             print()
         elif message:
             print(visible(message))
+
+
+def show_outcome(report: Report, output_format: StreamFormat) -> None:
+    """The whole report for a program; for a person, why it is not completed."""
+    if output_format != "text":
+        kind: Json = {"type": "result"} if output_format == "stream-json" else {}
+        print_json({**kind, **report.as_json()})
+    if report.result.outcome != "completed":
+        print(f"adderclaw: {report.result.outcome}: {visible(report.result.reason)}", file=sys.stderr)
 
 
 class Shown:

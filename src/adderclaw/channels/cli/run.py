@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from typer.core import TyperCommand
 
-from adderclaw.channels.cli.agent import stream
+from adderclaw.channels.cli.agent import show_outcome, stream
 from adderclaw.channels.cli.common import (
     ConfigFile,
     LimitsGiven,
@@ -34,7 +34,7 @@ from adderclaw.kernel.approvals import Nobody
 from adderclaw.runtime import Options, Run, Runtime, opened, run_again, start
 from adderclaw.runtime.drive import Report, drive
 from adderclaw.runtime.signals import until_signal
-from adderclaw.types import Json, Operator
+from adderclaw.types import Operator
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -273,14 +273,9 @@ async def _driven(run: Run, made: Driver, output_format: StreamFormat) -> int:
 
 def _show(report: Report, opening: Opening, output_format: StreamFormat) -> None:
     result, resume = report.result, opening.resume(report.run.run_id)
-    if output_format == "text":
-        if result.answer:
-            print(visible(result.answer))
-    else:
-        kind: Json = {"type": "result"} if output_format == "stream-json" else {}
-        print_json({**kind, **report.as_json()})
-    if result.outcome != "completed":
-        print(f"adderclaw: {result.outcome}: {visible(result.reason)}", file=sys.stderr)
+    if output_format == "text" and result.answer:
+        print(visible(result.answer))
+    show_outcome(report, output_format)
     if result.outcome == "stopped" and resume:
         print(f"adderclaw: `adderclaw {resume}` goes on with it", file=sys.stderr)
     elif result.outcome in ("stopped", "limit") and opening.kind == "spec":
