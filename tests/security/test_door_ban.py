@@ -74,21 +74,9 @@ OWN = {
     "tools.generate": "writes those schemas when the program is built",
     "tools.hardened": "the text of git.sh, which comes with the program, and git itself",
     "tools.clock": "/etc/localtime",
+    "tools.identity": "AdderClaw's own folder, in which git is asked for the operator's name",
 }
 """These handle no path of the workspace."""
-NOT_YET = {
-    "tools.shell": "looks at names (not contents) before a command is judged, and at .git/index",
-    "tools.wildcards": "lists names of a folder that was opened and then asked where it lies",
-    "tools.identity": "whether the folder is there before git is asked for the user's name",
-    "tools.control.agent": "whether there are folders of definitions",
-    "skills.catalogue": "lists the folders of skills; their files are opened through the door",
-    "kernel.occasions": "status of a watched file",
-    "kernel.watching": "status of a watched file",
-    "kernel.updates": "whether a folder is there",
-    "kernel.resume": "whether the folder that a session was in is there",
-    "kernel.session": "status of a file",
-}
-"""These still ask about names by path; none of them reads or writes a content so."""
 
 
 def _modules() -> dict[str, Path]:
@@ -138,14 +126,14 @@ def _named(dotted: str) -> bool:
 @pytest.mark.parametrize("name", sorted(_modules()))
 def test_no_file_is_touched_by_its_path(name: str) -> None:
     found = [*banned(_modules()[name].read_text(encoding="utf-8"))]
-    if name in OWN or name in NOT_YET:
+    if name in OWN:
         assert found, f"{name} is clean: take it from the list"
     else:
         assert not found, f"{name}: use adderclaw.workspace: {found}"
 
 
 def test_no_list_names_what_is_not_there() -> None:
-    assert {*OWN, *NOT_YET} <= _modules().keys()
+    assert OWN.keys() <= _modules().keys()
 
 
 @pytest.mark.parametrize(

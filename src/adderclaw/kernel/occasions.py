@@ -1,9 +1,9 @@
 """The occasions of a session at which hooks may speak, beside its tool calls."""
 
 import asyncio
-import os
 from collections.abc import Sequence
 
+from adderclaw import workspace
 from adderclaw.kernel import watching
 from adderclaw.kernel.session import Session, told
 from adderclaw.store import transcript
@@ -191,8 +191,5 @@ async def look_at_settings(session: Session) -> None:
 
 def stamp(path: str) -> tuple[int, int] | None:
     """What a file looks like from outside; None where there is none."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size
+    status = workspace.reached(path)
+    return None if status is None else (status.st_mtime_ns, status.st_size)

@@ -1,6 +1,5 @@
 """A session's history read back from the store, and what an interruption left open made whole."""
 
-import os
 from typing import Any, NamedTuple
 
 from adderclaw.config.paths import followed
@@ -25,6 +24,7 @@ from adderclaw.types import (
     ToolUseBlock,
     rejected,
 )
+from adderclaw.workspace import is_directory
 
 UNKNOWN = "Interrupted before it ended: the outcome is unknown. It was not run again. Look before you repeat it."
 LOST = (
@@ -234,7 +234,7 @@ def _return_to_place(session: Session) -> None:
     )
     kept = followed(rows[0][0]) if rows else ""
     roots = (workspace.root, *workspace.extra)
-    if os.path.isdir(kept) and any(kept == root or kept.startswith(f"{root}/") for root in roots):
+    if kept and is_directory(kept) and any(kept == root or kept.startswith(f"{root}/") for root in roots):
         workspace.cwd = session.state.kept_cwd = kept
 
 

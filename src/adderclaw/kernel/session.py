@@ -135,13 +135,10 @@ def _hidden(denied: Callable[[str], bool], own: Callable[[], frozenset[tuple[int
 
 def _is_linked(path: str, own: Callable[[], frozenset[tuple[int, int]]]) -> bool:
     """Whether it is a second name of one of these files."""
-    import os
+    from adderclaw import workspace
 
-    try:
-        status = os.stat(path)
-    except (OSError, ValueError):
-        return False
-    return status.st_nlink > 1 and (status.st_dev, status.st_ino) in own()
+    status = workspace.reached(path)
+    return status is not None and status.st_nlink > 1 and (status.st_dev, status.st_ino) in own()
 
 
 type Rows = list[Callable[[Cursor], None]]

@@ -1,9 +1,8 @@
 """Applies a change of permissions to the session that runs and, where it says so, to the operator's own file."""
 
-import os
 from dataclasses import replace
 
-from adderclaw import gate
+from adderclaw import gate, workspace
 from adderclaw.config import permissions as kept
 from adderclaw.config.paths import beneath, followed
 from adderclaw.config.permissions import PermissionUpdate
@@ -41,7 +40,7 @@ def apply(session: Session, update: PermissionUpdate) -> str:
 def _check_folder(session: Session, folder: str) -> None:
     """What a session may be widened by, whoever wants it: a directory that is there and holds nothing of ours."""
     place, home = followed(folder), followed(session.home)
-    if not os.path.isdir(place):
+    if not workspace.is_directory(place):
         raise UsageError(f"{folder!r} is no directory: only one that is there can be added")
     if beneath(home, place) or beneath(place, home):
         why = f"it holds AdderClaw's own files ({home}), which no tool may touch"

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable
 from typing import Any, cast
 
+from adderclaw import workspace
 from adderclaw.kernel.session import Session
 from adderclaw.types import Merged
 
@@ -46,8 +47,5 @@ async def look(session: Session) -> None:
 
 def stamp(path: str) -> tuple[int, int, int] | None:
     """What a file looks like from outside; None where there is none."""
-    try:
-        status = os.stat(path)
-    except (OSError, ValueError):
-        return None
-    return status.st_ino, status.st_mtime_ns, status.st_size
+    status = workspace.reached(path)
+    return None if status is None else (status.st_ino, status.st_mtime_ns, status.st_size)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, cast
 
+from adderclaw import workspace
 from adderclaw.config.paths import beneath, followed
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import Refused
@@ -151,7 +152,7 @@ def load(where: Sequence[Place], most: int = MOST) -> Catalogue:
         if count > most:
             break
     ordered = tuple(used[name] for name in sorted(used))
-    there = tuple(place.folder for place in where if os.path.isdir(place.folder))
+    there = tuple(place.folder for place in where if workspace.is_folder(workspace.anywhere(place.folder)))
     return Catalogue(ordered, tuple(invalid), there, tuple(duplicates), tuple(notes))
 
 
@@ -164,40 +165,46 @@ def _of_place(place: Place, notes: list[str]) -> Iterator[Skill]:
 
 def _beneath(place: Place, folder: str, depth: int, notes: list[str]) -> Iterator[Skill]:
     for entry in _folders(folder, notes):
-        name = visible(entry.name, keep_newlines=False)
-        if entry.is_symlink():
-            real = followed(entry.path)
+        path = entry.place.text
+        name = visible(entry.place.name, keep_newlines=False)
+        if entry.is_link:
+            real = followed(path)
             if place.root and not beneath(real, place.root):
                 yield _broken(name, real, place.scope, "its folder is a link that leads out of the project")
             elif _file(real):
-                yield inspect(real, place.scope, entry.name)
+                yield inspect(real, place.scope, entry.place.name)
             elif depth == 1:
                 yield _broken(name, real, place.scope, "its folder is a link to a folder that has no SKILL.md")
-        elif _file(entry.path):
-            yield inspect(entry.path, place.scope)
+        elif _file(path):
+            yield inspect(path, place.scope)
         else:
             found = False
-            for skill in _beneath(place, entry.path, depth + 1, notes) if depth < DEEPEST else ():
+            for skill in _beneath(place, path, depth + 1, notes) if depth < DEEPEST else ():
                 found = True
                 yield skill
             if not found and depth == 1:
-                yield _broken(name, entry.path, place.scope, "there is no SKILL.md in its folder")
+                yield _broken(name, path, place.scope, "there is no SKILL.md in its folder")
 
 
-def _folders(folder: str, notes: list[str]) -> list["os.DirEntry[str]"]:
+def _folders(folder: str, notes: list[str]) -> list[workspace.Entry]:
     try:
-        with os.scandir(folder) as entries:
-            found = [entry for entry in entries if not entry.name.startswith(".") and entry.name not in files.SKIPPED]
-    except (FileNotFoundError, NotADirectoryError):
+        found = workspace.entries(workspace.anywhere(folder))
+    except (FileNotFoundError, NotADirectoryError, Refused):
         return []
     except OSError as error:
         notes.append(f"{folder} cannot be looked into: {error.strerror}")
         return []
-    return sorted((entry for entry in found if entry.is_dir()), key=lambda entry: entry.name)
+    shown = (one for one in found if not one.place.name.startswith(".") and one.place.name not in files.SKIPPED)
+    return [entry for entry in shown if entry.is_folder or (entry.is_link and _leads_to_a_folder(entry))]
+
+
+def _leads_to_a_folder(link: workspace.Entry) -> bool:
+    return workspace.is_folder(workspace.anywhere(followed(link.place.text)))
 
 
 def _file(folder: str) -> str:
-    return next((name for name in NAMES if os.path.lexists(os.path.join(folder, name))), "")
+    place = workspace.anywhere(folder)
+    return next((name for name in NAMES if workspace.exists(place / name)), "")
 
 
 # ------------------------------------------------------------------ one skill
@@ -220,9 +227,9 @@ def inspect(folder: str, scope: Scope = "project", called: str = "") -> Skill:
 
 
 def _head(folder: str, file: str) -> bytes:
-    way = files.way_in(folder, file) if os.path.islink(os.path.join(folder, file)) else file
+    way = files.way_in(folder, file) if files.is_link(folder, file) else file
     data = b""
-    with open(files.opened(folder, way), "rb", buffering=0) as source:
+    with os.fdopen(files.opened(folder, way), "rb", buffering=0) as source:
         while not heads.complete(data) and (part := source.read(heads.PART)):
             data += part
     return data

@@ -33,16 +33,21 @@ def way_in(folder: str, given: str) -> str:
     way = os.path.normpath(given)
     if way == ".." or way.startswith("../"):
         raise Refused(f"{shown!r} leads out of the skill's folder")
-    real, root = followed(os.path.join(folder, way)), followed(folder)
-    if not beneath(real, root):
+    real = followed(os.path.join(folder, way))
+    if not beneath(real, folder):
         raise Refused(f"{shown!r} is a link that leads out of the skill's folder")
-    return os.path.relpath(real, root)
+    return os.path.relpath(real, folder)
+
+
+def _place(folder: str, way: str = ".") -> Place:
+    """What lies in a skill's folder, which was resolved once: if it is a link by now, it is not followed."""
+    return workspace.anywhere(Place(folder, way).text)
 
 
 def opened(folder: str, way: str) -> int:
     """A descriptor of a regular file of the skill, reached through no link; raises Refused, or OSError as open does."""
     try:
-        return workspace.open_file(Place(folder, way))
+        return workspace.open_file(_place(folder, way))
     except IsADirectoryError:
         raise Refused(f"{visible(way, keep_newlines=False)!r} is not a regular file") from None
 
@@ -61,14 +66,14 @@ def read(folder: str, given: str, most: int) -> Piece:
 def _leads_to_a_file(folder: str, way: str) -> bool:
     """Whether a link leads to a regular file of the skill itself."""
     try:
-        return workspace.is_file(Place(followed(folder), way_in(folder, way)))
+        return workspace.is_file(_place(folder, way_in(folder, way)))
     except Refused:
         return False
 
 
 def is_link(folder: str, way: str) -> bool:
     try:
-        return workspace.Entry(place := Place(folder, way), workspace.status(place)).is_link
+        return workspace.Entry(place := _place(folder, way), workspace.status(place)).is_link
     except (OSError, Refused):
         return True
 
@@ -79,17 +84,18 @@ def listed(folder: str, under: str = "") -> Iterator[str]:
     while waiting and count < MOST_FILES:
         here = waiting.pop()
         try:
-            entries = workspace.entries(Place(folder, here or "."))
+            entries = workspace.entries(_place(folder, here or "."))
         except (OSError, Refused):
             continue
         files: list[str] = []
         for entry in reversed(entries):
-            if entry.place.name in SKIPPED:
+            if (name := entry.place.name) in SKIPPED:
                 continue
+            way = os.path.join(here, name)
             if entry.is_folder:
-                waiting.append(entry.place.way)
-            elif entry.is_file or (entry.is_link and _leads_to_a_file(folder, entry.place.way)):
-                files.append(entry.place.way)
+                waiting.append(way)
+            elif entry.is_file or (entry.is_link and _leads_to_a_file(folder, way)):
+                files.append(way)
         for way in reversed(files):
             count += 1
             if count <= MOST_FILES:

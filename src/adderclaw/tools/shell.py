@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
+from adderclaw import workspace
 from adderclaw.config.paths import followed
 from adderclaw.config.schema import Config
 from adderclaw.decode import Between
@@ -175,27 +176,22 @@ def _there(words: Iterable[tuple[str, str]]) -> Iterator[str]:
     """Words that name what is on the disk: by their first part, so that what lies behind a link counts, too."""
     for folder, word in words:
         lead, first = ("/", word.lstrip("/")) if word.startswith("/") else (folder, word)
-        if os.path.lexists(os.path.join(lead, first.split("/", 1)[0])):
+        if workspace.is_named(os.path.join(lead, first.split("/", 1)[0])):
             yield os.path.join(folder, word)
 
 
 def _linked(trees: Iterable[str]) -> Iterator[str]:
     """The links in folders that a program walks through, links included."""
     count = 0
-    waiting = list(trees)
-    while waiting:
-        try:
-            with os.scandir(waiting.pop()) as entries:
-                for entry in entries:
-                    count += 1
-                    if entry.is_symlink():
-                        yield entry.path
-                    elif entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-        except OSError:
-            continue
-        if count > MAX_LOOKED_AT:
-            raise paths.Refused(f"it follows links among more than {MAX_LOOKED_AT:,} files: let it not follow links")
+    for tree in trees:
+        top = workspace.anywhere(followed(tree))
+        for entry in workspace.walk(top):
+            count += 1
+            if count > MAX_LOOKED_AT:
+                message = f"it follows links among more than {MAX_LOOKED_AT:,} files: let it not follow links"
+                raise paths.Refused(message)
+            if entry.is_link:
+                yield os.path.join(tree, os.path.relpath(entry.place.text, top.text))
 
 
 def _landed(merged: Iterable[tuple[str, str]]) -> Iterator[str]:
@@ -206,8 +202,9 @@ def _landed(merged: Iterable[tuple[str, str]]) -> Iterator[str]:
 
             yield from (os.path.join(target, name) for name in archives.names(folder))
             continue
-        with suppress(OSError):
-            yield from (os.path.join(target, name) for name in os.listdir(folder))
+        with suppress(OSError, paths.Refused):
+            listed = workspace.entries(workspace.anywhere(followed(folder)))
+            yield from (os.path.join(target, entry.place.name) for entry in listed)
 
 
 def _planned(text: str, ctx: ToolContext, means: Means) -> "Judged":
@@ -247,7 +244,7 @@ def _roots(ctx: ToolContext) -> tuple[str, ...]:
 
 async def _run(arguments: BashArguments, judged: Judged, ctx: ToolContext, means: Means) -> ToolResult:
     command, cwd, parts = judged.command, judged.cwd, judged.parts
-    if not os.path.isdir(cwd) or not programs.inside(followed(cwd), _roots(ctx)):
+    if not workspace.is_directory(cwd) or not programs.inside(followed(cwd), _roots(ctx)):
         ctx.workspace.cwd = ctx.workspace.root
         return rejected(f"{cwd} is no longer a directory of the workspace.\n{_reset(ctx)}\nNothing was run: try again.")
     if arguments.run_in_background:
@@ -374,7 +371,7 @@ def _follow(reader: int, ctx: ToolContext) -> str:
     if not place:
         return ""
     with suppress(OSError):  # a link that is swapped meanwhile
-        if os.path.isdir(place) and programs.inside(followed(place), _roots(ctx)):
+        if workspace.is_directory(place) and programs.inside(followed(place), _roots(ctx)):
             ctx.workspace.cwd = place
             return ""
     ctx.workspace.cwd = ctx.workspace.root

@@ -4,8 +4,10 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 
+from adderclaw import workspace
+from adderclaw.config.paths import followed
+from adderclaw.errors import Refused
 from adderclaw.gate.shell.words import Component
-from adderclaw.sandbox import programs
 
 MAX_ENTRIES = 20_000
 """How many names are looked at for one pattern."""
@@ -17,14 +19,10 @@ def within(cwd: str, roots: Sequence[str]) -> Callable[[str, tuple[Component, ..
     def look(folder: str, parts: tuple[Component, ...]) -> list[str] | None:
         try:
             return sorted(_Walk(os.path.join(cwd, folder), tuple(roots)).over(parts))
-        except (OSError, _Refused):
+        except (OSError, Refused):  # outside of the workspace, too much, or names that cannot be shown
             return None
 
     return look
-
-
-class _Refused(Exception):
-    """Outside of the workspace, too much, or names that cannot be shown."""
 
 
 class _Walk:
@@ -43,41 +41,40 @@ class _Walk:
             yield from (prefix + name + ("" if last else "/") for name in self.names(prefix, part, folders=not last))
         elif not last:
             yield f"{prefix}{part.text}/"
-        elif os.path.lexists(os.path.join(self.start, prefix + part.text)):
+        elif workspace.is_named(os.path.join(self.start, prefix + part.text)):
             yield prefix + part.text
 
     def names(self, prefix: str, part: Component, *, folders: bool) -> Iterator[str]:
         wanted = re.compile(part.text, re.DOTALL)
+        folder = followed(os.path.join(self.start, prefix))
+        place = workspace.inside(folder, self.roots)
+        if place is None:
+            raise Refused(f"{folder} is outside the workspace")
         try:
-            opened = os.open(os.path.join(self.start, prefix), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            opened = workspace.open_folder(place)
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             return
         try:
-            # The folder that was opened is asked where it lies, so that no link can be put in its place in between.
-            if not programs.inside(_place(opened), self.roots):
-                raise _Refused
-            with os.scandir(opened) as entries:
+            with workspace.scan(opened) as entries:
                 for entry in entries:
-                    if self.fits(entry, wanted, part, folders=folders):
+                    if self.fits(entry, wanted, part) and (not folders or _is_folder(entry, folder)):
                         yield entry.name
         finally:
             os.close(opened)
 
-    def fits(self, entry: "os.DirEntry[str]", wanted: re.Pattern[str], part: Component, *, folders: bool) -> bool:
+    def fits(self, entry: "os.DirEntry[str]", wanted: re.Pattern[str], part: Component) -> bool:
         self.entries += 1
         if self.entries > MAX_ENTRIES:
-            raise _Refused
+            raise Refused(f"more than {MAX_ENTRIES:,} names are looked at for one pattern")
         if not wanted.fullmatch(entry.name) or (entry.name.startswith(".") and not part.dots):
             return False
         if not entry.name.isprintable():
-            raise _Refused
-        return not folders or entry.is_dir()
+            raise Refused("a name cannot be shown")
+        return True
 
 
-def _place(opened: int) -> str:
-    """Where an open folder lies."""
-    if os.path.isdir("/proc/self/fd"):
-        return os.readlink(f"/proc/self/fd/{opened}")
-    import fcntl
-
-    return os.fsdecode(fcntl.fcntl(opened, 50, bytes(1024)).rstrip(b"\0"))  # macOS: F_GETPATH
+def _is_folder(entry: "os.DirEntry[str]", folder: str) -> bool:
+    """A link to a folder is one for a pattern."""
+    if entry.is_symlink():
+        return workspace.is_directory(os.path.join(folder, entry.name))
+    return entry.is_dir(follow_symlinks=False)

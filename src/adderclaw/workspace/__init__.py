@@ -2,6 +2,7 @@
 
 from adderclaw.workspace.endless import endless
 from adderclaw.workspace.folder import Folder, folder
+from adderclaw.workspace.naming import is_directory, is_named, is_regular, reached
 from adderclaw.workspace.place import Place, anywhere, beneath_root, inside, shown
 from adderclaw.workspace.reading import (
     MAX_BYTES,
@@ -40,13 +41,17 @@ __all__ = (
     "exists",
     "folder",
     "inside",
+    "is_directory",
     "is_file",
     "is_folder",
+    "is_named",
+    "is_regular",
     "make_folders",
     "move_out",
     "open_file",
     "open_folder",
     "put_link",
+    "reached",
     "read",
     "read_all",
     "readlink",

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir, group, print_json
+from adderclaw.config.paths import followed
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import EXIT_CODES, Refused, UsageError
 from adderclaw.runtime import Options, start
@@ -138,7 +139,7 @@ def _named(found: Catalogue, name: str) -> Skill:
 
 def _at(path: str) -> list[Skill]:
     """The skill at a path, or those in a folder of skills."""
-    whole = os.path.abspath(os.path.expanduser(path))
+    whole = followed(os.path.expanduser(path))
     if os.path.basename(whole) in catalogue.NAMES and os.path.isfile(whole):
         whole = os.path.dirname(whole)
     if not os.path.isdir(whole):

@@ -4,6 +4,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from adderclaw import workspace
 from adderclaw.child import Child, ChildReport
 from adderclaw.errors import AdderClawError
 from adderclaw.record import record
@@ -115,7 +116,6 @@ def _result(report: ChildReport, most: int) -> ToolResult:
 
 def _name(order: Child, ctx: ToolContext) -> str:
     """Of a worktree that is not there yet: some models give the same id to calls of different replies."""
-    from adderclaw import workspace
     from adderclaw.tools import worktree
 
     base = name = f"agent-{order.tool_use_id[-24:]}".replace("_", "-")
@@ -187,7 +187,7 @@ LISTED = 4_000
 def _described(kit: "Kit", text: str) -> str:
     """With the types that are not built in; no file is looked for where there is no folder for it."""
     folders = [os.path.join(kit.home, "agents"), *(os.path.join(kit.project, name) for name in FOLDERS)]
-    if not kit.home or not any(map(os.path.isdir, folders)):
+    if not kit.home or not any(map(workspace.is_directory, folders)):
         return text
     from adderclaw.tools.control import definitions
 

@@ -1,0 +1,36 @@
+"""What a path leads to that somebody wrote: its links are followed once, and where they led nothing is followed."""
+
+import os
+import stat
+
+from adderclaw.config.paths import followed
+from adderclaw.errors import Refused
+from adderclaw.workspace.place import anywhere
+from adderclaw.workspace.reading import exists, status
+
+
+def reached(path: str) -> os.stat_result | None:
+    """What an absolute path leads to; None where nothing is, or a link is put in the way meanwhile."""
+    try:
+        return status(anywhere(followed(path)))
+    except (OSError, Refused):
+        return None
+
+
+def is_directory(path: str) -> bool:
+    found = reached(path)
+    return found is not None and stat.S_ISDIR(found.st_mode)
+
+
+def is_regular(path: str) -> bool:
+    found = reached(path)
+    return found is not None and stat.S_ISREG(found.st_mode)
+
+
+def is_named(path: str) -> bool:
+    """Whether something has that name, were it a link that leads nowhere."""
+    folder, name = os.path.split(os.path.normpath(path))
+    try:
+        return exists(anywhere(os.path.join(followed(folder), name)))
+    except Refused:
+        return False

@@ -1,0 +1,58 @@
+"""A skill's folder that a command exchanges for a link: nothing outside is read as a file of the skill."""
+
+from pathlib import Path
+
+import pytest
+
+from adderclaw.errors import Refused
+from adderclaw.skills import catalogue, files
+from tests.acceptance.world import call
+from tests.program import Soak
+from tests.security.swapping import swapping
+from tests.security.world import Den
+
+SKILL = "---\nname: one\ndescription: does one thing\n---\nSee id_rsa.\n"
+
+
+def test_a_skill_whose_folder_has_become_a_link_shows_nothing_of_where_it_leads(everywhere: Den) -> None:
+    den = everywhere
+    folder = den.workspace / ".agents" / "skills" / "one"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text(SKILL)
+    (folder / "id_rsa").write_text("inside\n")
+    (den.workspace / "swap.sh").write_text(
+        f"mv .agents/skills/one .agents/skills/old; ln -s {den.home}/.ssh .agents/skills/one; ls -l .agents/skills\n"
+    )
+    made = den.attack(
+        call("Skill", skill="one", file="id_rsa"),
+        "bash swap.sh",
+        *(call("Skill", skill="one", file=name) for name in ("id_rsa", "SKILL.md", "")),
+        call("Skill", skill="one"),
+    )
+    assert "inside" in made.results[0]
+    assert "one ->" in made.results[1]
+    den.unharmed(made)
+
+
+@pytest.mark.soak
+def test_no_skill_is_read_through_a_folder_that_is_exchanged(tmp_path: Path, soak: Soak) -> None:
+    root, outside = tmp_path / "ws", tmp_path / "outside"
+    door, bad = root / "skills" / "door", root / "bad"
+    for folder in (door, outside):
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_text(SKILL.replace("one", "door", 1) + folder.parent.name)
+        (folder / "id_rsa").write_text("inside" if folder == door else "canary")
+    (outside / "SKILL.md").write_text(SKILL.replace("does one thing", "canary").replace("one", "door", 1))
+    bad.symlink_to(outside)
+    read = 0
+    with swapping(door, bad):
+        for _ in soak.of(3000):
+            found = catalogue.load([catalogue.Place(str(root / "skills"), "project", str(root))])
+            assert not any("canary" in skill.description for skill in found.skills)
+            for skill in found.skills:
+                try:
+                    assert files.read(skill.folder, "id_rsa", 100).data == b"inside"
+                    read += 1
+                except Refused:
+                    continue
+    assert read
