@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from adderclaw.config.baseline import BASELINE, EVERYWHERE, TIGHTEN
-from adderclaw.config.layers import leaves
+from adderclaw.config.leaves import leaves
 from adderclaw.config.schema import Config
 from adderclaw.decode import freeze
 from tests.config.conftest import World

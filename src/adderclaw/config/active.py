@@ -4,7 +4,8 @@ import os
 from typing import Any, cast
 
 from adderclaw.config import places, trust
-from adderclaw.config.layers import Composed, compose, leaves
+from adderclaw.config.layers import Composed, compose
+from adderclaw.config.leaves import leaves
 from adderclaw.config.places import Request
 from adderclaw.decode import freeze
 from adderclaw.types import Json

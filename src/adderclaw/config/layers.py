@@ -2,22 +2,19 @@
 
 import os
 import re
-from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
-from types import NoneType, UnionType
-from typing import Any, Literal, NamedTuple, TypeAliasType, Union, cast, get_args, get_origin
+from typing import Any, Literal, NamedTuple, cast
 
 from adderclaw.config import baseline, checks, dialects, places, policy, trust
+from adderclaw.config.leaves import Leaf, drop, get, leaves, meaning, put
 from adderclaw.config.paths import beneath, followed
 from adderclaw.config.places import FLAGS, Request
-from adderclaw.config.schema import Config, Meaning
+from adderclaw.config.schema import Config
 from adderclaw.config.trees import leads_out
 from adderclaw.credentials.redaction import visible, without_shapes
-from adderclaw.decode import Invalid, bare, decode, freeze, shown
+from adderclaw.decode import Invalid, decode, freeze, shown
 from adderclaw.errors import ConfigError, Problem
 from adderclaw.types import Json
 
-type Path = tuple[str, ...]
 type Scope = Literal["user", "project", "flags"]
 
 UNITED = frozenset({"permissions.allow", "permissions.deny", "permissions.ask", "hooks"})
@@ -50,47 +47,6 @@ class Layer(NamedTuple):
     scope: Scope
     data: Json
     written: dict[str, str]
-
-
-class Leaf(NamedTuple):
-    path: Path
-    kind: Any
-    value: Any
-
-    @property
-    def key(self) -> str:
-        return ".".join(self.path)
-
-
-def leaves(table: Json, kind: Any = Config, path: Path = ()) -> Iterator[Leaf]:
-    """Every value of a table that the schema does not take apart any further."""
-    kinds = {spec.name: spec.type for spec in fields(kind)}
-    for key, value in table.items():
-        if key not in kinds:
-            continue  # an unknown key is reported by validation
-        here, inner = (*path, key), bare(kinds[key])
-        if is_dataclass(inner) and isinstance(value, dict):
-            yield from leaves(cast(Json, value), inner, here)
-        elif get_origin(inner) is dict and key != "headers" and isinstance(value, dict):
-            entry = bare(get_args(inner)[1])
-            for name, item in cast(Json, value).items():
-                if is_dataclass(entry) and isinstance(item, dict):
-                    yield from leaves(cast(Json, item), entry, (*here, name))
-                else:
-                    yield Leaf((*here, name), entry, item)
-        else:
-            yield Leaf(here, kinds[key], value)
-
-
-def meaning(kind: Any) -> str | None:
-    """What the text, or each text of the list, of this type means."""
-    if isinstance(kind, TypeAliasType):
-        return meaning(kind.__value__)
-    for note in getattr(kind, "__metadata__", ()):
-        if isinstance(note, Meaning):
-            return note.of
-    arms = [arm for arm in get_args(kind) if arm is not NoneType]
-    return meaning(arms[0]) if get_origin(kind) in (list, Union, UnionType) and len(arms) == 1 else None
 
 
 class Composition:
@@ -165,7 +121,7 @@ class Composition:
             written = _as_written(key, mapped.written)
             if written not in secret:
                 self.problems.append(Problem(mapped.file, written, message))
-            _drop(mapped.data, key)
+            drop(mapped.data, key)
         layer = Layer(mapped.file, scope, mapped.data, mapped.written)
         self._expand(layer, base)
         self._drop_invalid_rules(layer)
@@ -181,7 +137,7 @@ class Composition:
             texts = cast(list[Any], leaf.value) if many else [leaf.value]
             made = [self._expanded(layer, leaf, of, text, base) for text in texts if isinstance(text, str)]
             if len(made) == len(texts):
-                _set(layer.data, leaf.path, made if many else made[0])
+                put(layer.data, leaf.path, made if many else made[0])
 
     def _expanded(self, layer: Layer, leaf: Leaf, of: str, text: str, base: str) -> str:
         self.variables |= {found[1] or found[2] for found in places.VARIABLE.finditer(text)}
@@ -241,7 +197,7 @@ class Composition:
 
     def _lay_leaf(self, layer: Layer, leaf: Leaf) -> str:
         """Lay one value; says what of it does not count because the project is not trusted."""
-        key, current = leaf.key, _get(self.tree, leaf.path)
+        key, current = leaf.key, get(self.tree, leaf.path)
         value, why_not = baseline.everywhere(key, current, leaf.value)
         if not why_not and layer.scope == "project":
             value, why_not = self._of_project(leaf, current)
@@ -263,7 +219,7 @@ class Composition:
             origin = ", ".join(dict.fromkeys((*self.origins[key].split(", "), origin)))
         if key == "hooks":
             self.origins |= {f"hooks[{at}]": layer.origin for at in range(len(before), len(value))}
-        _set(self.tree, leaf.path, value)
+        put(self.tree, leaf.path, value)
         self.origins[key] = origin
 
     def _of_project(self, leaf: Leaf, current: Any) -> baseline.Judged:
@@ -533,7 +489,7 @@ class Composition:
     def _make_absolute(self, workspace: str) -> None:
         for leaf in list(leaves(self.tree)):
             if meaning(leaf.kind) == "workspace path" and leaf.value is not None:
-                _set(self.tree, leaf.path, os.path.normpath(os.path.join(workspace, leaf.value)))
+                put(self.tree, leaf.path, os.path.normpath(os.path.join(workspace, leaf.value)))
 
     def raise_problems(self) -> None:
         if self.problems:
@@ -601,65 +557,5 @@ def _as_written(key: str, written: dict[str, str]) -> str:
     return written.get(base, base) + index
 
 
-def _drop(data: Json, key: str) -> None:
-    """Take out the value that a problem is about, so that the rest can still be checked as a whole."""
-    for leaf in list(leaves(data)):
-        if key == leaf.key or key.startswith((f"{leaf.key}.", f"{leaf.key}[")):
-            del _get(data, leaf.path[:-1])[leaf.path[-1]]
-
-
-def _get(tree: Json, path: Path) -> Any:
-    here: Any = tree
-    for part in path:
-        here = cast(Json, here).get(part) if isinstance(here, dict) else None
-    return here
-
-
-def _set(tree: Json, path: Path, value: Any) -> None:
-    here = tree
-    for part in path[:-1]:
-        here = here.setdefault(part, {})
-    here[path[-1]] = value
-
-
 def _beneath(path: str, root: str) -> bool:
     return os.path.realpath(path).startswith(os.path.join(os.path.realpath(root), ""))
-
-
-# ------------------------------------------------------------------ the operator's own row
-
-ROW = "settings_snapshot 'effective'"
-
-
-def with_row(config: Config, row: Json) -> Config:
-    """The configuration with permissions, hooks and model as the row has them."""
-    tree: Json = freeze(config)
-    tree["permissions"], tree["hooks"] = freeze(Config().permissions), []
-    row = dict(row)
-    chosen = _own_model(config, row.get("model_config"))
-    if chosen:
-        del row["model_config"]
-        provider, model = chosen
-        tree["default_provider"] = provider
-        tree["providers"]["models"][provider]["model"] = model
-    composition = Composition(places.request(None, None, "/", None))
-    composition.tree = tree
-    mapped = dialects.map_file(ROW, row, settings_only=True)
-    composition.lay(composition.checked(mapped, row, "user", places.home()))
-    composition.endpoints()
-    composition.problems += checks.whole(tree, {})
-    composition.raise_problems()
-    return decode(Config, tree)
-
-
-def _own_model(config: Config, chosen: Any) -> tuple[str, str] | None:
-    """The model of a row that names one of our own entries instead of a provider of the closed set."""
-    match chosen:
-        case {"provider": str(provider), "model_id": str(model), **rest} if not rest:
-            entry = config.providers.models.get(provider)
-            closed = dialects.MODEL_CONFIG.get(provider)
-            if entry and (closed is None or (model not in closed.models and model == entry.model)):
-                return provider, model
-        case _:
-            pass
-    return None

@@ -6,7 +6,7 @@ from typing import Any, TypeAliasType, get_args, get_origin
 
 from adderclaw.config import dialects
 from adderclaw.config.baseline import BASELINE, EVERYWHERE, TIGHTEN
-from adderclaw.config.layers import meaning
+from adderclaw.config.leaves import meaning
 from adderclaw.config.schema import Config
 from adderclaw.decode import Between, bare, field_docs, literals, shown
 

@@ -72,7 +72,7 @@ def show(
 
 
 def _print_text(loaded: Loaded, shown: dict[str, Any], *, origin: bool) -> None:
-    from adderclaw.config.layers import leaves
+    from adderclaw.config.leaves import leaves
 
     say(f"# workspace: {loaded.workspace} ({loaded.workspace_reason})")
     say(f"# files: {', '.join(loaded.files) or 'none'}{'' if loaded.trusted else ' (the project is not trusted)'}")

@@ -1,0 +1,45 @@
+"""The operator's own row of settings, laid over the configuration that the files give."""
+
+from typing import Any
+
+from adderclaw.config import checks, dialects, places
+from adderclaw.config.layers import Composition
+from adderclaw.config.schema import Config
+from adderclaw.decode import decode, freeze
+from adderclaw.types import Json
+
+ROW = "settings_snapshot 'effective'"
+
+
+def with_row(config: Config, row: Json) -> Config:
+    """The configuration with permissions, hooks and model as the row has them."""
+    tree: Json = freeze(config)
+    tree["permissions"], tree["hooks"] = freeze(Config().permissions), []
+    row = dict(row)
+    chosen = _own_model(config, row.get("model_config"))
+    if chosen:
+        del row["model_config"]
+        provider, model = chosen
+        tree["default_provider"] = provider
+        tree["providers"]["models"][provider]["model"] = model
+    composition = Composition(places.request(None, None, "/", None))
+    composition.tree = tree
+    mapped = dialects.map_file(ROW, row, settings_only=True)
+    composition.lay(composition.checked(mapped, row, "user", places.home()))
+    composition.endpoints()
+    composition.problems += checks.whole(tree, {})
+    composition.raise_problems()
+    return decode(Config, tree)
+
+
+def _own_model(config: Config, chosen: Any) -> tuple[str, str] | None:
+    """The model of a row that names one of our own entries instead of a provider of the closed set."""
+    match chosen:
+        case {"provider": str(provider), "model_id": str(model), **rest} if not rest:
+            entry = config.providers.models.get(provider)
+            closed = dialects.MODEL_CONFIG.get(provider)
+            if entry and (closed is None or (model not in closed.models and model == entry.model)):
+                return provider, model
+        case _:
+            pass
+    return None
