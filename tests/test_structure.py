@@ -37,6 +37,13 @@ def too_long(path: str, text: str) -> list[str]:
     ]
 
 
+def test_no_function_and_no_file_is_too_long() -> None:
+    found = [
+        line for path in PROGRAMS for line in too_long(str(path.relative_to(ROOT)), path.read_text(encoding="utf-8"))
+    ]
+    assert found == []
+
+
 @pytest.mark.parametrize(
     ("text", "count"),
     [
