@@ -20,6 +20,7 @@ SOURCE = ROOT / "src" / "adderclaw"
 LONGEST_FUNCTION, LONGEST_FILE = 80, 600
 """Lines. There is no list of exceptions: what grows past it is split."""
 PROGRAMS = [path for folder in ("src", "scripts", "bench", "demo") for path in sorted((ROOT / folder).rglob("*.py"))]
+PAGES = [ROOT / "README.md", ROOT / "AGENTS.md", *sorted((ROOT / "docs").rglob("*.md"))]
 ENDS_A_RUN = {"settle", "finish"}
 
 
@@ -132,10 +133,11 @@ def test_the_map_names_every_package_and_module() -> None:
     assert named == there - {"__init__"}
 
 
-@pytest.mark.parametrize("page", ["README.md", "AGENTS.md", "docs/architecture.md"])
-def test_lines_can_be_read_in_one_breath(page: str) -> None:
-    lines = (ROOT / page).read_text(encoding="utf-8").splitlines()
-    assert [line for line in lines if len(line) > 120 and not line.startswith("|")] == []
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_line_of_a_page_has_at_most_120_characters(page: Path) -> None:
+    """Tables and examples have the lines that they need."""
+    text = re.sub(r"^ *```.*?^ *```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    assert [line for line in text.splitlines() if len(line) > 120 and not line.startswith("|")] == []
 
 
 def test_every_way_has_at_most_fifteen_hops_that_exist() -> None:

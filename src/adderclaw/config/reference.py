@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
+from textwrap import fill
 from typing import Any, TypeAliasType, get_args, get_origin
 
 from adderclaw.config import dialects
@@ -157,6 +158,7 @@ def _keys(table: dict[str, Any]) -> str:
 def reference() -> str:
     """The whole page."""
     trust = TRUST.format(tighten=_keys(TIGHTEN), baseline=_keys(BASELINE), everywhere=_keys(EVERYWHERE))
+    trust = "\n\n".join(fill(part, 118, break_on_hyphens=False) for part in trust.strip().split("\n\n")) + "\n"
     return "\n".join([HEAD, trust, "## Keys\n", *_sections(Config, ""), _spellings()])
 
 
