@@ -12,6 +12,7 @@ from adderclaw.record import record
 
 if TYPE_CHECKING:
     from adderclaw.history import History
+    from adderclaw.host import Host
 
 type Json = dict[str, Any]
 type Risk = Literal["low", "medium", "high"]
@@ -401,6 +402,12 @@ class Workspace:
         self.cwd = self.cwd or self.root
 
 
+def _nobody() -> "Host":
+    from adderclaw.host import NOBODY
+
+    return NOBODY
+
+
 @dataclass(eq=False, repr=False)
 class ToolContext:
     """What a tool is told of the session, and of the call that it prepares: each call has a context of its own.
@@ -431,6 +438,8 @@ class ToolContext:
     """The folder of this session's long outputs: Read, Grep and LS may look into it, nobody may write there."""
     keep: Callable[[str], str | None] = lambda _text: None
     """Keeps a text that is too long to be shown whole; the path to Read it by, or None where nothing is kept."""
+    host: "Host" = field(default_factory=_nobody)
+    """The session that calls the tool."""
 
 
 class TaskEnd(NamedTuple):

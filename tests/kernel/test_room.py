@@ -40,9 +40,7 @@ def test_a_child_that_waits_begins_when_another_has_ended(tmp_path: Path, monkey
         runtime = start(Options(config_file=str(config), workspace=str(tmp_path)))
         runtime.bus.listen("watch", watch)
         with opened(runtime, Nobody(waits=False), kind="message") as run:
-            assert run.session.scene.kit is not None
-            spawn = run.session.scene.kit.spawn
-            assert spawn is not None
+            spawn = run.session.host.spawn
 
             async def child(prompt: str, *, waits: bool) -> str:
                 return (await spawn(Child(prompt=prompt, waits=waits))).answer
@@ -75,10 +73,8 @@ def test_where_none_may_run_nobody_waits(tmp_path: Path, monkeypatch: pytest.Mon
     async def scene() -> None:
         runtime = start(Options(config_file=str(config), workspace=str(tmp_path)))
         with opened(runtime, Nobody(waits=False), kind="message") as run:
-            assert run.session.scene.kit is not None
-            assert run.session.scene.kit.spawn is not None
             with pytest.raises(LimitError, match="0 subagents run already"):
-                await run.session.scene.kit.spawn(Child(prompt="x", waits=True))
+                await run.session.host.spawn(Child(prompt="x", waits=True))
             await run.close()
 
     asyncio.run(asyncio.wait_for(scene(), 30))

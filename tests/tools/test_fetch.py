@@ -11,6 +11,7 @@ import pytest
 
 from adderclaw.config.schema import Config, Runtime, Security, Web
 from adderclaw.errors import LimitError, ProviderError
+from adderclaw.host import Nobody
 from adderclaw.tools import Kit, builtin, decoded
 from adderclaw.tools.fetch import SHOWN, target_of
 from adderclaw.tools.pages import Unreadable, text_of
@@ -113,16 +114,36 @@ def port() -> Iterator[int]:
     thread.join()
 
 
+class Small(Nobody):
+    """A session of which only the small model is there."""
+
+    has_model = True
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str, str]] = []
+        self.fails: Exception | None = None
+
+    async def aside(self, instructions: str, text: str, purpose: str, wanted: str) -> str:
+        if self.fails is not None:
+            raise self.fails
+        self.asked.append((instructions, text, purpose))
+        return "the small model's answer"
+
+
 class Browser(NamedTuple):
     """WebFetch with a small model that repeats what it is asked."""
 
     kit: Kit
     port: int
-    asked: list[tuple[str, str, str]]
+    model: Small
+
+    @property
+    def asked(self) -> list[tuple[str, str, str]]:
+        return self.model.asked
 
     def fetch(self, path: str, prompt: str = "", name: str = "WebFetch", **more: Any) -> ToolResult:
         tool = builtin(self.kit)["WebFetch"]
-        ctx = ToolContext("c", "s", Workspace("/tmp"), called_as=name)
+        ctx = ToolContext("c", "s", Workspace("/tmp"), called_as=name, host=self.model)
         url = path if "://" in path else f"http://127.0.0.1:{self.port}{path}"
         arguments = decoded(tool, {"url": url, "prompt": prompt, **more})
 
@@ -135,14 +156,8 @@ class Browser(NamedTuple):
 def made(port: int, *, allowed: bool = True, web: Web | None = None) -> Browser:
     security = Security(allowed_domains=[f"127.0.0.1:{port}"] if allowed else [])
     config = Config(security=security, runtime=Runtime(http_timeout_seconds=5.0), web=web or Web(fetches_per_minute=99))
-    asked: list[tuple[str, str, str]] = []
-
-    async def aside(instructions: str, text: str, purpose: str, _wanted: str) -> str:
-        asked.append((instructions, text, purpose))
-        return "the small model's answer"
-
     Handler.asked.clear()
-    return Browser(Kit(config, None, Clock(), aside=aside), port, asked)
+    return Browser(Kit(config, None, Clock()), port, Small())
 
 
 @pytest.fixture
@@ -256,10 +271,7 @@ def test_the_question_is_answered_by_the_small_model(browser: Browser) -> None:
     "error", [ProviderError("server_error", "busy", provider="x"), LimitError("spent"), TimeoutError()]
 )
 def test_without_the_small_model_the_page_is_given(error: Exception, browser: Browser) -> None:
-    async def failing(_instructions: str, _text: str, _purpose: str, _wanted: str) -> str:
-        raise error
-
-    browser.kit.aside = failing
+    browser.model.fails = error
     result = browser.fetch("/plain", "what?")
     assert not result.is_error
     assert "just text" in result.content

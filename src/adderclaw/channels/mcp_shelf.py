@@ -24,7 +24,7 @@ def of(session: Session) -> Shelf:
 
     def prompts() -> list[Prompt]:
         kit = session.scene.kit
-        listed = kit.skills.offered()[0] if kit is not None and kit.skills is not None else []
+        listed = kit.skills.offered()[0] if kit.skills is not None else []
         return [Prompt(name, description[:1_000], (ARGUMENTS,)) for name, description in listed]
 
     async def prompt(name: str, given: dict[str, str]) -> str:
@@ -47,7 +47,7 @@ def of(session: Session) -> Shelf:
 async def _skill(session: Session, name: str, arguments: str) -> str:
     """A skill as the person behind the client sends it; hooks may refuse that, as in a conversation."""
     kit = session.scene.kit
-    if kit is None or kit.skills is None:
+    if kit.skills is None:
         raise Refused(f"there is no skill {name[:100]!r}")
     called = kit.skills.called(name, arguments, "", session.session_id, by_user=True)
     if (refused := await occasions.skill_expanded(session, name, arguments, called.path)) is not None:

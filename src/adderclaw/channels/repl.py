@@ -91,7 +91,7 @@ async def _slash(run: Run, text: str) -> bool:
     if command is None and name.startswith("mcp__"):
         command = Slash("a prompt of an MCP server", partial(_prompt, name))
     kit = run.session.scene.kit
-    if command is None and kit is not None and kit.skills is not None and kit.skills.place(name, "") is not None:
+    if command is None and kit.skills is not None and kit.skills.place(name, "") is not None:
         command = Slash("a skill", partial(_skill, name))
     if command is None:
         near = [known for known in SLASH if known.startswith(name[:1])]
@@ -280,20 +280,19 @@ async def _skill(name: str, run: Run, rest: str) -> bool:
     """Send a skill as the person's own message; what it asks to be allowed counts for this turn, if it is trusted."""
     session = run.session
     kit = session.scene.kit
-    assert kit is not None
     assert kit.skills is not None
     called = kit.skills.called(name, rest, "", session.session_id, by_user=True)
     if (refused := await occasions.skill_expanded(session, name, rest, called.path)) is not None:
         print(f"/{visible(name)}: a hook refused it: {visible(refused)}", file=sys.stderr)
         return True
-    session.scene.lend(called.rules)
+    session.scene.in_force.lend(called.rules)
     await _turn(run, called.text)
     return True
 
 
 def _skills(run: Run, _rest: str) -> bool:
     kit = run.session.scene.kit
-    listed, whole = kit.skills.offered() if kit is not None and kit.skills is not None else ([], True)
+    listed, whole = kit.skills.offered() if kit.skills is not None else ([], True)
     for name, description in listed:
         print(f"/{name:<24} {description[:120]}")
     if not listed:

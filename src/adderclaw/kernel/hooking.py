@@ -181,12 +181,11 @@ async def _within(work: Awaitable[Ran], seconds: float) -> Ran:
 
 async def _ask(session: Session, hook: Hook, stdin: Json) -> Ran:
     """One question to the model that the hook names, else to the small one, within the session's budget."""
-    kit = session.scene.kit
-    if kit is None or kit.aside is None:
+    if not session.host.has_model:
         return Ran(None, stderr="the model could not be asked: there is none here")
     try:
         named = str(hook.more.get("model", ""))
-        text = await kit.aside(asked.SYSTEM, asked.question(hook, stdin), "hook", named)
+        text = await session.host.aside(asked.SYSTEM, asked.question(hook, stdin), "hook", named)
     except AdderClawError as error:
         return Ran(None, stderr=f"the model could not be asked: {error}")
     return asked.answered(hook, text)
@@ -194,9 +193,8 @@ async def _ask(session: Session, hook: Hook, stdin: Json) -> Ran:
 
 async def _spawn(session: Session, hook: Hook, stdin: Json) -> Ran:
     """A child session that may look around, but changes nothing, and then says yes or no."""
-    kit = session.scene.kit
-    if session.agent_type == AGENT or kit is None or kit.spawn is None:
-        return Ran(None, stderr="an agent hook does not run inside an agent hook, nor without a session")
+    if session.agent_type == AGENT:
+        return Ran(None, stderr="an agent hook does not run inside an agent hook")
     wanted = str(hook.more.get("model", "")) or None
     order = Child(
         asked.question(hook, stdin),
@@ -209,7 +207,7 @@ async def _spawn(session: Session, hook: Hook, stdin: Json) -> Ran:
         unhooked=True,
     )
     try:
-        report = await kit.spawn(order)
+        report = await session.host.spawn(order)
     except AdderClawError as error:
         return Ran(None, stderr=f"no agent could be started: {error}")
     if report.outcome != "completed":
@@ -223,16 +221,13 @@ async def _call(session: Session, hook: Hook, stdin: Json) -> Ran:
     from adderclaw.kernel.tape import ASKED_BY_SERVERS
     from adderclaw.mcp.definitions import tool_name
 
-    kit = session.scene.kit
-    if kit is None or kit.call is None:
-        return Ran(None, stderr="a hook of type mcp_tool does not run without a session")
     # its call is heard by no hook, but for a question that the server asks meanwhile, in a task of its own
     if hook.event in ASKED_BY_SERVERS and hook.ordinal in session.state.hooks_calling:
         return Ran(None, stderr="the tool that the hook calls is what it was told of: it is not called again for that")
     name = tool_name(slug(str(hook.more["server"])), str(hook.more["tool"]))
     session.state.hooks_calling.add(hook.ordinal)
     try:
-        result = await kit.call(name, filled(hook.more.get("input", {}), stdin), f"{hook.event} hook")
+        result = await session.host.call(name, filled(hook.more.get("input", {}), stdin), f"{hook.event} hook")
     finally:
         session.state.hooks_calling.discard(hook.ordinal)
     return Ran(None, "", result.content) if result.is_error else Ran(0, result.content)

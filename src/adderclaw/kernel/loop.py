@@ -67,7 +67,7 @@ async def run_turn(
         outcome = result.outcome
         return result
     finally:
-        session.scene.take_back()
+        session.scene.in_force.take_back()
         session.bus.tell({"event_type": "turn_finished", "outcome": outcome})
         if session.tape is not None:
             session.tape.ended(outcome)

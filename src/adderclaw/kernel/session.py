@@ -12,6 +12,7 @@ from adderclaw.events import Bus
 from adderclaw.gate.case import Policy
 from adderclaw.gate.rules import Rule
 from adderclaw.history import History
+from adderclaw.host import NOBODY, Host
 from adderclaw.kernel.instructions import Instructions
 from adderclaw.kernel.limits import Budget, LoopDetector, Pace
 from adderclaw.kernel.prompt import Prompt
@@ -23,7 +24,6 @@ from adderclaw.types import (
     Background,
     Block,
     Clock,
-    Fire,
     Ids,
     Json,
     Merged,
@@ -53,11 +53,43 @@ class Planning(NamedTuple):
 
 
 @dataclass(eq=False, repr=False)
+class InForce:
+    """The policy that counts now: rules that a skill lends are added to it until the turn ends."""
+
+    policy: Policy
+    lent: tuple[Rule, ...] = ()
+    """They lift no deny, no ask and no guard."""
+
+    def lend(self, texts: Sequence[str]) -> list[str]:
+        """Let allow rules count until `take_back`; those that do."""
+        from adderclaw import gate
+
+        before = self.policy.rules.allow
+        self.policy = gate.with_allowed(self.policy, texts)
+        added = tuple(rule for rule in self.policy.rules.allow if rule not in before)
+        self.lent += added
+        return [rule.text for rule in added]
+
+    def take_back(self) -> None:
+        self.policy, self.lent = self.own, ()
+
+    @property
+    def own(self) -> Policy:
+        """The policy without what is lent: a child session has this."""
+        if not self.lent:
+            return self.policy
+        kept = tuple(rule for rule in self.policy.rules.allow if rule not in self.lent)
+        return replace(self.policy, rules=self.policy.rules._replace(allow=kept))
+
+
+@dataclass(eq=False, repr=False)
 class Scene:
     """What a call is judged in: enough to explain a verdict without running anything."""
 
     tools: Mapping[str, Tool[Any]]
-    policy: Policy
+    kit: Kit
+    """What its tools were made with: a child session's are made with the same."""
+    in_force: InForce
     context: ToolContext
     stopped: Callable[[], bool]
     planning: Callable[[], Planning]
@@ -72,18 +104,18 @@ class Scene:
     """How often tools ran of late; without one no rate limit is looked at."""
     arrive: Callable[[str], Awaitable[str]] | None = None
     """Waits, for as long as is sensible, for a tool of this name that comes late; says why it does not come, if so."""
-    fire: Fire | None = None
-    """The session's `fire`, for the tools; None until there is a session."""
-    kit: Kit | None = None
-    """What its tools were made with: a child session's are made with the same."""
+    connecting: Callable[[], Awaitable[str]] | None = None
+    """Waits for servers that are still starting; says which failed. None where none is configured."""
     background: Background | None = None
     """What goes on beside the turns: the loop tells the model of each end."""
     made_of: Json = field(default_factory=dict[str, Any])
     """What the policy was made of beside the configuration, so that it can be made again."""
     later: "Changes | None" = None
     """What the sandbox found changed of what other programs run later; None where nothing looks."""
-    lent: tuple[Rule, ...] = ()
-    """Rules that a skill brought: they count until the turn ends, and lift no deny, no ask and no guard."""
+
+    @property
+    def policy(self) -> Policy:
+        return self.in_force.policy
 
     def hide(self) -> None:
         """Let searches pass over what may not be read: by the rules, and our own files under any other name."""
@@ -98,27 +130,6 @@ class Scene:
         from adderclaw import gate
 
         return told_of(self.tools, lambda name: gate.withholds(self.policy, name))
-
-    def lend(self, texts: Sequence[str]) -> list[str]:
-        """Let allow rules count until `take_back`; those that do."""
-        from adderclaw import gate
-
-        before = self.policy.rules.allow
-        self.policy = gate.with_allowed(self.policy, texts)
-        added = tuple(rule for rule in self.policy.rules.allow if rule not in before)
-        self.lent += added
-        return [rule.text for rule in added]
-
-    def take_back(self) -> None:
-        self.policy, self.lent = self.own_policy, ()
-
-    @property
-    def own_policy(self) -> Policy:
-        """The policy without what is lent: a child session has this."""
-        if not self.lent:
-            return self.policy
-        kept = tuple(rule for rule in self.policy.rules.allow if rule not in self.lent)
-        return replace(self.policy, rules=self.policy.rules._replace(allow=kept))
 
 
 def _hidden(denied: Callable[[str], bool], own: Callable[[], frozenset[tuple[int, int]]]) -> Callable[[str], bool]:
@@ -228,6 +239,12 @@ class Session:
 
     tape: "Tape | None" = None
     """Notes what a replay needs; None where nothing is to be replayed."""
+    hosting: "Callable[[Session], Host]" = lambda _session: NOBODY
+    """Makes what its tools see of it: of a child that is another one."""
+
+    def __post_init__(self) -> None:
+        self.host = self.hosting(self)
+        self.scene.context.host = self.host
 
     async def fire(self, event: str, fields: Json, rows: Rows | None = None) -> Merged:
         """Run an event's hooks; where there are none this costs a look into a table.

@@ -191,7 +191,7 @@ class Tape:
                 "at_terminal": case.at_terminal,
                 "unmasked": case.unmasked,
                 "hook": list(case.hook_opinion) if case.hook_opinion is not None else None,
-                "lent": [rule.text for rule in session.scene.lent],
+                "lent": [rule.text for rule in session.scene.in_force.lent],
             }
             body |= {name: value for name, value in more.items() if value}
         self._add("touch", {**body, "verdict": [decision.verdict, decision.by, decision.risk]})
@@ -281,9 +281,9 @@ class Tape:
 
             self._permissions = session.config.permissions
             self._add("permissions", {"now": freeze(session.config.permissions)})
-        if len(session.scene.lent) > self._lent:
-            self._add("lent", {"rules": [rule.text for rule in session.scene.lent[self._lent :]]})
-            self._lent = len(session.scene.lent)
+        if len(session.scene.in_force.lent) > self._lent:
+            self._add("lent", {"rules": [rule.text for rule in session.scene.in_force.lent[self._lent :]]})
+            self._lent = len(session.scene.in_force.lent)
         if len(session.scene.tools) != len(self._tools):
             new = [tool for name, tool in session.scene.tools.items() if name not in self._tools]
             self._tools = set(session.scene.tools)

@@ -29,7 +29,7 @@ def apply(session: Session, update: PermissionUpdate) -> str:
         place = f"this session alone: {update.destination} is a project's file, which is changed by hand"
     session.config = replace(session.config, permissions=now)
     scene = session.scene
-    scene.policy = gate.with_permissions(scene.policy, now, followed)
+    scene.in_force.policy = gate.with_permissions(scene.policy, now, followed)
     scene.hide()
     if update.type.endswith("Directories"):
         folders = (*session.config.security.additional_directories, *now.additionalDirectories)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 from adderclaw.config.servers import Entry
 from adderclaw.credentials.redaction import visible
 from adderclaw.mcp import pins, results, schema
-from adderclaw.mcp.connection import Connection, Sample, Unavailable, Wires
+from adderclaw.mcp.connection import Connection, Elicit, Sample, Unavailable, Wires
 from adderclaw.mcp.definitions import Definition, Listing, described, server_of, tool_name
 from adderclaw.mcp.pins import Pin
 from adderclaw.store import Store
@@ -89,9 +89,9 @@ class Servers:
         name = server_of(tool)
         return await self.reach(name) if name is not None and name in self.entries else ""
 
-    def sample_with(self, sample: Sample) -> None:
-        """The session is made: servers that may ask its model can do so from now on."""
-        self._wires.sample = sample
+    def answer_with(self, sample: Sample, elicit: Elicit) -> None:
+        """The session is made: from now on servers may ask its model, and its operator."""
+        self._wires.sample, self._wires.elicit = sample, elicit
 
     def log_in_with(self, login: Callable[[Entry, str], Awaitable[Any]]) -> None:
         """A person is there who wants to log in."""

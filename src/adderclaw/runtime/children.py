@@ -11,10 +11,9 @@ from adderclaw.errors import AdderClawError, LimitError
 from adderclaw.kernel import prompt
 from adderclaw.kernel.limits import LoopDetector
 from adderclaw.kernel.loop import run_turn, silent
-from adderclaw.kernel.session import Scene, Session, State, TurnResult
+from adderclaw.kernel.session import InForce, Scene, Session, State, TurnResult
 from adderclaw.runtime import recording
-from adderclaw.runtime.judging import fired_in
-from adderclaw.runtime.session import Unasked, bind, chosen_by, open_provider, scrubbed
+from adderclaw.runtime.session import Unasked, chosen_by, open_provider, scrubbed
 from adderclaw.runtime.start import Runtime
 from adderclaw.store import subagents, transcript
 from adderclaw.types import (
@@ -74,7 +73,7 @@ async def _lived(runtime: Runtime, parent: Session, order: Child, on_delta: OnDe
     except AdderClawError as error:
         result = TurnResult("error", "", str(error))
     finally:
-        if child.scene.kit is not None and child.scene.kit.tasks is not None:
+        if child.scene.kit.tasks is not None:
             await child.scene.kit.tasks.close()
         if own_provider is not None:
             await own_provider.close()
@@ -151,8 +150,6 @@ def make(runtime: Runtime, parent: Session, order: Child) -> tuple[Session, Prov
         depth=parent.depth + 1,
         tape=None,
     )
-    here.fire = child.fire
-    bind(runtime, child)
     if parent.tape is not None:
         recording.attach(runtime, child, "child")
     return child, own
@@ -167,8 +164,7 @@ def _model(runtime: Runtime, parent: Session, order: Child) -> providers.Choice:
 
 def _scene(parent: Session, order: Child, session_id: str) -> Scene:
     above = parent.scene
-    assert above.kit is not None
-    policy = gate.tightened(above.own_policy, order.mode)
+    policy = gate.tightened(above.in_force.own, order.mode)
     place = above.context.workspace
     context = ToolContext(
         parent.conversation_id,
@@ -178,10 +174,10 @@ def _scene(parent: Session, order: Child, session_id: str) -> Scene:
         keep=above.context.keep,
     )
     tasks = above.kit.tasks and above.kit.tasks.of_child()
-    kit = replace(above.kit, fire=fired_in(lambda: here), tasks=tasks)
+    kit = replace(above.kit, tasks=tasks)
     own = tools.builtin(kit)
     given = _tools({name: own.get(name, tool) for name, tool in above.tools.items()}, parent, order)
-    here = replace(above, tools=given, policy=policy, context=context, fire=None, lent=(), kit=kit, background=tasks)
+    here = replace(above, tools=given, kit=kit, in_force=InForce(policy), context=context, background=tasks)
     here.hide()
     _let_arrive(above, here, given, parent, order)
     return here
@@ -189,9 +185,9 @@ def _scene(parent: Session, order: Child, session_id: str) -> Scene:
 
 def _let_arrive(above: Scene, here: Scene, given: dict[str, Tool[Any]], parent: Session, order: Child) -> None:
     """What comes late to the parent (tools of MCP servers) comes to the child as well, if it may have it."""
-    kit, known = here.kit, set(above.tools)
-    arrive, connecting = above.arrive, above.kit.connecting if above.kit is not None else None
-    if arrive is None or connecting is None or kit is None:
+    known = set(above.tools)
+    arrive, connecting = above.arrive, above.connecting
+    if arrive is None or connecting is None:
         return
 
     def take() -> None:
@@ -209,7 +205,7 @@ def _let_arrive(above: Scene, here: Scene, given: dict[str, Tool[Any]], parent: 
         take()
         return said
 
-    here.arrive, kit.connecting = arrived, connected
+    here.arrive, here.connecting = arrived, connected
 
 
 def _tools(above: Mapping[str, Tool[Any]], parent: Session, order: Child) -> dict[str, Tool[Any]]:

@@ -1,14 +1,13 @@
 """What a session's commands see of the machine and of the workspace, by configuration, rules and one look at it."""
 
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from adderclaw import gate
 from adderclaw.config import places
 from adderclaw.config.paths import beneath, followed
+from adderclaw.kernel.session import InForce
 from adderclaw.runtime import configured_hooks
 from adderclaw.runtime.start import Runtime, operators_own, warn
 from adderclaw.store import locks
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
 class Furniture:
     """Furnishes the sandbox of one session (`sandbox.box.Furniture`); nothing is looked at before it is needed."""
 
-    def __init__(self, runtime: Runtime, kind: str, workspace: Workspace, policy: Callable[[], gate.Policy]) -> None:
-        self.policy = policy
+    def __init__(self, runtime: Runtime, kind: str, workspace: Workspace, in_force: InForce) -> None:
+        self.in_force = in_force
         self._runtime, self._kind, self._workspace = runtime, kind, workspace
         self._made: Shutter | None = None
         self._servers: tuple[str, ...] | None = None
@@ -68,10 +67,10 @@ class Furniture:
         )
 
     def shut(self) -> "Shut":
-        return self._shutter.shut(self.policy(), self._roots)
+        return self._shutter.shut(self.in_force.policy, self._roots)
 
     def room(self, outline: "Room", survey: "Survey") -> "Room":
-        held = self._held = self._shutter.held(survey, self.policy(), self._roots)
+        held = self._held = self._shutter.held(survey, self.in_force.policy, self._roots)
         for limit in held.limits:
             if limit not in self._told:
                 self._told.add(limit)
@@ -85,10 +84,12 @@ class Furniture:
 
     def limits(self) -> tuple[str, ...]:
         """What is not held, by the last look: each command ends with one."""
-        if self._held is None or self._shutter.has_changed(self.policy(), self._roots):
+        if self._held is None or self._shutter.has_changed(self.in_force.policy, self._roots):
             from adderclaw.workspace.survey import Surveyor
 
-            self._held = self._shutter.held(Surveyor().look(self._roots, shut=self.shut()), self.policy(), self._roots)
+            self._held = self._shutter.held(
+                Surveyor().look(self._roots, shut=self.shut()), self.in_force.policy, self._roots
+            )
         return self._held.limits
 
 

@@ -6,11 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from adderclaw.child import Child
-from adderclaw.history import History
 from adderclaw.kernel.call import run_call
 from adderclaw.kernel.hooking import AGENT
 from adderclaw.kernel.limits import LoopDetector
-from adderclaw.kernel.session import Session, TurnResult
+from adderclaw.kernel.session import InForce, Session, State, TurnResult
 from adderclaw.runtime import children
 from adderclaw.runtime.start import Runtime
 from adderclaw.types import (
@@ -72,7 +71,7 @@ def _session(runtime: Runtime, parent: Session, tool: Tool[Any]) -> Session:
         keep=above.context.keep,
     )
     tools = {tool.name: tool}
-    here = replace(above, tools=tools, policy=above.own_policy, context=context, fire=None, lent=(), arrive=None)
+    here = replace(above, tools=tools, in_force=InForce(above.in_force.own), context=context, arrive=None)
     running = parent.config.runtime
     return replace(
         parent,
@@ -80,15 +79,7 @@ def _session(runtime: Runtime, parent: Session, tool: Tool[Any]) -> Session:
         bus=parent.bus.of_session(session_id),
         hooks={},
         operator=Configured(),
-        loops=LoopDetector(running.loop_warn_at, running.loop_stop_at),
-        history=History(),
-        unfinished=(),
-        answered=(),
-        lost=(),
-        due=[],
-        beside=set(),
-        watched={},
-        kept_cwd="",
+        state=State(LoopDetector(running.loop_warn_at, running.loop_stop_at)),
         agent_id=session_id,
         agent_type=AGENT,
         depth=parent.depth + 1,

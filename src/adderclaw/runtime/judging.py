@@ -1,20 +1,17 @@
 """The scene that a call is judged in: tools, policy, sandbox."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from adderclaw import gate, tools
 from adderclaw.config.paths import followed
 from adderclaw.config.schema import Config
 from adderclaw.kernel.limits import Pace
-from adderclaw.kernel.session import Planning, Scene
+from adderclaw.kernel.session import InForce, Planning, Scene
 from adderclaw.store import Store, locks
 from adderclaw.types import (
-    NO_HOOKS,
-    Fire,
     Json,
-    Merged,
     Tool,
     ToolContext,
     Touch,
@@ -48,23 +45,28 @@ def scene(
     confinement = _confinement(runtime)
     extra = (*settings_now.security.additional_directories, *settings_now.permissions.additionalDirectories)
     workspace = Workspace(followed(runtime.loaded.workspace), tuple(map(followed, extra)))
-    furniture = Furniture(runtime, confinement, workspace, lambda: here.policy) if confinement != "none" else None
-    start = None if furniture is None else _starter(runtime, confinement, furniture)
-
-    fire = fired_in(lambda: here) if store is not None else None
     keep = Kept(outputs(runtime, session_id), runtime.secrets.scrub)
-    tasks = Tasks(runtime.clock, runtime.ids, keep, store, runtime.stopped) if store is not None else None
-    kit = tools.Kit(settings_now, store, runtime.clock, start=start, fire=fire, tasks=tasks)
-    kit.home, kit.project = runtime.home, workspace.root
-    kit.skills = _skills(runtime, workspace.root)
-    kit.tmpdir = {"none": os.environ.get("TMPDIR", ""), "bubblewrap": "/tmp"}.get(confinement)
-    everything = tools.builtin(kit)
     made_of = _made_of(runtime, workspace.root, confinement, keep.folder, policies)
-    policy = policy_of(settings_now, made_of, everything)
-    offered = _allowed(everything, settings_now.channels.cli.tools_allow)
+    in_force = InForce(policy_of(settings_now, made_of))
+    furniture = Furniture(runtime, confinement, workspace, in_force) if confinement != "none" else None
+    start = None if furniture is None else _starter(runtime, confinement, furniture)
+    tasks = Tasks(runtime.clock, runtime.ids, keep, store, runtime.stopped) if store is not None else None
+    kit = tools.Kit(
+        settings_now,
+        store,
+        runtime.clock,
+        start=start,
+        tasks=tasks,
+        home=runtime.home,
+        project=workspace.root,
+        skills=_skills(runtime, workspace.root),
+        tmpdir={"none": os.environ.get("TMPDIR", ""), "bubblewrap": "/tmp"}.get(confinement),
+    )
+    offered = _allowed(tools.builtin(kit), settings_now.channels.cli.tools_allow)
     here = Scene(
         tools=offered,
-        policy=policy,
+        kit=kit,
+        in_force=in_force,
         context=ToolContext(
             conversation_id,
             session_id,
@@ -78,17 +80,16 @@ def scene(
         protected_ids=lambda: _identities(runtime),
         confinement=confinement,
         pace=Pace(runtime.clock),
-        kit=kit,
         background=tasks,
         made_of=made_of,
         later=runtime.later,
-        unmasked=lambda touch: _is_unmasked(touch, here.policy, furniture),
+        unmasked=lambda touch: _is_unmasked(touch, in_force.policy, furniture),
     )
     here.hide()
     if settings_now.mcp_servers or runtime.options.own_servers:
         from adderclaw.runtime import servers
 
-        runtime.servers = servers.join(runtime, store, here, kit, offered)
+        runtime.servers = servers.join(runtime, store, here, offered)
     return here
 
 
@@ -135,7 +136,7 @@ def _skills(runtime: Runtime, root: str) -> "tools.Skills | None":
     return Skills(runtime)
 
 
-def policy_of(config: Config, made_of: Json, everything: Mapping[str, Tool[Any]]) -> gate.Policy:
+def policy_of(config: Config, made_of: Json) -> gate.Policy:
     """The policy of what `made_of` names. Where links lead is noted in it, and taken from it when it is noted."""
     given = dict(made_of)
     known: dict[str, str] = given.pop("real")
@@ -145,18 +146,7 @@ def policy_of(config: Config, made_of: Json, everything: Mapping[str, Tool[Any]]
             known[path] = followed(path)
         return known[path]
 
-    aliases = {alias.name: tool.name for tool in everything.values() for alias in tool.aliases}
-    return gate.policy_of(config, **given, aliases=aliases, known=everything, real=real)
-
-
-def fired_in(scene_of: Callable[[], Scene]) -> Fire:
-    """`fire` for tools, which are made before their session is."""
-
-    async def fire(event: str, fields: Json) -> Merged:
-        here = scene_of()
-        return NO_HOOKS if here.fire is None else await here.fire(event, fields)
-
-    return fire
+    return gate.policy_of(config, **given, aliases=tools.aliases(), known=tools.NAMES, real=real)
 
 
 def outputs(runtime: Runtime, session_id: str) -> str:
@@ -192,7 +182,7 @@ def _starter(runtime: Runtime, kind: str, furniture: Furniture) -> "Start":
         if runtime.box is None:
             outline = furniture.outline()
             _tell_of_own_package(runtime, outline.roots)
-            runtime.box = _box(runtime, kind, outline, furniture.policy)
+            runtime.box = _box(runtime, kind, outline, furniture.in_force)
         return runtime.box.start(order, furniture)
 
     return start
@@ -205,7 +195,7 @@ def _tell_of_own_package(runtime: Runtime, roots: tuple[str, ...]) -> None:
         warn(runtime, OWN_PACKAGE.format(places=", ".join(places)))
 
 
-def _box(runtime: Runtime, kind: str, room: "Room", policy: Callable[[], gate.Policy]) -> "Box":
+def _box(runtime: Runtime, kind: str, room: "Room", in_force: InForce) -> "Box":
     from adderclaw.gate import hosts
     from adderclaw.sandbox import confinement
     from adderclaw.sandbox.proxy import Proxy
@@ -215,7 +205,7 @@ def _box(runtime: Runtime, kind: str, room: "Room", policy: Callable[[], gate.Po
     domains = (*now.security.allowed_domains, *registries)
 
     def judge(host: str, port: int, addresses: list[str] | None) -> str | None:
-        return gate.unreachable(policy(), host, port) or hosts.tunnel(host, port, addresses, domains)
+        return gate.unreachable(in_force.policy, host, port) or hosts.tunnel(host, port, addresses, domains)
 
     def tell(message: str) -> None:
         warn(runtime, message)

@@ -220,9 +220,9 @@ class Reel:
         elif kind == "permissions" and session is not None:
             now = thaw(Permissions, body["now"])
             session.config = replace(session.config, permissions=now)
-            session.scene.policy = gate.with_permissions(session.scene.policy, now, lambda path: path)
+            session.scene.in_force.policy = gate.with_permissions(session.scene.policy, now, lambda path: path)
         elif kind == "lent" and session is not None:
-            session.scene.lend(body["rules"])
+            session.scene.in_force.lend(body["rules"])
         elif kind == "tools" and session is not None:
             self.own_tools.update({tool.name: tool for tool in (external(self, one) for one in body["new"])})
 

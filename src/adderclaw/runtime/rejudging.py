@@ -2,22 +2,20 @@
 
 import os
 from dataclasses import replace
-from typing import Any
 
 from adderclaw import config as configs
-from adderclaw import gate, tools
+from adderclaw import gate
 from adderclaw.config.schema import Config, Permissions
 from adderclaw.decode import thaw
 from adderclaw.errors import ConfigError, Problem, UsageError
 from adderclaw.gate import facts
 from adderclaw.gate.case import Case, Decision, Opinion, Policy
-from adderclaw.kernel.clock import SystemClock
 from adderclaw.record import record
 from adderclaw.runtime import replaying
 from adderclaw.store import Store, tape, transcript
 from adderclaw.store.runs import Run
 from adderclaw.store.tape import Damaged
-from adderclaw.types import Json, Tool
+from adderclaw.types import Json
 
 
 @record
@@ -105,26 +103,23 @@ def _other(store: Store, head: Json, file: str) -> tuple[Policy, bool]:
     """The recorded policy with the file's say: a policy.toml in place of those that counted, or a configuration's
     security and permissions in place of the session's; and whether those are the file's own."""
     config = replaying.config_of(store, head)
-    everything = tools.builtin(tools.Kit(config, None, SystemClock()))
-    made = replaying.policy_then(store, head, config, everything)
+    made = replaying.policy_then(store, head, config)
     policies, errors = _as_policy(file)
     if policies is None:
         other = _as_config(file, errors)
         now = replace(config, security=other.security, permissions=other.permissions)
-        return _remade(store, head, now, everything, None), True
-    changed = _remade(store, head, config, everything, policies)
+        return _remade(store, head, now, None), True
+    changed = _remade(store, head, config, policies)
     return replace(changed, autonomy=made.autonomy, mode=made.mode), False
 
 
-def _remade(
-    store: Store, head: Json, config: Config, everything: dict[str, Tool[Any]], policies: list[Json] | None
-) -> Policy:
+def _remade(store: Store, head: Json, config: Config, policies: list[Json] | None) -> Policy:
     made_of = replaying.judged_by(store, head)
     if policies is not None:
         made_of["policies"] = policies
     else:
         made_of |= {"profile": None, "autonomy_set": True}
-    return replaying.policy_of(config, made_of, everything)
+    return replaying.policy_of(config, made_of)
 
 
 def _as_policy(file: str) -> tuple[list[Json] | None, list[Problem]]:

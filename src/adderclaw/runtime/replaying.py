@@ -18,7 +18,7 @@ from adderclaw.kernel import compact, prompt, resume
 from adderclaw.kernel.approvals import Durable
 from adderclaw.kernel.limits import Budget, LoopDetector
 from adderclaw.kernel.loop import run_turn
-from adderclaw.kernel.session import Scene, Session, State, TurnResult
+from adderclaw.kernel.session import InForce, Scene, Session, State, TurnResult
 from adderclaw.kernel.tape import SeededIds
 from adderclaw.record import record
 from adderclaw.runtime import reel as edges
@@ -31,7 +31,7 @@ from adderclaw.store.calls import Call
 from adderclaw.store.ledger import Ledger
 from adderclaw.store.tape import Damaged, Item
 from adderclaw.store.transcript import Entry
-from adderclaw.types import Json, Tool, ToolContext, ToolSpec, Workspace
+from adderclaw.types import Json, ToolContext, ToolSpec, Workspace
 
 MALFORMED = (KeyError, IndexError, TypeError, ValueError, AttributeError)
 """What a row makes of itself that is no longer as it was written: all that is replayed is untrusted."""
@@ -108,9 +108,9 @@ def config_of(store: Store, head: Json) -> Config:
     return thaw(Config, _kept(store, head["config"]))
 
 
-def policy_then(store: Store, head: Json, config: Config, everything: dict[str, Tool[Any]]) -> Policy:
+def policy_then(store: Store, head: Json, config: Config) -> Policy:
     """The policy that the segment began with."""
-    made = policy_of(config, judged_by(store, head), everything)
+    made = policy_of(config, judged_by(store, head))
     autonomy, autonomy_set, mode = head["policy"]
     return replace(made, autonomy=autonomy, autonomy_set=autonomy_set, mode=mode)
 
@@ -320,7 +320,6 @@ def _session(store: Store, own: Store, reel: Reel, head: Json, ids: tuple[str, s
         began=head["began"],
         setup=head["setup"],
     )
-    here.fire = session.fire
     reel.session = session
     return session
 
@@ -331,7 +330,8 @@ def _ledger(own: Store, clock: edges.Moments, ids: SeededIds, folder: str) -> Le
 
 def _scene(store: Store, own: Store, reel: Reel, head: Json, config: Config, ids: tuple[str, str]) -> Scene:
     root, extra, cwd = head["place"]
-    everything = tools.builtin(tools.Kit(config, own, edges.Moments(reel, 0.0)))
+    kit = tools.Kit(config, own, edges.Moments(reel, 0.0))
+    everything = tools.builtin(kit)
     outside = {known["name"]: known for known in head["external"]}
     for name in head["tools"]:
         if name in outside:
@@ -340,10 +340,11 @@ def _scene(store: Store, own: Store, reel: Reel, head: Json, config: Config, ids
             tool = everything[name]
             late = name in head["late"] if "late" in head else tool.deferred
             reel.own_tools[name] = edges.replayed(reel, replace(tool, deferred=late))
-    policy = policy_then(store, head, config, everything)
+    policy = policy_then(store, head, config)
     return Scene(
         tools=reel.own_tools,
-        policy=policy,
+        kit=kit,
+        in_force=InForce(policy),
         context=ToolContext(*ids, Workspace(root, tuple(extra), cwd), free_reads=head["free_reads"]),
         stopped=reel.looked,
         planning=lambda: edges.planning(reel),

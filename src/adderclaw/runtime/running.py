@@ -67,7 +67,7 @@ class Run(NamedTuple):
         """End what goes on beside the turns: hooks first, then background tasks. Then the outcome is whole."""
         await occasions.hush(self.session)
         kit = self.session.scene.kit
-        if kit is not None and kit.tasks is not None:
+        if kit.tasks is not None:
             await kit.tasks.close()
         if self.runtime.later is not None:
             later.tell(self.session, self.session.secrets.clean(self.runtime.later.take()))

@@ -6,6 +6,7 @@ from typing import Any
 from adderclaw.config.servers import Entry, Server, entries, slug
 from adderclaw.errors import StoreError, UsageError
 from adderclaw.history import History
+from adderclaw.host import Host
 from adderclaw.kernel import aside
 from adderclaw.kernel.session import Scene, Session
 from adderclaw.mcp import forms
@@ -13,7 +14,6 @@ from adderclaw.mcp.connection import Wires
 from adderclaw.mcp.servers import Servers
 from adderclaw.runtime.start import Runtime
 from adderclaw.store import Store
-from adderclaw.tools import Kit
 from adderclaw.types import Json, Message, TextBlock, Tool
 
 SETTLE_SECONDS = 30.0
@@ -31,7 +31,7 @@ def configured(runtime: Runtime) -> list[Entry]:
     return found + [Entry(slug(name), name, Server(), "program", live) for name, live in own.items()]
 
 
-def join(runtime: Runtime, store: Store | None, here: Scene, kit: Kit, offered: dict[str, Tool[Any]]) -> Servers:
+def join(runtime: Runtime, store: Store | None, here: Scene, offered: dict[str, Tool[Any]]) -> Servers:
     """Give a session its servers: their tools into its own, what they ask to its operator."""
     allowed = runtime.config.channels.cli.tools_allow
 
@@ -44,22 +44,20 @@ def join(runtime: Runtime, store: Store | None, here: Scene, kit: Kit, offered: 
         secrets=runtime.secrets,
         tell=runtime.bus.tell,
         roots=(here.context.workspace.root, *here.context.workspace.extra),
-        start=kit.start,
+        start=here.kit.start,
         allowed=tuple(runtime.config.security.allowed_domains),
         login=stored_login(runtime),
-        elicit=elicitor(kit),
     )
     kept = store or _read_only(runtime)
     servers = Servers(configured(runtime), wires, kept, offer)
     if store is None and kept is not None:
         kept.close()
     here.arrive = servers.arrive
-    kit.resources = servers
 
     async def connecting() -> str:
         return "\n".join(await servers.settled(SETTLE_SECONDS))
 
-    kit.connecting = connecting
+    here.connecting = connecting
     return servers
 
 
@@ -82,27 +80,25 @@ def stored_login(runtime: Runtime) -> Any:
     return login
 
 
-def elicitor(kit: Kit) -> Any:
+def elicitor(host: Host) -> Any:
     """A server's question: hooks may answer it, else the operator does, and hooks may change that answer."""
 
     async def elicit(server: str, question: Json) -> Json:
-        merged = await kit.fire("Elicitation", question) if kit.fire is not None else None
-        if merged is not None and merged.blocked:
+        merged = await host.fire("Elicitation", question)
+        if merged.blocked:
             answered = forms.DECLINE
-        elif merged is not None and merged.specific.get("action"):
+        elif merged.specific.get("action"):
             answered = _only(merged.specific)
         else:
-            if kit.fire is not None:
-                kind = "elicitation_url_dialog" if question.get("mode") == "url" else "elicitation_dialog"
-                said = {"message": question["message"], "title": f"The MCP server {server} asks"}
-                await kit.fire("Notification", {**said, "notification_type": kind})
-            replies = await kit.ask(forms.questions(server, question)) if kit.ask is not None else None
-            answered = forms.answer(server, question, replies)
+            kind = "elicitation_url_dialog" if question.get("mode") == "url" else "elicitation_dialog"
+            said = {"message": question["message"], "title": f"The MCP server {server} asks"}
+            await host.fire("Notification", {**said, "notification_type": kind})
+            answered = forms.answer(server, question, await host.ask(forms.questions(server, question)))
         known = {key: question[key] for key in ("mcp_server_name", "mode", "elicitation_id") if key in question}
-        after = await kit.fire("ElicitationResult", {**known, **answered}) if kit.fire is not None else None
-        if after is not None and after.blocked:
+        after = await host.fire("ElicitationResult", {**known, **answered})
+        if after.blocked:
             return forms.DECLINE
-        return _only(after.specific) if after is not None and after.specific.get("action") else answered
+        return _only(after.specific) if after.specific.get("action") else answered
 
     return elicit
 
@@ -124,7 +120,7 @@ def attach(session: Session, servers: Servers) -> None:
             response = await aside.recorded(session, asked, History(messages), f"mcp:{server}", tokens)
         return response.final_text, response.model or session.model
 
-    servers.sample_with(sample)
+    servers.answer_with(sample, elicitor(session.host))
     warm = session.warm
 
     def both() -> None:

@@ -2,7 +2,8 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from adderclaw import providers
 from adderclaw.checkpoints import Checkpoints
@@ -23,17 +24,20 @@ from adderclaw.types import (
     ChatRequest,
     ChatResponse,
     Json,
+    Merged,
     OnDelta,
     Operator,
     Provider,
     ProviderCapabilities,
     Question,
     Replies,
+    Tool,
     ToolResult,
 )
 
 if TYPE_CHECKING:
     from adderclaw.checkpoints.tracker import Tracker
+    from adderclaw.host import Resources
     from adderclaw.tools.background import Tasks
 from adderclaw.runtime import configured_hooks
 from adderclaw.runtime.judging import scene
@@ -94,15 +98,14 @@ def make(
         home=runtime.home,
         warm=_warm_once(),
         keep_body=_body_keeper(runtime) if now.logging.debug_llm_bodies else None,
+        hosting=partial(SessionHost, runtime),
     )
-    here.fire = session.fire
     here.at_terminal = bool(getattr(operator, "at_terminal", False))
     session.instructions = files
     session.checkpoints = _checkpoints(runtime, store) if now.checkpoints.enabled else None
-    if session.checkpoints is not None and here.kit is not None and here.kit.tasks is not None:
+    if session.checkpoints is not None and here.kit.tasks is not None:
         session.checkpoints.background = _busy(here.kit.tasks)
     session.hooks = _hooks(runtime, session)
-    bind(runtime, session)
     if runtime.servers is not None:
         from adderclaw.runtime import servers
 
@@ -168,39 +171,57 @@ async def _aside(runtime: Runtime, session: Session, instructions: str, text: st
             await provider.close()
 
 
-def bind(runtime: Runtime, session: Session) -> None:
-    """Give the session's tools what they need of it."""
-    kit = session.scene.kit
-    if kit is None:
-        return
-    everything = session.scene.tools  # a driver may let the model have fewer for a while
+class SessionHost:
+    """A session as its tools see it."""
 
-    async def ask(questions: Sequence[Question]) -> Replies | None:
-        return await session.operator.ask(questions)
+    def __init__(self, runtime: Runtime, session: Session) -> None:
+        self._runtime, self._session = runtime, session
+        self._everything = session.scene.tools  # a driver may let the model have fewer for a while
 
-    async def approve(request: ApprovalRequest) -> Answer:
-        return await session.operator.approve(request)
+    @property
+    def resources(self) -> "Resources | None":
+        return self._runtime.servers
 
-    async def spawn(order: Child) -> ChildReport:
+    @property
+    def has_model(self) -> bool:
+        return not isinstance(self._session.provider, Unasked)
+
+    async def ask(self, questions: Sequence[Question]) -> Replies | None:
+        return await self._session.operator.ask(questions)
+
+    async def approve(self, request: ApprovalRequest) -> Answer:
+        return await self._session.operator.approve(request)
+
+    async def fire(self, event: str, fields: Json) -> Merged:
+        return await self._session.fire(event, fields)
+
+    async def spawn(self, order: Child) -> ChildReport:
         from adderclaw.runtime import children
 
-        return await children.run(runtime, session, order)
+        return await children.run(self._runtime, self._session, order)
 
-    async def call(name: str, given: Json, why: str) -> ToolResult:
+    async def call(self, name: str, given: Json, why: str) -> ToolResult:
         from adderclaw.runtime import hook_calls
 
-        return await hook_calls.call(runtime, session, everything, name, given, why)
+        return await hook_calls.call(self._runtime, self._session, self._everything, name, given, why)
 
-    def say(message: str, attachments: list[str], status: str) -> None:
-        session.bus.tell({"event_type": "brief", "message": message, "attachments": attachments, "status": status})
+    async def aside(self, instructions: str, text: str, purpose: str, wanted: str) -> str:
+        return await _aside(self._runtime, self._session, instructions, text, purpose, wanted)
 
-    async def aside(instructions: str, text: str, purpose: str, wanted: str) -> str:
-        return await _aside(runtime, session, instructions, text, purpose, wanted)
+    async def connecting(self) -> str:
+        waiting = self._session.scene.connecting
+        return "" if waiting is None else await waiting()
 
-    kit.ask, kit.approve, kit.spawn, kit.say, kit.call = ask, approve, spawn, say, call
-    kit.aside = None if isinstance(session.provider, Unasked) else aside
-    kit.tools = lambda: session.scene.offered
-    kit.lend = session.scene.lend
+    def say(self, message: str, attachments: list[str], status: str) -> None:
+        self._session.bus.tell(
+            {"event_type": "brief", "message": message, "attachments": attachments, "status": status}
+        )
+
+    def tools(self) -> Mapping[str, Tool[Any]]:
+        return self._session.scene.offered
+
+    def lend(self, rules: Sequence[str]) -> list[str]:
+        return self._session.scene.in_force.lend(rules)
 
 
 def _busy(tasks: "Tasks") -> Callable[[], str]:

@@ -1,24 +1,17 @@
 """The one tool registry: every built-in tool as a value, found by its name or by another seed's name for it."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from adderclaw.child import Spawn
 from adderclaw.tools.surfing import Surfing, search_service
 from adderclaw.types import (
     Alias,
-    Answer,
-    ApprovalRequest,
     Called,
     Clock,
-    Fire,
     Json,
-    Question,
-    Replies,
     Tool,
     ToolCall,
-    ToolResult,
 )
 
 if TYPE_CHECKING:
@@ -66,16 +59,6 @@ NAMES = (
 )
 
 
-class Resources(Protocol):
-    """The resources of MCP servers."""
-
-    async def resources(self, server: str | None) -> tuple[list[Json], list[str]]:
-        """Those of one server, or of all; and what is to be said of servers that could not be asked."""
-        ...
-
-    async def read(self, server: str, uri: str) -> ToolResult: ...
-
-
 class Skills(Protocol):
     """The session's skills."""
 
@@ -107,36 +90,14 @@ class Kit:
     """Starts a child in the session's sandbox; None where there is none."""
     tmpdir: str | None = None
     """TMPDIR in there, empty where it is not set; None where that is not known before a child runs."""
-    fire: Fire | None = None
-    """Runs the hooks of an event in the session that the tools belong to; None where there is no session."""
-    tools: "Callable[[], Mapping[str, Tool[Any]]] | None" = None
-    """All tools of the session, for ToolSearch."""
-    connecting: Callable[[], Awaitable[str]] | None = None
-    """Waits until servers that are still starting have brought their tools; says which failed, if any."""
-    resources: "Resources | None" = None
-    """What MCP servers let be read; None where none is configured."""
-    ask: Callable[[Sequence[Question]], Awaitable[Replies | None]] | None = None
-    """Asks the operator; None comes back where nobody is there."""
-    approve: Callable[[ApprovalRequest], Awaitable[Answer]] | None = None
-    """Asks the operator for a yes."""
-    call: "Callable[[str, Json, str], Awaitable[ToolResult]] | None" = None
-    """Calls a tool for a hook, beside the conversation: its name, its input, and why; judged and recorded as any."""
-    spawn: Spawn | None = None
-    """Makes a child session of the session and runs it to its end."""
     tasks: "Tasks | None" = None
     """The background tasks of the session; None where nothing can run."""
-    say: Callable[[str, list[str], str], None] | None = None
-    """Shows the operator a message with attachments and its status, while the turn goes on."""
     home: str = ""
     """AdderClaw's own folder."""
     project: str = ""
     """Where the project's own definitions are."""
-    aside: Callable[[str, str, str, str], Awaitable[str]] | None = None
-    """Asks the small model beside the conversation: instructions, text, purpose; raises ProviderError or LimitError."""
     skills: Skills | None = None
     """The skills of the operator and the project; None where there is no folder of skills."""
-    lend: Callable[[Sequence[str]], list[str]] | None = None
-    """Lets permission rules count until the turn ends; gives back those that do."""
     surfing: Surfing = field(default_factory=Surfing)
     """What the web tools share with those of child sessions."""
 
@@ -152,6 +113,13 @@ def builtin(kit: Kit) -> "dict[str, Tool[Any]]":
     search_tool = by_name["ToolSearch"]
     by_name["ToolSearch"] = replace(search_tool, description=search_tool.description.replace("{late}", found))
     return {name: by_name[name] for name in NAMES}
+
+
+def aliases() -> dict[str, str]:
+    """Each other name of a built-in tool → its own name."""
+    from adderclaw.tools.specs import specs
+
+    return {str(alias["name"]): name for name, known in specs().items() for alias in known.aliases}
 
 
 def told_of(tools: "Mapping[str, Tool[Any]]", withheld: Callable[[str], bool]) -> "dict[str, Tool[Any]]":

@@ -59,19 +59,19 @@ class Fetcher:
         self._kit = kit
         self._allowed = tuple(kit.config.security.allowed_domains)
 
-    def prepare(self, arguments: WebFetchArguments, _ctx: ToolContext) -> Prepared:
+    def prepare(self, arguments: WebFetchArguments, ctx: ToolContext) -> Prepared:
         target = target_of(arguments.url, self._allowed)
         touch = Touch(hosts=(target,), why=f"reads a page of {target.host}")
-        return Prepared(touch, lambda: self._run(target, arguments))
+        return Prepared(touch, lambda: self._run(target, arguments, ctx))
 
-    async def _run(self, target: HostFact, arguments: WebFetchArguments) -> ToolResult:
+    async def _run(self, target: HostFact, arguments: WebFetchArguments, ctx: ToolContext) -> ToolResult:
         try:
             page = await self._page(target)
         except Refused as refusal:
             return denied(refusal)
         if isinstance(page, ToolResult):
             return page
-        return await self._answered(page, arguments)
+        return await self._answered(page, arguments, ctx)
 
     async def _page(self, target: HostFact) -> Page | ToolResult:
         kit, surfing = self._kit, self._kit.surfing
@@ -116,7 +116,7 @@ class Fetcher:
             return _elsewhere(target, answer)
         return (target if asked is not target else place), answer
 
-    async def _answered(self, page: Page, arguments: WebFetchArguments) -> ToolResult:
+    async def _answered(self, page: Page, arguments: WebFetchArguments, ctx: ToolContext) -> ToolResult:
         if arguments.offset and arguments.offset >= len(page.text):
             return rejected(f"the page has {len(page.text)} characters, so that none is at offset {arguments.offset}")
         part = page.text[arguments.offset : arguments.offset + SHOWN]
@@ -125,13 +125,11 @@ class Fetcher:
         note = f"\n[{left} more characters: offset {end}]" if left else ""
         note += f"\n{TRUNCATED}" if page.cut else ""
         about: dict[str, Any] = {"url": page.url, "characters": len(page.text), "truncated": page.cut}
-        if not arguments.prompt.strip() or self._kit.aside is None:
+        if not arguments.prompt.strip() or not ctx.host.has_model:
             return ToolResult(_capped(f"{page.url}\n\n{part}{note}"), metadata=about)
         try:
             async with asyncio.timeout(ANSWERING_SECONDS):
-                answer = await self._kit.aside(
-                    INSTRUCTIONS, _question(page.url, part, arguments.prompt), "WebFetch", ""
-                )
+                answer = await ctx.host.aside(INSTRUCTIONS, _question(page.url, part, arguments.prompt), "WebFetch", "")
         except (ProviderError, LimitError, TimeoutError) as error:
             why = str(error) or "it took too long"
             return ToolResult(

@@ -12,6 +12,7 @@ from adderclaw.tools import (
     NAMES,
     Kit,
     clock,
+    control,
     delete,
     fetch,
     files,
@@ -105,9 +106,9 @@ def _short(made: Json) -> Json:
 
 
 def real() -> dict[str, Tool[Any]]:
-    """The tools that are imported late, as their modules make them."""
+    """The tools as their modules make them."""
     kit = Kit(Config(), None, _Clock())
-    made: dict[str, Tool[Any]] = {}
+    made: dict[str, Tool[Any]] = {tool.name: tool for tool in control.tools(kit)}
     for name, (_, make) in late.MODULES.items():
         made |= {tool.name: tool for tool in make(importlib.import_module(f"adderclaw.tools.{name}"), kit)}
     return made

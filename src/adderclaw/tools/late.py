@@ -36,7 +36,7 @@ MODULES: dict[str, tuple[tuple[str, ...], Make]] = {
     ),
     "resources": (
         ("ListMcpResources", "ReadMcpResource"),
-        lambda module, kit: module.tools(lambda: kit.resources),
+        lambda module, _kit: module.tools(),
     ),
     "worktree": (("EnterWorktree", "ExitWorktree"), lambda module, kit: module.tools(kit)),
     "control.lists": (

@@ -1,16 +1,12 @@
 """ListMcpResources and ReadMcpResource: what MCP servers let be read."""
 
 import json
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from adderclaw.errors import AdderClawError
 from adderclaw.record import record
 from adderclaw.tools.specs import spec
 from adderclaw.types import Alias, Prepared, Tool, ToolContext, ToolResult, Touch, preparing, rejected
-
-if TYPE_CHECKING:
-    from adderclaw.tools import Resources
 
 NONE = "No MCP server is configured. `adderclaw mcp add` adds one."
 SECONDS = 120.0
@@ -30,11 +26,9 @@ class ReadMcpResourceArguments:
     """The resource's URI."""
 
 
-def tools(resources: "Callable[[], Resources | None]") -> tuple[Tool[Any], ...]:
-    """`resources` gives the servers of the session, or None."""
-
-    async def listed(arguments: ListMcpResourcesArguments, _context: ToolContext) -> ToolResult:
-        servers = resources()
+def tools() -> tuple[Tool[Any], ...]:
+    async def listed(arguments: ListMcpResourcesArguments, context: ToolContext) -> ToolResult:
+        servers = context.host.resources
         if servers is None:
             return rejected(NONE)
         try:
@@ -46,13 +40,13 @@ def tools(resources: "Callable[[], Resources | None]") -> tuple[Tool[Any], ...]:
         said = [json.dumps(row, ensure_ascii=False) for row in rows] or ["No resources."]
         return ToolResult("\n".join([*said, *failures]))
 
-    async def read(arguments: ReadMcpResourceArguments) -> ToolResult:
-        servers = resources()
+    async def read(arguments: ReadMcpResourceArguments, context: ToolContext) -> ToolResult:
+        servers = context.host.resources
         return rejected(NONE) if servers is None else await servers.read(arguments.server, arguments.uri)
 
-    def reading(arguments: ReadMcpResourceArguments, _context: ToolContext) -> Prepared:
+    def reading(arguments: ReadMcpResourceArguments, context: ToolContext) -> Prepared:
         touch = Touch(opaque=True, why=f"reads {arguments.uri[:200]} from the MCP server {arguments.server}")
-        return Prepared(touch, lambda: read(arguments))
+        return Prepared(touch, lambda: read(arguments, context))
 
     return (
         Tool(

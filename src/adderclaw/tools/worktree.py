@@ -75,12 +75,11 @@ async def create(kit: Kit, ctx: ToolContext, name: str) -> Made:
     if not NAME.fullmatch(name) or name.endswith((".", ".lock")) or ".." in name:
         return Made(problem=f"{name!r} is no name of a worktree: letters, digits, dots and dashes, at most 64")
     place = Place(ctx.workspace.root, f"{FOLDER}/{name}")
-    if kit.fire is not None:
-        said = await kit.fire("WorktreeCreate", {"name": name})
-        if said.blocked:
-            return Made(problem=f"a WorktreeCreate hook refused: {said.reason}")
-        if by_hook := said.specific.get("worktreePath"):
-            return _by_hook(str(by_hook), ctx)
+    said = await ctx.host.fire("WorktreeCreate", {"name": name})
+    if said.blocked:
+        return Made(problem=f"a WorktreeCreate hook refused: {said.reason}")
+    if by_hook := said.specific.get("worktreePath"):
+        return _by_hook(str(by_hook), ctx)
     if not _is_own_folder(place.parent):
         return Made(problem=f"{FOLDER} is no folder of the workspace but a link or a file: remove it first")
     if workspace.exists(place):
@@ -134,8 +133,7 @@ async def remove(kit: Kit, ctx: ToolContext, path: str, *, discard: bool = False
     """Remove a worktree of ours; says why not, or nothing."""
     if not discard and (what := await lost(kit, ctx, path)):
         return f"{what} would be lost: commit or merge them, keep the worktree, or say discard_changes"
-    if kit.fire is not None:
-        await kit.fire("WorktreeRemove", {"worktree_path": path})
+    await ctx.host.fire("WorktreeRemove", {"worktree_path": path})
     force = ("--force",) if discard else ()
     done = await _git(kit, ctx, ctx.workspace.root, "worktree", "remove", *force, path)
     if done.returncode:

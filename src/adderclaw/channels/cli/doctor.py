@@ -165,14 +165,11 @@ def _rules(loaded: Loaded, kind: str) -> Check:
     """How far rules on files and forbidden paths hold for what a command opens by itself."""
     from adderclaw import gate, tools
     from adderclaw.config.paths import followed
-    from adderclaw.kernel.clock import SystemClock
     from adderclaw.runtime.shutting import Shutter
     from adderclaw.workspace.survey import Surveyor
 
     now, root = loaded.config, followed(loaded.workspace)
-    everything = tools.builtin(tools.Kit(now, None, SystemClock()))
-    aliases = {alias.name: tool.name for tool in everything.values() for alias in tool.aliases}
-    policy = gate.policy_of(now, root, home(), policies=loaded.policies, aliases=aliases, known=everything)
+    policy = gate.policy_of(now, root, home(), policies=loaded.policies, aliases=tools.aliases(), known=tools.NAMES)
     extra = (*now.security.additional_directories, *now.permissions.additionalDirectories)
     roots, shutter = (root, *map(followed, extra)), Shutter(inside_too=kind != "landlock")
     held = shutter.held(Surveyor().look(roots, shut=shutter.shut(policy, roots)), policy, roots)

@@ -44,15 +44,12 @@ class AgentfileDriver:
         return None
 
     async def run(self, session: Session) -> TurnResult:
-        kit = session.scene.kit
-        assert kit is not None
-        assert kit.spawn is not None
         _need_capabilities(self.workflow, session.config.capabilities)
         execution = WorkflowExecution(
             session,
             self.workflow,
             self.inputs,
-            kit.spawn,
+            session.host.spawn,
             run_id=session.bus.run_id,
             said=stored(self.options),
             rounds=self.rounds,

@@ -82,11 +82,8 @@ class SpecDriver:
     async def run(self, session: Session) -> TurnResult:
         if not self.browser:
             session.bus.tell({"event_type": "warning", "message": browser.MISSING})
-        kit = session.scene.kit
-        assert kit is not None
-        assert kit.spawn is not None
         with _alone(session, self.root):
-            return await SpecExecution(session, self.spec, kit.spawn, self.most).run()
+            return await SpecExecution(session, self.spec, session.host.spawn, self.most).run()
 
 
 def _loaded(options: Options) -> "Loaded":

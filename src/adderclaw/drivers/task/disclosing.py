@@ -243,7 +243,7 @@ class Disclosing:
         kit = self._session.scene.kit
 
         def look() -> Json:
-            rules, why = kit.skills.granted(name) if kit is not None and kit.skills is not None else ((), "")
+            rules, why = kit.skills.granted(name) if kit.skills is not None else ((), "")
             return {"rules": list(rules), "why": why}
 
         found = self._session.look("granted", {"skill": name}, look)

@@ -53,5 +53,5 @@ class TaskDriver:
 
 
 def _catalogue(session: Session) -> Catalogue:
-    skills = session.scene.kit.skills if session.scene.kit is not None else None
+    skills = session.scene.kit.skills
     return skills.catalogue if isinstance(skills, _Catalogued) else Catalogue()

@@ -434,11 +434,11 @@ class TaskExecution:
         """A step's call with what its own skill is allowed: what one skill may is not lent to another's script."""
         scene = self.session.scene
         if skill and self._shown.shows(skill, 1):
-            scene.lend(self._shown.granted(skill))
+            scene.in_force.lend(self._shown.granted(skill))
         try:
             return await live_planned(self.session, call, keep)
         finally:
-            scene.take_back()
+            scene.in_force.take_back()
 
     def _known_step(self, step_id: str, retries: int) -> StepExecutionResult | None:
         """What a step came to before an interruption: it is not carried out again."""

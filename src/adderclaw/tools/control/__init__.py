@@ -12,4 +12,4 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
     """Those that say of themselves what the session has; the others wait in `tools.late`."""
     from adderclaw.tools.control import agent, catalogue, skill
 
-    return (*agent.tools(kit), *skill.tools(kit), *catalogue.tools(kit))
+    return (*agent.tools(kit), *skill.tools(kit), *catalogue.tools())

@@ -130,12 +130,11 @@ async def _apart(kit: "Kit", order: Child, ctx: ToolContext) -> ToolResult:
     """Run a subagent in a worktree of its own; one in which nothing would be lost is removed afterwards."""
     from adderclaw.tools import worktree
 
-    assert kit.spawn is not None
     made = await worktree.create(kit, ctx, _name(order, ctx))
     if made.problem:
         return rejected(made.problem)
     try:
-        result = _result(await kit.spawn(replace(order, cwd=made.path)), kit.config.subagents.result_chars)
+        result = _result(await ctx.host.spawn(replace(order, cwd=made.path)), kit.config.subagents.result_chars)
     except AdderClawError as error:
         result = rejected(f"the subagent could not begin: {error}")
     kept = await worktree.remove(kit, ctx, made.path)
@@ -150,9 +149,8 @@ async def _worked(kit: "Kit", order: Child, ctx: ToolContext, *, apart: bool) ->
     """A subagent's whole life, in a worktree of its own or in the workspace."""
     if apart:
         return await _apart(kit, order, ctx)
-    assert kit.spawn is not None
     try:
-        return _result(await kit.spawn(order), kit.config.subagents.result_chars)
+        return _result(await ctx.host.spawn(order), kit.config.subagents.result_chars)
     except AdderClawError as error:
         return rejected(f"the subagent could not begin: {error}")
 
@@ -201,8 +199,6 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
         found = _found(kit, given)
         if isinstance(found, ToolResult):
             return found
-        if kit.spawn is None:
-            return rejected("there is no session that could begin a subagent.")
         order = _order(given, found, ctx)
         apart = bool(given.isolation)
         if order.background and kit.tasks is not None:

@@ -12,7 +12,7 @@ from adderclaw.tools.specs import spec
 from adderclaw.types import Json, Tool, ToolContext, ToolResult, Touch, own_words, preparing, rejected
 
 if TYPE_CHECKING:
-    from adderclaw.tools import Kit
+    pass
 
 MOST = 20
 MAX_QUERY = 1000
@@ -105,14 +105,12 @@ def _score(tool: Tool[Any], words: list[str]) -> int:
 LOOKING = Touch(why="looks for tools")
 
 
-def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
-    async def run(given: ToolSearchArguments, _ctx: ToolContext) -> ToolResult:
-        if kit.tools is None:
-            return rejected("there is no session whose tools could be searched.")
+def tools() -> tuple[Tool[Any], ...]:
+    async def run(given: ToolSearchArguments, ctx: ToolContext) -> ToolResult:
         if len(given.query) > MAX_QUERY:
             return rejected(f"the query has {len(given.query)} characters; at most {MAX_QUERY} are searched for.")
-        failed = await kit.connecting() if kit.connecting is not None else ""
-        result = search(kit.tools(), given.query, given.max_results)
+        failed = await ctx.host.connecting()
+        result = search(ctx.host.tools(), given.query, given.max_results)
         if failed:
             return replace(result, content=f"{result.content}\n{failed}")
         return result

@@ -96,7 +96,7 @@ def line(task: "Task") -> str:
     return f"#{task.number} {MARKS[task.status]} {task.subject}{owner}{waits}"
 
 
-async def create(store: "Store", kit: "Kit", given: TaskCreateArguments, ctx: ToolContext) -> ToolResult:
+async def create(store: "Store", given: TaskCreateArguments, ctx: ToolContext) -> ToolResult:
     from adderclaw.store import lists
 
     if (wrong := _too_long(given.subject, given.description, given.activeForm, canonical(given.metadata))) or (
@@ -109,7 +109,7 @@ async def create(store: "Store", kit: "Kit", given: TaskCreateArguments, ctx: To
         number = lists.create(
             cursor, ctx.conversation_id, given.subject, given.description, given.activeForm, given.metadata
         )
-    blocked = await _blocked(kit, "TaskCreated", number, given.subject, given.description)
+    blocked = await _blocked(ctx, "TaskCreated", number, given.subject, given.description)
     if blocked is not None:
         with store.write() as cursor:
             lists.delete(cursor, ctx.conversation_id, number)
@@ -117,7 +117,7 @@ async def create(store: "Store", kit: "Kit", given: TaskCreateArguments, ctx: To
     return own_words(f"Task #{number} created: {given.subject}", {"task": {"id": str(number)}})
 
 
-async def get(store: "Store", _kit: "Kit", given: TaskGetArguments, ctx: ToolContext) -> ToolResult:
+async def get(store: "Store", given: TaskGetArguments, ctx: ToolContext) -> ToolResult:
     found = _find(store, ctx, given.taskId)
     if isinstance(found, ToolResult):
         return found
@@ -129,14 +129,14 @@ async def get(store: "Store", _kit: "Kit", given: TaskGetArguments, ctx: ToolCon
     return own_words("\n".join(part for part in parts if part), {"task": found._asdict()})
 
 
-async def listing(store: "Store", _kit: "Kit", _given: TaskListArguments, ctx: ToolContext) -> ToolResult:
+async def listing(store: "Store", _given: TaskListArguments, ctx: ToolContext) -> ToolResult:
     from adderclaw.store import lists
 
     found = lists.tasks(store, ctx.conversation_id)
     return own_words("\n".join(map(line, found)) or "There are no tasks.", {"tasks": len(found)})
 
 
-async def update(store: "Store", kit: "Kit", given: TaskUpdateArguments, ctx: ToolContext) -> ToolResult:
+async def update(store: "Store", given: TaskUpdateArguments, ctx: ToolContext) -> ToolResult:
     from adderclaw.store import lists
 
     found = _find(store, ctx, given.taskId)
@@ -155,7 +155,7 @@ async def update(store: "Store", kit: "Kit", given: TaskUpdateArguments, ctx: To
     if fields.get("subject", "x").strip() == "":
         return rejected("the subject is empty.")
     if fields.get("status") == "completed" and found.status != "completed":
-        blocked = await _blocked(kit, "TaskCompleted", found.number, found.subject, found.description)
+        blocked = await _blocked(ctx, "TaskCompleted", found.number, found.subject, found.description)
         if blocked is not None:
             return rejected(f"the task is not completed: {blocked}")
     with store.write() as cursor:
@@ -234,11 +234,10 @@ def _too_long(*texts: str) -> str | None:
     return f"a text of {longest} characters; at most {MAX_TEXT} are kept in one field." if longest > MAX_TEXT else None
 
 
-async def _blocked(kit: "Kit", event: str, number: int, subject: str, description: str) -> str | None:
+async def _blocked(ctx: ToolContext, event: str, number: int, subject: str, description: str) -> str | None:
     """Why a hook does not let it happen, if one does not."""
-    if kit.fire is None:
-        return None
-    said = await kit.fire(event, {"task_id": str(number), "task_subject": subject, "task_description": description})
+    task = {"task_id": str(number), "task_subject": subject, "task_description": description}
+    said = await ctx.host.fire(event, task)
     return (said.reason or "a hook blocked it") if said.blocked else None
 
 
@@ -246,7 +245,7 @@ async def _blocked(kit: "Kit", event: str, number: int, subject: str, descriptio
 
 
 def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
-    async def todos(store: "Store", _kit: "Kit", given: TodoWriteArguments, ctx: ToolContext) -> ToolResult:
+    async def todos(store: "Store", given: TodoWriteArguments, ctx: ToolContext) -> ToolResult:
         return write_todos(store, given, ctx)
 
     return (
@@ -263,12 +262,12 @@ def _tool[A](
     name: str,
     arguments: type[A],
     why: str,
-    act: "Callable[[Store, Kit, A, ToolContext], Awaitable[ToolResult]]",
+    act: "Callable[[Store, A, ToolContext], Awaitable[ToolResult]]",
     *,
     deferred: bool = True,
 ) -> Tool[A]:
     async def run(given: A, ctx: ToolContext) -> ToolResult:
-        return rejected(NO_STORE) if kit.store is None else await act(kit.store, kit, given, ctx)
+        return rejected(NO_STORE) if kit.store is None else await act(kit.store, given, ctx)
 
     known = spec(name)
     return Tool(

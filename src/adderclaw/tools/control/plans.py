@@ -54,7 +54,7 @@ def enter(store: "Store", ctx: ToolContext) -> ToolResult:
     return own_words(ENTERED, {"phase": "planning"})
 
 
-async def leave(store: "Store", kit: "Kit", given: ExitPlanModeArguments, ctx: ToolContext) -> ToolResult:
+async def leave(store: "Store", given: ExitPlanModeArguments, ctx: ToolContext) -> ToolResult:
     from adderclaw.store import plans
 
     phase = plans.phase_of(store, ctx.conversation_id)
@@ -70,20 +70,17 @@ async def leave(store: "Store", kit: "Kit", given: ExitPlanModeArguments, ctx: T
         return rejected(f"the plan has {len(text)} characters; at most {MAX_PLAN} can be approved.")
     with store.write() as cursor:
         number = plans.draft(cursor, ctx.conversation_id, text)
-    answer = await _asked(kit, text, ctx)
+    answer = await _asked(text, ctx)
     if answer.approved:
         return _implement(store, ctx, text, number)
     return _refused(answer, number)
 
 
-async def _asked(kit: "Kit", text: str, ctx: ToolContext) -> Answer:
-    if kit.approve is None:
-        return Answer(approved=False, by="no_operator")
+async def _asked(text: str, ctx: ToolContext) -> Answer:
     reason = "the plan is to be approved; then files can be written and commands run"
-    if kit.fire is not None:
-        said = {"message": f"ExitPlanMode needs your approval: {reason}", "title": "Approval needed"}
-        await kit.fire("Notification", {**said, "notification_type": "permission_prompt"})
-    return await kit.approve(
+    said = {"message": f"ExitPlanMode needs your approval: {reason}", "title": "Approval needed"}
+    await ctx.host.fire("Notification", {**said, "notification_type": "permission_prompt"})
+    return await ctx.host.approve(
         ApprovalRequest("ExitPlanMode", "medium", reason, text, ctx.tool_use_id, plan_hash=digest(text))
     )
 
@@ -118,7 +115,7 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
         return rejected(NO_STORE) if kit.store is None else enter(kit.store, ctx)
 
     async def end(given: ExitPlanModeArguments, ctx: ToolContext) -> ToolResult:
-        return rejected(NO_STORE) if kit.store is None else await leave(kit.store, kit, given, ctx)
+        return rejected(NO_STORE) if kit.store is None else await leave(kit.store, given, ctx)
 
     return (
         _tool("EnterPlanMode", EnterPlanModeArguments, "begins to plan", begin, 30.0),

@@ -125,7 +125,7 @@ def _attached(places: tuple[PathFact, ...], ctx: ToolContext) -> list[str]:
 
 
 def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
-    return _ask(kit), _brief(kit)
+    return _ask(kit), _brief()
 
 
 def _ask(kit: "Kit") -> Tool[Any]:
@@ -134,10 +134,9 @@ def _ask(kit: "Kit") -> Tool[Any]:
             return rejected(wrong)
         if given.answers and ctx.rewritten:  # a hook answers; a model that fills this in itself answers nothing
             return own_words(_said(given.answers), {"answers": given.answers})
-        if kit.fire is not None:
-            said = {"message": given.questions[0].question, "title": "The agent asks"}
-            await kit.fire("Notification", {**said, "notification_type": "agent_needs_input"})
-        replies = await kit.ask([_question(asked) for asked in given.questions]) if kit.ask is not None else None
+        said = {"message": given.questions[0].question, "title": "The agent asks"}
+        await ctx.host.fire("Notification", {**said, "notification_type": "agent_needs_input"})
+        replies = await ctx.host.ask([_question(asked) for asked in given.questions])
         if replies is None:
             return replace(rejected(NOBODY), unanswered=True)
         return own_words(_said(replies), {"answers": replies})
@@ -155,7 +154,7 @@ def _ask(kit: "Kit") -> Tool[Any]:
     )
 
 
-def _brief(kit: "Kit") -> Tool[Any]:
+def _brief() -> Tool[Any]:
     def prepare(given: BriefArguments, ctx: ToolContext) -> Prepared:
         reads = tuple(fact(name, ctx) for name in given.attachments[:MAX_ATTACHMENTS])
         return Prepared(Touch(reads=reads, why="tells the operator something"), lambda: run(reads, given, ctx))
@@ -166,9 +165,7 @@ def _brief(kit: "Kit") -> Tool[Any]:
         if len(given.message) > MAX_MESSAGE or len(given.attachments) > MAX_ATTACHMENTS:
             return rejected(f"at most {MAX_MESSAGE} characters and {MAX_ATTACHMENTS} attachments are sent at once.")
         attached = _attached(places, ctx)
-        if kit.say is None:
-            return rejected("there is no session that could show it.")
-        kit.say(given.message, attached, given.status)
+        ctx.host.say(given.message, attached, given.status)
         told = f" with {len(attached)} attachments" if attached else ""
         return own_words(f"Told the operator{told}.", {"attachments": attached})
 

@@ -63,7 +63,7 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
             called = kit.skills.called(_name(given), given.args, given.file, ctx.session_id)
         except Refused as error:
             return rejected(error.reason)
-        granted = kit.lend(called.rules) if kit.lend is not None and called.rules else []
+        granted = ctx.host.lend(called.rules) if called.rules else []
         return own_words(called.text, {"skill": given.skill, "file": called.path, "granted": granted})
 
     known = spec("Skill")

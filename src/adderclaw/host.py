@@ -1,0 +1,110 @@
+"""The session that a tool works for, as tools and drivers see it, and what stands there where there is none."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from adderclaw.child import Child, ChildReport
+from adderclaw.errors import AdderClawError
+from adderclaw.types import NO_HOOKS, Answer, ApprovalRequest, Json, Merged, Question, Replies, Tool, ToolResult
+
+
+class Resources(Protocol):
+    """The resources of MCP servers."""
+
+    async def resources(self, server: str | None) -> tuple[list[Json], list[str]]:
+        """Those of one server, or of all; and what is to be said of servers that could not be asked."""
+        ...
+
+    async def read(self, server: str, uri: str) -> ToolResult: ...
+
+
+class Host(Protocol):
+    """What a tool may want of the session that calls it. Where there is none, `NOBODY` answers."""
+
+    @property
+    def resources(self) -> Resources | None:
+        """What MCP servers let be read; None where none is configured."""
+        ...
+
+    @property
+    def has_model(self) -> bool: ...
+
+    async def ask(self, questions: Sequence[Question]) -> Replies | None:
+        """Ask the operator; None where nobody is there."""
+        ...
+
+    async def approve(self, request: ApprovalRequest) -> Answer:
+        """Ask the operator for a yes."""
+        ...
+
+    async def fire(self, event: str, fields: Json) -> Merged:
+        """Run the hooks of an event."""
+        ...
+
+    async def spawn(self, order: Child) -> ChildReport:
+        """Make a child session and run its turn. AdderClawError where none may be made."""
+        ...
+
+    async def call(self, name: str, given: Json, why: str) -> ToolResult:
+        """Call a tool for a hook, beside the conversation; it is judged and recorded as any other call."""
+        ...
+
+    async def aside(self, instructions: str, text: str, purpose: str, wanted: str) -> str:
+        """Ask the small model, or the one that is wanted, beside the conversation; ProviderError or LimitError."""
+        ...
+
+    async def connecting(self) -> str:
+        """Wait until servers that are still starting have brought their tools; says which failed, if any."""
+        ...
+
+    def say(self, message: str, attachments: list[str], status: str) -> None:
+        """Show the operator a message while the turn goes on."""
+        ...
+
+    def tools(self) -> Mapping[str, Tool[Any]]:
+        """The tools of the session that the model is told of."""
+        ...
+
+    def lend(self, rules: Sequence[str]) -> list[str]:
+        """Let permission rules count until the turn ends; gives back those that do."""
+        ...
+
+
+class Nobody:
+    """Stands where there is no session: everything can be explained, and nothing goes on."""
+
+    resources: Resources | None = None
+    has_model = False
+
+    async def ask(self, questions: Sequence[Question]) -> Replies | None:  # noqa: ARG002
+        return None
+
+    async def approve(self, request: ApprovalRequest) -> Answer:  # noqa: ARG002
+        return Answer(approved=False, by="no_operator")
+
+    async def fire(self, event: str, fields: Json) -> Merged:  # noqa: ARG002
+        return NO_HOOKS
+
+    async def spawn(self, order: Child) -> ChildReport:  # noqa: ARG002
+        raise AdderClawError("there is no session that could begin a subagent")
+
+    async def call(self, name: str, given: Json, why: str) -> ToolResult:  # noqa: ARG002
+        raise AdderClawError("there is no session that could call a tool")
+
+    async def aside(self, instructions: str, text: str, purpose: str, wanted: str) -> str:  # noqa: ARG002
+        raise AdderClawError("there is no session whose model could be asked")
+
+    async def connecting(self) -> str:
+        return ""
+
+    def say(self, message: str, attachments: list[str], status: str) -> None:  # noqa: ARG002
+        raise AdderClawError("there is no session that could show it")
+
+    def tools(self) -> Mapping[str, Tool[Any]]:
+        return {}
+
+    def lend(self, rules: Sequence[str]) -> list[str]:  # noqa: ARG002
+        return []
+
+
+NOBODY: Host = Nobody()
