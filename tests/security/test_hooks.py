@@ -150,6 +150,58 @@ def test_what_a_repository_brings_does_not_run_for_a_hook_of_the_user(anyone: De
     anyone.unharmed(made)
 
 
+PRINTED = (
+    """echo '{"systemMessage": "notes are in a.txt"}'""",
+    "grep -q push && { echo see a.txt >&2; exit 2; } || true",
+    'cat <<\'EOF\'\n{"systemMessage": "a.txt"}\nEOF\n',
+)
+
+
+def test_what_a_hook_only_prints_is_not_bound(world: Den) -> None:
+    """No trust is needed for it, and the model may change it."""
+    entries = [{"type": "command", "command": f"echo checked >> {marks(world)}/checked; {text}"} for text in PRINTED]
+    made = {"hooks": {"PreToolUse": [{"matcher": "Read", "hooks": entries}]}}
+    (world.home / ".adderclaw" / "settings.json").write_text(json.dumps(made))
+    seen = world.attack(read(), call("Write", file_path="a.txt", content="changed\n"), read())
+    assert ran(world) == 2 * len(PRINTED), seen.done.err
+    assert ["alpha" in seen.results[0], "changed" in seen.last] == [True, True], seen.results
+    assert "is not run" not in seen.done.err
+    world.unharmed(seen)
+
+
+RUN_BY_WHAT_IT_PRINTS = (
+    "echo check.sh | xargs bash",
+    "bash $(echo check.sh)",
+    "printf -v f check.sh; bash $f",
+    "echo() { bash $1; }; echo check.sh",
+    "{ echo ./check.sh; } | bash",
+)
+
+
+def test_what_a_hook_prints_and_runs_is_bound(everywhere: Den) -> None:
+    entries = [{"type": "command", "command": command} for command in RUN_BY_WHAT_IT_PRINTS]
+    groups = [{"matcher": tool, "hooks": [entry]} for tool, entry in zip(TOOLS, entries, strict=True)]
+    (everywhere.home / ".adderclaw" / "settings.json").write_text(json.dumps({"hooks": {"PreToolUse": groups}}))
+    put(everywhere, "check.sh", EVIL)
+    made = everywhere.attack(*(call(tool, **given) for tool, given in TOOLS.items()))
+    for result in made.results:
+        assert "check.sh in the workspace is not trusted" in result
+    assert not (marks(everywhere) / "stolen").exists()
+    everywhere.unharmed(made)
+
+
+@pytest.mark.parametrize(
+    ("project", "origin"), [(False, "a hook of your own settings"), (True, "this project's trusted settings")]
+)
+def test_the_denial_names_whose_hook_it_is(world: Den, project: bool, origin: str) -> None:
+    put(world, "check.sh")
+    hooks(world, "./check.sh", project=project)
+    trusted(world)
+    made = world.attack(call("Write", file_path="check.sh", content="x"))
+    assert f"check.sh is run by {origin}" in made.last
+    world.unharmed(made)
+
+
 def test_what_comes_to_be_where_a_hook_looks_does_not_run(everywhere: Den) -> None:
     hooks(everywhere, "./check.sh; python3 tools/check.py; true")
     (everywhere.workspace / "tools").mkdir()

@@ -59,10 +59,13 @@ class Names(NamedTuple):
     """Every path that its words may lead to."""
 
 
-def names(text: str, roots: Sequence[str], argument: int | None = None) -> Names:
+def names(
+    text: str, roots: Sequence[str], argument: int | None = None, without: Sequence[tuple[int, int]] = ()
+) -> Names:
     """The first root is where the command runs. An `argument` is one word for whoever gets it, and may hold others;
-    its number says whether it is the program."""
-    words = tuple(_words(text, argument=argument is not None))
+    its number says whether it is the program. What stands in the places `without` names nothing."""
+    every = _words(text, argument=argument is not None)
+    words = tuple(word for word in every if not any(a <= word.start and word.end <= b for a, b in without))
     folders = tuple(dict.fromkeys([roots[0], *(path for word in words for path in _folders(word.text, roots))]))
     found: list[Found] = []
     looked: list[str] = []

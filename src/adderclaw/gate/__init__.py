@@ -131,6 +131,7 @@ def policy_of(
     kept: str = "",
     shown: tuple[str, ...] = (),
     started: Collection[str] = (),
+    hooked: Collection[str] = (),
     settings: Collection[str] = (),
     scratch: str = "",
     policies: Sequence[Json] = (),
@@ -142,8 +143,9 @@ def policy_of(
     `bubblewrap` whether it is that one,
     `autonomy_set` whether a layer of the configuration chose the autonomy (or it is the default), `aliases` maps
     other names of tools to canonical ones, `own_files` adds to the files that no tool touches, `policies` are the
-    policy.toml files as `config` read them, `started` the scripts that a trusted project's settings name, `settings`
-    where those can stand, `scratch` is the folder that a sandbox has for the session alone.
+    policy.toml files as `config` read them, `started` the files that hooks, servers and helpers run, `hooked` those
+    that the operator's own hooks name, `settings` where a project's settings can stand, `scratch` is the folder that a
+    sandbox has for the session alone.
     """
     security, permissions = config.security, config.permissions
 
@@ -174,6 +176,7 @@ def policy_of(
         user_home=user_home,
         own_files=_both(own, real),
         started=_both(started, real),
+        hooked=_both(hooked, real),
         settings=_both(settings, real),
         run_folders=_both((os.path.join(workspace, config.logging.jsonl_dir),), real),
         kept=kept,

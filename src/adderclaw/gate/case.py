@@ -56,7 +56,9 @@ class Policy:
     own_files: tuple[str, ...] = ()
     """The database, the receipt log, the key: wherever they are configured to be."""
     started: tuple[str, ...] = ()
-    """Scripts that a trusted project's hooks, MCP servers and helpers start: read, never written."""
+    """Files that the operator's hooks, or a trusted project's hooks, servers and helpers run: read, never written."""
+    hooked: tuple[str, ...] = ()
+    """Those of them that a hook of the operator's own settings names."""
     settings: tuple[str, ...] = ()
     """The files that say for this project what is denied, there or not: read, never written."""
     run_folders: tuple[str, ...] = ()

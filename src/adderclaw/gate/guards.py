@@ -120,7 +120,9 @@ def _protected_write(case: Case, path: str) -> str | None:
     if policy.home and paths.among(path, (policy.home,)) and not _root_at_home(case, path):
         return f"{path} belongs to AdderClaw itself"
     if paths.among(path, policy.started):
-        return f"{path} is started by this project's trusted settings (hooks, MCP servers): change it yourself"
+        own = paths.among(path, policy.hooked)
+        by = "a hook of your own settings" if own else "this project's trusted settings (hooks, MCP servers)"
+        return f"{path} is run by {by}: change it yourself"
     if paths.among(path, policy.settings):
         return f"{path} is protected: as this project's settings it can say what is denied; change it yourself"
     name = None if is_asked(case, path) else paths.protected_name(path, policy.roots)

@@ -26,6 +26,7 @@ from adderclaw.record import record
 MOST_BYTES = 64 << 20
 NOWHERE = "/dev/null"
 """Nothing can be made beneath it: where words lead that name what is not there."""
+PRINTS = re.compile(r"\b(?:echo|printf|cat)\b")
 PLAIN = re.compile(r"[\w./@+-]+")
 """A path that every shell takes as it is, in quotes or without."""
 
@@ -63,7 +64,18 @@ def texts(hook: Hook) -> tuple[str, ...]:
 
 
 def _names(hook: Hook, roots: Sequence[str]) -> list[Names]:
-    return [named.names(text, roots, number if hook.argv else None) for number, text in enumerate(texts(hook))]
+    if hook.argv:
+        return [named.names(text, roots, number) for number, text in enumerate(texts(hook))]
+    return [named.names(text, roots, without=_printed(text, hook.shell)) for text in texts(hook)]
+
+
+def _printed(text: str, shell: str) -> tuple[tuple[int, int], ...]:
+    """Looked for only where something is printed: most hooks name a script, and the grammar takes time to load."""
+    if not PRINTS.search(text):
+        return ()
+    from adderclaw.hooks.printed import printed
+
+    return printed(text, shell)
 
 
 def named_by(hooks: Iterable[Hook], roots: Sequence[str]) -> dict[str, str]:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from adderclaw.config.paths import followed
+from adderclaw.config.paths import beneath, followed
 from adderclaw.config.schema import Config
 from adderclaw.errors import AdderClawError
 from adderclaw.runtime.start import Runtime, warn
@@ -38,6 +38,15 @@ def files(runtime: Runtime) -> tuple[str, ...]:
         found = read(runtime) if runtime.loaded.config.hooks else ()
         runtime.started = tuple(dict.fromkeys((*runtime.loaded.started, *_named(runtime, found))))
     return runtime.started
+
+
+def own_files(runtime: Runtime) -> tuple[str, ...]:
+    """Those of them that the operator's own hooks name, whatever the project's settings say."""
+    if not runtime.loaded.config.hooks:
+        return ()
+    root, home = followed(runtime.loaded.workspace), followed(runtime.home)
+    own = [hook for hook in read(runtime) if beneath(hook.source, home) or not beneath(hook.source, root)]
+    return tuple(_named(runtime, own))
 
 
 def _named(runtime: Runtime, hooks: "Sequence[Hook]") -> list[str]:

@@ -110,6 +110,7 @@ def _made_of(runtime: Runtime, root: str, confinement: str, kept: str, policies:
         "kept": kept,
         "shown": list(skill_folders(runtime, root)),
         "started": list(configured_hooks.files(runtime)),
+        "hooked": list(configured_hooks.own_files(runtime)),
         "settings": list(settings_files(root)),
         "policies": list(runtime.loaded.policies if policies is None else policies),
         "real": {},

@@ -44,18 +44,20 @@ _FILLS = re.compile(r"([A-Za-z_]\w*)(\+?)=\(", re.ASCII)
 
 def read(text: str) -> Script:
     """The commands of a text; raises NotAPlan at the first thing that plans do not have."""
-    reader = Reader(text)
-    script = reader.script(frozenset())
-    if reader.at < len(text) or reader.documents:
-        raise NotAPlan("cannot be parsed")
-    reader.check_length()
-    if not script.pipelines:
-        raise NotAPlan("empty")
-    return script
+    return Reader(text).whole()
 
 
 class Reader(Conditions):
     """Commands; what they are made of, the lexer reads."""
+
+    def whole(self) -> Script:
+        script = self.script(frozenset())
+        if self.at < len(self.text) or self.documents:
+            raise NotAPlan("cannot be parsed")
+        self.check_length()
+        if not script.pipelines:
+            raise NotAPlan("empty")
+        return script
 
     def check_length(self) -> None:
         if self.at - self.documented > MAX_CHARACTERS:
