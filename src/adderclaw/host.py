@@ -5,7 +5,8 @@ from typing import Any, Protocol
 
 from adderclaw.child import Child, ChildReport
 from adderclaw.errors import AdderClawError
-from adderclaw.types import NO_HOOKS, Answer, ApprovalRequest, Json, Merged, Question, Replies, Tool, ToolResult
+from adderclaw.hook_outcome import NO_HOOKS, Merged
+from adderclaw.types import Answer, ApprovalRequest, Json, Question, Replies, Tool, ToolResult
 
 
 class Resources(Protocol):

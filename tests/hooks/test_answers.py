@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from adderclaw.hook_outcome import Merged
 from adderclaw.hooks.answers import TOLD_CHARACTERS, Answer, Merge, Ran, read
-from adderclaw.types import Json, Merged
+from adderclaw.types import Json
 
 
 def arm(event: str, **said: Any) -> str:

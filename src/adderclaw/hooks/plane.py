@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
 from typing import Any
 
+from adderclaw.hook_outcome import Merged
 from adderclaw.hooks import catalogue
 from adderclaw.hooks.answers import Merge, Ran, read
 from adderclaw.hooks.catalogue import EVENTS
@@ -14,7 +15,7 @@ from adderclaw.hooks.settings import Hook
 from adderclaw.record import record
 from adderclaw.store.hooks import Invocation
 from adderclaw.store.text import compact
-from adderclaw.types import Json, Merged
+from adderclaw.types import Json
 
 STOP_POLL = 0.25
 """Seconds between looks at the emergency stop while a hook runs."""

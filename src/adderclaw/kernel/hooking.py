@@ -12,6 +12,7 @@ from adderclaw.errors import AdderClawError
 from adderclaw.gate import judges
 from adderclaw.gate.rules import Anchors, Invalid, parse
 from adderclaw.gate.shell.planner import Raw
+from adderclaw.hook_outcome import Merged
 from adderclaw.hooks import asked, http, plane, process
 from adderclaw.hooks.answers import Ran
 from adderclaw.hooks.filling import filled
@@ -21,7 +22,7 @@ from adderclaw.kernel.considering import consider
 from adderclaw.kernel.session import Chain, Rows, Scene, Session
 from adderclaw.store import hooks as rows_of
 from adderclaw.store.text import compact, iso
-from adderclaw.types import Autonomy, Json, Merged, PermissionMode, ToolCall
+from adderclaw.types import Autonomy, Json, PermissionMode, ToolCall
 
 if TYPE_CHECKING:
     from sqlite3 import Cursor

@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import Sequence
 
 from adderclaw import workspace
+from adderclaw.hook_outcome import Merged
 from adderclaw.kernel import watching
 from adderclaw.kernel.session import Session, told
 from adderclaw.store import transcript
-from adderclaw.types import Block, Json, Merged, TextBlock, ToolCall, ToolResultBlock
+from adderclaw.types import Block, Json, TextBlock, ToolCall, ToolResultBlock
 
 STOP_BLOCKS = 8
 """How often in a row a Stop hook may send the model back to work."""

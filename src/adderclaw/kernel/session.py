@@ -12,6 +12,7 @@ from adderclaw.events import Bus
 from adderclaw.gate.case import Policy
 from adderclaw.gate.rules import Rule
 from adderclaw.history import History
+from adderclaw.hook_outcome import NO_HOOKS, Merged
 from adderclaw.host import NOBODY, Host
 from adderclaw.kernel.instructions import Instructions
 from adderclaw.kernel.limits import Budget, LoopDetector, Pace
@@ -20,13 +21,11 @@ from adderclaw.store import Store, runs
 from adderclaw.store.ledger import Ledger
 from adderclaw.tools import Kit, told_of
 from adderclaw.types import (
-    NO_HOOKS,
     Background,
     Block,
     Clock,
     Ids,
     Json,
-    Merged,
     Operator,
     Outcome,
     Phase,

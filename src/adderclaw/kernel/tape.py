@@ -15,10 +15,11 @@ from sqlite3 import Cursor
 from typing import TYPE_CHECKING, Any
 
 from adderclaw.errors import LimitError, ProviderError, Stopped
+from adderclaw.hook_outcome import Merged
 from adderclaw.store import Store, tape
 from adderclaw.store.text import compact
 from adderclaw.tools import NAMES
-from adderclaw.types import Answer, ChatResponse, Clock, Json, Merged, TaskEnd, Tool, ToolResult
+from adderclaw.types import Answer, ChatResponse, Clock, Json, TaskEnd, Tool, ToolResult
 
 if TYPE_CHECKING:
     from adderclaw.kernel.considering import Considered

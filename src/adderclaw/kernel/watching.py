@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 from adderclaw import workspace
+from adderclaw.hook_outcome import Merged
 from adderclaw.kernel.session import Session
-from adderclaw.types import Merged
 
 MOST = 1000
 """Paths that are looked at, at most."""

@@ -8,6 +8,7 @@ from typing import Any
 from adderclaw import gate, providers, tools
 from adderclaw.child import Child, ChildReport
 from adderclaw.errors import AdderClawError, LimitError
+from adderclaw.hook_outcome import NO_HOOKS, Merged
 from adderclaw.kernel import prompt
 from adderclaw.kernel.limits import LoopDetector
 from adderclaw.kernel.loop import run_turn, silent
@@ -17,11 +18,9 @@ from adderclaw.runtime.session import Unasked, chosen_by, open_provider, scrubbe
 from adderclaw.runtime.start import Runtime
 from adderclaw.store import subagents, transcript
 from adderclaw.types import (
-    NO_HOOKS,
     Answer,
     ApprovalRequest,
     Json,
-    Merged,
     OnDelta,
     Operator,
     Provider,

@@ -11,6 +11,7 @@ from adderclaw.decode import Invalid, thaw
 from adderclaw.errors import LimitError, ProviderError, Stopped
 from adderclaw.events import Bus
 from adderclaw.gate import facts
+from adderclaw.hook_outcome import Merged
 from adderclaw.json_text import canonical
 from adderclaw.kernel.instructions import File, Instructions
 from adderclaw.kernel.limits import Pace
@@ -26,7 +27,6 @@ from adderclaw.types import (
     Disabled,
     Json,
     MediaBlock,
-    Merged,
     OnDelta,
     OpaqueBlock,
     Prepared,

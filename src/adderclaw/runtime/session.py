@@ -11,6 +11,7 @@ from adderclaw.child import Child, ChildReport
 from adderclaw.config.catalog import Prices
 from adderclaw.config.schema import Config
 from adderclaw.errors import ProviderError
+from adderclaw.hook_outcome import Merged
 from adderclaw.json_text import canonical
 from adderclaw.kernel import prompt
 from adderclaw.kernel.instructions import Instructions
@@ -24,7 +25,6 @@ from adderclaw.types import (
     ChatRequest,
     ChatResponse,
     Json,
-    Merged,
     OnDelta,
     Operator,
     Provider,

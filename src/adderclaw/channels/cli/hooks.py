@@ -11,12 +11,13 @@ from adderclaw.config.hooks import EVENTS, NEWER
 from adderclaw.credentials.redaction import visible
 from adderclaw.decode import nearest
 from adderclaw.errors import EXIT_CODES, UsageError
+from adderclaw.hook_outcome import Merged
 from adderclaw.hooks import catalogue, matching, plane, settings
 from adderclaw.hooks.settings import Hook
 from adderclaw.kernel import hooking
 from adderclaw.runtime import Options, Runtime, configured_hooks, scene, start
 from adderclaw.store.hooks import Invocation
-from adderclaw.types import Json, Merged
+from adderclaw.types import Json
 
 app = group("List hooks, and try them.")
 
