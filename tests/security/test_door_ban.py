@@ -9,7 +9,7 @@ import pytest
 import adderclaw
 
 SOURCE = Path(adderclaw.__file__).parent
-PACKAGES = ("tools", "checkpoints", "skills", "drivers", "kernel")
+PACKAGES = ("tools", "checkpoints", "skills", "drivers", "kernel", "sinks")
 MODULES = frozenset({"pathlib", "shutil", "glob", "tempfile", "fileinput"})
 CALLS = frozenset(
     [

@@ -293,7 +293,9 @@ def _listen(runtime: Runtime, store: Store, stack: ExitStack, conversation_id: s
     if runtime.config.telemetry.enabled:
         from adderclaw.sinks import telemetry
 
-        made = telemetry.sink(runtime.config, session_id, lambda message: print(message, file=sys.stderr))
+        made = telemetry.sink(
+            runtime.config, session_id, lambda message: print(message, file=sys.stderr), runtime.loaded.workspace
+        )
         if made is not None:
             bus.listen("telemetry", made[0])
             stack.callback(made[1])

@@ -10,7 +10,7 @@ from adderclaw.checkpoints import Checkpoints
 from adderclaw.child import Child, ChildReport
 from adderclaw.config.catalog import Prices
 from adderclaw.config.schema import Config
-from adderclaw.errors import ProviderError
+from adderclaw.errors import ProviderError, Refused
 from adderclaw.hook_outcome import Merged
 from adderclaw.json_text import canonical
 from adderclaw.kernel import prompt
@@ -310,12 +310,16 @@ def _ledger(runtime: Runtime, store: Store) -> Ledger | None:
 
 def _body_keeper(runtime: Runtime) -> Callable[[str, Json], None]:
     """Whole requests and answers beside the events of the run, without secrets: for whoever asked to see them."""
-    folder = os.path.join(runtime.runs_folder, runtime.bus.run_id)
+    from adderclaw import workspace
+
+    folder = runtime.runs_folder / runtime.bus.run_id
 
     def keep(name: str, body: Json) -> None:
-        descriptor = os.open(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with open(descriptor, "w", encoding="utf-8", errors="replace") as file:
-            file.write(canonical(runtime.secrets.clean(body)))
+        text = canonical(runtime.secrets.clean(body))
+        try:
+            workspace.write(folder / name, text.encode("utf-8", "replace"), mode=0o600)
+        except (OSError, Refused) as error:  # a command put something else there: no reason to end the run
+            runtime.bus.tell({"event_type": "warning", "message": f"{name} cannot be kept: {error}"})
 
     return keep
 

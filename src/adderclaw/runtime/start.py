@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from adderclaw import __version__, config, gate
 from adderclaw.checkpoints import Checkpoints
 from adderclaw.config.options import Options
+from adderclaw.config.paths import followed
 from adderclaw.config.places import FLAGS
 from adderclaw.config.schema import Config
 from adderclaw.credentials.redaction import Secrets
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from adderclaw.mcp.servers import Servers
     from adderclaw.runtime.later import Later
     from adderclaw.sandbox.box import Box
+    from adderclaw.workspace import Place
 
 
 @dataclass(eq=False, repr=False)
@@ -67,10 +69,12 @@ class Runtime:
         return os.path.join(self.home, "receipt.key")
 
     @property
-    def runs_folder(self) -> str:
+    def runs_folder(self) -> "Place":
+        from adderclaw import workspace
+
         if not self.options.headless:
-            return os.path.join(self.home, "runs")
-        return os.path.join(self.loaded.workspace, self.config.logging.jsonl_dir)
+            return workspace.anywhere(followed(os.path.join(self.home, "runs")))
+        return workspace.configured(self.config.logging.jsonl_dir, self.loaded.workspace)
 
     def stopped(self) -> bool:
         return os.path.lexists(os.path.join(self.home, "ESTOP"))

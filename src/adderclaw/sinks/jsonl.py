@@ -4,13 +4,15 @@ import os
 from collections.abc import Callable
 from typing import BinaryIO
 
+from adderclaw import workspace
 from adderclaw.errors import AdderClawError
 from adderclaw.events import EventRecord, Sink
 from adderclaw.sinks.log import fields
 from adderclaw.store.text import compact
+from adderclaw.workspace import Place
 
 
-def sink(folder: str) -> tuple[Sink, Callable[[], None]]:
+def sink(folder: Place) -> tuple[Sink, Callable[[], None]]:
     """The sink, and what closes its files. A file is made when the first event of its run is told."""
     files: dict[str, BinaryIO] = {}
 
@@ -28,11 +30,7 @@ def sink(folder: str) -> tuple[Sink, Callable[[], None]]:
     return tell, close
 
 
-def _opened(folder: str, run_id: str) -> BinaryIO:
+def _opened(folder: Place, run_id: str) -> BinaryIO:
     if run_id in ("", ".", "..") or "/" in run_id or "\0" in run_id:
         raise AdderClawError(f"{run_id!r} cannot name a run folder")
-    place = os.path.join(folder, run_id)
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    os.makedirs(place, mode=0o700, exist_ok=True)
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    return os.fdopen(os.open(os.path.join(place, "events.jsonl"), flags, 0o600), "ab")
+    return os.fdopen(workspace.open_append(folder / run_id / "events.jsonl"), "ab")

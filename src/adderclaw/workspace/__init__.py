@@ -3,7 +3,7 @@
 from adderclaw.workspace.endless import endless
 from adderclaw.workspace.folder import Folder, folder
 from adderclaw.workspace.naming import is_directory, is_named, is_regular, reached
-from adderclaw.workspace.place import Place, anywhere, beneath_root, inside, shown
+from adderclaw.workspace.place import Place, anywhere, beneath_root, configured, inside, shown
 from adderclaw.workspace.reading import (
     MAX_BYTES,
     Entry,
@@ -24,7 +24,7 @@ from adderclaw.workspace.reading import (
     walk,
 )
 from adderclaw.workspace.removing import move_out, remove, remove_tree, rename
-from adderclaw.workspace.writing import chmod, make_folders, put_link, replace, write
+from adderclaw.workspace.writing import chmod, make_folders, open_append, put_link, replace, write
 
 __all__ = (
     "MAX_BYTES",
@@ -35,6 +35,7 @@ __all__ = (
     "anywhere",
     "beneath_root",
     "chmod",
+    "configured",
     "current",
     "endless",
     "entries",
@@ -48,6 +49,7 @@ __all__ = (
     "is_regular",
     "make_folders",
     "move_out",
+    "open_append",
     "open_file",
     "open_folder",
     "put_link",

@@ -88,6 +88,15 @@ def inside(path: str, roots: Iterable[str]) -> Place | None:
     return None
 
 
+def configured(path: str, workspace: str) -> Place:
+    """A path that the operator's settings name: in the workspace it is reached through no link, since a repository may
+    bring one of that name; elsewhere it is the operator's own."""
+    from adderclaw.config.paths import followed
+
+    whole = os.path.normpath(os.path.join(workspace, path))
+    return inside(whole, (workspace,)) or anywhere(followed(whole))
+
+
 def beneath_root(path: str, roots: Sequence[str]) -> Place:
     """The same; raises Refused where it lies in none of them."""
     found = inside(path, roots)

@@ -28,16 +28,18 @@ class Exporter(Protocol):
     def close(self) -> None: ...
 
 
-def sink(config: "Config", session: str, complain: Callable[[str], None]) -> tuple[Sink, Callable[[], None]] | None:
+def sink(
+    config: "Config", session: str, complain: Callable[[str], None], workspace: str
+) -> tuple[Sink, Callable[[], None]] | None:
     """The sink and what closes it, where telemetry is on; `complain` is told once when a service does not answer."""
     wanted = config.telemetry
     if not wanted.enabled or wanted.protocol == "noop":
         return None
-    outbox = Outbox(lambda say: _exporter(config, session, say), complain, wanted.flush_seconds)
+    outbox = Outbox(lambda say: _exporter(config, session, say, workspace), complain, wanted.flush_seconds)
     return outbox.put, outbox.close
 
 
-def _exporter(config: "Config", session: str, say: Callable[[str], None]) -> Exporter:
+def _exporter(config: "Config", session: str, say: Callable[[str], None], workspace: str) -> Exporter:
     wanted = config.telemetry
     if wanted.protocol == "otlp":
         from adderclaw.sinks.telemetry.otlp import Otlp
@@ -45,11 +47,12 @@ def _exporter(config: "Config", session: str, say: Callable[[str], None]) -> Exp
         providers = {name: entry.kind for name, entry in config.providers.models.items()}
         return Otlp(wanted.endpoint or "", config.agent_id, providers, say, include_content=wanted.include_content)
     from adderclaw.sinks.telemetry.records import File, Http, Records
+    from adderclaw.workspace import configured
 
     made = Records(config.agent_id, session, include_content=wanted.include_content)
     if wanted.protocol == "http":
         return Http(wanted.endpoint or "", made)
-    return File(wanted.path or "telemetry.jsonl", made)
+    return File(configured(wanted.path or "telemetry.jsonl", workspace), made)
 
 
 class Outbox:

@@ -6,9 +6,11 @@ from http.client import HTTPConnection, HTTPSConnection
 from typing import Any, cast
 from urllib.parse import urlsplit
 
+from adderclaw import workspace
 from adderclaw.events import EventRecord
 from adderclaw.store.text import iso
 from adderclaw.types import Json
+from adderclaw.workspace import Place
 
 SCHEMA_VERSION = "1"
 TIMEOUT = 5.0
@@ -136,11 +138,9 @@ class Http:
 class File:
     """Appends a line a record."""
 
-    def __init__(self, path: str, records: Records) -> None:
+    def __init__(self, place: Place, records: Records) -> None:
         self._records = records
-        os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._file = os.fdopen(os.open(path, flags, 0o600), "ab")
+        self._file = os.fdopen(workspace.open_append(place), "ab")
 
     def send(self, events: list[EventRecord]) -> None:
         for event in events:

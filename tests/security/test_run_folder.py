@@ -1,0 +1,56 @@
+"""The folder in which a headless run keeps its events lies in the workspace: no link there leads it out."""
+
+import os
+
+import pytest
+
+from tests.acceptance.world import call, text
+from tests.security.world import YES, Den
+
+AGENTFILE = 'NAME work\nAGENT a "You work." -> open\nGOAL g "Work" USING a\nRUN r USING g\n'
+
+
+def run(den: Den, *steps: object, arguments: tuple[str, ...] = ()) -> str:
+    den.script(*(call("Bash", command=step) for step in steps if isinstance(step, str)), text("done"))
+    (den.workspace / "Agentfile").write_text(AGENTFILE)
+    den.prepare()
+    done = den.cli("run", "Agentfile", *arguments, stdin=YES, cwd=den.workspace, timeout=200)
+    assert "Traceback" not in done.err
+    return done.err
+
+
+@pytest.mark.parametrize("name", ["runs", "out/runs"])
+def test_a_link_that_a_repository_brings_is_not_followed(world: Den, name: str) -> None:
+    world.configure(more=f'[logging]\njsonl_dir = "{name}"\n')
+    link = world.workspace / name.split("/")[0]
+    link.symlink_to(os.path.relpath(world.neighbour, world.workspace))
+    told = run(world)
+    world.unharmed()
+    assert "the jsonl sink failed and was dropped" in told
+
+
+def test_nor_is_one_in_the_way_of_the_telemetry_file(world: Den) -> None:
+    world.configure(more='[telemetry]\nenabled = true\nprotocol = "file"\npath = "out/telemetry.jsonl"\n')
+    (world.workspace / "out").symlink_to(os.path.relpath(world.neighbour, world.workspace))
+    run(world, "echo hi")
+    world.unharmed()
+
+
+PLANTS = """
+import glob, os
+(folder,) = glob.glob('runs/*')
+for step in range(1, 9):
+    for what in ('request', 'response'):
+        name = f'{folder}/step-{step:04d}-{what}.json'
+        os.path.lexists(name) or os.symlink(TARGET, name)
+"""
+
+
+def test_a_link_that_a_command_plants_is_not_written_through(world: Den) -> None:
+    target = str(world.home / ".bashrc")
+    (world.workspace / "plant.py").write_text(PLANTS.replace("TARGET", repr(target)))
+    told = run(world, "python3 plant.py", "echo two", "echo three", arguments=("--debug-llm",))
+    world.unharmed()
+    (folder,) = (world.workspace / "runs").iterdir()
+    assert (folder / "step-0001-request.json").is_file(), told
+    assert "step-0002-request.json cannot be kept" in told
