@@ -4,6 +4,7 @@ import base64
 import os
 import shutil
 import socket
+import ssl
 import subprocess
 import threading
 import time
@@ -115,9 +116,23 @@ class Http(ThreadingHTTPServer):
         return self.server_address[1]
 
 
+def certificate(folder: Path) -> Path:
+    """One of the server's own making, for 127.0.0.1; its key is beside it."""
+    made = folder / "server.pem"
+    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
+    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(folder / "server.key"), "-out", str(made)]
+    subprocess.run([*words, *names], check=True, capture_output=True, timeout=120)
+    return made
+
+
 @contextmanager
-def http_server(folder: Path, user: str, password: str) -> Generator[Http]:
+def http_server(folder: Path, user: str, password: str, shows: Path | None = None) -> Generator[Http]:
+    """`shows` is the certificate with which it speaks https."""
     server = Http(folder, user, password)
+    if shows is not None:
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(shows, shows.with_suffix(".key"))
+        server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

@@ -11,7 +11,7 @@ import pytest
 from adderclaw.sandbox import confinement
 from tests.acceptance.test_git import bash, git
 from tests.acceptance.world import World, call, text
-from tests.git_servers import Http, Ssh, http_server, missing, ssh_server
+from tests.git_servers import Http, Ssh, certificate, http_server, missing, ssh_server
 
 PROFILES = ["supervised", "sandboxed"]
 PASSWORD = "correct-horse-battery"
@@ -106,6 +106,41 @@ def test_fetch_pull_and_push_over_http(profile: str, world: World, web: Http, se
     git(served / "project.git", "config", "http.receivepack", "true")
     cloned(world, served, f"http://127.0.0.1:{web.port}/project.git")
     both(world, profile, served, tmp_path)
+
+
+@pytest.fixture
+def secure(world: World, served: Path, tmp_path: Path) -> Generator[Http]:
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed on this machine")
+    with http_server(served, "ada", PASSWORD, shows=certificate(tmp_path)) as server:
+        secrets = world.cli.home / "passwords"
+        secrets.write_text(f"https://ada:{PASSWORD}@127.0.0.1:{server.port}\n")
+        (world.cli.home / ".gitconfig").write_text(f"[credential]\n\thelper = store --file={secrets}\n")
+        git(served / "project.git", "config", "http.receivepack", "true")
+        cloned(world, served, f"https://127.0.0.1:{server.port}/project.git")
+        yield server
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_over_https_the_operators_own_authorities_count(
+    profile: str, world: World, secure: Http, served: Path, tmp_path: Path
+) -> None:
+    with (world.cli.home / ".gitconfig").open("a") as settings:
+        url = f"https://127.0.0.1:{secure.port}"
+        settings.write(f'[http "{url}"]\n\tsslCAInfo = {tmp_path}/server.pem\n')
+    both(world, profile, served, tmp_path)
+
+
+def test_a_certificate_that_nobody_vouches_for_ends_the_call(world: World, secure: Http, tmp_path: Path) -> None:
+    """Also where the operator's settings would leave it unchecked: what is granted is that server, and no other."""
+    with (world.cli.home / ".gitconfig").open("a") as settings:
+        settings.write(
+            f'[http]\n\tsslVerify = false\n[http "https://elsewhere"]\n\tsslCAInfo = {tmp_path}/server.pem\n'
+        )
+    seen = bash(world, "sandboxed", "git fetch origin", "git push origin HEAD:x")
+    assert all(f"unable to access 'https://127.0.0.1:{secure.port}/project.git/'" in result for result in seen), seen
+    assert all("certificate" in result and result.startswith("Exit code 128") for result in seen), seen
+    assert secure.requests == []
 
 
 def test_a_push_without_its_large_files_is_not_made(world: World, web: Http, served: Path) -> None:

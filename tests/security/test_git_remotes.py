@@ -176,7 +176,7 @@ def test_an_approval_for_fetching_is_none_for_anything_else(world: Den, web: Htt
 def test_what_was_granted_ends_with_the_call() -> None:
     async def asked() -> None:
         with Broker((Grant("https", "", "host.example", 443, "/x", "git-upload-pack"),)) as broker:
-            kept = socket.socket(fileno=os.dup(broker.fd))
+            kept = socket.socket(fileno=os.dup(broker.fds[0]))
             listener = socket.create_server(("127.0.0.1", 0))
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             socket.send_fds(kept, [b"proxy\0"], [theirs.fileno(), listener.fileno()])
@@ -190,3 +190,43 @@ def test_what_was_granted_ends_with_the_call() -> None:
             socket.send_fds(kept, [b"proxy\0"], [theirs.fileno()])
 
     asyncio.run(asked())
+
+
+SERVES = """
+import http.server, threading
+def serve(family, place):
+    class Server(http.server.ThreadingHTTPServer):
+        address_family = family
+    try:
+        one = Server((place, 8765), http.server.SimpleHTTPRequestHandler)
+    except OSError:  # no IPv6 here
+        return
+    threading.Thread(target=one.serve_forever).start()
+serve(2, "127.0.0.1")
+serve(10, "::1")
+open("up", "w").close()
+"""
+
+
+@pytest.mark.parametrize("network", ["deny", "allow"])
+def test_a_server_of_the_session_is_refused_at_once(network: str, world: Den) -> None:
+    """It is stopped while git runs, so that git would wait for it until its time is over."""
+    world.configure(security=f'network = "{network}"')
+    (world.workspace / "serve.py").write_text(SERVES)
+    world.git("remote", "add", "near", "http://[::1]:8765/x.git")
+    made = world.attack(
+        call("Bash", command="python3 serve.py", run_in_background=True),
+        "until test -e up; do sleep 0.05; done",
+        "git fetch near",
+        "git pull near main",
+        "git clone -q . three",
+        *(() if network == "allow" else ("git clone http://127.0.0.1:8765/x.git four",)),
+    )
+    assert not any("timed out" in result for result in made.results)
+    for result in made.results[2:4]:
+        assert "transport 'http' not allowed" in result
+        assert "whose host is a name or an IPv4 address" in result
+    assert (world.workspace / "three/a.txt").exists()
+    if network == "deny":
+        assert "127.0.0.1:8765 outside of the sandbox: a server that runs in this session is stopped" in made.last
+        assert "Exit code 128" in made.last

@@ -16,6 +16,7 @@ import sys
 from typing import Literal, NamedTuple
 
 from adderclaw.config import home
+from adderclaw.sandbox.memory import memory_file
 from adderclaw.sandbox.programs import resolve, search_path
 from adderclaw.sandbox.proxy import Proxy
 
@@ -26,6 +27,7 @@ OPTIONS = ("-T", "-a", "-x", "-o", "BatchMode=yes", "-o", "PermitLocalCommand=no
 """Nothing is forwarded, and nobody is asked: what the agent holds, or nothing."""
 PASSED = ("HOME", "LANG", "LOGNAME", "USER", "SSH_AUTH_SOCK", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "KRB5CCNAME")
 PASSED_TO_HELPERS = (*PASSED, "DBUS_SESSION_BUS_ADDRESS", "GNUPGHOME", "PASSWORD_STORE_DIR")
+MOST_CERTIFICATES = 1 << 22
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -50,8 +52,9 @@ class Grant(NamedTuple):
 class Broker:
     """`with Broker(grants) as broker`: what is approved ends with it."""
 
-    def __init__(self, grants: tuple[Grant, ...]) -> None:
+    def __init__(self, grants: tuple[Grant, ...], certificates: bytes = b"") -> None:
         self._grants = grants
+        self._certificates = memory_file(certificates) if certificates else -1
         self._tasks: set[asyncio.Task[None]] = set()
         self._running: set[asyncio.subprocess.Process] = set()
         self._proxies: list[Proxy] = []
@@ -59,9 +62,9 @@ class Broker:
         self._ours.setblocking(False)
 
     @property
-    def fd(self) -> int:
+    def fds(self) -> tuple[int, ...]:
         """What git and its children inherit."""
-        return self._theirs.fileno()
+        return self._theirs.fileno(), *((self._certificates,) if self._certificates >= 0 else ())
 
     @property
     def environment(self) -> dict[str, str]:
@@ -69,12 +72,13 @@ class Broker:
         ask = f"{shlex.quote(python)} -I -S -c {shlex.quote('import os; exec(os.environ["ADDERCLAW_ASK"])')}"
         web = any(grant.scheme != "ssh" for grant in self._grants)
         return {
-            "ADDERCLAW_BROKER": str(self.fd),
+            "ADDERCLAW_BROKER": str(self._theirs.fileno()),
             "ADDERCLAW_ASK": _text(),
             "ADDERCLAW_ASK_BY": ask,
             "ADDERCLAW_WEB": "yes" if web else "",
             "GIT_SSH_COMMAND": f"{ask} ssh",
             "GIT_SSH_VARIANT": "ssh",
+            **({"GIT_SSL_CAINFO": f"/proc/self/fd/{self._certificates}"} if self._certificates >= 0 else {}),
         }
 
     def __enter__(self) -> "Broker":
@@ -85,6 +89,8 @@ class Broker:
         asyncio.get_running_loop().remove_reader(self._ours.fileno())
         self._ours.close()
         self._theirs.close()
+        if self._certificates >= 0:
+            os.close(self._certificates)
         for task in self._tasks:
             task.cancel()
         for process in self._running:
@@ -208,6 +214,37 @@ class Broker:
             _kill(process)
         kept = [line for line in out.split(b"\n") if line.startswith((b"username=", b"password="))]
         return b"".join(line + b"\n" for line in kept)
+
+
+async def certificates(grants: tuple[Grant, ...]) -> bytes:
+    """The authorities that the operator's own settings name for these servers; nothing where none or several are named.
+
+    Git inside reads no setting of the operator's, and the file lies where nothing inside can see it.
+    """
+    web, git = [grant for grant in grants if grant.scheme == "https"], resolve("git")
+    named: set[str] = set()
+    for grant in web if git is not None else ():
+        named.add(await _setting(git or "", "http.sslCAInfo", f"https://{grant.authority}{grant.path}"))
+    if len(named) != 1 or named == {""}:
+        return b""
+    try:
+        with open(named.pop(), "rb") as file:
+            return file.read(MOST_CERTIFICATES)
+    except OSError:
+        return b""
+
+
+async def _setting(git: str, name: str, url: str) -> str:
+    process = await asyncio.create_subprocess_exec(
+        *(git, "config", "--global", "--includes", "--type=path", "--get-urlmatch", name, url),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        cwd=home(),
+        env=_environment(PASSED) | {"GIT_CEILING_DIRECTORIES": os.path.dirname(home())},
+    )
+    out, _ = await process.communicate()
+    return os.fsdecode(out.removesuffix(b"\n"))
 
 
 async def _drained(stream: asyncio.StreamReader | None) -> bytes:

@@ -1,11 +1,21 @@
 # What git is called by in a command: its own settings first, so that no program runs that a repository names.
+#
 # adderclaw_git N WORDS...: the words of git's command line, of which the first N stand before the command.
-# Given as variables: ADDERCLAW_GIT (the program), ADDERCLAW_LFS, ADDERCLAW_NAME, ADDERCLAW_EMAIL (each may be empty),
-# ADDERCLAW_ALONE (not empty where git may do more than other commands: in its own view, or without a sandbox),
-# ADDERCLAW_GIT_DIRS; ADDERCLAW_HERE (not empty where git is called in the shell's own directory and environment, `last` where nothing else
-# is) and,
-# from the sandbox's look at the workspace, ADDERCLAW_PLAIN (`yes` or `named` where no setting of a repository has to be
-# looked at; `named`: one says who commits) and ADDERCLAW_HOOKS (the hooks that there are); from the broker, where a remote may be reached, ADDERCLAW_WEB and ADDERCLAW_ASK_BY.
+#
+# Given as variables by `hardened.py`:
+#   ADDERCLAW_GIT          the program
+#   ADDERCLAW_LFS, ADDERCLAW_NAME, ADDERCLAW_EMAIL   each may be empty
+#   ADDERCLAW_ALONE        not empty where git may do more than other commands: in its own view, or without a sandbox
+#   ADDERCLAW_HERE         not empty where git is called in the shell's own directory and environment; `last` where
+#                          nothing else is called
+# From the sandbox's look at the workspace:
+#   ADDERCLAW_GIT_DIRS     every git directory, one in a line
+#   ADDERCLAW_PLAIN        `yes` or `named` where no setting of a repository has to be looked at; `named`: one says who
+#                          commits
+#   ADDERCLAW_HOOKS        the hooks that there are
+# From the broker, where a remote may be reached:
+#   ADDERCLAW_WEB, ADDERCLAW_ASK_BY, ADDERCLAW_PROTOCOLS
+#
 # It works under `set -e`, `-u` and `-f`, and changes nothing of the shell that it runs in.
 
 adderclaw_settings() {
@@ -61,8 +71,8 @@ adderclaw_is_plain() {
     named)
       case $1 in
         add | blame | branch | cat-file | checkout | describe | diff | fetch | for-each-ref | grep | log | ls-files | \
-          ls-remote | ls-tree | merge-base | push | reset | restore | rev-list | rev-parse | shortlog | show | show-ref | \
-          status | switch) ;;
+          ls-remote | ls-tree | merge-base | push | reset | restore | rev-list | rev-parse | shortlog | show | \
+          show-ref | status | switch) ;;
         *) return 1 ;;
       esac ;;
     *) return 1 ;;
@@ -143,73 +153,53 @@ adderclaw_large() {
     grep -a -c '^version https://git-lfs.github.com/spec/v1$'
 }
 
-adderclaw_git() {
-  local IFS=$' \t\n' ahead=$1
-  shift
-  local -a before=("${@:1:ahead}")
-  local entry key value as gives command="${*:ahead+1:1}" ended='' plain='' name='' email='' hooks='' filters='' n=${GIT_CONFIG_COUNT:-0}
-  local -x GIT_CONFIG_GLOBAL=/dev/null GIT_ALLOW_PROTOCOL=file:http:https:ssh
-  local proxy='' web=''
-  if [ -n "$ADDERCLAW_ALONE" ] && [ -n "${ADDERCLAW_WEB:-}" ]; then
-    # The one way out that was approved for this call; the broker outside is at its other end.
-    proxy=http://127.0.0.1:$(eval "$ADDERCLAW_ASK_BY proxy") web=yes
-    local -x NO_PROXY='' no_proxy=''
-  fi
-  if [ "$ahead" = 0 ] && adderclaw_is_plain "$command"; then plain=yes ended=yes; fi
-  if [ -z "$plain" ]; then
-    while IFS= read -r -d '' entry; do
-      key=${entry%%$'\n'*} value=${entry#*$'\n'} gives=yes as=false
-      case $key in
-        end) ended=yes gives='' ;;
-        include.path | includeif.*.path | lfs.extension.* | lfs.customtransfer.*.path | lfs.standalonetransferagent | \
-          gc.recentobjectshook | remote.*.vcs | remote.*.uploadpack | remote.*.receivepack)
-          # Of these what comes first counts, or all of them do: what is given after them changes nothing.
-          if [ -n "$ADDERCLAW_ALONE" ]; then
-            printf 'adderclaw: git was not run: %s in the settings of a repository here names %s; %s\n' "$key" \
-              'another file or program' 'remove it from them, or run the command yourself' >&2
-            return 128
-          fi
-          gives='' ;;
-        filter.lfs.*) gives='' ;;
-        filter.*.clean | filter.*.smudge | filter.*.process)
-          as=''
-          entry=${key#filter.}
-          case ", $filters, " in
-            *", ${entry%.*}, "*) ;;
-            *) filters="$filters${filters:+, }${entry%.*}" ;;
-          esac ;;
-        diff.*.textconv) as=cat ;;
-        merge.*.driver) as='git merge-file %A %O %B' ;;
-        submodule.*.update)
-          as=checkout
-          if [ "${value#!}" = "$value" ]; then gives=''; fi ;;
-        trailer.*.command | trailer.*.cmd | hook.*.command) as=true ;;
-        diff.external | pager.* | *.command | *.cmd | *.program | *.defaultkeycommand | man.*.path | browser.*.path) ;;
-        http.proxy | http.*.proxy | remote.*.proxy) as=$proxy gives=$web ;;
-        http.sslverify | http.*.sslverify) as=true gives=$web ;;
-        http.sslca* | http.*.sslca* | http.curloptresolve | http.*.curloptresolve)
-          gives=''
-          if [ -n "$web" ]; then
-            printf 'adderclaw: git was not run: %s in the settings of a repository here changes %s; %s\n' "$key" \
-              'whom git takes a server for' 'remove it from them, or run the command yourself' >&2
-            return 128
-          fi ;;
-        user.name) name=$value gives='' ;;
-        user.email) email=$value gives='' ;;
-        core.hookspath) hooks=$value gives='' ;;
-        *) gives='' ;;
-      esac
-      if [ -n "$gives" ]; then
-        local -x "GIT_CONFIG_KEY_$n=$key" "GIT_CONFIG_VALUE_$n=$as"
-        n=$((n + 1))
-      fi
-    done < <(adderclaw_settings ${before[@]+"${before[@]}"})
-  fi
-  if [ -z "$ended" ]; then
-    printf 'adderclaw: git was not run: the settings of a repository here cannot be read\n' >&2
-    return 128
-  fi
-  local -a ours=(safe.directory '*')
+adderclaw_override() {
+  # One setting of a repository, as KEY NEWLINE VALUE: sets `gives` and `as`, where something else is to count; `name`,
+  # `email`, `hooks` and `filters`, which are the caller's; `ended` at the end. Fails where git must not run.
+  local key=${1%%$'\n'*} value=${1#*$'\n'} filter
+  gives=yes as=false
+  case $key in
+    end) ended=yes gives='' ;;
+    include.path | includeif.*.path | lfs.extension.* | lfs.customtransfer.*.path | lfs.standalonetransferagent | \
+      gc.recentobjectshook | remote.*.vcs | remote.*.uploadpack | remote.*.receivepack)
+      # Of these what comes first counts, or all of them do: what is given after them changes nothing.
+      if [ -n "$ADDERCLAW_ALONE" ]; then adderclaw_refuse "$key" 'names another file or program'; return 1; fi
+      gives='' ;;
+    filter.lfs.*) gives='' ;;
+    filter.*.clean | filter.*.smudge | filter.*.process)
+      as=''
+      filter=${key#filter.}
+      case ", $filters, " in
+        *", ${filter%.*}, "*) ;;
+        *) filters="$filters${filters:+, }${filter%.*}" ;;
+      esac ;;
+    diff.*.textconv) as=cat ;;
+    merge.*.driver) as='git merge-file %A %O %B' ;;
+    submodule.*.update)
+      as=checkout
+      if [ "${value#!}" = "$value" ]; then gives=''; fi ;;
+    trailer.*.command | trailer.*.cmd | hook.*.command) as=true ;;
+    diff.external | pager.* | *.command | *.cmd | *.program | *.defaultkeycommand | man.*.path | browser.*.path) ;;
+    http.proxy | http.*.proxy | remote.*.proxy) as=$proxy gives=$web ;;
+    http.sslverify | http.*.sslverify) as=true gives=$web ;;
+    http.sslca* | http.*.sslca* | http.curloptresolve | http.*.curloptresolve)
+      gives=''
+      if [ -n "$web" ]; then adderclaw_refuse "$key" 'changes whom git takes a server for'; return 1; fi ;;
+    user.name) name=$value gives='' ;;
+    user.email) email=$value gives='' ;;
+    core.hookspath) hooks=$value gives='' ;;
+    *) gives='' ;;
+  esac
+}
+
+adderclaw_refuse() {
+  printf 'adderclaw: git was not run: %s in the settings of a repository here %s; %s\n' "$1" "$2" \
+    'remove it from them, or run the command yourself' >&2
+}
+
+adderclaw_own() {
+  # Adds to the caller's `ours` what counts whatever a repository says: SETTING VALUE ...
+  ours=(safe.directory '*')
   if [ -z "$name" ] && [ -n "$ADDERCLAW_NAME" ]; then ours+=(user.name "$ADDERCLAW_NAME"); fi
   if [ -z "$email" ] && [ -n "$ADDERCLAW_EMAIL" ]; then ours+=(user.email "$ADDERCLAW_EMAIL"); fi
   if [ -n "$ADDERCLAW_LFS" ]; then
@@ -223,24 +213,53 @@ adderclaw_git() {
   fi
   # Where the git directory is read-only, what LFS makes to compare with goes elsewhere.
   if [ -z "$ADDERCLAW_ALONE" ]; then ours+=(lfs.storage "${TMPDIR:-/tmp}/adderclaw-lfs"); fi
-  local at
+}
+
+adderclaw_may_push() {
+  # Fails, and says so, where a push would send pointers of LFS without what they stand for.
+  local large
+  large=$(adderclaw_large "$@") || :
+  if [ "${large:-0}" = 0 ]; then return; fi
+  printf 'adderclaw: git was not run: %s large files (LFS) belong to what is pushed, and %s; %s\n' "$large" \
+    'their content cannot be sent from here, so the remote would have pointers that lead nowhere' \
+    'push it yourself, outside: git-lfs sends them then' >&2
+  return 1
+}
+
+adderclaw_git() {
+  local IFS=$' \t\n' ahead=$1
+  shift
+  local -a before=("${@:1:ahead}") ours=()
+  local command="${*:ahead+1:1}" entry gives as ended='' plain='' name='' email='' hooks='' filters=''
+  local n=${GIT_CONFIG_COUNT:-0} at status=0 proxy='' web=''
+  local -x GIT_CONFIG_GLOBAL=/dev/null GIT_ALLOW_PROTOCOL=${ADDERCLAW_PROTOCOLS:-file:http:https:ssh}
+  if [ -n "$ADDERCLAW_ALONE" ] && [ -n "${ADDERCLAW_WEB:-}" ]; then
+    # The one way out that was approved for this call; the broker outside is at its other end.
+    proxy=http://127.0.0.1:$(eval "$ADDERCLAW_ASK_BY proxy") web=yes
+    local -x NO_PROXY='' no_proxy=''
+  fi
+  if [ "$ahead" = 0 ] && adderclaw_is_plain "$command"; then plain=yes ended=yes; fi
+  if [ -z "$plain" ]; then
+    while IFS= read -r -d '' entry; do
+      adderclaw_override "$entry" || return 128
+      if [ -n "$gives" ]; then
+        local -x "GIT_CONFIG_KEY_$n=${entry%%$'\n'*}" "GIT_CONFIG_VALUE_$n=$as"
+        n=$((n + 1))
+      fi
+    done < <(adderclaw_settings ${before[@]+"${before[@]}"})
+  fi
+  if [ -z "$ended" ]; then
+    printf 'adderclaw: git was not run: the settings of a repository here cannot be read\n' >&2
+    return 128
+  fi
+  adderclaw_own
   for ((at = 0; at < ${#ours[@]}; at += 2)); do
     local -x "GIT_CONFIG_KEY_$n=${ours[at]}" "GIT_CONFIG_VALUE_$n=${ours[at + 1]}"
     n=$((n + 1))
   done
   local -x GIT_CONFIG_COUNT=$n
-  if [ "$command" = push ] && [ -n "$ADDERCLAW_ALONE" ]; then
-    local large
-    large=$(adderclaw_large "${@:ahead+2}") || :
-    if [ "${large:-0}" != 0 ]; then
-      printf 'adderclaw: git was not run: %s large files (LFS) belong to what is pushed, and %s; %s\n' "$large" \
-        'their content cannot be sent from here, so the remote would have pointers that lead nowhere' \
-        'push it yourself, outside: git-lfs sends them then' >&2
-      return 128
-    fi
-  fi
+  if [ "$command" = push ] && [ -n "$ADDERCLAW_ALONE" ]; then adderclaw_may_push "${@:ahead+2}" || return 128; fi
   if [ -n "$plain" ] && [ "$ADDERCLAW_HERE" = last ] && [ "$command" != push ]; then exec "$ADDERCLAW_GIT" "$@"; fi
-  local status=0
   "$ADDERCLAW_GIT" "$@" || status=$?
   if [ -n "$ADDERCLAW_ALONE" ] && [ -z "$plain" ]; then
     if [ -n "$filters" ]; then printf 'adderclaw: filters not run: %s\n' "$filters" >&2; fi

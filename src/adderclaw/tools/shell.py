@@ -1,6 +1,7 @@
 """Bash: one command, compiled to a plan where it can be, run in its own process group, and reported whole."""
 
 import os
+import re
 import signal
 import time
 from collections.abc import Iterable, Iterator
@@ -61,6 +62,12 @@ ALONE_MAY = (
 READ_ONLY = (b"Read-only file system", b"EROFS")
 
 
+LOOPBACK = ("localhost", "127.0.0.1")
+NOT_IN_HERE = (
+    "\nadderclaw: git reaches {places} outside of the sandbox: a server that runs in this session is stopped while git "
+    "runs, and is not reached. Clone or fetch by a path of the workspace instead\n"
+)
+NO_WAY = "\nadderclaw: git reaches a remote by https, http or ssh, whose host is a name or an IPv4 address\n"
 REACHES = "\nadderclaw: git reaches a remote only in a call that runs git alone: without pipes and other programs\n"
 
 
@@ -285,11 +292,14 @@ async def _ended(judged: Judged, text: str, seconds: float, means: Means, fds: t
     if isinstance(judged.command, Plan) and hardened.is_here(judged.command):
         env = {**env, known.ASKED: ""}
     with ExitStack() as stack:
+        if alone and means.start is not None:
+            # Whoever else listens in the session is stopped meanwhile, and would never answer.
+            env = {**env, "ADDERCLAW_PROTOCOLS": ":".join(("file", *(grant.scheme for grant in judged.grants)))}
         if alone and judged.grants:
-            from adderclaw.sandbox.broker import Broker
+            from adderclaw.sandbox.broker import Broker, certificates
 
-            broker = stack.enter_context(Broker(judged.grants))
-            env, fds = {**env, **broker.environment}, (*fds, broker.fd)
+            broker = stack.enter_context(Broker(judged.grants, await certificates(judged.grants)))
+            env, fds = {**env, **broker.environment}, (*fds, *broker.fds)
         start = process.in_view(means.start, _view(judged))
         return await process.run(means.argv(text), cwd=judged.cwd, env=env, timeout=seconds, pass_fds=fds, start=start)
 
@@ -389,6 +399,8 @@ def _result(judged: Judged, done: Finished, seconds: float, note: str, ctx: Tool
     command, printed = judged.command, _streams(done)
     if judged.grants and done.returncode and not any(part.git for part in judged.parts):
         printed += REACHES
+    if done.returncode and _is_alone(judged):
+        printed += _unreached(judged, done)
     if note:
         printed = f"{printed.rstrip(chr(10))}\n{note}" if printed else note
     if done.timed_out:
@@ -403,6 +415,15 @@ def _result(judged: Judged, done: Finished, seconds: float, note: str, ctx: Tool
     if done.returncode == 0 or (done.returncode == 1 and _last(command) in ONE_IS_AN_ANSWER):
         return ToolResult(shown(printed, ctx), metadata=about)
     return ToolResult(shown(f"Exit code {_code(done.returncode)}\n{printed}", ctx), "tool_rejected", about)
+
+
+def _unreached(judged: Judged, done: Finished) -> str:
+    """Why git did not reach a remote, where its own words do not say so."""
+    near = [grant.authority for grant in judged.grants if grant.host in LOOPBACK]
+    if near:
+        return NOT_IN_HERE.format(places=", ".join(near))
+    refused = re.search(rb"transport '\w+' not allowed", done.stderr) is not None
+    return NO_WAY if refused else ""
 
 
 def _met_git(command: Plan | Raw, done: Finished) -> bool:
