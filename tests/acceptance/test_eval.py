@@ -76,6 +76,26 @@ def test_explain_prints_every_opinion_and_runs_nothing(world: World) -> None:
     assert not world.database.exists(), "explaining writes nothing"
 
 
+@pytest.mark.parametrize(
+    ("command", "denial"),
+    [
+        ("rm -r x", "forbidden"),
+        ("mkfs.ext4 /dev/sda1", "destructive"),
+        ("echo x > .git/config", "protected"),
+        ("cat /srv/x", "outside"),
+        ("no-such-program-of-anybody", "not listed"),
+    ],
+)
+def test_explain_names_the_reason_in_text_as_in_json(command: str, denial: str, world: World) -> None:
+    given = json.dumps({"command": command})
+    told = json.loads(world.cli("tool", "explain", "Bash", "--json", given, "--output-format", "json").out)
+    assert told["denial"] == denial, told
+    assert world.cli("tool", "explain", "Bash", "--json", given).out.startswith(f"deny: {denial}  (risk ")
+    assert world.cli("tool", "explain", "Write", "--json", '{"file_path": "a", "content": ""}').out.startswith(
+        "ask  (risk "
+    )
+
+
 def test_explain_batch_answers_line_by_line(world: World) -> None:
     lines: list[dict[str, object]] = [
         {"tool": "Read", "input": {"file_path": "a.txt"}},

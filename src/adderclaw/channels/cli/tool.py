@@ -227,7 +227,8 @@ def _tool_and_input(given: dict[str, Any], where: str) -> tuple[str, dict[str, A
 
 
 def _print_verdict(verdict: dict[str, Any]) -> None:
-    print(f"{verdict['verdict']}  (risk {verdict['risk']}, by {verdict['by']})")
+    denial = f": {verdict['denial']}" if verdict["denial"] else ""
+    print(f"{verdict['verdict']}{denial}  (risk {verdict['risk']}, by {verdict['by']})")
     print(f"  {visible(verdict['reason'])}")
     for opinion in verdict["opinions"]:
         said = opinion["verdict"] or "no opinion"
