@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from adderclaw.decode import Invalid
-from adderclaw.tools import globs
+from adderclaw.workspace import globs
 from tests.tools.conftest import SECRET, Bench
 
 

@@ -40,7 +40,6 @@ MAX_ANCESTORS = 32
 RULES = ".claude/rules"
 """A folder of instruction files, some of them only for files of certain names."""
 # Compiled when the first file is read: most sessions ask before they come upon one.
-_HEAD = r"(?sm)\A---\r?\n(.*?)^---[ \t]*$"
 _COMMENT = r"(?s)<!--.*?(-->|\Z)"
 _FENCE = r"(?sm)^ {0,3}(```|~~~).*?(^ {0,3}\1|\Z)"
 _SPAN = r"`[^`\n]*`"
@@ -224,7 +223,9 @@ class Instructions:
         self._seen.add(identity)
         text = re.sub(_COMMENT, "", data[:MAX_BYTES].decode("utf-8", "replace"))
         if f"/{RULES}/" in path:
-            text = re.sub(_HEAD, "", text)
+            from adderclaw.config.frontmatter import body
+
+            text = body(text)
         if len(data) > MAX_BYTES:
             text += f"\n[cut after {MAX_BYTES:,} bytes; Read shows the rest of {path}]"
         return visible(text).strip() or None
@@ -305,35 +306,34 @@ def _documents(top: Place) -> Iterator[Place]:
 
 def _globs(path: str, within: str) -> tuple[str, ...]:
     """The `paths` of a rule's head; none where it has no such head, or one that cannot be read."""
-    import yaml
+    from adderclaw.config import frontmatter
 
     found = _opened(path, within)
     if found is None:
         return ()
     try:
         with os.fdopen(found.fd, "rb") as source:
-            head = re.match(_HEAD, source.read(MAX_BYTES).decode("utf-8", "replace"))
-        given: Any = yaml.safe_load(head[1]) if head is not None else None
-    except (OSError, yaml.YAMLError, RecursionError, ValueError):
+            value: Any = frontmatter.parse(source.read(MAX_BYTES)).fields.get("paths")
+    except (OSError, frontmatter.Malformed):
         return ()
-    value: Any = cast(dict[str, Any], given).get("paths") if isinstance(given, dict) else None
     value = re.split(r",(?![^{]*\})", value) if isinstance(value, str) else value
     named = cast(list[Any], value) if isinstance(value, list) else []
     return tuple(each.strip() for each in named if isinstance(each, str) and _is_bounded(each.strip()))[:32]
 
 
 def _is_bounded(pattern: str) -> bool:
-    """Braces multiply: a pattern that could become thousands is none."""
-    return 0 < len(pattern) < 200 and pattern.count("{") <= 2 and ".." not in pattern
+    """Braces multiply: a pattern that could become hundreds is none."""
+    from adderclaw.workspace import globs
+
+    return 0 < len(pattern) < 200 and pattern.count("{") <= 2 and ".." not in pattern and globs.is_bounded(pattern)
 
 
 def _is_about(rule: Rule, path: str, root: str) -> bool:
     """Names are those from the folder that has the rules on; of a rule of the user's, from the workspace on."""
-    from wcmatch import glob
+    from adderclaw.workspace import globs
 
     base = root if rule.scope == "User" else rule.within
-    flags = glob.GLOBSTAR | glob.BRACE | glob.DOTGLOB
-    return path.startswith(f"{base}/") and glob.globmatch(path[len(base) + 1 :], list(rule.globs), flags=flags, limit=0)
+    return path.startswith(f"{base}/") and any(globs.matches(one, path[len(base) + 1 :]) for one in rule.globs)
 
 
 # ------------------------------------------------------------------ as text

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, cast
 
 from adderclaw import workspace
+from adderclaw.config import frontmatter
 from adderclaw.config.paths import beneath, followed
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import Refused
 from adderclaw.record import record
-from adderclaw.skills import checks, files, heads
+from adderclaw.skills import checks, files
 from adderclaw.types import Json
 
 type Scope = Literal["project", "user", "plugin"]
@@ -218,8 +219,8 @@ def inspect(folder: str, scope: Scope = "project", called: str = "") -> Skill:
     if not file:
         return _broken(shown, folder, scope, "there is no SKILL.md in its folder")
     try:
-        head = heads.parse(_head(folder, file))
-    except (heads.Malformed, Refused) as error:
+        head = frontmatter.parse(_head(folder, file))
+    except (frontmatter.Malformed, Refused) as error:
         return _broken(shown, folder, scope, str(error), file)
     except OSError as error:
         return _broken(shown, folder, scope, f"{file} cannot be read: {error.strerror}", file)
@@ -230,7 +231,7 @@ def _head(folder: str, file: str) -> bytes:
     way = files.way_in(folder, file) if files.is_link(folder, file) else file
     data = b""
     with os.fdopen(files.opened(folder, way), "rb", buffering=0) as source:
-        while not heads.complete(data) and (part := source.read(heads.PART)):
+        while not frontmatter.complete(data) and (part := source.read(frontmatter.PART)):
             data += part
     return data
 
@@ -239,7 +240,7 @@ def _broken(name: str, folder: str, scope: Scope, why: str, file: str = "SKILL.m
     return Skill(name, "", folder, scope, diagnosis=(visible(why, keep_newlines=False),), usable=False, file=file)
 
 
-def _made(head: heads.Head, folder: str, scope: Scope, named: str, file: str) -> Skill:
+def _made(head: frontmatter.Head, folder: str, scope: Scope, named: str, file: str) -> Skill:
     fields = head.fields
     wrong = checks.wrong(fields, named)
     told = [visible(text, keep_newlines=False) for text in (*wrong, *checks.strange(fields))]

@@ -4,9 +4,10 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from adderclaw.config import frontmatter
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import Refused
-from adderclaw.skills import files, heads, scripts
+from adderclaw.skills import files, scripts
 from adderclaw.skills.catalogue import Skill
 from adderclaw.skills.markdown import Section, sections, slug
 from adderclaw.types import Json
@@ -188,7 +189,9 @@ class Disclosure:
     def body(self) -> str:
         """SKILL.md without its frontmatter; raises Refused."""
         if self._body is None:
-            self._body = heads.body(_text(files.read(self.skill.folder, self.skill.file, LARGEST), self.skill.file))
+            self._body = frontmatter.body(
+                _text(files.read(self.skill.folder, self.skill.file, LARGEST), self.skill.file)
+            )
         return self._body
 
     @property

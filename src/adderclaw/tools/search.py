@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from adderclaw import workspace
 from adderclaw.config.schema import Config
 from adderclaw.record import record
-from adderclaw.tools import globs, paths
+from adderclaw.tools import paths
 from adderclaw.tools.files import missing
 from adderclaw.tools.grep import MAX_PATTERN, SECONDS, GrepArguments, grep
 from adderclaw.tools.paths import answered
@@ -28,6 +28,7 @@ from adderclaw.types import (
     own_words,
     rejected,
 )
+from adderclaw.workspace import globs
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.process import Start

@@ -12,6 +12,7 @@ from adderclaw.tools.control.agent import FOLDERS
 from adderclaw.types import Json, PermissionMode
 
 MOST_FILES = 200
+MOST_BYTES = 256 * 1024
 LONGEST = 1536
 """Characters of a description that are kept."""
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
@@ -121,8 +122,9 @@ def _trusted(home: str, project: str, theirs: dict[str, bytes], problems: list[s
 def _parsed(path: str, data: bytes) -> Definition:
     from adderclaw.config import frontmatter
 
-    document = frontmatter.parse(data)
-    head = document.head
+    if len(data) > MOST_BYTES:
+        raise ValueError(f"it has {len(data)} bytes; at most {MOST_BYTES} are read")
+    head, body = frontmatter.whole(data)
     name, description = _text(head, "name"), _text(head, "description")
     if not NAME.fullmatch(name):
         raise ValueError(f"name: {name[:80]!r} is not a name of letters, digits, - and _")
@@ -134,13 +136,13 @@ def _parsed(path: str, data: bytes) -> Definition:
     return Definition(
         name,
         " ".join(description.split())[:LONGEST],
-        f"{document.body}\n\n{COMMON}" if document.body else COMMON,
+        f"{body}\n\n{COMMON}" if body else COMMON,
         _names(head, "tools"),
         _names(head, "disallowedTools") or (),
         _text(head, "model", "") or None,
         cast("PermissionMode | None", mode),
         _number(head, "maxTurns"),
-        head.get("background") is True,
+        head.get("background") in ("true", "True", "yes", "on"),
         path,
     )
 
@@ -153,18 +155,18 @@ def _text(head: Json, key: str, default: str | None = None) -> str:
 
 
 def _number(head: Json, key: str) -> int | None:
-    value: Any = head.get(key)
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 7:
-        value = int(value)
-    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 10**6):
+    value: Any = head.get(key) or None
+    if value is None:
+        return None
+    if not isinstance(value, str) or not re.fullmatch(r"0*[1-9][0-9]{0,5}", value):
         raise ValueError(f"{key}: {value!r:.40} is no number of turns")
-    return value
+    return int(value)
 
 
 def _names(head: Json, key: str) -> tuple[str, ...] | None:
     """Tools by name, as a list or separated by commas; None where nothing is said: then all."""
     value: Any = head.get(key)
-    if value is None:
+    if value in (None, ""):
         return None
     listed = cast(list[Any], value.split(",") if isinstance(value, str) else value if isinstance(value, list) else [0])
     if not all(isinstance(name, str) for name in listed):

@@ -48,6 +48,26 @@ class Pattern:
         return len(self._parts) in states
 
 
+def matches(pattern: str, path: str) -> bool:
+    """Whether a pattern, which may have braces, names a path."""
+    return any(_names(Pattern(one), path) for one in alternatives(pattern))
+
+
+def _names(pattern: Pattern, path: str) -> bool:
+    states = pattern.start()
+    for name in path.split("/"):
+        states = pattern.step(states, name)
+    return pattern.matched(states)
+
+
+def is_bounded(pattern: str) -> bool:
+    try:
+        alternatives(pattern)
+    except ValueError:
+        return False
+    return True
+
+
 def split(pattern: str) -> tuple[str, str]:
     """The directory that a pattern names outright, and the rest: `src/a/*.py` → `src/a`, `*.py`."""
     parts = pattern.split("/")
