@@ -363,7 +363,6 @@ def _unwrapped(words: Words) -> Words:
 
 
 _ENDLESS = frozenset({"/dev/zero", "/dev/urandom", "/dev/random", "/dev/full"})
-_BOUNDS = frozenset({"head", "od", "xxd", "timeout"})
 
 
 def endless(plan: Plan) -> Iterator[str]:
@@ -373,6 +372,7 @@ def endless(plan: Plan) -> Iterator[str]:
             given = [word for word in simple.words[1:] if word in _ENDLESS and not only_shows(simple.words)]
             given += [r.target for r in simple.redirects if r.operator == "<" and r.target in _ENDLESS]
             given += ["yes"] if simple.name == "yes" else []
-            bounded = any(base(one.name) in _BOUNDS for one in step.commands[index:]) or "timeout" in simple.words
-            if given and not bounded and simple.name not in ("ls", "stat", "file", "test", "["):
+            bounds, after = those("bounds"), step.commands[index:]
+            bounded = any(base(one.name) in bounds for one in after) or "timeout" in simple.words
+            if given and not bounded and simple.name not in those("names_only"):
                 yield f"{given[0]} has no end: take a part of it with head -c"

@@ -6,7 +6,7 @@ from adderclaw.gate import inline, rules
 from adderclaw.gate.case import Case, Opinion
 from adderclaw.gate.commands import handed_on, reachable
 from adderclaw.gate.paths import is_device
-from adderclaw.gate.programs.allowlist import names
+from adderclaw.gate.programs.allowlist import names, those
 from adderclaw.gate.programs.wrappers import inner
 from adderclaw.gate.rules import Rule
 from adderclaw.gate.shell.planner import Plan, Raw, Simple, canonical_text, quote_if_needed, redirects, simples
@@ -177,9 +177,6 @@ def allows_simple(rule: Rule, simple: Simple) -> bool:
     return any(rules.matches_text(rule, text) for text in texts)
 
 
-_SEEN_THROUGH = names("timeout nice nohup stdbuf")
-"""Wrappers that change nothing about a command: a rule for the command allows it in them, too."""
-_SAID_WHOLE = names("watch setsid ionice flock xargs env")
 _ACTIONS = names("-exec -execdir -ok -okdir -delete -fprint -fprint0 -fprintf -fls")
 
 
@@ -187,17 +184,17 @@ def _needs_all_said(simple: Simple) -> bool:
     """Whether only a rule that says the whole command allows it: what a wildcard stands for could be anything."""
     program = _innermost(simple.words)
     name = program[0].rsplit("/", 1)[-1]
-    return name in _SAID_WHOLE or (name == "find" and not _ACTIONS.isdisjoint(program))
+    return name in those("whole") or (name == "find" and not _ACTIONS.isdisjoint(program))
 
 
 def _innermost(words: tuple[str, ...]) -> tuple[str, ...]:
-    while words[0] in _SEEN_THROUGH and (within := inner(words)):
+    while words[0] in those("through") and (within := inner(words)):
         words = within
     return words
 
 
 def _unwrapped(simple: Simple) -> Iterable[str]:
-    if simple.name in _SEEN_THROUGH:
+    if simple.name in those("through"):
         yield " ".join(map(quote_if_needed, _innermost(simple.words)))
 
 

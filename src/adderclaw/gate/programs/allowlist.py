@@ -47,6 +47,40 @@ class Options(NamedTuple):
     """Whether a readonly session may run it."""
     wraps: bool = False
     """It runs the program that its words name."""
+    through: bool = False
+    """It changes nothing about the command that it runs: a rule for that command allows it in here, too."""
+    whole: bool = False
+    """Only a rule that says the whole command allows it: what a wildcard stands for could be anything."""
+    first: str = ""
+    """A regular expression for the value that stands before the program that it runs."""
+    runs: str = ""
+    """Its command that runs a program where the project's own are found."""
+    bounds: bool = False
+    """It ends, however much it is given."""
+    names_only: bool = False
+    """It looks at what a file is, and not into it."""
+    without_end: bool = False
+    """`--` may be a word like others to it; none of its options does any harm."""
+    builtin: bool = False
+    """Bash does it itself, and a plan may use it by name: it runs no program and changes no reading of words."""
+    quiet: bool = False
+    """Bash does it itself, and changes no file by it."""
+    counts: bool = False
+    """A number among its words names no file."""
+    exact: bool = False
+    """It changes exactly what its words name."""
+    follows: frozenset[str] = frozenset()
+    """Options with which it walks through folders and follows the links in them."""
+    served: bool = False
+    """It is a server of the project that `python -m` starts, too."""
+    by_npx: bool = False
+    """Whether npx may run it, though it is no program that projects install."""
+    by_uvx: bool = False
+    """Whether uvx may run it, though `python -m` does not."""
+    elsewhere: frozenset[str] = frozenset()
+    """Programs that it takes from the project, and would fetch from a package of another name."""
+    numbered: bool = False
+    """A number is never more than that to it, even one below zero."""
     starts: bool = False
     """Some of its words may be a program that it starts: each is looked at for what is forbidden."""
     shell: bool = False
@@ -116,6 +150,8 @@ _SETS = (
     "looking",
     "prints",
     "interactive",
+    "follows",
+    "elsewhere",
 )
 
 
@@ -170,6 +206,12 @@ PROGRAMS: Mapping[str, Options] = Tables()
 def those(flag: str) -> frozenset[str]:
     """The programs that have a flag in their table: those that wrap others, are shells, are npx's, …"""
     return frozenset(name for name in PROGRAMS if " " not in name and getattr(PROGRAMS[name], flag))
+
+
+def known_as(name: str) -> str:
+    """The program whose table it has: `gawk` is `awk`."""
+    given = _file().get(name)
+    return given if isinstance(given, str) else name
 
 
 def is_shell(name: str) -> bool:

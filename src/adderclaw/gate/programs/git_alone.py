@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from adderclaw.gate.programs.allowlist import names
+from adderclaw.gate.programs.allowlist import names, those
 from adderclaw.gate.programs.git import command_of
 from adderclaw.gate.programs.knowledge import objection
 from adderclaw.gate.programs.objections import Words
@@ -28,8 +28,6 @@ LOOKING = names(
     reflog rev-list rev-parse shortlog show show-ref status var whatchanged"""
 )
 """Commands of git's that change no file of a project."""
-QUIET = frozenset({"cd", "echo", "printf", "pwd", "true", "false", ":", "test", "["})
-"""What bash does by itself, and changes no file by."""
 
 
 def is_alone(plan: Plan) -> bool:
@@ -40,7 +38,7 @@ def is_alone(plan: Plan) -> bool:
     for simple in simples(plan):
         if simple.env:
             return False
-        if simple.name in QUIET and simple.program == simple.name:
+        if simple.name in those("quiet") and simple.program == simple.name:
             continue
         if simple.name != "git" or not simple.program.startswith("/") or not _runs_git_alone(simple.words):
             return False
@@ -86,7 +84,9 @@ def _leaves_nothing(plan: Plan) -> bool:
     for command in commands(plan.body):
         if isinstance(command, Assign | Internal) or any(_asks_the_shell(word) for word in live_words(command)):
             return False
-        if isinstance(command, Simple) and not command.program.startswith("/") and command.name not in QUIET - {"cd"}:
+        if not isinstance(command, Simple) or command.program.startswith("/"):
+            continue
+        if command.name == "cd" or command.name not in those("quiet"):
             return False
     return True
 

@@ -3,7 +3,7 @@
 import re
 from itertools import pairwise
 
-from adderclaw.gate.programs.allowlist import PROGRAMS, names
+from adderclaw.gate.programs.allowlist import PROGRAMS, those
 from adderclaw.gate.programs.options import Words
 from adderclaw.gate.programs.wrappers import inner
 
@@ -24,7 +24,7 @@ def one_name_each(words: Words, *, gnu: bool) -> Words:
     splits = any(re.match(r"-[a-zA-Z]*[0d]|--null|--delimiter", word) for word in own)
     mark = _replaced(own)
     place = next((n for n, word in enumerate(command) if mark and word.startswith(mark)), len(command))
-    ended = "--" in command or command[0].rsplit("/", 1)[-1] in _WITHOUT_END
+    ended = "--" in command or command[0].rsplit("/", 1)[-1] in those("without_end")
     return (
         words[0],
         *(("-d", "\\n") if gnu and not splits else ()),
@@ -42,7 +42,3 @@ def _replaced(own: Words) -> str:
         if found:
             return found[1] or "{}"
     return ""
-
-
-_WITHOUT_END = names("basename dirname jq test [")
-"""Programs to which `--` may be a word like others; none of their options does any harm."""

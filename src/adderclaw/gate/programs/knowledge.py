@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from adderclaw.gate import inline
 from adderclaw.gate.programs import git, languages, managers, media, network, packages, runners, services, unix
-from adderclaw.gate.programs.allowlist import PROGRAMS, names, runs_others, those
+from adderclaw.gate.programs.allowlist import PROGRAMS, known_as, names, runs_others, those
 from adderclaw.gate.programs.handed import only_shows
 from adderclaw.gate.programs.objections import Allowed, Ask, Objection, Words, unknown
 from adderclaw.gate.programs.options import parse, without_pairs
@@ -54,7 +54,7 @@ def _listed(name: str, words: Words, ask: Ask) -> Objection | None:
     code = inline.of(words, ask.stdin)
     if code is not None:
         return Objection(code.why)
-    special = SPECIAL.get(name)
+    special = SPECIAL.get(known_as(name))
     if special is not None:
         return special(words, ask)
     if options.wraps:
@@ -209,12 +209,9 @@ def _piped(path: str) -> Objection | None:
     return Objection(f"a script from {path} is not a file that can be looked at") if piped else None
 
 
-_SERVERS = frozenset({"uvicorn", "gunicorn", "hypercorn", "flask", "celery"})
-
-
 def python_module(rest: Words, ask: Ask) -> Objection | None:
     module = rest[0] if rest else ""
-    if module in those("module") or module in _SERVERS:
+    if module in those("module") | those("served"):
         return ask.inner(rest)
     options = PROGRAMS.get(f"python -m {module}")
     if options is None:
@@ -327,23 +324,23 @@ SPECIAL: dict[str, Special] = {
     **media.SPECIAL,
     **dict.fromkeys(("curl", "wget"), network.judged),
     "nc": network.knocks,
-    **dict.fromkeys(("fd", "fdfind"), _fd),
-    **dict.fromkeys(("npx", "bunx"), _npx),
+    "fd": _fd,
+    "npx": _npx,
     "uvx": _uvx,
     "pipx": _pipx,
     "watch": _watch,
     "command": _command,
     "find": _find,
-    **dict.fromkeys(("python", "python3"), _python),
+    "python": _python,
     "coverage": _coverage,
     "node": _node,
     "sed": _sed,
-    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), _awk),
+    "awk": _awk,
     "jq": _jq,
     "yq": _yq,
     "php": _php,
     "hyperfine": runners.hyperfine,
     "gdb": runners.gdb,
     "perf": runners.perf,
-    **dict.fromkeys(("nyc", "c8"), runners.nyc),
+    "nyc": runners.nyc,
 }

@@ -182,10 +182,6 @@ _REACHES = names(
 """Modules that send, fetch, run programs or take any code."""
 
 
-def is_reaching(root: str) -> bool:
-    return root in _REACHES
-
-
 def is_known_module(module: str) -> bool:
     """Whether a module is Python's own, or one of which it is known that it does more than a project's own does."""
     import sys

@@ -9,7 +9,7 @@ from adderclaw.gate.programs.allowlist import PROGRAMS, Options, names, those
 from adderclaw.gate.programs.objections import Ask, Objection, Words, harmful, unknown, unlisted
 from adderclaw.gate.programs.options import parse, without_pairs
 from adderclaw.gate.programs.tabled import by_command, by_table
-from adderclaw.gate.programs.wrappers import FOLDER, RUNS, VERSION, wrapped
+from adderclaw.gate.programs.wrappers import FOLDER, VERSION, wrapped
 from adderclaw.gate.shell.environment import SERVED, is_pythons_own
 
 _FOREIGN = r"://|(^|@)\s*(git\+|hg\+|svn\+|bzr\+|github:|gitlab:|bitbucket:|gist:|file:|git@)|\.git(#|$)"
@@ -189,15 +189,12 @@ def _script_words(words: Words) -> Objection | None:
 def _runs(words: Words, ask: Ask) -> Objection | None:
     """A program that is run where the project's own are found is judged as if it stood alone."""
     name = words[0].rsplit("/", 1)[-1]
-    if words[1:2] != (RUNS[name],):
+    if words[1:2] != (PROGRAMS[name].runs,):
         return table(name, words) or foreign(words[2:])
     found = wrapped(words)
-    if name == "bundle" and found.words and found.words[0] not in _GEMS:
+    if name == "bundle" and found.words and found.words[0] not in PROGRAMS["bundle"].second["exec"]:
         return Objection("bundle exec runs any program", f"bundle exec {found.words[0]}")
     return ask.inner(found.words) if found.words else Objection(found.strange or f"{name} without a command")
-
-
-_GEMS = names("rspec rake rubocop rails ruby jekyll")
 
 
 _HATCH_SCRIPTS = r"(?:[\w-]+:)?(?:test|tests|lint|all|check|fmt|format|types|typing|style|cov|build|docs|serve)"
@@ -458,26 +455,34 @@ def _just(words: Words, _ask: Ask) -> Objection | None:
 
 SPECIAL: dict[str, Callable[[Words, Ask], Objection | None]] = {
     "npm": _npm,
-    **dict.fromkeys(("yarn", "pnpm", "bun"), _yarn),
-    **dict.fromkeys(("pip", "pip3"), _pip),
+    "yarn": _yarn,
+    "pnpm": _yarn,
+    "bun": _yarn,
+    "pip": _pip,
     "uv": _uv,
     "poetry": _poetry,
-    **dict.fromkeys(("pdm", "pipenv", "bundle"), _runs),
+    "pdm": _runs,
+    "pipenv": _runs,
+    "bundle": _runs,
     "hatch": _hatch,
-    **dict.fromkeys(("uvicorn", "gunicorn", "hypercorn"), _serves),
-    **dict.fromkeys(("flask", "celery"), _app),
-    **dict.fromkeys(("terraform", "tofu"), _terraform),
+    "uvicorn": _serves,
+    "gunicorn": _serves,
+    "hypercorn": _serves,
+    "flask": _app,
+    "celery": _app,
+    "terraform": _terraform,
     "composer": _composer,
     "helm": _helm,
     "deno": _deno,
-    **dict.fromkeys(("pytest", "py.test"), _pytest),
+    "pytest": _pytest,
     "tox": _tox,
     "go": _go,
     "cargo": _cargo,
-    **dict.fromkeys(("make", "gmake"), _make),
+    "make": _make,
     "cmake": _cmake,
-    **dict.fromkeys(("gcc", "g++", "cc", "c++", "clang", "clang++"), _gcc),
-    **dict.fromkeys(("java", "javac"), _java),
+    "gcc": _gcc,
+    "java": _java,
+    "javac": _java,
     "rustc": _rustc,
     "protoc": _protoc,
     "just": _just,

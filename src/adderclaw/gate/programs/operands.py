@@ -8,7 +8,7 @@ from typing import NamedTuple
 from adderclaw.gate import inline
 from adderclaw.gate.paths import protected_name
 from adderclaw.gate.programs import git, patches
-from adderclaw.gate.programs.allowlist import PROGRAMS, Options
+from adderclaw.gate.programs.allowlist import PROGRAMS, Options, known_as
 from adderclaw.gate.programs.languages import project_files, python_parts, sed_parts, tar_words
 from adderclaw.gate.programs.network import data
 from adderclaw.gate.programs.options import Parsed, Words, endings, parse
@@ -52,7 +52,6 @@ def _once[T](first: tuple[T, ...], second: tuple[T, ...]) -> tuple[T, ...]:
 
 
 NONE = Options()
-COPIERS = frozenset({"cp", "mv", "ln", "install", "rsync", "scp"})
 ARCHIVE = "/*"
 """After the name of an archive: what is in it lands in a folder, as what is in a folder does."""
 PATCH = "/*patch"
@@ -107,7 +106,7 @@ def _module(base: str, words: Words) -> tuple[str, Words]:
 
 
 def _of(base: str, words: Words) -> Operands:
-    special = SPECIAL.get(base)
+    special = SPECIAL.get(known_as(base))
     if special is not None:
         return special(words)
     options = PROGRAMS.get(base, NONE)
@@ -214,20 +213,8 @@ def _looked(certain: Words, values: Words = ()) -> Operands:
     return Operands(reads=(*(word for word in certain if word), *found.paths), read_if_there=found.perhaps)
 
 
-_FOLLOWS: dict[str, frozenset[str]] = {
-    "diff": frozenset({"-r", "--recursive"}),
-    "du": frozenset({"-L", "-D", "--dereference", "--dereference-args"}),
-    "tree": frozenset({"-l"}),
-    "ls": frozenset({"-L", "--dereference"}),
-    "grep": frozenset({"-R", "--dereference-recursive"}),
-    "egrep": frozenset({"-R", "--dereference-recursive"}),
-    "fgrep": frozenset({"-R", "--dereference-recursive"}),
-    "rg": frozenset({"-L", "--follow"}),
-}
-
-
 def _followed(base: str, found: Parsed, places: Words | None = None) -> Words:
-    follows = found.given & _FOLLOWS.get(base, frozenset())
+    follows = found.given & PROGRAMS.get(base, NONE).follows
     if base == "diff" and "--no-dereference" in found.given:
         return ()
     return (found.operands if places is None else places) or (".",) if follows else ()
@@ -317,7 +304,7 @@ def _git(words: Words) -> Operands:
 def _copied(words: Words) -> Operands:
     base = words[0].rsplit("/", 1)[-1]
     found = parse(words[1:], PROGRAMS.get(base, NONE).options)
-    if found.strange or base not in ("cp", "mv", "install", "rsync", "ln"):
+    if found.strange or PROGRAMS.get(base, NONE).operands != "copy":
         landing = tuple(_landing(found.operands, found.operands[-1:], found.given))
         return _any(words[1:]).plus(Operands(writes=landing))
     folders, plain = found.values[-1:], found.operands
@@ -484,16 +471,24 @@ SPECIAL = {
     "jq": _jq,
     "find": _find,
     "git": _git,
-    **dict.fromkeys(COPIERS, _copied),
-    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), _awk),
+    "scp": _copied,
+    "awk": _awk,
     "unzip": _unzip,
     "zip": _zip,
     "curl": _curl,
-    **dict.fromkeys(("python", "python3", "node", "ts-node", "tsx", "bash", "sh", "dash", "zsh"), _script),
+    "python": _script,
+    "node": _script,
+    "ts-node": _script,
+    "tsx": _script,
+    "bash": _script,
     "source": _script,
-    **dict.fromkeys(
-        ("perl", "php", "ruby", "lua", "luajit", "lua5.4", "lua5.3", "Rscript", "julia", "elixir"), _run_script
-    ),
+    "perl": _run_script,
+    "php": _run_script,
+    "ruby": _run_script,
+    "lua": _run_script,
+    "Rscript": _run_script,
+    "julia": _run_script,
+    "elixir": _run_script,
     "patch": _patch,
     "chmod": _chmod,
     "tar": _tar,
@@ -502,5 +497,7 @@ SPECIAL = {
     "yq": _yq,
     "test": _test,
     "[": _test,
-    **dict.fromkeys(("mkdir", "touch", "rmdir", "rm", "tee", "truncate", "unlink", "shred"), _plain_operands),
+    "rm": _plain_operands,
+    "unlink": _plain_operands,
+    "shred": _plain_operands,
 }

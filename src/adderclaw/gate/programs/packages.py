@@ -6,7 +6,7 @@ judged by it; of the others none runs the programs that its words name, and thei
 
 import re
 
-from adderclaw.gate.programs.allowlist import names, those
+from adderclaw.gate.programs.allowlist import PROGRAMS, names, those
 from adderclaw.gate.programs.objections import Ask, Objection, Words
 
 _NODE = names(
@@ -66,11 +66,6 @@ _INITIALIZERS = names(
     storybook strapi strapi-app svelte t3-app tauri-app turbo umi vite vue vuepress"""
 )
 """What `npm create x` takes: it runs the package create-x, or @scope/create-x."""
-_BINARIES = names(
-    "tsc ng cap nest sb ncu mmdc attw depcruise json2ts pbjs pbts asc wdio swc forge cdk eleventy changeset"
-)
-"""Programs of packages of other names: npx takes them from the project, and may fetch another's."""
-_MANAGERS = frozenset({"npm", "pnpm", "yarn"})
 _VERSION = r"@(?:latest|next|canary|beta|alpha|rc|\^?~?v?\d+(?:\.(?:\d+|x))*(?:-[a-z]+(?:\.?\d+)*)?)"
 
 
@@ -89,9 +84,9 @@ def node(words: Words, ask: Ask, *, fetched: bool, how: str) -> Objection | None
     """What is said of a package of npm's, with the words for it; `fetched`, if it is not taken from the project."""
     name = program(words[0]) if words else ""
     fetched = fetched or unversioned(words[0]) != words[0] if words else fetched
-    if fetched and name in _BINARIES:
+    if fetched and name in PROGRAMS["npx"].elsewhere:
         return Objection(f"{name} is the program of a package of another name")
-    if name in those("npx") or name in _MANAGERS:
+    if name in those("npx") | those("by_npx"):
         return ask.inner((name, *words[1:]))
     if name in _NODE:
         return plain_words(name, words[1:])
@@ -100,7 +95,7 @@ def node(words: Words, ask: Ask, *, fetched: bool, how: str) -> Objection | None
 
 def python(words: Words, ask: Ask, *, how: str) -> Objection | None:
     name = unversioned(words[0]) if words else ""
-    if name in those("module") | {"pyright", "pre-commit", "nox", "tox"}:
+    if name in those("module") | those("by_uvx"):
         return ask.inner((name, *words[1:]))
     if name in _PYTHON:
         return plain_words(name, words[1:])

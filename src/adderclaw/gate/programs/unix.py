@@ -43,15 +43,6 @@ def _kill(words: Words, _ask: Ask) -> Objection | None:
 _OWN_PROCESSES = r"(?i).*adder.*|.*claw.*|python[\d.]*|bash|sh|zsh|bwrap|systemd|init|sshd|dbus.*|[^\w]*|.{1,2}"
 
 
-def is_ones_own(words: Words) -> bool:
-    """Whether what pgrep or grep looks for can be none of the processes that are not of this work."""
-    name = words[0].rsplit("/", 1)[-1]
-    found = parse(words[1:], PROGRAMS[name].options)
-    if name != "pgrep":
-        return not any(re.search(r"(?i)adder|claw|sshd|systemd|bwrap|\bagent", word) for word in found.operands[:1])
-    return bool(found.operands) and not any(re.fullmatch(_OWN_PROCESSES, word) for word in found.operands)
-
-
 def _pkill(words: Words, _ask: Ask) -> Objection | None:
     name = words[0].rsplit("/", 1)[-1]
     plain = tuple(word for word in words if not re.fullmatch(r"-(\d{1,2}|(SIG)?[A-Z]{3,5})", word))

@@ -1,10 +1,9 @@
 """Programs that run the program that their words name: what that is, and what they change for it."""
 
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 
-from adderclaw.gate.programs.allowlist import PROGRAMS
+from adderclaw.gate.programs.allowlist import PROGRAMS, known_as
 from adderclaw.gate.programs.objections import Words
 from adderclaw.gate.programs.options import Parsed, parse
 from adderclaw.gate.shell.environment import CODE_FOLDERS, is_forgettable, is_plain_variable
@@ -19,12 +18,11 @@ class Wrapped(NamedTuple):
 
 FOLDER = r"(?:\./)?\w[\w-]*(?:/\w[\w-]*)*/?"
 """A folder of the workspace, no part of which is hidden."""
-RUNS = {"uv": "run", "poetry": "run", "pdm": "run", "pipenv": "run", "bundle": "exec", "pnpm": "exec"}
-"""Managers of projects, and the command by which they run a program where the project's own are found."""
 
 
 def runs_in_project(words: Words) -> bool:
-    return words[1:2] == (RUNS.get(words[0].rsplit("/", 1)[-1]),) or bisects(words)
+    table = PROGRAMS.get(words[0].rsplit("/", 1)[-1])
+    return (table is not None and bool(table.runs) and words[1:2] == (table.runs,)) or bisects(words)
 
 
 def bisects(words: Words) -> bool:
@@ -55,18 +53,15 @@ def wrapped(words: Words) -> Wrapped:
     rest = found.operands
     if found.strange or (kind == "npx" and not all(re.fullmatch(FOLDER, value) for value in found.values)):
         return Wrapped((), f"{kind} {(*found.strange, *found.values)[0]} is not looked through")
-    if kind in ("env", "cross-env", "cross-env-shell"):
+    if known_as(kind) in ("env", "cross-env"):
         return _env(rest) if _keeps_git_in(found) else Wrapped((), "env takes away what holds git in")
-    if kind in ("timeout", "chrt", "taskset"):
-        if not rest or not re.fullmatch(_FIRST[kind], rest[0]):
+    if options.first:
+        if not rest or not re.fullmatch(options.first, rest[0]):
             return Wrapped((), f"{kind} without a plain value")
         rest = rest[1:]
     if rest and "=" in rest[0]:
         return Wrapped((), f"{rest[0]} is not a program")
     return Wrapped(rest)
-
-
-_FIRST = {"timeout": r"\d+(\.\d+)?[smhd]?", "chrt": r"\d+", "taskset": r"[\d,-]+|0x[\da-f]+"}
 
 
 _SYSTEM = r"(?:/usr/local/s?bin|/usr/s?bin|/s?bin|/usr/games|/usr/local/games)"
@@ -95,7 +90,7 @@ def _project_run(kind: str, words: Words) -> Wrapped:
     python = kind in ("uv", "poetry")
     plain = without_python(words[2:]) if python else words[2:]
     module = " -m --module" if python else ""
-    found = parse(plain, f"{PROGRAMS[f'{kind} {RUNS[kind]}'].options}{module}", until_operand=True)
+    found = parse(plain, f"{PROGRAMS[f'{kind} {PROGRAMS[kind].runs}'].options}{module}", until_operand=True)
     rest = found.operands
     if found.strange:
         return Wrapped((), f"its option {found.strange[0]} is not one of those that are known to do no harm")
@@ -152,9 +147,3 @@ def find_parts(words: Words) -> Found:
         commands.append(tuple(rest[:end]))
         del rest[: end + 1]
     return Found(tuple(kept), tuple(commands))
-
-
-def with_places(command: Words, places: Words) -> Iterator[Words]:
-    """A command that names come to, once for each place that they may be in."""
-    for place in places or (".",):
-        yield tuple(word.replace("{}", place) for word in command)

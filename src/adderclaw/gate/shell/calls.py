@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 
-from adderclaw.gate.programs.allowlist import names, those
+from adderclaw.gate.programs.allowlist import PROGRAMS, known_as, names, those
 from adderclaw.gate.shell import arrays, data, environment, functions, internals, numbers, syntax
 from adderclaw.gate.shell.builtins import check_builtin, is_job, is_process, printed, test_words
 from adderclaw.gate.shell.effects import ANYTHING, changes, may_match, written
@@ -36,7 +36,7 @@ _VERSIONED = (
 )
 _CROSS = r"(?:[a-z0-9_]+-){2,4}(gcc|g\+\+|size|nm|objdump|readelf|strings|c\+\+filt|addr2line)"
 _ACTIVATES = r"(?:[\w./-]*/)?\.?v?env[\w.-]*/bin/activate"
-PYTHONS = names("python python3 pip pip3") | those("module")
+PYTHONS = those("module") | {name for name in PROGRAMS if known_as(name) in ("python", "pip")}
 """The programs that a new virtual environment has, or gets by what is installed into it."""
 
 
@@ -342,9 +342,9 @@ class Calls:
         if venv and len(state.folders) == 1 and self.facts.cwd:
             venv = os.path.normpath(os.path.join(self.facts.cwd, state.folders[0], venv))
             return Flow(after._replace(made=after.made | {venv}), after)
-        if simple.name in ("true", ":", "false") and not simple.redirects:
-            return Flow(after, None) if simple.name != "false" else Flow(None, after)
-        return Flow(after, after)
+        if simple.name == "false" and not simple.redirects:
+            return Flow(None, after)
+        return Flow(after, None) if simple.name in ("true", ":") and not simple.redirects else Flow(after, after)
 
     def entered(self, simple: Simple, state: State) -> tuple[str, ...]:
         target = simple.words[1]

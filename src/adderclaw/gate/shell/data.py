@@ -8,7 +8,7 @@ import re
 
 from adderclaw.gate import inline
 from adderclaw.gate.programs import git, operands
-from adderclaw.gate.programs.allowlist import PROGRAMS, interprets, is_shell, runs_others
+from adderclaw.gate.programs.allowlist import PROGRAMS, interprets, is_shell, known_as, runs_others, those
 from adderclaw.gate.programs.handed import only_shows
 from adderclaw.gate.programs.knowledge import SPECIAL
 from adderclaw.gate.programs.options import parse
@@ -19,8 +19,6 @@ from adderclaw.gate.shell.syntax import NotAPlan
 
 _COMPARES = frozenset({"=", "==", "!=", "-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 _MARK = "\x03"
-_NUMBERED = frozenset({"sed", "head", "tail", "seq", "sleep"})
-"""Programs to which a number is never more than that, even one below zero."""
 _READS_TEXTS = frozenset(SPECIAL) - {"git"}
 """Programs of whose words more is known than a table says: some are code, others name a file after an `@`."""
 
@@ -35,7 +33,7 @@ def check(simple: Simple, *, confined: bool) -> Simple:
         if not isinstance(word, Live):
             continue
         if _is_data(simple, index, word, confined=confined):
-            if word.is_numeric and simple.name not in _SAYS and not confined:
+            if word.is_numeric and simple.name not in those("counts") and not confined:
                 _check_place(simple, index, word)
         elif not (_may_stand(simple, index) if confined else _is_piped(simple, word)):
             raise NotAPlan(f"{str(word)[:60]}, which is not known before it runs, where it may be more than data")
@@ -85,7 +83,6 @@ def _may_stand(simple: Simple, index: int) -> bool:
     return named and inline.of(words) is None
 
 
-_SAYS = frozenset({"echo", "printf", "kill", "test", "[", "exit"})
 _PROBE = "7302958146"
 
 
@@ -109,7 +106,7 @@ def _is_data(simple: Simple, index: int, word: Live, *, confined: bool) -> bool:
         return index > 1 and not isinstance(words[1], Live)
     if word.splits and not word.is_numeric:
         return False
-    if _is_pattern(simple, index, confined=confined) or (name in _AWKS and _is_value(simple, index)):
+    if _is_pattern(simple, index, confined=confined) or (known_as(name) == "awk" and _is_value(simple, index)):
         return True
     if name == "jq" and _is_argument(words, index):
         return True
@@ -119,16 +116,12 @@ def _is_data(simple: Simple, index: int, word: Live, *, confined: bool) -> bool:
         return len(words) == 2
     if word.is_number and only_shows(words) and not any(isinstance(w, Live) for w in words[:index]):
         return True
-    if word.is_numeric and name in _NUMBERED:
+    if word.is_numeric and name in those("numbered"):
         return True
     if word.is_numeric and name in PROGRAMS and not interprets(name) and not runs_others(name):
         lead = word.pieces[0]
         return isinstance(lead, str) and lead not in ("", "-", "--")
     return _is_text_value(simple, index)
-
-
-_AWKS = frozenset({"awk", "gawk", "mawk"})
-_GREPS = frozenset({"grep", "egrep", "fgrep"})
 
 
 def _is_value(simple: Simple, index: int) -> bool:
@@ -140,13 +133,14 @@ def _is_value(simple: Simple, index: int) -> bool:
 
 def _is_pattern(simple: Simple, index: int, *, confined: bool) -> bool:
     """Whether grep looks for it: no option of grep's runs or writes anything, should it be taken for one."""
-    if simple.name not in _GREPS and simple.name != "rg":
+    is_grep = known_as(simple.name) == "grep"
+    if not is_grep and simple.name != "rg":
         return False
     words, word = simple.words, simple.words[index]
     lead = word.pieces[0] if isinstance(word, Live) else ""
     text = isinstance(lead, str) and not lead.startswith("-")
     before = parse(words[1:index], PROGRAMS[simple.name].options)
-    asked = words[index - 1] in ("-e", "--") or text or (simple.name in _GREPS and confined)
+    asked = words[index - 1] in ("-e", "--") or text or (is_grep and confined)
     first = not before.operands and not before.given & {"-e", "-f", "--regexp", "--file"}
     return asked and not before.strange and (first or words[index - 1] == "-e")
 
@@ -183,7 +177,7 @@ def _is_compared(words: tuple[str, ...], *, confined: bool) -> bool:
 
 def _is_text_value(simple: Simple, index: int) -> bool:
     """Whether the table of the program's options takes the word for the text of an option."""
-    if simple.name in _READS_TEXTS:
+    if known_as(simple.name) in _READS_TEXTS:
         return simple.name == "curl" and _is_sent(simple.words, index)
     marked = tuple(_marked(w) if n == index else str(w) for n, w in enumerate(simple.words))
     if any(isinstance(w, Live) for w in simple.words[:index]) and simple.name != "git":

@@ -5,14 +5,12 @@ import re
 from collections.abc import Iterable
 
 from adderclaw.gate.programs import operands
-from adderclaw.gate.programs.allowlist import PROGRAMS, names, those
+from adderclaw.gate.programs.allowlist import PROGRAMS, those
 from adderclaw.gate.programs.wrappers import only_looks
 from adderclaw.gate.shell.plan import Redirect, Simple
 from adderclaw.gate.shell.render import BUILTINS
 from adderclaw.gate.shell.words import Component
 
-_CREATES = names("mkdir touch rm rmdir cp mv tee")
-"""Programs of which it is known exactly what they change."""
 ANYTHING = frozenset({"\0"})
 """The paths that a command changed of which it is not known what it changes."""
 
@@ -29,7 +27,7 @@ def changes(simple: Simple, folders: tuple[str, ...]) -> frozenset[str]:
         return found
     if name == "git" and len(simple.words) > 1 and simple.words[1] in PROGRAMS["git"].reads:
         return found
-    if name in _CREATES:
+    if name == "rm" or name in those("exact"):
         named = operands.operands(name, simple.words)
         if not named.written_if_there and not named.merged:
             return found | _placed((*named.writes, *(named.reads if name == "mv" else ())), folders)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 
+from adderclaw.gate.programs.allowlist import known_as
 from adderclaw.gate.shell.plan import Live, Output, Redirect, Script, Simple
 
 _NOTHING_ELSE = Redirect("2", ">", "/dev/null")
@@ -68,7 +69,7 @@ def _numbers_lines(commands: Sequence[Simple]) -> bool:
         return False
     first, *between, last = commands
     given = [word for word in first.words[1:] if word.startswith("-") and not isinstance(word, Live)]
-    numbered = first.name in ("grep", "egrep", "fgrep") and "n" in "".join(given)
+    numbered = known_as(first.name) == "grep" and "n" in "".join(given)
     numbered = numbered and all(re.fullmatch(r"-[nEFPiwx]+(?:m\d+)?", word) for word in given)
     cut = last.name == "cut" and last.words[1:] in (("-d:", "-f1"), ("-d", ":", "-f1"), ("-d", ":", "-f", "1"))
     return numbered and len(first.words) - 1 - len(given) == 2 and cut and all(map(_takes_lines, between))

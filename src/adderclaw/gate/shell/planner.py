@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from adderclaw.gate.programs.allowlist import is_shell
+from adderclaw.gate.programs.allowlist import is_shell, those
 from adderclaw.gate.shell import raw
 from adderclaw.gate.shell.places import Paths, paths_of
 from adderclaw.gate.shell.plan import Flat, Live, Plan, Raw, Redirect, Simple, redirects, simples, steps
@@ -90,7 +90,7 @@ def _for_shells(step: Flat, resolve: "Resolve", depth: int, facts: Facts) -> Ite
     for index, simple in enumerate(step.commands):
         bases = [word.rsplit("/", 1)[-1] for word in simple.words]
         shell = next((n for n, base in enumerate(bases) if is_shell(base)), None)
-        if shell is not None and simple.name not in ("echo", "printf", "which"):
+        if shell is not None and simple.name != "which" and simple.name not in those("says"):
             rest = simple.words[shell + 1 :]
             # Without -c its words are a script of the project and what that is given.
             given = [word for word in rest if any(re.match(r"-[A-Za-z]*c", one) for one in rest)]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
+from adderclaw.gate.programs.allowlist import those
 from adderclaw.gate.shell.plan import (
     Array,
     Assign,
@@ -28,27 +29,7 @@ from adderclaw.gate.shell.plan import (
 )
 from adderclaw.gate.shell.quoting import quote, quote_if_needed
 
-BUILTINS = frozenset(
-    {
-        "cd",
-        "pwd",
-        "echo",
-        "printf",
-        "true",
-        "false",
-        "test",
-        "[",
-        ":",
-        "exit",
-        "command",
-        "type",
-        "kill",
-        "jobs",
-        "pushd",
-        "popd",
-        "source",
-    }
-)
+BUILTINS = those("builtin")
 """Builtins of bash that a plan may use by name: none of them runs a program or changes how words are read."""
 
 
