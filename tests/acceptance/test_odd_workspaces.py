@@ -56,7 +56,7 @@ def test_in_the_root_of_the_disk_no_command_runs(world: World) -> None:
     world.script(call("Bash", command="echo hi"), call("Read", file_path="/etc/passwd"), text("done"))
     world.agent("go", "--workspace", "/", stdin="y\n" * 9)
     command, read = results(world)
-    assert "the workspace is /: a sandbox would protect nothing; choose a directory below it" in command
+    assert "Bash failed: the workspace is /: a sandbox would protect nothing; choose a directory below it" in command
     assert "is forbidden" in read
 
 

@@ -317,7 +317,8 @@ async def _run(session: Session, considered: Considered) -> ToolResult:
     try:
         return await attended(_inside(session, prepared.run()), look)
     except Exception as error:  # noqa: BLE001 - a tool that fails is a result for the model, never the end of the turn
-        return internal_failure(f"{tool.name} failed: {type(error).__name__}: {error}", own=False)
+        kind = "" if isinstance(error, AdderClawError) else f"{type(error).__name__}: "  # ours are for people already
+        return internal_failure(f"{tool.name} failed: {kind}{error}", own=False)
 
 
 async def _inside(session: Session, running: Awaitable[ToolResult]) -> ToolResult:
