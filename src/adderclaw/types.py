@@ -349,6 +349,8 @@ class Prepared(NamedTuple):
 
     touch: Touch
     run: Callable[[], Awaitable[ToolResult]]
+    overlaps: bool = False
+    """It only reads, and changes nothing in the session either: it may run at the same time as other such calls."""
 
 
 type Prepare[A] = "Callable[[A, ToolContext], Prepared]"

@@ -97,6 +97,7 @@ TIGHTEN: dict[str, Rule] = {
     "runtime.http_timeout_seconds": _lower,
     "runtime.timeout_seconds": _lower,
     "runtime.max_llm_retries": _lower,
+    "runtime.parallel_calls": _lower,
     "runtime.loop_warn_at": _lower,
     "runtime.loop_stop_at": _lower,
     "limits.cost_usd": _lower,

@@ -333,6 +333,8 @@ class Runtime:
     """The bash that commands run in. Another shell is refused: what runs is written for bash."""
     shell_windows: str = "pwsh"
     """Taken and not used: commands run in bash on every system that AdderClaw runs on (on Windows, in WSL)."""
+    parallel_calls: Positive = 10
+    """How many tool calls of one reply may run at the same time, where they only read; 1 runs each by itself."""
     loop_warn_at: Positive = 5
     """Identical calls with identical results in a row before the model is warned."""
     loop_stop_at: Positive = 8

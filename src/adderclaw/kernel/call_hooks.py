@@ -23,12 +23,12 @@ type Keep = Callable[[Cursor, ToolResult, bool], None]
 
 class Life:
     """What hooks left of a call: their rows, what they tell the model, and whether the turn ends; and who else keeps
-    what became of it."""
+    what became of it. `earlier` records the calls before it that wait, so that all are recorded in their order."""
 
-    __slots__ = ("keep", "rows", "said", "stop")
+    __slots__ = ("earlier", "keep", "rows", "said", "stop")
 
-    def __init__(self, keep: Keep | None = None) -> None:
-        self.keep = keep
+    def __init__(self, keep: Keep | None = None, earlier: Callable[[], None] = lambda: None) -> None:
+        self.keep, self.earlier = keep, earlier
         self.rows: Rows = []
         self.said: list[str] = []
         self.stop: str | None = None

@@ -9,9 +9,11 @@ from adderclaw.framing import framed
 from adderclaw.history import message_json
 from adderclaw.json_text import canonical
 from adderclaw.kernel import compact, instructions, model, occasions, resume, watching
-from adderclaw.kernel.call import Done, limit_of, run_call
+from adderclaw.kernel.batch import Batch
+from adderclaw.kernel.call import limit_of, run_call
 from adderclaw.kernel.call_hooks import Keep
 from adderclaw.kernel.prompt import Prompt
+from adderclaw.kernel.result import Done
 from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.store import calls, tasks, transcript
 from adderclaw.types import (
@@ -239,18 +241,23 @@ def _keep(session: Session, cursor: Cursor, message: Message) -> int:
 
 
 async def _live(session: Session, turn: _Turn, pending: tuple[ToolCall, ...], refusal: str | None) -> str | None:
-    """Live the calls of one reply, in order; then the model hears all results at once. Says which limit was hit."""
+    """Run the calls of one reply; then the model hears all results at once, in order. Says which limit was hit."""
     results: list[Block] = [*session.state.answered]
     session.state.answered = ()
-    for place, call in enumerate(pending):
-        refusal = refusal or limit_of(session)
-        try:
-            done = await run_call(session, call, refusal=refusal)
-        except BaseException as error:
-            results.append(ToolResultBlock(call.id, resume.UNKNOWN, is_error=True))
-            results += _left(session, pending[place + 1 :], recorded=isinstance(error, asyncio.CancelledError))
-            session.state.history.append(Message("user", tuple(results)))
-            raise
+    batch = Batch(session)
+    try:
+        for call in pending:
+            refusal = refusal or limit_of(session)
+            await batch.add(call, refusal)
+        await batch.run()
+    except BaseException as error:
+        cut, begun = len(batch.done), batch.begun
+        results += [_block(call, done.result) for call, done in zip(pending, batch.done, strict=False)]
+        results += [ToolResultBlock(call.id, resume.UNKNOWN, is_error=True) for call in pending[cut:begun]]
+        results += _left(session, pending[begun:], recorded=isinstance(error, asyncio.CancelledError))
+        session.state.history.append(Message("user", tuple(results)))
+        raise
+    for call, done in zip(pending, batch.done, strict=True):
         if done.denied:
             turn.denied = done.result.content
         elif done.result.unanswered:

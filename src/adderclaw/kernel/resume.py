@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from adderclaw.config.paths import followed
 from adderclaw.framing import Frame
 from adderclaw.history import History
-from adderclaw.kernel.call import entry_of, framed_in, receipt
+from adderclaw.kernel.result import entry_of, framed_in, receipt
 from adderclaw.kernel.session import Session
 from adderclaw.store import Store, subagents, tasks, transcript
 from adderclaw.store.transcript import Entry

@@ -6,8 +6,8 @@ with the next transaction, so that a step costs a row or two more, however many 
 
 import hashlib
 import os
-from asyncio import CancelledError
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from asyncio import CancelledError, ensure_future
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import islice
@@ -191,6 +191,7 @@ class Tape:
                 "free_reads": case.free_reads,
                 "at_terminal": case.at_terminal,
                 "unmasked": case.unmasked,
+                "overlaps": found.prepared is not None and found.prepared.overlaps,
                 "hook": list(case.hook_opinion) if case.hook_opinion is not None else None,
                 "lent": [rule.text for rule in session.scene.in_force.lent],
             }
@@ -218,6 +219,10 @@ class Tape:
         if isinstance(code := result.metadata.get("exit_code"), int):
             body["exit"] = code
         self._edge("run", session, body | {name: value for name, value in flags.items() if value})
+
+    def started[T](self, run: Callable[[], Coroutine[Any, Any, T]]) -> Awaitable[T]:
+        """One of several calls that run at the same time; each is noted when it is recorded, in their order."""
+        return ensure_future(run())
 
     def cut_off(self, kind: str, session: "Session") -> None:
         """A tool or a question that was interrupted."""

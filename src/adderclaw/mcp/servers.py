@@ -156,7 +156,7 @@ class Servers:
             touch = Touch(opaque=True, why=f"calls {tool} of the MCP server {server}")
             if pin.read_only:
                 touch = Touch(why=f"{tool} of the MCP server {server} only reads, by its own word")
-            return Prepared(touch, lambda: self._call(entry, tool, arguments))
+            return Prepared(touch, lambda: self._call(entry, tool, arguments), overlaps=pin.read_only)
 
         def timeout(_arguments: Json) -> float:
             connection = self._connections.get(server)

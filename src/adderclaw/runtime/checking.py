@@ -1,6 +1,6 @@
 """Stands where the recorder stood: notes nothing, and compares what happens now with what was noted."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from typing import Any
 
 from adderclaw.kernel.considering import Considered
@@ -13,6 +13,16 @@ from adderclaw.types import Json, Tool
 
 type Differ = Callable[[str, object, object, str], None]
 """Where, what was recorded, what came now, and a note."""
+
+
+class Later[T]:
+    """Runs when it is waited for, and not before."""
+
+    def __init__(self, run: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        self._run = run
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return self._run().__await__()
 
 
 class Checking(Tape):
@@ -57,6 +67,10 @@ class Checking(Tape):
         """A driver's own tools are judged as they were."""
         own = self._reel.own_tools
         return {name: tool if own.get(name) is tool else edges.driven(self._reel, tool) for name, tool in tools.items()}
+
+    def started[T](self, run: Callable[[], Coroutine[Any, Any, T]]) -> Awaitable[T]:
+        """Calls that ran at the same time were noted in their order, and come back in it."""
+        return Later(run)
 
     def considered(self, session: Session, found: Considered) -> Considered:  # noqa: ARG002
         if found.case is not None:

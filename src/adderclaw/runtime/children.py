@@ -49,7 +49,8 @@ class Unattended:
 
 async def run(runtime: Runtime, parent: Session, order: Child, on_delta: OnDelta = silent) -> ChildReport:
     """Make a child, run its turn and record how it ended; its rows are there before it is told to anybody."""
-    await _room(runtime, parent, waits=order.waits)
+    # a child that waited for room among those that wait for it would wait for ever
+    await _room(runtime, parent, waits=order.waits and not parent.depth)
     runtime.children += 1
     parent.budget.children += 1
     try:

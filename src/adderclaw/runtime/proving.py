@@ -58,8 +58,10 @@ TOLD = frozenset(
 TIMING = frozenset({"latency_ms", "duration_ms", "expires_at", "seconds"})
 NAMES = frozenset({"approval_id", "receipt_id", "seq", "text"})
 """Names that several sessions draw from one source, and texts that the entries have: compared elsewhere."""
-IN_TOOL = frozenset({"loop_warning", "changed_later"})
-"""What the loop tells between a tool's approval and its receipt; the rest comes from within the tool."""
+ENDED = frozenset({"tool_completed", "tool_failed", "tool_denied"})
+"""The last that the loop tells of a call."""
+IN_TOOL = ENDED | {"loop_warning", "changed_later", "tool_approved", "receipt_written"}
+"""What the loop tells while tools run; the rest comes from within them."""
 ENTRIES = frozenset({"user", "assistant", "system", "tool_use", "tool_result", "attachment"})
 UNPLAYED = "steps were not played"
 """What a scripted model complains about when all is over."""
@@ -335,18 +337,16 @@ def _object(value: Any) -> Json:
 
 def _kernel_events(told: Sequence[tuple[str, Json]], asides: frozenset[str]) -> Iterator[tuple[str, Json]]:
     """Those that the loop tells, without timing; what a tool or a hook told in between is left out."""
-    in_turn = in_tool = aside = False
+    in_turn, running, aside = False, 0, False
     for kind, payload in told:
         in_turn = in_turn or kind == "turn_started"
-        if kind not in TOLD or (kind == "receipt_written" and not in_turn and not in_tool):
+        if kind not in TOLD or (kind == "receipt_written" and not in_turn and not running):
             continue  # before a turn, calls that an interruption left are closed
         in_turn = kind != "turn_finished" and in_turn
         if kind == "llm_request_sent":
             aside = payload.get("request_hash") in asides
-        left_out = (in_tool and kind not in IN_TOOL and kind != "receipt_written") or (
-            aside and kind.startswith("llm_")
-        )
-        in_tool = (in_tool or kind == "tool_approved") and kind != "receipt_written"
+        left_out = (running and kind not in IN_TOOL) or (aside and kind.startswith("llm_"))
+        running = max(0, running + (kind == "tool_approved") - (kind in ENDED))
         if not left_out:
             body = {key: value for key, value in payload.items() if key not in TIMING | NAMES | {"run_id", "span_id"}}
             yield kind, json.loads(json.dumps(body))

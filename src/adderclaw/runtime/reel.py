@@ -305,7 +305,8 @@ class Reel:
 
     def prepared(self, name: str, ctx: ToolContext) -> Prepared:
         """A call as it was judged, with the result that it had."""
-        return Prepared(self.touched(name, ctx), lambda: self.ran(ctx.tool_use_id))
+        touch = self.touched(name, ctx)
+        return Prepared(touch, lambda: self.ran(ctx.tool_use_id), overlaps=self.case.get("overlaps", False))
 
 
 class Told(Bus):

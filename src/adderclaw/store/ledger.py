@@ -74,13 +74,13 @@ class Ledger:
             raise
         return ledger
 
-    def ready(self) -> None:
-        """LedgerError when a receipt could not be written now: then no tool may run."""
+    def ready(self, receipts: int = 1) -> None:
+        """LedgerError when that many receipts could not be written now: then no tool may run."""
         if self._size() != self._head.size or self._unmirrored:
             with self._lock:
                 self._catch_up()
                 self._mirror()
-        if self._reserved - self._head.size < LINE_LIMIT:
+        if self._reserved - self._head.size < min(LINE_LIMIT * receipts, RESERVE):
             reserve(self._fd, self._head.size, self.path)
             self._reserved = self._head.size + RESERVE
         else:

@@ -62,7 +62,7 @@ class Fetcher:
     def prepare(self, arguments: WebFetchArguments, ctx: ToolContext) -> Prepared:
         target = target_of(arguments.url, self._allowed)
         touch = Touch(hosts=(target,), why=f"reads a page of {target.host}")
-        return Prepared(touch, lambda: self._run(target, arguments, ctx))
+        return Prepared(touch, lambda: self._run(target, arguments, ctx), overlaps=True)
 
     async def _run(self, target: HostFact, arguments: WebFetchArguments, ctx: ToolContext) -> ToolResult:
         try:

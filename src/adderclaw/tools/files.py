@@ -393,7 +393,7 @@ def tools(config: Config) -> tuple[Tool[Any], ...]:
     def prepare_read(arguments: ReadArguments, ctx: ToolContext) -> Prepared:
         place = paths.fact(arguments.file_path, ctx)
         touch = Touch(reads=(place,), why=paths.why("reads", "from", place, ctx))
-        return Prepared(touch, lambda: read(place, arguments, ctx, anywhere=anywhere))
+        return Prepared(touch, lambda: read(place, arguments, ctx, anywhere=anywhere), overlaps=True)
 
     def limit(_: object) -> float:
         return seconds

@@ -152,7 +152,7 @@ def answered[A](prepare: Prepare[A]) -> Prepare[A]:
 
     def prepared(arguments: A, ctx: ToolContext) -> Prepared:
         made = prepare(arguments, ctx)
-        return Prepared(made.touch, lambda: _answered(made.run()))
+        return made._replace(run=lambda: _answered(made.run()))
 
     return prepared
 

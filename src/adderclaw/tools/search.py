@@ -207,16 +207,20 @@ def tools(config: Config, start: "Start | None" = None) -> tuple[Tool[Any], ...]
 
     def prepare_ls(arguments: LSArguments, ctx: ToolContext) -> Prepared:
         place = paths.fact(arguments.path, ctx)
-        return Prepared(_reading(place, ctx), lambda: ls(place, ctx, anywhere=anywhere))
+        return Prepared(_reading(place, ctx), lambda: ls(place, ctx, anywhere=anywhere), overlaps=True)
 
     def prepare_glob(arguments: GlobArguments, ctx: ToolContext) -> Prepared:
         base, rest = _glob_base(arguments, ctx)
         place = paths.fact(base, ctx)
-        return Prepared(_reading(place, ctx), lambda: glob(place, rest, arguments, ctx, anywhere=anywhere))
+        return Prepared(
+            _reading(place, ctx), lambda: glob(place, rest, arguments, ctx, anywhere=anywhere), overlaps=True
+        )
 
     def prepare_grep(arguments: GrepArguments, ctx: ToolContext) -> Prepared:
         place = paths.fact(arguments.path, ctx)
-        return Prepared(_reading(place, ctx), lambda: grep(place, arguments, ctx, start, anywhere=anywhere))
+        return Prepared(
+            _reading(place, ctx), lambda: grep(place, arguments, ctx, start, anywhere=anywhere), overlaps=True
+        )
 
     def limit(_: object) -> float:
         return seconds

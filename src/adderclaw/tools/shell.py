@@ -137,7 +137,7 @@ def prepare(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) ->
         looks=looks,
         why=why,
     )
-    return Prepared(touch, lambda: _run(arguments, judged, ctx, means))
+    return Prepared(touch, lambda: _run(arguments, judged, ctx, means), overlaps=looks and not _moves(command))
 
 
 def _is_here(fact: PathFact, ctx: ToolContext) -> bool:

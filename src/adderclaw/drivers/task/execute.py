@@ -26,10 +26,10 @@ from adderclaw.events import Body, EventRecord
 from adderclaw.history import History
 from adderclaw.json_text import canonical, digest
 from adderclaw.kernel import occasions
-from adderclaw.kernel.call import Done
 from adderclaw.kernel.call_hooks import Keep
 from adderclaw.kernel.loop import live_planned
 from adderclaw.kernel.prompt import Prompt
+from adderclaw.kernel.result import Done
 from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.skills.catalogue import Catalogue
 from adderclaw.types import Json, Outcome, ToolCall

@@ -10,8 +10,8 @@ from adderclaw.drivers.task import steps
 from adderclaw.drivers.task.contracts import ActionStep, ModelDecision, StepExecutionResult
 from adderclaw.json_text import canonical
 from adderclaw.kernel import resume
-from adderclaw.kernel.call import Done
 from adderclaw.kernel.call_hooks import Keep
+from adderclaw.kernel.result import Done
 from adderclaw.kernel.session import Session
 from adderclaw.store import workflows
 from adderclaw.store.workflows import Begun, Finished

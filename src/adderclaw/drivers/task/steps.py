@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from adderclaw.credentials.redaction import visible
 from adderclaw.decode import decode
 from adderclaw.drivers.task.contracts import ActionStep, AskUser, CallSkill, RunCommand, Status, StepExecutionResult
-from adderclaw.kernel.call import Done
+from adderclaw.kernel.result import Done
 from adderclaw.types import Json, ToolCall
 
 MOST = 4_000

@@ -38,7 +38,7 @@ def _decode(given: Json) -> AgentArguments:
     return decode(AgentArguments, {key: value for key, value in given.items() if key not in UNUSED})
 
 
-def _order(given: AgentArguments, definition: "Definition", ctx: ToolContext) -> Child:
+def _order(given: AgentArguments, definition: "Definition", ctx: ToolContext, *, overlaps: bool) -> Child:
     return Child(
         prompt=given.prompt,
         agent_type=definition.name,
@@ -51,6 +51,7 @@ def _order(given: AgentArguments, definition: "Definition", ctx: ToolContext) ->
         max_rounds=definition.max_rounds,
         background=given.run_in_background or definition.background,
         tool_use_id=ctx.tool_use_id,
+        waits=overlaps,
     )
 
 
@@ -100,6 +101,16 @@ def _touch(given: AgentArguments, ctx: ToolContext) -> Touch:
 
     place = paths.fact(os.path.join(ctx.workspace.root, worktree.FOLDER), ctx)
     return Touch(writes=(place,), why=f"{why} in a git worktree")
+
+
+def _only_reads(given: AgentArguments, definition: "Definition | ToolResult") -> bool:
+    """Whether none of its tools can write, and somebody waits for it."""
+    if isinstance(definition, ToolResult) or given.isolation:
+        return False
+    from adderclaw.tools.control.definitions import LOOKING
+
+    named = definition.tools is not None and set(definition.tools) <= set(LOOKING)
+    return named and not (given.run_in_background or definition.background)
 
 
 def _result(report: ChildReport, most: int) -> ToolResult:
@@ -195,11 +206,17 @@ def _described(kit: "Kit", text: str) -> str:
 
 
 def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
-    async def run(given: AgentArguments, ctx: ToolContext) -> ToolResult:
+    def prepare(given: AgentArguments, ctx: ToolContext) -> Prepared:
         found = _found(kit, given)
+        overlaps = _only_reads(given, found)
+        return Prepared(_touch(given, ctx), lambda: run(given, found, ctx, overlaps=overlaps), overlaps)
+
+    async def run(
+        given: AgentArguments, found: "Definition | ToolResult", ctx: ToolContext, *, overlaps: bool
+    ) -> ToolResult:
         if isinstance(found, ToolResult):
             return found
-        order = _order(given, found, ctx)
+        order = _order(given, found, ctx, overlaps=overlaps)
         apart = bool(given.isolation)
         if order.background and kit.tasks is not None:
             return _in_background(kit, order, ctx, apart=apart)
@@ -210,7 +227,7 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
         Tool(
             "Agent",
             AgentArguments,
-            lambda given, ctx: Prepared(_touch(given, ctx), lambda: run(given, ctx)),
+            prepare,
             _described(kit, known.description),
             known.parameters,
             (Alias("Task"),),

@@ -1,0 +1,129 @@
+"""The calls of one reply: judged one by one; those that only read run at the same time, and are recorded in order."""
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+
+from adderclaw.kernel import call as lifecycle
+from adderclaw.kernel.call import Ran, Ruling
+from adderclaw.kernel.call_hooks import Life
+from adderclaw.kernel.considering import Considered
+from adderclaw.kernel.result import Done
+from adderclaw.kernel.session import Session
+from adderclaw.types import ToolCall
+
+WAITED = "Not run: the turn was interrupted before this call began"
+
+
+class Batch:
+    """Takes the calls of a reply in their order. `done` has what became of each, from the first on."""
+
+    def __init__(self, session: Session) -> None:
+        self._session, self._most = session, session.config.runtime.parallel_calls
+        self._waiting: list[Ruling] = []
+        self.done: list[Done] = []
+        self.begun = 0
+        """Calls that were taken so far: after an interruption each of them is recorded."""
+
+    async def add(self, call: ToolCall, refusal: str | None) -> None:
+        """Judge a call. One that only reads waits for others like it; any other waits for all before it, and runs."""
+        self.begun += 1
+        session = self._session
+        judged = await lifecycle.judge(session, call, Life(earlier=self._abandon), refusal)
+        if not _overlaps(judged.considered):
+            if await self._run_before(*judged):
+                judged = lifecycle.judged_again(session, judged)
+            self.done.append(await lifecycle.conclude(session, await lifecycle.rule(session, judged)))
+            return
+        ruling = await lifecycle.rule(session, judged)
+        if ruling.message or not _overlaps(ruling.considered):
+            if await self._run_before(ruling.considered, ruling.life):
+                ruling = lifecycle.ruled_again(session, ruling)
+            self.done.append(await lifecycle.conclude(session, ruling))
+            return
+        lifecycle.admit(session, ruling)
+        self._waiting.append(ruling)
+        if len(self._waiting) >= self._most:
+            await self.run()
+
+    async def run(self) -> None:
+        """Run the calls that wait, all at the same time; each is recorded as soon as all before it are."""
+        session, group = self._session, self._waiting
+        self._waiting = []
+        if not group:
+            return
+        if session.scene.stopped():
+            await self._stop(group)
+            return
+        lifecycle.begin(session, group)
+        if len(group) == 1:
+            self.done.append(await lifecycle.finish(session, group[0], lambda: lifecycle.run(session, group[0])))
+        else:
+            await self._together(group)
+
+    async def _together(self, group: Sequence[Ruling]) -> None:
+        session, left = self._session, list(group)
+        running = [_started(session, ruling) for ruling in group]
+        try:
+            for ruling, ran in zip(group, running, strict=True):
+                del left[0]
+                self.done.append(await lifecycle.finish(session, ruling, lambda ran=ran: ran))
+        except asyncio.CancelledError:
+            for ruling in left:
+                lifecycle.unknown(session, ruling)
+            raise
+        finally:
+            await _ended(running)
+
+    async def _stop(self, group: Sequence[Ruling]) -> None:
+        """The emergency stop was set while they waited: none of them runs."""
+        session, left = self._session, list(group)
+        session.budget.tool_calls -= len(group)
+        try:
+            for ruling in group:
+                del left[0]
+                self.done.append(await lifecycle.conclude(session, lifecycle.stopped(session, ruling)))
+        except asyncio.CancelledError:
+            for ruling in left:
+                lifecycle.not_run(session, ruling.considered, ruling.life, WAITED)
+            raise
+
+    async def _run_before(self, considered: Considered, life: Life) -> bool:
+        """Run what waits before a call that has to be alone; whether anything did."""
+        if not self._waiting:
+            return False
+        try:
+            await self.run()
+        except asyncio.CancelledError:
+            lifecycle.not_run(self._session, considered, life, WAITED)
+            raise
+        return True
+
+    def _abandon(self) -> None:
+        """Record the calls that wait as not run: an interruption came before they began."""
+        group, self._waiting = self._waiting, []
+        self._session.budget.tool_calls -= len(group)
+        self.done += [lifecycle.not_run(self._session, one.considered, one.life, WAITED) for one in group]
+
+
+def _overlaps(considered: Considered) -> bool:
+    """Whether a call may run beside others: nothing denies it so far, and by what was prepared it only reads."""
+    prepared = considered.prepared
+    if prepared is None or not prepared.overlaps or considered.error is not None:
+        return False
+    from adderclaw.gate.reach import reach
+
+    return considered.decision.verdict != "deny" and reach(prepared.touch) == "nothing"
+
+
+def _started(session: Session, ruling: Ruling) -> Awaitable[Ran]:
+    if session.tape is not None:
+        return session.tape.started(lambda: lifecycle.run(session, ruling))
+    return asyncio.ensure_future(lifecycle.run(session, ruling))
+
+
+async def _ended(running: Sequence[Awaitable[Ran]]) -> None:
+    """Cancel what still runs, and wait until it has ended: nothing of it goes on."""
+    tasks = [one for one in running if isinstance(one, asyncio.Future) and not one.done()]
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
