@@ -9,7 +9,7 @@ import pytest
 import adderclaw
 
 SOURCE = Path(adderclaw.__file__).parent
-PACKAGES = ("tools", "checkpoints", "skills", "drivers", "kernel", "sinks")
+PACKAGES = ("tools", "checkpoints", "skills", "drivers", "kernel", "config", "hooks", "runtime", "sinks")
 MODULES = frozenset({"pathlib", "shutil", "glob", "tempfile", "fileinput"})
 CALLS = frozenset(
     [
@@ -73,6 +73,24 @@ OWN = {
     "tools.specs": "the schemas that come with the program",
     "tools.generate": "writes those schemas when the program is built",
     "tools.hardened": "the text of git.sh, which comes with the program, and git itself",
+    "config.cache": "what the configuration came to, in AdderClaw's own folder; of folders, whether they are there",
+    "config.layers": "whether the workspace that the operator named is there, and is the project's folder",
+    "config.named": "whether a word of a hook names a file; what is in it is read by hooks.scripts, through the door",
+    "config.opening": "the door itself, for what is read before there is a workspace",
+    "config.options": "whether a file that the operator named is there",
+    "config.own_file": "config.toml in AdderClaw's own folder",
+    "config.paths": "where links lead, once, for all others",
+    "config.places": "finds the project by its names; reads through config.opening; writes in AdderClaw's own folder",
+    "config.servers": "whether programs are there that the operator's servers name",
+    "config.trees": "status and names by the descriptor of a folder that config.opening opened",
+    "config.trust": "trust.json in AdderClaw's own folder; reads through config.opening",
+    "hooks.scripts": "copies of what was compared, in AdderClaw's own folder; reads through config.opening",
+    "hooks.settings": "the shells of the system",
+    "runtime.later": "the folder for what is set aside, in AdderClaw's own folder",
+    "runtime.proving": "a folder of its own for the replay",
+    "runtime.rejudging": "whether a policy that the operator named is there",
+    "runtime.running": "whether the workspace itself is there; makes that of the defaults",
+    "runtime.start": "ESTOP in AdderClaw's own folder",
     "tools.clock": "/etc/localtime",
     "tools.identity": "AdderClaw's own folder, in which git is asked for the operator's name",
 }

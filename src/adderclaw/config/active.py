@@ -6,7 +6,7 @@ from typing import Any, cast
 from adderclaw.config import places, trust
 from adderclaw.config.layers import Composed, compose
 from adderclaw.config.leaves import leaves
-from adderclaw.config.places import Request
+from adderclaw.config.places import Request, read
 from adderclaw.decode import freeze
 from adderclaw.types import Json
 
@@ -54,8 +54,8 @@ def _skills(project: str, found: trust.Fingerprint) -> list[Json]:
     for name in found.files:
         if os.path.basename(name) != "SKILL.md":
             continue
-        with open(os.path.join(project, name), encoding="utf-8", errors="replace") as file:
-            head = file.read(65_536).split("\n---", 1)[0]
+        data = read(os.path.join(project, name), project) or b""
+        head = data[:65_536].decode("utf-8", "replace").split("\n---", 1)[0]
         granted = [line.partition(":")[2].strip() for line in head.splitlines() if line.startswith("allowed-tools:")]
         if granted:
             rows.append(_row("skill's tools", os.path.dirname(name), granted[0], None, os.path.join(project, name)))

@@ -77,17 +77,17 @@ class Composition:
         """A file of the project; one that leads elsewhere is not the project's to bring, and is not read."""
         path = os.path.join(self.project, name)
         if not leads_out(self.project, name):
-            return self.look(path)
+            return self.look(path, self.project)
         self.looked_at[path] = None
         self.warnings.append(f"{path}: it is a link that leads out of the project, and is not read")
         return None
 
-    def look(self, path: str) -> bytes | None:
+    def look(self, path: str, project: str = "") -> bytes | None:
         """The bytes of a file, read once: what is hashed for trust is what is parsed."""
         if path in self.looked_at:
             return self.looked_at[path]
         try:
-            data = places.read(path)
+            data = places.read(path, project)
         except ConfigError as error:
             self.problems += error.problems
             data = None

@@ -64,6 +64,15 @@ def by_walk(root: int, way: str, flags: int) -> int:
         os.close(here)
 
 
+def open_real(path: str, flags: int = READ) -> int:
+    """An absolute path that was resolved: what is opened is reached through no link from the root of the disk on."""
+    root = os.open("/", ANCHOR)
+    try:
+        return opener()(root, path.strip("/") or ".", flags)
+    finally:
+        os.close(root)
+
+
 @cache
 def opener() -> Opener:
     """openat2 where this kernel, and whatever filters its calls, lets us have it."""

@@ -5,6 +5,8 @@ import re
 import stat
 from typing import NamedTuple
 
+from adderclaw.config.opening import open_real
+from adderclaw.config.paths import beneath, followed
 from adderclaw.errors import ConfigError, Problem
 from adderclaw.types import Json
 
@@ -118,11 +120,16 @@ def _is_everybodys(folder: str) -> bool:
         return False
 
 
-def read(path: str) -> bytes | None:
-    """The bytes of a configuration file; None when there is none."""
+def read(path: str, project: str = "") -> bytes | None:
+    """The bytes of a configuration file; None when there is none, or it leads out of the project that it is one of.
+
+    Links are followed once: where they led is what is looked at, and what is opened, through no link.
+    """
+    real = followed(path)
+    if project and not beneath(real, followed(project)):
+        return None
     try:
-        # a FIFO must not hang us
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = open_real(real)  # it never waits: a pipe is refused below
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

@@ -1,9 +1,9 @@
 """The folders of a project that trust covers, and what shows cheaply that something in them has changed."""
 
 import os
-import stat
 from collections.abc import Iterator, Sequence
 
+from adderclaw.config.opening import ANCHOR, open_real
 from adderclaw.config.paths import beneath as within
 from adderclaw.config.paths import followed
 from adderclaw.errors import ConfigError, Problem
@@ -17,20 +17,36 @@ TREES = (
 )
 """Folders whose content runs, or may grant itself tools."""
 MOST_FILES = 5_000
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 def stamps(project: str, named: Sequence[str]) -> Iterator[tuple[str, int, int, int, int]]:
     """What shows cheaply whether anything that is no configuration has changed: names, sizes, times of change."""
     for path in (*(path for tree in TREES for path in beneath(project, tree, strict=False)), *named):
         whole = os.path.join(project, path)
-        try:
-            status = os.lstat(whole)
-            # what a link leads out to is not ours to look at, and a loop leads nowhere
-            if stat.S_ISLNK(status.st_mode) and not leads_out(project, path) and os.path.exists(whole):
-                status = os.stat(whole)
-        except OSError:
+        status = _status(whole, project)
+        if status is None:
             continue
         yield path, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _status(path: str, project: str) -> os.stat_result | None:
+    """Of what a link leads to, unless that lies out of the project, or nowhere: then of the link itself."""
+    folder, name = os.path.split(path)
+    for real in (followed(path), os.path.join(followed(folder), name)):
+        if not within(real, followed(project)):
+            continue
+        try:
+            fd = open_real(os.path.dirname(real), ANCHOR)
+        except OSError:
+            continue
+        try:
+            return os.stat(os.path.basename(real), dir_fd=fd, follow_symlinks=False)
+        except OSError:
+            continue
+        finally:
+            os.close(fd)
+    return None
 
 
 def beneath(project: str, tree: str, *, strict: bool = True) -> Iterator[str]:
@@ -39,11 +55,11 @@ def beneath(project: str, tree: str, *, strict: bool = True) -> Iterator[str]:
         if strict:
             raise unfit(os.path.join(project, tree), "is a link that leads out of the project")
         return
-    waiting, count = [tree], 0
+    waiting, count, real = [tree], 0, followed(os.path.join(project, tree))
     while waiting:
         folder = waiting.pop()
         try:
-            entries = sorted(os.scandir(os.path.join(project, folder)), key=lambda entry: entry.name)
+            entries = _listed(os.path.normpath(os.path.join(real, os.path.relpath(folder, tree))))
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
@@ -52,7 +68,7 @@ def beneath(project: str, tree: str, *, strict: bool = True) -> Iterator[str]:
             name = f"{folder}/{entry.name}"
             if entry.is_dir(follow_symlinks=False):
                 waiting.append(name)
-            elif strict and _is_link_to_folder(entry):
+            elif strict and entry.is_symlink() and _is_folder(os.path.join(project, name)):
                 raise unfit(os.path.join(project, name), "is a link to a folder, whose content could change unseen")
             else:
                 yield name
@@ -61,11 +77,22 @@ def beneath(project: str, tree: str, *, strict: bool = True) -> Iterator[str]:
                 raise unfit(os.path.join(project, tree), f"has more than {MOST_FILES} files")
 
 
-def _is_link_to_folder(entry: "os.DirEntry[str]") -> bool:
+def _listed(real: str) -> list["os.DirEntry[str]"]:
+    """By descriptor, through no link: what is exchanged for one meanwhile is not looked into."""
+    fd = open_real(real, FOLDER)
     try:
-        return entry.is_symlink() and entry.is_dir()
-    except OSError:  # a loop: whoever reads it says so
+        with os.scandir(fd) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    finally:
+        os.close(fd)
+
+
+def _is_folder(path: str) -> bool:
+    try:
+        os.close(open_real(followed(path), FOLDER))
+    except OSError:  # a loop as well: who reads it says so
         return False
+    return True
 
 
 def leads_out(project: str, name: str) -> bool:

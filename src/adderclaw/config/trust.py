@@ -12,6 +12,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, cast
 
 from adderclaw.config import named
+from adderclaw.config.opening import ANCHOR, open_real
+from adderclaw.config.paths import beneath as within
+from adderclaw.config.paths import followed
 from adderclaw.config.places import SETTINGS, read, replace
 from adderclaw.config.trees import MOST_FILES, TREES, beneath, leads_out, unfit
 from adderclaw.errors import ConfigError
@@ -42,8 +45,9 @@ type Look = Callable[[str], bytes | None]
 """Reads a file of the configuration; None where there is none."""
 
 
-def survey(project: str, look: Look = read) -> Fingerprint:
+def survey(project: str, look: Look | None = None) -> Fingerprint:
     """Everything in a project that trust is about. Raises ConfigError for what cannot be hashed."""
+    look = look or (lambda path: read(path, project))
     found = {name: look(os.path.join(project, name)) for name in FILES if not leads_out(project, name)}
     contents = {name: data for name, data in found.items() if data is not None}
     hashes = {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()}
@@ -65,11 +69,12 @@ def _hashed(project: str, name: str) -> tuple[str, int]:
     path = os.path.join(project, name)
     running, size = hashlib.sha256(), 0
     try:
-        if os.path.islink(path):
-            running.update(b"link to " + os.fsencode(os.readlink(path)) + b"\0")
-        if leads_out(project, name):
+        real = followed(path)
+        if target := _target(path):
+            running.update(b"link to " + os.fsencode(target) + b"\0")
+        if not within(real, followed(project)):
             return running.hexdigest(), 0
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = open_real(real)
     except FileNotFoundError:
         return running.hexdigest(), 0  # a link to nothing
     except OSError as error:
@@ -84,6 +89,18 @@ def _hashed(project: str, name: str) -> tuple[str, int]:
         except OSError as error:
             raise unfit(path, f"cannot be read: {error.strerror}") from None
     return running.hexdigest(), size
+
+
+def _target(path: str) -> str:
+    """What a link says; empty where it is none."""
+    folder, name = os.path.split(path)
+    fd = open_real(followed(folder), ANCHOR)
+    try:
+        return os.readlink(name, dir_fd=fd)
+    except OSError:
+        return ""
+    finally:
+        os.close(fd)
 
 
 # ------------------------------------------------------------------ what the files start

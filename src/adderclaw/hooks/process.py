@@ -11,6 +11,7 @@ from adderclaw.hooks.scripts import Ground
 from adderclaw.hooks.settings import Hook, shell_of
 from adderclaw.sandbox import process
 from adderclaw.sandbox.programs import search_path
+from adderclaw.workspace import is_directory
 
 STREAM_BYTES = 4_194_304
 INLINE_PYTHON = re.compile(r"\bpython[\d.]*(\s+-[A-Za-bd-ln-z]\S*)*(\s+-[A-Za-z]*[cm]\b|\s*$|\s+-(\s|$)|\s*[<|;&)])")
@@ -76,7 +77,7 @@ def argv_of(hook: Hook) -> tuple[str, ...]:
 async def run(hook: Hook, stdin: bytes, *, ground: Ground, more: Mapping[str, str], seconds: float) -> Ran:
     """Run it to its end or its time's; nothing that it started is left behind."""
     cwd = ground.roots[0]
-    if not os.path.isdir(cwd):
+    if not is_directory(cwd):
         return Ran(None, stderr=f"not started: the directory {cwd} is not there")
     if module := _project_module(hook, ground.roots):
         why = f"python -m {module} would load whatever modules lie in the workspace"

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from adderclaw.config import named
 from adderclaw.config.named import Found, Names
+from adderclaw.config.opening import open_real
 from adderclaw.config.paths import beneath
 from adderclaw.hooks.settings import Hook
 from adderclaw.record import record
@@ -163,7 +164,7 @@ def _checked(found: Found, hook: Hook, ground: Ground) -> _Seen:
 
 @contextmanager
 def _opened(path: str) -> Generator[int]:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    descriptor = open_real(path)
     try:
         yield descriptor
     finally:

@@ -11,6 +11,7 @@ from adderclaw.hooks.catalogue import EVENTS
 from adderclaw.record import record
 from adderclaw.store.text import compact
 from adderclaw.types import Json
+from adderclaw.workspace import is_named
 
 type Kind = Literal["command", "http", "prompt", "agent", "mcp_tool"]
 type Shell = Literal["bash", "sh", "powershell"]
@@ -115,7 +116,7 @@ def _hook(entry: Json, skipped: str, places: Sequence[str], environ: Mapping[str
 def _validator(name: str, places: Sequence[str]) -> str:
     """The program of a named validator: the operator's own, else the project's; where neither is, the operator's."""
     candidates = [os.path.join(folder, name) for folder in places]
-    return next((path for path in candidates if os.path.lexists(path)), candidates[0])
+    return next((path for path in candidates if is_named(path)), candidates[0])
 
 
 def _seconds(entry: Json, event: str, kind: str, environ: Mapping[str, str]) -> float:

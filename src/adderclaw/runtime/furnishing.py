@@ -12,6 +12,7 @@ from adderclaw.runtime import configured_hooks
 from adderclaw.runtime.start import Runtime, operators_own, warn
 from adderclaw.store import locks
 from adderclaw.types import Workspace
+from adderclaw.workspace import is_directory, is_regular
 
 if TYPE_CHECKING:
     from adderclaw.runtime.shutting import Held, Shutter
@@ -56,7 +57,7 @@ class Furniture:
             hidden=_own_files(now.memory.path, now.receipts.path, runtime.key_path),
             kept=(
                 *configured_hooks.files(runtime),
-                *filter(os.path.isfile, settings_files(roots[0])),
+                *filter(is_regular, settings_files(roots[0])),
                 *seen.own(tuple(map(followed, roots))),
             ),
             own=followed(runtime.home),
@@ -103,7 +104,7 @@ def skill_folders(runtime: Runtime, root: str) -> tuple[str, ...]:
     found = [os.path.join(runtime.home, "skills")]
     if operators_own(runtime.options, runtime.loaded, "skills.dir"):
         found.append(os.path.join(root, runtime.config.skills.dir))
-    real = [followed(path) for path in found if os.path.isdir(path)]
+    real = [followed(path) for path in found if is_directory(path)]
     return tuple(path for path in real if not beneath(path, root) and not beneath(root, path))
 
 

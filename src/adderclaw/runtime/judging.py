@@ -27,6 +27,7 @@ from adderclaw.runtime.furnishing import Furniture, settings_files, skill_folder
 from adderclaw.runtime.start import Runtime, warn
 from adderclaw.tools.background import Tasks
 from adderclaw.tools.kept import Kept
+from adderclaw.workspace import is_directory, reached
 
 
 def scene(
@@ -130,7 +131,7 @@ def _skills(runtime: Runtime, root: str) -> "tools.Skills | None":
     """The session's skills; where there is no folder of them nothing is imported and nothing is looked for."""
     own = os.path.join(root, os.path.expanduser(runtime.config.skills.dir))
     folders = (own, *(os.path.join(root, name) for name in SKILLS), os.path.join(runtime.home, "skills"))
-    if runtime.options.bare or not any(map(os.path.isdir, folders)):
+    if runtime.options.bare or not any(map(is_directory, folders)):
         return None
     from adderclaw.runtime.skills import Skills
 
@@ -241,9 +242,6 @@ def _identities(runtime: Runtime) -> frozenset[tuple[int, int]]:
     ours += [file["file"] for file in runtime.loaded.policies]
     found: set[tuple[int, int]] = set()
     for path in ours:
-        try:
-            status = os.stat(path)
-        except OSError:
-            continue
-        found.add((status.st_dev, status.st_ino))
+        if (status := reached(path)) is not None:
+            found.add((status.st_dev, status.st_ino))
     return frozenset(found)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from adderclaw import gate
 from adderclaw.config.paths import beneath
+from adderclaw.workspace import is_named
 from adderclaw.workspace.shut import Shut, by_name, in_git
 from adderclaw.workspace.survey import Survey
 
@@ -76,7 +77,7 @@ class Shutter:
         return Held(elsewhere, found.unchanged, (), tuple(filter(None, said)))
 
     def _found(self, survey: Survey, shut: Shut, roots: Sequence[str]) -> Held:
-        named = [path for path in self._named if os.path.lexists(path)]
+        named = [path for path in self._named if is_named(path)]
         limits = [NOT_WHOLE.format(folders=survey.folders)] if shut.is_any and not survey.is_whole else []
         unseen = list(dict.fromkeys((*named, *_nearest(_outermost(survey.unseen), roots))))
         unchanged = _nearest(_outermost(survey.unchanged), roots)

@@ -8,6 +8,7 @@ from adderclaw.config.paths import followed
 from adderclaw.errors import ConfigError, Refused
 from adderclaw.runtime.start import Runtime
 from adderclaw.skills import calling, catalogue
+from adderclaw.skills import files as contents
 from adderclaw.skills.catalogue import Catalogue, Place, Skill
 from adderclaw.types import Called
 
@@ -96,8 +97,8 @@ class Skills:
         way = os.path.relpath(skill.path, self._project)
         try:
             now = trust.survey(self._project)
-            with open(skill.path, "rb") as file:
-                same = hashlib.sha256(file.read(trust.MOST_BYTES)).hexdigest() == now.files.get(way)
-        except (ConfigError, OSError):
+            data = contents.read(skill.folder, skill.file, trust.MOST_BYTES).data
+            same = hashlib.sha256(data).hexdigest() == now.files.get(way)
+        except (ConfigError, OSError, Refused):
             return False
         return same and trust.trusts(trust.known(self._runtime.home), self._project, now)
