@@ -1,6 +1,8 @@
-"""What a program is stands in its table and nowhere else: no module of the gate keeps a list of programs of its own."""
+"""What a program is stands in its table and nowhere else: no module of gate and tools keeps a list of programs."""
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import pytest
 from adderclaw import gate
 from adderclaw.gate.programs.allowlist import PROGRAMS
 
-HERE = Path(gate.__file__).parent
+HERE = Path(gate.__file__).parents[1]
 MOST = 2
 """Names of programs that a literal may hold: a special case, and not a kind of program."""
 
@@ -37,7 +39,10 @@ def programs(words: list[str]) -> list[str]:
     return found if len(found) * 2 >= len(words) else []
 
 
-@pytest.mark.parametrize("module", [str(path.relative_to(HERE)) for path in sorted(HERE.rglob("*.py"))])
+MODULES = [str(path.relative_to(HERE)) for room in ("gate", "tools") for path in sorted(HERE.glob(f"{room}/**/*.py"))]
+
+
+@pytest.mark.parametrize("module", MODULES)
 def test_no_module_has_a_list_of_programs(module: str) -> None:
     found = {line: programs(words) for line, words in lists((HERE / module).read_text())}
     assert not {line: names for line, names in found.items() if len(names) > MOST}
@@ -54,3 +59,12 @@ def test_no_module_has_a_list_of_programs(module: str) -> None:
 )
 def test_such_a_list_is_found(text: str) -> None:
     assert [programs(words) for _, words in lists(text)] == [["ls", "cat", "rg"]]
+
+
+def test_no_table_is_read_before_a_command_is_judged() -> None:
+    """They are on nobody's way to the first request."""
+    code = (
+        "import adderclaw.tools.shell, adderclaw.gate.verdict as v; from adderclaw.gate.programs import allowlist as a"
+    )
+    told = subprocess.run([sys.executable, "-c", f"{code}; print(a.is_read())"], capture_output=True, check=True)
+    assert told.stdout == b"False\n"

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from adderclaw.gate.commands import base
 from adderclaw.gate.programs import git_alone, knowledge, wrappers
-from adderclaw.gate.programs.allowlist import is_shell, names
+from adderclaw.gate.programs.allowlist import is_shell, names, those
 from adderclaw.gate.programs.git import command_of
 from adderclaw.gate.programs.handed import one_name_each
 from adderclaw.gate.programs.objections import Words
@@ -20,13 +20,10 @@ GIT = "adderclaw_git"
 """The function in `git.sh` that git is called by."""
 
 
-MOVERS = frozenset({"cd", "pushd", "popd"})
 STEADY = git_alone.LOOKING | names(
     "add branch checkout cherry-pick commit fetch merge mv pull push rebase reset restore revert rm stash switch tag"
 )
 """Commands of git's after which no setting names another program than before."""
-SEEN_THROUGH = frozenset({"timeout", "nice", "nohup", "stdbuf", "env", "ionice", "setsid"})
-"""Wrappers in which git is called by our function as well; `xargs` puts names into its words, and could into ours."""
 
 
 def rendered(plan: Plan, who: Identity, *, alone: bool, here: bool = False, shell: str = "/bin/bash") -> str:
@@ -70,7 +67,10 @@ def is_here(plan: Plan) -> bool:
         return False
     gits = [command_of(command.words)[0] for command in found if isinstance(command, Simple) and _git_of(command)]
     return (len(gits) == 1 or STEADY.issuperset(gits)) and all(
-        isinstance(command, Simple) and not command.env and command.folders == HERE and command.name not in MOVERS
+        isinstance(command, Simple)
+        and not command.env
+        and command.folders == HERE
+        and command.name not in those("shifts")
         for command in found
     )
 
@@ -100,7 +100,7 @@ def _git_of(simple: Simple) -> str:
 def _within(words: Words) -> Words | None:
     """What a wrapper runs, in however many of them; None where it is no wrapper."""
     found: Words | None = None
-    while words and base(words[0]) in SEEN_THROUGH and (inner := wrappers.inner(words)):
+    while words and base(words[0]) in those("carries") and (inner := wrappers.inner(words)):
         words = found = inner
     return found
 

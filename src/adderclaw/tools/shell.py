@@ -16,6 +16,7 @@ from adderclaw.gate.looking import only_looks
 from adderclaw.gate.paths import DEVICES
 from adderclaw.gate.programs import git_alone
 from adderclaw.gate.programs import knowledge as knowledge
+from adderclaw.gate.programs.allowlist import those
 from adderclaw.gate.programs.operands import ARCHIVE, PATCH
 from adderclaw.gate.shell import planner as planner
 from adderclaw.gate.shell.planner import Plan, Raw, Simple
@@ -50,10 +51,8 @@ BEHIND_DEFAULT_MS, BEHIND_MAX_MS = 1_800_000, 7_200_000
 TRUNCATED = "[SDLC_TRUNCATED]"
 GRACE = 5.0
 """Seconds that the kernel waits beyond our own time limit, so that what was printed so far is still reported."""
-ONE_IS_AN_ANSWER = frozenset({"grep", "egrep", "fgrep", "rg", "find", "diff", "test", "[", "git diff", "git grep"})
-"""Programs whose exit code 1 says "nothing found" or "they differ", not that something went wrong."""
-MOVERS = frozenset({"cd", "pushd", "popd"})
-"""What changes the shell's own working directory."""
+GIT_ANSWERS = ("git diff", "git grep")
+"""Commands of git's whose exit code 1 is an answer."""
 OPTIONS = ("--norc", "--noprofile", "-c")
 ALONE_MAY = (
     "\nadderclaw: git directories, and settings of CI, editors and hook managers, are read-only to commands. Changes "
@@ -367,8 +366,8 @@ def _begin(arguments: BashArguments, text: str, judged: Judged, ctx: ToolContext
 
 def _moves(command: Plan | Raw) -> bool:
     if isinstance(command, Raw):
-        return not MOVERS.isdisjoint(command.words)
-    return any(simple.name in MOVERS for simple in planner.simples(command))
+        return not those("shifts").isdisjoint(command.words)
+    return any(simple.name in those("shifts") for simple in planner.simples(command))
 
 
 def _follow(reader: int, ctx: ToolContext) -> str:
@@ -412,7 +411,7 @@ def _result(judged: Judged, done: Finished, seconds: float, note: str, ctx: Tool
     if done.flooded:
         limit = process.FLOOD_BYTES >> 20
         return ToolResult(shown(f"Killed: it printed more than {limit} MiB\n{printed}", ctx), "tool_rejected", about)
-    if done.returncode == 0 or (done.returncode == 1 and _last(command) in ONE_IS_AN_ANSWER):
+    if done.returncode == 0 or (done.returncode == 1 and _answers(_last(command))):
         return ToolResult(shown(printed, ctx), metadata=about)
     return ToolResult(shown(f"Exit code {_code(done.returncode)}\n{printed}", ctx), "tool_rejected", about)
 
@@ -452,6 +451,10 @@ def _code(returncode: int) -> str:
     except ValueError:
         name = f"signal {-returncode}"
     return f"{128 - returncode} (killed by {name})"
+
+
+def _answers(name: str) -> bool:
+    return name in GIT_ANSWERS or name in those("answers")
 
 
 def _last(command: Plan | Raw) -> str:

@@ -79,6 +79,12 @@ class Options(NamedTuple):
     """Whether uvx may run it, though `python -m` does not."""
     elsewhere: frozenset[str] = frozenset()
     """Programs that it takes from the project, and would fetch from a package of another name."""
+    shifts: bool = False
+    """It changes the shell's own working directory."""
+    carries: bool = False
+    """It runs a program as it is, so that git can be called in it as we call it."""
+    answers: bool = False
+    """Its exit code 1 says "nothing found" or "they differ", not that something went wrong."""
     numbered: bool = False
     """A number is never more than that to it, even one below zero."""
     starts: bool = False
@@ -182,6 +188,11 @@ class Tables(Mapping[str, Options]):
 def _file() -> dict[str, Any]:
     with open(FILE, encoding="utf-8") as file:
         return json.load(file)
+
+
+def is_read() -> bool:
+    """Whether the tables were read already: nothing that is only imported does."""
+    return _file.cache_info().currsize > 0
 
 
 @cache

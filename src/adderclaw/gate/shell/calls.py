@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
 
 from adderclaw.gate.programs.allowlist import PROGRAMS, known_as, names, those
 from adderclaw.gate.shell import arrays, data, environment, functions, internals, numbers, syntax
@@ -11,7 +12,6 @@ from adderclaw.gate.shell.effects import ANYTHING, changes, may_match, written
 from adderclaw.gate.shell.internals import Called
 from adderclaw.gate.shell.nodes import asks_status, declared, is_word
 from adderclaw.gate.shell.plan import Assign, Block, Command, Internal, Live, Redirect, Script, Simple, Step
-from adderclaw.gate.shell.render import BUILTINS
 from adderclaw.gate.shell.states import HELD, UNSURE, Flow, State, bounded
 from adderclaw.gate.shell.syntax import NotAPlan, Param, Sub, Text, Word
 from adderclaw.gate.shell.words import UNKNOWN, Component, Expander, Facts
@@ -36,8 +36,12 @@ _VERSIONED = (
 )
 _CROSS = r"(?:[a-z0-9_]+-){2,4}(gcc|g\+\+|size|nm|objdump|readelf|strings|c\+\+filt|addr2line)"
 _ACTIVATES = r"(?:[\w./-]*/)?\.?v?env[\w.-]*/bin/activate"
-PYTHONS = those("module") | {name for name in PROGRAMS if known_as(name) in ("python", "pip")}
-"""The programs that a new virtual environment has, or gets by what is installed into it."""
+
+
+@cache
+def pythons() -> frozenset[str]:
+    """The programs that a new virtual environment has, or gets by what is installed into it."""
+    return those("module") | {name for name in PROGRAMS if known_as(name) in ("python", "pip")}
 
 
 class Calls:
@@ -202,7 +206,7 @@ class Calls:
             environment.check_given(name, value, known=not isinstance(value, Live))
         if first in ("command", "type") and any(word in state.functions for word in words[1:]):
             raise NotAPlan(f"{first} of a function")
-        if first in BUILTINS:
+        if first in those("builtin"):
             can_go_back, stack = state.previous is not None, bool(state.stack)
             check_builtin(words, state.jobs, can_go_back=can_go_back, stack=stack, confined=self.facts.confined)
             if first == "kill":
@@ -308,7 +312,7 @@ class Calls:
         there = self.environment(folder, here)
         command = Simple(("test", "-r", words[1]), "test", redirects, "test", node.text, (), state.folders)
         before = self.environments.get(folder, frozenset[str]())
-        self.environments[folder] = before | there | (PYTHONS if made else frozenset())
+        self.environments[folder] = before | there | (pythons() if made else frozenset())
         active = state._replace(programs=folder)
         if not there and not made:
             return command, Flow(active._replace(unlikely=True), state)
@@ -463,7 +467,7 @@ class Calls:
 
 def _is_program(word: str) -> bool:
     """Whether a word names no builtin of any kind: before a program, `command` only passes over functions."""
-    builtin = word in BUILTINS or word in OTHER_BUILTINS or word in internals.INTERNAL or word in _NAMED_HERE
+    builtin = word in those("builtin") or word in OTHER_BUILTINS or word in internals.INTERNAL or word in _NAMED_HERE
     return not isinstance(word, Live) and re.fullmatch(r"[A-Za-z][\w.+-]*", word, re.ASCII) is not None and not builtin
 
 

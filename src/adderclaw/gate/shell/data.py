@@ -14,7 +14,6 @@ from adderclaw.gate.programs.knowledge import SPECIAL
 from adderclaw.gate.programs.options import parse
 from adderclaw.gate.programs.wrappers import inner, runs_in_project
 from adderclaw.gate.shell.plan import Live, Simple
-from adderclaw.gate.shell.render import BUILTINS
 from adderclaw.gate.shell.syntax import NotAPlan
 
 _COMPARES = frozenset({"=", "==", "!=", "-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
@@ -68,7 +67,7 @@ _ACTS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 def _may_stand(simple: Simple, index: int) -> bool:
     """Whether a word can be no program, no command of one and no code: what those are stands before it."""
     name, words = simple.name, simple.words
-    if not index or name in BUILTINS:
+    if not index or name in those("builtin"):
         return False
     if is_shell(name):
         return words[1:2] == ("-n",)  # it only reads the script

@@ -8,7 +8,6 @@ from adderclaw.gate.programs import operands
 from adderclaw.gate.programs.allowlist import PROGRAMS, those
 from adderclaw.gate.programs.wrappers import only_looks
 from adderclaw.gate.shell.plan import Redirect, Simple
-from adderclaw.gate.shell.render import BUILTINS
 from adderclaw.gate.shell.words import Component
 
 ANYTHING = frozenset({"\0"})
@@ -21,7 +20,7 @@ def changes(simple: Simple, folders: tuple[str, ...]) -> frozenset[str]:
     name = simple.name
     if name == "source":
         return ANYTHING
-    if name in those("harmless") or name in BUILTINS:
+    if name in those("harmless") | those("builtin"):
         return found
     if name in PROGRAMS and only_looks(simple.words) and (PROGRAMS[name].operands != "in-out" or len(simple.words) < 3):
         return found

@@ -9,14 +9,13 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from adderclaw.gate.programs.allowlist import PROGRAMS
+from adderclaw.gate.programs.allowlist import PROGRAMS, those
 from adderclaw.gate.shell import environment, syntax
 from adderclaw.gate.shell.arithmetic import is_number
 from adderclaw.gate.shell.effects import ANYTHING
 from adderclaw.gate.shell.internals import INTERNAL, Called, set_own
 from adderclaw.gate.shell.nodes import declared
 from adderclaw.gate.shell.plan import Assign, Block, Call, Command, Internal, Live, Redirect, Script, Step
-from adderclaw.gate.shell.render import BUILTINS
 from adderclaw.gate.shell.states import HELD, Flow, State, all_of
 from adderclaw.gate.shell.syntax import NotAPlan
 from adderclaw.gate.shell.words import UNKNOWN
@@ -50,7 +49,7 @@ class Functions:
 
     def define(self, node: syntax.Function, state: State, *, asks_status: bool, known: Callable[[str], bool]) -> Flow:
         name = node.name
-        if name in PROGRAMS or known(name) or name in BUILTINS or name in INTERNAL or name in _OWN:
+        if name in PROGRAMS or known(name) or name in those("builtin") or name in INTERNAL or name in _OWN:
             raise NotAPlan(f"a function with the name of a program or builtin: {name}")
         if state.exports or state.sourced or environment.is_special(name) or name.startswith("ADDERCLAW_"):
             raise NotAPlan(f"function definition of {name} here")

@@ -14,7 +14,7 @@ from adderclaw.gate.shell import raw
 from adderclaw.gate.shell.places import Paths, paths_of
 from adderclaw.gate.shell.plan import Flat, Live, Plan, Raw, Redirect, Simple, redirects, simples, steps
 from adderclaw.gate.shell.quoting import quote, quote_if_needed
-from adderclaw.gate.shell.render import BUILTINS, canonical_text, mixes, render, shown
+from adderclaw.gate.shell.render import canonical_text, mixes, render, shown
 from adderclaw.gate.shell.syntax import MAX_CHARACTERS, NotAPlan
 from adderclaw.gate.shell.words import Facts
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from adderclaw.gate.shell.calls import Resolve
 
 __all__ = [
-    "BUILTINS",
     "Facts",
     "Paths",
     "Plan",

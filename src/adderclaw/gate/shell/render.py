@@ -29,10 +29,6 @@ from adderclaw.gate.shell.plan import (
 )
 from adderclaw.gate.shell.quoting import quote, quote_if_needed
 
-BUILTINS = those("builtin")
-"""Builtins of bash that a plan may use by name: none of them runs a program or changes how words are read."""
-
-
 PATTERN = "ADDERCLAW_PATTERN"
 FUNCTION = "ADDERCLAW_FUNCTION_"
 WORD = "ADDERCLAW_WORD"
@@ -139,7 +135,7 @@ class Writer:
             return f"if {here} ; then {self.simple(simple._replace(only_in=()))} ; else false ; fi"
         first = simple.words[0]
         if self.paths:
-            first = simple.program if simple.program in BUILTINS else quote(simple.program or first)
+            first = simple.program if simple.program in those("builtin") else quote(simple.program or first)
         else:
             first = self.quoting(first)
         return self.joined((*self.env(simple.env), first, *map(self.word, simple.words[1:])), simple.redirects)
