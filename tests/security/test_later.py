@@ -238,6 +238,19 @@ def test_so_does_it_for_additional_directories(on_each_rung: Den) -> None:
     assert "later" not in den.cli("agent", "-m", "hello").err, "what was there at the look after a kill is not new"
 
 
+def test_what_appears_in_a_further_directory_can_be_set_aside_too(world: Den) -> None:
+    further = world.base / "further"
+    further.mkdir()
+    world.configure(security=f'additional_directories = ["{further}"]')
+    world.attack(program(world, f"echo evil > {further}/.envrc"))
+    assert (further / ".envrc").exists()
+    done = world.cli("later", "set-aside", cwd=world.workspace)
+    assert done.code == 0, done.err
+    assert not (further / ".envrc").exists()
+    (kept,) = (world.cli.data / "set-aside").iterdir()
+    assert kept.read_text() == "evil\n"
+
+
 # ------------------------------------------------------------------ dependency folders
 
 PLANTS = """

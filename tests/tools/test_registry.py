@@ -86,9 +86,7 @@ def test_every_tool_has_a_description_and_a_closed_schema() -> None:
 
 
 def test_building_the_tools_imports_nothing_heavy() -> None:
-    heavy = (
-        "pydantic rich prompt_toolkit yaml tomlkit tree_sitter httpx2 httpcore2 anyio pathspec ctypes difflib"
-    )
+    heavy = "pydantic rich prompt_toolkit yaml tomlkit tree_sitter httpx2 httpcore2 anyio pathspec ctypes difflib"
     code = (
         "import sys; from adderclaw.tools import Kit, builtin; from adderclaw.config.schema import Config;"
         "builtin(Kit(Config(), None, None));"

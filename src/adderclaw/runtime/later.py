@@ -115,7 +115,8 @@ def _moved(root: str, home: str, path: str) -> bool:
     if os.path.commonpath((own, os.path.join(root, path))) == own:
         return False  # where the workspace holds our own folder: the database is not what anybody means
     try:
-        place = workspace.beneath_root(os.path.join(root, path), (root,))
+        # A path that is whole lies in a further directory, where a look found it through no link: none is followed now.
+        place = workspace.anywhere(path) if os.path.isabs(path) else workspace.beneath_root(f"{root}/{path}", (root,))
         os.makedirs(folder, mode=0o700, exist_ok=True)
         with suppress(FileNotFoundError):
             workspace.move_out(place, folder, f"{time.time_ns()}-{place.name}")
