@@ -13,7 +13,6 @@ from adderclaw.kernel import prompt
 from adderclaw.kernel.limits import LoopDetector
 from adderclaw.kernel.loop import run_turn, silent
 from adderclaw.kernel.session import InForce, Scene, Session, State, TurnResult
-from adderclaw.runtime import recording
 from adderclaw.runtime.session import Unasked, chosen_by, open_provider, scrubbed
 from adderclaw.runtime.start import Runtime
 from adderclaw.store import subagents, transcript
@@ -150,8 +149,8 @@ def make(runtime: Runtime, parent: Session, order: Child) -> tuple[Session, Prov
         depth=parent.depth + 1,
         tape=None,
     )
-    if parent.tape is not None:
-        recording.attach(runtime, child, "child")
+    if parent.tape is not None and runtime.recording is not None:
+        runtime.recording.attach(child, "child")
     return child, own
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from adderclaw import gate, tools
 from adderclaw.config.paths import followed
-from adderclaw.config.schema import Config
 from adderclaw.kernel.limits import Pace
+from adderclaw.kernel.policy import policy_of
 from adderclaw.kernel.session import InForce, Planning, Scene
 from adderclaw.store import Store, locks
 from adderclaw.types import (
@@ -136,19 +136,6 @@ def _skills(runtime: Runtime, root: str) -> "tools.Skills | None":
     from adderclaw.runtime.skills import Skills
 
     return Skills(runtime)
-
-
-def policy_of(config: Config, made_of: Json) -> gate.Policy:
-    """The policy of what `made_of` names. Where links lead is noted in it, and taken from it when it is noted."""
-    given = dict(made_of)
-    known: dict[str, str] = given.pop("real")
-
-    def real(path: str) -> str:
-        if path not in known:
-            known[path] = followed(path)
-        return known[path]
-
-    return gate.policy_of(config, **given, aliases=tools.aliases(), known=tools.NAMES, real=real)
 
 
 def outputs(runtime: Runtime, session_id: str) -> str:

@@ -11,6 +11,9 @@ from adderclaw.config.paths import followed
 from adderclaw.errors import EXIT_CODES, AdderClawError, UsageError
 from adderclaw.kernel import later, occasions, resume
 from adderclaw.kernel.session import Session, TurnResult
+from adderclaw.replay.recording import UNRECORDED, Recording
+from adderclaw.runtime import session as sessions
+from adderclaw.runtime.start import Runtime, credentials, warn
 from adderclaw.sinks import database, jsonl
 from adderclaw.store import Store, locks, runs, settings, transcript
 from adderclaw.store import later as rows
@@ -21,9 +24,6 @@ from adderclaw.types import (
 
 if TYPE_CHECKING:
     from adderclaw.runtime.later import Later
-from adderclaw.runtime import recording
-from adderclaw.runtime import session as sessions
-from adderclaw.runtime.start import Runtime, credentials, warn
 
 NOT_ACKNOWLEDGED = (
     "changes of what other programs run later, which nobody has acknowledged: {names}; look at them, then "
@@ -114,7 +114,8 @@ class Run(NamedTuple):
                 reason=result.reason,
                 cost=session.budget.cost,
             )
-            recording.imprint(self.runtime, session.store, cursor)
+            if self.runtime.recording is not None:
+                self.runtime.recording.imprint(cursor)
         return code
 
 
@@ -135,6 +136,10 @@ def run_again(runtime: Runtime, run_id: str) -> Resume:
     return Resume(row.conversation_id, go_on=False)
 
 
+def _recording(runtime: Runtime, store: Store) -> Recording:
+    return Recording(store, runtime.bus, runtime.clock, runtime.stopped, runtime.home)
+
+
 @contextmanager
 def opened(
     runtime: Runtime,
@@ -152,14 +157,16 @@ def opened(
         stack.callback(store.close)
         if store.notice:
             warn(runtime, store.notice)
-        runtime.marks = recording.marks(store) if kind not in recording.UNRECORDED else None
+        recording = _recording(runtime, store) if kind not in UNRECORDED else None
+        runtime.recording = recording
         conversation_id, session_id = _which(runtime, store, again)
         runtime.loaded = _in_its_workspace(runtime, store, conversation_id)
         runtime.loaded, runtime.started = _with_operators_own(runtime, store), None
         runtime.credentials = credentials(runtime.options, runtime.loaded, runtime.secrets, runtime.clock)
         _listen(runtime, store, stack, conversation_id, session_id)
         stack.enter_context(locks.held(store.path, session_id, runtime.bus.run_id))
-        stack.callback(lambda: recording.imprint_late(runtime, store))
+        if recording is not None:
+            stack.callback(recording.imprint_late)
         provider = sessions.Unasked() if kind == "tool" else None
         runtime.later = _later(runtime, store, session_id)
         stack.callback(runtime.later.close)
@@ -170,8 +177,8 @@ def opened(
         stack.callback(lambda: _end(run))
         if kind != "tool":  # there the operator has answered already, by typing the call
             session.operator = sessions.durable(runtime, session, channel)
-        if kind not in recording.UNRECORDED:
-            recording.attach(runtime, session, channel)
+        if recording is not None:
+            recording.attach(session, channel)
         if again is not None:
             _go_on_counting(session, again)
         _begin(runtime, store, session, kind, channel, resumed=again is not None, task=task)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from asyncio import Event
 
     from adderclaw.mcp.servers import Servers
+    from adderclaw.replay.recording import Recording
     from adderclaw.runtime.later import Later
     from adderclaw.sandbox.box import Box
     from adderclaw.workspace import Place
@@ -55,10 +56,8 @@ class Runtime:
     """What calls change on disk, of this session and its children."""
     started: tuple[str, ...] | None = None
     """Files of the workspace that hooks and trusted settings start, once they were looked for."""
-    marks: dict[str, int] | None = None
-    """Where the tables stood when the run began; None for one that is not recorded."""
-    imprinted: dict[str, int] | None = None
-    """Where they stood when its imprint was taken."""
+    recording: "Recording | None" = None
+    """What is noted of the run; None for one that is not recorded."""
 
     @property
     def config(self) -> Config:

@@ -77,7 +77,7 @@ def _folder(loaded: Loaded, run_id: str) -> str:
 def _verify(loaded: Loaded, store: Store, run: Run, *, as_json: bool) -> int:
     import os
 
-    from adderclaw.runtime.proving import prove
+    from adderclaw.replay.proving import prove
 
     lines = stream.lines_of(loaded, home(), run.run_id)
     proof = prove(store, run, loaded.config.receipts.path, os.path.join(home(), "receipt.key"), lines)
@@ -106,7 +106,7 @@ def _value(value: object) -> str:
 
 
 def _policy(store: Store, run: Run, file: str, *, as_json: bool) -> int:
-    from adderclaw.runtime.rejudging import rejudge
+    from adderclaw.replay.rejudging import rejudge
 
     judged = rejudge(store, run, file)
     changed = [one for one in judged if one.changes]

@@ -6,8 +6,8 @@ from typing import Any
 from adderclaw.kernel.considering import Considered
 from adderclaw.kernel.session import Session
 from adderclaw.kernel.tape import Tape
-from adderclaw.runtime import reel as edges
-from adderclaw.runtime.reel import Moments, Reel
+from adderclaw.replay import edges
+from adderclaw.replay.edges import Moments, Reel
 from adderclaw.store import Store
 from adderclaw.types import Json, Tool
 

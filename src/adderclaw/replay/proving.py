@@ -10,9 +10,9 @@ from typing import Any, cast
 from adderclaw.config.paths import followed
 from adderclaw.errors import StoreError, UsageError
 from adderclaw.record import record
-from adderclaw.runtime import replaying
-from adderclaw.runtime.reel import ASIDE
-from adderclaw.runtime.replaying import MALFORMED, Difference, Played
+from adderclaw.replay import playing
+from adderclaw.replay.edges import ASIDE
+from adderclaw.replay.playing import MALFORMED, Difference, Played
 from adderclaw.store import Store, calls, tape, verify, workflows
 from adderclaw.store.runs import Run
 from adderclaw.store.tape import Damaged
@@ -165,16 +165,14 @@ class _Session:
     def _check(self, lines: list[Json] | None) -> None:
         from tempfile import TemporaryDirectory
 
-        segments = replaying.segments(self._store, self._run.run_id, self._id)
+        segments = playing.segments(self._store, self._run.run_id, self._id)
         conversation = self._run.conversation_id
         kept: dict[tuple[str, str], Finished] = {}
         begun: Begun | None = None
         whole = True
         for segment in segments:
             with TemporaryDirectory(prefix="adderclaw-replay-") as folder:
-                played = replaying.play(
-                    self._store, self._run.run_id, conversation, self._id, segment, followed(folder)
-                )
+                played = playing.play(self._store, self._run.run_id, conversation, self._id, segment, followed(folder))
                 self._compare(played, folder, last=segment is segments[-1])
                 kept |= workflows.finished(played.store, self._run.run_id)
                 begun = begun or workflows.get(played.store, self._run.run_id)

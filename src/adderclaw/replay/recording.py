@@ -7,13 +7,13 @@ from sqlite3 import Cursor
 
 from adderclaw import __version__
 from adderclaw.errors import StoreError
+from adderclaw.events import Bus
 from adderclaw.kernel.approvals import Durable
 from adderclaw.kernel.session import Session
 from adderclaw.kernel.tape import SeededIds, Tape, described
-from adderclaw.runtime.start import Runtime
 from adderclaw.store import Store, settings, tape
 from adderclaw.tools import NAMES
-from adderclaw.types import Json
+from adderclaw.types import Clock, Json
 
 FORMAT = 1
 """Of what a tape holds; one of another format cannot be replayed by this version."""
@@ -30,18 +30,47 @@ GROWING = (
 _MARKS = "SELECT " + ", ".join(f"(SELECT coalesce(max(rowid), 0) FROM {name})" for name in GROWING)  # noqa: S608
 
 
-def attach(runtime: Runtime, session: Session, channel: str) -> None:
-    """From here on the session notes what reaches it."""
+class Recording:
+    """What of a run is written down for a replay: what reaches its sessions, and what it left when it ended."""
 
-    def head(of: Session) -> Callable[[Cursor], Json]:
-        return _head(runtime, of, made.ids, channel)
+    def __init__(self, store: Store, bus: Bus, clock: Clock, stopped: Callable[[], bool], home: str) -> None:
+        self._store, self._bus, self._clock = store, bus, clock
+        self._stopped, self.home = stopped, home
+        self.marks = _marks(store)
+        """Where the tables stood when the run began."""
+        self._imprinted: dict[str, int] | None = None
 
-    made = Tape(session.store, runtime.bus.run_id, session.session_id, runtime.clock, head)
-    session.tape, session.ids = made, made.ids
-    session.scene.stopped = made.watching(runtime.stopped)
+    def attach(self, session: Session, channel: str) -> None:
+        """From here on the session notes what reaches it."""
+
+        def head(of: Session) -> Callable[[Cursor], Json]:
+            return _head(self, of, made.ids, channel)
+
+        made = Tape(session.store, self._bus.run_id, session.session_id, self._clock, head)
+        session.tape, session.ids = made, made.ids
+        session.scene.stopped = made.watching(self._stopped)
+
+    def now(self) -> float:
+        return self._clock.now()
+
+    def imprint(self, cursor: Cursor) -> None:
+        """The run ends: what it left is to stay as it is."""
+        from adderclaw.store import imprints
+
+        run_id = self._bus.run_id
+        imprints.take(cursor, run_id, tape.first(self._store, run_id).get("marks") or self.marks)
+        self._imprinted = _marks(self._store)
+
+    def imprint_late(self) -> None:
+        """What was told and done since then (hooks of SessionEnd) is to stay, too."""
+        if self._imprinted is None:
+            return
+        with suppress(StoreError), self._store.write() as cursor:  # the run has ended, and need not end badly for it
+            if _marks(self._store) != self._imprinted:
+                self.imprint(cursor)
 
 
-def _head(runtime: Runtime, session: Session, ids: SeededIds, channel: str) -> Callable[[Cursor], Json]:
+def _head(run: Recording, session: Session, ids: SeededIds, channel: str) -> Callable[[Cursor], Json]:
     """Everything is taken now, and written down with the first reply: the first request does not wait for it."""
     here, prompt, config = session.scene, session.prompt, session.config
     policy, place = here.policy, here.context.workspace
@@ -49,7 +78,7 @@ def _head(runtime: Runtime, session: Session, ids: SeededIds, channel: str) -> C
         "format": FORMAT,
         "version": __version__,
         "seed": ids.seed,
-        "time": runtime.clock.now(),
+        "time": run.now(),
         "policy": [policy.autonomy, policy.autonomy_set, policy.mode],
         "tools": list(here.tools),
         "late": [name for name, tool in here.tools.items() if tool.deferred],
@@ -71,8 +100,8 @@ def _head(runtime: Runtime, session: Session, ids: SeededIds, channel: str) -> C
         "due": list(session.state.due),
         "cached": session.state.cached_tokens,
         "rounds": session.state.rounds,
-        "marks": runtime.marks,
-        "home": runtime.home,
+        "marks": run.marks,
+        "home": run.home,
         "user_home": os.path.expanduser("~"),
         "history": session.state.history.digest(b""),
         "from": places(session.store, session.session_id),
@@ -94,28 +123,9 @@ def _head(runtime: Runtime, session: Session, ids: SeededIds, channel: str) -> C
     return write
 
 
-def marks(store: Store) -> dict[str, int]:
+def _marks(store: Store) -> dict[str, int]:
     """How far the tables go that only ever grow."""
     return dict(zip(GROWING, store.read(_MARKS)[0], strict=True))
-
-
-def imprint(runtime: Runtime, store: Store, cursor: Cursor) -> None:
-    """The run ends: what it left is to stay as it is."""
-    if runtime.marks is not None:
-        from adderclaw.store import imprints
-
-        run_id = runtime.bus.run_id
-        imprints.take(cursor, run_id, tape.first(store, run_id).get("marks") or runtime.marks)
-        runtime.imprinted = marks(store)
-
-
-def imprint_late(runtime: Runtime, store: Store) -> None:
-    """What was told and done since then (hooks of SessionEnd) is to stay, too."""
-    if runtime.imprinted is None:
-        return
-    with suppress(StoreError), store.write() as cursor:  # the run has ended, and need not end badly for it
-        if marks(store) != runtime.imprinted:
-            imprint(runtime, store, cursor)
 
 
 def places(store: Store, session_id: str) -> Json:

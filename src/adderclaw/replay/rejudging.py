@@ -10,8 +10,9 @@ from adderclaw.decode import thaw
 from adderclaw.errors import ConfigError, Problem, UsageError
 from adderclaw.gate import facts
 from adderclaw.gate.case import Case, Decision, Opinion, Policy
+from adderclaw.kernel.policy import policy_of
 from adderclaw.record import record
-from adderclaw.runtime import replaying
+from adderclaw.replay import playing
 from adderclaw.store import Store, tape, transcript
 from adderclaw.store.runs import Run
 from adderclaw.store.tape import Damaged
@@ -57,7 +58,7 @@ def _session(store: Store, run: Run, session_id: str, file: str) -> list[Judged]
         if entry.entry_type == "tool_use"
     }
     found: list[Judged] = []
-    for segment in replaying.segments(store, run.run_id, session_id):
+    for segment in playing.segments(store, run.run_id, session_id):
         policy, own = _other(store, segment.head, file)
         last: dict[str, tuple[Json, Policy]] = {}
         for kind, body in segment.items:
@@ -102,8 +103,8 @@ def _case(body: Json, policy: Policy, arguments: Json) -> Case:
 def _other(store: Store, head: Json, file: str) -> tuple[Policy, bool]:
     """The recorded policy with the file's say: a policy.toml in place of those that counted, or a configuration's
     security and permissions in place of the session's; and whether those are the file's own."""
-    config = replaying.config_of(store, head)
-    made = replaying.policy_then(store, head, config)
+    config = playing.config_of(store, head)
+    made = playing.policy_then(store, head, config)
     policies, errors = _as_policy(file)
     if policies is None:
         other = _as_config(file, errors)
@@ -114,12 +115,12 @@ def _other(store: Store, head: Json, file: str) -> tuple[Policy, bool]:
 
 
 def _remade(store: Store, head: Json, config: Config, policies: list[Json] | None) -> Policy:
-    made_of = replaying.judged_by(store, head)
+    made_of = playing.judged_by(store, head)
     if policies is not None:
         made_of["policies"] = policies
     else:
         made_of |= {"profile": None, "autonomy_set": True}
-    return replaying.policy_of(config, made_of)
+    return policy_of(config, made_of)
 
 
 def _as_policy(file: str) -> tuple[list[Json] | None, list[Problem]]:

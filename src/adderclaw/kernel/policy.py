@@ -1,0 +1,19 @@
+"""The policy of a session, made of the configuration and of what was found around it."""
+
+from adderclaw import gate, tools
+from adderclaw.config.paths import followed
+from adderclaw.config.schema import Config
+from adderclaw.types import Json
+
+
+def policy_of(config: Config, made_of: Json) -> gate.Policy:
+    """The policy of what `made_of` names. Where links lead is noted in it, and taken from it when it is noted."""
+    given = dict(made_of)
+    known: dict[str, str] = given.pop("real")
+
+    def real(path: str) -> str:
+        if path not in known:
+            known[path] = followed(path)
+        return known[path]
+
+    return gate.policy_of(config, **given, aliases=tools.aliases(), known=tools.NAMES, real=real)
