@@ -329,6 +329,24 @@ def test_what_is_shown_is_escaped_and_whole() -> None:
     assert made.shown == "git commit -m 'a  b'; ls >x"
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("python3 -c \"open('x', 'w')\"", "python3 -c \"open('x', 'w')\""),
+        ("python3 - <<'E'\nprint('a')\nprint('b')\nE", "python3 - <<<\"print('a')\nprint('b')\""),
+        ("python3 -c 'print(\"a\")'", "python3 -c 'print(\"a\")'"),
+        ("echo 'it'\\''s $HOME'", "echo 'it'\\''s $HOME'"),
+    ],
+)
+def test_inline_code_is_shown_as_it_would_be_read(text: str, shown: str) -> None:
+    made = plan(text, found)
+    assert made.shown == shown
+    again = plan(made.shown, found)
+    assert isinstance(made, Plan)
+    assert isinstance(again, Plan)
+    assert render(again) == render(made), "what is shown means what runs"
+
+
 def test_names_and_programs() -> None:
     def resolve(name: str) -> str | None:
         return {"git": "/usr/bin/git", "/bin/git": "/bin/git", "ls": "/opt/x/ls"}.get(name)

@@ -41,5 +41,12 @@ def quote(word: str) -> str:
     return "'" + word.replace("'", "'\\''") + "'"
 
 
+def quote_to_read(word: str) -> str:
+    """For people: what has apostrophes, as inline code does, stands in double quotes where these change nothing."""
+    if "'" in word and not any(char in word for char in '"$`\\!'):
+        return f'"{word}"'
+    return quote_if_needed(word)
+
+
 def quote_if_needed(word: str) -> str:
     return word if re.fullmatch(r"[\w@%+=:,./-]+", word, re.ASCII) else quote(word)

@@ -27,7 +27,7 @@ from adderclaw.gate.shell.plan import (
     commands,
     live_words,
 )
-from adderclaw.gate.shell.quoting import quote, quote_if_needed
+from adderclaw.gate.shell.quoting import quote, quote_if_needed, quote_to_read
 
 PATTERN = "ADDERCLAW_PATTERN"
 FUNCTION = "ADDERCLAW_FUNCTION_"
@@ -210,4 +210,4 @@ class Writer:
 
 
 RUN = Writer(quote, paths=True)
-SHOW = Writer(quote_if_needed, paths=False)
+SHOW = Writer(quote_to_read, paths=False)
