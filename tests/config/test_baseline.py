@@ -129,6 +129,7 @@ WEAKENS: list[tuple[str, Any]] = [
     ("memory.path", "/tmp/m.sqlite"),
     ("runtime.profile", "permissive"),
     ("runtime.shell_linux", "/tmp/bash"),
+    ("runtime.shell_windows", "/tmp/pwsh"),
     ("logging.redact_secrets", False),
     ("logging.sanitize_control_chars", False),
 ]

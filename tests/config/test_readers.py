@@ -11,7 +11,7 @@ from tests.program import Cli
 SOURCE = Path(schema.__file__).parent.parent
 DECLARES = {"schema.py", "baseline.py", "dialects.py", "reference.py", "example.py", "public.py"}
 """Of config/: what says that there is a setting, and what it may be, and not what it does."""
-CONSTANT = {"run_id_pattern", "sanitize_control_chars", "redact_secrets", "shell_windows"}
+CONSTANT = {"run_id_pattern", "sanitize_control_chars", "redact_secrets"}
 """Taken because files have them; each has the one value that always holds, and the reference says so."""
 
 

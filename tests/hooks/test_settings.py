@@ -63,6 +63,11 @@ def test_d61_what_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     (tmp_path / "powershell").chmod(0o755)
     said = ("-NoProfile", "-NonInteractive", "-Command", "a b")
     assert argv_of(power) == (str(tmp_path / "powershell"), *said)
+    (other,) = made(entry(command="a b", shell="powershell"), powershell="pwsh-preview")
+    with pytest.raises(FileNotFoundError, match=r"pwsh-preview .runtime.shell_windows. is not there"):
+        argv_of(other)
+    (tmp_path / "pwsh-preview").symlink_to("powershell")
+    assert argv_of(other) == (str(tmp_path / "pwsh-preview"), *said)
     (exact,) = made(entry(command="prog", args=["${CLAUDE_PROJECT_DIR}/x", "$HOME"]))
     with scripts.ready(exact, scripts.Ground(("/p",))) as ready:
         assert argv_of(ready) == ("prog", "/p/x", "$HOME")

@@ -73,6 +73,7 @@ BASELINE: dict[str, Rule] = {
     "memory.backend": _kept,
     "disableAllHooks": _kept,
     "runtime.shell_linux": _kept,
+    "runtime.shell_windows": _kept,
     "sandbox.read_paths": _kept,
     "sandbox.accept": _only("bubblewrap"),
 }

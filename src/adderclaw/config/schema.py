@@ -332,7 +332,7 @@ class Runtime:
     shell_linux: PathText = "/bin/bash"
     """The bash that commands run in. Another shell is refused: what runs is written for bash."""
     shell_windows: str = "pwsh"
-    """Taken and not used: commands run in bash on every system that AdderClaw runs on (on Windows, in WSL)."""
+    """The PowerShell that hooks with `shell: powershell` run in, a name on PATH or a path. Commands run in bash."""
     parallel_calls: Positive = 10
     """How many tool calls of one reply may run at the same time, where they only read; 1 runs each by itself."""
     loop_warn_at: Positive = 5

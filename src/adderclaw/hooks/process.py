@@ -61,9 +61,10 @@ def argv_of(hook: Hook) -> tuple[str, ...]:
     """What is started; raises FileNotFoundError where the hook's shell is not there."""
     if hook.argv:
         return hook.argv
-    program = shell_of(hook.shell)
+    program = shell_of(hook.shell, hook.powershell)
     if program is None:
-        names = "pwsh or powershell" if hook.shell == "powershell" else hook.shell
+        other = "pwsh or powershell" if hook.powershell == "pwsh" else f"{hook.powershell} (runtime.shell_windows)"
+        names = other if hook.shell == "powershell" else hook.shell
         raise FileNotFoundError(f"{names} is not there")
     match hook.shell:
         case "bash":

@@ -38,6 +38,8 @@ class Hook:
     argv: tuple[str, ...] = ()
     """Run as it is, without a shell, where it is given."""
     shell: Shell = "bash"
+    powershell: str = "pwsh"
+    """The program of that shell, as the operator's settings name it."""
     condition: str = ""
     """A permission rule: the hook runs only for calls that it matches."""
     seconds: float = 60.0
@@ -65,6 +67,7 @@ def read(
     project: str,
     environ: Mapping[str, str],
     trusted: Mapping[str, str] | None = None,
+    powershell: str = "pwsh",
     disabled: bool = False,
 ) -> tuple[Hook, ...]:
     """All hooks in order: those of the settings as they stand there; what an untrusted project wants comes last."""
@@ -74,7 +77,7 @@ def read(
     marked += [(entry, "disabled" if off else "untrusted_workspace") for entry in held]
     places = tuple(os.path.join(folder, "hooks") for folder in (home, os.path.join(project, ".adderclaw")))
     found = _once_each(_hook(entry, skipped, places, environ) for entry, skipped in marked if not _is_gate(entry))
-    return tuple(_numbered(found, trusted or {}))
+    return tuple(_numbered(found, trusted or {}, powershell))
 
 
 def _is_gate(entry: Json) -> bool:
@@ -140,11 +143,11 @@ def _once_each(hooks: Iterable[Hook]) -> Iterator[Hook]:
         before = now
 
 
-def _numbered(hooks: Iterable[Hook], trusted: Mapping[str, str]) -> Iterator[Hook]:
+def _numbered(hooks: Iterable[Hook], trusted: Mapping[str, str], powershell: str) -> Iterator[Hook]:
     from dataclasses import replace
 
     for ordinal, hook in enumerate(hooks):
-        yield replace(hook, ordinal=ordinal, trusted=trusted)
+        yield replace(hook, ordinal=ordinal, trusted=trusted, powershell=powershell)
 
 
 def chains(hooks: Iterable[Hook]) -> dict[str, tuple[Hook, ...]]:
@@ -164,10 +167,10 @@ def require_shells(hooks: Iterable[Hook]) -> None:
             raise ConfigError([Problem(hook.source, f"hooks[{hook.ordinal}]", f"{hook.shell} is not there; {fix}")])
 
 
-def shell_of(shell: Shell) -> str | None:
+def shell_of(shell: Shell, powershell: str = "pwsh") -> str | None:
     """The program of a shell: where it usually is, else the first on PATH."""
     if shell == "powershell":
-        return shutil.which("pwsh") or shutil.which("powershell")
+        return shutil.which(powershell) or (shutil.which("powershell") if powershell == "pwsh" else None)
     for path in (f"/bin/{shell}", f"/usr/bin/{shell}"):
         if os.path.exists(path):
             return path

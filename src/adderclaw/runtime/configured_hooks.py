@@ -28,6 +28,7 @@ def read(runtime: Runtime) -> "tuple[Hook, ...]":
         project=root,
         environ=os.environ,
         trusted=trust.scripts(trust.known(runtime.home), root),
+        powershell=loaded.config.runtime.shell_windows,
         disabled=loaded.config.disableAllHooks,
     )
 
