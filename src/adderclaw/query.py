@@ -112,6 +112,8 @@ class ResultMessage:
     tool_calls: int = 0
     usage: Mapping[str, int] = field(default_factory=dict[str, int])
     cost: float | None = None
+    changed_later: Sequence[Mapping[str, str]] = ()
+    """What changed of what other programs run later: each `{path, change}`."""
     type: Literal["result"] = "result"
 
     @property

@@ -81,6 +81,18 @@ def test_a_name_that_is_not_there() -> None:
         exec("from adderclaw import Nonsense")
 
 
+def test_what_other_programs_run_later_is_in_the_last_message(world: World) -> None:
+    script = world.workspace / "x.sh"
+    script.write_text("#!/bin/sh\nmkdir -p .github/workflows && echo on: push > .github/workflows/ci.yml\n")
+    script.chmod(0o755)
+    with ScriptedModel(call("Bash", command="./x.sh"), text("made")) as model:
+        options = model.options(cwd=str(world.workspace), can_use_tool=yes)
+        result = asked(AgentClient(options))[-1]
+    assert isinstance(result, ResultMessage)
+    assert result.outcome == "completed"
+    assert {one["path"] for one in result.changed_later} == {".github/workflows/ci.yml"}
+
+
 def test_the_messages_of_a_turn_in_order(world: World) -> None:
     (world.workspace / "a.txt").write_text("aardvark\n")
     with ScriptedModel(call("Read", file_path="a.txt"), text("It says aardvark.")) as model:
