@@ -116,9 +116,7 @@ def _overlaps(considered: Considered) -> bool:
 
 
 def _started(session: Session, ruling: Ruling) -> Awaitable[Ran]:
-    if session.tape is not None:
-        return session.tape.started(lambda: lifecycle.run(session, ruling))
-    return asyncio.ensure_future(lifecycle.run(session, ruling))
+    return session.tape.started(lambda: lifecycle.run(session, ruling))
 
 
 async def _ended(running: Sequence[Awaitable[Ran]]) -> None:

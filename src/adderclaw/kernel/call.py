@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -74,8 +73,7 @@ async def judge(session: Session, call: ToolCall, life: Life, refusal: str | Non
     try:
         if considered.tool is None and session.scene.arrive is not None:
             why_not = await session.scene.arrive(call.name)
-            if session.tape is not None:
-                session.tape.arrived(why_not)
+            session.tape.arrived(why_not)
             considered = unfit(call, None, why_not) if why_not else considered_in(session, call)
         if refusal is not None:
             considered = _denied(considered, refusal)
@@ -211,14 +209,12 @@ async def finish(session: Session, ruling: Ruling, run: Callable[[], Awaitable[R
             result, took_ms = await run()
             result = await with_changes(session, result)
     except asyncio.CancelledError:
-        if session.tape is not None:
-            session.tape.cut_off("run", session)
+        session.tape.cut_off("run", session)
         if watch is not None and session.checkpoints is not None:
             session.checkpoints.end_now(watch)
         unknown(session, ruling)
         raise
-    if session.tape is not None:
-        session.tape.ran(session, result)
+    session.tape.ran(session, result)
     if watch is not None and session.checkpoints is not None:
         await session.checkpoints.end(watch)
     if changed := result.metadata.get("changed_later"):
@@ -272,8 +268,6 @@ async def _operators_word(session: Session, considered: Considered) -> Answer:
         plan_hash=_plan_hash(session, considered),
         grants=grants.exact(considered.case) if considered.case is not None else (),
     )
-    if session.tape is None:
-        return await session.operator.approve(request)
     return await session.tape.answered(session, session.operator.approve(request))
 
 
@@ -368,7 +362,7 @@ async def run(session: Session, ruling: Ruling) -> Ran:
         return None
 
     # what a tool does comes back as its result: the tape notes that, and not its steps
-    with session.tape.inside() if session.tape is not None else nullcontext():
+    with session.tape.inside():
         try:
             result = await attended(prepared.run(), look)
         except Exception as error:  # noqa: BLE001 - a tool that fails is a result for the model, never the end of the turn

@@ -57,7 +57,7 @@ async def compact(session: Session, trigger: Trigger, instructions: str = "", *,
 
     A provider that says that its window is full knows better than our estimate of it, and so does a person.
     """
-    if trigger == "manual" and session.tape is not None:
+    if trigger == "manual":
         who: Json = {"provider": session.provider.name, "model": session.model}
         session.tape.began("compact", {"instructions": instructions, **who})
     window = None if overflowed or trigger == "manual" else _window(session)

@@ -87,7 +87,7 @@ def considered_in(
 ) -> Considered:
     """The same for a call that is really made: what it was judged on is noted."""
     found = consider(session.scene, call, opinion, rewritten=rewritten, approved=approved)
-    return found if session.tape is None else session.tape.considered(session, found)
+    return session.tape.considered(session, found)
 
 
 def unfit(call: ToolCall, tool: Tool[Any] | None, error: str) -> Considered:

@@ -60,8 +60,7 @@ async def run_turn(
 
     A `single` turn is a driver's own: the message is not a person's, and it ends with the model's first reply.
     """
-    if session.tape is not None:
-        session.tape.turn(session, message, single=single)
+    session.tape.turn(session, message, single=single)
     session.bus.tell({"event_type": "turn_started"})
     outcome = ""
     try:
@@ -71,8 +70,7 @@ async def run_turn(
     finally:
         session.scene.in_force.take_back()
         session.bus.tell({"event_type": "turn_finished", "outcome": outcome})
-        if session.tape is not None:
-            session.tape.ended(outcome)
+        session.tape.ended(outcome)
 
 
 async def _turn(session: Session, message: str | None, on_delta: OnDelta, *, single: bool) -> TurnResult:
@@ -325,8 +323,7 @@ async def _nested(session: Session) -> tuple[TextBlock, ...]:
     found = session.instructions.nested(session.scene.context.files_read)
     if not found:
         return ()
-    if session.tape is not None:
-        session.tape.nested(found)
+    session.tape.nested(found)
     text = session.secrets.scrub(instructions.told(found))
     with session.store.write() as cursor:
         attachment: Json = {"type": "instructions", "files": [file.path for file in found], "content": text}
@@ -352,8 +349,7 @@ def _news(session: Session) -> tuple[TextBlock, ...]:
         return ()
     session.state.lost = ()
     told = [_of_end(session, end) for end in ended]
-    if session.tape is not None:
-        session.tape.news(told)
+    session.tape.news(told)
     with session.store.write() as cursor:
         for end in told:
             attachment: Json = {"type": "background_task", "task_id": end.task_id, "status": end.status}
@@ -381,11 +377,9 @@ async def _waited(session: Session) -> bool:
             if not await background.awaited():
                 return False
     except TimeoutError:
-        if session.tape is not None:
-            session.tape.waited("timeout")
+        session.tape.waited("timeout")
         raise LimitError("the time of this run is used up while a background task goes on") from None
-    if session.tape is not None:
-        session.tape.waited("ended")
+    session.tape.waited("ended")
     if session.scene.stopped():
         raise Stopped("the emergency stop was set; `adderclaw estop --clear` removes it")
     if news := _news(session):

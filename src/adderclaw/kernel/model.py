@@ -71,7 +71,7 @@ async def ask(
             with session.store.write() as cursor:  # before it costs anything: nobody may live to say what it did
                 session.keep_spent(cursor)
             asking = _within_budget(session, request, pieces)
-            response = await (asking if session.tape is None else session.tape.asked(session, asking))
+            response = await session.tape.asked(session, asking)
             price = _settle(session, held, response, messages)
             _not_empty(session, response)
         except ProviderError as error:

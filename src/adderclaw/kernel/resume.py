@@ -60,8 +60,7 @@ def live(entries: list[Entry]) -> list[Entry]:
 
 def rewind(session: Session, to: int) -> None:
     """Go on as if nothing had been said from this entry on; the store keeps all of it."""
-    if session.tape is not None:
-        session.tape.began("rewind", {"to": to})
+    session.tape.began("rewind", {"to": to})
     with session.store.write() as cursor:
         transcript.append(cursor, session.session_id, "system", {"subtype": "rewind", "to": to, "content": ""})
     session.state.history = History(read(session.store, session.session_id).messages)

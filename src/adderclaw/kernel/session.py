@@ -18,6 +18,7 @@ from adderclaw.host import NOBODY, Host
 from adderclaw.kernel.instructions import Instructions
 from adderclaw.kernel.limits import Budget, LoopDetector, Pace
 from adderclaw.kernel.prompt import Prompt
+from adderclaw.kernel.tape import UNTAPED, Tape
 from adderclaw.store import Store, runs
 from adderclaw.store.ledger import Ledger
 from adderclaw.tools import Kit, told_of
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from asyncio import Task
 
     from adderclaw.kernel.later import Changes
-    from adderclaw.kernel.tape import Tape
 
 
 class Planning(NamedTuple):
@@ -239,8 +239,8 @@ class Session:
     )
     """Path → whose settings it has, and what it looked like: for ConfigChange hooks, where there are any."""
 
-    tape: "Tape | None" = None
-    """Notes what a replay needs; None where nothing is to be replayed."""
+    tape: Tape = UNTAPED
+    """What reaches it from outside passes through here."""
     hosting: "Callable[[Session], Host]" = lambda _session: NOBODY
     """Makes what its tools see of it: of a child that is another one."""
 
@@ -256,17 +256,15 @@ class Session:
         chain = self.hooks.get(event)
         if chain is None:
             return NO_HOOKS
-        if self.tape is None:
-            return await chain(self, fields, rows)
         return await self.tape.hooked(event, lambda: chain(self, fields, rows), self)
 
     def look(self, of: str, given: Json, look: Callable[[], Json]) -> Json:
         """What a driver looks up outside of the session: noted, so that a replay finds the same."""
-        return look() if self.tape is None else self.tape.looked(self, of, given, look)
+        return self.tape.looked(self, of, given, look)
 
     async def ask(self, of: str, given: Json, asking: Awaitable[Json]) -> Json:
         """The same, where the answer has to be waited for."""
-        return await asking if self.tape is None else await self.tape.found(self, of, given, asking)
+        return await self.tape.found(self, of, given, asking)
 
     def keep_place(self, cursor: Cursor) -> None:
         """Remember the directory that the shell is in, for whoever resumes; where a child is, is its own affair."""

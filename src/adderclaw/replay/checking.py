@@ -5,9 +5,9 @@ from typing import Any
 
 from adderclaw.kernel.considering import Considered
 from adderclaw.kernel.session import Session
-from adderclaw.kernel.tape import Tape
 from adderclaw.replay import edges
 from adderclaw.replay.edges import Moments, Reel
+from adderclaw.replay.recorder import Recorder
 from adderclaw.store import Store
 from adderclaw.types import Json, Tool
 
@@ -25,7 +25,7 @@ class Later[T]:
         return self._run().__await__()
 
 
-class Checking(Tape):
+class Checking(Recorder):
     def __init__(self, store: Store, reel: Reel, clock: Moments, differ: Differ) -> None:
         super().__init__(store, "", "", clock, lambda _session: lambda _cursor: {})
         self._reel, self._differ = reel, differ

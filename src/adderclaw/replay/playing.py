@@ -20,11 +20,11 @@ from adderclaw.kernel.limits import Budget, LoopDetector
 from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.policy import policy_of
 from adderclaw.kernel.session import InForce, Scene, Session, State, TurnResult
-from adderclaw.kernel.tape import SeededIds
 from adderclaw.record import record
 from adderclaw.replay import edges
 from adderclaw.replay.checking import Checking
 from adderclaw.replay.edges import Diverged, RanOut, Recorded, Reel
+from adderclaw.replay.recorder import SeededIds
 from adderclaw.replay.recording import FORMAT
 from adderclaw.store import Store, calls, tape, transcript
 from adderclaw.store.calls import Call

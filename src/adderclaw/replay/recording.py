@@ -10,7 +10,7 @@ from adderclaw.errors import StoreError
 from adderclaw.events import Bus
 from adderclaw.kernel.approvals import Durable
 from adderclaw.kernel.session import Session
-from adderclaw.kernel.tape import SeededIds, Tape, described
+from adderclaw.replay.recorder import Recorder, SeededIds, described
 from adderclaw.store import Store, settings, tape
 from adderclaw.tools import NAMES
 from adderclaw.types import Clock, Json
@@ -46,7 +46,7 @@ class Recording:
         def head(of: Session) -> Callable[[Cursor], Json]:
             return _head(self, of, made.ids, channel)
 
-        made = Tape(session.store, self._bus.run_id, session.session_id, self._clock, head)
+        made = Recorder(session.store, self._bus.run_id, session.session_id, self._clock, head)
         session.tape, session.ids = made, made.ids
         session.scene.stopped = made.watching(self._stopped)
 

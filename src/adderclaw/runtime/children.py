@@ -13,6 +13,7 @@ from adderclaw.kernel import prompt
 from adderclaw.kernel.limits import LoopDetector
 from adderclaw.kernel.loop import run_turn, silent
 from adderclaw.kernel.session import InForce, Scene, Session, State, TurnResult
+from adderclaw.kernel.tape import UNTAPED
 from adderclaw.runtime.session import Unasked, chosen_by, open_provider, scrubbed
 from adderclaw.runtime.start import Runtime
 from adderclaw.store import subagents, transcript
@@ -147,9 +148,9 @@ def make(runtime: Runtime, parent: Session, order: Child) -> tuple[Session, Prov
         agent_id=session_id,
         agent_type=order.agent_type,
         depth=parent.depth + 1,
-        tape=None,
+        tape=UNTAPED,
     )
-    if parent.tape is not None and runtime.recording is not None:
+    if parent.tape.records and runtime.recording is not None:
         runtime.recording.attach(child, "child")
     return child, own
 

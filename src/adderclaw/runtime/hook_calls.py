@@ -10,6 +10,7 @@ from adderclaw.kernel.call import run_call
 from adderclaw.kernel.hooking import AGENT
 from adderclaw.kernel.limits import LoopDetector
 from adderclaw.kernel.session import InForce, Session, State, TurnResult
+from adderclaw.kernel.tape import UNTAPED
 from adderclaw.runtime import children
 from adderclaw.runtime.start import Runtime
 from adderclaw.types import (
@@ -84,5 +85,5 @@ def _session(runtime: Runtime, parent: Session, tool: Tool[Any]) -> Session:
         agent_type=AGENT,
         depth=parent.depth + 1,
         ids=runtime.ids,
-        tape=None,
+        tape=UNTAPED,
     )

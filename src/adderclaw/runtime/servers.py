@@ -1,6 +1,5 @@
 """The MCP servers of a session, bound to its tools, sandbox, hooks, operator and model."""
 
-from contextlib import nullcontext
 from typing import Any
 
 from adderclaw.config.servers import Entry, Server, entries, slug
@@ -116,7 +115,7 @@ def attach(session: Session, servers: Servers) -> None:
             for role, text in said
         ]
         asked = system or f"The MCP server {server} asks."
-        with session.tape.inside() if session.tape is not None else nullcontext():  # it belongs to a tool's result
+        with session.tape.inside():  # it belongs to a tool's result
             response = await aside.recorded(session, asked, History(messages), f"mcp:{server}", tokens)
         return response.final_text, response.model or session.model
 

@@ -83,7 +83,7 @@ class Asking:
 
     def _offer(self, tools: Mapping[str, Tool[Any]]) -> None:
         session = self._session
-        session.scene.tools = tools if session.tape is None else session.tape.offered(tools)
+        session.scene.tools = session.tape.offered(tools)
 
 
 def _prompt(session: Session) -> Prompt:

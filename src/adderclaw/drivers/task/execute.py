@@ -87,7 +87,7 @@ class TaskExecution:
         session = self.session
         session.bus.listen("task", self._heard)
         session.prompt = self._asking.prompt
-        if session.tape is not None and not self.dry:
+        if not self.dry:
             session.tape.drives(session, "task", {"task": self.task, "inputs": self._inputs})
         try:
             await self._begun()
