@@ -5,12 +5,12 @@ from typing import Any, cast
 
 from adderclaw.gate.shell import plan
 from adderclaw.gate.shell.plan import Live
-from adderclaw.types import HostFact, Json, PathFact, Touch
+from adderclaw.types import HostFact, Json, PathFact, RemoteFact, Touch
 
 _PLANS = {kind.__name__: kind for kind in vars(plan).values() if isinstance(kind, type) and hasattr(kind, "_fields")}
 _KINDS: dict[str, Any] = {
     **_PLANS,
-    **{kind.__name__: kind for kind in (PathFact, HostFact, Touch)},
+    **{kind.__name__: kind for kind in (PathFact, HostFact, RemoteFact, Touch)},
 }
 """The only classes that a fact is made of."""
 _KIND = "_"
