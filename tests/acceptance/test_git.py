@@ -57,6 +57,26 @@ def test_a_commit_is_the_operators(profile: str, repository: Path, world: World)
     )
 
 
+@pytest.mark.parametrize("profile", PROFILES)
+def test_commits_among_other_commands(profile: str, repository: Path, world: World) -> None:
+    (repository / "sub").mkdir()
+    seen = bash(
+        world,
+        profile,
+        "echo b > b.txt && git add b.txt && git commit -m second | tail -1",
+        "cd sub && echo t > t && git add t && git commit -m third && pwd",
+        "pwd; false; git commit -m 'nothing to do' || echo went on",
+        "cd .. && ls && git commit --allow-empty -m fifth 2>&1 | grep -c fifth",
+    )
+    assert git(repository, "log", "--format=%s").split("\n") == ["fifth", "third", "second", "first"]
+    assert "b.txt" in seen[0]
+    assert "second]" not in seen[0], "tail prints the last line alone"
+    assert seen[1].rstrip().endswith("/sub")
+    assert "/sub\n" in seen[2]
+    assert seen[2].rstrip().endswith("went on")
+    assert seen[3].rstrip().endswith("1")
+
+
 def test_a_repositorys_own_name_goes_before_the_operators(repository: Path, world: World) -> None:
     git(repository, "config", "user.email", "ada@work.example.org")
     bash(world, "supervised", "git commit --allow-empty -m x")

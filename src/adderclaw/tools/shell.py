@@ -249,7 +249,7 @@ def _roots(ctx: ToolContext) -> tuple[str, ...]:
 
 
 async def _run(arguments: BashArguments, judged: Judged, ctx: ToolContext, means: Means) -> ToolResult:
-    command, cwd, parts = judged.command, judged.cwd, judged.parts
+    cwd, parts = judged.cwd, judged.parts
     if not workspace.is_directory(cwd) or not programs.inside(followed(cwd), _roots(ctx)):
         ctx.workspace.cwd = ctx.workspace.root
         return rejected(f"{cwd} is no longer a directory of the workspace.\n{_reset(ctx)}\nNothing was run: try again.")
@@ -257,20 +257,25 @@ async def _run(arguments: BashArguments, judged: Judged, ctx: ToolContext, means
         return _begin(arguments, await _rendered(judged, means), judged, ctx, means)
     seconds = _seconds(arguments)
     if len(parts) > 1 and means.start is not None:
-        return _result(judged, await _in_parts(judged, seconds, means), seconds, "", ctx)
-    if not _moves(command):
-        done = await _ended(judged, await _rendered(judged, means), seconds, means)
-        return _result(judged, done, seconds, "", ctx)
+        done, note = await _in_parts(judged, seconds, ctx, means)
+    else:
+        done, note = await _followed(judged, seconds, ctx, means)
+    return _result(judged, done, seconds, note, ctx)
+
+
+async def _followed(judged: Judged, seconds: float, ctx: ToolContext, means: Means) -> tuple[Finished, str]:
+    """Run it, and go where it went; the line that says so if it left the workspace."""
+    text = await _rendered(judged, means)
+    if not _moves(judged.command):
+        return await _ended(judged, text, seconds, means), ""
     reader, writer = os.pipe()
     try:
         # Bash tells where it ended, on a descriptor of its own, however it ends: `exit` in the command included.
-        text = f"trap 'builtin pwd -P >&{writer}' EXIT\n{await _rendered(judged, means)}"
-        done = await _ended(judged, text, seconds, means, (writer,))
-        note = _follow(reader, ctx)
+        done = await _ended(judged, f"trap 'builtin pwd -P >&{writer}' EXIT\n{text}", seconds, means, (writer,))
+        return done, _follow(reader, ctx)
     finally:
         os.close(reader)
         os.close(writer)
-    return _result(judged, done, seconds, note, ctx)
 
 
 def _is_alone(judged: Judged) -> bool:
@@ -309,22 +314,27 @@ def _view(judged: Judged) -> process.View:
     return "offline" if judged.offline else "git" if _is_alone(judged) else "all"
 
 
-async def _in_parts(judged: Judged, seconds: float, means: Means) -> Finished:
-    """One part after the other, as bash would run the whole: they share nothing but files, and one time limit."""
-    every, end = "&&" not in judged.parts[0].joint, time.monotonic() + seconds
+async def _in_parts(judged: Judged, seconds: float, ctx: ToolContext, means: Means) -> tuple[Finished, str]:
+    """One part after the other, as bash would run the whole: they share files, their directory and one time limit."""
+    cwd, end, note = judged.cwd, time.monotonic() + seconds, ""
     whole = Finished(0, b"", b"")
     for part in judged.parts:
-        one = judged._replace(command=part.plan, parts=(part,))
-        done = await _ended(one, await _rendered(one, means), max(end - time.monotonic(), 0.001), means)
+        if (part.after == "&&" and whole.returncode) or (part.after == "||" and not whole.returncode):
+            continue
+        if note:
+            return whole._replace(returncode=1), f"{note}\nIt had left the workspace: what follows was not run"
+        one = judged._replace(command=part.plan, parts=(part,), cwd=cwd)
+        done, note = await _followed(one, max(end - time.monotonic(), 0.001), ctx, means)
+        cwd = ctx.workspace.cwd if _moves(part.plan) else cwd
         whole = done._replace(
             stdout=whole.stdout + done.stdout,
             stderr=whole.stderr + done.stderr,
             stdout_cut=whole.stdout_cut or done.stdout_cut,
             stderr_cut=whole.stderr_cut or done.stderr_cut,
         )
-        if done.timed_out or done.flooded or (done.returncode and not every):
+        if done.timed_out or done.flooded:
             break
-    return whole
+    return whole, note
 
 
 def _seconds(arguments: BashArguments) -> float:

@@ -2,10 +2,12 @@
 
 from typing import NamedTuple
 
-from adderclaw.gate.programs.allowlist import names, those
+from adderclaw.gate.looking import looks
+from adderclaw.gate.programs.allowlist import PROGRAMS, names, those
 from adderclaw.gate.programs.git import command_of
 from adderclaw.gate.programs.knowledge import objection
 from adderclaw.gate.programs.objections import Words
+from adderclaw.gate.programs.options import parse
 from adderclaw.gate.programs.wrappers import bisects
 from adderclaw.gate.shell.plan import (
     Assign,
@@ -22,6 +24,7 @@ from adderclaw.gate.shell.plan import (
     redirects,
     simples,
 )
+from adderclaw.gate.shell.plan import steps as pipelines
 
 LOOKING = names(
     """blame cat-file check-ignore describe diff for-each-ref grep log ls-files ls-tree merge-base name-rev
@@ -40,10 +43,34 @@ def is_alone(plan: Plan) -> bool:
             return False
         if simple.name in those("quiet") and simple.program == simple.name:
             continue
+        if simple.program.startswith("/") and _only_passes_on(simple) and _beside_git(simple, plan):
+            continue
         if simple.name != "git" or not simple.program.startswith("/") or not _runs_git_alone(simple.words):
             return False
         changes |= _changes_files(simple.words)
     return changes
+
+
+def _beside_git(simple: Simple, plan: Plan) -> bool:
+    return any(
+        any(one is simple for one in step.commands) and any(one.name == "git" for one in step.commands)
+        for step in pipelines(plan)
+    )
+
+
+def _only_passes_on(simple: Simple) -> bool:
+    """Whether it prints what it is given and opens nothing: `| tail -3`, `| grep -v x`."""
+    table = PROGRAMS.get(simple.name)
+    if table is None or table.kind != "look" or not table.looks or table.operands not in _FILES_LEFT:
+        return False
+    if any(isinstance(word, Live) for word in simple.words) or objection(simple.name, simple.words) is not None:
+        return False
+    read = parse(simple.words[1:], table.options, single_dash=table.single_dash)
+    return looks(simple.words) and len(read.operands) <= _FILES_LEFT[table.operands]
+
+
+_FILES_LEFT = {"": 0, "pattern": 1, "none": 9}
+"""How its operands are read → how many of them are no names of files."""
 
 
 def _changes_files(words: Words) -> bool:
@@ -54,39 +81,42 @@ class Part(NamedTuple):
     plan: Plan
     git: bool
     """Whether it is git alone."""
-    joint: str = ""
-    """What stands between the parts: `&&` or `;`."""
+    after: str = ""
+    """What stands before it: `&&`, `||` or `;`."""
 
 
 def parts(plan: Plan) -> tuple[Part, ...]:
     """A plan in parts that are run one after the other, those that are git alone by themselves.
 
-    Only `a && b && c` and `a; b; c`, where no part leaves anything behind for the next but files; else it stays whole.
+    Only lists, where no part leaves anything behind for the next but files and its directory; else it stays whole.
     """
     whole = (Part(plan, is_alone(plan)),)
     steps, joints = plan.body.steps, {step.after for step in plan.body.steps[1:]}
-    if whole[0].git or plan.inside or plan.body.tail or joints not in ({"&&"}, {";"}) or not _leaves_nothing(plan):
+    if whole[0].git or plan.inside or plan.body.tail or not joints <= {"&&", "||", ";"} or not _leaves_nothing(plan):
+        return whole
+    alone = [is_alone(plan._replace(body=Script((step._replace(after=""),)))) for step in steps]
+    if not any(alone):
         return whole
     found: list[tuple[list[Step], bool]] = []
-    for step in steps:
-        git = is_alone(plan._replace(body=Script((step._replace(after=""),))))
-        if found and found[-1][1] == git:
+    for step, git in zip(steps, alone, strict=True):
+        # Where the joints differ, what is skipped is said by each of them: every step is a part of its own.
+        if found and found[-1][1] == git and len(joints) == 1 and "||" not in joints:
             found[-1][0].append(step)
         else:
-            found.append(([step._replace(after="")], git))
-    if len(found) < 2:
-        return whole
-    return tuple(Part(plan._replace(body=Script(tuple(own))), git, min(joints)) for own, git in found)
+            found.append(([step], git))
+    return tuple(
+        Part(plan._replace(body=Script((own[0]._replace(after=""), *own[1:]))), git, own[0].after) for own, git in found
+    )
 
 
 def _leaves_nothing(plan: Plan) -> bool:
-    """Whether nothing in it changes the shell itself: its variables, its directory, its options, whether it goes on."""
+    """Whether nothing in it changes the shell itself but its directory: variables, options, whether it goes on."""
     for command in commands(plan.body):
         if isinstance(command, Assign | Internal) or any(_asks_the_shell(word) for word in live_words(command)):
             return False
         if not isinstance(command, Simple) or command.program.startswith("/"):
             continue
-        if command.name == "cd" or command.name not in those("quiet"):
+        if command.name not in those("quiet"):
             return False
     return True
 
