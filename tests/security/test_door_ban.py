@@ -9,7 +9,7 @@ import pytest
 import adderclaw
 
 SOURCE = Path(adderclaw.__file__).parent
-PACKAGES = ("tools", "checkpoints", "skills", "drivers", "kernel", "config", "hooks", "runtime", "sinks")
+PACKAGES = ("tools", "checkpoints", "skills", "drivers", "kernel", "config", "hooks", "runtime", "replay", "sinks")
 MODULES = frozenset({"pathlib", "shutil", "glob", "tempfile", "fileinput"})
 CALLS = frozenset(
     [
@@ -87,8 +87,8 @@ OWN = {
     "hooks.scripts": "copies of what was compared, in AdderClaw's own folder; reads through config.opening",
     "hooks.settings": "the shells of the system",
     "runtime.later": "the folder for what is set aside, in AdderClaw's own folder",
-    "runtime.proving": "a folder of its own for the replay",
-    "runtime.rejudging": "whether a policy that the operator named is there",
+    "replay.proving": "a folder of its own for the replay",
+    "replay.rejudging": "whether a policy that the operator named is there",
     "runtime.running": "whether the workspace itself is there; makes that of the defaults",
     "runtime.start": "ESTOP in AdderClaw's own folder",
     "tools.clock": "/etc/localtime",
