@@ -132,6 +132,18 @@ PROMPTS: list[tuple[str, dict[str, Any], str, int, str]] = [
 ]
 
 
+def test_a_question_to_the_small_model_leaves_the_session_as_it_was(world: World) -> None:
+    judge(world, '{"ok": true}', more='[providers]\nsmall = "judge"\n')
+    user(world, UserPromptSubmit={"type": "prompt", "prompt": "Is $ARGUMENTS fine?"})
+    world.script(call("Agent", prompt="look", description="looks"), text("done"))
+    done = world.agent("hello")
+    assert (done.code, done.out) == (0, "done\n"), done.err
+    asked = world.rows(
+        "SELECT response_json LIKE '%purpose%', count(*) FROM model_calls WHERE provider = 'judge' GROUP BY 1"
+    )
+    assert asked == [(1, 1)], "the hook asks the small model once, and no subagent is given it"
+
+
 @pytest.mark.parametrize(("answer", "more", "event", "code", "said"), PROMPTS)
 def test_prompt_hooks(world: World, answer: str, more: dict[str, Any], event: str, code: int, said: str) -> None:
     judge(world, answer, more='[providers]\nsmall = "judge"\n')

@@ -280,6 +280,29 @@ def test_leaving_early_ends_the_turn(world: World) -> None:
 
     asyncio.run(asyncio.wait_for(run(), 90))
     assert list((world.cli.data / ".memory.sqlite.locks").iterdir()) == []
+    assert world.rows("SELECT outcome FROM runs") == [("stopped",)]
+
+
+def test_a_program_that_is_cancelled_leaves_an_outcome(world: World) -> None:
+    async def run() -> None:
+        with ScriptedModel(call("Bash", command="sleep 30"), text("never"), partial=True) as model:
+            query = AgentClient(model.options(cwd=str(world.workspace), can_use_tool=yes)).query("go")
+            begun = asyncio.Event()
+
+            async def read() -> None:
+                async for message in query:
+                    if isinstance(message, AssistantMessage):
+                        begun.set()
+
+            reading = asyncio.ensure_future(read())
+            await begun.wait()
+            reading.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await reading
+            await query.aclose()
+
+    asyncio.run(asyncio.wait_for(run(), 90))
+    assert world.rows("SELECT outcome FROM runs") == [("stopped",)]
 
 
 def test_steps_left_over_are_an_error(world: World) -> None:

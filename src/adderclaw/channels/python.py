@@ -25,7 +25,7 @@ from adderclaw.query import (
     UserMessage,
 )
 from adderclaw.runtime import Options, Resume, Run, opened, start
-from adderclaw.runtime.drive import checked, drive
+from adderclaw.runtime.drive import checked, drive, leave
 from adderclaw.store import memory
 from adderclaw.types import (
     Answer,
@@ -98,20 +98,24 @@ class Query(AsyncGenerator["AgentMessage", None]):
         operator = _Caller(self._options)
         with opened(runtime, operator, kind="agent", channel="python", again=again) as run:
             _prompted(run.session, self._options)
-            yield _began(run)
-            heard = _Heard(run.session, partial=self._options.include_partial_messages)
-            runtime.bus.listen("python", heard.event)
-            self._turn = asyncio.ensure_future(run_turn(run.session, self._message, heard.delta))
-            self._turn.add_done_callback(lambda _turn: heard.end())
-            if self._interrupted:
-                self._turn.cancel()
             try:
+                yield _began(run)
+                heard = _Heard(run.session, partial=self._options.include_partial_messages)
+                runtime.bus.listen("python", heard.event)
+                self._turn = asyncio.ensure_future(run_turn(run.session, self._message, heard.delta))
+                self._turn.add_done_callback(lambda _turn: heard.end())
+                if self._interrupted:
+                    self._turn.cancel()
                 async for message in heard.messages():
                     yield message
+            except (GeneratorExit, asyncio.CancelledError):
+                await _stopped(self._turn)
+                await leave(run)
+                raise
+            try:
                 report = await drive(run, self._ended(run, self._turn))
             finally:
                 await _stopped(self._turn)
-                await run.close()
             yield ResultMessage(**report.as_json())
 
     async def _ended(self, run: Run, turn: "asyncio.Task[TurnResult]") -> TurnResult:
@@ -125,9 +129,9 @@ class Query(AsyncGenerator["AgentMessage", None]):
             return TurnResult("error", "", str(error))
 
 
-async def _stopped(turn: "asyncio.Task[TurnResult]") -> None:
+async def _stopped(turn: "asyncio.Task[TurnResult] | None") -> None:
     """However the query is left, nothing of the turn goes on."""
-    if not turn.done():
+    if turn is not None and not turn.done():
         turn.cancel()
         await asyncio.wait({turn})
 

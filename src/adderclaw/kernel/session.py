@@ -241,12 +241,11 @@ class Session:
 
     tape: Tape = UNTAPED
     """What reaches it from outside passes through here."""
-    hosting: "Callable[[Session], Host]" = lambda _session: NOBODY
-    """Makes what its tools see of it: of a child that is another one."""
+    host: Host = NOBODY
+    """What its tools see of it; `hosted` sets it, once for each session."""
 
-    def __post_init__(self) -> None:
-        self.host = self.hosting(self)
-        self.scene.context.host = self.host
+    def hosted(self, host: Host) -> None:
+        self.host = self.scene.context.host = host
 
     async def fire(self, event: str, fields: Json, rows: Rows | None = None) -> Merged:
         """Run an event's hooks; where there are none this costs a look into a table.

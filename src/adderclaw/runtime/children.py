@@ -14,7 +14,7 @@ from adderclaw.kernel.limits import LoopDetector
 from adderclaw.kernel.loop import run_turn, silent
 from adderclaw.kernel.session import InForce, Scene, Session, State, TurnResult
 from adderclaw.kernel.tape import UNTAPED
-from adderclaw.runtime.session import Unasked, chosen_by, open_provider, scrubbed
+from adderclaw.runtime.session import SessionHost, Unasked, chosen_by, open_provider, scrubbed
 from adderclaw.runtime.start import Runtime
 from adderclaw.store import subagents, transcript
 from adderclaw.types import (
@@ -150,6 +150,7 @@ def make(runtime: Runtime, parent: Session, order: Child) -> tuple[Session, Prov
         depth=parent.depth + 1,
         tape=UNTAPED,
     )
+    child.hosted(SessionHost(runtime, child))
     if parent.tape.records and runtime.recording is not None:
         runtime.recording.attach(child, "child")
     return child, own

@@ -1,5 +1,6 @@
 """The one way to drive a run to its end: worked, settled, written down with its one outcome, shown, closed."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
@@ -77,12 +78,22 @@ async def drive(
         run.finish(TurnResult("error", "", str(error)), exit_code=error.exit_code, mode=mode)
         await run.close()
         raise
+    except asyncio.CancelledError:  # whoever waited is gone: the run has its outcome all the same
+        await leave(run, mode=mode)
+        raise
     await run.settle()
     result = _advised(result, resume) if resume else result
     report = Report(run, result, run.finish(result, exit_code=code(result), mode=mode))
     show(report)
     await run.close()
     return report
+
+
+async def leave(run: Run, *, mode: str = "agent") -> None:
+    """End a run that nobody waits for any more."""
+    await run.settle()
+    run.finish(TurnResult("stopped", "", "interrupted: nobody waited for its end"), mode=mode)
+    await run.close()
 
 
 def checked(run: Run, result: TurnResult) -> TurnResult:

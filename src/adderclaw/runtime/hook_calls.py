@@ -70,6 +70,7 @@ def _session(runtime: Runtime, parent: Session, tool: Tool[Any]) -> Session:
         unchanged=above.context.unchanged,
         kept=above.context.kept,
         keep=above.context.keep,
+        host=above.context.host,
     )
     tools = {tool.name: tool}
     here = replace(above, tools=tools, in_force=InForce(above.in_force.own), context=context, arrive=None)

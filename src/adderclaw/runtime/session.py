@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from adderclaw import providers
@@ -98,8 +97,8 @@ def make(
         home=runtime.home,
         warm=_warm_once(),
         keep_body=_body_keeper(runtime) if now.logging.debug_llm_bodies else None,
-        hosting=partial(SessionHost, runtime),
     )
+    session.hosted(SessionHost(runtime, session))
     here.at_terminal = bool(getattr(operator, "at_terminal", False))
     session.instructions = files
     session.checkpoints = _checkpoints(runtime, store) if now.checkpoints.enabled else None
