@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from adderclaw.channels.python import options_of
-from adderclaw.kernel.considering import consider
+from adderclaw.kernel.permission_check import consider
 from adderclaw.kernel.session import Scene
 from adderclaw.query import QueryOptions
 from adderclaw.runtime import scene, start

@@ -7,7 +7,7 @@ import re
 from adderclaw.config.paths import followed
 from adderclaw.errors import Refused, UsageError
 from adderclaw.json_text import canonical
-from adderclaw.kernel import occasions
+from adderclaw.kernel import lifecycle
 from adderclaw.kernel.session import Session
 from adderclaw.mcp.shelf import Document, Prompt, Shelf
 from adderclaw.store import runs
@@ -50,7 +50,7 @@ async def _skill(session: Session, name: str, arguments: str) -> str:
     if kit.skills is None:
         raise Refused(f"there is no skill {name[:100]!r}")
     called = kit.skills.called(name, arguments, "", session.session_id, by_user=True)
-    if (refused := await occasions.skill_expanded(session, name, arguments, called.path)) is not None:
+    if (refused := await lifecycle.skill_expanded(session, name, arguments, called.path)) is not None:
         raise Refused(f"a hook refused it: {refused}")
     return called.text
 

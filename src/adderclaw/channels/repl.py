@@ -12,7 +12,7 @@ from adderclaw.channels.terminal import STDIN
 from adderclaw.config.catalog import first_of
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import AdderClawError, UsageError
-from adderclaw.kernel import occasions, resume
+from adderclaw.kernel import lifecycle, resume
 from adderclaw.kernel.compact import compact
 from adderclaw.kernel.loop import run_turn, silent
 from adderclaw.kernel.session import TurnResult
@@ -48,7 +48,7 @@ async def _converse(run: Run) -> TurnResult:
     print("/help lists the commands, /exit leaves.", file=sys.stderr)
     ask = _asker()
     last = TurnResult("completed", "")
-    await occasions.begin(run.session)
+    await lifecycle.begin(run.session)
     run.session.ends_with = "prompt_input_exit"
     while (line := await ask()) is not None:
         text = line.strip()
@@ -69,7 +69,7 @@ async def _turn(run: Run, message: str | None) -> TurnResult:
         turn = run_turn(run.session, message, silent if whole else shown)
         result = await until_signal(run, turn, goes_on=True)
         if not (result.answer and shown.text.endswith(result.answer)):
-            print(visible(await occasions.displayed(run.session, result.answer)), end="")
+            print(visible(await lifecycle.displayed(run.session, result.answer)), end="")
         print()
         if result.outcome == "completed":
             return result
@@ -282,7 +282,7 @@ async def _skill(name: str, run: Run, rest: str) -> bool:
     kit = session.scene.kit
     assert kit.skills is not None
     called = kit.skills.called(name, rest, "", session.session_id, by_user=True)
-    if (refused := await occasions.skill_expanded(session, name, rest, called.path)) is not None:
+    if (refused := await lifecycle.skill_expanded(session, name, rest, called.path)) is not None:
         print(f"/{visible(name)}: a hook refused it: {visible(refused)}", file=sys.stderr)
         return True
     session.scene.in_force.lend(called.rules)
@@ -310,7 +310,7 @@ async def _prompt(name: str, run: Run, rest: str) -> bool:
         return True
     prompt = await servers.prompt(name, rest.split())
     fields: Json = {"expansion_type": "mcp_prompt", "command_name": name, "command_args": rest, "prompt": prompt}
-    if (refused := await occasions.expanded(run.session, fields)) is not None:
+    if (refused := await lifecycle.expanded(run.session, fields)) is not None:
         print(f"/{visible(name)}: a hook refused it: {visible(refused)}", file=sys.stderr)
         return True
     await _turn(run, prompt)
@@ -334,7 +334,7 @@ async def _add_dir(run: Run, rest: str) -> bool:
     named = named if followed(named) == place else place
     updates.apply(session, PermissionUpdate("addDirectories", "session", directories=[named]))
     print(f"{visible(place, keep_newlines=False)} belongs to this session now")
-    await occasions.added(session, place)
+    await lifecycle.added(session, place)
     return True
 
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Sequence
 from adderclaw.kernel import call as lifecycle
 from adderclaw.kernel.call import Ran, Ruling
 from adderclaw.kernel.call_hooks import Life
-from adderclaw.kernel.considering import Considered
+from adderclaw.kernel.permission_check import Considered
 from adderclaw.kernel.result import Done
 from adderclaw.kernel.session import Session
 from adderclaw.types import ToolCall

@@ -9,10 +9,10 @@ from adderclaw.errors import AdderClawError, LimitError
 from adderclaw.gate.case import FAMILY, Decision
 from adderclaw.json_text import canonical, digest
 from adderclaw.kernel import call_hooks, later
-from adderclaw.kernel.attending import attended
 from adderclaw.kernel.call_hooks import Keep, Life
-from adderclaw.kernel.considering import Considered, considered_in, unfit
+from adderclaw.kernel.event_wait import attended
 from adderclaw.kernel.later import with_changes
+from adderclaw.kernel.permission_check import Considered, considered_in, unfit
 from adderclaw.kernel.result import Done, intent, leave
 from adderclaw.kernel.session import Session
 from adderclaw.store.chain import Status

@@ -9,7 +9,7 @@ from adderclaw.errors import AdderClawError
 from adderclaw.gate.case import Decision, Opinion
 from adderclaw.hook_outcome import Merged
 from adderclaw.json_text import canonical
-from adderclaw.kernel.considering import Considered, considered_in
+from adderclaw.kernel.permission_check import Considered, considered_in
 from adderclaw.kernel.session import Rows, Session, told
 from adderclaw.tools import arguments_of, find
 from adderclaw.types import Answer, Json, ToolResult

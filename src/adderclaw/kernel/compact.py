@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from adderclaw.errors import LimitError, ProviderError
 from adderclaw.framing import framed
 from adderclaw.history import History
-from adderclaw.kernel import aside, occasions, resume
+from adderclaw.kernel import lifecycle, resume, side_question
 from adderclaw.kernel.session import Session, is_told
 from adderclaw.store import transcript
 from adderclaw.store.transcript import Entry
@@ -88,9 +88,9 @@ async def compact(session: Session, trigger: Trigger, instructions: str = "", *,
     if session.instructions is not None:
         session.instructions.compacted(resume.instructions_in(cut.older))
     session.began = "compact"
-    await occasions.begin(session)
+    await lifecycle.begin(session)
     if trigger == "auto":  # else it waits for the user's next message
-        occasions.due(session)
+        lifecycle.due(session)
     session.state.history = History(resume.read(session.store, session.session_id).messages)
     session.state.cached_tokens = 0
     session.bus.tell(
@@ -240,12 +240,14 @@ async def _summary(session: Session, older: list[Entry], earlier: Carried, instr
     room, mark = (_window(session) or 400_000) // 2, session.ids("record").rpartition("-")[2]
     try:
         try:
-            response = await aside.recorded(session, asked, _asked(older, earlier, room, mark), "compaction")
+            response = await side_question.recorded(session, asked, _asked(older, earlier, room, mark), "compaction")
         except ProviderError as error:
             if error.kind != "context_overflow":
                 raise
             # a route for small questions may lead to a model with a smaller window
-            response = await aside.recorded(session, asked, _asked(older, earlier, room // 8, mark), "compaction")
+            response = await side_question.recorded(
+                session, asked, _asked(older, earlier, room // 8, mark), "compaction"
+            )
     except (ProviderError, LimitError) as error:
         return _listed(older, earlier), f"listed, since the model could not be asked: {error}"
     if not response.final_text.strip():

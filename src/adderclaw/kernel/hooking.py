@@ -18,7 +18,7 @@ from adderclaw.hooks.answers import Ran
 from adderclaw.hooks.filling import filled
 from adderclaw.hooks.scripts import Ground
 from adderclaw.hooks.settings import Hook, chains
-from adderclaw.kernel.considering import consider
+from adderclaw.kernel.permission_check import consider
 from adderclaw.kernel.session import Chain, Rows, Scene, Session
 from adderclaw.store import hooks as rows_of
 from adderclaw.store.text import compact, iso

@@ -8,7 +8,7 @@ from adderclaw.errors import LimitError, ProviderError, Stopped
 from adderclaw.framing import framed
 from adderclaw.history import message_json
 from adderclaw.json_text import canonical
-from adderclaw.kernel import compact, instructions, model, occasions, resume, watching
+from adderclaw.kernel import compact, file_watch, instructions, lifecycle, model, resume
 from adderclaw.kernel.batch import Batch
 from adderclaw.kernel.call import limit_of, run_call
 from adderclaw.kernel.call_hooks import Keep
@@ -80,18 +80,18 @@ async def _turn(session: Session, message: str | None, on_delta: OnDelta, *, sin
     try:
         if message is not None:
             session.state.rounds = 0
-            if not single and (refused := await occasions.submitted(session, message)) is not None:
+            if not single and (refused := await lifecycle.submitted(session, message)) is not None:
                 return TurnResult("denied", "", f"a hook refused the message: {refused}")
             _hear(session, message)
         elif session.hooks:
-            await occasions.begin(session)
+            await lifecycle.begin(session)
         if message is None and (finished := _already_answered(session)) is not None:
             return TurnResult("completed", finished)
         if message is None and (spent := _rounds_used(session)) is not None:
             raise LimitError(spent)
-        if message is None and not session.state.unfinished and (said := (*occasions.due(session), *_news(session))):
+        if message is None and not session.state.unfinished and (said := (*lifecycle.due(session), *_news(session))):
             session.state.history.append(Message("user", said))
-        await watching.look(session)
+        await file_watch.look(session)
         await _announce(session)
         return await _go_on(session, turn, prompt, on_delta)
     except LimitError as error:
@@ -102,7 +102,7 @@ async def _turn(session: Session, message: str | None, on_delta: OnDelta, *, sin
         return TurnResult("stopped", turn.text, str(error))
     except ProviderError as error:
         _note_failure(session, error)
-        await occasions.failed(session, error.stop_failure, str(error), turn.text)
+        await lifecycle.failed(session, error.stop_failure, str(error), turn.text)
         reason = "missing_provider_api_key" if error.kind == "missing_key" else error.kind
         # no colon after a word that ends in "key": what follows would be taken for one and redacted
         return TurnResult("error", turn.text, f"{reason}, {error}" if reason.endswith("_key") else f"{reason}: {error}")
@@ -139,7 +139,7 @@ async def _go_on(session: Session, turn: _Turn, prompt: Prompt, on_delta: OnDelt
 
 async def _sent_back(session: Session, turn: _Turn) -> bool:
     """Whether a Stop hook sends the model back to work."""
-    reason = await occasions.stopping(session, turn.text, turn.sent_back)
+    reason = await lifecycle.stopping(session, turn.text, turn.sent_back)
     if reason is None:
         return False
     turn.sent_back += 1
@@ -265,12 +265,12 @@ async def _live(session: Session, turn: _Turn, pending: tuple[ToolCall, ...], re
         turn.ended = turn.ended or done.result.ends
         turn.halted = done.stop if turn.halted is None else turn.halted
         results.append(_block(call, done.result))
-    stop = await occasions.batch(session, pending, results)
+    stop = await lifecycle.batch(session, pending, results)
     turn.halted = stop if turn.halted is None else turn.halted
-    await watching.look(session)
-    await occasions.look_at_settings(session)
+    await file_watch.look(session)
+    await lifecycle.look_at_settings(session)
     session.state.history.append(
-        Message("user", (*results, *await _nested(session), *occasions.due(session), *_news(session)))
+        Message("user", (*results, *await _nested(session), *lifecycle.due(session), *_news(session)))
     )
     return refusal
 

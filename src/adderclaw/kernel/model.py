@@ -8,7 +8,7 @@ from adderclaw.config.catalog import Quote, Served, cost
 from adderclaw.deltas import Pieces
 from adderclaw.errors import LimitError, ProviderError, Stopped
 from adderclaw.history import History, message_json
-from adderclaw.kernel.attending import attended
+from adderclaw.kernel.event_wait import attended
 from adderclaw.kernel.limits import Reservation
 from adderclaw.kernel.prompt import Prompt
 from adderclaw.kernel.session import Session

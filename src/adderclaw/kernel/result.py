@@ -9,7 +9,7 @@ from adderclaw.framing import Frame
 from adderclaw.history import media_json
 from adderclaw.json_text import digest
 from adderclaw.kernel.call_hooks import Life
-from adderclaw.kernel.considering import Considered
+from adderclaw.kernel.permission_check import Considered
 from adderclaw.kernel.session import Session
 from adderclaw.store import permissions, transcript
 from adderclaw.store.chain import ReceiptDraft, Status

@@ -12,8 +12,8 @@ from adderclaw.hook_outcome import Merged
 from adderclaw.types import Answer, ChatResponse, Json, TaskEnd, Tool, ToolResult
 
 if TYPE_CHECKING:
-    from adderclaw.kernel.considering import Considered
     from adderclaw.kernel.instructions import File
+    from adderclaw.kernel.permission_check import Considered
     from adderclaw.kernel.session import Session
 
 ASKED_BY_SERVERS = frozenset({"Elicitation", "ElicitationResult"})

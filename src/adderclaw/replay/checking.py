@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from typing import Any
 
-from adderclaw.kernel.considering import Considered
+from adderclaw.kernel.permission_check import Considered
 from adderclaw.kernel.session import Session
 from adderclaw.replay import edges
 from adderclaw.replay.edges import Moments, Reel

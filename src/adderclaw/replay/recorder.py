@@ -23,8 +23,8 @@ from adderclaw.tools import NAMES
 from adderclaw.types import Answer, ChatResponse, Clock, Json, TaskEnd, Tool, ToolResult
 
 if TYPE_CHECKING:
-    from adderclaw.kernel.considering import Considered
     from adderclaw.kernel.instructions import File
+    from adderclaw.kernel.permission_check import Considered
     from adderclaw.kernel.session import Session
 
 type Head = Callable[["Session"], Callable[[Cursor], Json]]

@@ -15,7 +15,7 @@ from adderclaw.types import Workspace
 from adderclaw.workspace import is_directory, is_regular
 
 if TYPE_CHECKING:
-    from adderclaw.runtime.shutting import Held, Shutter
+    from adderclaw.runtime.denied_paths import Held, Shutter
     from adderclaw.sandbox.bubblewrap import Room
     from adderclaw.workspace.shut import Shut
     from adderclaw.workspace.survey import Survey
@@ -39,7 +39,7 @@ class Furniture:
     @property
     def _shutter(self) -> "Shutter":
         if self._made is None:
-            from adderclaw.runtime.shutting import Shutter
+            from adderclaw.runtime.denied_paths import Shutter
 
             self._made = Shutter(inside_too=self._kind == "bubblewrap")
         return self._made

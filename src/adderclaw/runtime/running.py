@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from adderclaw import config, providers
 from adderclaw.config.paths import followed
 from adderclaw.errors import EXIT_CODES, AdderClawError, UsageError
-from adderclaw.kernel import later, occasions, resume
+from adderclaw.kernel import later, lifecycle, resume
 from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.replay.recording import UNRECORDED, Recording
 from adderclaw.runtime import session as sessions
@@ -53,19 +53,19 @@ class Run(NamedTuple):
         """Another model from the next call on: an entry's name, `entry/model`, or a model of the entry in use."""
         session = self.session
         chosen = providers.choice(wanted, session.config, session.provider.name)
-        change = occasions.switch(session.model, chosen.model, wanted)
-        if (refused := await occasions.switching(session, change)) is not None:
+        change = lifecycle.switch(session.model, chosen.model, wanted)
+        if (refused := await lifecycle.switching(session, change)) is not None:
             raise UsageError(f"a hook refused the model {chosen.model}: {refused}")
         if chosen.provider != session.provider.name:
             left, session.provider = session.provider, sessions.open_provider(self.runtime, chosen.provider)
             await left.close()
         session.model, session.state.cached_tokens = chosen.model, 0
         self.runtime.bus.tell({"event_type": "provider_selected", **chosen._asdict()})  # pyright: ignore[reportArgumentType]
-        await occasions.switched(session, change)
+        await lifecycle.switched(session, change)
 
     async def settle(self) -> None:
         """End what goes on beside the turns: hooks first, then background tasks. Then the outcome is whole."""
-        await occasions.hush(self.session)
+        await lifecycle.hush(self.session)
         kit = self.session.scene.kit
         if kit.tasks is not None:
             await kit.tasks.close()
@@ -83,7 +83,7 @@ class Run(NamedTuple):
     async def end(self) -> None:
         """SessionEnd, once, for a session that began."""
         if self.session.hooks:
-            await occasions.end(self.session)
+            await lifecycle.end(self.session)
 
     def finish(self, result: TurnResult, *, exit_code: int | None = None, mode: str = "agent") -> int:
         session, bus = self.session, self.runtime.bus

@@ -6,7 +6,7 @@ from adderclaw.config.servers import Entry, Server, entries, slug
 from adderclaw.errors import StoreError, UsageError
 from adderclaw.history import History
 from adderclaw.host import Host
-from adderclaw.kernel import aside
+from adderclaw.kernel import side_question
 from adderclaw.kernel.session import Scene, Session
 from adderclaw.mcp import forms
 from adderclaw.mcp.connection import Wires
@@ -116,7 +116,7 @@ def attach(session: Session, servers: Servers) -> None:
         ]
         asked = system or f"The MCP server {server} asks."
         with session.tape.inside():  # it belongs to a tool's result
-            response = await aside.recorded(session, asked, History(messages), f"mcp:{server}", tokens)
+            response = await side_question.recorded(session, asked, History(messages), f"mcp:{server}", tokens)
         return response.final_text, response.model or session.model
 
     servers.answer_with(sample, elicitor(session.host))

@@ -118,7 +118,7 @@ def _hooks(runtime: Runtime, session: Session) -> Mapping[str, Chain]:
     if not loaded.config.hooks and not loaded.held_hooks:
         return {}
     from adderclaw.hooks import matching, settings
-    from adderclaw.kernel import hooking, occasions, watching
+    from adderclaw.kernel import file_watch, hooking, lifecycle
 
     found = configured_hooks.read(runtime)
     settings.require_shells(found)
@@ -127,14 +127,14 @@ def _hooks(runtime: Runtime, session: Session) -> Mapping[str, Chain]:
         if why := matching.never(hook.event, hook.matcher):
             warn(runtime, f"hook {hook.ordinal} of {hook.source} never runs: {why}")
     for path in loaded.files:
-        session.settings_files[path] = (_whose(runtime, path), occasions.stamp(path))
+        session.settings_files[path] = (_whose(runtime, path), lifecycle.stamp(path))
     if any(hook.event == "ConfigChange" for hook in found):
         from adderclaw.runtime import skills
 
         for path in skills.files(runtime):
-            session.settings_files[path] = ("skills", occasions.stamp(path))
+            session.settings_files[path] = ("skills", lifecycle.stamp(path))
     names = [name for hook in found if hook.event == "FileChanged" for name in hook.matcher.split("|")]
-    watching.watch(session, [name for name in names if name and name != "*"])
+    file_watch.watch(session, [name for name in names if name and name != "*"])
     return hooking.table(found)
 
 
@@ -154,7 +154,7 @@ def scrubbed(runtime: Runtime, files: Instructions | None) -> str:
 
 async def _aside(runtime: Runtime, session: Session, instructions: str, text: str, purpose: str, wanted: str) -> str:
     """Ask the model that is wanted, else the small one; a provider of its own is opened for it."""
-    from adderclaw.kernel import aside
+    from adderclaw.kernel import side_question
 
     small, now = runtime.config.providers.small, runtime.config
     otherwise = providers.Choice(session.provider.name, session.model)
@@ -164,7 +164,9 @@ async def _aside(runtime: Runtime, session: Session, instructions: str, text: st
     own = chosen.provider == session.provider.name
     provider = session.provider if own else open_provider(runtime, chosen.provider)
     try:
-        return await aside.ask(session, instructions, text, purpose=purpose, provider=provider, named=chosen.model)
+        return await side_question.ask(
+            session, instructions, text, purpose=purpose, provider=provider, named=chosen.model
+        )
     finally:
         if not own:
             await provider.close()

@@ -24,7 +24,7 @@ from adderclaw.channels.terminal import Terminal
 from adderclaw.credentials.redaction import Secrets, visible
 from adderclaw.errors import UsageError
 from adderclaw.events import EventRecord
-from adderclaw.kernel import occasions
+from adderclaw.kernel import lifecycle
 from adderclaw.kernel.loop import run_turn, silent
 from adderclaw.kernel.session import TurnResult
 from adderclaw.runtime import Options, Resume, Run, opened, start
@@ -133,7 +133,7 @@ class OneShot:
         result = await until_signal(run, run_turn(run.session, self.message, self._shown or silent))
         self._display = result.answer
         if self.output_format == "text" and not result.signal:
-            self._display = await occasions.displayed(run.session, result.answer)
+            self._display = await lifecycle.displayed(run.session, result.answer)
         return checked(run, result)
 
     def _show(self, report: Report) -> None:

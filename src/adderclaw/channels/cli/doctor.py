@@ -165,7 +165,7 @@ def _rules(loaded: Loaded, kind: str) -> Check:
     """How far rules on files and forbidden paths hold for what a command opens by itself."""
     from adderclaw import gate, tools
     from adderclaw.config.paths import followed
-    from adderclaw.runtime.shutting import Shutter
+    from adderclaw.runtime.denied_paths import Shutter
     from adderclaw.workspace.survey import Surveyor
 
     now, root = loaded.config, followed(loaded.workspace)

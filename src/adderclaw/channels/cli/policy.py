@@ -18,7 +18,7 @@ from adderclaw.config.policy import read
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import ConfigError, UsageError
 from adderclaw.gate.policy_file import PolicyFile, opinion_of
-from adderclaw.kernel.considering import consider
+from adderclaw.kernel.permission_check import consider
 from adderclaw.kernel.session import Scene
 from adderclaw.runtime import Options, scene, start
 from adderclaw.types import Json, ToolCall

@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from adderclaw.channels.cli import nearby
+from adderclaw.channels.cli import local_models
 from adderclaw.channels.cli.common import OutputFormat, group, print_json
 from adderclaw.config import Config, home, load, places
 from adderclaw.config.dialects import KEY_VARIABLES, KINDS
@@ -167,7 +167,7 @@ def onboard(
     """
     found = [name for name in dict.fromkeys(KEY_VARIABLES.values()) if os.environ.get(name)]
     print(f"keys in the environment: {', '.join(found) or 'none'}")
-    running = nearby.servers(nearby.usual_ports())
+    running = local_models.servers(local_models.usual_ports())
     print(f"model servers on this machine: {', '.join(map(str, running)) or 'none'}")
     answers = _answers(Asker(yes), found, running, provider, model, base_url, api_key_env, autonomy)
     done = _initialise()
@@ -181,7 +181,7 @@ def onboard(
 def _answers(
     asker: Asker,
     found: list[str],
-    running: list[nearby.Server],
+    running: list[local_models.Server],
     provider: str | None,
     model: str | None,
     base_url: str | None,

@@ -21,7 +21,7 @@ from adderclaw.credentials.redaction import visible
 from adderclaw.errors import UsageError
 from adderclaw.gate.case import Decision
 from adderclaw.kernel.call import run_call
-from adderclaw.kernel.considering import consider
+from adderclaw.kernel.permission_check import consider
 from adderclaw.kernel.result import Done
 from adderclaw.kernel.session import Scene, TurnResult
 from adderclaw.runtime import Options, Run, opened, scene, start

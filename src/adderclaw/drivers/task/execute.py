@@ -25,7 +25,7 @@ from adderclaw.errors import LimitError, Refused
 from adderclaw.events import Body, EventRecord
 from adderclaw.history import History
 from adderclaw.json_text import canonical, digest
-from adderclaw.kernel import occasions
+from adderclaw.kernel import lifecycle
 from adderclaw.kernel.call_hooks import Keep
 from adderclaw.kernel.loop import live_planned
 from adderclaw.kernel.prompt import Prompt
@@ -119,11 +119,11 @@ class TaskExecution:
         self._kept = Kept(self.session)
         self._live = not self._kept.resumed
         if self._kept.accepted:
-            await occasions.begin(self.session)
+            await lifecycle.begin(self.session)
             return
         if not self._kept.resumed:
             self._kept.begin({"task": self.session.secrets.scrub(self.task), **self._inputs})
-        if (refused := await occasions.submitted(self.session, self.task)) is not None:
+        if (refused := await lifecycle.submitted(self.session, self.task)) is not None:
             raise _Ends("denied", f"a hook refused the task: {refused}")
 
     def _details(self) -> Json:
@@ -510,7 +510,7 @@ class TaskExecution:
         reason = self._kept.sent_back(self.turn)
         if reason is None:
             self._live = True
-            reason = await occasions.stopping(self.session, self.answer, self._sent_back)
+            reason = await lifecycle.stopping(self.session, self.answer, self._sent_back)
             if reason is None:
                 return True
             self._kept.sends_back(self.turn, reason)

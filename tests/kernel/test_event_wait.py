@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from adderclaw.kernel.attending import attended
+from adderclaw.kernel.event_wait import attended
 
 
 async def stubborn(how: str) -> str:

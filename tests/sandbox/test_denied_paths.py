@@ -7,8 +7,8 @@ import pytest
 
 from adderclaw import gate
 from adderclaw.config.schema import Config, Permissions, Security
-from adderclaw.runtime import shutting
-from adderclaw.runtime.shutting import Held, Shutter
+from adderclaw.runtime import denied_paths
+from adderclaw.runtime.denied_paths import Held, Shutter
 from adderclaw.workspace.survey import Surveyor
 
 
@@ -97,10 +97,10 @@ def test_elsewhere_only_whole_names_that_no_program_needs(root: Path, tmp_path: 
 
 
 def test_more_than_can_be_held_is_said(tmp_path: Path) -> None:
-    made(tmp_path, *(f"many/{number}.pem" for number in range(shutting.MOST_HELD + 5)))
+    made(tmp_path, *(f"many/{number}.pem" for number in range(denied_paths.MOST_HELD + 5)))
     held = look(tmp_path, "Read(*.pem)", "Edit(*.none)")
-    assert len(held.unseen) == shutting.MOST_HELD
-    assert held.limits == (shutting.TOO_MANY_HELD,)
+    assert len(held.unseen) == denied_paths.MOST_HELD
+    assert held.limits == (denied_paths.TOO_MANY_HELD,)
     assert look(tmp_path, "Read(./many/**)").limits == ()
 
 

@@ -1,11 +1,11 @@
-"""The occasions of a session at which hooks may speak, beside its tool calls."""
+"""The events of a session's life at which hooks may speak, beside its tool calls."""
 
 import asyncio
 from collections.abc import Sequence
 
 from adderclaw import workspace
 from adderclaw.hook_outcome import Merged
-from adderclaw.kernel import watching
+from adderclaw.kernel import file_watch
 from adderclaw.kernel.session import Session, told
 from adderclaw.store import transcript
 from adderclaw.types import Block, Json, TextBlock, ToolCall, ToolResultBlock
@@ -41,7 +41,7 @@ async def begin(session: Session) -> None:
         _hear(session, "Setup", await session.fire("Setup", {"trigger": trigger}))
     merged = await session.fire("SessionStart", {"source": source, "model": session.model})
     _hear(session, "SessionStart", merged)
-    watching.heard(session, merged)
+    file_watch.heard(session, merged)
     if first := merged.specific.get("initialUserMessage"):
         session.state.due.insert(0, str(first))
 
