@@ -67,8 +67,8 @@ PATH_CALLS = frozenset(
 )
 OWN = {
     "checkpoints.blobs": "the packs, in AdderClaw's own folder",
-    "checkpoints.kept": "the indexes and the lock, in AdderClaw's own folder",
-    "tools.kept": "the session's long outputs, in AdderClaw's own folder",
+    "checkpoints.saved_index": "the indexes and the lock, in AdderClaw's own folder",
+    "tools.long_outputs": "the session's long outputs, in AdderClaw's own folder",
     "tools.background": "an output that has no name any more when it is used",
     "tools.specs": "the schemas that come with the program",
     "tools.generate": "writes those schemas when the program is built",

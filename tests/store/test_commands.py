@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.store import Store, calls, runs, transcript
+from adderclaw.store import Store, model_calls, runs, transcript
 from tests.program import Cli
 from tests.store.book import Book
 from tests.store.test_transcript import say
@@ -36,7 +36,7 @@ def kept(cli: Cli) -> Book:
             cursor, run_id="20260512-140000-ab", outcome="limit", exit_code=4, answer="partial", usage={"total": 7},
             reason="max_tool_rounds",
         )  # fmt: skip
-        calls.record(
+        model_calls.record(
             cursor, session_id="session", step=1, provider="local", model="mock", request_hash="h" * 64,
             response={}, usage={}, attempts=1, latency_ms=3, status="ok", error=None,
         )  # fmt: skip

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from adderclaw.errors import AdderClawError, StoreError, UsageError
-from adderclaw.store import Store, calls, locks, memory, permissions, runs, settings
+from adderclaw.store import Store, locks, memory, model_calls, permissions, runs, settings
 from adderclaw.types import Json, Outcome
 from tests.store.book import abandoned
 
@@ -187,11 +187,11 @@ def test_a_run_is_found_by_its_beginning_if_that_is_its_own(store: Store) -> Non
 def test_a_model_call_is_a_row(store: Store) -> None:
     with store.write() as cursor:
         for response, error in (({"text": "hi"}, None), (None, "timeout")):
-            calls.record(
+            model_calls.record(
                 cursor, session_id="s", step=1, provider="p", model="m", request_hash="h", response=response,
                 usage={"input_tokens": 3}, attempts=2, latency_ms=1.5, status="ok", error=error,
             )  # fmt: skip
-    first, second = calls.of_session(store, "s")
+    first, second = model_calls.of_session(store, "s")
     assert (first.response, first.usage, first.attempts) == ({"text": "hi"}, {"input_tokens": 3}, 2)
     assert (second.response, second.error) == (None, "timeout")
 

@@ -9,7 +9,7 @@ import pytest
 from adderclaw.config.schema import Config
 from adderclaw.tools import Kit, arguments_of, background, builtin, decoded, find
 from adderclaw.tools.background import End, Output, Tasks
-from adderclaw.tools.kept import Kept
+from adderclaw.tools.long_outputs import Kept
 from adderclaw.types import ToolContext, ToolResult, Workspace
 from tests.tools.conftest import FixedClock
 

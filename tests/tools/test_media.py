@@ -14,7 +14,7 @@ import pytest
 from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
-from adderclaw.tools import images, kept
+from adderclaw.tools import images, long_outputs
 from tests.tools.conftest import Bench
 
 
@@ -280,10 +280,10 @@ def test_an_old_notebook_has_its_cells_numbered_and_gets_no_ids(bench: Bench) ->
 
 
 def test_what_is_too_long_is_kept_once_and_cleaned(bench: Bench, tmp_path: Path) -> None:
-    keep = kept.Kept(str(tmp_path / "out" / "s"), lambda text: text.replace("hunter2", "[redacted]"))
+    keep = long_outputs.Kept(str(tmp_path / "out" / "s"), lambda text: text.replace("hunter2", "[redacted]"))
     bench.ctx.kept, bench.ctx.keep = keep.folder, keep
     text = "hunter2 " + "x" * 50_000
-    one, two = kept.shown(text, bench.ctx), kept.shown(text, bench.ctx)
+    one, two = long_outputs.shown(text, bench.ctx), long_outputs.shown(text, bench.ctx)
     assert one == two, "a call that is repeated has the same result"
     (file,) = Path(keep.folder).iterdir()
     assert f"Read {file} has all of it" in one
@@ -294,12 +294,12 @@ def test_what_is_too_long_is_kept_once_and_cleaned(bench: Bench, tmp_path: Path)
     old = tmp_path / "out" / "old"
     old.mkdir()
     os.utime(old, (0, 0))
-    assert kept.Kept(str(tmp_path / "out" / "t"), str)("y") is not None
+    assert long_outputs.Kept(str(tmp_path / "out" / "t"), str)("y") is not None
     assert not old.exists(), "outputs of long ago are removed"
 
 
 def test_where_nothing_can_be_kept_the_middle_is_only_left_out(bench: Bench, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    bench.ctx.keep = kept.Kept(str(tmp_path / "file" / "s"), str)
-    said = kept.shown("x" * 50_000, bench.ctx)
+    bench.ctx.keep = long_outputs.Kept(str(tmp_path / "file" / "s"), str)
+    said = long_outputs.shown("x" * 50_000, bench.ctx)
     assert "characters left out …]" in said

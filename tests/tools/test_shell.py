@@ -13,7 +13,7 @@ from adderclaw.gate.shell import planner as planner
 from adderclaw.gate.shell.planner import Plan, Raw
 from adderclaw.sandbox import confinement
 from adderclaw.sandbox.bubblewrap import Room
-from adderclaw.tools import arguments_of, find, hardened, kept, shell
+from adderclaw.tools import arguments_of, find, hardened, long_outputs, shell
 from adderclaw.tools.identity import NOBODY
 from adderclaw.tools.paths import Refused
 from adderclaw.tools.shell import BashArguments
@@ -157,7 +157,7 @@ def test_one_is_an_answer_of_these(command: str, ctx: ToolContext) -> None:
 def test_more_than_a_stream_holds_is_marked_and_the_middle_left_out(ctx: ToolContext) -> None:
     result = bash("head -c 1048577 /dev/zero | tr '\\0' x; echo small >&2", ctx)
     assert "[SDLC_TRUNCATED]\n--- stderr ---\nsmall\n" in result.content
-    assert len(result.content) < kept.SHOWN + 100
+    assert len(result.content) < long_outputs.SHOWN + 100
     assert "characters left out" in result.content
 
 

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Iterable
 
-from adderclaw.checkpoints import kept
+from adderclaw.checkpoints import saved_index
 from adderclaw.errors import StoreError
 from adderclaw.store import Store
 from adderclaw.store import checkpoints as rows
@@ -106,7 +106,7 @@ def prune_daily(store: Store, folder: str, days: int) -> None:
             return
         with open(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600), "w"):
             os.utime(mark)
-        prune(store, folder, older_than=moment(days), needed=kept.digests(folder))
+        prune(store, folder, older_than=moment(days), needed=saved_index.digests(folder))
     except (OSError, StoreError):
         return  # the next session tries again
 

@@ -12,7 +12,7 @@ from sqlite3 import Cursor
 from typing import NamedTuple
 
 from adderclaw import workspace
-from adderclaw.checkpoints import FOLDER, kept
+from adderclaw.checkpoints import FOLDER, saved_index
 from adderclaw.checkpoints.blobs import Blobs, prune_daily
 from adderclaw.checkpoints.tree import IGNORED, Index, Limits, Scanned, Seen, TooBig, scan, state_at
 from adderclaw.config.paths import followed
@@ -145,7 +145,7 @@ class Tracker:
         tree = self._tree(root)
         known = tree.index
         if known is None:
-            known = kept.load(self.folder, root, self.blobs.has)
+            known = saved_index.load(self.folder, root, self.blobs.has)
         try:
             found = scan(root, known, self.limits, self.blobs.keep, self._home)
         except TooBig:
@@ -161,7 +161,7 @@ class Tracker:
             with self._store.write() as cursor:
                 rows.keep(cursor, new)
         if found.changes:
-            kept.save(self.folder, root, found.now)
+            saved_index.save(self.folder, root, found.now)
         self._say_left_out(root, found.left_out)
 
     def _say_left_out(self, root: str, paths: list[str]) -> None:
@@ -274,7 +274,7 @@ class Tracker:
         for root, tree in self._trees.items():
             if tree.index is not None and not self._off:
                 try:
-                    kept.save(self.folder, root, tree.index)
+                    saved_index.save(self.folder, root, tree.index)
                 except OSError:
                     break
         self.blobs.close()

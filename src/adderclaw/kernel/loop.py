@@ -15,7 +15,7 @@ from adderclaw.kernel.call_hooks import Keep
 from adderclaw.kernel.prompt import Prompt
 from adderclaw.kernel.result import Done
 from adderclaw.kernel.session import Session, TurnResult
-from adderclaw.store import calls, tasks, transcript
+from adderclaw.store import model_calls, tasks, transcript
 from adderclaw.types import (
     Block,
     ChatResponse,
@@ -173,7 +173,7 @@ async def _step(session: Session, turn: _Turn, prompt: Prompt, on_delta: OnDelta
 
     def rows(cursor: Cursor) -> None:
         _keep(session, cursor, message)
-        calls.record(
+        model_calls.record(
             cursor,
             session_id=session.session_id,
             step=step,
@@ -403,7 +403,7 @@ def _note_failure(session: Session, error: ProviderError) -> None:
             "INSERT INTO events(conversation_id, session_id, event_type, detail) VALUES (?, ?, 'StopFailure', ?)",
             (session.conversation_id, session.session_id, session.secrets.clean(detail)),
         )
-        calls.record(
+        model_calls.record(
             cursor,
             session_id=session.session_id,
             step=session.budget.steps + 1,

@@ -7,7 +7,7 @@ from adderclaw.history import History
 from adderclaw.kernel import model
 from adderclaw.kernel.prompt import made
 from adderclaw.kernel.session import Session
-from adderclaw.store import calls
+from adderclaw.store import model_calls
 from adderclaw.types import ChatResponse, Delta, Json, Message, Provider, TextBlock
 
 
@@ -37,7 +37,7 @@ async def recorded(
     if response.tool_calls:  # which nobody lives
         unheard["calls"] = len(response.tool_calls)
     with session.store.write() as cursor:
-        calls.record(
+        model_calls.record(
             cursor,
             session_id=session.session_id,
             step=session.budget.steps,

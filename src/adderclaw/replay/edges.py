@@ -16,7 +16,7 @@ from adderclaw.json_text import canonical
 from adderclaw.kernel.instructions import File, Instructions
 from adderclaw.kernel.limits import Pace
 from adderclaw.kernel.session import Chain, Planning, Rows, Session
-from adderclaw.store.calls import Call
+from adderclaw.store.model_calls import Call
 from adderclaw.store.tape import Item
 from adderclaw.store.transcript import Entry
 from adderclaw.types import (

@@ -26,9 +26,9 @@ from adderclaw.replay.checking import Checking
 from adderclaw.replay.edges import Diverged, RanOut, Recorded, Reel
 from adderclaw.replay.recorder import SeededIds
 from adderclaw.replay.recording import FORMAT
-from adderclaw.store import Store, calls, tape, transcript
-from adderclaw.store.calls import Call
+from adderclaw.store import Store, model_calls, tape, transcript
 from adderclaw.store.ledger import Ledger
+from adderclaw.store.model_calls import Call
 from adderclaw.store.tape import Damaged, Item
 from adderclaw.store.transcript import Entry
 from adderclaw.types import Json, ToolContext, ToolSpec, Workspace
@@ -132,7 +132,7 @@ def rows_of(store: Store, session_id: str, segment: Segment) -> tuple[list[Call]
     first, until = segment.head["from"], segment.until
     asked = [
         call
-        for call in calls.of_session(store, session_id)
+        for call in model_calls.of_session(store, session_id)
         if call.id > first["calls"] and (until is None or call.id <= until["calls"])
     ]
     found = transcript.entries(store, session_id)

@@ -13,7 +13,7 @@ from adderclaw.record import record
 from adderclaw.replay import playing
 from adderclaw.replay.edges import ASIDE
 from adderclaw.replay.playing import MALFORMED, Difference, Played
-from adderclaw.store import Store, calls, tape, verify, workflows
+from adderclaw.store import Store, model_calls, tape, verify, workflows
 from adderclaw.store.runs import Run
 from adderclaw.store.tape import Damaged
 from adderclaw.store.workflows import Begun, Finished
@@ -356,7 +356,7 @@ def _kernel_events(told: Sequence[tuple[str, Json]], asides: frozenset[str]) -> 
 def _calls(store: Store, session_id: str, first: int, until: int | None) -> list[Named]:
     compared = ("run_id", "step", "request_hash", "provider", "model", "response", "usage", "attempts", "status")
     compared += ("error", "cost")
-    rows = (row for row in calls.of_session(store, session_id) if first < row.id <= (until or row.id))
+    rows = (row for row in model_calls.of_session(store, session_id) if first < row.id <= (until or row.id))
     kept = [row for row in rows if (row.response or {}).get("purpose") in ASIDE]
     return [(f"of step {row.step}", {name: getattr(row, name) for name in compared}) for row in kept]
 

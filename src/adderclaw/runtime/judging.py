@@ -26,7 +26,7 @@ from adderclaw.runtime import configured_hooks
 from adderclaw.runtime.furnishing import Furniture, settings_files, skill_folders
 from adderclaw.runtime.start import Runtime, warn
 from adderclaw.tools.background import Tasks
-from adderclaw.tools.kept import Kept
+from adderclaw.tools.long_outputs import Kept
 from adderclaw.workspace import is_directory, reached
 
 

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from adderclaw.checkpoints import FOLDER
 from adderclaw.checkpoints.blobs import Blobs, moment, prune
-from adderclaw.checkpoints.kept import alone
 from adderclaw.checkpoints.restore import Outcome, Plan, Workshop, carry_out, finish_pending, plan
+from adderclaw.checkpoints.saved_index import alone
 from adderclaw.checkpoints.tracker import limits_of
 from adderclaw.config.schema import Config
 from adderclaw.errors import UsageError
@@ -156,8 +156,8 @@ def finished(shop: Workshop) -> list[Outcome]:
 
 def pruned(shop: Workshop, days: int) -> tuple[int, int]:
     """Drop what is older than so many days; checkpoints and bytes that went."""
-    from adderclaw.checkpoints import kept
+    from adderclaw.checkpoints import saved_index
 
     before = moment(days)
     folder = shop.blobs.folder
-    return prune(shop.store, folder, older_than=before, needed=kept.digests(folder))
+    return prune(shop.store, folder, older_than=before, needed=saved_index.digests(folder))

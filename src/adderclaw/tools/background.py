@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from adderclaw.store import tasks as rows
-from adderclaw.tools.kept import Kept
+from adderclaw.tools.long_outputs import Kept
 from adderclaw.types import Clock, Ids, TaskEnd, ToolContext
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ import os
 import sys
 from typing import Any
 
-from adderclaw.tools import kept, paths
+from adderclaw.tools import long_outputs, paths
 from adderclaw.types import MediaBlock, PathFact, ToolContext, ToolResult, internal_failure, rejected
 
 WHOLE, MOST = 10, 20
@@ -53,4 +53,4 @@ def _shown(said: dict[str, Any], name: str, place: PathFact, size: int, ctx: Too
         parts.append(f"(no text on pages {', '.join(map(str, said['blank']))}, which are too large to be shown)")
     parts.append(f"({name}: PDF, {len(numbers)} of {said['total']} pages)")
     about = {"file_path": place.path, "pages": numbers, "total_pages": said["total"], "bytes": size}
-    return ToolResult(kept.shown("\n".join(parts), ctx, SHOWN), metadata=about, media=media)
+    return ToolResult(long_outputs.shown("\n".join(parts), ctx, SHOWN), metadata=about, media=media)

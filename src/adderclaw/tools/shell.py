@@ -25,7 +25,7 @@ from adderclaw.sandbox import known, process, programs
 from adderclaw.sandbox.process import Finished
 from adderclaw.tools import hardened, identity, paths, wildcards
 from adderclaw.tools.background import End, Output, Tasks, TooMany
-from adderclaw.tools.kept import shown
+from adderclaw.tools.long_outputs import shown
 from adderclaw.tools.specs import spec
 from adderclaw.types import (
     Alias,

@@ -10,7 +10,7 @@ from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir
 from adderclaw.config import Loaded, home, load
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import UsageError
-from adderclaw.store import Store, calls, runs
+from adderclaw.store import Store, model_calls, runs
 from adderclaw.store.runs import Run
 from adderclaw.types import Json
 
@@ -131,7 +131,7 @@ _CALLS = """
 
 
 def _summary(store: Store, run: Run, *, as_json: bool) -> None:
-    asked = [call for call in calls.of_session(store, run.session_id) if call.run_id == run.run_id]
+    asked = [call for call in model_calls.of_session(store, run.session_id) if call.run_id == run.run_id]
     used = [_call(*row) for row in store.read(_CALLS, (run.session_id,))]
     if as_json:
         models = [call._asdict() for call in asked]

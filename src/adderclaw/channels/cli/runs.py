@@ -8,7 +8,7 @@ from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group, print
 from adderclaw.config import load
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import UsageError
-from adderclaw.store import Store, calls, runs
+from adderclaw.store import Store, model_calls, runs
 from adderclaw.store.runs import Run
 from adderclaw.types import Json
 
@@ -52,7 +52,7 @@ def show(
     run = runs.get(store, run_id)
     if run is None:
         raise UsageError(f"there is no run {run_id!r} in {store.path}: see `adderclaw runs list`")
-    asked = calls.of_session(store, run.session_id)
+    asked = model_calls.of_session(store, run.session_id)
     if output_format == "json":
         print_json(clean({**_as_json(run), "model_calls": [call._asdict() for call in asked]}))
         return

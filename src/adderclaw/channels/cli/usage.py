@@ -10,8 +10,8 @@ from adderclaw.channels.cli.common import ConfigFile, OutputFormat, print_json
 from adderclaw.config import load
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import UsageError
-from adderclaw.store import Store, calls
-from adderclaw.store.calls import Used
+from adderclaw.store import Store, model_calls
+from adderclaw.store.model_calls import Used
 from adderclaw.types import Json
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -37,8 +37,8 @@ def usage(
     """
     start = moment(since, time.time()) if since else None
     store = Store.open(load(config_file=config).config.memory.path, read_only=True)
-    rows = calls.used(store, by, start)
-    total = next(iter(calls.used(store, None, start)), Used("", 0, 0, 0, 0, 0, 0, 0.0, 0))
+    rows = model_calls.used(store, by, start)
+    total = next(iter(model_calls.used(store, None, start)), Used("", 0, 0, 0, 0, 0, 0, 0.0, 0))
     if output_format == "json":
         listed = [{by: row.key, **_counts(row)} for row in rows]
         print_json(Secrets().clean({"by": by, "since": start, "rows": listed, "total": _counts(total)}))

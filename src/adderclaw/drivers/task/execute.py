@@ -18,9 +18,9 @@ from adderclaw.drivers.task.contracts import (
 )
 from adderclaw.drivers.task.decision import Taken
 from adderclaw.drivers.task.disclosing import LISTED, Disclosing, Wanted
-from adderclaw.drivers.task.kept import Decided, Kept
 from adderclaw.drivers.task.machine import Machine, remedy
 from adderclaw.drivers.task.prompts import Composed, Parts
+from adderclaw.drivers.task.transitions import Decided, Kept
 from adderclaw.errors import LimitError, Refused
 from adderclaw.events import Body, EventRecord
 from adderclaw.history import History

@@ -13,8 +13,8 @@ from adderclaw.gate.shell.states import Flow, State
 from adderclaw.gate.shell.syntax import NotAPlan
 
 if TYPE_CHECKING:
-    from adderclaw.gate.shell.calls import Calls
     from adderclaw.gate.shell.internals import Called
+    from adderclaw.gate.shell.simple_command import Calls
 
 MAX_ELEMENTS = 1_000
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 
 from adderclaw.gate.shell import arrays, numbers, syntax
-from adderclaw.gate.shell.calls import OTHER_BUILTINS, Calls, Resolve
 from adderclaw.gate.shell.effects import ANYTHING, written
 from adderclaw.gate.shell.internals import set_own
 from adderclaw.gate.shell.nodes import begins_with_status, is_word
@@ -21,6 +20,7 @@ from adderclaw.gate.shell.plan import (
     Script,
     Step,
 )
+from adderclaw.gate.shell.simple_command import OTHER_BUILTINS, Calls, Resolve
 from adderclaw.gate.shell.states import HELD, MAX_FOLDERS, Flow, State, all_of, merged
 from adderclaw.gate.shell.syntax import NotAPlan, Text
 from adderclaw.gate.shell.words import UNKNOWN, Facts

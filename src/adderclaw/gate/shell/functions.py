@@ -21,7 +21,7 @@ from adderclaw.gate.shell.syntax import NotAPlan
 from adderclaw.gate.shell.words import UNKNOWN
 
 if TYPE_CHECKING:
-    from adderclaw.gate.shell.calls import Calls
+    from adderclaw.gate.shell.simple_command import Calls
 
 MAX_CALLS = 8
 """How deep functions may call each other."""

@@ -19,7 +19,7 @@ from adderclaw.gate.shell.syntax import MAX_CHARACTERS, NotAPlan
 from adderclaw.gate.shell.words import Facts
 
 if TYPE_CHECKING:
-    from adderclaw.gate.shell.calls import Resolve
+    from adderclaw.gate.shell.simple_command import Resolve
 
 __all__ = [
     "Facts",
