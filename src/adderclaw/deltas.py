@@ -3,7 +3,7 @@
 from adderclaw.types import Delta, OnDelta
 
 
-class Pieces:
+class DeltaRelay:
     """Passes the pieces of an answer on, and says when those of a failed try are void."""
 
     def __init__(self, on_delta: OnDelta) -> None:

@@ -9,7 +9,7 @@ import pytest
 from adderclaw.drivers.task import decision, prompts
 from adderclaw.drivers.task.contracts import SCHEMA, StepExecutionResult
 from adderclaw.drivers.task.machine import ALLOWED, Machine, State, remedy
-from adderclaw.drivers.task.prompts import Parts, Piece, Window
+from adderclaw.drivers.task.prompts import Excerpt, Parts, Window
 from adderclaw.errors import LimitError
 from adderclaw.types import ProviderCapabilities
 
@@ -161,7 +161,7 @@ def parts(disclosed: int = 0, results: int = 0, candidates: int = 0) -> Parts:
         task="THE-TASK",
         results=tuple(result(f"{one}.1", "OUTPUT " * 200) for one in range(results)),
         candidates=tuple((f"s{one}", f"- s{one} " + "about " * 20) for one in range(candidates)),
-        disclosed=tuple(Piece(f"p{one}", f"PIECE-{one} " * 200, one) for one in range(disclosed)),
+        disclosed=tuple(Excerpt(f"p{one}", f"PIECE-{one} " * 200, one) for one in range(disclosed)),
     )
 
 

@@ -15,7 +15,7 @@ from adderclaw.credentials.redaction import Secrets
 from adderclaw.kernel.clock import SystemClock
 from adderclaw.mcp import forms
 from adderclaw.mcp.connection import Connection, Wires
-from adderclaw.mcp.oauth import Kept, Person, provider
+from adderclaw.mcp.oauth import Person, StoredLogin, provider
 from adderclaw.types import Json
 
 SCENARIO = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
@@ -84,7 +84,7 @@ async def main(url: str) -> None:
     entry, memory, secrets, clock, browser = await entry_of(url), Memory(), Secrets(), SystemClock(), Browser()
 
     async def login(wanted: Entry, address: str) -> Any:
-        kept = Kept(wanted, address, memory, secrets, clock)
+        kept = StoredLogin(wanted, address, memory, secrets, clock)
         return provider(wanted, address, kept, Person("http://127.0.0.1:3000/callback", browser.show, browser.answer))
 
     wires = Wires(

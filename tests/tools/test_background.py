@@ -9,7 +9,7 @@ import pytest
 from adderclaw.config.schema import Config
 from adderclaw.tools import Kit, arguments_of, background, builtin, decoded, find
 from adderclaw.tools.background import End, Output, Tasks
-from adderclaw.tools.long_outputs import Kept
+from adderclaw.tools.long_outputs import LongOutputs
 from adderclaw.types import ToolContext, ToolResult, Workspace
 from tests.tools.conftest import FixedClock
 
@@ -21,7 +21,7 @@ class Yard:
         self.root = root / "ws"
         self.root.mkdir()
         self.stop = root / "ESTOP"
-        self.keep = Kept(str(root / "outputs" / "s"), lambda text: text.replace("hunter2", "[redacted]"))
+        self.keep = LongOutputs(str(root / "outputs" / "s"), lambda text: text.replace("hunter2", "[redacted]"))
         self.ctx = ToolContext("c", "s", Workspace(str(self.root)), kept=self.keep.folder, keep=self.keep)
         numbers = iter(range(1, 1000))
         self.tasks = Tasks(FixedClock(), lambda kind: f"{kind}-{next(numbers)}", self.keep, stopped=self.stop.exists)

@@ -280,7 +280,7 @@ def test_an_old_notebook_has_its_cells_numbered_and_gets_no_ids(bench: Bench) ->
 
 
 def test_what_is_too_long_is_kept_once_and_cleaned(bench: Bench, tmp_path: Path) -> None:
-    keep = long_outputs.Kept(str(tmp_path / "out" / "s"), lambda text: text.replace("hunter2", "[redacted]"))
+    keep = long_outputs.LongOutputs(str(tmp_path / "out" / "s"), lambda text: text.replace("hunter2", "[redacted]"))
     bench.ctx.kept, bench.ctx.keep = keep.folder, keep
     text = "hunter2 " + "x" * 50_000
     one, two = long_outputs.shown(text, bench.ctx), long_outputs.shown(text, bench.ctx)
@@ -294,12 +294,12 @@ def test_what_is_too_long_is_kept_once_and_cleaned(bench: Bench, tmp_path: Path)
     old = tmp_path / "out" / "old"
     old.mkdir()
     os.utime(old, (0, 0))
-    assert long_outputs.Kept(str(tmp_path / "out" / "t"), str)("y") is not None
+    assert long_outputs.LongOutputs(str(tmp_path / "out" / "t"), str)("y") is not None
     assert not old.exists(), "outputs of long ago are removed"
 
 
 def test_where_nothing_can_be_kept_the_middle_is_only_left_out(bench: Bench, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    bench.ctx.keep = long_outputs.Kept(str(tmp_path / "file" / "s"), str)
+    bench.ctx.keep = long_outputs.LongOutputs(str(tmp_path / "file" / "s"), str)
     said = long_outputs.shown("x" * 50_000, bench.ctx)
     assert "characters left out …]" in said

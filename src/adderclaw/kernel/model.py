@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from adderclaw.config.catalog import Quote, Served, cost
-from adderclaw.deltas import Pieces
+from adderclaw.deltas import DeltaRelay
 from adderclaw.errors import LimitError, ProviderError, Stopped
 from adderclaw.history import History, message_json
 from adderclaw.kernel.event_wait import attended
@@ -66,11 +66,11 @@ async def ask(
         held = _reserve(session, prompt, messages)
         began = session.clock.monotonic()
         _sent(session, request, request_hash, attempt)
-        pieces = Pieces(on_delta)
+        relay = DeltaRelay(on_delta)
         try:
             with session.store.write() as cursor:  # before it costs anything: nobody may live to say what it did
                 session.keep_spent(cursor)
-            asking = _within_budget(session, request, pieces)
+            asking = _within_budget(session, request, relay)
             response = await session.tape.asked(session, asking)
             price = _settle(session, held, response, messages)
             _not_empty(session, response)
@@ -80,7 +80,7 @@ async def ask(
             error.request_hash, error.attempts = request_hash, attempt
             _failed(session, error, attempt)
             await _pause(session, error, attempt)
-            pieces.reset()
+            relay.reset()
             continue
         finally:
             held.forfeit()  # unless it was settled or released

@@ -38,7 +38,7 @@ NOT_RUN = "Not run: the turn was interrupted before this call began."
 """Like all that is said of a call that never ran, it begins with these two words."""
 
 
-class Kept(NamedTuple):
+class StoredSession(NamedTuple):
     """A session as the store has it. `begun` calls have an intent but no result; `unbegun` have neither."""
 
     messages: list[Message]
@@ -95,7 +95,7 @@ def instructions_in(entries: list[Entry]) -> set[str]:
     return {path for one in attached if one.get("type") == "instructions" for path in one["files"]}
 
 
-def read(store: Store, session_id: str) -> Kept:
+def read(store: Store, session_id: str) -> StoredSession:
     entries = live(transcript.entries(store, session_id))
     opaque = transcript.opaque(store, session_id)
     compacted, start = last_boundary(entries), boundary(entries)
@@ -138,7 +138,7 @@ def read(store: Store, session_id: str) -> Kept:
         results = []
     left = tuple(open_calls.values())
     started = tuple(call for call in left if call.id in begun)
-    return Kept(_joined(messages), results, started, tuple(call for call in left if call.id not in begun))
+    return StoredSession(_joined(messages), results, started, tuple(call for call in left if call.id not in begun))
 
 
 def never_ran(store: Store, session_id: str, tool_use_id: str) -> bool:

@@ -41,7 +41,7 @@ def place_of(entry: Entry) -> str:
     return f"mcp:{entry.scope}:{entry.name}"
 
 
-class Kept:
+class StoredLogin:
     """One server's login, bound to its address: a login of another address is none."""
 
     def __init__(self, entry: Entry, url: str, keeper: Keeper, secrets: Secrets, clock: Clock) -> None:
@@ -171,7 +171,7 @@ class Renewing(httpx2.Auth):
 
     requires_response_body = True
 
-    def __init__(self, login: OAuthClientProvider, kept: Kept) -> None:
+    def __init__(self, login: OAuthClientProvider, kept: StoredLogin) -> None:
         self._login, self._kept, self._begun = login, kept, False
         kept.about = login.context
 
@@ -248,7 +248,7 @@ class Renewing(httpx2.Auth):
         await self._kept.set_tokens(tokens)
 
 
-def provider(entry: Entry, url: str, kept: Kept, person: Person | None) -> httpx2.Auth:
+def provider(entry: Entry, url: str, kept: StoredLogin, person: Person | None) -> httpx2.Auth:
     """The `Auth` of a server. Without a person what cannot be renewed is an error that names the command."""
     login = entry.server.oauth
     if login is not None and login.grant == "client_credentials":

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from adderclaw.config.catalog import ModelFacts, facts_of, first_of
-from adderclaw.deltas import Pieces
+from adderclaw.deltas import DeltaRelay
 from adderclaw.errors import ProviderError, ProviderErrorKind
 from adderclaw.providers import Parts, misconfigured, model_of
 from adderclaw.types import ChatRequest, ChatResponse, Clock, OnDelta, Provider, ProviderCapabilities
@@ -123,19 +123,19 @@ class Reliable:
 
     async def chat(self, request: ChatRequest, on_delta: OnDelta) -> ChatResponse:
         """The answer of the first that gives one; pieces of an answer that broke off are taken back."""
-        pieces = Pieces(on_delta)
+        relay = DeltaRelay(on_delta)
         failures = self._resting()
         waiting = self._order()
         while waiting:
             member, *waiting = waiting
             try:
-                response = await member.provider.chat(member.of(request), pieces)
+                response = await member.provider.chat(member.of(request), relay)
             except ProviderError as error:
                 waiting = _who_may_mend(error, member, waiting)
                 failures.append(error)
                 self._failed(member, error, waiting)
                 if waiting:
-                    pieces.reset()
+                    relay.reset()
                 continue
             self._health[member.name].answered()
             return response

@@ -26,7 +26,7 @@ from adderclaw.runtime import configured_hooks
 from adderclaw.runtime.furnishing import Furniture, settings_files, skill_folders
 from adderclaw.runtime.start import Runtime, warn
 from adderclaw.tools.background import Tasks
-from adderclaw.tools.long_outputs import Kept
+from adderclaw.tools.long_outputs import LongOutputs
 from adderclaw.workspace import is_directory, reached
 
 
@@ -46,7 +46,7 @@ def scene(
     confinement = _confinement(runtime)
     extra = (*settings_now.security.additional_directories, *settings_now.permissions.additionalDirectories)
     workspace = Workspace(followed(runtime.loaded.workspace), tuple(map(followed, extra)))
-    keep = Kept(outputs(runtime, session_id), runtime.secrets.scrub)
+    keep = LongOutputs(outputs(runtime, session_id), runtime.secrets.scrub)
     made_of = _made_of(runtime, workspace.root, confinement, keep.folder, policies)
     in_force = InForce(policy_of(settings_now, made_of))
     furniture = Furniture(runtime, confinement, workspace, in_force) if confinement != "none" else None

@@ -70,9 +70,9 @@ def _read_only(runtime: Runtime) -> Store | None:
 
 def stored_login(runtime: Runtime) -> Any:
     async def login(entry: Entry, url: str) -> Any:
-        from adderclaw.mcp.oauth import Kept, provider
+        from adderclaw.mcp.oauth import StoredLogin, provider
 
-        kept = Kept(entry, url, runtime.credentials.logins(), runtime.secrets, runtime.clock)
+        kept = StoredLogin(entry, url, runtime.credentials.logins(), runtime.secrets, runtime.clock)
         itself = entry.server.oauth is not None and entry.server.oauth.grant == "client_credentials"
         return provider(entry, url, kept, None) if itself or await kept.exists() else None
 

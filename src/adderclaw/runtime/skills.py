@@ -67,7 +67,7 @@ class Skills:
         if by_user and not skill.for_user:
             raise Refused(f"the skill {skill.name} is no command (user-invocable: false)")
         if file:
-            return Called(calling.piece(skill, file), skill.path)
+            return Called(calling.part(skill, file), skill.path)
         variables = {"SKILL_DIR": skill.folder, "PROJECT_DIR": self._project, "SESSION_ID": session_id}
         text = calling.told(skill, arguments, variables)
         rules, why = self.granted(skill.name)

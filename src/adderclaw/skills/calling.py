@@ -26,7 +26,7 @@ def told(skill: Skill, arguments: str, variables: Mapping[str, str]) -> str:
     return f"The skill {skill.name}, in {visible(skill.folder, keep_newlines=False)}. Follow it.{listed}\n{cut}"
 
 
-def piece(skill: Skill, file: str) -> str:
+def part(skill: Skill, file: str) -> str:
     """One file or section of a skill; raises Refused where it is not to be had."""
     found = Disclosure(skill, max_bytes=MOST_BYTES, max_tokens=MOST_TOKENS).requested([file])
     if found.blocked:

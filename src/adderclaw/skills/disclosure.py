@@ -62,7 +62,7 @@ class Disclosed(NamedTuple):
 
     @property
     def text(self) -> str:
-        """For the model: each piece with where it is from."""
+        """For the model: each part with where it is from."""
         parts = [_shown(self.skill, file) for file in self.files]
         parts += [f"[{one.path}: not shown: {one.reason}]" for one in self.blocked]
         return "\n".join((*parts, *(f"[{note}]" for note in self.notes)))
@@ -264,12 +264,12 @@ def _titles(found: Sequence[Section]) -> str:
     return visible("; ".join(named[:LISTED]) + more, keep_newlines=False)
 
 
-def _text(piece: files.Piece, way: str) -> str:
+def _text(part: files.FilePart, way: str) -> str:
     shown = visible(way, keep_newlines=False)
-    if b"\0" in piece.data:
+    if b"\0" in part.data:
         raise Refused(f"{shown!r} is no text")
     try:
-        text = piece.data.decode("utf-8-sig", "strict" if piece.size <= len(piece.data) else "ignore")
+        text = part.data.decode("utf-8-sig", "strict" if part.size <= len(part.data) else "ignore")
     except UnicodeDecodeError:
         raise Refused(f"{shown!r} is not UTF-8 text") from None
     return text.replace("\r\n", "\n")

@@ -15,7 +15,7 @@ MOST_FILES = 500
 SKIPPED = frozenset({".git", "node_modules", "__pycache__", ".venv", ".DS_Store"})
 
 
-class Piece(NamedTuple):
+class FilePart(NamedTuple):
     """What was read of a file."""
 
     data: bytes
@@ -52,12 +52,12 @@ def opened(folder: str, way: str) -> int:
         raise Refused(f"{visible(way, keep_newlines=False)!r} is not a regular file") from None
 
 
-def read(folder: str, given: str, most: int) -> Piece:
+def read(folder: str, given: str, most: int) -> FilePart:
     """At most so many bytes of a file of the skill; raises Refused, also for one that is not there."""
     way = way_in(folder, given)
     try:
         with os.fdopen(opened(folder, way), "rb") as file:
-            return Piece(file.read(most), os.fstat(file.fileno()).st_size)
+            return FilePart(file.read(most), os.fstat(file.fileno()).st_size)
     except OSError as error:
         shown = visible(given[:200], keep_newlines=False)
         raise Refused(f"{shown!r} cannot be read: {error.strerror}") from None

@@ -53,15 +53,15 @@ class Script(NamedTuple):
 def script(folder: str, given: str) -> Script:
     """The script that somebody named; raises Refused for one outside of the folder, not there, or of no known kind."""
     way = files.way_in(folder, given)
-    piece = files.read(folder, way, HEAD)
-    text = piece.data.decode("utf-8", "replace")
+    part = files.read(folder, way, HEAD)
+    text = part.data.decode("utf-8", "replace")
     interpreter = _interpreter(way, text)
     if not interpreter:
         raise Refused(
             f"{visible(given[:200], keep_newlines=False)!r} is no script: neither its ending nor `#!` says so"
         )
     path = os.path.join(followed(folder), way)
-    return Script(way, path, interpreter, piece.size, _summary(text))
+    return Script(way, path, interpreter, part.size, _summary(text))
 
 
 def scripts(folder: str, text: str = "") -> list[Script]:

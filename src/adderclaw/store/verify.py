@@ -30,7 +30,7 @@ class Verification(NamedTuple):
         return {**self._asdict(), "notes": list(self.notes)}
 
 
-class Kept(NamedTuple):
+class Expected(NamedTuple):
     """What was kept elsewhere of a chain."""
 
     heads: Mapping[int, str]
@@ -103,7 +103,7 @@ class _Replay:
 
     def __init__(self, path: str, store: Store | None, archive: str) -> None:
         self._path = path
-        self.expected = Kept({}, {})
+        self.expected = Expected({}, {})
         self._mirror = _mirror(store, archive)
         self.seq = 0
         self.hash = ZERO
@@ -226,13 +226,13 @@ def _quiet(log_path: str) -> Lock | nullcontext[None]:
         return nullcontext()
 
 
-def _expected(against: str | None, key: bytes | None, store: Store | None, archive: str, replay: "_Replay") -> Kept:
+def _expected(against: str | None, key: bytes | None, store: Store | None, archive: str, replay: "_Replay") -> Expected:
     """The heads that the chain must hold."""
     if against is None:
-        return Kept({}, {})
+        return Expected({}, {})
     head = re.fullmatch(HEAD, against.strip())
     if head:
-        return Kept({int(head[1]): head[2]}, {})
+        return Expected({int(head[1]): head[2]}, {})
     if not os.path.lexists(against):
         fix = "give what `adderclaw receipt head` printed, as seq:hash, or the file that `receipt anchor` wrote"
         raise UsageError(f"{against!r} is no head, and there is no such file: {fix}")
@@ -253,7 +253,7 @@ def _expected(against: str | None, key: bytes | None, store: Store | None, archi
                 anchor.seq, f"{anchor.place}: two anchors of this receipt have two hashes: one log was replaced"
             )
         logs.setdefault(anchor.log_id, anchor)
-    return Kept(heads, logs)
+    return Expected(heads, logs)
 
 
 def _archive_of(store: Store | None, anchor: Anchor, archive: str, key: bytes | None) -> str | None:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from adderclaw.store import tasks as rows
-from adderclaw.tools.long_outputs import Kept
+from adderclaw.tools.long_outputs import LongOutputs
 from adderclaw.types import Clock, Ids, TaskEnd, ToolContext
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class TooMany(ValueError):
 class Output:
     """What a task has printed so far, in a file that Read may open, and how far it was shown."""
 
-    def __init__(self, task_id: str, kept: Kept) -> None:
+    def __init__(self, task_id: str, kept: LongOutputs) -> None:
         made = kept.create(f"{task_id}.txt")
         self.path = made[1] if made else ""
         self._fd = made[0] if made else _unnamed(task_id)
@@ -141,7 +141,7 @@ class Tasks:
         self,
         clock: Clock,
         ids: Ids,
-        kept: Kept,
+        kept: LongOutputs,
         store: "Store | None" = None,
         stopped: Callable[[], bool] = lambda: False,
     ) -> None:

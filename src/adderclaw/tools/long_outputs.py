@@ -27,7 +27,7 @@ def shown(text: str, ctx: ToolContext, most: int = SHOWN) -> str:
     return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out{where} …]\n{text[-half:]}"
 
 
-class Kept:
+class LongOutputs:
     """`keep(text)` gives the path to read it by, or None where nothing can be kept."""
 
     def __init__(self, folder: str, scrub: Callable[[str], str], clock: Callable[[], float] = time.time) -> None:

@@ -293,7 +293,7 @@ def login(name: Name, config_file: ConfigFile = None, workspace: WorkspaceDir = 
 async def _logged_in(run: Run, entry: Entry) -> str:
     from adderclaw.credentials.login import has_browser, open_page
     from adderclaw.credentials.loopback import listening
-    from adderclaw.mcp.oauth import Kept, Person, provider
+    from adderclaw.mcp.oauth import Person, StoredLogin, provider
 
     runtime, known = run.runtime, run.runtime.servers
     assert known is not None
@@ -317,7 +317,7 @@ async def _logged_in(run: Run, entry: Entry) -> str:
             return str(next(iter(done)).result() or "") if done else ""
 
         async def auth(wanted: Entry, url: str) -> Any:
-            kept = Kept(wanted, url, runtime.credentials.logins(), runtime.secrets, runtime.clock)
+            kept = StoredLogin(wanted, url, runtime.credentials.logins(), runtime.secrets, runtime.clock)
             kept.anew()
             return provider(wanted, url, kept, Person(listener.redirect_uri, show, answer))
 

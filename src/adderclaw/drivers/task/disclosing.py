@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from adderclaw.drivers.task.contracts import SkillCandidate
-from adderclaw.drivers.task.prompts import Piece
+from adderclaw.drivers.task.prompts import Excerpt
 from adderclaw.errors import AdderClawError, Refused
 from adderclaw.kernel.session import Session
 from adderclaw.skills import router, scripts
@@ -13,7 +13,7 @@ from adderclaw.skills.disclosure import Constraints, Disclosed, Disclosure, hear
 from adderclaw.types import Json
 
 REFERENCE, SCRIPTS, SUMMARY = 10, 20, 30
-"""How much a disclosed piece matters; what belongs to the skill at work matters more."""
+"""How much a disclosed excerpt matters; what belongs to the skill at work matters more."""
 CURRENT = 100
 LISTED = 200
 """Files of an event that are listed at most."""
@@ -172,7 +172,7 @@ class Disclosing:
         """Name → what the frontmatter says."""
         return {name: stages[0][0].files[0].text.replace("\n", "\n  ") for name, stages in self._stages.items()}
 
-    def pieces(self, selected: str) -> Iterable[Piece]:
+    def excerpts(self, selected: str) -> Iterable[Excerpt]:
         """All that was disclosed so far, anew for each prompt: nothing of it is lost when a history is compacted."""
         weights = {1: SUMMARY, 2: REFERENCE, 3: SCRIPTS}
         for name, stages in self._stages.items():
@@ -181,7 +181,7 @@ class Disclosing:
                 for number, one in enumerate(stages.get(stage, ())):
                     text = self._session.secrets.scrub(one.text)
                     paths = ", ".join(file.path for file in one.files) or f"stage {stage}"
-                    yield Piece(f"{name}/{paths}", text, current + weight + min(number, 9))
+                    yield Excerpt(f"{name}/{paths}", text, current + weight + min(number, 9))
 
     def _skill(self, name: str) -> Skill:
         found = self._catalogue.find(name)

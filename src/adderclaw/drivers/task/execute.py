@@ -20,7 +20,7 @@ from adderclaw.drivers.task.decision import Taken
 from adderclaw.drivers.task.disclosing import LISTED, Disclosing, Wanted
 from adderclaw.drivers.task.machine import Machine, remedy
 from adderclaw.drivers.task.prompts import Composed, Parts
-from adderclaw.drivers.task.transitions import Decided, Kept
+from adderclaw.drivers.task.transitions import Decided, Transitions
 from adderclaw.errors import LimitError, Refused
 from adderclaw.events import Body, EventRecord
 from adderclaw.history import History
@@ -76,7 +76,7 @@ class TaskExecution:
         self._commands: dict[str, str] = {}
         self._unanswered = 0
         self._sent_back = 0
-        self._kept: Kept | None = None
+        self._kept: Transitions | None = None
         self._live = True
         """False while it goes through what an earlier try at this run did: nothing of that is told again."""
         self._asked_before = 0
@@ -116,7 +116,7 @@ class TaskExecution:
             return
         if self.session.scene.stopped():
             raise _Ends("stopped", "the emergency stop is set; `adderclaw estop --clear` removes it")
-        self._kept = Kept(self.session)
+        self._kept = Transitions(self.session)
         self._live = not self._kept.resumed
         if self._kept.accepted:
             await lifecycle.begin(self.session)
@@ -213,7 +213,7 @@ class TaskExecution:
             commands=self._commands,
             notes=tuple(self._notes),
             candidates=prompts.offered(names, self._shown.about()),
-            disclosed=tuple(self._shown.pieces(self.selected)),
+            disclosed=tuple(self._shown.excerpts(self.selected)),
         )
 
     async def _decide(self) -> ModelDecision:

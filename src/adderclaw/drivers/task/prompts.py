@@ -21,14 +21,14 @@ SHORT = 300
 """Characters of an old result when there is no room for more."""
 LONG = ("stdout_summary", "stderr_summary", "command")
 LEAST = 400
-"""Characters below which a piece is left out rather than shortened."""
+"""Characters below which an excerpt is left out rather than shortened."""
 COUNTING_SECONDS = 10.0
 ROUNDS = 6
 """How often a prompt is counted and trimmed again before it is given up."""
 CUT = "\n[… shortened to fit the token budget]"
 
 
-class Piece(NamedTuple):
+class Excerpt(NamedTuple):
     """Something that was disclosed."""
 
     name: str
@@ -50,7 +50,7 @@ class Parts:
     """What was decided so far and why, and what else the model has to know; the newest last."""
     candidates: tuple[tuple[str, str], ...] = ()
     """Name → what is told of the skill; the best first."""
-    disclosed: tuple[Piece, ...] = ()
+    disclosed: tuple[Excerpt, ...] = ()
 
 
 class Composed(NamedTuple):
@@ -78,7 +78,7 @@ class _Draft:
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
-        self.pieces = list(parts.disclosed)
+        self.excerpts = list(parts.disclosed)
         self.candidates = list(parts.candidates)
         self.results = [
             {**result.as_json(), "command": parts.commands.get(result.step_id, "")} for result in parts.results
@@ -91,7 +91,7 @@ class _Draft:
             "task": f"<task>\n{self.parts.task}\n</task>",
             "run_state": self._state(),
             "candidates": self._offered(),
-            "disclosed": "\n".join(piece.text for piece in self.pieces),
+            "disclosed": "\n".join(excerpt.text for excerpt in self.excerpts),
         }
 
     def _state(self) -> str:
@@ -114,17 +114,17 @@ class _Draft:
         return self._less_disclosed(characters) or self._less_history() or self._fewer_candidates()
 
     def _less_disclosed(self, characters: int) -> bool:
-        if not self.pieces:
+        if not self.excerpts:
             return False
-        place = min(range(len(self.pieces)), key=lambda index: (self.pieces[index].weight, index))
-        piece = self.pieces[place]
-        rest = len(piece.text) - characters - len(CUT)
+        place = min(range(len(self.excerpts)), key=lambda index: (self.excerpts[index].weight, index))
+        excerpt = self.excerpts[place]
+        rest = len(excerpt.text) - characters - len(CUT)
         if rest >= LEAST:
-            self.pieces[place] = piece._replace(text=piece.text[:rest] + CUT, weight=piece.weight - 1)
-            self.trimmed.append(f"shortened {piece.name}")
+            self.excerpts[place] = excerpt._replace(text=excerpt.text[:rest] + CUT, weight=excerpt.weight - 1)
+            self.trimmed.append(f"shortened {excerpt.name}")
         else:
-            del self.pieces[place]
-            self.trimmed.append(f"left out {piece.name}")
+            del self.excerpts[place]
+            self.trimmed.append(f"left out {excerpt.name}")
         return True
 
     def _less_history(self) -> bool:

@@ -29,7 +29,7 @@ class Decided(NamedTuple):
     """How often the model had been asked until then."""
 
 
-class Kept:
+class Transitions:
     """What an earlier try at this run came to; and this one, as it goes on.
 
     A row rides along with the transaction of what follows from it: a decision with its first step, a step's intent

@@ -14,12 +14,12 @@ from adderclaw.gate.shell.syntax import NotAPlan
 
 if TYPE_CHECKING:
     from adderclaw.gate.shell.internals import Called
-    from adderclaw.gate.shell.simple_command import Calls
+    from adderclaw.gate.shell.simple_command import SimpleCommands
 
 MAX_ELEMENTS = 1_000
 
 
-def assigned(calls: "Calls", node: syntax.Array, state: State) -> tuple[Command, Flow]:
+def assigned(calls: "SimpleCommands", node: syntax.Array, state: State) -> tuple[Command, Flow]:
     """`a=(x "y z" *.c)`, `a+=(…)`."""
     _check(node.name, state)
     expander = calls.expander(state)

@@ -20,7 +20,7 @@ from adderclaw.gate.shell.plan import (
     Script,
     Step,
 )
-from adderclaw.gate.shell.simple_command import OTHER_BUILTINS, Calls, Resolve
+from adderclaw.gate.shell.simple_command import OTHER_BUILTINS, Resolve, SimpleCommands
 from adderclaw.gate.shell.states import HELD, MAX_FOLDERS, Flow, State, all_of, merged
 from adderclaw.gate.shell.syntax import NotAPlan, Text
 from adderclaw.gate.shell.words import UNKNOWN, Facts
@@ -32,7 +32,7 @@ MAX_ROUNDS = 200
 
 class Compiler:
     def __init__(self, resolve: Resolve, facts: Facts) -> None:
-        self.calls = Calls(resolve, facts, self.script)
+        self.calls = SimpleCommands(resolve, facts, self.script)
         self.commands = 0
         exported = frozenset(facts.env) if facts.env is not None else frozenset[str]()
         self.start = State(exported=exported)

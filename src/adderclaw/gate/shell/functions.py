@@ -21,7 +21,7 @@ from adderclaw.gate.shell.syntax import NotAPlan
 from adderclaw.gate.shell.words import UNKNOWN
 
 if TYPE_CHECKING:
-    from adderclaw.gate.shell.simple_command import Calls
+    from adderclaw.gate.shell.simple_command import SimpleCommands
 
 MAX_CALLS = 8
 """How deep functions may call each other."""
@@ -65,7 +65,7 @@ class Functions:
                 raise NotAPlan(f"a function that is never called: {node.name}")
 
     def call(
-        self, calls: "Calls", words: tuple[str, ...], redirects: tuple[Redirect, ...], state: State
+        self, calls: "SimpleCommands", words: tuple[str, ...], redirects: tuple[Redirect, ...], state: State
     ) -> tuple[Command, Flow]:
         """One call: the body with these words in the place of its arguments."""
         name = words[0]
@@ -123,7 +123,7 @@ def _bare(body: Script) -> Script:
 _OWN = frozenset({"export", "readonly", "declare"})
 
 
-def _entered(calls: "Calls", given: tuple[str, ...], state: State) -> State:
+def _entered(calls: "SimpleCommands", given: tuple[str, ...], state: State) -> State:
     """What is known where a function begins."""
     variables = {name: value for name, value in state.variables.items() if not name.isdecimal()}
     held = {held: frozenset(n for n in getattr(state, held) if not n.isdecimal()) for held in HELD}
@@ -153,7 +153,7 @@ def _left(end: State, before: State) -> State:
     )
 
 
-def local(calls: "Calls", node: syntax.Command, state: State) -> tuple[Command, Flow]:
+def local(calls: "SimpleCommands", node: syntax.Command, state: State) -> tuple[Command, Flow]:
     """`local x=… y`: bash's own, in a function of ours."""
     if state.arguments is None or node.assigns or node.redirects or len(node.words) < 2:
         raise NotAPlan("shell builtin local, but for names and values in a function")

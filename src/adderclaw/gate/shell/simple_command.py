@@ -44,7 +44,7 @@ def pythons() -> frozenset[str]:
     return those("module") | {name for name in PROGRAMS if known_as(name) in ("python", "pip")}
 
 
-class Calls:
+class SimpleCommands:
     def __init__(self, resolve: Resolve, facts: Facts, follow: Follow) -> None:
         self.resolve, self.facts, self.follow = resolve, facts, follow
         self.words = 0
