@@ -399,6 +399,57 @@ def test_interrupted_in_the_middle_each_call_has_one_result_and_one_receipt(
     verified(world)
 
 
+def answer(pages: Pages, page: str) -> None:
+    with pages.changed:
+        pages.held.remove(page)
+        pages.changed.notify_all()
+        assert pages.changed.wait_for(lambda: ("ends", page) in pages.log, PATIENCE)
+
+
+@pytest.mark.parametrize("hooked", [False, True])
+def test_what_had_ended_before_an_interruption_is_recorded_as_it_ended(
+    world: World, pages: Pages, port: int, hooked: bool
+) -> None:
+    """The first never ends, and the agent ends last: when it has, so have those between them."""
+    looks = {"name": "WebFetch", "arguments": {"url": f"http://127.0.0.1:{port}/7", "prompt": ""}}
+    helper(world, reply(looks), text("child"))
+    both = (world.cli.data / "config.toml").read_text().partition("[providers.models.local]")[2]
+    configure(world, port, more=both.partition('model = "mock"\n')[2])
+    if hooked:
+        hook = [{"matcher": "*", "hooks": [{"type": "command", "command": "true"}]}]
+        (world.cli.data / "settings.json").write_text(json.dumps({"hooks": {"PostToolUse": hook}}))
+    (world.workspace / "a.txt").write_text("the text of a\n")
+    read = {"name": "Read", "arguments": {"file_path": "a.txt"}}
+    missing = {"name": "Read", "arguments": {"file_path": "b.txt"}}
+    agent = {"name": "Agent", "arguments": TOGETHER["Agent"]}
+    pages.held = {"0", "2", "7"}
+    write = {"name": "Write", "arguments": {"file_path": "w.txt", "content": "x"}}
+    world.script(reply(fetch(port, 0), fetch(port, 1), read, fetch(port, 2), missing, agent, write), text("done"))
+    process = world.cli.start("agent", "-m", "go")
+    pages.wait(4)
+    with pages.changed:
+        assert pages.changed.wait_for(lambda: ("ends", "1") in pages.log, PATIENCE)
+    answer(pages, "7")
+    wait_for(lambda: [row[0] for row in world.rows("SELECT outcome FROM subagents")] == ["completed"])
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=PATIENCE)
+    rows = world.rows(
+        "SELECT r.line, e.payload_json FROM receipts r JOIN transcript_entries e ON e.tool_use_id = r.tool_use_id"
+        " AND e.session_id = r.session_id AND e.entry_type = 'tool_result' WHERE r.session_id ="
+        " (SELECT session_id FROM runs ORDER BY rowid LIMIT 1) ORDER BY r.seq"
+    )
+    statuses = [json.loads(line)["status"] for line, _ in rows]
+    said = [json.loads(payload)["content"] for _, payload in rows]
+    del statuses[5]  # its own end may not have been heard any more
+    assert statuses == ["failed", "allowed", "allowed", "failed", "failed", "denied"]
+    assert ["outcome is unknown" in one for one in said[:5]] == [True, False, False, True, False]
+    assert "page 1" in said[1]
+    assert "the text of a" in said[2]
+    assert "b.txt" in said[4]
+    assert said[6].startswith("Not run:")
+    verified(world)
+
+
 def test_the_emergency_stop_ends_all_of_them(world: World, pages: Pages, port: int) -> None:
     configure(world, port)
     pages.held = {"0", "1", "2"}

@@ -15,30 +15,33 @@ WAITED = "Not run: the turn was interrupted before this call began"
 
 
 class Batch:
-    """Takes the calls of a reply in their order. `done` has what became of each, from the first on."""
+    """Takes the calls of a reply in their order. `lives` has what became of each that was taken, from the first on."""
 
     def __init__(self, session: Session) -> None:
         self._session, self._most = session, session.config.runtime.parallel_calls
         self._waiting: list[Ruling] = []
-        self.done: list[Done] = []
-        self.begun = 0
-        """Calls that were taken so far: after an interruption each of them is recorded."""
+        self.lives: list[Life] = []
+
+    @property
+    def done(self) -> list[Done]:
+        """The calls that are recorded."""
+        return [life.done for life in self.lives if life.done is not None]
 
     async def add(self, call: ToolCall, refusal: str | None) -> None:
         """Judge a call. One that only reads waits for others like it; any other waits for all before it, and runs."""
-        self.begun += 1
-        session = self._session
-        judged = await lifecycle.judge(session, call, Life(earlier=self._abandon), refusal)
+        session, life = self._session, Life(earlier=self._abandon)
+        self.lives.append(life)
+        judged = await lifecycle.judge(session, call, life, refusal)
         if not _overlaps(judged.considered):
             if await self._run_before(*judged):
                 judged = lifecycle.judged_again(session, judged)
-            self.done.append(await lifecycle.conclude(session, await lifecycle.rule(session, judged)))
+            await lifecycle.conclude(session, await lifecycle.rule(session, judged))
             return
         ruling = await lifecycle.rule(session, judged)
         if ruling.message or not _overlaps(ruling.considered):
             if await self._run_before(ruling.considered, ruling.life):
                 ruling = lifecycle.ruled_again(session, ruling)
-            self.done.append(await lifecycle.conclude(session, ruling))
+            await lifecycle.conclude(session, ruling)
             return
         lifecycle.admit(session, ruling)
         self._waiting.append(ruling)
@@ -56,20 +59,22 @@ class Batch:
             return
         lifecycle.begin(session, group)
         if len(group) == 1:
-            self.done.append(await lifecycle.finish(session, group[0], lambda: lifecycle.run(session, group[0])))
+            await lifecycle.finish(session, group[0], lambda: lifecycle.run(session, group[0]))
         else:
             await self._together(group)
 
     async def _together(self, group: Sequence[Ruling]) -> None:
-        session, left = self._session, list(group)
+        session = self._session
         running = [_started(session, ruling) for ruling in group]
+        left = list(zip(group, running, strict=True))
         try:
-            for ruling, ran in zip(group, running, strict=True):
+            for ruling, ran in tuple(left):
+                await session.tape.settled(session, ran)
                 del left[0]
-                self.done.append(await lifecycle.finish(session, ruling, lambda ran=ran: ran))
+                await lifecycle.finish(session, ruling, lambda ran=ran: ran)
         except asyncio.CancelledError:
-            for ruling in left:
-                lifecycle.unknown(session, ruling)
+            for ruling, ran in left:
+                await lifecycle.left(session, ruling, ran)
             raise
         finally:
             await _ended(running)
@@ -81,7 +86,7 @@ class Batch:
         try:
             for ruling in group:
                 del left[0]
-                self.done.append(await lifecycle.conclude(session, lifecycle.stopped(session, ruling)))
+                await lifecycle.conclude(session, lifecycle.stopped(session, ruling))
         except asyncio.CancelledError:
             for ruling in left:
                 lifecycle.not_run(session, ruling.considered, ruling.life, WAITED)
@@ -102,7 +107,8 @@ class Batch:
         """Record the calls that wait as not run: an interruption came before they began."""
         group, self._waiting = self._waiting, []
         self._session.budget.tool_calls -= len(group)
-        self.done += [lifecycle.not_run(self._session, one.considered, one.life, WAITED) for one in group]
+        for one in group:
+            lifecycle.not_run(self._session, one.considered, one.life, WAITED)
 
 
 def _overlaps(considered: Considered) -> bool:

@@ -179,7 +179,8 @@ def begin(session: Session, rulings: Sequence[Ruling]) -> None:
         for ruling in rulings:
             intent(session, cursor, ruling.considered, ruling.how)
         session.keep_spent(cursor)
-    for considered, _, how, *_ in rulings:
+    for considered, life, how, *_ in rulings:
+        life.begun = True
         session.bus.mention(
             {
                 "event_type": "tool_approved",
@@ -220,15 +221,36 @@ async def finish(session: Session, ruling: Ruling, run: Callable[[], Awaitable[R
     if changed := result.metadata.get("changed_later"):
         how = {**how, "changed_later": session.secrets.clean(changed)}
         later.tell(session, how["changed_later"], considered.call.id)
-    status: Status = "denied" if result.denied else "failed" if result.is_error else "allowed"
-    if result.denied:
-        how = {**how, "verdict": "deny", "by": "open", "reason": result.denied}
+    status, how = _ended_as(result, how)
     try:
         result = await call_hooks.after(session, considered, result, life)
     except asyncio.CancelledError:  # the tool has run: what it did is not lost
         leave(session, considered, result, status, how, life, took_ms)
         raise
     return leave(session, considered, result, status, how, life, took_ms)
+
+
+def _ended_as(result: ToolResult, how: Json) -> tuple[Status, Json]:
+    if result.denied:
+        return "denied", {**how, "verdict": "deny", "by": "open", "reason": result.denied}
+    return "failed" if result.is_error else "allowed", how
+
+
+async def left(session: Session, ruling: Ruling, running: Awaitable[Ran]) -> Done:
+    """Record a call that ran beside one that was interrupted: with its result if it had ended, without asking hooks.
+
+    It waits for nothing, so that a second interruption finds everything recorded.
+    """
+    try:
+        if isinstance(running, asyncio.Future) and not running.done():
+            raise asyncio.CancelledError
+        result, took_ms = await running
+    except asyncio.CancelledError:
+        session.tape.cut_off("run", session)
+        return unknown(session, ruling)
+    session.tape.ran(session, result)
+    status, how = _ended_as(result, ruling.how)
+    return leave(session, ruling.considered, result, status, how, ruling.life, took_ms)
 
 
 def unknown(session: Session, ruling: Ruling) -> Done:

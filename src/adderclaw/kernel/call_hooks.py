@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from sqlite3 import Cursor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adderclaw.errors import AdderClawError
 from adderclaw.gate.case import Decision, Opinion
@@ -13,6 +13,9 @@ from adderclaw.kernel.permission_check import Considered, considered_in
 from adderclaw.kernel.session import Rows, Session, told
 from adderclaw.tools import arguments_of, find
 from adderclaw.types import Answer, Json, ToolResult
+
+if TYPE_CHECKING:
+    from adderclaw.kernel.result import Done
 
 BY_HOOK = "hook"
 
@@ -25,13 +28,17 @@ class Life:
     """What hooks left of a call: their rows, what they tell the model, and whether the turn ends; and who else keeps
     what became of it. `earlier` records the calls before it that wait, so that all are recorded in their order."""
 
-    __slots__ = ("earlier", "keep", "rows", "said", "stop")
+    __slots__ = ("begun", "done", "earlier", "keep", "rows", "said", "stop")
 
     def __init__(self, keep: Keep | None = None, earlier: Callable[[], None] = lambda: None) -> None:
         self.keep, self.earlier = keep, earlier
         self.rows: Rows = []
         self.said: list[str] = []
         self.stop: str | None = None
+        self.begun = False
+        """Its intent is committed: without a result, nobody knows what it did."""
+        self.done: Done | None = None
+        """As it was recorded."""
 
     def hear(self, event: str, merged: Merged, *reasons: str) -> None:
         texts = [text for text in (*merged.context, *reasons) if text]

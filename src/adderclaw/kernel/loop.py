@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from itertools import zip_longest
 from sqlite3 import Cursor
 
 from adderclaw.errors import LimitError, ProviderError, Stopped
@@ -11,7 +12,7 @@ from adderclaw.json_text import canonical
 from adderclaw.kernel import compact, file_watch, instructions, lifecycle, model, resume
 from adderclaw.kernel.batch import Batch
 from adderclaw.kernel.call import limit_of, run_call
-from adderclaw.kernel.call_hooks import Keep
+from adderclaw.kernel.call_hooks import Keep, Life
 from adderclaw.kernel.prompt import Prompt
 from adderclaw.kernel.result import Done
 from adderclaw.kernel.session import Session, TurnResult
@@ -249,10 +250,9 @@ async def _live(session: Session, turn: _Turn, pending: tuple[ToolCall, ...], re
             await batch.add(call, refusal)
         await batch.run()
     except BaseException as error:
-        cut, begun = len(batch.done), batch.begun
-        results += [_block(call, done.result) for call, done in zip(pending, batch.done, strict=False)]
-        results += [ToolResultBlock(call.id, resume.UNKNOWN, is_error=True) for call in pending[cut:begun]]
-        results += _left(session, pending[begun:], recorded=isinstance(error, asyncio.CancelledError))
+        interrupted = isinstance(error, asyncio.CancelledError)
+        for call, life in zip_longest(pending, batch.lives):
+            results.append(_cut_short(session, call, life, interrupted=interrupted))
         session.state.history.append(Message("user", tuple(results)))
         raise
     for call, done in zip(pending, batch.done, strict=True):
@@ -294,11 +294,15 @@ async def live_planned(session: Session, call: ToolCall, keep: Keep) -> Done:
     return done
 
 
-def _left(session: Session, calls_left: tuple[ToolCall, ...], *, recorded: bool) -> list[Block]:
-    """Answers for the calls that an interruption left: whoever goes on owes the model all of them."""
-    if recorded:
-        return [resume.close(session, call, resume.NOT_RUN, begun=False) for call in calls_left]
-    return [ToolResultBlock(call.id, resume.NOT_RUN, is_error=True) for call in calls_left]
+def _cut_short(session: Session, call: ToolCall, life: Life | None, *, interrupted: bool) -> ToolResultBlock:
+    """The answer to a call of a turn that did not go on: the model is owed one for each, the same as is recorded."""
+    if life is not None and life.done is not None:
+        return _block(call, life.done.result)
+    if life is not None and life.begun:
+        return ToolResultBlock(call.id, resume.UNKNOWN, is_error=True)
+    if interrupted:
+        return resume.close(session, call, resume.NOT_RUN, begun=False)
+    return ToolResultBlock(call.id, resume.NOT_RUN, is_error=True)
 
 
 # ------------------------------------------------------------------ what is heard and noted

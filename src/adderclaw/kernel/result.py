@@ -75,7 +75,8 @@ def leave(
 
     receipt_id = receipt(session, call, considered.decision.risk, result, status, how, rows)
     _tell(session, considered, result, status, how, took_ms or 0.0)
-    return Done(replace(result, receipt_id=receipt_id), status == "denied", life.stop)
+    life.done = Done(replace(result, receipt_id=receipt_id), status == "denied", life.stop)
+    return life.done
 
 
 def framed_in(session: Session, result: ToolResult) -> ToolResult:

@@ -3,7 +3,7 @@
 This one passes everything on. `replay.recorder` notes it, `replay.checking` compares it.
 """
 
-from asyncio import ensure_future
+from asyncio import Future, ensure_future, wait
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -80,6 +80,11 @@ class Tape:
     def started[T](self, run: Callable[[], Coroutine[Any, Any, T]]) -> Awaitable[T]:
         """One of several calls that run at the same time."""
         return ensure_future(run())
+
+    async def settled(self, session: "Session", running: Awaitable[Any]) -> None:  # noqa: ARG002
+        """Wait until such a call has ended. Whoever interrupts the wait leaves the call as it is."""
+        if isinstance(running, Future):
+            await wait([running])
 
     def ran(self, session: "Session", result: ToolResult) -> None:
         """A tool's result."""

@@ -1,5 +1,6 @@
 """Stands where the recorder stood: notes nothing, and compares what happens now with what was noted."""
 
+from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from typing import Any
 
@@ -71,6 +72,12 @@ class Checking(Recorder):
     def started[T](self, run: Callable[[], Coroutine[Any, Any, T]]) -> Awaitable[T]:
         """Calls that ran at the same time were noted in their order, and come back in it."""
         return Later(run)
+
+    async def settled(self, session: Session, running: Awaitable[Any]) -> None:  # noqa: ARG002
+        """What comes next is what was recorded: the call's result, or that the wait for it was interrupted."""
+        if self._reel.comes("together"):
+            self._reel.take("together")
+            raise CancelledError
 
     def considered(self, session: Session, found: Considered) -> Considered:  # noqa: ARG002
         if found.case is not None:

@@ -48,6 +48,7 @@ WORDS = {
     "chat": "a reply of the model",
     "touch": "what a call touches",
     "run": "the result of a tool",
+    "together": "an interruption of calls that run at the same time",
     "hook": "the answer of hooks",
     "answer": "the operator's answer",
     "arrive": "whether a late tool comes",
@@ -477,7 +478,8 @@ def driven(reel: Reel, tool: Tool[Any]) -> Tool[Any]:
 
     def prepare(arguments: Any, ctx: ToolContext) -> Prepared:
         made = tool.prepare(arguments, ctx)
-        return Prepared(reel.touched(tool.name, ctx), lambda: again(made))
+        touch = reel.touched(tool.name, ctx)
+        return Prepared(touch, lambda: again(made), overlaps=reel.case.get("overlaps", False))
 
     async def again(made: Prepared) -> ToolResult:
         if "cut" in reel.take("run"):

@@ -212,6 +212,13 @@ class Recorder(Tape):
         self._edge("answer", session, {"said": session.secrets.scrub_all(answer._asdict())})
         return answer
 
+    async def settled(self, session: "Session", running: Awaitable[Any]) -> None:
+        try:
+            await super().settled(session, running)
+        except CancelledError:
+            self.cut_off("together", session)
+            raise
+
     def ran(self, session: "Session", result: ToolResult) -> None:
         body: Json = {"class": result.error_class, "length": len(session.secrets.scrub(result.content))}
         flags: Json = {"denied": result.denied, "unanswered": result.unanswered, "ends": result.ends}
