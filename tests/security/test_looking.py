@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from tests.acceptance.world import call
+import pytest
+
+from tests.acceptance.world import call, text
 from tests.security.world import Den
 
 WORD = "tangerine"
@@ -41,3 +43,36 @@ def test_more_files_than_can_be_masked_are_asked_about(world: Den) -> None:
         (world.workspace / f"{number}.key").write_text(f"{WORD}\n")
     world.configure(more='[permissions]\ndeny = ["Read(./*.key)"]\n')
     assert asked(world, "grep -rl tangerine .", "pwd") == [True, True]
+
+
+PLANT = f"""
+import os
+os.makedirs("sub", exist_ok=True)
+open("sub/.env", "w").write("{WORD[:4]}" + "{WORD[4:]}")
+"""
+SLEEPS = call("Bash", command="sleep 60", run_in_background=True)
+
+
+@pytest.mark.parametrize("before", [(), (SLEEPS,)], ids=["idle", "while a task runs"])
+def test_a_denied_file_that_comes_late_is_masked_or_asked_about(world: Den, before: tuple[Any, ...]) -> None:
+    (world.workspace / "plant.py").write_text(PLANT)
+    world.configure(more='[permissions]\ndeny = ["Read(**/.env)"]\n')
+    made = world.attack(*before, "grep -rh nothing .", "python3 plant.py", f"grep -rh {WORD} .", "pwd")
+    by = [receipt["decision"]["by"] == "operator" for receipt in made.receipts][len(before) :]
+    assert by == ([False, True, True, True] if before else [False, True, False, False])
+    assert ("denied to Read" in made.done.err + made.done.out) == bool(before)
+    assert before or WORD not in made.results[-2]
+
+
+def test_a_look_that_could_show_a_denied_file_is_denied_where_nobody_can_be_asked(world: Den) -> None:
+    (world.workspace / "plant.py").write_text(PLANT)
+    allowed = 'allow = ["Bash(sleep *)", "Bash(python3 plant.py)"]\n'
+    world.configure(more=f'[permissions]\ndeny = ["Read(**/.env)"]\n{allowed}')
+    world.script(
+        SLEEPS, *(call("Bash", command=one) for one in ("python3 plant.py", f"grep -rh {WORD} .")), text("done")
+    )
+    world.prepare()
+    world.agent("go")
+    assert (world.workspace / "sub" / ".env").exists()
+    assert not any(WORD in entry["content"].replace(f"{WORD} .", "") for entry in world.entries("tool_result"))
+    assert world.receipts()[-1]["decision"]["verdict"] == "deny"

@@ -79,6 +79,8 @@ def _of_plan(case: Case, plan: Plan) -> Iterator[Weighed]:
         yield Weighed("medium", why) if policy.sandboxed else Weighed("high", why, "no sandbox")
     if not unsure and is_look(case):
         yield Weighed("low", touch.why or "only looks at the workspace")
+    elif touch.looks and case.unmasked:
+        yield Weighed("medium", "could show what is denied to Read, which cannot be hidden from it now")
     else:
         yield Weighed("medium", touch.why or "runs a command")
 

@@ -83,6 +83,11 @@ class Furniture:
             fixed=held.fixed,
         )
 
+    def is_unmasked(self) -> bool:
+        """Whether a command that starts now could see a file that is to be hidden from it."""
+        late = self._runtime.box is not None and self._runtime.box.shows_more(self)
+        return late or bool(self.limits())
+
     def limits(self) -> tuple[str, ...]:
         """What is not held, by the last look: each command ends with one."""
         if self._held is None or self._shutter.has_changed(self.in_force.policy, self._roots):

@@ -155,13 +155,14 @@ def _confinement(runtime: Runtime) -> str:
 
 
 def _is_unmasked(touch: Touch, policy: gate.Policy, furniture: Furniture | None) -> bool:
-    """Whether a denied read cannot be masked: git keeps its own copy, or there are more files than can be hidden."""
+    """Whether a denied read cannot be masked: git keeps its own copy, there are more files than can be hidden, or one
+    came while something runs in the sandbox."""
     if not policy.bubblewrap or furniture is None or not gate.denies_reads(policy):
         return False
     from adderclaw.gate.looking import prints_kept
     from adderclaw.gate.shell.planner import Plan
 
-    return (isinstance(touch.command, Plan) and prints_kept(touch.command)) or bool(furniture.limits())
+    return (isinstance(touch.command, Plan) and prints_kept(touch.command)) or furniture.is_unmasked()
 
 
 def _starter(runtime: Runtime, kind: str, furniture: Furniture) -> "Start":

@@ -136,8 +136,7 @@ class Box:
     def _begun(self, order: Order, mark: str) -> "Held":
         """One look, of which all that follows is made: what is hidden, what is read-only, what git is told."""
         inside = self._inside if self._inside is not None and self._inside.is_alive() else None
-        if (outline := self._furniture.outline()) != self._outline[0]:
-            self._outline = outline, self._normal(outline)
+        outline = self._outlined()
         watched = order.view != "look" and not outline.read_only
         alone = watched and (inside is None or not inside.gits)
         try:
@@ -160,6 +159,20 @@ class Box:
         except BaseException:
             self._go_on(inside) if inside is not None and not inside.gits else None
             raise
+
+    def _outlined(self) -> Room:
+        if (outline := self._furniture.outline()) != self._outline[0]:
+            self._outline = outline, self._normal(outline)
+        return outline
+
+    def shows_more(self, furniture: Furniture) -> bool:
+        """Whether the next command would see what is to be hidden by now: what runs keeps the sandbox as it is."""
+        inside = self._inside
+        if inside is None or not inside.running or not inside.is_alive():
+            return False
+        self._furniture = furniture
+        wanted = furniture.room(self._outlined(), self._survey())
+        return not {*wanted.hidden} <= {*inside.room.hidden}
 
     def _hold(self, inside: Inside) -> None:
         """Stop all others, once."""
