@@ -493,6 +493,10 @@ class Answer(NamedTuple):
     comment: str = ""
     remember: Literal["", "session", "user"] = ""
     """Whether the request's `grants` count from now on: in this session, or by the operator's own file."""
+    who: str = ""
+    """The person who answered, and on which channel; empty where nobody did."""
+    approval_id: str = ""
+    """The row of the question."""
 
 
 @record

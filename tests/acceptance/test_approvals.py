@@ -2,6 +2,7 @@
 
 import json
 import os
+import pwd
 import sqlite3
 import subprocess
 import time
@@ -10,6 +11,8 @@ from typing import Any
 import pytest
 
 from tests.acceptance.world import World, call, text
+
+USER = pwd.getpwuid(os.getuid()).pw_name
 
 type Process = "subprocess.Popen[bytes]"
 
@@ -56,6 +59,8 @@ def test_another_process_answers(world: World, word: str, status: str) -> None:
     (receipt,) = world.receipts()
     assert receipt["status"] == status
     assert receipt["decision"]["by"] == "operator (approvals answer)"
+    assert receipt["decision"]["answered_by"] == f"{USER} (approvals)"
+    assert receipt["decision"]["approval_id"] == id
     assert receipt["decision"]["comment"] == "from the other window"
     assert (world.workspace / "a.txt").exists() == (word == "yes")
     assert listed(world) == []
@@ -105,17 +110,6 @@ def test_what_was_approved_is_what_runs(world: World) -> None:
     assert (world.workspace / "b.txt").read_text() == "other"
 
 
-def test_nobody_waits_for_a_dead_process(world: World) -> None:
-    world.script(write(), text("done"))
-    process, id = asking(world)
-    process.kill()
-    ended(process)
-    assert listed(world)[0]["state"] == "abandoned"
-    done = world.cli("approvals", "answer", id, "yes")
-    assert done.code == 1
-    assert "has ended" in done.err
-
-
 @pytest.mark.parametrize("arguments", [("nothing", "yes"), ("nothing", "maybe"), ("nothing",)])
 def test_answers_that_make_no_sense(world: World, arguments: tuple[str, ...]) -> None:
     done = world.cli("approvals", "answer", *arguments)
@@ -145,6 +139,112 @@ def test_questions_and_answers_are_events(world: World) -> None:
     assert [event["event_type"] for event in told] == ["approval_requested", "approval_answered"]
     assert told[0]["payload"]["approval_id"] == told[1]["payload"]["approval_id"]
     assert (told[1]["payload"]["approved"], told[1]["payload"]["by"]) == (True, "operator")
+
+
+def test_the_receipt_names_who_answered_at_the_terminal(world: World) -> None:
+    world.script(write(), text("done"))
+    world.agent("go", stdin="y\n")
+    decision = world.receipts()[0]["decision"]
+    ((id, who, channel),) = world.rows("SELECT id, answered_who, channel FROM approvals")
+    assert (decision["by"], decision["answered_by"], decision["approval_id"]) == ("operator", f"{USER} (cli)", id)
+    assert (who, channel) == (f"{USER} (cli)", "cli")
+
+
+def test_an_answer_to_another_call_is_refused(world: World) -> None:
+    world.script(write(), text("done"))
+    process, id = asking(world)
+    wrong = world.cli("approvals", "answer", id, "yes", "--plan", "0" * 64)
+    assert (wrong.code, "about another call" in wrong.err) == (1, True)
+    assert listed(world)[0]["state"] == "pending"
+    assert world.cli("approvals", "answer", id, "yes", "--plan", listed(world)[0]["plan_hash"]).code == 0
+    assert process.wait(90) == 0
+    process.communicate()
+
+
+# ------------------------------------------------------------------ after kill -9
+
+
+def killed(world: World, *replies: dict[str, Any]) -> tuple[str, str]:
+    """A question whose process is dead, and its conversation."""
+    world.script(*(replies or (write(), text("done"))))
+    process, id = asking(world)
+    process.kill()
+    ended(process)
+    assert listed(world)[0]["state"] == "left"
+    ((conversation,),) = world.rows("SELECT conversation_id FROM sessions ORDER BY rowid DESC LIMIT 1")
+    return id, str(conversation)
+
+
+@pytest.mark.parametrize(("word", "status"), [("yes", "allowed"), ("no", "denied")])
+def test_an_answer_between_kill_and_resume_counts(world: World, word: str, status: str) -> None:
+    id, conversation = killed(world)
+    done = world.cli("approvals", "answer", id, word)
+    assert (done.code, "when its conversation is resumed" in done.out) == (0, True), done.err
+    resumed = world.cli("agent", "--resume", conversation)
+    assert "Approve?" not in resumed.err, "nobody is asked again"
+    (receipt,) = world.receipts()
+    assert (receipt["status"], receipt["decision"]["approval_id"]) == (status, id)
+    assert receipt["decision"]["answered_by"] == f"{USER} (approvals)"
+    assert (world.workspace / "a.txt").exists() == (word == "yes")
+    ((run,),) = world.rows("SELECT run_id FROM runs ORDER BY rowid DESC LIMIT 1")
+    replayed = world.cli("replay", str(run), "--verify")
+    assert replayed.code == 0, replayed.out + replayed.err
+
+
+def test_the_question_is_asked_again_under_the_same_row(world: World) -> None:
+    id, conversation = killed(world)
+    assert "Approve?" in world.cli("agent", "--resume", conversation, stdin="y\n").err
+    assert world.rows("SELECT id, answer, answered_by FROM approvals") == [(id, "yes", "operator")]
+    assert world.receipts()[0]["decision"]["approval_id"] == id
+
+
+def test_an_answer_for_a_call_that_changed_meanwhile_does_not_count(world: World) -> None:
+    (world.workspace / "a.txt").write_text("old")
+    (world.workspace / "b.txt").write_text("other")
+    id, conversation = killed(world)
+    assert world.cli("approvals", "answer", id, "yes").code == 0
+    (world.workspace / "a.txt").unlink()
+    (world.workspace / "a.txt").symlink_to("b.txt")
+    assert "Approve?" in world.cli("agent", "--resume", conversation, stdin="n\n").err
+    assert (world.workspace / "b.txt").read_text() == "other"
+    assert world.receipts()[0]["status"] == "denied"
+
+
+@pytest.mark.parametrize("mac", [None, "0" * 64])
+def test_a_forged_yes_is_no_yes_for_a_resumed_call(world: World, mac: str | None) -> None:
+    id, conversation = killed(world)
+    with sqlite3.connect(world.database) as connection:
+        sql = "UPDATE approvals SET answer = 'yes', answered_by = 'operator (approvals answer)', mac = ? WHERE id = ?"
+        connection.execute(sql, (mac, id))
+    world.cli("agent", "--resume", conversation, stdin="y\n")
+    assert not (world.workspace / "a.txt").exists()
+    assert "not signed with your key" in world.receipts()[0]["decision"]["comment"]
+
+
+def test_a_yes_counts_for_one_call(world: World) -> None:
+    """The model makes the same call again, by the same id: that is another question."""
+    one = write()
+    id, conversation = killed(world, one, one, text("done"))
+    assert world.cli("approvals", "answer", id, "yes").code == 0
+    resumed = world.cli("agent", "--resume", conversation, stdin="n\n")
+    assert resumed.err.count("Approve?") == 1
+    assert [receipt["status"] for receipt in world.receipts()] == ["allowed", "denied"]
+    assert len(world.rows("SELECT id FROM approvals")) == 2
+
+
+def test_a_question_that_expired_meanwhile_is_asked_anew(world: World) -> None:
+    world.configure(security="approval_timeout_seconds = 60")
+    id, conversation = killed(world)
+    with sqlite3.connect(world.database) as connection:
+        connection.execute("UPDATE approvals SET expires_at = '2020-01-01T00:00:00.000Z'")
+    late = world.cli("approvals", "answer", id, "yes")
+    assert (late.code, "too late" in late.err) == (1, True)
+    assert "Approve?" in world.cli("agent", "--resume", conversation, stdin="n\n").err
+    assert [row[0] for row in world.rows("SELECT answered_by FROM approvals ORDER BY rowid")] == [
+        "abandoned",
+        "operator",
+    ]
+    assert not (world.workspace / "a.txt").exists()
 
 
 # ------------------------------------------------------------------ expiry and the stop

@@ -16,9 +16,17 @@ from adderclaw.types import Answer, ApprovalRequest, Question, Replies
 from tests.store.book import child, codes, numbered
 
 
-def ask(store: Store, id: str = "approval-1", *, now: float = 1000.0, seconds: float | None = None) -> None:
+def ask(
+    store: Store,
+    id: str = "approval-1",
+    *,
+    now: float = 1000.0,
+    seconds: float | None = None,
+    plan: str = "h" * 64,
+    ours: tuple[str, ...] = (),
+) -> approvals.Approval:
     with store.write() as cursor:
-        approvals.ask(
+        return approvals.ask(
             cursor,
             id=id,
             session_id="session",
@@ -27,9 +35,10 @@ def ask(store: Store, id: str = "approval-1", *, now: float = 1000.0, seconds: f
             risk="medium",
             reason="why",
             shown="what",
-            plan_hash="h" * 64,
+            plan_hash=plan,
             now=now,
             seconds=seconds,
+            ours=ours,
         )
 
 
@@ -63,17 +72,59 @@ def test_a_late_yes_does_not_count(store: Store) -> None:
     assert answer(store, "no", now=1006, by="timeout")
 
 
-def test_what_a_dead_process_asked_is_settled_by_the_next(store: Store) -> None:
-    assert codes([child(lambda: ask(Store.open(store.path), "approval-old"))]) == [0]
-    assert row(store, "approval-old").state(1001) == "abandoned"
-    ask(store, "approval-new")
+def left(store: Store, **given: Any) -> None:
+    """A question of a process that has ended."""
+
+    def work() -> None:
+        ask(Store.open(store.path), "approval-old", **given)
+
+    assert codes([child(work)]) == [0]
+
+
+def test_what_a_dead_process_asked_about_another_call_is_settled_by_the_next(store: Store) -> None:
+    left(store)
+    assert row(store, "approval-old").state(1001) == "left"
+    assert ask(store, "approval-new", plan="other").id == "approval-new"
     assert (row(store, "approval-old").answer, row(store, "approval-old").answered_by) == ("no", "abandoned")
     assert row(store, "approval-new").answer is None
 
 
+def test_a_yes_to_another_call_cannot_be_used_later(store: Store) -> None:
+    left(store)
+    assert answer(store, "yes", id="approval-old")
+    assert ask(store, "approval-new", plan="other").answer is None
+    assert row(store, "approval-old").used_at is not None
+    assert ask(store, "approval-third", ours=("approval-new",)).id == "approval-third"
+
+
+def test_the_same_call_takes_up_the_row_that_was_left(store: Store) -> None:
+    left(store, seconds=60)
+    again = ask(store, "approval-new", now=1010, seconds=60)
+    assert (again.id, again.answer, again.expires_at) == ("approval-old", None, row(store, "approval-old").expires_at)
+    assert row(store, "approval-old").state(1010) == "pending", "this process waits for it now"
+    assert approvals.get(store, "approval-new") is None
+
+
+@pytest.mark.parametrize(("word", "id"), [("yes", "approval-new"), ("no", "approval-old")])
+def test_a_yes_that_was_left_counts_until_its_expiry(store: Store, word: approvals.Word, id: str) -> None:
+    left(store, seconds=60)
+    assert answer(store, word, id="approval-old")
+    assert ask(store, "approval-new", now=1060).id == id
+
+
+def test_an_answer_is_used_once(store: Store) -> None:
+    ask(store)
+    with store.write() as cursor:
+        assert not approvals.use(cursor, "approval-1", 1001), "there is no answer yet"
+    assert answer(store, "yes")
+    with store.write() as cursor:
+        assert [approvals.use(cursor, "approval-1", 1001) for _ in range(2)] == [True, False]
+    assert ask(store, "approval-2").id == "approval-2"
+
+
 def test_an_id_may_be_cut_but_not_ambiguous(store: Store) -> None:
     ask(store, "approval-ab")
-    ask(store, "approval-ac")
+    ask(store, "approval-ac", ours=("approval-ab",))
     assert row(store, "approval-ab").id == "approval-ab"
     with pytest.raises(UsageError, match="several"):
         approvals.get(store, "approval-a")
@@ -100,7 +151,7 @@ def test_many_processes_one_answer(store: Store, tmp_path: Path) -> None:
 def test_clearing_forgets_what_was_shown_and_keeps_what_waits(store: Store) -> None:
     ask(store, "approval-old")
     answer(store, "yes", id="approval-old")
-    ask(store, "approval-new")
+    ask(store, "approval-new", ours=("approval-old",))
     transcript.clear(store)
     assert (row(store, "approval-old").shown, row(store, "approval-old").answer) == ("", "yes")
     assert row(store, "approval-new").shown == "what"

@@ -11,6 +11,12 @@ from adderclaw.store import Store, imprints
 
 MUTABLE = {
     "receipts": {"archive"},
+    "approvals": {
+        "channel",
+        "agent",
+        "answered_who",
+        "used_at",
+    },  # runs of before have none; receipts name who answered
     "background_tasks": {"told"},
     "conversations": {"last_active", "phase"},
     "workflows": {"config"},

@@ -1,15 +1,17 @@
 """A question that is also a row: the operator here and another process may both answer, and the first one counts."""
 
 import asyncio
+import os
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
 from adderclaw.credentials.redaction import lookalikes, visible
+from adderclaw.errors import AdderClawError
 from adderclaw.events import Body
 from adderclaw.store import Store, approvals
-from adderclaw.store.text import plain
 from adderclaw.types import Answer, ApprovalRequest, Clock, Ids, Operator, Question, Replies
 
 POLL = 0.25
@@ -69,28 +71,33 @@ class Durable:
         seconds: float | None,
         key: Callable[[], bytes],
         tell: Callable[[Body], None],
+        channel: str = "",
     ) -> None:
         self._operator, self._store, self._session_id = operator, store, session_id
         self._clock, self._ids, self._scrub, self._stopped = clock, ids, scrub, stopped
         self._seconds, self._key, self._tell = seconds, key, tell
-        self._asked: dict[str, tuple[str, ...]] = {}
+        self._channel, self._agent = channel, ""
+        self._asked: dict[str, approvals.Approval] = {}
         """What each open question was when it was written down."""
 
-    def of_session(self, session_id: str) -> "Durable":
+    def of_session(self, session_id: str, agent: str) -> "Durable":
         """The same for a child session, whose questions are rows of its own."""
         view = object.__new__(Durable)
         view.__dict__.update(self.__dict__)
-        view._session_id = session_id
+        view._session_id, view._agent = session_id, agent
         return view
 
     async def approve(self, request: ApprovalRequest) -> Answer:
-        request = replace(request, id=self._ids("approval"))
-        self._write(request)
+        row = self._write(replace(request, id=self._ids("approval")))
+        request = replace(request, id=row.id)
+        self._asked[row.id] = row
         self._requested(request)
         try:
-            given = await self._answer(request)
+            given = self._said(row) if row.answer is not None else await self._answer(request)
         finally:
-            del self._asked[request.id]
+            del self._asked[row.id]
+        if self._channel:  # a replay has what was recorded
+            given = given._replace(approval_id=row.id)
         self._answered(request, given)
         return given
 
@@ -115,12 +122,11 @@ class Durable:
         """A question with options has no yes and no that another process could give: only who is here answers."""
         return await self._operator.ask(questions)
 
-    def _write(self, request: ApprovalRequest) -> None:
+    def _write(self, request: ApprovalRequest) -> approvals.Approval:
+        """The row: a new one, or that of the same call, which a process that has ended left."""
         reason, shown = self._scrub(request.reason), self._scrub(request.shown)
-        asked = (request.id, request.plan_hash, request.tool, request.risk, reason, shown)
-        self._asked[request.id] = tuple(map(plain, asked))
         with self._store.write() as cursor:
-            approvals.ask(
+            return approvals.ask(
                 cursor,
                 id=request.id,
                 session_id=self._session_id,
@@ -132,6 +138,9 @@ class Durable:
                 plan_hash=request.plan_hash,
                 now=self._clock.now(),
                 seconds=self._seconds,
+                channel=self._channel,
+                agent=self._agent,
+                ours=self._asked,
             )
 
     async def _first(self, id: str, asking: "asyncio.Future[Answer]") -> Answer:
@@ -145,15 +154,17 @@ class Durable:
             if self._stopped():
                 return self._claim(id, Answer(approved=False, by="estop", comment="the emergency stop is set"))
             if row.state(self._clock.now()) == "expired":
-                late = f"no answer within {self._seconds:g} s"
+                late = f"no answer within {self._seconds:g} s" if self._seconds else f"no answer until {row.expires_at}"
                 return self._claim(id, Answer(approved=False, by="timeout", comment=late))
 
     def _claim(self, id: str, given: Answer) -> Answer:
         """The answer given here, if it is the first; else the one that was."""
         word: approvals.Word = "yes" if given.approved else "no"
         comment, now = self._scrub(given.comment), self._clock.now()
+        if given.by == "operator" and self._channel:
+            given = given._replace(who=person(self._channel))
         with self._store.write() as cursor:
-            first = approvals.answer(cursor, id, word, by=given.by, comment=comment, now=now)
+            first = approvals.answer(cursor, id, word, by=given.by, comment=comment, now=now, who=given.who, used=True)
         if first:
             return given
         row = approvals.get(self._store, id)
@@ -165,13 +176,19 @@ class Durable:
         """What the row says; one that somebody removed says no, and so does a yes that nobody signed."""
         if row is None:
             return Answer(approved=False, by="no_operator", comment="the question was removed from the database")
+        with self._store.write() as cursor:
+            unused = approvals.use(cursor, row.id, self._clock.now())
+        asked = self._asked.get(row.id)
+        if row.answer == "yes" and not unused:
+            return Answer(approved=False, by="no_operator", comment="the yes in the database was used already")
         if row.answer == "yes" and not row.is_signed(self._key()):
             forged = "the yes in the database is not signed with your key: somebody else wrote it"
             return Answer(approved=False, by="no_operator", comment=forged)
-        if row.answer == "yes" and row.asked != self._asked.get(row.id):
+        if row.answer == "yes" and (asked is None or row.asked != asked.asked):
             changed = "the question was changed in the database after it was asked: the yes is to something else"
             return Answer(approved=False, by="no_operator", comment=changed)
-        return Answer(row.answer == "yes", row.answered_by or "no_operator", row.comment or "")
+        by, who = row.answered_by or "no_operator", row.answered_who or ""
+        return Answer(row.answer == "yes", by, row.comment or "", who=who)
 
     # ------------------------------------------------------------------ told
 
@@ -211,6 +228,47 @@ class Durable:
                 "comment": given.comment,
             }
         )
+
+
+def person(channel: str) -> str:
+    """Who answers here: the user that this process belongs to, and on which channel."""
+    import pwd
+
+    try:
+        name = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        name = f"uid {os.getuid()}"
+    return f"{name} ({channel})" if channel else name
+
+
+BY_ROW = "operator (approvals answer)"
+"""Who answered a question that another process asked."""
+
+
+def answer_row(
+    store: Store, key: Callable[[], bytes], asked: approvals.Approval, answer: Answer, plan: str = ""
+) -> approvals.Approval:
+    """Answer a question that any process asked, also one that has ended: whoever resumes its call finds the answer.
+
+    With `plan`, only if the question is about the call with that hash.
+    """
+    now, word = time.time(), "yes" if answer.approved else "no"
+    if plan and plan != asked.plan_hash:
+        raise AdderClawError(f"{asked.id}: it is about another call (plan {asked.plan_hash}), so it was not answered")
+    if word == "yes" and (why := too_long(asked)):
+        raise AdderClawError(f"{asked.id}: nobody may say yes to it: {why}")
+    mac = approvals.sign(key(), asked, answer.by, answer.who) if word == "yes" else None
+    with store.write() as cursor:
+        first = approvals.answer(
+            cursor, asked.id, word, by=answer.by, comment=answer.comment, now=now, mac=mac, who=answer.who
+        )
+    after = approvals.get(store, asked.id)
+    if first and after is not None:
+        return after
+    if after is None or after.answer is None:
+        raise AdderClawError(f"{asked.id}: too late, it expired at {asked.expires_at} and counts as no")
+    by = after.answered_who or after.answered_by
+    raise AdderClawError(f"{asked.id}: {by} answered {after.answer} at {after.answered_at}: that counts")
 
 
 class Nobody:

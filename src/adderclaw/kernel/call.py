@@ -336,6 +336,8 @@ def _how(session: Session, considered: Considered, answer: Answer | None) -> Jso
     }
     if answer is not None:
         how |= {"verdict": "allow" if answer.approved else "deny", "asked_by": decision.by, "by": answer.by}
+        how |= {"answered_by": answer.who} if answer.who else {}
+        how |= {"approval_id": answer.approval_id} if answer.approval_id else {}
         if answer.comment:
             how["comment"] = answer.comment
     return session.secrets.clean(how)

@@ -243,7 +243,11 @@ def _operator(parent: Session, order: Child, session_id: str) -> Operator:
 
     if order.background:
         return Unattended()
-    return parent.operator.of_session(session_id) if isinstance(parent.operator, Durable) else parent.operator
+    return (
+        parent.operator.of_session(session_id, order.agent_type)
+        if isinstance(parent.operator, Durable)
+        else parent.operator
+    )
 
 
 # ------------------------------------------------------------------ its life

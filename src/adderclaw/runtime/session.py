@@ -276,6 +276,7 @@ def durable(runtime: Runtime, session: Session, channel: str) -> Operator:
         seconds=seconds,
         key=lambda: operators_key(runtime.key_path),
         tell=runtime.bus.tell,
+        channel=channel,
     )
 
 

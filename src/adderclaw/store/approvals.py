@@ -1,12 +1,13 @@
-"""Pending approvals as rows: whoever answers first decides, exactly once, and what expires is denied.
+"""Questions as rows: the first answer decides, once, also for a call that is resumed later; what expires is denied.
 
-A yes is signed with the operator's key, so that whoever can only write the database cannot give one.
+A yes is signed with the operator's key, so that a program that can only write the database cannot give one.
 """
 
 import hashlib
 import hmac
 import os
 import sqlite3
+from collections.abc import Container
 from typing import Literal, NamedTuple
 
 from adderclaw.errors import UsageError
@@ -30,34 +31,51 @@ class Approval(NamedTuple):
     pid: int
     """The process that waits for the answer."""
     created_at: str
-    expires_at: str | None
-    answer: Word | None
-    answered_by: str | None
-    answered_at: str | None
-    comment: str | None
+    expires_at: str | None = None
+    answer: Word | None = None
+    answered_by: str | None = None
+    answered_at: str | None = None
+    comment: str | None = None
     mac: str | None = None
+    channel: str = ""
+    """Where it was asked: cli, repl, rpc, …"""
+    agent: str = ""
+    """The kind of subagent that asked; empty for the session's own agent."""
+    answered_who: str | None = None
+    """The person who answered, and where."""
+    used_at: str | None = None
+    """When a process acted on the answer. A yes is used once."""
 
     def is_signed(self, key: bytes) -> bool:
         """Whether its yes was given by somebody who has the key."""
-        return hmac.compare_digest(sign(key, self, self.answered_by or ""), self.mac or "")
+        return hmac.compare_digest(sign(key, self, self.answered_by or "", self.answered_who or ""), self.mac or "")
+
+    @property
+    def about(self) -> tuple[str, ...]:
+        """Who asks, and about exactly what: a call that is resumed asks the same."""
+        who = (self.session_id, self.tool_use_id, self.agent)
+        return (*who, self.plan_hash, self.tool, self.risk, self.reason, self.shown)
 
     @property
     def asked(self) -> tuple[str, ...]:
-        """All that whoever answers goes by."""
-        return (self.id, self.plan_hash, self.tool, self.risk, self.reason, self.shown)
+        """All that an answer is given to."""
+        return (self.id, self.expires_at or "", *self.about)
+
+    def is_late(self, now: float) -> bool:
+        return self.expires_at is not None and self.expires_at <= iso(now)
 
     def state(self, now: float) -> str:
-        """pending, yes, no, expired, or abandoned: the process that asked has ended without an answer."""
+        """pending, yes, no, expired, or left: the process that asked has ended, and a resumed one takes the answer."""
         if self.answer is not None:
             return self.answer
-        if self.expires_at is not None and self.expires_at <= iso(now):
+        if self.is_late(now):
             return "expired"
-        return "pending" if _alive(self.pid) else "abandoned"
+        return "pending" if _alive(self.pid) else "left"
 
 
 _SELECT = (
     "SELECT id, session_id, tool_use_id, tool, risk, reason, shown, plan_hash, pid, created_at, expires_at,"
-    " answer, answered_by, answered_at, comment, mac FROM approvals"
+    " answer, answered_by, answered_at, comment, mac, channel, agent, answered_who, used_at FROM approvals"
 )
 
 
@@ -74,37 +92,108 @@ def ask(
     plan_hash: str,
     now: float,
     seconds: float | None,
-) -> None:
-    """Write a question down. What an earlier process of this session asked and nobody answered is settled: no."""
-    pid = os.getpid()
-    cursor.execute(
-        "UPDATE approvals SET answer = 'no', answered_by = 'abandoned', answered_at = ?"
-        " WHERE session_id = ? AND answer IS NULL AND pid <> ?",
-        (iso(now), session_id, pid),
+    channel: str = "",
+    agent: str = "",
+    ours: Container[str] = (),
+) -> Approval:
+    """Write a question down, or take up the same one that an ended process left: answered or not.
+
+    `ours` are the open questions of this process. What an ended one asked about another call is settled: no.
+    """
+    new = Approval(
+        id=plain(id),
+        session_id=plain(session_id),
+        tool_use_id=plain(tool_use_id),
+        tool=plain(tool),
+        risk=plain(risk),
+        reason=plain(reason),
+        shown=plain(shown),
+        plan_hash=plain(plan_hash),
+        pid=os.getpid(),
+        created_at=iso(now),
+        expires_at=None if seconds is None else iso(now + seconds),
+        channel=plain(channel),
+        agent=plain(agent),
     )
-    expires = None if seconds is None else iso(now + seconds)
-    texts = map(plain, (id, session_id, tool_use_id, tool, risk, reason, shown, plan_hash))
+    same = _left(cursor, new, ours, now)
+    _settle(cursor, new, ours, same)
+    if same is not None:
+        return same
     cursor.execute(
         "INSERT INTO approvals(id, session_id, tool_use_id, tool, risk, reason, shown, plan_hash, pid, created_at,"
-        " expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (*texts, pid, iso(now), expires),
+        " expires_at, channel, agent) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (*new[:11], new.channel, new.agent),
     )
+    return new
 
 
-def sign(key: bytes, asked: Approval, by: str) -> str:
-    """What a yes to exactly this question is signed with: to what runs, and to what was shown of it."""
-    signed = canonical(["approval", *asked.asked, "yes", by])
+def _left(cursor: sqlite3.Cursor, new: Approval, ours: Container[str], now: float) -> Approval | None:
+    """The same question, as an ended process left it: its answer not used yet, and not too old for a yes."""
+    sql = f"{_SELECT} WHERE session_id = ? AND used_at IS NULL ORDER BY rowid DESC"
+    rows = [Approval(*row) for row in cursor.execute(sql, (new.session_id,))]
+    same = (row for row in rows if row.id not in ours and row.about == new.about)
+    return next((row for row in same if row.answer == "no" or not row.is_late(now)), None)
+
+
+def _settle(cursor: sqlite3.Cursor, new: Approval, ours: Container[str], same: Approval | None) -> None:
+    """What ended processes of the session left can be used no more, but the one that is taken up."""
+    rows = cursor.execute("SELECT id FROM approvals WHERE session_id = ? AND used_at IS NULL", (new.session_id,))
+    for (id,) in rows.fetchall():
+        if same is not None and id == same.id:
+            cursor.execute("UPDATE approvals SET pid = ? WHERE id = ? AND answer IS NULL", (new.pid, id))
+        elif id not in ours:
+            cursor.execute(
+                "UPDATE approvals SET answered_by = iif(answer IS NULL, 'abandoned', answered_by),"
+                " answered_at = coalesce(answered_at, :now), answer = coalesce(answer, 'no'), used_at = :now"
+                " WHERE id = :id",
+                {"now": new.created_at, "id": id},
+            )
+
+
+def use(cursor: sqlite3.Cursor, id: str, now: float) -> bool:
+    """Whether the answer is there to be acted on: it is once."""
+    cursor.execute(
+        "UPDATE approvals SET used_at = ? WHERE id = ? AND answer IS NOT NULL AND used_at IS NULL", (iso(now), id)
+    )
+    return cursor.rowcount == 1
+
+
+def sign(key: bytes, asked: Approval, by: str, who: str = "") -> str:
+    """What a yes to exactly this question is signed with: to what runs, to what was shown of it, and who gave it."""
+    signed = canonical(["approval", *asked.asked, "yes", by, who])
     return hmac.new(key, signed.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
 
 
 def answer(
-    cursor: sqlite3.Cursor, id: str, word: Word, *, by: str, comment: str, now: float, mac: str | None = None
+    cursor: sqlite3.Cursor,
+    id: str,
+    word: Word,
+    *,
+    by: str,
+    comment: str,
+    now: float,
+    mac: str | None = None,
+    who: str = "",
+    used: bool = False,
 ) -> bool:
-    """Whether this answer is the one that counts: nobody answered before, and it is not too late for a yes."""
+    """Whether this answer is the one that counts: nobody answered before, and it is not too late for a yes.
+
+    `used`: given to the process that waits, which acts on it at once.
+    """
     cursor.execute(
-        "UPDATE approvals SET answer = :word, answered_by = :by, answered_at = :now, comment = :comment, mac = :mac"
+        "UPDATE approvals SET answer = :word, answered_by = :by, answered_at = :now, comment = :comment, mac = :mac,"
+        " answered_who = :who, used_at = iif(:used, :now, NULL)"
         " WHERE id = :id AND answer IS NULL AND (:word = 'no' OR expires_at IS NULL OR expires_at > :now)",
-        {"word": word, "by": by, "now": iso(now), "comment": plain(comment), "mac": mac, "id": id},
+        {
+            "word": word,
+            "by": by,
+            "now": iso(now),
+            "comment": plain(comment),
+            "mac": mac,
+            "id": id,
+            "who": plain(who),
+            "used": used,
+        },
     )
     return cursor.rowcount == 1
 

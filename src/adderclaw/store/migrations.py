@@ -344,6 +344,17 @@ def m036_later(cursor: sqlite3.Cursor) -> None:
     cursor.execute("CREATE INDEX idx_later_changes ON later_changes(workspace, path)")
 
 
+def m037_questions(cursor: sqlite3.Cursor) -> None:
+    """Where a question was asked and by which agent, who answered it, and whether the answer was acted on."""
+    cursor.execute("ALTER TABLE approvals ADD COLUMN channel TEXT NOT NULL DEFAULT ''")
+    cursor.execute("ALTER TABLE approvals ADD COLUMN agent TEXT NOT NULL DEFAULT ''")
+    cursor.execute("ALTER TABLE approvals ADD COLUMN answered_who TEXT")
+    cursor.execute("ALTER TABLE approvals ADD COLUMN used_at TEXT")
+    cursor.execute("UPDATE approvals SET used_at = answered_at WHERE answer IS NOT NULL")
+    cursor.execute("DROP INDEX idx_approvals_open")
+    cursor.execute("CREATE INDEX idx_approvals_open ON approvals(session_id) WHERE used_at IS NULL")
+
+
 MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
     step.__name__: step
     for step in (
@@ -370,6 +381,7 @@ MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
         m033_receipts_of_runs,
         m034_imprints,
         m036_later,
+        m037_questions,
     )
 }
 

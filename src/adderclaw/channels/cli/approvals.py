@@ -9,16 +9,16 @@ import typer
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group, print_json
 from adderclaw.config import home, load
 from adderclaw.credentials.redaction import visible
-from adderclaw.errors import AdderClawError, UsageError
-from adderclaw.kernel.approvals import shown, too_long
+from adderclaw.errors import UsageError
+from adderclaw.kernel.approvals import BY_ROW, answer_row, person, shown, too_long
 from adderclaw.store import Store, approvals
 from adderclaw.store.approvals import Approval
 from adderclaw.store.logfile import operators_key
+from adderclaw.types import Answer
 
 app = group("List questions that wait for an answer, and answer them.")
 
 Word = Literal["yes", "no"]
-BY = "operator (approvals answer)"
 
 
 @app.command("list")
@@ -54,12 +54,14 @@ def answer(
     id: Annotated[str, typer.Argument(metavar="ID", help="An approval's id, or the beginning of it.")],
     word: Annotated[Word, typer.Argument(metavar="yes|no", help="The answer.")],
     comment: Annotated[str, typer.Option("--comment", help="A word to go with it: the model sees it with a no.")] = "",
+    plan: Annotated[str, typer.Option("--plan", help="Only if it is about the call with this hash.")] = "",
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
     """Answer a question in place of the terminal that asked. The first answer counts, once; the others are told so.
 
-    Exit code 1 when the answer does not count: it was answered before, it has expired, or nobody waits any more.
+    Where the process that asked has ended, the answer counts when its conversation is resumed. Exit code 1 when the
+    answer does not count: it was answered before, it has expired, or it is about another call than --plan says.
 
     Example: adderclaw approvals answer approval-3f2a yes --comment "go ahead"
     """
@@ -71,32 +73,17 @@ def answer(
         found = approvals.get(store, id)
         if found is None:
             raise UsageError(f"no approval {id!r}; `adderclaw approvals list` shows what is waiting")
-        counts = _answered(store, found, word, comment)
+        was = found.state(time.time())
+        given = Answer(word == "yes", BY_ROW, comment, who=person("approvals"))
+        counts = answer_row(store, lambda: operators_key(os.path.join(home(), "receipt.key")), found, given, plan)
     finally:
         store.close()
     if output_format == "json":
         print_json(_as_json(counts, time.time()))
-    else:
-        print(f"{counts.id}: {word}")
-
-
-def _answered(store: Store, asked: Approval, word: Word, comment: str) -> Approval:
-    now = time.time()
-    if asked.state(now) == "abandoned":
-        raise AdderClawError(f"{asked.id}: the process that asked (pid {asked.pid}) has ended, so nobody waits for it")
-    mac = None
-    if word == "yes" and (why := too_long(asked)):
-        raise AdderClawError(f"{asked.id}: nobody may say yes to it: {why}")
-    if word == "yes":
-        mac = approvals.sign(operators_key(os.path.join(home(), "receipt.key")), asked, BY)
-    with store.write() as cursor:
-        first = approvals.answer(cursor, asked.id, word, by=BY, comment=comment, now=now, mac=mac)
-    after = approvals.get(store, asked.id)
-    if first and after is not None:
-        return after
-    if after is None or after.answer is None:
-        raise AdderClawError(f"{asked.id}: too late, it expired at {asked.expires_at} and counts as no")
-    raise AdderClawError(f"{asked.id}: {after.answered_by} answered {after.answer} at {after.answered_at}: that counts")
+        return
+    print(f"{counts.id}: {word}")
+    if was == "left":
+        print("the process that asked has ended: the answer counts when its conversation is resumed")
 
 
 def _as_json(approval: Approval, now: float) -> dict[str, Any]:
@@ -105,9 +92,13 @@ def _as_json(approval: Approval, now: float) -> dict[str, Any]:
 
 
 def _print(approval: Approval, now: float) -> None:
-    seen, by = shown(approval), f" by {approval.answered_by}" if approval.answered_by else ""
+    answered = approval.answered_who or approval.answered_by
+    seen, by = shown(approval), f" by {answered}" if answered else ""
     until = f", until {approval.expires_at}" if approval.expires_at and approval.answer is None else ""
     print(f"{approval.id}  {approval.created_at}  {approval.state(now)}{visible(by, keep_newlines=False)}{until}")
+    asking = f"{approval.agent} of " if approval.agent else ""
+    where = f" ({approval.channel})" if approval.channel else ""
+    print("  asked by: " + visible(f"{asking}{approval.session_id}{where}", keep_newlines=False))
     print(f"  tool: {seen.tool}\n  risk: {approval.risk}\n  reason: {seen.reason}")
     if why := too_long(approval):
         print(f"  args: not asked about: {why}")
