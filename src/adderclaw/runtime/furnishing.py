@@ -91,11 +91,8 @@ class Furniture:
     def limits(self) -> tuple[str, ...]:
         """What is not held, by the last look: each command ends with one."""
         if self._held is None or self._shutter.has_changed(self.in_force.policy, self._roots):
-            from adderclaw.workspace.survey import Surveyor
-
-            self._held = self._shutter.held(
-                Surveyor().look(self._roots, shut=self.shut()), self.in_force.policy, self._roots
-            )
+            survey = self._runtime.surveyor.look(self._roots, shut=self.shut())
+            self._held = self._shutter.held(survey, self.in_force.policy, self._roots)
         return self._held.limits
 
 

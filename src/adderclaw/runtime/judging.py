@@ -201,7 +201,7 @@ def _box(runtime: Runtime, kind: str, room: "Room", in_force: InForce) -> "Box":
         warn(runtime, message)
 
     proxy = Proxy(judge, tell=tell) if domains else None
-    return confinement.box(kind, room, proxy=proxy, tell=tell, recorder=runtime.later)
+    return confinement.box(kind, room, proxy=proxy, tell=tell, recorder=runtime.later, surveyor=runtime.surveyor)
 
 
 def _allowed(everything: Mapping[str, Tool[Any]], names: list[str]) -> dict[str, Tool[Any]]:

@@ -202,10 +202,9 @@ def _look_after_a_kill(runtime: Runtime, session: Session) -> None:
     root = followed(runtime.loaded.workspace)
     if runtime.later.killed():
         from adderclaw.sandbox.later import without
-        from adderclaw.workspace.survey import Surveyor
 
         place = session.scene.context.workspace
-        survey = Surveyor().look((place.root, *place.extra))
+        survey = runtime.surveyor.look((place.root, *place.extra))
         runtime.later.first(without(survey, followed(runtime.home)).items)
         later.tell(session, runtime.later.take())
     elif waiting := rows.unanswered(session.store, root):

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from adderclaw.runtime.later import Later
     from adderclaw.sandbox.box import Box
     from adderclaw.workspace import Place
+    from adderclaw.workspace.survey import Surveyor
 
 
 @dataclass(eq=False, repr=False)
@@ -44,6 +45,8 @@ class Runtime:
     bus: Bus
     box: "Box | None" = None
     """The sandbox of the session's commands."""
+    looker: "Surveyor | None" = None
+    """Who looks at the workspace, once somebody has to: what one look has read, no other reads again."""
     later: "Later | None" = None
     """What programs run later, of this session and its children."""
     servers: "Servers | None" = None
@@ -66,6 +69,14 @@ class Runtime:
     @property
     def key_path(self) -> str:
         return os.path.join(self.home, "receipt.key")
+
+    @property
+    def surveyor(self) -> "Surveyor":
+        if self.looker is None:
+            from adderclaw.workspace.survey import Surveyor
+
+            self.looker = Surveyor()
+        return self.looker
 
     @property
     def runs_folder(self) -> "Place":

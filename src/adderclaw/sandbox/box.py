@@ -83,6 +83,7 @@ class Box:
         proxy: "Proxy | None" = None,
         tell: Callable[[str], None] = lambda _: None,
         recorder: Recorder | None = None,
+        surveyor: Surveyor | None = None,
     ) -> None:
         self.kind: Kind = kind
         self.wanted: Room = room
@@ -100,7 +101,7 @@ class Box:
         self._late: Room | None = None
         self._holds = False
         """Whether all others are stopped meanwhile."""
-        self._surveyor, self._recorder = Surveyor(), recorder or later.Unrecorded()
+        self._surveyor, self._recorder = surveyor or Surveyor(), recorder or later.Unrecorded()
         self._gits = ""
         """Every git directory of the workspace, one in a line, as `printf %b` reads it."""
         self._is_large = False

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from adderclaw.sandbox.bubblewrap import Room
     from adderclaw.sandbox.later import Recorder
     from adderclaw.sandbox.proxy import Proxy
+    from adderclaw.workspace.survey import Surveyor
 
 LADDER = ("bubblewrap", "landlock")
 """From the strongest down."""
@@ -158,6 +159,7 @@ def box(
     proxy: "Proxy | None" = None,
     tell: Callable[[str], None] = lambda _: None,
     recorder: "Recorder | None" = None,
+    surveyor: "Surveyor | None" = None,
 ) -> "Box":
     """A session's sandbox; nothing is started yet."""
     from adderclaw.sandbox.box import Box
@@ -165,7 +167,7 @@ def box(
 
     for known in get_args(Kind.__value__):
         if kind == known:
-            return Box(known, room, proxy=proxy, tell=tell, recorder=recorder)
+            return Box(known, room, proxy=proxy, tell=tell, recorder=recorder, surveyor=surveyor)
     raise AdderClawError(f"there is no sandbox of kind {kind!r}")
 
 
