@@ -85,9 +85,12 @@ async def grep(
         spot = _spot(place, fd, ctx, start, is_folder=is_folder)
         env = process.environment(workspace_roots=(ctx.workspace.root, *ctx.workspace.extra))
 
+        clock = asyncio.get_running_loop().time
+        until = clock() + SECONDS
+
         def searching(*more: str) -> "Coroutine[None, None, Finished]":
             argv = [program, *_options(arguments), *more, "-e", arguments.pattern, "--", spot.target]
-            return process.run(argv, cwd=spot.cwd, env=env, timeout=SECONDS, start=spot.start)
+            return process.run(argv, cwd=spot.cwd, env=env, timeout=until - clock(), start=spot.start)
 
         done, endless = await _searched(searching, paths.locate(place.real, ctx, anywhere=True, reading=True))
     finally:

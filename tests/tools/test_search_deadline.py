@@ -1,0 +1,49 @@
+"""Grep that begins anew without ignore files has no more time than it had before."""
+
+import asyncio
+import os
+
+from adderclaw.sandbox import process
+from adderclaw.tools import Kit, arguments_of, builtin, decoded, find
+from adderclaw.types import ToolResult
+from tests.tools.conftest import Bench, FixedClock
+
+
+class Ahead(asyncio.SelectorEventLoop):
+    """A clock that can be put forward."""
+
+    ahead = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.ahead
+
+    def put(self, seconds: float) -> None:
+        self.ahead += seconds
+
+
+def test_both_searches_together_have_one_limit(bench: Bench) -> None:
+    os.mkfifo(bench.root / ".gitignore")
+    loop, started = Ahead(), list[str]()
+
+    def start(order: process.Order) -> process.Started:
+        """A search that finds nothing and never ends: 15 seconds pass in the first one, 6 in the second."""
+        loop.call_soon(loop.put, 6 if started else 15)
+        started.append("--no-ignore" if "--no-ignore" in order.argv else "")
+        return process.bare(order._replace(argv=("/bin/sleep", "600")))
+
+    found = find(builtin(Kit(bench.config, None, FixedClock(), start=start)), "Grep")
+    assert found
+    prepared = found[0].prepare(decoded(found[0], arguments_of(found[1], {"pattern": "needle"})), bench.ctx)
+
+    async def run() -> ToolResult:
+        return await prepared.run()
+
+    begun = loop.time()
+    try:
+        result = loop.run_until_complete(run())
+        took = loop.time() - begun
+    finally:
+        loop.close()
+    assert started == ["", "--no-ignore"]
+    assert "within 20 seconds" in result.content
+    assert took < 30
