@@ -265,7 +265,8 @@ def test_one_that_was_lost_takes_its_leave_beside_the_next(bench: Bench) -> None
     async def work(servers: Servers) -> str:
         await bench.call(servers, "add", a=1, b=1)
         connection = servers.connection("demo")
-        connection.lost("its session was terminated")
+        first = await connection.client()
+        connection.lost(first, "its session was terminated")
         again = await bench.call(servers, "add", a=2, b=2)
         await asyncio.sleep(1.0)
         assert connection.state == "ready", connection.state
@@ -274,3 +275,24 @@ def test_one_that_was_lost_takes_its_leave_beside_the_next(bench: Bench) -> None
     assert bench.run(work) == "4"
     assert bench.states().count("ready") == 2
     assert bench.states().count("closed") == 2
+
+
+def test_a_loss_that_is_found_twice_leaves_the_next_connection_alone(bench: Bench) -> None:
+    """Two calls ran at the same time: the second hears of the end when the first has connected anew, or begins to."""
+
+    async def work(servers: Servers) -> str:
+        await bench.call(servers, "add", a=1, b=1)
+        connection = servers.connection("demo")
+        first = await connection.client()
+        connection.lost(first, "its session was terminated")
+        connecting = asyncio.create_task(connection.client())
+        await asyncio.sleep(0)
+        connection.lost(first, "its session was terminated")
+        second = await connecting
+        assert second is not first
+        connection.lost(first, "its session was terminated")
+        assert await connection.client() is second
+        return (await bench.call(servers, "add", a=2, b=2)).content
+
+    assert bench.run(work) == "4"
+    assert bench.states().count("starting") == 2

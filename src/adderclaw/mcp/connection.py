@@ -113,8 +113,11 @@ class Connection:
         if left:
             await asyncio.wait(left, timeout=CLOSE_SECONDS)
 
-    def lost(self, reason: str) -> None:
-        """A call found that nobody is there any more: the next one connects anew."""
+    def lost(self, client: "Client", reason: str) -> None:
+        """A call found that nobody is there any more: the next connects anew, unless another has done so already."""
+        ready = self._ready
+        if ready is None or not ready.done() or ready.cancelled() or ready.exception() or ready.result() is not client:
+            return
         self.reason = reason
         self._over.set()
         if self._task is not None:  # it takes its leave beside the next one, and has no more say

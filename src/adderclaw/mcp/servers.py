@@ -201,10 +201,10 @@ class Servers:
             result = await client.call_tool(tool, arguments, progress_callback=self._progress(entry, tool))
         except MCPError as error:
             if again and "session terminated" in str(error).lower():
-                connection.lost(str(error))
+                connection.lost(client, str(error))
                 return await self._call(entry, tool, arguments, again=False)
             if error.code == CONNECTION_CLOSED:
-                connection.lost("it closed the connection")
+                connection.lost(client, "it closed the connection")
                 return internal_failure(
                     f"the MCP server {entry.given!r} ended while {tool} ran; the outcome is unknown"
                 )
