@@ -3,13 +3,14 @@
 import json
 import random
 import signal
+import socket
 import sqlite3
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Condition, Thread
+from threading import Barrier, Condition, Thread
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from tests.acceptance.test_resume import fresh, killed_at
 from tests.acceptance.test_subagents import helper
 from tests.acceptance.world import World, text
 from tests.program import Soak
+from tests.scripted import Request, ScriptedModel, Step
 
 PATIENCE = 90.0
 
@@ -151,6 +153,36 @@ def test_five_reads_of_one_reply_are_all_under_way_before_the_first_ends(world: 
     assert kinds(world) == ["use"] * 5 + ["result"] * 5
     assert one_each(world, 5) == ["allowed"] * 5
     assert verified(world)["tool_calls"] == 5
+
+
+class Answering(ScriptedModel):
+    """Answers questions about pages when five of them are asked."""
+
+    def __init__(self) -> None:
+        super().__init__(aside={"The question about this page": {"text": "an answer"}})
+        self.together = Barrier(5)
+
+    def _play(self, connection: socket.socket, step: Step, request: Request) -> bool:
+        self.together.wait(PATIENCE)
+        return super()._play(connection, step, request)
+
+
+def test_questions_about_pages_are_asked_at_the_same_time(world: World, port: int) -> None:
+    with Answering() as model:
+        entry = f'kind = "openai-compatible"\nbase_url = "{model.base_url}"\nmodel = "m"\n'
+        configure(world, port, more=f'[providers.models.quick]\n{entry}[providers]\nsmall = "quick"\n')
+        asked = [fetch(port, page) for page in range(5)]
+        for one in asked:
+            one["arguments"]["prompt"] = "What is it about?"
+        world.script(reply(*asked), text("done"))
+        done = world.agent("go")
+        assert done.code == 0, done.err
+        assert len(model.requests) == 5
+    assert all("an answer" in said for said in results(world))
+    assert one_each(world, 5) == ["allowed"] * 5
+    steps = [step for (step,) in world.rows("SELECT step FROM model_calls ORDER BY id")]
+    assert steps == list(range(1, 8)), "each is a step of its own"
+    verified(world)
 
 
 def test_a_slow_call_does_not_hold_the_record_of_those_before_it(world: World, pages: Pages, port: int) -> None:
@@ -504,6 +536,24 @@ def test_interrupted_while_the_operator_is_asked_nothing_has_run(world: World, p
     process.communicate(timeout=PATIENCE)
     assert one_each(world, 3) == ["denied"] * 3
     assert all(said.startswith("Not run:") for said in results(world))
+    assert pages.begun() == []
+    verified(world)
+
+
+def test_the_model_hears_that_nothing_has_run(world: World, pages: Pages, port: int) -> None:
+    """The conversation goes on in the same process: what its history says is what the store says."""
+    configure(world, port, more='[permissions]\nask = ["Read"]\n')
+    (world.workspace / "a.txt").write_text("a\n")
+    read = {"name": "Read", "arguments": {"file_path": "a.txt"}}
+    world.script(reply(fetch(port, 0), read), text("heard: {{last_result}}"))
+    process = world.cli.start("agent")
+    assert process.stdin is not None
+    process.stdin.write(b"go\n")
+    process.stdin.flush()
+    wait_for(lambda: world.database.exists() and bool(asked(world)))
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(b"\nwell?\n", timeout=PATIENCE)
+    assert b"heard: Not run:" in out
     assert pages.begun() == []
     verified(world)
 

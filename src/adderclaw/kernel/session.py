@@ -1,6 +1,5 @@
 """A session: everything that one line of work reaches, put together by the composition root."""
 
-from asyncio import Lock
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from sqlite3 import Cursor
@@ -187,8 +186,6 @@ class State:
     """What the model is told with the user's next message."""
     configured: Permissions | None = None
     """The permissions that it began with, once an update has changed them."""
-    asking: Lock = field(default_factory=Lock)
-    """Held while the model is asked beside the conversation: there is one model call of a session at a time."""
 
 
 @dataclass(eq=False, repr=False)

@@ -30,8 +30,8 @@ async def recorded(
     session: Session, instructions: str, said: History, purpose: str, max_tokens: int | None = None
 ) -> ChatResponse:
     """Ask with other messages than the conversation's; the answer has no secrets, and is a row before it is used."""
-    async with session.state.asking:
-        reply = await model.ask(session, made(instructions, ()), _unheard, said, max_tokens=max_tokens)
+    # Several may be under way: each has its part of the budget, and is counted and kept without a wait in between.
+    reply = await model.ask(session, made(instructions, ()), _unheard, said, max_tokens=max_tokens)
     response = replace(reply.response, final_text=session.secrets.scrub(reply.response.final_text))
     unheard: Json = {"stop_reason": response.stop_reason} if response.stop_reason != "end" else {}
     if response.tool_calls:  # which nobody lives
