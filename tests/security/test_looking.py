@@ -1,5 +1,7 @@
 """What a rule denies to Read is not seen by looking, which nobody is asked about."""
 
+import threading
+import time
 from typing import Any
 
 import pytest
@@ -76,3 +78,34 @@ def test_a_look_that_could_show_a_denied_file_is_denied_where_nobody_can_be_aske
     assert (world.workspace / "sub" / ".env").exists()
     assert not any(WORD in entry["content"].replace(f"{WORD} .", "") for entry in world.entries("tool_result"))
     assert world.receipts()[-1]["decision"]["verdict"] == "deny"
+
+
+WAITS = """
+import os, time
+open("ready", "w").close()
+while not os.path.exists("go"):
+    time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize("before", [(), (SLEEPS,)], ids=["idle", "while a task runs"])
+def test_a_denied_file_that_an_editor_replaces_is_masked_or_asked_about(world: Den, before: tuple[Any, ...]) -> None:
+    """A mount goes with the file that it lies on."""
+    env, new, ready, go = (world.workspace / name for name in (".env", "new", "ready", "go"))
+    env.write_text(f"{WORD}\n")
+    (world.workspace / "waits.py").write_text(WAITS)
+    world.configure(more='[permissions]\ndeny = ["Read(**/.env)"]\n')
+
+    def edit() -> None:
+        while not ready.exists():
+            time.sleep(0.01)
+        new.write_text(f"{WORD} again\n")
+        new.replace(env)
+        go.touch()
+
+    editor = threading.Thread(target=edit, daemon=True)
+    editor.start()
+    made = world.attack(*before, "python3 waits.py", f"grep -rh {WORD} .")
+    assert env.read_text() == f"{WORD} again\n"
+    assert (made.receipts[-1]["decision"]["by"] == "operator") == bool(before)
+    assert before or f"{WORD} again" not in made.last

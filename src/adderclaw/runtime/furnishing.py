@@ -12,7 +12,7 @@ from adderclaw.runtime import configured_hooks
 from adderclaw.runtime.start import Runtime, operators_own, warn
 from adderclaw.store import locks
 from adderclaw.types import Workspace
-from adderclaw.workspace import is_directory, is_regular
+from adderclaw.workspace import is_directory, is_regular, reached
 
 if TYPE_CHECKING:
     from adderclaw.runtime.denied_paths import Held, Shutter
@@ -81,6 +81,7 @@ class Furniture:
             hidden=(*outline.hidden, *held.unseen),
             kept=(*outline.kept, *held.unchanged),
             fixed=held.fixed,
+            masked=tuple((at.st_dev, at.st_ino) for at in map(reached, held.unseen) if at is not None),
         )
 
     def is_unmasked(self) -> bool:

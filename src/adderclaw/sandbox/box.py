@@ -173,7 +173,7 @@ class Box:
             return False
         self._furniture = furniture
         wanted = furniture.room(self._outlined(), self._survey())
-        return not {*wanted.hidden} <= {*inside.room.hidden}
+        return not ({*wanted.hidden} <= {*inside.room.hidden} and {*wanted.masked} <= {*inside.room.masked})
 
     def _hold(self, inside: Inside) -> None:
         """Stop all others, once."""

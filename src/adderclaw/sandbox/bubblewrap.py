@@ -51,6 +51,8 @@ class Room:
     """Files in the workspace that must stay as they are, beside the protected names: what trusted settings start."""
     fixed: tuple[str, ...] = ()
     """Hidden places of the workspace that a rule knows by where they are: the folders above them are not renamed."""
+    masked: tuple[tuple[int, int], ...] = ()
+    """What lay at hidden places of the workspace: a mask goes with the file that it lies on, when that is replaced."""
 
 
 def options(room: Room, files: Mapping[str, int]) -> list[str]:
