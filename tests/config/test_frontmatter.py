@@ -28,8 +28,22 @@ def test_what_follows_a_head(text: str, body: str) -> None:
 def test_values_are_texts_lists_and_mappings() -> None:
     data = b"---\nname: helper\nmaxTurns: 5\nbackground: true\ntools: [Read, Grep]\nempty:\n---\n\nDo it.\n"
     fields, body = frontmatter.whole(data)
-    said = {"name": "helper", "maxTurns": "5", "background": "true", "tools": ["Read", "Grep"], "empty": ""}
+    said = {"name": "helper", "maxTurns": "5", "background": "true", "tools": ["Read", "Grep"], "empty": None}
     assert (fields, body) == (said, "Do it.")
+
+
+@pytest.mark.parametrize("more", ["", "list: [a]\n"])
+@pytest.mark.parametrize("written", ["~", "null", "Null", "NULL"])
+def test_nothing_is_not_an_empty_text(written: str, more: str) -> None:
+    """Neither where a parser reads the head, nor where none has to."""
+    fields, _ = frontmatter.whole(f"---\na: {written}\nb: \"\"\nc: '{written}'\n{more}---\n".encode())
+    assert (fields["a"], fields["b"], fields["c"]) == (None, "", written)
+
+
+@pytest.mark.parametrize("written", ["true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON"])
+def test_truth_has_the_spellings_of_yaml(written: str) -> None:
+    assert frontmatter.is_true(written)
+    assert not any(map(frontmatter.is_true, (f"{written}x", "", None, ["true"], "false", "no", "off")))
 
 
 @pytest.mark.parametrize(

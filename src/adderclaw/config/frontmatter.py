@@ -20,14 +20,23 @@ BARE = re.compile(r"(description|compatibility|license):[ \t]+([^\s\[\]{}&*!|>%@
 """A text without quotes, in which a colon followed by a blank is easily written and no YAML."""
 
 
+NOTHING = frozenset({"", "~", "null", "Null", "NULL"})
+"""A value without quotes that is none, which an empty text in quotes is not."""
+TRUE = frozenset({"true", "yes", "on"})
+
+
 class Malformed(ValueError):
     """Why a file has no head that can be read."""
 
 
 class Head(NamedTuple):
     fields: Json
-    """Texts, lists and mappings: nothing in it is a number, a date or a truth value."""
+    """Texts, lists, mappings, and None where nothing is said: none of them is a number, a date or a truth value."""
     repairs: tuple[str, ...]
+
+
+def is_true(value: object) -> bool:
+    return isinstance(value, str) and value.lower() in TRUE
 
 
 def complete(data: bytes) -> bool:
@@ -104,6 +113,10 @@ def _quoted(line: str) -> str:
     return f"{found[1]}: '{found[2].replace("'", "''")}'"
 
 
+def _plain(value: str) -> str | None:
+    return None if value in NOTHING else value
+
+
 # ------------------------------------------------------------------ what needs no parser
 
 
@@ -129,7 +142,7 @@ def _simple(block: str) -> Json | None:
         if place is None or value is None or key in place or (indent and width and indent != width):
             return None
         inner, width = (inner, indent) if indent else (None, "")
-        place[key] = value[1:-1] if value[0] in "\"'" else value.rstrip()
+        place[key] = value[1:-1] if value[0] in "\"'" else _plain(value.rstrip())
     return None if fields.get("metadata") == {} else fields
 
 
@@ -173,7 +186,7 @@ def _value(node: Any) -> Any:
     if node is None:
         return None
     if node.id == "scalar":
-        return node.value
+        return node.value if node.style else _plain(node.value)
     if node.id == "sequence":
         return [_value(item) for item in node.value]
     made: Json = {}

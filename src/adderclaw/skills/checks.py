@@ -62,9 +62,9 @@ def _description(fields: Json) -> list[str]:
 
 
 def _compatibility(fields: Json) -> list[str]:
-    if "compatibility" not in fields:
+    given: Any = fields.get("compatibility")
+    if given is None:
         return []
-    given: Any = fields["compatibility"]
     if not isinstance(given, str):
         return ["compatibility: it must be a text"]
     if len(given) > LONGEST_COMPATIBILITY:

@@ -142,20 +142,20 @@ def _parsed(path: str, data: bytes) -> Definition:
         _text(head, "model", "") or None,
         cast("PermissionMode | None", mode),
         _number(head, "maxTurns"),
-        head.get("background") in ("true", "True", "yes", "on"),
+        frontmatter.is_true(head.get("background")),
         path,
     )
 
 
 def _text(head: Json, key: str, default: str | None = None) -> str:
-    value: Any = head.get(key, default)
+    value: Any = default if head.get(key) is None else head[key]
     if not isinstance(value, str):
         raise ValueError(f"{key}: it is missing" if value is None else f"{key}: {value!r:.80} is no text")
     return value.strip()
 
 
 def _number(head: Json, key: str) -> int | None:
-    value: Any = head.get(key) or None
+    value: Any = head.get(key)
     if value is None:
         return None
     if not isinstance(value, str) or not re.fullmatch(r"0*[1-9][0-9]{0,5}", value):
@@ -164,9 +164,9 @@ def _number(head: Json, key: str) -> int | None:
 
 
 def _names(head: Json, key: str) -> tuple[str, ...] | None:
-    """Tools by name, as a list or separated by commas; None where nothing is said: then all."""
+    """Tools by name, as a list or separated by commas; None where nothing is said: then all. An empty text is none."""
     value: Any = head.get(key)
-    if value in (None, ""):
+    if value is None:
         return None
     listed = cast(list[Any], value.split(",") if isinstance(value, str) else value if isinstance(value, list) else [0])
     if not all(isinstance(name, str) for name in listed):

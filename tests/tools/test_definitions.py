@@ -1,0 +1,34 @@
+"""What an agent's file says of its tools: nothing said is all of them, and an empty list is none."""
+
+from pathlib import Path
+
+import pytest
+
+from adderclaw.tools.control import definitions
+from adderclaw.tools.control.definitions import Definition
+
+
+def defined(home: Path, line: str) -> Definition:
+    (home / "agents").mkdir()
+    (home / "agents" / "a.md").write_text(f"---\nname: a\ndescription: d\n{line}\n---\nDo it.\n")
+    found = definitions.known(str(home), "/nowhere")
+    assert not found.problems
+    return found.by_name["a"]
+
+
+@pytest.mark.parametrize("written", ['""', "''", "[]", '" "', '","'])
+def test_an_empty_list_of_tools_is_none(tmp_path: Path, written: str) -> None:
+    assert defined(tmp_path, f"tools: {written}").tools == ()
+
+
+@pytest.mark.parametrize("line", ["", "tools:", "tools: ~", "tools: null", "tools: NULL", "model: ~\nmaxTurns: null"])
+def test_where_nothing_is_said_it_has_all(tmp_path: Path, line: str) -> None:
+    made = defined(tmp_path, line)
+    assert (made.tools, made.model, made.max_rounds) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("written", "beside"), [("TRUE", True), ("Yes", True), ("on", True), ("no", False), ("~", False)]
+)
+def test_whether_it_works_beside_the_turn(tmp_path: Path, written: str, beside: bool) -> None:
+    assert defined(tmp_path, f"background: {written}").background is beside
