@@ -484,6 +484,12 @@ class ApprovalRequest:
     """Permission rules that would allow exactly this from now on; none where that cannot be said exactly."""
     id: str = ""
     """The row by which another process may answer."""
+    room: str = ""
+    """What who is asked reads beside the reason: that is told and compared, this is not."""
+
+    @property
+    def why(self) -> str:
+        return f"{self.reason}; {self.room}" if self.room else self.reason
 
 
 class Answer(NamedTuple):

@@ -8,6 +8,7 @@ import pytest
 from adderclaw import gate
 from adderclaw.gate import verdict
 from adderclaw.gate.case import Decision, Opinion
+from tests.gate.conftest import build
 
 SUBJECTS: dict[str, dict[str, Any]] = {
     "time": {"tool": "Time"},
@@ -247,7 +248,19 @@ def test_raw_bash_is_asked_about_only_at_the_terminal_in_bubblewrap(
     for more in ({}, {"allow": ("Bash",)}, {"hook_opinion": yes}):
         decision = judge("Bash", command="$COMMAND a", policy=policy, **facts, **more)
         assert decision.verdict == verdict
-        assert decision.reason.endswith("; it runs with the network off") == (verdict == "ask")
+        assert "network off" not in decision.reason  # what is recorded, and compared, says nothing of the room
+
+
+def test_who_is_asked_about_raw_bash_reads_of_its_room() -> None:
+    for command, bubblewrap, told in (
+        ("$COMMAND a", True, True),
+        ("$COMMAND a", False, False),
+        ("touch a", True, False),
+    ):
+        policy = {"sandboxed": True, "bubblewrap": bubblewrap, "raw_bash": "ask"}
+        case = build("Bash", command=command, policy=policy)
+        assert gate.judge(case).verdict == "ask" or not told
+        assert verdict.room(case) == "it runs with the network off" * told
 
 
 LOOKS = (

@@ -69,7 +69,7 @@ def test_approved_raw_bash_has_no_network(anyone: Den, listener: socket.socket) 
         "until test -e over; do sleep 0.05; done",
     )
     assert [one["decision"]["by"] for one in made.receipts[:4]] == ["operator"] * 4
-    assert all("network off" in one["decision"]["reason"] for one in made.receipts[:4])
+    assert not any("network off" in one["decision"]["reason"] for one in made.receipts)
     assert not any("reached" in result for result in made.results)
     assert (den.workspace / "over").exists()
     assert visitors(listener) == 0

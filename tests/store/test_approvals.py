@@ -3,13 +3,14 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from adderclaw.errors import UsageError
-from adderclaw.kernel.approvals import Durable
+from adderclaw.kernel.approvals import Durable, shown
 from adderclaw.kernel.clock import SystemClock
 from adderclaw.store import Store, approvals, transcript
 from adderclaw.types import Answer, ApprovalRequest, Question, Replies
@@ -367,3 +368,13 @@ def test_questions_and_answers_are_told(
     assert [event["event_type"] for event in heard] == told
     assert {event["approval_id"] for event in heard} == {"approval-1"}
     assert (heard[-1]["approved"], heard[-1]["by"]) == (said.approved, said.by)
+
+
+def test_what_is_told_says_nothing_of_the_room_that_who_is_asked_reads_of(store: Store) -> None:
+    """A replay compares what was told: a sentence for the person who is asked is none of it."""
+    heard: list[Any] = []
+    request = replace(REQUEST, room="it runs with the network off")
+    asyncio.run(durable(store, Slow(0), tell=heard.append).approve(request))
+    assert "network" not in heard[0]["reason"]
+    assert row(store).reason.endswith("; it runs with the network off")
+    assert shown(request).reason.endswith("; it runs with the network off")

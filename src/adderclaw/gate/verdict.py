@@ -68,7 +68,7 @@ def judge(case: Case) -> Decision:
     # A rule that asks about raw bash does not lift what the mode denies: only `raw_bash` does.
     mode = [by_mode] if not spoken or isinstance(case.touch.command, Raw) else []
     heard = [*spoken, *(opinion for _, opinion in asked if opinion is not None), *mode]
-    last = _settled(case, _with_room(case, max(heard, key=_strictness)))
+    last = _settled(case, max(heard, key=_strictness))
     return _decision(case, weighed, last, opinions)
 
 
@@ -84,11 +84,10 @@ def _strictness(opinion: Opinion) -> int:
     return STRICTNESS[opinion.verdict] if opinion.verdict is not None else -1
 
 
-def _with_room(case: Case, opinion: Opinion) -> Opinion:
-    """Raw bash that is asked about has a room of its own in bubblewrap: who is asked reads so (X-90)."""
-    if opinion.verdict != "ask" or not isinstance(case.touch.command, Raw) or not case.policy.bubblewrap:
-        return opinion
-    return opinion._replace(reason=f"{opinion.reason}; it runs with the network off")
+def room(case: Case) -> str:
+    """What who is asked about raw bash reads of its room in bubblewrap (X-90): the reason is compared by a replay."""
+    offline = isinstance(case.touch.command, Raw) and case.policy.bubblewrap
+    return "it runs with the network off" if offline else ""
 
 
 def _settled(case: Case, opinion: Opinion) -> Opinion:

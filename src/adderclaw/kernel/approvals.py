@@ -39,7 +39,8 @@ def shown(asked: ApprovalRequest | approvals.Approval) -> Shown:
     def line(text: str) -> str:
         return visible(text, keep_newlines=False)
 
-    return Shown(line(asked.tool), line(asked.reason), visible(asked.shown), lookalikes(asked.shown))
+    why = asked.why if isinstance(asked, ApprovalRequest) else asked.reason
+    return Shown(line(asked.tool), line(why), visible(asked.shown), lookalikes(asked.shown))
 
 
 def too_long(asked: ApprovalRequest | approvals.Approval) -> str:
@@ -124,7 +125,7 @@ class Durable:
 
     def _write(self, request: ApprovalRequest) -> approvals.Approval:
         """The row: a new one, or that of the same call, which a process that has ended left."""
-        reason, shown = self._scrub(request.reason), self._scrub(request.shown)
+        reason, shown = self._scrub(request.why), self._scrub(request.shown)
         with self._store.write() as cursor:
             return approvals.ask(
                 cursor,

@@ -275,8 +275,9 @@ async def _answer(session: Session, considered: Considered, life: Life) -> tuple
 
 async def _operators_word(session: Session, considered: Considered) -> Answer:
     from adderclaw.gate import grants
+    from adderclaw.gate.verdict import room
 
-    decision = considered.decision
+    decision, case = considered.decision, considered.case
     session.store.flush()
     session.bus.catch_up()
     command = considered.touch.command
@@ -288,7 +289,8 @@ async def _operators_word(session: Session, considered: Considered) -> Answer:
         shown,
         considered.call.id,
         plan_hash=_plan_hash(session, considered),
-        grants=grants.exact(considered.case) if considered.case is not None else (),
+        grants=grants.exact(case) if case is not None else (),
+        room=room(case) if case is not None else "",
     )
     return await session.tape.answered(session, session.operator.approve(request))
 

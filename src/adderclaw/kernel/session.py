@@ -58,6 +58,11 @@ class InForce:
     policy: Policy
     lent: tuple[Rule, ...] = ()
     """They lift no deny, no ask and no guard."""
+    own: Policy = field(init=False)
+    """The policy without what is lent: a child session has this."""
+
+    def __post_init__(self) -> None:
+        self.own = self.policy
 
     def lend(self, texts: Sequence[str]) -> list[str]:
         """Let allow rules count until `take_back`; those that do."""
@@ -69,16 +74,17 @@ class InForce:
         self.lent += added
         return [rule.text for rule in added]
 
+    def update(self, permissions: Permissions, real: Callable[[str], str]) -> None:
+        """Let other permissions count from now on; what is lent stays so until `take_back`."""
+        from adderclaw import gate
+
+        self.own = gate.with_permissions(self.own, permissions, real)
+        rules = self.own.rules
+        allow = tuple(dict.fromkeys((*rules.allow, *self.lent)))
+        self.policy = replace(self.own, rules=rules._replace(allow=allow))
+
     def take_back(self) -> None:
         self.policy, self.lent = self.own, ()
-
-    @property
-    def own(self) -> Policy:
-        """The policy without what is lent: a child session has this."""
-        if not self.lent:
-            return self.policy
-        kept = tuple(rule for rule in self.policy.rules.allow if rule not in self.lent)
-        return replace(self.policy, rules=self.policy.rules._replace(allow=kept))
 
 
 @dataclass(eq=False, repr=False)

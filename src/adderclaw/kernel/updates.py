@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from adderclaw import gate, workspace
+from adderclaw import workspace
 from adderclaw.config import permissions as kept
 from adderclaw.config.paths import beneath, followed
 from adderclaw.config.permissions import PermissionUpdate
@@ -29,7 +29,7 @@ def apply(session: Session, update: PermissionUpdate) -> str:
         place = f"this session alone: {update.destination} is a project's file, which is changed by hand"
     session.config = replace(session.config, permissions=now)
     scene = session.scene
-    scene.in_force.policy = gate.with_permissions(scene.policy, now, followed)
+    scene.in_force.update(now, followed)
     scene.hide()
     if update.type.endswith("Directories"):
         folders = (*session.config.security.additional_directories, *now.additionalDirectories)

@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from adderclaw import gate
 from adderclaw.config.schema import Permissions
 from adderclaw.decode import Invalid, thaw
 from adderclaw.errors import LimitError, ProviderError, Stopped
@@ -221,7 +220,7 @@ class Reel:
         elif kind == "permissions" and session is not None:
             now = thaw(Permissions, body["now"])
             session.config = replace(session.config, permissions=now)
-            session.scene.in_force.policy = gate.with_permissions(session.scene.policy, now, lambda path: path)
+            session.scene.in_force.update(now, lambda path: path)
         elif kind == "lent" and session is not None:
             session.scene.in_force.lend(body["rules"])
         elif kind == "tools" and session is not None:
