@@ -83,7 +83,9 @@ def test_grants_this_and_no_more(facts: dict[str, Any], texts: tuple[str, ...], 
         assert gate.judge(granted(build(**{**facts, **other}), texts)).verdict != "allow", other
 
 
-@pytest.mark.parametrize("rule", ["python3", "python3 -", "bash", "timeout 5 python3"])
+@pytest.mark.parametrize(
+    "rule", ["python3", "python3 -", "bash", "timeout 5 python3", "make -f -", "uv run -", "deno run -"]
+)
 @pytest.mark.parametrize("sandboxed", [False, True])
 def test_a_rule_without_a_star_grants_no_code_of_standard_input(rule: str, sandboxed: bool) -> None:
     """It said `python3`, and not what python3 is to run."""
@@ -121,8 +123,49 @@ CODE = {
     "perl '-Mstrict;system(1)' x.pl": "Bash(perl:*)",
     "awk 'BEGIN{system(1)}'": "Bash(awk:*)",
     "gawk -e 'BEGIN{system(1)}'": "Bash(gawk:*)",
+    "gawk -i x 'BEGIN{system(1)}'": "Bash(gawk:*)",
+    "node -r ./x.js -e 1": "Bash(node:*)",
+    "node --require ./x.js --eval 1": "Bash(node:*)",
+    "node -C x -e 1": "Bash(node:*)",
+    "node --env-file x -p 1": "Bash(node:*)",
+    "coverage run -m timeit 1": "Bash(coverage:*)",
+    "python3 -m coverage run -m timeit 1": "Bash(python3:*)",
+    "python3 manage.py shell -c x": "Bash(python3:*)",
+    "python3 -m cProfile -m timeit 1": "Bash(python3:*)",
+    "python3 -m cProfile --sor x -m timeit 1": "Bash(python3:*)",
+    "python3 -m runpy timeit 1": "Bash(python3:*)",
+    "python3 --check-hash-based-pycs always -c 1": "Bash(python3:*)",
+    "bun run -e 1": "Bash(bun:*)",
+    "bun --cwd .x -e 1": "Bash(bun:*)",
+    "make --eval='x:;id'": "Bash(make:*)",
+    "make CC=x all --ev 'x:;id'": "Bash(make:*)",
+    "make -kE 'x:;id'": "Bash(make:*)",
+    "make 'X=$(shell id)'": "Bash(make:*)",
+    "make -f - <<< 'x:;id'": "Bash(make:*)",
+    "sed '1e id' x": "Bash(sed:*)",
+    "sed --no-such-option -e '1e id' x": "Bash(sed:*)",
+    "deno run - <<< 1": "Bash(deno:*)",
+    "deno run -A - <<< 1": "Bash(deno:*)",
+    "uv run - <<< 'print(1)'": "Bash(uv:*)",
+    "uv run --with x - <<< 'print(1)'": "Bash(uv run:*)",
 }
-FILES = ("python3 x.py data:1", "node x.js --import=data:x", "python3 -m pytest -q", "node --test", "awk '{print}' x")
+FILES = (
+    "python3 x.py data:1",
+    "node x.js --import=data:x",
+    "python3 -m pytest -q",
+    "node --test",
+    "awk '{print}' x",
+    "make -e test",
+    "make X=1",
+    "sed -n 1p x",
+    "bun run build -e x",
+    "awk -f x.awk y",
+    "coverage run x.py",
+    "python3 manage.py test",
+    "python3 -m cProfile -o x y.py",
+    "bun install --no-such-option",
+    "perl -w x.pl",
+)
 
 
 @pytest.mark.parametrize("command", CODE)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from adderclaw.gate.programs.allowlist import PROGRAMS, Options, is_shell
 from adderclaw.gate.programs.languages import is_plain_awk
+from adderclaw.gate.programs.objections import Objection
 from adderclaw.gate.programs.options import kinds, parse
 from adderclaw.gate.shell.plan import Plan, Simple, steps
 
@@ -28,6 +29,10 @@ class Code(NamedTuple):
             return f"{self.program} would run what its standard input says"
         lines = self.text.count("\n") + 1
         return f"inline code for {self.program} ({lines} line{'s' if lines > 1 else ''})"
+
+    @property
+    def objection(self) -> Objection:
+        return Objection(self.why, inline="words")
 
 
 def of(words: Words, stdin: str | None = None) -> Code | None:
@@ -58,10 +63,20 @@ def of(words: Words, stdin: str | None = None) -> Code | None:
 
 
 def stands_in(simple: Simple) -> bool:
-    """Whether a command, or one that it hands on, brings code."""
+    """Whether a command, or one that it hands on, brings code, or may do so for all that is known of its options."""
     from adderclaw.gate.commands import handed_on
 
-    return any(of(words) is not None for words in handed_on(simple.words))
+    return any(of(words) is not None or _objected(words) for words in handed_on(simple.words))
+
+
+def _objected(words: Words) -> str:
+    """Where the list of programs sees code of a command, if it does."""
+    from adderclaw.gate.programs.knowledge import objection
+
+    name = words[0].rsplit("/", 1)[-1]
+    name = name if name in PROGRAMS else re.sub(r"\d[\d.]*$", "", name)
+    found = objection(name, (name, *words[1:])) if name in PROGRAMS else None
+    return found.inline if found is not None else ""
 
 
 def _table(name: str) -> Options:
@@ -85,7 +100,7 @@ def comes_by_stdin(words: Words) -> bool:
     if is_shell(words[0].rsplit("/", 1)[-1]):
         return shell_code(words) == 0
     code = of(words)
-    return code is not None and code.text is None
+    return (code is not None and code.text is None) or (code is None and _objected(words) == "stdin")
 
 
 _STDIN = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})

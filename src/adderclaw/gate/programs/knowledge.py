@@ -9,7 +9,7 @@ from adderclaw.gate.programs.allowlist import PROGRAMS, known_as, names, runs_ot
 from adderclaw.gate.programs.handed import only_shows
 from adderclaw.gate.programs.objections import Allowed, Ask, Objection, Words, unknown
 from adderclaw.gate.programs.options import parse, without_pairs
-from adderclaw.gate.programs.tabled import by_command, by_table, strange
+from adderclaw.gate.programs.tabled import by_command, by_table, piped, strange
 from adderclaw.gate.programs.wrappers import find_parts, inner, wrapped
 
 __all__ = ["PROGRAMS", "Objection", "inner", "objection"]
@@ -35,7 +35,7 @@ def objection(name: str, words: Words, ask: Ask | None = None, *, allowed: Allow
     if not ask.allowed(name, words, found.entry):
         return found
     code = inline.of(words, ask.stdin)
-    return Objection(code.why) if code is not None else None
+    return code.objection if code is not None else None
 
 
 def _listed(name: str, words: Words, ask: Ask) -> Objection | None:
@@ -50,10 +50,10 @@ def _listed(name: str, words: Words, ask: Ask) -> Objection | None:
     if options.response_files and any(word.startswith("@") for word in words[1:]):
         return Objection("options from a file cannot be looked at")
     if options.never and not (words[1:] and options.bare.issuperset(words[1:])):
-        return Objection(f"it {options.never}", name)
+        return Objection(f"it {options.never}", name, inline="words" if options.code else "")
     code = inline.of(words, ask.stdin)
     if code is not None:
-        return Objection(code.why)
+        return code.objection
     special = SPECIAL.get(known_as(name))
     if special is not None:
         return special(words, ask)
@@ -94,7 +94,7 @@ def _npx(words: Words, ask: Ask) -> Objection | None:
 def _uvx(words: Words, ask: Ask) -> Objection | None:
     found = parse(words[1:], PROGRAMS["uvx"].options, until_operand=True)
     if found.strange:
-        return strange(found.strange[0], PROGRAMS["uvx"])
+        return strange(found, PROGRAMS["uvx"])
     return packages.python(found.operands, ask, how="uvx")
 
 
@@ -143,16 +143,17 @@ def _shell(words: Words, ask: Ask) -> Objection | None:
     """A shell with a literal text, which is judged as if it stood there, or with a script of the project."""
     found = parse(words[1:], PROGRAMS[words[0].rsplit("/", 1)[-1]].options, until_operand=True)
     if found.strange:
-        return strange(found.strange[0], PROGRAMS["bash"])
+        return strange(found, PROGRAMS["bash"])
     if found.given & {"--version", "--help"}:
         return None
     if "-c" in found.given:
         return _code(found.operands[0], ask) if found.operands else Objection("-c without a text")
     if not found.operands:
-        return _code(ask.stdin, ask) if ask.stdin is not None else Objection("a shell that reads its standard input")
-    if languages.is_piped(found.operands[0]):
-        return Objection(f"a script from {found.operands[0]} is not a file that can be looked at")
-    return None
+        return _code(ask.stdin, ask) if ask.stdin is not None else _FED
+    return piped(found.operands[0])
+
+
+_FED = Objection("a shell that reads its standard input", inline="stdin")
 
 
 def _find(words: Words, ask: Ask) -> Objection | None:
@@ -184,10 +185,10 @@ def _fd(words: Words, _ask: Ask) -> Objection | None:
 def _python(words: Words, ask: Ask) -> Objection | None:
     parts = languages.python_parts(words)
     if parts is None:
-        return Objection("python with an option that is not known to do no harm")
+        return Objection("python with an option that is not known to do no harm", inline="words")
     kind, rest = parts
     if kind == "":
-        return _piped(rest[0]) or _managed(rest)
+        return piped(rest[0]) or _managed(rest)
     return python_module(rest, ask) if kind == "-m" else None
 
 
@@ -200,13 +201,7 @@ def _managed(rest: Words) -> Objection | None:
         return None
     takes_code = rest[1].startswith("shell")
     why = f"inline code for manage.py {rest[1]}" if takes_code else f"manage.py {rest[1]} empties a database"
-    return Objection(why, "" if takes_code else f"python manage.py {rest[1]}")
-
-
-def _piped(path: str) -> Objection | None:
-    """`python /dev/stdin` is `python -`."""
-    piped = languages.is_piped(path)
-    return Objection(f"a script from {path} is not a file that can be looked at") if piped else None
+    return Objection(why, inline="words") if takes_code else Objection(why, f"python manage.py {rest[1]}")
 
 
 def python_module(rest: Words, ask: Ask) -> Objection | None:
@@ -219,9 +214,9 @@ def python_module(rest: Words, ask: Ask) -> Objection | None:
             return None
         if languages.project_files(module) and not languages.is_known_module(module):
             return None  # the project's own, or one that was installed for it: as good as a script of it
-        return Objection(f"python -m {module} is not a known module")
+        return Objection(f"python -m {module} is not a known module", inline="words")
     if (code := inline.of((f"python -m {module}", *rest[1:]), ask.stdin)) is not None:
-        return Objection(code.why)
+        return code.objection
     return _http_server(rest, ask) if module == "http.server" else by_table(module, rest, options)
 
 
@@ -230,8 +225,8 @@ def _coverage(words: Words, ask: Ask) -> Objection | None:
         return by_command("coverage", words, PROGRAMS["coverage"])
     found = parse(words[2:], f"{PROGRAMS['coverage run'].options} -m", until_operand=True)
     if found.strange or not found.operands:
-        return unknown(found.strange[0] if found.strange else "run")
-    return python_module(found.operands, ask) if "-m" in found.given else _piped(found.operands[0])
+        return unknown(found.strange[0] if found.strange else "run")._replace(inline="words")
+    return python_module(found.operands, ask) if "-m" in found.given else piped(found.operands[0])
 
 
 _REGISTERS = (
@@ -247,8 +242,8 @@ def _node(words: Words, _ask: Ask) -> Objection | None:
     words = without_pairs(words, "--import|-r|--require|--loader", _REGISTERS)
     found = parse(words[1:], options.options, until_operand=True)
     if found.strange:
-        return strange(found.strange[0], options)
-    return _piped(found.operands[0]) if found.operands else None
+        return strange(found, options)
+    return piped(found.operands[0]) if found.operands else None
 
 
 # ------------------------------------------------------------------ small languages and plain rules
@@ -257,11 +252,11 @@ def _node(words: Words, _ask: Ask) -> Objection | None:
 def _sed(words: Words, _ask: Ask) -> Objection | None:
     sed = languages.sed_parts(words)
     if sed.strange:
-        return Objection(f"sed {sed.strange} is not an option that is taken")
+        return Objection(f"sed {sed.strange} is not an option that is taken", inline="words")
     plain = all(map(languages.is_plain_sed, sed.scripts))
     if sed.in_place and any(re.fullmatch(_EMPTY, script.strip()) for script in sed.scripts):
         return Objection("it would empty the files")
-    return None if plain else Objection("the sed script may run, read or write something")
+    return None if plain else Objection("the sed script may run, read or write something", inline="words")
 
 
 _EMPTY = r"(?:1,\$)?d|s(.)\^?\.\*\$?\1\1g?|/\^?\.\*?\$?/d"
@@ -271,7 +266,7 @@ def _awk(words: Words, _ask: Ask) -> Objection | None:
     options = PROGRAMS["awk"]
     found = parse(words[1:], options.options, until_operand=True)
     if found.strange:
-        return strange(found.strange[0], options)
+        return strange(found, options)
     asks = found.operands or "--version" in found.given or "-W" in found.given
     return None if asks else Objection("awk without a program")
 

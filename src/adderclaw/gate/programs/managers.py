@@ -257,7 +257,9 @@ def _deno(words: Words, _ask: Ask) -> Objection | None:
         return table("deno", words) or foreign(words[2:])
     found = parse(words[2:], PROGRAMS["deno run"].options, until_operand=True)
     if found.strange:
-        return harmful(found.strange[0].split("=", 1)[0])
+        return harmful(found.strange[0].split("=", 1)[0])._replace(inline="stdin" if "-" in words else "")
+    if found.operands[:1] == ("-",):
+        return Objection("deno run of standard input", inline="stdin")
     if not found.operands or not re.fullmatch(_DENO_MODULE, found.operands[0]):
         return Objection("deno run takes a script of the project", "deno run")
     return None
@@ -273,7 +275,8 @@ def _uv(words: Words, ask: Ask) -> Objection | None:
         return table("pip", rest) or foreign(rest[2:])
     if rest[:1] == ("run",):
         found = wrapped(words)
-        return Objection(found.strange or "uv run without a command") if not found.words else ask.inner(found.words)
+        why = found.strange or "uv run without a command"
+        return ask.inner(found.words) if found.words else Objection(why, inline="stdin" if "-" in rest else "")
     return table("uv", ("uv", *without_pairs(rest, r"--python|-p", VERSION))) or foreign(rest[1:])
 
 
@@ -375,14 +378,17 @@ _PLAIN_VARIABLE = (
 
 
 def _make(words: Words, _ask: Ask) -> Objection | None:
-    kept: list[str] = []
-    for word in words:
-        if "=" not in word or word.startswith("-"):
-            kept.append(word)
-        elif not re.fullmatch(_PLAIN_VARIABLE, word) or word.split("=", 1)[1].startswith(("/", "~", "..")):
-            return Objection(f"{word} sets a variable that make may run")
     if any(word == "-" or re.search(r"^-\w*f-|=-$|/dev/|/proc/", word) for word in words[1:]):
-        return Objection("a makefile from standard input")
+        return Objection("a makefile from standard input", inline="stdin")
+    rules = next((word for word in words[1:] if re.match(r"--ev|-[A-Za-z]*E", word)), "")
+    if rules:
+        return harmful(rules.split("=", 1)[0])._replace(inline="words")
+    kept = [word for word in words if "=" not in word or word.startswith("-")]
+    values = [word for word in words if word not in kept]
+    for word in values:
+        if not re.fullmatch(_PLAIN_VARIABLE, word) or word.split("=", 1)[1].startswith(("/", "~", "..")):
+            code = any(re.search(r"[\s$`;|&<>]|:=|!=", value) for value in values)
+            return Objection(f"{word} sets a variable that make may run", inline="words" if code else "")
     return table("make", tuple(kept))
 
 

@@ -32,7 +32,7 @@ def _ffmpeg(words: Words, _ask: Ask) -> Objection | None:
     options = PROGRAMS["ffmpeg"]
     found = parse(plain[1:], options.options, single_dash=True)
     if found.strange:
-        return strange(found.strange[0], options)
+        return strange(found, options)
     formats = _values(plain, "-f")
     inputs = rf"{_FILE}|{_NEAR}" + (rf"|{_GRAPH}" if "lavfi" in formats else "")
     checks = (

@@ -1,7 +1,7 @@
 """Why the built-in list does not take a command, and the words that say so."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from adderclaw.gate.case import Denial
 
@@ -16,6 +16,8 @@ class Objection(NamedTuple):
     """What the operator could list to have it allowed: then it is not listed, and no question of its options."""
     outside: bool = False
     """It would reach what lies outside of what the operator allows."""
+    inline: Literal["", "words", "stdin"] = ""
+    """Where code that it runs may stand: among its words, or in its standard input, which its words do not say."""
 
     @property
     def denial(self) -> Denial:

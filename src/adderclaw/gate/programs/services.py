@@ -88,7 +88,7 @@ def _docker(words: Words, _ask: Ask) -> Objection | None:
         return by_command(name, words, options)
     found = parse(words[2:], (options.commands or {})["run"], until_operand=True)
     if found.strange:
-        return strange(found.strange[0], options)
+        return strange(found, options)
     if not found.operands or found.operands[0].split(":", 1)[0] not in _IMAGES:
         return Objection("an image that is not one of the usual ones", f"{name} run")
     return None
@@ -115,9 +115,7 @@ def _gh(words: Words, _ask: Ask) -> Objection | None:
         odd = [word for word in found.operands if not re.fullmatch(_GH_READS, word) or ".." in word.split("/")]
         if not found.strange and len(found.operands) == 1 and not odd and _is_get(words):
             return None
-        return (
-            strange(found.strange[0], PROGRAMS["gh"]) if found.strange else Objection("gh api of more than a reading")
-        )
+        return strange(found, PROGRAMS["gh"]) if found.strange else Objection("gh api of more than a reading")
     if words[1:2] and words[1] in _GH_WRITES and words[2:3] in (("create",), ("comment",)):
         found = parse(words[3:], _GH_SAYS)
         if found.strange or any(type(word) is not str for word in words):

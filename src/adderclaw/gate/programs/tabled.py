@@ -5,7 +5,7 @@ import re
 from adderclaw.gate.programs import languages, network, packages
 from adderclaw.gate.programs.allowlist import Options, names, those
 from adderclaw.gate.programs.objections import Objection, Words, harmful, unknown, unlisted
-from adderclaw.gate.programs.options import parse, without_pairs
+from adderclaw.gate.programs.options import Parsed, parse, without_pairs
 
 
 def by_table(name: str, words: Words, options: Options) -> Objection | None:
@@ -19,12 +19,21 @@ def by_table(name: str, words: Words, options: Options) -> Objection | None:
         return by_command(name, words, options)
     found = parse(words[1:], options.options, single_dash=options.single_dash, until_operand=options.script)
     if found.strange:
-        return strange(found.strange[0], options)
+        return strange(found, options)
     if options.script and not found.operands and not found.values:
-        return None if found.given & ASKING else Objection("without a script it reads one from standard input")
+        return None if found.given & ASKING else Objection(_NO_SCRIPT, inline="stdin")
     if options.script and found.operands and languages.is_piped(found.operands[0]):
-        return Objection(f"a script from {found.operands[0]} is not a file that can be looked at")
+        return piped(found.operands[0])
     return _refused_operand(found.operands, options) or network.elsewhere(words[1:], options)
+
+
+_NO_SCRIPT = "without a script it reads one from standard input"
+
+
+def piped(path: str) -> Objection | None:
+    """`python /dev/stdin` is `python -`."""
+    why = f"a script from {path} is not a file that can be looked at"
+    return Objection(why, inline="stdin") if languages.is_piped(path) else None
 
 
 def _without_config(words: Words, options: Options) -> Words:
@@ -50,11 +59,12 @@ def by_command(name: str, words: Words, options: Options) -> Objection | None:
         if not first:
             return Objection(f"{name} without a command")
         if first.startswith("-"):
-            return Objection(f"{name} {first} before the command can change what it does")
+            code = "words" if _may_be_code(words[1:], options) else ""
+            return Objection(f"{name} {first} before the command can change what it does", inline=code)
         return unlisted(f"{name} {first}")
     found = parse(rest, table, single_dash=options.single_dash)
     if found.strange:
-        return strange(found.strange[0], options)
+        return strange(found, options)
     second = options.second.get(first)
     if second is not None and found.operands and found.operands[0] not in second:
         entry = f"{name} {first} {found.operands[0]}"
@@ -62,8 +72,28 @@ def by_command(name: str, words: Words, options: Options) -> Objection | None:
     return _refused_operand(found.operands, options) or network.elsewhere(rest, options)
 
 
-def strange(written: str, options: Options) -> Objection:
-    """Whether an option that the table does not take is one of which the harm is known, abbreviations included."""
+def strange(found: Parsed, options: Options) -> Objection:
+    """Whether an option that the table does not take is one of which the harm is known, abbreviations included.
+
+    What follows it may be its value, and so what looks like the script of an interpreter may be none.
+    """
+    code = options.stdin_code or _may_be_code((*found.strange, *found.operands), options)
+    return _harm(found.strange[0], options)._replace(inline="words" if code else "")
+
+
+def _may_be_code(words: Words, options: Options) -> bool:
+    """Whether one of these words is code, or an option before code, if none of those before it makes it another."""
+    for word in words:
+        name = word.split("=", 1)[0]
+        letters = () if name.startswith("--") or not name.startswith("-") else (f"-{letter}" for letter in name[1:])
+        if not (options.code | options.ends).isdisjoint((name, *letters)):
+            return True
+        if options.operands == "code" and not (options.looks and languages.is_plain_awk(word)):
+            return True
+    return False
+
+
+def _harm(written: str, options: Options) -> Objection:
     given = written.split("=", 1)[0]
     if given in options.harmful or (given.startswith("--") and any(bad.startswith(given) for bad in options.harmful)):
         return harmful(given)

@@ -14,7 +14,7 @@ from adderclaw.gate.programs.tabled import by_table, strange
 def _date(words: Words, _ask: Ask) -> Objection | None:
     found = parse(words[1:], PROGRAMS["date"].options)
     if found.strange:
-        return strange(found.strange[0], PROGRAMS["date"])
+        return strange(found, PROGRAMS["date"])
     wrong = next((word for word in found.operands if not word.startswith("+")), None)
     return Objection(f"date {wrong} would set the clock") if wrong else None
 

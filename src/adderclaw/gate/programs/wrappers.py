@@ -96,7 +96,8 @@ def _project_run(kind: str, words: Words) -> Wrapped:
         return Wrapped((), f"its option {found.strange[0]} is not one of those that are known to do no harm")
     if rest and found.given & {"-m", "--module"}:
         return Wrapped(("python", "-m", *rest))
-    return Wrapped(("python", *rest) if python and rest and rest[0].endswith(".py") else rest)
+    script = python and rest and (rest[0] == "-" or rest[0].endswith(".py"))
+    return Wrapped(("python", *rest) if script else rest)
 
 
 def without_python(words: Words) -> Words:
