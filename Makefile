@@ -12,7 +12,7 @@ setup: ## bring the environment in step with uv.lock (every target does this fir
 demo: setup ## watch a real agent run against a scripted model: no key, no network
 	@.venv/bin/python demo/run.py
 
-test: setup ## the tests, with a sixth of each long loop (ARGS="-k gate" narrows)
+test: setup ## the tests, with a small share of each long loop (ARGS="-k gate" narrows)
 	@.venv/bin/pytest -n 2 $(ARGS)
 
 soak: setup ## the long loops, whole

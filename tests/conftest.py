@@ -69,7 +69,7 @@ def cli(home: Path, tmp_path: Path) -> Cli:
 
 @pytest.fixture
 def soak() -> Soak:
-    """For tests marked `soak`: `for i in soak.of(200)` runs a sixth, or everything under `make soak`."""
+    """For tests marked `soak`: `for i in soak.of(200)` runs a share, or everything under `make soak`."""
     return SOAK
 
 

@@ -56,3 +56,8 @@ def test_each_seed_has_its_turn() -> None:
 @pytest.mark.parametrize(("value", "whole"), [("", False), ("0", False), ("1", True)])
 def test_the_environment_says_which(value: str, whole: bool) -> None:
     assert soak_of({"ADDERCLAW_SOAK": value, "ADDERCLAW_SOAK_SEED": "4"}) == Soak(whole, 4)
+
+
+def test_without_a_seed_a_developer_runs_a_quarter_of_what_a_commit_does() -> None:
+    assert len(soak_of({}).of(240)) * 4 == len(soak_of({"ADDERCLAW_SOAK_SEED": "0"}).of(240))
+    assert len(soak_of({"ADDERCLAW_SOAK": "1"}).of(240)) == 240

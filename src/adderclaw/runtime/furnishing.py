@@ -86,6 +86,8 @@ class Furniture:
 
     def is_unmasked(self) -> bool:
         """Whether a command that starts now could see a file that is to be hidden from it."""
+        if "/" in self._roots:  # where no command runs: the whole disk is not looked at for that
+            return True
         late = self._runtime.box is not None and self._runtime.box.shows_more(self)
         return late or bool(self.limits())
 
