@@ -140,7 +140,11 @@ def _quietly(act: Callable[[], object]) -> None:
 
 def leads_out(place: Path, den: Den) -> bool:
     """Whether a link that an earlier hazard put in the way would lead us, who make the workspace, out of it."""
-    return not Path(os.path.realpath(place)).is_relative_to(os.path.realpath(den.workspace))
+    try:
+        real = os.path.realpath(place)
+    except OSError:  # /proc/1/root, which not everybody may follow
+        return True
+    return not Path(real).is_relative_to(os.path.realpath(den.workspace))
 
 
 def link(rng: random.Random, den: Den, folder: Path) -> None:
