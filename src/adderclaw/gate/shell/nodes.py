@@ -10,7 +10,7 @@ def begins_with_status(node: object) -> bool:
     """Whether what runs first asks for the status of what ran before it."""
     match node:
         case syntax.Script():
-            return begins_with_status(node.pipelines[0].commands[0])
+            return any(begins_with_status(one) for one in node.pipelines[0].commands)  # all of a pipeline begin at once
         case syntax.Group() | syntax.Function():
             return bool(node.redirects and asks_status(node.redirects)) or begins_with_status(node.body)
         case syntax.If():
