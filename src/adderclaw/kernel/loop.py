@@ -174,23 +174,7 @@ async def _step(session: Session, turn: _Turn, prompt: Prompt, on_delta: OnDelta
 
     def rows(cursor: Cursor) -> None:
         _keep(session, cursor, message)
-        model_calls.record(
-            cursor,
-            session_id=session.session_id,
-            step=step,
-            provider=response.provider or session.provider.name,
-            model=response.model or session.model,
-            request_hash=reply.request_hash,
-            response=_response_json(text, response.tool_calls, response.stop_reason),
-            usage=response.usage.as_json(),
-            attempts=reply.attempts,
-            latency_ms=reply.latency_ms,
-            status="ok",
-            error=None,
-            cost=reply.cost,
-            run_id=session.bus.run_id,
-        )
-        session.keep_spent(cursor)
+        model.keep(session, cursor, reply, step, _response_json(text, response.tool_calls, response.stop_reason))
 
     session.state.rounds += bool(response.tool_calls)
     # With the first call's intent, or at once where there is none: in any case before anything is done.

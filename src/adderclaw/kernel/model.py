@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from sqlite3 import Cursor
 from typing import NamedTuple
 
 from adderclaw.config.catalog import Quote, Served, cost
@@ -13,6 +14,7 @@ from adderclaw.kernel.limits import Reservation
 from adderclaw.kernel.prompt import Prompt
 from adderclaw.kernel.session import Session
 from adderclaw.kernel.tokens import estimated
+from adderclaw.store import model_calls
 from adderclaw.types import ChatRequest, ChatResponse, Json, OnDelta
 
 LONGEST_WAIT = 60.0
@@ -35,6 +37,28 @@ class Reply(NamedTuple):
     latency_ms: float
     cost: float | None
     """US dollars; None without a known price."""
+
+
+def keep(session: Session, cursor: Cursor, reply: Reply, step: int, said: Json) -> None:
+    """The row of a model call that was answered, and what the run has spent with it."""
+    response = reply.response
+    model_calls.record(
+        cursor,
+        session_id=session.session_id,
+        step=step,
+        provider=response.provider or session.provider.name,
+        model=response.model or session.model,
+        request_hash=reply.request_hash,
+        response=said,
+        usage=response.usage.as_json(),
+        attempts=reply.attempts,
+        latency_ms=reply.latency_ms,
+        status="ok",
+        error=None,
+        cost=reply.cost,
+        run_id=session.bus.run_id,
+    )
+    session.keep_spent(cursor)
 
 
 async def ask(

@@ -7,7 +7,6 @@ from adderclaw.history import History
 from adderclaw.kernel import model
 from adderclaw.kernel.prompt import made
 from adderclaw.kernel.session import Session
-from adderclaw.store import model_calls
 from adderclaw.types import ChatResponse, Delta, Json, Message, Provider, TextBlock
 
 
@@ -37,23 +36,13 @@ async def recorded(
     if response.tool_calls:  # which nobody lives
         unheard["calls"] = len(response.tool_calls)
     with session.store.write() as cursor:
-        model_calls.record(
+        model.keep(
+            session,
             cursor,
-            session_id=session.session_id,
-            step=session.budget.steps,
-            provider=response.provider or session.provider.name,
-            model=response.model or session.model,
-            request_hash=reply.request_hash,
-            response={"text": response.final_text, "purpose": purpose, **unheard},
-            usage=response.usage.as_json(),
-            attempts=reply.attempts,
-            latency_ms=reply.latency_ms,
-            status="ok",
-            error=None,
-            cost=reply.cost,
-            run_id=session.bus.run_id,
+            reply,
+            session.budget.steps,
+            {"text": response.final_text, "purpose": purpose, **unheard},
         )
-        session.keep_spent(cursor)
     return response
 
 

@@ -225,10 +225,11 @@ async def certificates(grants: tuple[Grant, ...]) -> bytes:
     named: set[str] = set()
     for grant in web if git is not None else ():
         named.add(await _setting(git or "", "http.sslCAInfo", f"https://{grant.authority}{grant.path}"))
-    if len(named) != 1 or named == {""}:
+    path = named.pop() if len(named) == 1 else ""
+    if not os.path.isabs(path):  # a relative one would be looked for in the workspace
         return b""
     try:
-        with open(named.pop(), "rb") as file:
+        with open(path, "rb") as file:
             return file.read(MOST_CERTIFICATES)
     except OSError:
         return b""
@@ -240,10 +241,17 @@ async def _setting(git: str, name: str, url: str) -> str:
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
+        start_new_session=True,
         cwd=home(),
         env=_environment(PASSED) | {"GIT_CEILING_DIRECTORIES": os.path.dirname(home())},
     )
-    out, _ = await process.communicate()
+    try:
+        async with asyncio.timeout(FILL_SECONDS):
+            out, _ = await process.communicate()
+    except TimeoutError:
+        return ""
+    finally:
+        _kill(process)
     return os.fsdecode(out.removesuffix(b"\n"))
 
 

@@ -3,16 +3,13 @@
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from adderclaw.decode import Between
 from adderclaw.json_text import canonical
 from adderclaw.record import record
 from adderclaw.tools.specs import spec
 from adderclaw.types import Json, Tool, ToolContext, ToolResult, Touch, own_words, preparing, rejected
-
-if TYPE_CHECKING:
-    pass
 
 MOST = 20
 MAX_QUERY = 1000
