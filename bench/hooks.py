@@ -11,7 +11,7 @@ from time import perf_counter
 from adderclaw.hooks import plane
 from adderclaw.hooks.scripts import Ground
 from adderclaw.hooks.settings import Hook
-from adderclaw.kernel.hooking import kinds
+from adderclaw.kernel.session_hooks import kinds
 from adderclaw.store.hooks import Invocation
 
 ROUNDS = 40

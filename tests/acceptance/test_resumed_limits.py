@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw.config.catalog import Prices
+from adderclaw.config.model_catalogue import Prices
 from adderclaw.config.schema import Config, Limits
 from adderclaw.errors import LimitError
 from adderclaw.kernel.limits import Budget

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.config import trees, trust
+from adderclaw.config import trust, trusted_folders
 from adderclaw.errors import ConfigError
 from tests.config.conftest import World
 
@@ -164,7 +164,7 @@ def test_a_link_to_a_file_counts_with_what_it_leads_to(trusted: World) -> None:
 
 
 def test_too_much_cannot_be_trusted(trusted: World) -> None:
-    for number in range(trees.MOST_FILES + 1):
+    for number in range(trusted_folders.MOST_FILES + 1):
         folder = trusted.root / "skills" / str(number // 500)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / str(number)).touch()

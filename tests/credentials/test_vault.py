@@ -13,7 +13,7 @@ from typing import Literal
 import pytest
 
 from adderclaw.credentials import vault
-from adderclaw.credentials.sealed import SealedFile, VaultError
+from adderclaw.credentials.encrypted_file import SealedFile, VaultError
 from adderclaw.credentials.vault import Vault, open_vault
 from tests.credentials.secret_service import SecretService
 
@@ -155,7 +155,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
         "import resource, signal, sys\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (16, 16))\n"
-        "from adderclaw.credentials.sealed import SealedFile, VaultError\n"
+        "from adderclaw.credentials.encrypted_file import SealedFile, VaultError\n"
         "try:\n    SealedFile(sys.argv[1], lambda new: '').put('other', 'x')\n"
         "except VaultError as error:\n    print(error)\n"
     )

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from adderclaw.channels.terminal import Terminal
-from adderclaw.config.catalog import ModelFacts, Prices, Quote, Served, cost, facts, facts_of, first_of
+from adderclaw.config.model_catalogue import ModelFacts, Prices, Quote, Served, cost, facts, facts_of, first_of
 from adderclaw.config.schema import Config, Limits, ModelEntry, ProviderEntry, Providers, Runtime
 from adderclaw.errors import LimitError, ProviderError
 from adderclaw.history import History

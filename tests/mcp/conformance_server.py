@@ -11,8 +11,8 @@ import uvicorn
 
 from adderclaw.errors import Refused
 from adderclaw.mcp import answers, server
+from adderclaw.mcp.resources import Document, Prompt, Shelf
 from adderclaw.mcp.server import Caller, Offer
-from adderclaw.mcp.shelf import Document, Prompt, Shelf
 from adderclaw.types import Json, MediaBlock, Tool, ToolContext, ToolResult, Touch, preparing, rejected
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

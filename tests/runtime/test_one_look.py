@@ -10,7 +10,7 @@ import pytest
 SCRIPT = """
 import asyncio, sys
 from adderclaw.runtime import Options, start
-from adderclaw.runtime.judging import scene
+from adderclaw.runtime.scene import scene
 from adderclaw.sandbox import process
 from adderclaw.types import Touch
 root = sys.argv[1]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 import pytest
 
 from adderclaw import workspace
-from adderclaw.config import opening
+from adderclaw.config import safe_open
 from adderclaw.errors import Refused
 from adderclaw.workspace import Place
 from tests.program import Soak
@@ -269,16 +269,16 @@ def test_a_folder_that_is_swapped_for_a_link_leads_nowhere(ground: Ground, soak:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("by", [opening.by_openat2, opening.by_walk])
-def test_so_do_both_ways_of_opening(ground: Ground, soak: Soak, by: opening.Opener) -> None:
+@pytest.mark.parametrize("by", [safe_open.by_openat2, safe_open.by_walk])
+def test_so_do_both_ways_of_opening(ground: Ground, soak: Soak, by: safe_open.Opener) -> None:
     bad = ground.root / "bad"
     bad.symlink_to(ground.outside)
-    anchor = os.open(ground.root, opening.ANCHOR)
+    anchor = os.open(ground.root, safe_open.ANCHOR)
     found: set[bytes] = set()
     with swapping(ground.root / "door", bad) as swapper:
         for _ in soak.of(20_000):
             try:
-                fd = by(anchor, "door/sub/secret.txt", opening.READ)
+                fd = by(anchor, "door/sub/secret.txt", safe_open.READ)
             except OSError:
                 continue
             found.add(os.read(fd, 100))

@@ -13,7 +13,7 @@ import pytest
 from adderclaw.sandbox import confinement, process
 from adderclaw.sandbox.box import Box
 from adderclaw.sandbox.bubblewrap import Room
-from adderclaw.sandbox.later import Change
+from adderclaw.sandbox.protected_paths import Change
 from tests.program import Soak
 from tests.sandbox import escapes
 from tests.sandbox.test_process import wait_for

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from adderclaw.errors import Refused
-from adderclaw.skills import calling, scripts
+from adderclaw.skills import invocation, scripts
 from adderclaw.skills.catalogue import inspect
 from adderclaw.skills.disclosure import Constraints, Disclosure, estimated
 from adderclaw.skills.markdown import sections
@@ -269,4 +269,4 @@ FILLED = [
 
 @pytest.mark.parametrize(("body", "given", "wanted"), FILLED)
 def test_arguments_are_filled_in_once(body: str, given: str, wanted: str) -> None:
-    assert calling.filled(body, given, {"SKILL_DIR": "/s"}) == wanted
+    assert invocation.filled(body, given, {"SKILL_DIR": "/s"}) == wanted

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.config import opening
+from adderclaw.config import safe_open
 from adderclaw.config.paths import followed
 from adderclaw.tools import paths
 from adderclaw.tools.paths import Refused
@@ -177,27 +177,27 @@ def test_a_root_that_is_itself_a_link(tmp_path: Path, bench: Bench) -> None:
 # ------------------------------------------------------------------ opening
 
 
-OPENERS = [opening.by_openat2, opening.by_walk]
+OPENERS = [safe_open.by_openat2, safe_open.by_walk]
 
 
 @pytest.mark.parametrize("opener", OPENERS)
 @pytest.mark.parametrize("way", ["l", "d/secret.txt", "inside"])
-def test_no_opener_passes_a_link(opener: opening.Opener, way: str, bench: Bench) -> None:
+def test_no_opener_passes_a_link(opener: safe_open.Opener, way: str, bench: Bench) -> None:
     link(bench, "l", bench.outside / "secret.txt")
     link(bench, "d", bench.outside)
     link(bench, "inside", "a.txt")
-    root = os.open(bench.root, opening.ANCHOR)
+    root = os.open(bench.root, safe_open.ANCHOR)
     with pytest.raises(OSError, match=r"symbolic links|Not a directory"):
-        opener(root, way, opening.READ)
+        opener(root, way, safe_open.READ)
     os.close(root)
 
 
 @pytest.mark.parametrize("opener", OPENERS)
-def test_each_opener_opens_what_is_there(opener: opening.Opener, bench: Bench) -> None:
+def test_each_opener_opens_what_is_there(opener: safe_open.Opener, bench: Bench) -> None:
     (bench.root / "sub/deep").mkdir()
     (bench.root / "sub/deep/f").write_text("x")
-    root = os.open(bench.root, opening.ANCHOR)
-    for way, flags in (("sub/deep/f", opening.READ), (".", FOLDER), ("sub", FOLDER)):
+    root = os.open(bench.root, safe_open.ANCHOR)
+    for way, flags in (("sub/deep/f", safe_open.READ), (".", FOLDER), ("sub", FOLDER)):
         os.close(opener(root, way, flags))
     os.close(root)
 

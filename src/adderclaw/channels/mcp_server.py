@@ -7,7 +7,7 @@ import sys
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from adderclaw.channels import mcp_shelf
+from adderclaw.channels import mcp_resources
 from adderclaw.channels.cli.agent import show_brief
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import UsageError
@@ -80,7 +80,7 @@ class Channel:
     def offer(self) -> Offer:
         scene = self._run.session.scene
         own = lambda: [tool for name, tool in scene.offered.items() if not name.startswith("mcp__")]  # noqa: E731
-        return Offer(own, self.call, shelf=mcp_shelf.of(self._run.session))
+        return Offer(own, self.call, shelf=mcp_resources.of(self._run.session))
 
     async def call(self, name: str, arguments: Json, caller: Caller) -> ToolResult:
         session = self._run.session

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from adderclaw.channels.cli import auth
 from adderclaw.channels.cli.agent import Shown
 from adderclaw.channels.terminal import STDIN
-from adderclaw.config.catalog import first_of
+from adderclaw.config.model_catalogue import first_of
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.kernel import lifecycle, resume
@@ -181,10 +181,10 @@ async def _compact(run: Run, rest: str) -> bool:
 
 def _rewind(run: Run, rest: str) -> bool:
     """The prompts of the conversation; with a number, back to before that one."""
-    from adderclaw.runtime import rewinding
+    from adderclaw.runtime import rewind
 
     session, words = run.session, rest.split()
-    prompts = rewinding.prompts(session)
+    prompts = rewind.prompts(session)
     if not words:
         for number, prompt in enumerate(prompts, 1):
             print(f"{number:>3}  {prompt.paths:>3} paths  {visible(prompt.text[:100], keep_newlines=False)}")
@@ -206,27 +206,25 @@ def _rewind(run: Run, rest: str) -> bool:
 
 def _files_back(run: Run, sequence: int, *, force: bool) -> bool:
     """Put files back as they were before a prompt; False where something stands in the way."""
-    from adderclaw.runtime import rewinding
+    from adderclaw.runtime import rewind
 
     session = run.session
-    first = min(
-        (p.checkpoint for p in rewinding.prompts(session) if p.sequence >= sequence and p.checkpoint), default=0
-    )
+    first = min((p.checkpoint for p in rewind.prompts(session) if p.sequence >= sequence and p.checkpoint), default=0)
     if not first:
         print("no file was changed since")
         return True
     session.store.flush()
-    shop = rewinding.workshop(session.store, run.runtime.home, session.config)
+    shop = rewind.workshop(session.store, run.runtime.home, session.config)
     try:
-        rewinding.finished(shop)
-        plans = rewinding.planned(shop, str(first), force=force)
+        rewind.finished(shop)
+        plans = rewind.planned(shop, str(first), force=force)
         steps = [step for plan in plans for step in plan.steps if step.fate != "same"]
         for step in steps:
             print(f"{step.fate:<10}  {visible(step.path, keep_newlines=False)}{f'  ({step.why})' if step.why else ''}")
         if any(step.fate == "conflict" for step in steps):
             print("nothing was changed: others changed these since; --force restores over them", file=sys.stderr)
             return False
-        for outcome in rewinding.restored(shop, plans, session):
+        for outcome in rewind.restored(shop, plans, session):
             for path, why in outcome.failed.items():
                 print(f"{visible(path, keep_newlines=False)}: {why}", file=sys.stderr)
             if outcome.undo:
@@ -323,7 +321,7 @@ async def _add_dir(run: Run, rest: str) -> bool:
 
     from adderclaw.config.paths import followed
     from adderclaw.config.permissions import PermissionUpdate
-    from adderclaw.kernel import updates
+    from adderclaw.kernel import permission_updates
 
     place = followed(os.path.expanduser(rest)) if rest else ""
     if not os.path.isdir(place):
@@ -332,7 +330,7 @@ async def _add_dir(run: Run, rest: str) -> bool:
     # a link is judged by both its names; what `..` after a link means, only the real one says
     named = os.path.abspath(os.path.expanduser(rest))
     named = named if followed(named) == place else place
-    updates.apply(session, PermissionUpdate("addDirectories", "session", directories=[named]))
+    permission_updates.apply(session, PermissionUpdate("addDirectories", "session", directories=[named]))
     print(f"{visible(place, keep_newlines=False)} belongs to this session now")
     await lifecycle.added(session, place)
     return True

@@ -8,7 +8,7 @@ from typing import Any
 from adderclaw import __version__
 from adderclaw.config.paths import beneath
 from adderclaw.config.places import Request, read, replace
-from adderclaw.config.trees import leads_out, stamps
+from adderclaw.config.trusted_folders import leads_out, stamps
 from adderclaw.errors import ConfigError
 from adderclaw.json_text import digest
 from adderclaw.types import Json

@@ -9,7 +9,7 @@ from adderclaw.config.leaves import Leaf, drop, get, leaves, meaning, put
 from adderclaw.config.paths import beneath, followed
 from adderclaw.config.places import FLAGS, Request
 from adderclaw.config.schema import Config
-from adderclaw.config.trees import leads_out
+from adderclaw.config.trusted_folders import leads_out
 from adderclaw.credentials.redaction import visible, without_shapes
 from adderclaw.decode import Invalid, decode, freeze, shown
 from adderclaw.errors import ConfigError, Problem

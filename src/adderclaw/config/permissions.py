@@ -4,7 +4,7 @@ import os
 from dataclasses import field, replace
 from typing import Any, Literal, cast
 
-from adderclaw.config import own_file
+from adderclaw.config import operator_file
 from adderclaw.config.checks import is_rule
 from adderclaw.config.schema import Permissions
 from adderclaw.decode import Invalid
@@ -102,7 +102,7 @@ def save(home: str, update: PermissionUpdate) -> str:
         plain = cast(Json, table.unwrap() if hasattr(table, "unwrap") else table)
         table.update(_difference(plain, update))
 
-    return own_file.edit(home, change)
+    return operator_file.edit(home, change)
 
 
 def _difference(table: Json, update: PermissionUpdate) -> Json:

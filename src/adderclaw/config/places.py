@@ -5,8 +5,8 @@ import re
 import stat
 from typing import NamedTuple
 
-from adderclaw.config.opening import open_real
 from adderclaw.config.paths import beneath, followed
+from adderclaw.config.safe_open import open_real
 from adderclaw.errors import ConfigError, Problem
 from adderclaw.types import Json
 

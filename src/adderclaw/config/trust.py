@@ -11,12 +11,12 @@ import stat
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, cast
 
-from adderclaw.config import named
-from adderclaw.config.opening import ANCHOR, open_real
+from adderclaw.config import named_files
 from adderclaw.config.paths import beneath as within
 from adderclaw.config.paths import followed
 from adderclaw.config.places import SETTINGS, read, replace
-from adderclaw.config.trees import MOST_FILES, TREES, beneath, leads_out, unfit
+from adderclaw.config.safe_open import ANCHOR, open_real
+from adderclaw.config.trusted_folders import MOST_FILES, TREES, beneath, leads_out, unfit
 from adderclaw.errors import ConfigError
 from adderclaw.json_text import digest
 from adderclaw.types import Json
@@ -109,7 +109,7 @@ def _target(path: str) -> str:
 def _named(project: str, contents: dict[str, bytes]) -> Iterator[str]:
     """Files of the project that its configuration names where it says what is to be started."""
     for name, data in contents.items():
-        yield from named.inside(_texts(_parsed(name, data)), project)
+        yield from named_files.inside(_texts(_parsed(name, data)), project)
 
 
 def _parsed(name: str, data: bytes) -> Any:

@@ -10,7 +10,7 @@ from adderclaw.errors import AdderClawError, ProviderError, ProviderErrorKind
 from adderclaw.types import Clock
 
 if TYPE_CHECKING:
-    from adderclaw.credentials.logins import Logins
+    from adderclaw.credentials.stored_logins import Logins
 
 KEY_VARIABLES = {
     "anthropic": "ANTHROPIC_API_KEY",
@@ -260,16 +260,16 @@ class Sources:
             value, until = self._helped.get(command, ("", 0.0))
             if value and self._clock.monotonic() < until:
                 return value
-            from adderclaw.credentials import helper
+            from adderclaw.credentials import key_helper
 
             try:
-                value = await helper.run(
+                value = await key_helper.run(
                     command,
                     timeout=self._auth.api_key_helper_timeout_seconds,
                     workspace=self._workspace,
                     secrets=self._secrets,
                 )
-            except helper.HelperFailed as error:
+            except key_helper.HelperFailed as error:
                 raise self._fault("authentication_failed", name, str(error)) from None
             self._register(value)
             self._helped[command] = (value, self._clock.monotonic() + self._auth.api_key_helper_ttl_seconds)
@@ -314,7 +314,7 @@ class Sources:
     def logins(self) -> "Logins":
         """The stored logins; opened when they are first needed."""
         if self._kept_logins is None:
-            from adderclaw.credentials.logins import Logins
+            from adderclaw.credentials.stored_logins import Logins
 
             assert self._auth is not None
             self._kept_logins = Logins(self._auth, self._home, self._secrets, self._clock)

@@ -5,7 +5,7 @@ import os
 from importlib import import_module
 from typing import Any, Literal, Protocol
 
-from adderclaw.credentials.sealed import Passphrase, SealedFile, VaultError
+from adderclaw.credentials.encrypted_file import Passphrase, SealedFile, VaultError
 
 SERVICE = "adderclaw"
 

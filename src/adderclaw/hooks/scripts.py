@@ -17,10 +17,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple
 
-from adderclaw.config import named
-from adderclaw.config.named import Found, Names
-from adderclaw.config.opening import open_real
+from adderclaw.config import named_files
+from adderclaw.config.named_files import Found, Names
 from adderclaw.config.paths import beneath
+from adderclaw.config.safe_open import open_real
 from adderclaw.hooks.settings import Hook
 from adderclaw.record import record
 
@@ -66,15 +66,15 @@ def texts(hook: Hook) -> tuple[str, ...]:
 
 def _names(hook: Hook, roots: Sequence[str]) -> list[Names]:
     if hook.argv:
-        return [named.names(text, roots, number) for number, text in enumerate(texts(hook))]
-    return [named.names(text, roots, without=_printed(text, hook.shell)) for text in texts(hook)]
+        return [named_files.names(text, roots, number) for number, text in enumerate(texts(hook))]
+    return [named_files.names(text, roots, without=_printed(text, hook.shell)) for text in texts(hook)]
 
 
 def _printed(text: str, shell: str) -> tuple[tuple[int, int], ...]:
     """Looked for only where something is printed: most hooks name a script, and the grammar takes time to load."""
     if not PRINTS.search(text):
         return ()
-    from adderclaw.hooks.printed import printed
+    from adderclaw.hooks.printed_words import printed
 
     return printed(text, shell)
 

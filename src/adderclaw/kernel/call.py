@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from adderclaw.errors import AdderClawError, LimitError
 from adderclaw.gate.case import FAMILY, Decision
 from adderclaw.json_text import canonical, digest
-from adderclaw.kernel import call_hooks, later
+from adderclaw.kernel import call_hooks, later_report
 from adderclaw.kernel.call_hooks import Keep, Life
 from adderclaw.kernel.event_wait import attended
-from adderclaw.kernel.later import with_changes
+from adderclaw.kernel.later_report import with_changes
 from adderclaw.kernel.permission_check import Considered, considered_in, unfit
 from adderclaw.kernel.result import Done, intent, leave
 from adderclaw.kernel.session import Session
@@ -220,7 +220,7 @@ async def finish(session: Session, ruling: Ruling, run: Callable[[], Awaitable[R
         await session.checkpoints.end(watch)
     if changed := result.metadata.get("changed_later"):
         how = {**how, "changed_later": session.secrets.clean(changed)}
-        later.tell(session, how["changed_later"], considered.call.id)
+        later_report.tell(session, how["changed_later"], considered.call.id)
     status, how = _ended_as(result, how)
     try:
         result = await call_hooks.after(session, considered, result, life)
@@ -305,12 +305,12 @@ def _remember(session: Session, considered: Considered, answer: Answer) -> Json:
     """Grant what the operator was told that "always" grants, and no more; what the receipt says of it."""
     from adderclaw.config.permissions import grant
     from adderclaw.gate import grants
-    from adderclaw.kernel import updates
+    from adderclaw.kernel import permission_updates
 
     rules = grants.exact(considered.case) if considered.case is not None else ()
     destination = "userSettings" if answer.remember == "user" else "session"
     try:
-        place = updates.apply(session, grant(rules, destination)) if rules else "nowhere"
+        place = permission_updates.apply(session, grant(rules, destination)) if rules else "nowhere"
     except AdderClawError as error:
         session.bus.tell({"event_type": "warning", "message": f"'always' could not be kept: {error}"})
         return {}

@@ -125,12 +125,12 @@ def _suggestions(considered: Considered) -> Json:
 def _allowed(session: Session, considered: Considered, decision: Json) -> tuple[Considered, Answer | None]:
     from adderclaw.config.permissions import PermissionUpdate
     from adderclaw.decode import decode
-    from adderclaw.kernel import updates
+    from adderclaw.kernel import permission_updates
 
     for update in decision.get("updatedPermissions", []):
         try:
-            place = updates.apply(session, wanted := decode(PermissionUpdate, update))
-            if wanted.destination in updates.NOT_OURS:
+            place = permission_updates.apply(session, wanted := decode(PermissionUpdate, update))
+            if wanted.destination in permission_updates.NOT_OURS:
                 message = f"a hook's permission update counts in {place}"
                 session.bus.tell({"event_type": "warning", "message": message})
         except AdderClawError as error:

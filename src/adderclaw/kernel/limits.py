@@ -3,7 +3,7 @@
 from collections import deque
 from threading import Lock
 
-from adderclaw.config.catalog import Prices, Quote, cost
+from adderclaw.config.model_catalogue import Prices, Quote, cost
 from adderclaw.config.schema import Limits
 from adderclaw.errors import LimitError
 from adderclaw.json_text import digest

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from sqlite3 import Cursor
 from typing import NamedTuple
 
-from adderclaw.config.catalog import Quote, Served, cost
+from adderclaw.config.model_catalogue import Quote, Served, cost
 from adderclaw.deltas import DeltaRelay
 from adderclaw.errors import LimitError, ProviderError, Stopped
 from adderclaw.history import History, message_json

@@ -41,7 +41,7 @@ from adderclaw.types import (
 if TYPE_CHECKING:
     from asyncio import Task
 
-    from adderclaw.kernel.later import Changes
+    from adderclaw.kernel.later_report import Changes
 
 
 class Planning(NamedTuple):

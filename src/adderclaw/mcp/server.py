@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from adderclaw import __version__
 from adderclaw.errors import UsageError
-from adderclaw.mcp.shelf import Shelf, handlers
+from adderclaw.mcp.resources import Shelf, handlers
 from adderclaw.types import Json, Tool, ToolResult
 
 if TYPE_CHECKING:

@@ -85,7 +85,7 @@ def make(
     sources = credentials or Sources(secrets, clock)
     parts = Parts(name, entry, config, secrets, tell, clock, sources, (*seen, name))
     if name in FROM_ENVIRONMENT:
-        from adderclaw.providers.lacking import complete
+        from adderclaw.providers.unavailable import complete
 
         return complete(parts, maker)
     return maker(parts)

@@ -6,7 +6,7 @@ import os
 import re
 from typing import Any, NamedTuple
 
-from adderclaw.config.catalog import ModelFacts, facts
+from adderclaw.config.model_catalogue import ModelFacts, facts
 from adderclaw.credentials.sources import API_KEY, AUTH_TOKEN, SOCKET, Credential
 from adderclaw.errors import ProviderError, ProviderErrorKind
 from adderclaw.json_text import json_writer

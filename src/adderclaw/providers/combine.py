@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from adderclaw.config.catalog import ModelFacts, facts_of, first_of
+from adderclaw.config.model_catalogue import ModelFacts, facts_of, first_of
 from adderclaw.deltas import DeltaRelay
 from adderclaw.errors import ProviderError, ProviderErrorKind
 from adderclaw.providers import Parts, misconfigured, model_of

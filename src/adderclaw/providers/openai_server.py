@@ -88,7 +88,7 @@ class Server:
         return model
 
     def capabilities(self) -> ProviderCapabilities:
-        from adderclaw.config.catalog import facts_of  # reads a file: not on the way to the first request
+        from adderclaw.config.model_catalogue import facts_of  # reads a file: not on the way to the first request
 
         model = self.parts.entry.model or self.parts.config.default_model
         known = facts_of(self.parts.name, model, self.parts.config)
@@ -98,7 +98,7 @@ class Server:
 
     def takes(self, media: MediaBlock, model: str) -> bool:
         """Whether the model takes an image or a document, as far as the list of models knows it."""
-        from adderclaw.config.catalog import facts
+        from adderclaw.config.model_catalogue import facts
 
         known = facts(model, self.parts.config)
         if media.media_type.startswith("image/"):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from adderclaw import tools
-from adderclaw.config.catalog import Prices
+from adderclaw.config.model_catalogue import Prices
 from adderclaw.config.schema import Config
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.decode import thaw

@@ -1,8 +1,8 @@
 """The composition root: the only package that knows every concrete part."""
 
 from adderclaw.config.options import Options
-from adderclaw.runtime.judging import scene
-from adderclaw.runtime.running import Resume, Run, opened, run_again
+from adderclaw.runtime.run import Resume, Run, opened, run_again
+from adderclaw.runtime.scene import scene
 from adderclaw.runtime.start import Runtime, credentials, start
 
 __all__ = ["Options", "Resume", "Run", "Runtime", "credentials", "opened", "run_again", "scene", "start"]

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from adderclaw.errors import EXIT_CODES, AdderClawError
 from adderclaw.kernel.session import TurnResult
-from adderclaw.runtime.running import Run
-from adderclaw.store import later
+from adderclaw.runtime.run import Run
+from adderclaw.store import later_files
 from adderclaw.types import Json
 
 LIMITS = {
@@ -114,7 +114,7 @@ def _advised(result: TurnResult, resume: str) -> TurnResult:
 
 def _changed_later(run: Run) -> Json:
     """What changed, in this session, of what other programs run later; nothing where nothing did."""
-    found = later.of_session(run.session.store, run.session.session_id)
+    found = later_files.of_session(run.session.store, run.session.session_id)
     top = f"{run.session.scene.context.workspace.root.rstrip('/')}/"
     clean = run.session.secrets.clean
     entries = [clean({"path": row.path.removeprefix(top), "change": row.change}) for row in found]

@@ -7,9 +7,9 @@ from typing import Any
 
 from adderclaw.child import Child
 from adderclaw.kernel.call import run_call
-from adderclaw.kernel.hooking import AGENT
 from adderclaw.kernel.limits import LoopDetector
 from adderclaw.kernel.session import InForce, Session, State, TurnResult
+from adderclaw.kernel.session_hooks import AGENT
 from adderclaw.kernel.tape import UNTAPED
 from adderclaw.runtime import children
 from adderclaw.runtime.start import Runtime

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from adderclaw import providers
 from adderclaw.checkpoints import Checkpoints
 from adderclaw.child import Child, ChildReport
-from adderclaw.config.catalog import Prices
+from adderclaw.config.model_catalogue import Prices
 from adderclaw.config.schema import Config
 from adderclaw.errors import ProviderError, Refused
 from adderclaw.hook_outcome import Merged
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from adderclaw.host import Resources
     from adderclaw.tools.background import Tasks
 from adderclaw.runtime import configured_hooks
-from adderclaw.runtime.judging import scene
+from adderclaw.runtime.scene import scene
 from adderclaw.runtime.start import Options, Runtime, warn
 
 
@@ -118,7 +118,7 @@ def _hooks(runtime: Runtime, session: Session) -> Mapping[str, Chain]:
     if not loaded.config.hooks and not loaded.held_hooks:
         return {}
     from adderclaw.hooks import matching, settings
-    from adderclaw.kernel import file_watch, hooking, lifecycle
+    from adderclaw.kernel import file_watch, lifecycle, session_hooks
 
     found = configured_hooks.read(runtime)
     settings.require_shells(found)
@@ -135,7 +135,7 @@ def _hooks(runtime: Runtime, session: Session) -> Mapping[str, Chain]:
             session.settings_files[path] = ("skills", lifecycle.stamp(path))
     names = [name for hook in found if hook.event == "FileChanged" for name in hook.matcher.split("|")]
     file_watch.watch(session, [name for name in names if name and name != "*"])
-    return hooking.table(found)
+    return session_hooks.table(found)
 
 
 def _whose(runtime: Runtime, path: str) -> str:

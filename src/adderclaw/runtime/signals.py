@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 
 from adderclaw.errors import AdderClawError
 from adderclaw.kernel.session import TurnResult
-from adderclaw.runtime.running import Run
+from adderclaw.runtime.run import Run
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 

@@ -7,7 +7,7 @@ from adderclaw.config import trust
 from adderclaw.config.paths import followed
 from adderclaw.errors import ConfigError, Refused
 from adderclaw.runtime.start import Runtime
-from adderclaw.skills import calling, catalogue
+from adderclaw.skills import catalogue, invocation
 from adderclaw.skills import files as contents
 from adderclaw.skills.catalogue import Catalogue, Place, Skill
 from adderclaw.types import Called
@@ -67,9 +67,9 @@ class Skills:
         if by_user and not skill.for_user:
             raise Refused(f"the skill {skill.name} is no command (user-invocable: false)")
         if file:
-            return Called(calling.part(skill, file), skill.path)
+            return Called(invocation.part(skill, file), skill.path)
         variables = {"SKILL_DIR": skill.folder, "PROJECT_DIR": self._project, "SESSION_ID": session_id}
-        text = calling.told(skill, arguments, variables)
+        text = invocation.told(skill, arguments, variables)
         rules, why = self.granted(skill.name)
         return Called(f"{text}\n[{why}]" if why else text, skill.path, rules)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from adderclaw.mcp.servers import Servers
     from adderclaw.replay.recording import Recording
-    from adderclaw.runtime.later import Later
+    from adderclaw.runtime.later_record import Later
     from adderclaw.sandbox.box import Box
     from adderclaw.workspace import Place
     from adderclaw.workspace.survey import Surveyor

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from adderclaw.config.paths import followed, settled
 from adderclaw.errors import AdderClawError
-from adderclaw.sandbox import known, later, seen
+from adderclaw.sandbox import known, protected_paths, seen
 from adderclaw.sandbox.bubblewrap import Room
 from adderclaw.sandbox.holder import START_WAIT, Inside, Kind
-from adderclaw.sandbox.later import Recorder
 from adderclaw.sandbox.process import Order
 from adderclaw.sandbox.programs import resolve
+from adderclaw.sandbox.protected_paths import Recorder
 from adderclaw.sandbox.watchdog import MARK, watchdog
 from adderclaw.workspace.shut import NOTHING, Shut
 from adderclaw.workspace.survey import Survey, Surveyor
@@ -101,7 +101,7 @@ class Box:
         self._late: Room | None = None
         self._holds = False
         """Whether all others are stopped meanwhile."""
-        self._surveyor, self._recorder = surveyor or Surveyor(), recorder or later.Unrecorded()
+        self._surveyor, self._recorder = surveyor or Surveyor(), recorder or protected_paths.Unrecorded()
         self._gits = ""
         """Every git directory of the workspace, one in a line, as `printf %b` reads it."""
         self._is_large = False
@@ -204,20 +204,20 @@ class Box:
         survey = self._surveyor.look(room.roots, tuple(map(settled, room.kept)), shut=self._furniture.shut())
         if not survey.is_whole:
             self._once(MANY.format(folders=survey.folders))
-        return later.without(survey, room.own)
+        return protected_paths.without(survey, room.own)
 
     def _report(self, survey: Survey) -> str:
         """Hand on what has changed since the last look; the line that says so."""
-        found = later.changes(self._items or {}, survey.items)
+        found = protected_paths.changes(self._items or {}, survey.items)
         if self._items != survey.items:
             self._items = survey.items
             self._recorder.changed(found, survey.items)
-        return later.REPORT.format(names=later.named(found, self.room.roots)) if found else ""
+        return protected_paths.REPORT.format(names=protected_paths.named(found, self.room.roots)) if found else ""
 
     def _mount(self, inside: Inside, survey: Survey) -> None:
         roots = self.room.roots
-        mounts = later.for_all(survey, roots, self.room.fixed)
-        inside.keep(mounts, later.for_git(survey, tuple(map(settled, self.room.kept))))
+        mounts = protected_paths.for_all(survey, roots, self.room.fixed)
+        inside.keep(mounts, protected_paths.for_git(survey, tuple(map(settled, self.room.kept))))
         if mounts.left:
             self._once(UNMOUNTED.format(count=mounts.left))
 

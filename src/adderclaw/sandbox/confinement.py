@@ -13,7 +13,7 @@ from adderclaw.sandbox.programs import resolve
 if TYPE_CHECKING:
     from adderclaw.sandbox.box import Box
     from adderclaw.sandbox.bubblewrap import Room
-    from adderclaw.sandbox.later import Recorder
+    from adderclaw.sandbox.protected_paths import Recorder
     from adderclaw.sandbox.proxy import Proxy
     from adderclaw.workspace.survey import Surveyor
 

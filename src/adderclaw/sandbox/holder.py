@@ -18,10 +18,10 @@ from adderclaw.sandbox import caches, limits, seen
 from adderclaw.sandbox.bubblewrap import Room, hidden, options
 from adderclaw.sandbox.clearing import clear
 from adderclaw.sandbox.confinement import NO_WORD
-from adderclaw.sandbox.later import NO_MOUNTS, Mounts
 from adderclaw.sandbox.memory import memory_file
 from adderclaw.sandbox.process import KILL_WAIT
 from adderclaw.sandbox.programs import inside, resolve
+from adderclaw.sandbox.protected_paths import NO_MOUNTS, Mounts
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.proxy import Proxy

@@ -5,7 +5,7 @@ import stat
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 
-from adderclaw.config.opening import READ
+from adderclaw.config.safe_open import READ
 from adderclaw.workspace.place import Place
 from adderclaw.workspace.reading import FOLDER, held, opened
 from adderclaw.workspace.writing import NEW, opened_or_made

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple
 
-from adderclaw.config.opening import ANCHOR, READ, opener
+from adderclaw.config.safe_open import ANCHOR, READ, opener
 from adderclaw.errors import Refused
 from adderclaw.workspace.place import Place, shown
 

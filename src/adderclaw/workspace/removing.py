@@ -5,7 +5,7 @@ import os
 import stat
 from contextlib import suppress
 
-from adderclaw.config.opening import READ, opener
+from adderclaw.config.safe_open import READ, opener
 from adderclaw.errors import Refused
 from adderclaw.workspace.place import Place, shown
 from adderclaw.workspace.reading import FOLDER, held, parent_of

@@ -137,7 +137,7 @@ def put_link(place: Place, target: str) -> None:
 
 def chmod(place: Place, mode: int) -> None:
     """The mode of a folder or a regular file with one name, by its descriptor; no setuid, setgid or sticky bit."""
-    from adderclaw.config.opening import READ
+    from adderclaw.config.safe_open import READ
 
     with held(opened(place, READ)) as fd:
         found = os.fstat(fd)

@@ -9,7 +9,7 @@ import typer
 from adderclaw import config as configuration
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group, print_json
 from adderclaw.config.schema import Config
-from adderclaw.credentials.login import Method, Person, log_in
+from adderclaw.credentials.login_flows import Method, Person, log_in
 from adderclaw.credentials.oauth import OAuthError
 from adderclaw.credentials.redaction import Secrets, visible
 from adderclaw.credentials.sources import KEY_VARIABLES, Sources, Status

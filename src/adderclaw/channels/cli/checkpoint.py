@@ -9,7 +9,7 @@ from adderclaw.checkpoints.restore import Outcome, Plan, Step
 from adderclaw.config import home, load
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import EXIT_CODES, UsageError
-from adderclaw.runtime import rewinding
+from adderclaw.runtime import rewind
 from adderclaw.store import Store, transcript
 from adderclaw.store import checkpoints as rows
 from adderclaw.store.checkpoints import Change, State
@@ -42,7 +42,7 @@ def list_checkpoints(
         wanted = transcript.conversation_of(store, conversation)
         if wanted is None:
             raise UsageError(f"there is no conversation {conversation!r}: see `adderclaw memory list`")
-    found = rewinding.groups(store, wanted)[-limit:]
+    found = rewind.groups(store, wanted)[-limit:]
     if output_format == "json":
         print_json([clean(each._asdict()) for each in found])
         return
@@ -62,7 +62,7 @@ def show(checkpoint: Target, config: ConfigFile = None, output_format: OutputFor
     Example: adderclaw checkpoint show 1
     """
     store = Store.open(load(config_file=config).config.memory.path, read_only=True)
-    first = rows.get(store, rewinding.target_of(store, checkpoint))
+    first = rows.get(store, rewind.target_of(store, checkpoint))
     if first is None:
         raise UsageError(f"there is no checkpoint {checkpoint}: see `adderclaw checkpoint list`")
     same = [
@@ -113,12 +113,12 @@ def restore(
     now = load(config_file=config).config
     Store.open(now.memory.path, read_only=True).close()  # nothing is created only to be restored
     store = Store.open(now.memory.path)
-    shop = rewinding.workshop(store, home(), now)
+    shop = rewind.workshop(store, home(), now)
     try:
-        cut_off = [] if dry_run else rewinding.finished(shop)
-        plans = rewinding.planned(shop, checkpoint, force=force, only=frozenset(path or ()))
+        cut_off = [] if dry_run else rewind.finished(shop)
+        plans = rewind.planned(shop, checkpoint, force=force, only=frozenset(path or ()))
         stuck = [step for each in plans for step in each.steps if step.fate == "conflict"]
-        done = [] if dry_run or stuck else rewinding.restored(shop, plans)
+        done = [] if dry_run or stuck else rewind.restored(shop, plans)
         _report(plans, done, cut_off, stuck, dry_run=dry_run, as_json=output_format == "json")
     finally:
         shop.blobs.close()
@@ -197,8 +197,8 @@ def prune(
     now = load(config_file=config).config
     Store.open(now.memory.path, read_only=True).close()
     store = Store.open(now.memory.path)
-    shop = rewinding.workshop(store, home(), now)
-    dropped, freed = rewinding.pruned(shop, now.checkpoints.keep_days if days is None else days)
+    shop = rewind.workshop(store, home(), now)
+    dropped, freed = rewind.pruned(shop, now.checkpoints.keep_days if days is None else days)
     store.close()
     if output_format == "json":
         print_json({"checkpoints": dropped, "bytes": freed})

@@ -60,7 +60,7 @@ def show(
 
     Example: adderclaw config show --origin
     """
-    from adderclaw.config.public import public
+    from adderclaw.config.redacted import public
 
     loaded = load(config_file=config, workspace=workspace)
     shown = public(loaded.config)

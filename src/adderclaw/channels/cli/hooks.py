@@ -14,7 +14,7 @@ from adderclaw.errors import EXIT_CODES, UsageError
 from adderclaw.hook_outcome import Merged
 from adderclaw.hooks import catalogue, matching, plane, settings
 from adderclaw.hooks.settings import Hook
-from adderclaw.kernel import hooking
+from adderclaw.kernel import session_hooks
 from adderclaw.runtime import Options, Runtime, configured_hooks, scene, start
 from adderclaw.store.hooks import Invocation
 from adderclaw.types import Json
@@ -98,7 +98,7 @@ async def tried(runtime: Runtime, event: str, fields: Json) -> tuple[Merged, lis
     hooks = configured_hooks.read(runtime)
     settings.require_shells(hooks)
     chain = settings.chains(hooks).get(event, ())
-    place = hooking.by_hand(scene(runtime, None), runtime.config.memory.path, rows.append, warn)
+    place = session_hooks.by_hand(scene(runtime, None), runtime.config.memory.path, rows.append, warn)
     return await plane.run(chain, event, fields, place), rows
 
 

@@ -11,8 +11,8 @@ from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group, print
 from adderclaw.config import home, load
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import AdderClawError, UsageError
-from adderclaw.runtime.later import FOLDER, answered
-from adderclaw.store import Store, later
+from adderclaw.runtime.later_record import FOLDER, answered
+from adderclaw.store import Store, later_files
 from adderclaw.types import Json
 
 app = group("List what other programs run later and commands changed; accept it, or set it aside.")
@@ -31,7 +31,7 @@ def list_changes(workspace: Workspace = None, config: ConfigFile = None, output_
     Example: adderclaw later list
     """
     store, root = _opened(workspace, config, read_only=True)
-    found = later.unanswered(store, root)
+    found = later_files.unanswered(store, root)
     if output_format == "json":
         print_json([clean({**row._asdict(), "path": _short(row, root)}) for row in found])
         return
@@ -39,7 +39,7 @@ def list_changes(workspace: Workspace = None, config: ConfigFile = None, output_
         print(clean(f"{row.found_at}Z  {row.change:<7}  {_short(row, root)}  ({row.session_id})"))
     if not found:
         print("nothing that other programs run later was changed without being acknowledged")
-        for other, count in Counter(row.workspace for row in later.unanswered(store)).items():
+        for other, count in Counter(row.workspace for row in later_files.unanswered(store)).items():
             print(clean(f"in {other}: {count}; `adderclaw later list --workspace {shlex.quote(other)}` shows them"))
 
 
@@ -74,7 +74,7 @@ def _answer(
     as_json: bool,
 ) -> None:
     store, root = _opened(workspace, config, read_only=False)
-    rows = later.unanswered(store, root)
+    rows = later_files.unanswered(store, root)
     by_path = {_short(row, root): row for row in rows}
     wanted = list(by_path) if not paths else [path.removeprefix(f"{root}/").removeprefix("./") for path in paths]
     if unknown := [path for path in wanted if path not in by_path]:
@@ -97,10 +97,10 @@ def _answer(
 def _opened(workspace: str | None, config: str | None, *, read_only: bool) -> tuple[Store, str]:
     loaded = load(config_file=config, workspace=workspace)
     store, here = Store.open(loaded.config.memory.path, read_only=read_only), os.path.realpath(os.getcwd())
-    if workspace is None and later.unanswered(store, here):
+    if workspace is None and later_files.unanswered(store, here):
         return store, here  # `run` works where it was started
     return store, os.path.realpath(loaded.workspace)
 
 
-def _short(row: later.Row, root: str) -> str:
+def _short(row: later_files.Row, root: str) -> str:
     return row.path.removeprefix(f"{root}/")

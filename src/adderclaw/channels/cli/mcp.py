@@ -10,7 +10,7 @@ import typer
 from adderclaw import config
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, Profile, WorkspaceDir, group, print_json
 from adderclaw.channels.terminal import STDIN, OwnHand
-from adderclaw.config import checks, own_file, servers
+from adderclaw.config import checks, operator_file, servers
 from adderclaw.config.servers import Entry, slug
 from adderclaw.credentials.redaction import visible
 from adderclaw.decode import Invalid
@@ -68,7 +68,7 @@ def add(
         raise UsageError(
             f"mcp add {name}: {'; '.join(map(str, secret))}: write ${{NAME}} and set that variable instead"
         )
-    path = own_file.edit(config.home(), lambda document: _put(document, name, entry))
+    path = operator_file.edit(config.home(), lambda document: _put(document, name, entry))
     config.load()
     _forget(name)
     if output_format == "json":
@@ -260,7 +260,7 @@ def remove(name: Name, output_format: OutputFormat = "text") -> None:
                 del table[known]
                 found.append(known)
 
-    path = own_file.edit(config.home(), drop)
+    path = operator_file.edit(config.home(), drop)
     if not found:
         raise UsageError(f"there is no server {name!r} in {path}; `adderclaw mcp list` shows them")
     _forget(name)
@@ -291,7 +291,7 @@ def login(name: Name, config_file: ConfigFile = None, workspace: WorkspaceDir = 
 
 
 async def _logged_in(run: Run, entry: Entry) -> str:
-    from adderclaw.credentials.login import has_browser, open_page
+    from adderclaw.credentials.login_flows import has_browser, open_page
     from adderclaw.credentials.loopback import listening
     from adderclaw.mcp.oauth import Person, StoredLogin, provider
 

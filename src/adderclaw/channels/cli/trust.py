@@ -126,7 +126,7 @@ def _scripts(project: str) -> dict[str, str]:
 
 def _active(project: str, found: trusted.Fingerprint) -> list[Json]:
     """What begins to count; of a configuration that is not valid, what is wrong with it."""
-    from adderclaw.config.active import active
+    from adderclaw.config.trust_preview import active
 
     try:
         return active(project, found)

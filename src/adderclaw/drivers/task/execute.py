@@ -6,8 +6,7 @@ from typing import Literal
 
 from adderclaw.decode import decode
 from adderclaw.drivers.task import decision as decisions
-from adderclaw.drivers.task import dry, naming, prompts, steps
-from adderclaw.drivers.task.asking import Asking
+from adderclaw.drivers.task import dry, prompts, steps, unknown_names
 from adderclaw.drivers.task.contracts import (
     ActionStep,
     CallSkill,
@@ -17,9 +16,10 @@ from adderclaw.drivers.task.contracts import (
     StepExecutionResult,
 )
 from adderclaw.drivers.task.decision import Taken
-from adderclaw.drivers.task.disclosing import LISTED, Disclosing, Wanted
 from adderclaw.drivers.task.machine import Machine, remedy
+from adderclaw.drivers.task.model_request import Asking
 from adderclaw.drivers.task.prompts import Composed, Parts
+from adderclaw.drivers.task.task_skills import LISTED, Disclosing, Wanted
 from adderclaw.drivers.task.transitions import Decided, Transitions
 from adderclaw.errors import LimitError, Refused
 from adderclaw.events import Body, EventRecord
@@ -234,7 +234,7 @@ class TaskExecution:
             decoded = decisions.decoded(taken.given, text, mode, self._asking.by)
             problems = decoded.problems
             if decoded.decision is not None:
-                problems = naming.unknown(decoded.decision, self._shown)
+                problems = unknown_names.unknown(decoded.decision, self._shown)
             if decoded.decision is not None and not problems:
                 self._told_decision("decoded", decoded.how, decoded.decision, [])
                 assert self._kept is not None

@@ -2,7 +2,7 @@
 
 from adderclaw.decode import decode
 from adderclaw.drivers.task.contracts import ActionStep, CallSkill, ModelDecision
-from adderclaw.drivers.task.disclosing import Disclosing
+from adderclaw.drivers.task.task_skills import Disclosing
 from adderclaw.errors import Refused
 
 

@@ -7,18 +7,18 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
 from adderclaw.store import Store, locks
-from adderclaw.store import later as rows
+from adderclaw.store import later_files as rows
 from adderclaw.store.text import plain
 from adderclaw.types import Json
 
 if TYPE_CHECKING:
-    from adderclaw.sandbox.later import Change
+    from adderclaw.sandbox.protected_paths import Change
 
 FOLDER = "set-aside"
 
 
 class Later:
-    """Of one session in one workspace: `sandbox.later.Recorder` and `kernel.later.Changes` in one."""
+    """Of one session in one workspace: `sandbox.protected_paths.Recorder` and `kernel.later_report.Changes` in one."""
 
     def __init__(self, store: Store, root: str, session_id: str, home: str, *, allow: bool) -> None:
         self._store, self._root, self._session, self._home = store, root, session_id, home
@@ -30,7 +30,7 @@ class Later:
 
     def first(self, items: Mapping[str, str]) -> "Sequence[Change]":
         """Compare with what the store has, where a session that had begun to run commands did not end."""
-        from adderclaw.sandbox.later import changes
+        from adderclaw.sandbox.protected_paths import changes
 
         if self._began:
             return ()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.config import named
+from adderclaw.config import named_files
 
 FILES = ("check.sh", ".hooks/x.py", ".hooks/my check.py", "hooks/a.js", "pkg/run.py", "tool/__main__.py", "log.txt")
 NONE: set[str] = set()
@@ -20,7 +20,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def found(text: str, root: Path) -> set[str]:
-    return set(named.inside([text], str(root)))
+    return set(named_files.inside([text], str(root)))
 
 
 @pytest.mark.parametrize(
@@ -69,10 +69,10 @@ def test_words_that_name_files(text: str, names: set[str], root: Path) -> None:
 def test_the_whole_path_and_one_through_a_link(root: Path, tmp_path: Path) -> None:
     assert found(f"{root}/check.sh", root) == {"check.sh"}
     (tmp_path / "outside").symlink_to(root / "check.sh")
-    (one,) = named.names(str(tmp_path / "outside"), (str(root),)).found
+    (one,) = named_files.names(str(tmp_path / "outside"), (str(root),)).found
     assert (one.path, one.real) == (str(tmp_path / "outside"), str(root / "check.sh"))
     (root / "leads-out").symlink_to("/etc/passwd")
-    (one,) = named.names("./leads-out", (str(root),)).found
+    (one,) = named_files.names("./leads-out", (str(root),)).found
     assert (one.path, one.real) == (str(root / "leads-out"), "/etc/passwd")
 
 
@@ -93,22 +93,22 @@ def test_the_whole_path_and_one_through_a_link(root: Path, tmp_path: Path) -> No
     ],
 )
 def test_what_is_not_there(text: str, words: list[str], root: Path) -> None:
-    assert [word.text for word in named.names(text, (str(root),)).absent] == words
+    assert [word.text for word in named_files.names(text, (str(root),)).absent] == words
 
 
 def test_a_word_can_be_exchanged_where_it_stands(root: Path) -> None:
     text = 'python3 "$CLAUDE_PROJECT_DIR"/.hooks/x.py < log.txt'
-    found = named.names(text, (str(root),)).found
+    found = named_files.names(text, (str(root),)).found
     assert all(one.whole for one in found)
     assert {text[one.word.start : one.word.end] for one in found} == {'"$CLAUDE_PROJECT_DIR"/.hooks/x.py', "log.txt"}
-    (other,) = named.names("cd .hooks && ./x.py", (str(root),)).found
+    (other,) = named_files.names("cd .hooks && ./x.py", (str(root),)).found
     assert not other.whole
 
 
 def test_an_argument_is_one_word_and_may_hold_others(root: Path) -> None:
-    (one,) = named.names(".hooks/my check.py", (str(root),), 0).found
+    (one,) = named_files.names(".hooks/my check.py", (str(root),), 0).found
     assert (one.path, one.whole) == (str(root / ".hooks" / "my check.py"), True)
-    (one,) = named.names("import os; os.execv('check.sh')", (str(root),), 0).found
+    (one,) = named_files.names("import os; os.execv('check.sh')", (str(root),), 0).found
     assert (one.path, one.whole) == (str(root / "check.sh"), False)
-    assert named.names("./gone", (str(root),), 0).absent == (named.Word("./gone", 0, 6),)
-    assert named.names("./gone", (str(root),), 1).absent == ()
+    assert named_files.names("./gone", (str(root),), 0).absent == (named_files.Word("./gone", 0, 6),)
+    assert named_files.names("./gone", (str(root),), 1).absent == ()

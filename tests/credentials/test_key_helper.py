@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.credentials import helper
-from adderclaw.credentials.helper import HelperFailed
+from adderclaw.credentials import key_helper
+from adderclaw.credentials.key_helper import HelperFailed
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import ProviderError
 from tests.credentials.making import CLAUDE, Time, run, sources
@@ -22,7 +22,7 @@ def _home(home: Path) -> None:
 
 
 def ran(command: str, *, timeout: float = 5.0, workspace: str = "", secrets: Secrets | None = None) -> str:
-    return run(helper.run(command, timeout=timeout, workspace=workspace, secrets=secrets or Secrets()))
+    return run(key_helper.run(command, timeout=timeout, workspace=workspace, secrets=secrets or Secrets()))
 
 
 FAILS = [
@@ -91,7 +91,7 @@ def test_cancelling_kills_it(tmp_path: Path) -> None:
 
     async def cancelled() -> None:
         task = asyncio.create_task(
-            helper.run(f"echo $$ > {pid}; sleep 60", timeout=50, workspace="", secrets=Secrets())
+            key_helper.run(f"echo $$ > {pid}; sleep 60", timeout=50, workspace="", secrets=Secrets())
         )
         while not (pid.exists() and pid.read_text()):  # noqa: ASYNC110 - the other process only writes a file
             await asyncio.sleep(0.01)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from adderclaw.hooks.printed import printed
+from adderclaw.hooks.printed_words import printed
 
 PRINTED = [
     """echo '{"decision": "block", "reason": "see x.sh"}'""",

@@ -7,9 +7,9 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+from adderclaw.credentials.encrypted_file import SealedFile, VaultError
 from adderclaw.credentials.oauth import Client, OAuthError, Tokens
 from adderclaw.credentials.redaction import Secrets
-from adderclaw.credentials.sealed import SealedFile, VaultError
 from adderclaw.credentials.sources import AuthSettings
 from adderclaw.credentials.vault import Vault, open_vault
 from adderclaw.errors import ProviderError

@@ -6,7 +6,7 @@ import pytest
 
 from adderclaw.credentials.sources import LM_STUDIO, OPENAI_NAME, OPENAI_URL
 from adderclaw.errors import ProviderError
-from adderclaw.providers.lacking import LM_STUDIO_MODEL
+from adderclaw.providers.unavailable import LM_STUDIO_MODEL
 from adderclaw.types import ProviderCapabilities
 from tests.providers.making import House, chat_entry, request
 from tests.scripted import ScriptedModel

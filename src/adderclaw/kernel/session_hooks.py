@@ -13,9 +13,9 @@ from adderclaw.gate import judges
 from adderclaw.gate.rules import Anchors, Invalid, parse
 from adderclaw.gate.shell.planner import Raw
 from adderclaw.hook_outcome import Merged
-from adderclaw.hooks import asked, http, plane, process
+from adderclaw.hooks import http, model_hooks, plane, process
 from adderclaw.hooks.answers import Ran
-from adderclaw.hooks.filling import filled
+from adderclaw.hooks.input_template import filled
 from adderclaw.hooks.scripts import Ground
 from adderclaw.hooks.settings import Hook, chains
 from adderclaw.kernel.permission_check import consider
@@ -186,10 +186,10 @@ async def _ask(session: Session, hook: Hook, stdin: Json) -> Ran:
         return Ran(None, stderr="the model could not be asked: there is none here")
     try:
         named = str(hook.more.get("model", ""))
-        text = await session.host.aside(asked.SYSTEM, asked.question(hook, stdin), "hook", named)
+        text = await session.host.aside(model_hooks.SYSTEM, model_hooks.question(hook, stdin), "hook", named)
     except AdderClawError as error:
         return Ran(None, stderr=f"the model could not be asked: {error}")
-    return asked.answered(hook, text)
+    return model_hooks.answered(hook, text)
 
 
 async def _spawn(session: Session, hook: Hook, stdin: Json) -> Ran:
@@ -198,10 +198,10 @@ async def _spawn(session: Session, hook: Hook, stdin: Json) -> Ran:
         return Ran(None, stderr="an agent hook does not run inside an agent hook")
     wanted = str(hook.more.get("model", "")) or None
     order = Child(
-        asked.question(hook, stdin),
+        model_hooks.question(hook, stdin),
         agent_type=AGENT,
         description=f"{hook.event} hook",
-        system=asked.SYSTEM,
+        system=model_hooks.SYSTEM,
         tools=LOOKING,
         model=wanted,
         background=True,
@@ -213,7 +213,7 @@ async def _spawn(session: Session, hook: Hook, stdin: Json) -> Ran:
         return Ran(None, stderr=f"no agent could be started: {error}")
     if report.outcome != "completed":
         return Ran(None, report.answer, f"the agent ended {report.outcome}: {report.reason}")
-    return asked.answered(hook, report.answer)
+    return model_hooks.answered(hook, report.answer)
 
 
 async def _call(session: Session, hook: Hook, stdin: Json) -> Ran:

@@ -9,7 +9,7 @@ from adderclaw.errors import Refused, UsageError
 from adderclaw.json_text import canonical
 from adderclaw.kernel import lifecycle
 from adderclaw.kernel.session import Session
-from adderclaw.mcp.shelf import Document, Prompt, Shelf
+from adderclaw.mcp.resources import Document, Prompt, Shelf
 from adderclaw.store import runs
 from adderclaw.types import Json
 

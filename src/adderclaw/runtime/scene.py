@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from adderclaw.sandbox.bubblewrap import Room
     from adderclaw.sandbox.process import Order, Start, Started
 from adderclaw.runtime import configured_hooks
-from adderclaw.runtime.furnishing import Furniture, settings_files, skill_folders
+from adderclaw.runtime.sandbox_setup import Furniture, settings_files, skill_folders
 from adderclaw.runtime.start import Runtime, warn
 from adderclaw.tools.background import Tasks
 from adderclaw.tools.long_outputs import LongOutputs

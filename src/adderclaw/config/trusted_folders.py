@@ -3,9 +3,9 @@
 import os
 from collections.abc import Iterator, Sequence
 
-from adderclaw.config.opening import ANCHOR, open_real
 from adderclaw.config.paths import beneath as within
 from adderclaw.config.paths import followed
+from adderclaw.config.safe_open import ANCHOR, open_real
 from adderclaw.errors import ConfigError, Problem
 
 OURS = ("hooks", "plugins", "skills", "agents", "commands", "sops")

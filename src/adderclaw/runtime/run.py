@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, NamedTuple
 from adderclaw import config, providers
 from adderclaw.config.paths import followed
 from adderclaw.errors import EXIT_CODES, AdderClawError, UsageError
-from adderclaw.kernel import later, lifecycle, resume
+from adderclaw.kernel import later_report, lifecycle, resume
 from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.replay.recording import UNRECORDED, Recording
 from adderclaw.runtime import session as sessions
 from adderclaw.runtime.start import Runtime, credentials, warn
 from adderclaw.sinks import database, jsonl
 from adderclaw.store import Store, locks, runs, settings, transcript
-from adderclaw.store import later as rows
+from adderclaw.store import later_files as rows
 from adderclaw.types import (
     Json,
     Operator,
 )
 
 if TYPE_CHECKING:
-    from adderclaw.runtime.later import Later
+    from adderclaw.runtime.later_record import Later
 
 NOT_ACKNOWLEDGED = (
     "changes of what other programs run later, which nobody has acknowledged: {names}; look at them, then "
@@ -70,7 +70,7 @@ class Run(NamedTuple):
         if kit.tasks is not None:
             await kit.tasks.close()
         if self.runtime.later is not None:
-            later.tell(self.session, self.session.secrets.clean(self.runtime.later.take()))
+            later_report.tell(self.session, self.session.secrets.clean(self.runtime.later.take()))
 
     async def close(self) -> None:
         """SessionEnd, and only then what its hooks may call: in a loop that lives on without us nothing else would."""
@@ -189,7 +189,7 @@ def opened(
 
 
 def _later(runtime: Runtime, store: Store, session_id: str) -> "Later":
-    from adderclaw.runtime.later import Later
+    from adderclaw.runtime.later_record import Later
 
     allow = runtime.config.security.later == "allow"
     return Later(store, followed(runtime.loaded.workspace), session_id, runtime.home, allow=allow)
@@ -201,15 +201,15 @@ def _look_after_a_kill(runtime: Runtime, session: Session) -> None:
         return
     root = followed(runtime.loaded.workspace)
     if runtime.later.killed():
-        from adderclaw.sandbox.later import without
+        from adderclaw.sandbox.protected_paths import without
 
         place = session.scene.context.workspace
         survey = runtime.surveyor.look((place.root, *place.extra))
         runtime.later.first(without(survey, followed(runtime.home)).items)
-        later.tell(session, runtime.later.take())
+        later_report.tell(session, runtime.later.take())
     elif waiting := rows.unanswered(session.store, root):
         found = [{"path": row.path.removeprefix(f"{root}/"), "change": row.change} for row in waiting]
-        warn(runtime, NOT_ACKNOWLEDGED.format(names=later.named(runtime.secrets.clean(found))))
+        warn(runtime, NOT_ACKNOWLEDGED.format(names=later_report.named(runtime.secrets.clean(found))))
 
 
 def _go_on_counting(session: Session, again: Resume) -> None:
