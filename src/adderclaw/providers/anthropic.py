@@ -4,18 +4,28 @@ import hashlib
 import json
 import os
 import re
-from typing import Any, NamedTuple
 
 from adderclaw.config.model_catalogue import ModelFacts, facts
 from adderclaw.credentials.sources import API_KEY, AUTH_TOKEN, SOCKET, Credential
 from adderclaw.errors import ProviderError, ProviderErrorKind
-from adderclaw.json_text import json_writer
-from adderclaw.providers import Parts, misconfigured
+from adderclaw.providers import Parts
+from adderclaw.providers.adapter import (
+    ACCEPTED,
+    NO_COUNTING,
+    Adapter,
+    Wanted,
+    beside,
+    compact,
+    counted,
+    left_out,
+    place_of,
+    require_model,
+    warn_unencrypted,
+)
 from adderclaw.providers.anthropic_reply import AFTER, WIRE, Answer, shape_of
 from adderclaw.providers.faults import advice
-from adderclaw.providers.making import wire_of
-from adderclaw.providers.reading import Ids, read, read_object
-from adderclaw.providers.wire import Endpoint, endpoint
+from adderclaw.providers.reading import read
+from adderclaw.providers.wire import Endpoint
 from adderclaw.types import (
     Block,
     ChatRequest,
@@ -45,7 +55,6 @@ MOST_TOKENS = 32_000
 LEAST_THINKING = 1024
 ROOM_TO_ANSWER = 1024
 
-_text = json_writer()
 _MARK = {"type": "ephemeral"}
 _MARKED_END = b',"cache_control":{"type":"ephemeral"}}]}'
 _IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
@@ -54,13 +63,11 @@ _NO_ID = re.compile(r"[^a-zA-Z0-9_-]")
 
 def make(parts: Parts) -> "Anthropic":
     entry = parts.entry
-    model = entry.model or parts.config.default_model
-    if not model:
-        misconfigured(parts.name, "model", "no model is named; set it here, or default_model for all")
-    place = _place(parts)
-    if place.scheme == "http" and not place.loopback:
-        warning = f"provider {parts.name!r} sends its key without encryption to {place.origin}; use https if you can"
-        parts.tell({"event_type": "warning", "message": warning})
+    model = require_model(parts)
+    base_url = base_url_of(entry.base_url)
+    versioned = base_url.rstrip("/").endswith("/v1")  # both spellings are about
+    place = place_of(parts, base_url, "/messages" if versioned else "/v1/messages")
+    warn_unencrypted(parts, place)
     if entry.temperature is not None and not _takes_temperature(model):
         warning = f"provider {parts.name!r}: {model} takes no temperature, so it is not sent; remove it from the entry"
         parts.tell({"event_type": "warning", "message": warning})
@@ -69,15 +76,6 @@ def make(parts: Parts) -> "Anthropic":
 
 def base_url_of(base_url: str | None) -> str:
     return base_url or os.environ.get("ANTHROPIC_BASE_URL") or BASE_URL
-
-
-def _place(parts: Parts) -> Endpoint:
-    base_url = base_url_of(parts.entry.base_url)
-    versioned = base_url.rstrip("/").endswith("/v1")  # both spellings are about
-    try:
-        return endpoint(base_url, "/messages" if versioned else "/v1/messages")
-    except ValueError as error:
-        misconfigured(parts.name, "base_url", str(error))
 
 
 def _authorization(credential: Credential | None) -> dict[str, str]:
@@ -93,32 +91,12 @@ def _authorization(credential: Credential | None) -> dict[str, str]:
 # ---------------------------------------------------------------------- the provider
 
 
-class _Wanted(NamedTuple):
-    """All of a request but its messages."""
-
-    system: str
-    tools: tuple[ToolSpec, ...]
-    model: str
-    max_tokens: int
-    temperature: float | None
-    tool_choice: str | None
-    schema: Json | None
-    thinking: Json | None
-
-
-class Anthropic:
+class Anthropic(Adapter):
     def __init__(self, parts: Parts, place: Endpoint) -> None:
-        self._ids = Ids()
-        self._parts, self._entry, self._place = parts, parts.entry, place
-        self.wire = wire_of(parts, place)
+        super().__init__(parts, place, (API_KEY,))
         self.wire.advise = self._advise
-        self._head: tuple[_Wanted, bytes] | None = None
         self._source = ""
         self._known: dict[str, ModelFacts] = {}
-
-    @property
-    def name(self) -> str:
-        return self._parts.name
 
     def capabilities(self) -> ProviderCapabilities:
         known = self._facts("")
@@ -130,100 +108,58 @@ class Anthropic:
 
     async def chat(self, request: ChatRequest, on_delta: OnDelta) -> ChatResponse:
         answer = Answer(self.wire, on_delta)
-        wanted = self._wanted(request)
+        model = self._model_of(request)
+        head = self._head_of(self._wanted(request, model), lambda wanted: self._make_head(wanted, self._entry.stream))
         try:
-            reply = await self.wire.post(await self._headers(), self._body(request, wanted))
+            reply = await self.wire.post(await self._headers(), self._with_messages(request, head))
             await read(reply, answer, self.wire)
         except ProviderError as error:
             if error.status == 401:
                 self._parts.credentials.refused(self.name)
-            raise self._with_model(error, wanted.model) from None
-        return ChatResponse(
-            final_text=answer.text,
-            tool_calls=answer.calls(self._ids.of(request.messages)[1]),
-            usage=answer.usage,
-            stop_reason=answer.stop_reason,
-            model=answer.model or wanted.model,
-            provider=self.name,
-            opaque=answer.opaque,
-            raw_provider_payload={
-                "id": answer.id,
-                "request_id": reply.headers.get("request-id"),
-                "stop_reason": answer.stop or None,
-                "status": reply.status,
-            },
-        )
+            raise self._with_model(error, model) from None
+        raw: Json = {
+            "id": answer.id,
+            "request_id": reply.headers.get("request-id"),
+            "stop_reason": answer.stop or None,
+            "status": reply.status,
+        }
+        calls = answer.calls(self._ids.of(request.messages)[1])
+        return self._response(answer, calls, answer.opaque, model, raw)
 
     async def count(self, request: ChatRequest) -> int | None:
         """By the API's own counting; None from a server that has none."""
-        wanted = self._wanted(request)
-        path, mark, query = self._place.target.partition("?")
-        body = self._with_messages(request, _head(wanted, stream=None))
+        head = self._make_head(self._wanted(request, self._model_of(request)), None)
+        target = beside(self._place.target, "count_tokens")
         try:
-            reply = await self.wire.post(await self._headers(), body, target=f"{path}/count_tokens{mark}{query}")
-            try:
-                counted = await read_object(reply, self.wire)
-            finally:
-                reply.close()
+            reply = await self.wire.post(await self._headers(), self._with_messages(request, head), target=target)
+            return await counted(reply, self.wire, "input_tokens")
         except ProviderError as error:
-            if error.status in (404, 405, 501):
+            if error.status in NO_COUNTING:
                 return None
             raise
-        tokens: Any = counted.get("input_tokens")
-        return tokens if isinstance(tokens, int) else None
-
-    async def ready(self) -> None:
-        await self._parts.credentials.get(self.name, self._entry, (API_KEY,))
-
-    async def close(self) -> None:
-        await self.wire.close()
 
     # ------------------------------------------------------------------ the request
 
     async def _headers(self) -> list[tuple[str, str]]:
-        sources = self._parts.credentials
-        credential = await sources.get(self.name, self._entry, (API_KEY,))
+        credential = await self.credential()
         self._source = credential.source if credential else ""
-        self.wire.socket = sources.socket(self._entry)
-        headers = {
-            "accept": "text/event-stream, application/json",
-            "user-agent": "adderclaw",
-            "anthropic-version": VERSION,
-        }
-        headers |= _authorization(credential)
+        self.wire.socket = self._parts.credentials.socket(self._entry)
+        headers = {**dict(ACCEPTED), "anthropic-version": VERSION, **_authorization(credential)}
         for name, value in self._entry.headers.items():
             same = name.lower()
             both = same == "anthropic-beta" and same in headers
             headers[same] = f"{headers[same]},{value}" if both else value
         return list(headers.items())
 
-    def _wanted(self, request: ChatRequest) -> _Wanted:
-        """What the request says, else the entry, else what is known of the model."""
-        entry = self._entry
-        model = request.model or entry.model or self._parts.config.default_model
-        longest = request.max_tokens if request.max_tokens is not None else entry.max_tokens
+    def _make_head(self, wanted: Wanted, stream: bool | None) -> bytes:
+        """Where neither request nor entry says it, what is known of the model decides."""
+        tokens, longest = wanted.thinking or 0, wanted.max_tokens
         if longest is None:
-            longest = _longest(self._facts(model), request.thinking_tokens or 0)
-        thinking = None if request.tool_choice else _thinking(model, request.thinking_tokens or 0, longest)
-        temperature = request.temperature if request.temperature is not None else entry.temperature
-        if thinking or not _takes_temperature(model):
-            temperature = None
-        return _Wanted(
-            system=request.system_prompt,
-            tools=request.tools,
-            model=model,
-            max_tokens=longest,
-            temperature=None if temperature is None else min(1.0, temperature),
-            tool_choice=request.tool_choice,
-            schema=request.response_schema,
-            thinking=thinking,
-        )
-
-    def _body(self, request: ChatRequest, wanted: _Wanted) -> bytes:
-        """What stands before the messages is made once for requests that differ only in them."""
-        if self._head is None or self._head[0] != wanted:
-            self._head = (wanted, _head(wanted, stream=self._entry.stream))
-        return self._with_messages(request, self._head[1])
+            longest = _longest(self._facts(wanted.model), tokens)
+        thinking = None if wanted.tool_choice else _thinking(wanted.model, tokens, longest)
+        without = thinking or wanted.temperature is None or not _takes_temperature(wanted.model)
+        temperature = None if without else min(1.0, wanted.temperature or 0.0)
+        return _head(wanted._replace(max_tokens=longest, temperature=temperature), thinking, stream=stream)
 
     def _with_messages(self, request: ChatRequest, head: bytes) -> bytes:
         """The mark of the cache moves along with the last message, so it is never part of what is kept encoded."""
@@ -298,15 +234,15 @@ def _longest(known: ModelFacts, thinking: int) -> int:
 # ---------------------------------------------------------------------- what stands before the messages
 
 
-def _head(wanted: _Wanted, *, stream: bool | None) -> bytes:
+def _head(wanted: Wanted, thinking: Json | None, *, stream: bool | None) -> bytes:
     """Everything up to the first message. `stream` is None when tokens are only counted: that takes fewer settings."""
     head: Json = {"model": wanted.model}
     if stream is not None:
         head |= {"max_tokens": wanted.max_tokens, "stream": stream}
         if wanted.temperature is not None:
             head["temperature"] = wanted.temperature
-    if wanted.thinking:
-        head["thinking"] = wanted.thinking
+    if thinking:
+        head["thinking"] = thinking
     if wanted.schema is not None:
         head["output_config"] = {"format": {"type": "json_schema", "schema": strict(wanted.schema)}}
     if wanted.tool_choice:
@@ -316,7 +252,7 @@ def _head(wanted: _Wanted, *, stream: bool | None) -> bytes:
         head["tools"][-1]["cache_control"] = _MARK
     if wanted.system.strip():
         head["system"] = [{"type": "text", "text": wanted.system, "cache_control": _MARK}]
-    return _compact(head)[:-1] + b',"messages":['
+    return compact(head)[:-1] + b',"messages":['
 
 
 def _tool(tool: ToolSpec) -> Json:
@@ -361,7 +297,7 @@ def strict(schema: Json) -> Json:
 def _encoded(message: Message, known: ModelFacts, ours: tuple[str, ...]) -> list[bytes]:
     """A message without content would be refused: an assistant's is left out."""
     content = _assistant(message, ours) if message.role == "assistant" else _user(message, known)
-    return [_compact({"role": message.role, "content": content})] if content else []
+    return [compact({"role": message.role, "content": content})] if content else []
 
 
 def _user(message: Message, known: ModelFacts) -> list[Json]:
@@ -391,9 +327,8 @@ def _given(block: Block, known: ModelFacts) -> list[Json]:
         case MediaBlock("application/pdf", data, name) if known.pdf:
             source = {"type": "base64", "media_type": "application/pdf", "data": data}
             return [{"type": "document", "source": source} | ({"title": name} if name else {})]
-        case MediaBlock(media_type, _, name):
-            kind = "image" if media_type.startswith("image/") else "document"
-            return [{"type": "text", "text": f"[{kind}: {name or media_type}]"}]
+        case MediaBlock():
+            return [{"type": "text", "text": left_out(block, "document")}]
         case _:
             return []
 
@@ -431,7 +366,3 @@ def _id(call_id: str) -> str:
     if call_id and not _NO_ID.search(call_id):
         return call_id
     return f"toolu_{hashlib.sha256(call_id.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
-
-
-def _compact(value: Any) -> bytes:
-    return _text(value).encode("utf-8", "replace")

@@ -5,7 +5,7 @@ from typing import Any
 
 from adderclaw.errors import ProviderError
 from adderclaw.providers import arguments_of
-from adderclaw.providers.faults import kind_of, said_by
+from adderclaw.providers.adapter import broke_off
 from adderclaw.providers.reading import object_in, objects_in, text_in, whole_characters
 from adderclaw.providers.wire import Wire
 from adderclaw.types import Delta, Json, OnDelta, OpaqueBlock, StopReason, ToolCall, Usage
@@ -259,10 +259,5 @@ class Answer:
         )
 
     def error(self, event: Json) -> ProviderError:
-        said, words = said_by(event)
         status = _STATUS_OF.get(text_in(object_in(event.get("error")).get("type")))
-        kind = kind_of(status, words)
-        quoted = self._wire.excerpt(said, 300) or "unnamed"
-        fix = self._wire.advise(kind, status, words)
-        message = f"{self._wire.place.origin} broke off with an error: {quoted}; {fix}"
-        return self._wire.fault(kind, message, status=status)
+        return broke_off(self._wire, event, status=status)

@@ -4,19 +4,26 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 from urllib.parse import parse_qsl
 
 from adderclaw.credentials.redaction import secret_name
-from adderclaw.errors import ProviderError, ProviderErrorKind
+from adderclaw.errors import ProviderErrorKind
 from adderclaw.history import History
 from adderclaw.providers import Parts, misconfigured
+from adderclaw.providers.adapter import (
+    Adapter,
+    Wanted,
+    compact,
+    counted,
+    left_out,
+    place_of,
+    require_model,
+    warn_unencrypted,
+)
 from adderclaw.providers.faults import advice
 from adderclaw.providers.gemini_reply import MADE_ID, OVERHEAD, STREAM_OVERHEAD, WIRE, Answer
-from adderclaw.providers.making import wire_of
-from adderclaw.providers.openai_server import compact, left_out
-from adderclaw.providers.reading import read, read_object
-from adderclaw.providers.wire import Endpoint, Reply, endpoint
+from adderclaw.providers.reading import read
+from adderclaw.providers.wire import Endpoint, Reply
 from adderclaw.types import (
     ChatRequest,
     ChatResponse,
@@ -48,21 +55,14 @@ _MEDIA = re.compile(r"image/(?:png|jpeg|webp|heic|heif)|application/pdf|text/pla
 
 def make(parts: Parts) -> "Gemini":
     place, query = _place(parts)
-    if not (parts.entry.model or parts.config.default_model):
-        misconfigured(parts.name, "model", "no model is named; set it here, or default_model for all")
-    if place.scheme == "http" and not place.loopback:
-        warning = f"provider {parts.name!r} sends its key without encryption to {place.origin}; use https if you can"
-        parts.tell({"event_type": "warning", "message": warning})
+    require_model(parts)
+    warn_unencrypted(parts, place)
     return Gemini(parts, place, query)
 
 
 def _place(parts: Parts) -> tuple[Endpoint, str]:
     """The address up to its version, and what the operator wants in the query."""
-    base_url = parts.entry.base_url or os.environ.get(BASE_URL_VARIABLE) or BASE_URL
-    try:
-        place = endpoint(base_url, "")
-    except ValueError as error:
-        misconfigured(parts.name, "base_url", str(error))
+    place = place_of(parts, parts.entry.base_url or os.environ.get(BASE_URL_VARIABLE) or BASE_URL, "")
     path, _, query = place.target.partition("?")
     if any(name.lower() == "key" or secret_name(name) for name, _ in parse_qsl(query, keep_blank_values=True)):
         fix = "name the key's variable in api_key_env instead: addresses end up in logs"
@@ -78,16 +78,11 @@ def _advise(kind: ProviderErrorKind, status: int | None, _words: str) -> str:
     return advice(kind, status)
 
 
-class Gemini:
+class Gemini(Adapter):
     def __init__(self, parts: Parts, place: Endpoint, query: str) -> None:
-        self._parts, self._entry, self._place, self._query = parts, parts.entry, place, query
-        self.wire = wire_of(parts, place)
+        super().__init__(parts, place, KEY_VARIABLES)
+        self._query = query
         self.wire.advise = _advise
-        self._head: tuple[_Wanted, bytes] | None = None
-
-    @property
-    def name(self) -> str:
-        return self._parts.name
 
     def capabilities(self) -> ProviderCapabilities:
         context = self._entry.context_tokens
@@ -96,109 +91,60 @@ class Gemini:
         )
 
     async def chat(self, request: ChatRequest, on_delta: OnDelta) -> ChatResponse:
-        model = self._model(request)
+        model = self._model_path(request)
         method = "streamGenerateContent?alt=sse" if self._entry.stream else "generateContent"
-        reply = await self._post(model, method, b"{" + self._inner(request, model) + b"}")
+        reply = await self._call(model, method, b"{" + self._inner(request, model) + b"}")
         answer = Answer(self.wire, on_delta)
         await read(reply, answer, self.wire, overhead=OVERHEAD, streamed=STREAM_OVERHEAD)
         calls = answer.calls(request.messages)
-        return ChatResponse(
-            final_text=answer.text,
-            tool_calls=calls,
-            usage=answer.usage,
-            stop_reason=answer.stop_reason,
-            model=answer.model or request.model,
-            provider=self.name,
-            opaque=answer.opaque(calls),
-            raw_provider_payload={
-                "finish_reason": answer.finish or None,
-                "block_reason": answer.blocked or None,
-                "status": reply.status,
-            },
-        )
+        finish, blocked = answer.finish or None, answer.blocked or None
+        raw: Json = {"finish_reason": finish, "block_reason": blocked, "status": reply.status}
+        return self._response(answer, calls, answer.opaque(calls), request.model, raw)
 
     async def count(self, request: ChatRequest) -> int | None:
         """Of everything that a chat would send: instructions, tools and contents."""
-        model = self._model(request)
+        model = self._model_path(request)
         named = json.dumps(model).encode()
         body = b'{"generateContentRequest":{"model":%s,%s}}' % (named, self._inner(request, model))
-        reply = await self._post(model, "countTokens", body)
-        try:
-            counted = await read_object(reply, self.wire)
-        finally:
-            reply.close()
-        total = counted.get("totalTokens")
-        if not isinstance(total, int):
+        reply = await self._call(model, "countTokens", body)
+        total = await counted(reply, self.wire, "totalTokens")
+        if total is None:
             raise self.wire.malformed("counted without `totalTokens`", reply.content_type, b"")
         return total
 
-    async def ready(self) -> None:
-        await self._parts.credentials.get(self.name, self._entry, KEY_VARIABLES)
-
-    async def close(self) -> None:
-        await self.wire.close()
-
     # ------------------------------------------------------------------ where to, and who asks
 
-    def _model(self, request: ChatRequest) -> str:
+    def _model_path(self, request: ChatRequest) -> str:
         """As the path has it: `models/NAME`, or `tunedModels/NAME`."""
-        named = request.model or self._entry.model or self._parts.config.default_model or ""
+        named = self._model_of(request)
         if not _MODEL.fullmatch(named):
             message = f"{named!r} cannot be a model's name; write it as Google does, such as gemini-2.5-flash"
             raise self.wire.fault("invalid_request", message)
         return named if "/" in named else f"models/{named}"
 
-    async def _post(self, model: str, method: str, body: bytes) -> Reply:
-        headers = [("accept", "text/event-stream, application/json"), ("user-agent", "adderclaw")]
-        headers += self._entry.headers.items()
-        credential = await self._parts.credentials.get(self.name, self._entry, KEY_VARIABLES)
+    async def _call(self, model: str, method: str, body: bytes) -> Reply:
+        headers: list[tuple[str, str]] = []
+        credential = await self.credential()
         if credential is not None and credential.scheme == "bearer":
             headers.append(("authorization", f"Bearer {credential.value}"))
         elif credential is not None:
             headers.append(("x-goog-api-key", credential.value))
         joined = "&" if "?" in method else "?"
         target = f"{self._place.target}/{model}:{method}" + (f"{joined}{self._query}" if self._query else "")
-        try:
-            return await self.wire.post(headers, body, target=target)
-        except ProviderError as error:
-            if error.kind == "authentication_failed":
-                self._parts.credentials.refused(self.name)
-            raise
+        return await self._post(headers, body, target=target)
 
     # ------------------------------------------------------------------ the request
 
     def _inner(self, request: ChatRequest, model: str) -> bytes:
         """The members of the request's object, contents last, so that a longer one begins with a shorter one."""
-        entry, signed = self._entry, bool(_SIGNED.match(model))
-        wanted = _Wanted(
-            request.system_prompt,
-            request.tools,
-            request.temperature if request.temperature is not None else entry.temperature,
-            request.max_tokens if request.max_tokens is not None else entry.max_tokens,
-            request.tool_choice,
-            request.response_schema,
-            request.thinking_tokens,
-        )
-        if self._head is None or self._head[0] != wanted:
-            self._head = (wanted, _head(wanted))
+        signed = bool(_SIGNED.match(model))
+        head = self._head_of(self._wanted(request, model), _head)
         shape = f"{WIRE}/signed" if signed else WIRE
         contents = request.messages.encoded(shape, _encoder(request.messages, signed=signed))
-        return b"".join((self._head[1], b'"contents":[', contents, b"]"))
+        return b"".join((head, b'"contents":[', contents, b"]"))
 
 
-class _Wanted(NamedTuple):
-    """What stands before the contents."""
-
-    system: str
-    tools: tuple[ToolSpec, ...]
-    temperature: float | None
-    max_tokens: int | None
-    tool_choice: str | None
-    response_schema: Json | None
-    thinking_tokens: int | None
-
-
-def _head(wanted: _Wanted) -> bytes:
+def _head(wanted: Wanted) -> bytes:
     head: Json = {}
     if wanted.system:
         head["systemInstruction"] = {"parts": [{"text": wanted.system}]}
@@ -216,18 +162,18 @@ def _tool(tool: ToolSpec) -> Json:
     return {"name": tool.name, "description": tool.description, "parametersJsonSchema": tool.parameters}
 
 
-def _settings(wanted: _Wanted) -> Json:
+def _settings(wanted: Wanted) -> Json:
     settings: Json = {}
     if wanted.temperature is not None:
         settings["temperature"] = wanted.temperature
     if wanted.max_tokens is not None:
         settings["maxOutputTokens"] = wanted.max_tokens
-    if wanted.response_schema is not None:
+    if wanted.schema is not None:
         settings["responseMimeType"] = "application/json"
-        settings["responseJsonSchema"] = wanted.response_schema
-    if wanted.thinking_tokens is not None:
-        thinks = wanted.thinking_tokens > 0
-        settings["thinkingConfig"] = {"includeThoughts": thinks, "thinkingBudget": max(0, wanted.thinking_tokens)}
+        settings["responseJsonSchema"] = wanted.schema
+    if wanted.thinking is not None:
+        thinks = wanted.thinking > 0
+        settings["thinkingConfig"] = {"includeThoughts": thinks, "thinkingBudget": max(0, wanted.thinking)}
     return settings
 
 

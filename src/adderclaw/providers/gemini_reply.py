@@ -4,10 +4,10 @@ import json
 import re
 from typing import Any, cast
 
-from adderclaw.errors import ProviderError
 from adderclaw.history import History
 from adderclaw.providers import arguments_of
-from adderclaw.providers.faults import delay_in, kind_of, said_by, status_in
+from adderclaw.providers.adapter import broke_off
+from adderclaw.providers.faults import delay_in
 from adderclaw.providers.reading import count_in, object_in, objects_in, text_in, whole_characters
 from adderclaw.providers.wire import Wire
 from adderclaw.types import Delta, Json, OnDelta, OpaqueBlock, StopReason, ToolCall, ToolUseBlock, Usage
@@ -64,7 +64,7 @@ class Answer:
     def add(self, chunk: Json) -> None:
         """A chunk or a whole answer: both have the same form."""
         if chunk.get("error"):
-            raise self._error(chunk)
+            raise broke_off(self._wire, {"error": chunk["error"]}, wait=delay_in(chunk))
         self.model = text_in(chunk.get("modelVersion")) or self.model
         self._response_id = text_in(chunk.get("responseId")) or self._response_id
         self._usage |= object_in(chunk.get("usageMetadata"))
@@ -177,17 +177,6 @@ class Answer:
             return "refusal"
         reason = _STOP_REASONS.get(self.finish, "other")
         return "tool_use" if reason == "end" and self._calls else reason
-
-    def _error(self, chunk: Json) -> ProviderError:
-        error = chunk["error"]
-        said, words = said_by({"error": error})
-        status = status_in(error)
-        kind = kind_of(status, words)
-        quoted = self._wire.excerpt(said, 300) or "unnamed"
-        advised = self._wire.advise(kind, status, words)
-        wait = delay_in(chunk) if kind in ProviderError.RETRYABLE else None
-        message = f"{self._wire.place.origin} broke off with an error: {quoted}; {advised}"
-        return self._wire.fault(kind, message, status=status, retry_after=wait)
 
 
 def _is_plain_thought(part: Json) -> bool:

@@ -1,30 +1,29 @@
 """Servers that speak Chat Completions, streaming or not: OpenRouter, Ollama, LM Studio, vLLM, llama.cpp and others."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from adderclaw.errors import ProviderErrorKind
 from adderclaw.providers import Parts
+from adderclaw.providers.adapter import Wanted, compact, left_out
 from adderclaw.providers.faults import advice
 from adderclaw.providers.openai_reply import Answer
 from adderclaw.providers.openai_server import (
     Server,
     arguments,
     base_url_of,
-    compact,
     data_url,
     effort_of,
     from_user,
     function_name,
     key_variable,
-    left_out,
-    place_of,
+    openai_place,
     shown_by,
     strict,
     thinks,
     told,
 )
-from adderclaw.providers.reading import Ids, read
+from adderclaw.providers.reading import read
+from adderclaw.providers.wire import Endpoint
 from adderclaw.types import (
     ChatRequest,
     ChatResponse,
@@ -33,7 +32,6 @@ from adderclaw.types import (
     Message,
     OnDelta,
     OpaqueBlock,
-    ProviderCapabilities,
     TextBlock,
     ToolCall,
     ToolResultBlock,
@@ -45,7 +43,7 @@ __all__ = ["OpenAIChat", "base_url_of", "key_variable", "make"]
 
 
 def make(parts: Parts) -> "OpenAIChat":
-    return OpenAIChat(Server(parts, place_of(parts, "/chat/completions")))
+    return OpenAIChat(parts, openai_place(parts, "/chat/completions"))
 
 
 def _advice(kind: ProviderErrorKind, status: int | None, words: str) -> str:
@@ -54,78 +52,38 @@ def _advice(kind: ProviderErrorKind, status: int | None, words: str) -> str:
     return advice(kind, status)
 
 
-class OpenAIChat:
-    def __init__(self, server: Server) -> None:
-        self._server, self._entry = server, server.parts.entry
-        self.wire = server.wire
+class OpenAIChat(Server):
+    def __init__(self, parts: Parts, place: Endpoint) -> None:
+        super().__init__(parts, place)
         self.wire.advise = _advice
-        self._shape = f"openai-chat/{server.place.authority}"
+        self._shape = f"openai-chat/{place.authority}"
         """Names this server's form of the messages: another server's opaque blocks are not for it."""
-        self._head: tuple[_Wanted, bytes] | None = None
-        self._ids = Ids()
-
-    @property
-    def name(self) -> str:
-        return self._server.parts.name
-
-    def capabilities(self) -> ProviderCapabilities:
-        return self._server.capabilities()
 
     async def chat(self, request: ChatRequest, on_delta: OnDelta) -> ChatResponse:
-        reply = await self._server.post(self.body(request))
+        reply = await self._post_with_key(self.body(request))
         text_tools = frozenset(tool.name for tool in request.tools if self._entry.text_tool_calls)
         answer = Answer(self.wire, on_delta, text_tools)
         await read(reply, answer, self.wire)
         answer.read_text_calls(_results(request))
         calls = answer.calls(*self._ids.of(request.messages))
-        return ChatResponse(
-            final_text=answer.text,
-            tool_calls=calls,
-            usage=answer.usage,
-            stop_reason=answer.stop_reason,
-            model=answer.model or self._server.model_of(request),
-            provider=self.name,
-            opaque=answer.opaque(self._shape),
-            raw_provider_payload={"finish_reason": answer.finish or None, "status": reply.status, **answer.extra},
-        )
+        raw: Json = {"finish_reason": answer.finish or None, "status": reply.status, **answer.extra}
+        return self._response(answer, calls, answer.opaque(self._shape), self._model_of(request), raw)
 
     async def count(self, request: ChatRequest) -> int | None:  # noqa: ARG002 - it has no such service
         return None
-
-    async def ready(self) -> None:
-        await self._server.credential()
-
-    async def close(self) -> None:
-        await self.wire.close()
 
     # ------------------------------------------------------------------ the request
 
     def body(self, request: ChatRequest) -> bytes:
         """The request as it goes out."""
-        model = self._server.model_of(request)
+        model = self._model_of(request)
         # What a model takes decides on the form of images, so that each model has its own.
         wire = f"{self._shape} {model}"
         messages = request.messages.encoded(wire, lambda message: self._encode(message, model), take_turns=True)
-        return b"".join((self._before_messages(request, model), b"," if messages else b"", messages, b"]}"))
+        head = self._head_of(self._wanted(request, model), self._make_head)
+        return b"".join((head, b"," if messages else b"", messages, b"]}"))
 
-    def _before_messages(self, request: ChatRequest, model: str) -> bytes:
-        """Everything up to the first message of the history; made once for requests that differ only in that."""
-        entry = self._entry
-        wanted = _Wanted(
-            request.system_prompt,
-            request.tools,
-            model,
-            request.temperature if request.temperature is not None else entry.temperature,
-            request.max_tokens if request.max_tokens is not None else entry.max_tokens,
-            request.tool_choice,
-            request.response_schema,
-            request.thinking_tokens,
-        )
-        if self._head is None or self._head[0] != wanted:
-            self._head = (wanted, self._make_head(wanted))
-        return self._head[1]
-
-    def _make_head(self, wanted: "_Wanted") -> bytes:
+    def _make_head(self, wanted: Wanted) -> bytes:
         head: Json = {"model": wanted.model} if wanted.model else {}
         head["stream"] = self._entry.stream
         if self._entry.stream:
@@ -147,7 +105,7 @@ class OpenAIChat:
 
     def _limit_key(self, model: str) -> str:
         """OpenAI's own servers, and its thinking models behind a proxy, refuse the old name; others know no other."""
-        new = self._server.owned_by_openai or ("/" not in model and thinks(model))
+        new = self._owned_by_openai or ("/" not in model and thinks(model))
         return "max_completion_tokens" if new else "max_tokens"
 
     def _thinking(self, model: str, tokens: int | None) -> Json:
@@ -170,24 +128,11 @@ class OpenAIChat:
     def _part(self, block: TextBlock | MediaBlock, model: str) -> Json:
         if isinstance(block, TextBlock):
             return {"type": "text", "text": block.text}
-        if not self._server.takes(block, model):
+        if not self._takes(block, model):
             return {"type": "text", "text": left_out(block)}
         if block.media_type.startswith("image/"):
             return {"type": "image_url", "image_url": {"url": data_url(block)}}
         return {"type": "file", "file": {"filename": block.name or "document.pdf", "file_data": data_url(block)}}
-
-
-class _Wanted(NamedTuple):
-    """All that decides on what stands before the messages."""
-
-    system: str
-    tools: tuple[ToolSpec, ...]
-    model: str
-    temperature: float | None
-    max_tokens: int | None
-    tool_choice: str | None
-    schema: Json | None
-    thinking: int | None
 
 
 def _tool(tool: ToolSpec) -> Json:

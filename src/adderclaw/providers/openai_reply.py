@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
 from adderclaw.providers import arguments_of
-from adderclaw.providers.openai_server import broke_off
+from adderclaw.providers.adapter import broke_off
 from adderclaw.providers.reading import count_in, object_in, object_with, objects_in, text_in, whole_characters
 from adderclaw.providers.wire import Wire
 from adderclaw.types import Delta, Json, OnDelta, OpaqueBlock, StopReason, ToolCall, Usage
@@ -74,7 +74,7 @@ class Answer:
     def _add(self, chunk: Json, part: str) -> None:
         """A chunk (its choices hold a `delta`) or a whole completion (its choices hold a `message`)."""
         if chunk.get("error"):
-            raise broke_off(self._wire, chunk["error"])
+            raise broke_off(self._wire, {"error": chunk["error"]})
         self.model = text_in(chunk.get("model")) or self.model
         if isinstance(chunk.get("provider"), str):
             self.extra["provider"] = chunk["provider"]
@@ -90,7 +90,7 @@ class Answer:
     def _choice(self, choice: Json, part: str) -> None:
         finish = text_in(choice.get("finish_reason"))
         if choice.get("error") or finish == "error":
-            raise broke_off(self._wire, choice.get("error") or "the model's server failed")
+            raise broke_off(self._wire, {"error": choice.get("error") or "the model's server failed"})
         message = object_in(choice.get(part))
         if not message and not self._text and not self._calls:
             part, message = "message", object_in(choice.get("message"))  # a whole completion, sent as an event

@@ -5,14 +5,11 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from adderclaw.credentials.sources import KEY_VARIABLES, Credential
-from adderclaw.errors import ProviderError
-from adderclaw.json_text import json_writer
+from adderclaw.credentials.sources import KEY_VARIABLES
 from adderclaw.providers import Parts, misconfigured
-from adderclaw.providers.faults import kind_of, said_by, status_in
-from adderclaw.providers.making import wire_of
+from adderclaw.providers.adapter import Adapter, compact, place_of, require_model, warn_unencrypted
 from adderclaw.providers.reading import object_in, objects_in
-from adderclaw.providers.wire import Endpoint, Reply, Wire, endpoint
+from adderclaw.providers.wire import Endpoint, Reply
 from adderclaw.types import (
     ChatRequest,
     Json,
@@ -24,7 +21,6 @@ from adderclaw.types import (
     ToolResultBlock,
 )
 
-_text = json_writer()
 BASE_URLS = {
     "openai": "https://api.openai.com/v1",
     "openrouter": "https://openrouter.ai/api/v1",
@@ -50,79 +46,61 @@ def base_url_of(kind: str, base_url: str | None) -> str | None:
     return base_url or os.environ.get(_URL_VARIABLES.get(kind, "")) or BASE_URLS.get(kind)
 
 
-def place_of(parts: Parts, tail: str) -> Endpoint:
+def openai_place(parts: Parts, tail: str) -> Endpoint:
     """Where this provider's requests go; a configuration error when the entry does not say so."""
     entry = parts.entry
-    if not (entry.model or parts.config.default_model or entry.kind == "lm-studio"):
-        misconfigured(parts.name, "model", "no model is named; set it here, or default_model for all")
+    if entry.kind != "lm-studio":
+        require_model(parts)
     base_url = base_url_of(entry.kind, entry.base_url)
     if not base_url:
         fix = "set it to the server's address, such as http://127.0.0.1:8080/v1, or set OPENAI_BASE_URL"
         misconfigured(parts.name, "base_url", f"missing; {fix}")
-    try:
-        place = endpoint(base_url, tail)
-    except ValueError as error:
-        misconfigured(parts.name, "base_url", str(error))
-    if key_variable(entry.kind, entry.api_key_env) and place.scheme == "http" and not place.loopback:
-        warning = f"provider {parts.name!r} sends its key without encryption to {place.origin}; use https if you can"
-        parts.tell({"event_type": "warning", "message": warning})
+    place = place_of(parts, base_url, tail)
+    if key_variable(entry.kind, entry.api_key_env):
+        warn_unencrypted(parts, place)
     return place
 
 
-class Server:
-    """What both adapters have in common: connections, headers, key, and the model that is meant."""
+class Server(Adapter):
+    """What both adapters have in common: key, capabilities, and the model that is meant."""
 
     def __init__(self, parts: Parts, place: Endpoint) -> None:
-        self.parts, self.place = parts, place
-        self.wire = wire_of(parts, place)
+        variable = KEY_VARIABLES.get(parts.entry.kind)
+        super().__init__(parts, place, (variable,) if variable else ())
 
     @property
-    def owned_by_openai(self) -> bool:
-        return self.place.host == "api.openai.com" or self.place.host.endswith(".openai.azure.com")
+    def _owned_by_openai(self) -> bool:
+        return self._place.host == "api.openai.com" or self._place.host.endswith(".openai.azure.com")
 
-    def model_of(self, request: ChatRequest) -> str:
+    def _model_of(self, request: ChatRequest) -> str:
         """The model's name; "" leaves it out of the request, where the server routes to the one that it has loaded."""
-        model = request.model or self.parts.entry.model or self.parts.config.default_model
-        if self.parts.entry.kind == "lm-studio" and model in ROUTED:
+        model = super()._model_of(request)
+        if self._entry.kind == "lm-studio" and model in ROUTED:
             return os.environ.get("LM_STUDIO_MODEL", "").strip()
         return model
 
     def capabilities(self) -> ProviderCapabilities:
         from adderclaw.config.model_catalogue import facts_of  # reads a file: not on the way to the first request
 
-        model = self.parts.entry.model or self.parts.config.default_model
-        known = facts_of(self.parts.name, model, self.parts.config)
+        model = self._entry.model or self._parts.config.default_model
+        known = facts_of(self.name, model, self._parts.config)
         return ProviderCapabilities(
-            streaming=self.parts.entry.stream, images=known.vision, context_tokens=known.context_tokens
+            streaming=self._entry.stream, images=known.vision, context_tokens=known.context_tokens
         )
 
-    def takes(self, media: MediaBlock, model: str) -> bool:
+    def _takes(self, media: MediaBlock, model: str) -> bool:
         """Whether the model takes an image or a document, as far as the list of models knows it."""
         from adderclaw.config.model_catalogue import facts
 
-        known = facts(model, self.parts.config)
+        known = facts(model, self._parts.config)
         if media.media_type.startswith("image/"):
             return known.vision
         return known.pdf and media.media_type == "application/pdf"
 
-    async def credential(self) -> Credential | None:
-        """What the next request is made with; raises ProviderError where it is missing."""
-        variable = KEY_VARIABLES.get(self.parts.entry.kind)
-        return await self.parts.credentials.get(self.parts.name, self.parts.entry, (variable,) if variable else ())
-
-    async def post(self, body: bytes, *, target: str | None = None) -> Reply:
-        headers = [("accept", "text/event-stream, application/json"), ("user-agent", "adderclaw")]
-        headers += self.parts.entry.headers.items()
-        sources, name = self.parts.credentials, self.parts.name
+    async def _post_with_key(self, body: bytes, *, target: str | None = None) -> Reply:
         credential = await self.credential()
-        if credential is not None:
-            headers.append(("authorization", f"Bearer {credential.value}"))
-        try:
-            return await self.wire.post(headers, body, target=target)
-        except ProviderError as error:
-            if error.kind == "authentication_failed":
-                sources.refused(name)
-            raise
+        headers = [] if credential is None else [("authorization", f"Bearer {credential.value}")]
+        return await self._post(headers, body, target=target)
 
 
 # ---------------------------------------------------------------------- what models take
@@ -185,12 +163,6 @@ def data_url(media: MediaBlock) -> str:
     return f"data:{media.media_type};base64,{media.data}"
 
 
-def left_out(media: MediaBlock) -> str:
-    """What stands in a message for a medium that the model does not take."""
-    kind = "image" if media.media_type.startswith("image/") else "file"
-    return f"[{kind}: {media.name or media.media_type}]"
-
-
 def told(block: ToolResultBlock) -> str:
     """A result's text, for a wire that does not say what failed."""
     marked = block.is_error and not block.content.startswith("Error: ")
@@ -199,7 +171,7 @@ def told(block: ToolResultBlock) -> str:
 
 def arguments(call: ToolCall) -> str:
     """Broken arguments go back as {}: servers that parse them would refuse every later request."""
-    return _text(call.arguments or {})
+    return compact(call.arguments or {}).decode()
 
 
 def from_user(
@@ -220,20 +192,3 @@ def shown_by(message: Message) -> list[TextBlock | MediaBlock]:
         if isinstance(block, ToolResultBlock) and block.media:
             shown += [TextBlock(f"(from the result of the tool call {block.tool_use_id})"), *block.media]
     return shown
-
-
-# ---------------------------------------------------------------------- fields that a server wrote
-
-
-def compact(value: Any) -> bytes:
-    return _text(value).encode("utf-8", "replace")
-
-
-def broke_off(wire: Wire, error: Any) -> ProviderError:
-    """An error that came inside an answer with the status 200."""
-    said, words = said_by({"error": error})
-    status = status_in(error)
-    kind = kind_of(status, words)
-    quoted = wire.excerpt(said, 300) or "unnamed"
-    message = f"{wire.place.origin} broke off with an error: {quoted}; {wire.advise(kind, status, words)}"
-    return wire.fault(kind, message, status=status)

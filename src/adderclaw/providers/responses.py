@@ -1,28 +1,27 @@
 """OpenAI's Responses API, kept without state on its side: every request carries the whole conversation."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from adderclaw.errors import ProviderError, ProviderErrorKind
 from adderclaw.providers import Parts
+from adderclaw.providers.adapter import Wanted, beside, compact, counted, left_out
 from adderclaw.providers.faults import advice
 from adderclaw.providers.openai_server import (
     Server,
     arguments,
-    compact,
     data_url,
     effort_of,
     from_user,
     function_name,
-    left_out,
     never_thinks,
-    place_of,
+    openai_place,
     strict,
     thinks,
     told,
 )
-from adderclaw.providers.reading import Ids, count_in, read, read_object
+from adderclaw.providers.reading import read
 from adderclaw.providers.responses_reply import TEXT, Answer
+from adderclaw.providers.wire import Endpoint
 from adderclaw.types import (
     ChatRequest,
     ChatResponse,
@@ -31,7 +30,6 @@ from adderclaw.types import (
     Message,
     OnDelta,
     OpaqueBlock,
-    ProviderCapabilities,
     TextBlock,
     ToolCall,
     ToolResultBlock,
@@ -44,7 +42,7 @@ _NOT_THERE = (400, 404, 405, 501)
 
 
 def make(parts: Parts) -> "OpenAIResponses":
-    return OpenAIResponses(Server(parts, place_of(parts, "/responses")))
+    return OpenAIResponses(parts, openai_place(parts, "/responses"))
 
 
 def _advice(kind: ProviderErrorKind, status: int | None, _words: str) -> str:
@@ -53,68 +51,38 @@ def _advice(kind: ProviderErrorKind, status: int | None, _words: str) -> str:
     return advice(kind, status)
 
 
-class OpenAIResponses:
-    def __init__(self, server: Server) -> None:
-        self._server, self._entry = server, server.parts.entry
-        self.wire = server.wire
+class OpenAIResponses(Server):
+    def __init__(self, parts: Parts, place: Endpoint) -> None:
+        super().__init__(parts, place)
         self.wire.advise = _advice
-        self._shape = f"openai-responses/{server.place.authority}"
+        self._shape = f"openai-responses/{place.authority}"
         """Names this server's form of the messages: another server could not decrypt the reasoning."""
-        self._head: tuple[_Wanted, bytes] | None = None
-        self._ids = Ids()
         self._counts = True
 
-    @property
-    def name(self) -> str:
-        return self._server.parts.name
-
-    def capabilities(self) -> ProviderCapabilities:
-        return self._server.capabilities()
-
     async def chat(self, request: ChatRequest, on_delta: OnDelta) -> ChatResponse:
-        wanted = self._wanted(request)
-        if self._head is None or self._head[0] != wanted:
-            self._head = (wanted, compact(self._settings(wanted)))
-        reply = await self._server.post(self._body(self._head[1], request, wanted.model))
+        model = self._model_of(request)
+        head = self._head_of(self._wanted(request, model), lambda wanted: compact(self._settings(wanted)))
+        reply = await self._post_with_key(self._body(head, request, model))
         answer = Answer(self.wire, on_delta)
         await read(reply, answer, self.wire)
         calls = answer.calls(*self._ids.of(request.messages))
-        return ChatResponse(
-            final_text=answer.text,
-            tool_calls=calls,
-            usage=answer.usage,
-            stop_reason=answer.stop_reason,
-            model=answer.model or wanted.model,
-            provider=self.name,
-            opaque=answer.opaque(self._shape),
-            raw_provider_payload={"finish_reason": answer.finish or None, "status": reply.status},
-        )
+        raw: Json = {"finish_reason": answer.finish or None, "status": reply.status}
+        return self._response(answer, calls, answer.opaque(self._shape), model, raw)
 
     async def count(self, request: ChatRequest) -> int | None:
         """The server's own count of the tokens that go in; None where it has none."""
         if not self._counts:
             return None
-        wanted = self._wanted(request)
-        body = self._body(compact(_counted(wanted)), request, wanted.model)
-        path, mark, query = self._server.place.target.partition("?")
+        model = self._model_of(request)
+        body = self._body(compact(_counted(self._wanted(request, model))), request, model)
         try:
-            reply = await self._server.post(body, target=f"{path}/input_tokens{mark}{query}")
+            reply = await self._post_with_key(body, target=beside(self._place.target, "input_tokens"))
         except ProviderError as error:
             if error.status in _NOT_THERE and error.kind != "context_overflow":
                 self._counts = False
                 return None
             raise
-        try:
-            counted = await read_object(reply, self.wire)
-        finally:
-            reply.close()
-        return count_in(counted.get("input_tokens")) or None
-
-    async def ready(self) -> None:
-        await self._server.credential()
-
-    async def close(self) -> None:
-        await self.wire.close()
+        return max(0, await counted(reply, self.wire, "input_tokens") or 0) or None
 
     # ------------------------------------------------------------------ the request
 
@@ -123,20 +91,7 @@ class OpenAIResponses:
         items = request.messages.encoded(f"{self._shape} {model}", lambda message: self._encode(message, model))
         return b"".join((head[:-1], b',"input":[', items, b"]}"))
 
-    def _wanted(self, request: ChatRequest) -> "_Wanted":
-        entry = self._entry
-        return _Wanted(
-            self._server.model_of(request),
-            request.system_prompt,
-            request.tools,
-            request.tool_choice,
-            request.response_schema,
-            request.thinking_tokens,
-            request.max_tokens if request.max_tokens is not None else entry.max_tokens,
-            request.temperature if request.temperature is not None else entry.temperature,
-        )
-
-    def _settings(self, wanted: "_Wanted") -> Json:
+    def _settings(self, wanted: Wanted) -> Json:
         settings: Json = {"model": wanted.model, "stream": self._entry.stream, "store": False}
         if thinks(wanted.model):
             settings["include"] = ["reasoning.encrypted_content"]
@@ -169,7 +124,7 @@ class OpenAIResponses:
     def _part(self, block: TextBlock | MediaBlock, model: str) -> Json:
         if isinstance(block, TextBlock):
             return {"type": "input_text", "text": block.text}
-        if not self._server.takes(block, model):
+        if not self._takes(block, model):
             return {"type": "input_text", "text": left_out(block)}
         if block.media_type.startswith("image/"):
             return {"type": "input_image", "image_url": data_url(block), "detail": "auto"}
@@ -196,22 +151,9 @@ class OpenAIResponses:
             yield _call(call)
 
 
-class _Wanted(NamedTuple):
-    """All that decides on what stands before the input."""
-
-    model: str
-    instructions: str
-    tools: tuple[ToolSpec, ...]
-    tool_choice: str | None
-    schema: Json | None
-    thinking: int | None
-    max_tokens: int | None
-    temperature: float | None
-
-
-def _counted(wanted: _Wanted) -> Json:
+def _counted(wanted: Wanted) -> Json:
     """The settings that the model reads, and so the tokens that count."""
-    settings: Json = {"model": wanted.model, "instructions": wanted.instructions}
+    settings: Json = {"model": wanted.model, "instructions": wanted.system}
     if wanted.tools:
         settings["tools"] = [_tool(tool) for tool in wanted.tools]
     if wanted.tool_choice:

@@ -1,0 +1,181 @@
+"""What the adapters share: an entry's address, connections and key, and all of a request but its messages."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from adderclaw.credentials.redaction import secret_name
+from adderclaw.credentials.sources import Credential
+from adderclaw.errors import ProviderError
+from adderclaw.json_text import json_writer
+from adderclaw.providers import Parts, misconfigured
+from adderclaw.providers.faults import kind_of, said_by, status_in
+from adderclaw.providers.reading import Ids, read_object
+from adderclaw.providers.wire import Endpoint, Reply, Wire, endpoint
+from adderclaw.types import (
+    ChatRequest,
+    ChatResponse,
+    Json,
+    MediaBlock,
+    OpaqueBlock,
+    StopReason,
+    ToolCall,
+    ToolSpec,
+    Usage,
+)
+
+ACCEPTED = (("accept", "text/event-stream, application/json"), ("user-agent", "adderclaw"))
+NO_COUNTING = (404, 405, 501)
+"""How a server without a counting of tokens answers."""
+_text = json_writer()
+
+
+class Wanted(NamedTuple):
+    """All of a request but its messages, completed by the provider's entry."""
+
+    model: str
+    system: str
+    tools: tuple[ToolSpec, ...]
+    tool_choice: str | None
+    schema: Json | None
+    thinking: int | None
+    max_tokens: int | None
+    temperature: float | None
+
+
+class Answer(Protocol):
+    """An answer that was read to its end."""
+
+    model: str
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def usage(self) -> Usage: ...
+    @property
+    def stop_reason(self) -> StopReason: ...
+
+
+class Adapter:
+    """One entry's connections to its server, whatever API that speaks."""
+
+    def __init__(self, parts: Parts, place: Endpoint, variables: tuple[str, ...]) -> None:
+        self._parts, self._entry, self._place, self._variables = parts, parts.entry, place, variables
+        self.wire = _wire_of(parts, place)
+        self._ids = Ids()
+        self._head: tuple[Wanted, bytes] | None = None
+
+    @property
+    def name(self) -> str:
+        return self._parts.name
+
+    async def credential(self) -> Credential | None:
+        """What the next request is made with; raises ProviderError where it is missing."""
+        return await self._parts.credentials.get(self.name, self._entry, self._variables)
+
+    async def ready(self) -> None:
+        await self.credential()
+
+    async def close(self) -> None:
+        await self.wire.close()
+
+    async def _post(self, headers: list[tuple[str, str]], body: bytes, *, target: str | None = None) -> Reply:
+        """Send a request; a credential that the server refuses is not used again."""
+        try:
+            return await self.wire.post([*ACCEPTED, *self._entry.headers.items(), *headers], body, target=target)
+        except ProviderError as error:
+            if error.kind == "authentication_failed":
+                self._parts.credentials.refused(self.name)
+            raise
+
+    def _model_of(self, request: ChatRequest) -> str:
+        return request.model or self._entry.model or self._parts.config.default_model
+
+    def _wanted(self, request: ChatRequest, model: str) -> Wanted:
+        entry = self._entry
+        return Wanted(
+            model,
+            request.system_prompt,
+            request.tools,
+            request.tool_choice,
+            request.response_schema,
+            request.thinking_tokens,
+            request.max_tokens if request.max_tokens is not None else entry.max_tokens,
+            request.temperature if request.temperature is not None else entry.temperature,
+        )
+
+    def _head_of(self, wanted: Wanted, make: Callable[[Wanted], bytes]) -> bytes:
+        """What stands before the messages: made once for requests that differ only in those."""
+        if self._head is None or self._head[0] != wanted:
+            self._head = (wanted, make(wanted))
+        return self._head[1]
+
+    def _response(
+        self, answer: Answer, calls: tuple[ToolCall, ...], opaque: tuple[OpaqueBlock, ...], model: str, raw: Json
+    ) -> ChatResponse:
+        model = answer.model or model
+        return ChatResponse(answer.text, calls, answer.usage, answer.stop_reason, model, self.name, opaque, raw)
+
+
+def _wire_of(parts: Parts, place: Endpoint) -> Wire:
+    """An entry's connections; the secrets among its headers are kept out of everything that is shown."""
+    limit, timeout = parts.config.runtime.max_response_bytes, parts.entry.timeout_seconds
+    for header, value in parts.entry.headers.items():
+        if secret_name(header):
+            parts.secrets.add(value)
+    return Wire(parts.name, place, parts.secrets, parts.clock, timeout=timeout, max_bytes=limit)
+
+
+def place_of(parts: Parts, base_url: str, tail: str) -> Endpoint:
+    """Where an entry's requests go; a configuration error where its address is none."""
+    try:
+        return endpoint(base_url, tail)
+    except ValueError as error:
+        misconfigured(parts.name, "base_url", str(error))
+
+
+def require_model(parts: Parts) -> str:
+    model = parts.entry.model or parts.config.default_model
+    if not model:
+        misconfigured(parts.name, "model", "no model is named; set it here, or default_model for all")
+    return model
+
+
+def warn_unencrypted(parts: Parts, place: Endpoint) -> None:
+    if place.scheme == "http" and not place.loopback:
+        warning = f"provider {parts.name!r} sends its key without encryption to {place.origin}; use https if you can"
+        parts.tell({"event_type": "warning", "message": warning})
+
+
+def beside(target: str, name: str) -> str:
+    """A path beneath another, whose query it keeps."""
+    path, mark, query = target.partition("?")
+    return f"{path}/{name}{mark}{query}"
+
+
+async def counted(reply: Reply, wire: Wire, key: str) -> int | None:
+    """The count in a whole reply."""
+    try:
+        tokens: Any = (await read_object(reply, wire)).get(key)
+    finally:
+        reply.close()
+    return tokens if isinstance(tokens, int) else None
+
+
+def broke_off(wire: Wire, event: Json, *, status: int | None = None, wait: float | None = None) -> ProviderError:
+    """An error that came inside an answer with the status 200."""
+    said, words = said_by(event)
+    status = status or status_in(event.get("error"))
+    kind = kind_of(status, words)
+    quoted = wire.excerpt(said, 300) or "unnamed"
+    message = f"{wire.place.origin} broke off with an error: {quoted}; {wire.advise(kind, status, words)}"
+    return wire.fault(kind, message, status=status, retry_after=wait if kind in ProviderError.RETRYABLE else None)
+
+
+def left_out(media: MediaBlock, otherwise: str = "file") -> str:
+    """What stands in a message for a medium that the model does not take."""
+    kind = "image" if media.media_type.startswith("image/") else otherwise
+    return f"[{kind}: {media.name or media.media_type}]"
+
+
+def compact(value: Any) -> bytes:
+    return _text(value).encode("utf-8", "replace")
