@@ -65,7 +65,7 @@ def parsed(line, seq):
 
 
 def checked(line, seq, previous, key):
-    """The hash of an intact receipt."""
+    """The hash of an intact receipt, and the receipt."""
     body = parsed(line, seq)
     known = body.pop("receipt_hash")
     if hashlib.sha256(canonical(body)).hexdigest() != known:
@@ -79,7 +79,7 @@ def checked(line, seq, previous, key):
         raise Broken(
             seq, "its mac was not made with this key: it was written by somebody else, or the key was replaced"
         )
-    return known
+    return known, body
 
 
 # ------------------------------------------------------------------ the log
@@ -87,7 +87,7 @@ def checked(line, seq, previous, key):
 
 class Replay:
     def __init__(self):
-        self.seq, self.hash, self.notes = 0, ZERO, []
+        self.seq, self.hash, self.notes, self.used = 0, ZERO, [], {}
 
     def run(self, log, key, heads, logs):
         for line in lines(log):
@@ -106,7 +106,10 @@ class Replay:
         seq = self.seq + 1
         if not line.endswith(b"\n"):
             raise Broken(seq, "its line was cut or changed at the end")
-        found = checked(line[:-1], seq, self.hash, key)
+        found, body = checked(line[:-1], seq, self.hash, key)
+        question = body["decision"].get("approval_id") if body["status"] != "denied" else None
+        if question and self.used.setdefault(question, seq) != seq:
+            raise Broken(seq, f"its call ran on the answer to {question}, which receipt {self.used[question]} used")
         others = [place for log_id, place in logs.items() if log_id != found] if seq == 1 else []
         if others:
             raise Broken(1, f"{others[0]} is of another log: the log was replaced from its first receipt on")

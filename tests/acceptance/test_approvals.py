@@ -17,12 +17,12 @@ USER = pwd.getpwuid(os.getuid()).pw_name
 type Process = "subprocess.Popen[bytes]"
 
 
-def asking(world: World, *more: str) -> tuple[Process, str]:
+def asking(world: World, *more: str, message: str | None = "go", prompt: bytes = b"Approve?") -> tuple[Process, str]:
     """The agent with its question on the screen, and the question's id."""
-    process = world.cli.start("agent", "-m", "go", *more)
+    process = world.cli.start("agent", *(() if message is None else ("-m", message)), *more)
     assert process.stderr is not None
     seen = b""
-    while b"Approve?" not in seen:
+    while prompt not in seen:
         part = os.read(process.stderr.fileno(), 4096)
         assert part, seen
         seen += part
@@ -230,6 +230,75 @@ def test_a_yes_counts_for_one_call(world: World) -> None:
     assert resumed.err.count("Approve?") == 1
     assert [receipt["status"] for receipt in world.receipts()] == ["allowed", "denied"]
     assert len(world.rows("SELECT id FROM approvals")) == 2
+
+
+def used(world: World) -> tuple[str, str]:
+    """A question whose yes came from another process and was used, and its conversation.
+
+    The call appends a line to a file, so that nothing of what it touches changes.
+    """
+    (world.workspace / "a.txt").write_text("")
+    id, conversation = killed(world, call("Bash", command="echo x >> a.txt"), text("done"))
+    assert world.cli("approvals", "answer", id, "yes").code == 0
+    assert world.cli("agent", "--resume", conversation).code == 0
+    assert (world.workspace / "a.txt").read_text() == "x\n"
+    return id, conversation
+
+
+def erased(world: World, id: str) -> None:
+    """What somebody does who can only write the database: it looks as if the call had never been made."""
+    with sqlite3.connect(world.database) as connection:
+        connection.execute("UPDATE approvals SET used_at = NULL WHERE id = ?", (id,))
+        connection.execute(
+            "DELETE FROM transcript_entries WHERE sequence >"
+            " (SELECT min(sequence) FROM transcript_entries WHERE entry_type = 'assistant')"
+        )
+
+
+def test_a_yes_whose_use_was_erased_from_the_database_counts_for_no_second_call(world: World) -> None:
+    id, conversation = used(world)
+    erased(world, id)
+    world.cli("agent", "--resume", conversation)
+    assert (world.workspace / "a.txt").read_text() == "x\n", "the call ran once more on the same yes"
+    assert [receipt["status"] for receipt in world.receipts()] == ["allowed", "denied"]
+    assert "used already" in world.receipts()[1]["decision"]["comment"]
+
+
+def test_the_same_with_the_mirror_of_its_receipt_erased_as_well(world: World) -> None:
+    id, conversation = used(world)
+    erased(world, id)
+    with sqlite3.connect(world.database) as connection:
+        connection.execute("DELETE FROM receipts")
+    world.cli("agent", "--resume", conversation)
+    assert (world.workspace / "a.txt").read_text() == "x\n", "the call ran once more on the same yes"
+
+
+def test_verify_finds_a_yes_whose_use_was_erased(world: World) -> None:
+    id, _ = used(world)
+    whole = world.cli("receipt", "verify")
+    assert whole.code == 0, whole.out + whole.err
+    erased(world, id)
+    done = world.cli("receipt", "verify")
+    assert (done.code, id in done.out + done.err) == (1, True), done.out + done.err
+    assert "used" in done.out + done.err
+
+
+def test_a_call_that_was_killed_while_it_ran_has_used_its_yes(world: World) -> None:
+    world.script(call("Bash", command="echo x >> a.txt && sleep 60"), text("done"))
+    process, id = asking(world)
+    assert world.cli("approvals", "answer", id, "yes").code == 0
+    path = world.workspace / "a.txt"
+    while not path.exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.kill()
+    ended(process)
+    ((conversation,),) = world.rows("SELECT conversation_id FROM sessions ORDER BY rowid DESC LIMIT 1")
+    world.cli("agent", "--resume", str(conversation))
+    (receipt,) = world.receipts()
+    assert (receipt["status"], receipt["decision"]["by"]) == ("failed", "resume")
+    assert receipt["decision"]["approval_id"] == id
+    assert world.cli("receipt", "verify").code == 0
 
 
 def test_a_question_that_expired_meanwhile_is_asked_anew(world: World) -> None:

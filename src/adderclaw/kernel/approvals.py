@@ -73,11 +73,13 @@ class Durable:
         key: Callable[[], bytes],
         tell: Callable[[Body], None],
         channel: str = "",
+        spent: Callable[[str], bool] = lambda _id: False,
     ) -> None:
+        """`spent` says whether a receipt names a question: its answer was used, whatever its row has of that."""
         self._operator, self._store, self._session_id = operator, store, session_id
         self._clock, self._ids, self._scrub, self._stopped = clock, ids, scrub, stopped
         self._seconds, self._key, self._tell = seconds, key, tell
-        self._channel, self._agent = channel, ""
+        self._channel, self._agent, self._spent = channel, "", spent
         self._asked: dict[str, approvals.Approval] = {}
         """What each open question was when it was written down."""
 
@@ -180,7 +182,7 @@ class Durable:
         with self._store.write() as cursor:
             unused = approvals.use(cursor, row.id, self._clock.now())
         asked = self._asked.get(row.id)
-        if row.answer == "yes" and not unused:
+        if row.answer == "yes" and (not unused or self._spent(row.id)):
             return Answer(approved=False, by="no_operator", comment="the yes in the database was used already")
         if row.answer == "yes" and not row.is_signed(self._key()):
             forged = "the yes in the database is not signed with your key: somebody else wrote it"

@@ -7,7 +7,7 @@ from adderclaw.framing import Frame
 from adderclaw.history import History
 from adderclaw.kernel.result import entry_of, framed_in, receipt
 from adderclaw.kernel.session import Session
-from adderclaw.store import Store, subagents, tasks, transcript
+from adderclaw.store import Store, approvals, subagents, tasks, transcript
 from adderclaw.store.transcript import Entry
 from adderclaw.tools import unwrapped
 from adderclaw.types import (
@@ -264,6 +264,8 @@ def close(session: Session, call: ToolCall, told: str | ToolResult, *, begun: bo
         transcript.append(cursor, session.session_id, "tool_result", entry_of(call, result), call.id)
 
     how: Json = {"verdict": "allow" if begun else "deny", "by": "resume", "reason": "interrupted"}
+    if begun and (used := approvals.used_by_call(session.store, session.session_id, call.id)):
+        how["approval_id"] = used
     status = "denied" if not begun else "failed" if result.is_error else "allowed"
     receipt(session, call, "medium", result, status, how, rows, after_crash=begun)
     return ToolResultBlock(call.id, result.content, result.is_error, frame=result.frame)

@@ -277,6 +277,7 @@ def durable(runtime: Runtime, session: Session, channel: str) -> Operator:
         key=lambda: operators_key(runtime.key_path),
         tell=runtime.bus.tell,
         channel=channel,
+        spent=lambda id: session.ledger is not None and session.ledger.names(id),
     )
 
 

@@ -198,6 +198,16 @@ def answer(
     return cursor.rowcount == 1
 
 
+def used_by_call(store: Store, session_id: str, tool_use_id: str) -> str:
+    """The question that a call began on the answer of; empty where nobody was asked."""
+    rows = store.read(
+        "SELECT id FROM approvals WHERE session_id = ? AND tool_use_id = ? AND answer = 'yes' AND used_at IS NOT NULL"
+        " ORDER BY rowid DESC LIMIT 1",
+        (session_id, tool_use_id),
+    )
+    return str(rows[0][0]) if rows else ""
+
+
 def get(store: Store, id: str) -> Approval | None:
     """The approval with this id, or the only one whose id begins so."""
     id = plain(id)

@@ -64,10 +64,16 @@ def seal(draft: ReceiptDraft, *, id: str, timestamp: str, seq: int, previous_has
     body = _body(draft, id, timestamp, seq, previous_hash)
     text = canonical(body).encode()
     if len(text) > LINE_LIMIT - 512:
-        body["decision"] = {"omitted_sha256": _sha256(body["decision"])}
+        used = body["decision"].get("approval_id")
+        body["decision"] = {"omitted_sha256": _sha256(body["decision"])} | ({"approval_id": used} if used else {})
         text = canonical(body).encode()
     body["mac"] = _mac(text, key)
     return Receipt(**body, receipt_hash=_sha256(body))
+
+
+def used_by(status: str, decision: Json) -> str:
+    """The question whose answer a call ran on; empty where nobody was asked, or the call did not run."""
+    return str(decision.get("approval_id", "")) if status != "denied" else ""
 
 
 def _body(draft: ReceiptDraft, id: str, timestamp: str, seq: int, previous_hash: str) -> Json:

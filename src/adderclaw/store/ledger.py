@@ -4,12 +4,12 @@ import errno
 import json
 import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from adderclaw.errors import LedgerError
 from adderclaw.store import Store
-from adderclaw.store.chain import LINE_LIMIT, ZERO, Broken, Receipt, ReceiptDraft, check, line_of, seal
+from adderclaw.store.chain import LINE_LIMIT, ZERO, Broken, Receipt, ReceiptDraft, check, line_of, seal, used_by
 from adderclaw.store.logfile import RESERVE, Lock, create, new_key, open_log, read_key, require_space, reserve
 from adderclaw.store.text import compact, iso
 from adderclaw.types import Clock, Ids
@@ -123,6 +123,16 @@ class Ledger:
                 rows(cursor)
             return receipt
         return None
+
+    def names(self, approval_id: str) -> bool:
+        """Whether the log has a receipt of a call that ran on the answer to this question.
+
+        The log is read, and not its mirror: who can only write the database cannot take a line from it.
+        """
+        name = f'"approval_id":{json.dumps(approval_id, ensure_ascii=False)}'.encode("utf-8", "surrogatepass")
+        with self._lock:
+            self._catch_up()
+        return any(name in line and _ran_on(line, approval_id) for line in _lines(self._fd, self._head.size))
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -321,6 +331,22 @@ def _last_mirrored(store: Store) -> _Mirrored | None:
 
 def _identity(status: os.stat_result) -> tuple[int, int]:
     return status.st_dev, status.st_ino
+
+
+def _lines(fd: int, size: int) -> Iterator[bytes]:
+    rest, start = b"", 0
+    while start < size:
+        part = _read(fd, start, min(size, start + (1 << 20)))
+        if not part:
+            return
+        start += len(part)
+        *lines, rest = (rest + part).split(b"\n")
+        yield from lines
+
+
+def _ran_on(line: bytes, approval_id: str) -> bool:
+    body = json.loads(line)
+    return used_by(body["status"], body["decision"]) == approval_id
 
 
 def _read(fd: int, start: int, end: int) -> bytes:

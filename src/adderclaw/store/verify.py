@@ -9,7 +9,7 @@ from typing import NamedTuple
 from adderclaw.errors import LedgerError, UsageError
 from adderclaw.store import Store
 from adderclaw.store.anchors import HEAD, Anchor, read_anchors
-from adderclaw.store.chain import LINE_LIMIT, ZERO, Broken, Receipt, check
+from adderclaw.store.chain import LINE_LIMIT, ZERO, Broken, Receipt, check, used_by
 from adderclaw.store.logfile import Lock, open_log, read_key
 from adderclaw.types import Json
 
@@ -62,12 +62,24 @@ def verify(
             key = read_key(key_path)
             replay.expected = _expected(against, key, store, archive, replay)
             replay.run(key, key_path)
+            _rows_agree(store, replay.used)
         except _Invalid as invalid:
             broken, reason = invalid.seq, str(invalid)
         completeness = _completeness(store, replay) if store is not None else {"store": False}
     return Verification(
         broken is None, replay.seq, broken, reason, tuple(replay.notes), completeness, f"{replay.seq}:{replay.hash}"
     )
+
+
+def _rows_agree(store: Store | None, used: Mapping[str, int]) -> None:
+    """A question whose answer a receipt names was answered yes, and used; unless it was cleared with its session."""
+    if store is None or not used:
+        return
+    sql = "SELECT id FROM approvals WHERE answer IS NOT 'yes' OR used_at IS NULL"
+    for (question,) in store.read(sql):
+        if question in used:
+            wrong = f"its call ran on the answer to {question}, and the database says that nobody used it"
+            raise _Invalid(used[question], f"{wrong}: the row was changed")
 
 
 def head(log_path: str, store: Store | None, key_path: str) -> str:
@@ -108,6 +120,8 @@ class _Replay:
         self.seq = 0
         self.hash = ZERO
         self.mirrored = 0
+        self.used: dict[str, int] = {}
+        """Question → the receipt of the call that ran on its answer."""
         self.notes: list[str] = []
 
     def run(self, key: bytes | None, key_path: str) -> None:
@@ -140,8 +154,15 @@ class _Replay:
             self._is_the_log(receipt.receipt_hash)
         if self.expected.heads.get(seq, receipt.receipt_hash) != receipt.receipt_hash:
             raise _Invalid(seq, "its hash is not the one of the head that was kept: the log was rewritten")
+        self._uses_once(seq, receipt)
         self.seq, self.hash = seq, receipt.receipt_hash
         return True
+
+    def _uses_once(self, seq: int, receipt: Receipt) -> None:
+        """The answer to a question is for one call."""
+        question = used_by(receipt.status, receipt.decision)
+        if question and self.used.setdefault(question, seq) != seq:
+            raise _Invalid(seq, f"its call ran on the answer to {question}, which receipt {self.used[question]} used")
 
     def _torn(self, line: bytes, seq: int) -> bool:
         # A torn line is the beginning of a receipt. A whole one with something behind it is no crash.
