@@ -252,6 +252,8 @@ async def _summary(session: Session, older: list[Entry], earlier: Carried, instr
         return _listed(older, earlier), f"listed, since the model could not be asked: {error}"
     if not response.final_text.strip():
         return _listed(older, earlier), "listed, since the model answered without a word"
+    if response.stop_reason == "max_tokens":
+        return _listed(older, earlier), "listed, since the model's summary was cut off"
     return response.final_text, "summarised by the model"
 
 

@@ -36,6 +36,11 @@ STOP_NOTE = (
     "The emergency stop is set: no tool may run. Answer in text only, and say that `adderclaw estop --clear` lifts it."
 )
 
+CUT_NOTE = (
+    "Your reply was cut off because it reached the limit on output tokens. "
+    "Go on exactly where it stopped, without repeating anything."
+)
+
 
 def silent(_delta: Delta) -> None:
     """Nobody watches the answer arrive."""
@@ -47,11 +52,24 @@ class _Turn:
     def __init__(self, *, single: bool) -> None:
         self.single = single
         self.text = ""
+        self.cut: str | None = None
+        """The text so far of an answer that was cut off, while it is."""
         self.denied = ""
         self.unanswered = ""
         self.ended = False
         self.halted: str | None = None
         self.sent_back = 0
+
+    def heard(self, text: str, *, cut: bool) -> None:
+        """The text of one reply; after one that was cut off it is the rest of the answer."""
+        before, self.cut = self.cut, None
+        text = (before or "") + text
+        self.text = text or self.text
+        if cut and before is not None:
+            raise ProviderError(
+                "max_output_tokens", f"the reply was cut off, and what followed it, too; {model.RAISE_LIMIT}"
+            )
+        self.cut = text if cut else None
 
 
 async def run_turn(
@@ -104,6 +122,9 @@ async def _turn(session: Session, message: str | None, on_delta: OnDelta, *, sin
     except ProviderError as error:
         _note_failure(session, error)
         await lifecycle.failed(session, error.stop_failure, str(error), turn.text)
+        if error.kind == "max_output_tokens":
+            session.bus.tell({"event_type": "limit_reached", "reason": str(error)})
+            return TurnResult("limit", turn.text, str(error))
         reason = "missing_provider_api_key" if error.kind == "missing_key" else error.kind
         # no colon after a word that ends in "key": what follows would be taken for one and redacted
         return TurnResult("error", turn.text, f"{reason}, {error}" if reason.endswith("_key") else f"{reason}: {error}")
@@ -120,6 +141,8 @@ async def _go_on(session: Session, turn: _Turn, prompt: Prompt, on_delta: OnDelt
     while True:
         if not pending:
             pending = await _step(session, turn, prompt, on_delta)
+            if turn.cut is not None:
+                continue
         if not pending and not turn.single and (await _waited(session) or await _sent_back(session, turn)):
             continue
         if not pending:
@@ -164,7 +187,7 @@ async def _step(session: Session, turn: _Turn, prompt: Prompt, on_delta: OnDelta
     reply = await _ask(session, prompt, on_delta)
     response = _scrubbed(session, reply.response)
     text = response.final_text
-    turn.text = text or turn.text
+    cut = response.stop_reason == "max_tokens" and not response.tool_calls
     blocks: list[Block] = [*response.opaque]
     if text:
         blocks.append(TextBlock(text))
@@ -179,9 +202,12 @@ async def _step(session: Session, turn: _Turn, prompt: Prompt, on_delta: OnDelta
     session.state.rounds += bool(response.tool_calls)
     # With the first call's intent, or at once where there is none: in any case before anything is done.
     session.store.soon(rows)
-    if not response.tool_calls:
+    if not response.tool_calls and not cut:
         session.store.flush()
     session.state.history.append(message)
+    if cut:  # in the same transaction, so that nobody who resumes takes a part for the answer
+        _hear(session, CUT_NOTE)
+    turn.heard(text, cut=cut)
     return response.tool_calls
 
 
@@ -384,13 +410,15 @@ def _already_answered(session: Session) -> str | None:
 
 
 def _note_failure(session: Session, error: ProviderError) -> None:
-    """A failed call is a row, and a record of the StopFailure class."""
+    """A failed call is a row, and a record of the StopFailure class; a reply that was cut off has its row."""
     detail = canonical({"error": error.stop_failure, "error_details": str(error)})
     with session.store.write() as cursor:
         cursor.execute(
             "INSERT INTO events(conversation_id, session_id, event_type, detail) VALUES (?, ?, 'StopFailure', ?)",
             (session.conversation_id, session.session_id, session.secrets.clean(detail)),
         )
+        if not error.attempts:
+            return
         model_calls.record(
             cursor,
             session_id=session.session_id,

@@ -23,6 +23,8 @@ LONGEST_WAIT = 60.0
 WARM_AFTER = 0.1
 """Seconds after which the model surely thinks, so that imports take nothing from the request."""
 
+RAISE_LIMIT = "`max_tokens` of the model's entry in config.toml raises the limit, or ask for less at once"
+
 PLANNING, ASIDE = {"hint": "plan"}, {"hint": "cheap"}
 """What a `router` is told of a request that is made in plan mode, or beside the conversation."""
 
@@ -171,6 +173,9 @@ def _not_empty(session: Session, response: ChatResponse) -> None:
     if response.stop_reason == "refusal":
         refused = "the model refused to answer, without a word; ask otherwise, or another model"
         raise ProviderError("invalid_request", refused, provider=session.provider.name)
+    if response.stop_reason == "max_tokens":
+        spent = f"the limit on output tokens was used up before a word was written; {RAISE_LIMIT}"
+        raise ProviderError("max_output_tokens", spent, provider=session.provider.name)
     said = f" (stop reason: {response.stop_reason})"
     raise ProviderError("malformed", f"the model answered nothing{said}", provider=session.provider.name)
 

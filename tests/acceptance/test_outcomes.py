@@ -1,0 +1,95 @@
+"""What a run reports of itself is true: an answer that was cut off is no success."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.acceptance.test_hook_events import heard, listen
+from tests.acceptance.world import World, call, text
+from tests.scripted import ScriptedModel
+from tests.scripted_anthropic import ScriptedMessages
+from tests.scripted_gemini import ScriptedGemini
+from tests.scripted_responses import ScriptedResponses
+
+type Step = dict[str, Any]
+type Server = ScriptedModel | ScriptedMessages
+CUT: dict[str, tuple[str, Callable[..., Server], Step]] = {
+    "chat": ("openai-compatible", ScriptedModel, {"finish_reason": "length"}),
+    "responses": ("openai", ScriptedResponses, {"incomplete": "max_output_tokens"}),
+    "anthropic": ("anthropic", ScriptedMessages, {"stop_reason": "max_tokens"}),
+    "gemini": ("gemini", ScriptedGemini, {"finish_reason": "MAX_TOKENS"}),
+}
+
+
+def on(world: World, kind: str, server: Server) -> None:
+    entry = f'kind = "{kind}"\nbase_url = "{server.base_url}"\nmodel = "m"\napi_key_env = "SOME_KEY"\n'
+    world.configure(more=f"[providers.models.mine]\n{entry}")
+    world.cli.env["SOME_KEY"] = "k-0123456789"
+
+
+@pytest.mark.parametrize("wire", CUT)
+def test_01_a_reply_that_was_cut_goes_on_once(world: World, wire: str) -> None:
+    kind, server, cut = CUT[wire]
+    with server([{"text": "one two ", **cut}, {"text": "three four"}]) as model:
+        on(world, kind, model)
+        done = world.agent("count", "--provider", "mine")
+    assert done.code == 0, done.err
+    assert "one two three four" in done.out
+    assert "cut off" in json.dumps(model.requests[1].json)
+
+
+@pytest.mark.parametrize("wire", CUT)
+def test_01_a_reply_that_is_cut_twice_is_a_limit(world: World, wire: str) -> None:
+    kind, server, cut = CUT[wire]
+    with server([{"text": "one two ", **cut}, {"text": "three", **cut}]) as model:
+        on(world, kind, model)
+        listen(world, "StopFailure")
+        done = world.agent("count", "--provider", "mine")
+    assert done.code == 4, done.err
+    assert "max_tokens" in done.err
+    (told,) = heard(world)
+    assert told["error"] == "max_output_tokens"
+    assert told["last_assistant_message"] == "one two three"
+    assert world.rows("SELECT outcome FROM runs") == [("limit",)]
+    assert world.rows("SELECT count(*) FROM model_calls") == [(2,)]
+
+
+def test_01_a_reply_of_which_nothing_was_left_is_a_limit(world: World) -> None:
+    with ScriptedModel([{"text": "", "finish_reason": "length"}]) as model:
+        on(world, "openai-compatible", model)
+        done = world.agent("count", "--provider", "mine")
+    assert done.code == 4, done.err
+    assert "before a word" in done.err
+
+
+def test_01_a_turn_that_was_cut_goes_on_when_it_is_resumed(world: World) -> None:
+    cut = {"finish_reason": "length"}
+    with ScriptedModel([{"text": "one", **cut}, {"text": " two", **cut}, text(" three")]) as model:
+        on(world, "openai-compatible", model)
+        assert world.agent("count", "--provider", "mine").code == 4
+        done = world.cli("agent", "--continue", "--provider", "mine")
+    assert done.code == 0, done.err
+    assert "three" in done.out
+
+
+def test_01_a_cut_reply_with_a_whole_call_runs_it(world: World) -> None:
+    (world.workspace / "a.txt").write_text("heliotrope\n")
+    look = {**call("Read", file_path="a.txt"), "text": "Let me", "finish_reason": "length"}
+    with ScriptedModel([look, text("It is heliotrope.")]) as model:
+        on(world, "openai-compatible", model)
+        done = world.agent("which word?", "--provider", "mine")
+    assert done.code == 0, done.err
+    assert "heliotrope" in done.out
+
+
+def test_01_a_subagent_that_is_cut_off_is_no_success_for_its_parent(world: World) -> None:
+    cut = {"finish_reason": "length"}
+    steps = [call("Agent", description="count", prompt="count"), {"text": "one", **cut}, {"text": " two", **cut}]
+    with ScriptedModel([*steps, text("The agent did not finish.")]) as model:
+        on(world, "openai-compatible", model)
+        done = world.agent("count", "--provider", "mine")
+    assert done.code == 0, done.err
+    (result,) = world.entries("tool_result")
+    assert "limit" in json.dumps(result)
