@@ -140,7 +140,7 @@ def test_goals_run_in_order_and_hand_on_their_outputs(flow: Flow) -> None:
         'GOAL do "Do $steps after $plan"\nRUN r USING plan, do\n'
     )
     nasty = 'she said "$steps"\nand left'
-    flow.add(result("planned", outputs={"steps": "one, two"}), text("did it"))
+    flow.add(result("planned", outputs={"steps": "one, two"}), result("did it"))
     done = flow.run("--input", f"who={nasty}")
     assert (done.code, done.out) == (0, "did it\n")
     assert f"Plan for {nasty}" in asked(flow.model, 0)
@@ -156,7 +156,7 @@ def test_goals_run_in_order_and_hand_on_their_outputs(flow: Flow) -> None:
 def test_an_input_from_a_file_and_a_value_that_looks_like_one(flow: Flow) -> None:
     flow.write('INPUT a\nINPUT b\nGOAL g "[$a] [$b]"\nRUN r USING g\n')
     (flow.folder / "long.txt").write_text("one\n'two'\n" * 1_000)
-    flow.add(text("done"))
+    flow.add(result("done"))
     assert flow.run("--input-file", f"a={flow.folder}/long.txt", "--input", "b=@/etc/hostname").code == 0
     assert "[" + "one\n'two'\n" * 1_000 + "] [@/etc/hostname]" in asked(flow.model, 0)
 
@@ -171,7 +171,7 @@ def test_a_workflow_runs_with_a_configuration_of_its_own_in_json(flow: Flow, tmp
         "providers": {"models": {"scripted": entry}},
     }
     (tmp_path / "agent.json").write_text(json.dumps(own))
-    flow.add(text("done"))
+    flow.add(result("done"))
     done = flow.run("--config", str(tmp_path / "agent.json"))
     assert (done.code, done.out) == (0, "done\n"), done.err
 
@@ -210,7 +210,7 @@ def test_a_result_that_does_not_fit_is_told_to_the_model(flow: Flow) -> None:
 def test_a_run_whose_folder_cannot_be_made_says_so_once_and_goes_on(flow: Flow) -> None:
     flow.write('GOAL a "x"\nRUN r USING a\n')
     (flow.folder / "runs").write_text("no folder")
-    flow.add(text("done"))
+    flow.add(result("done"))
     done = flow.run()
     assert (done.code, done.out) == (0, "done\n"), done.err[-2000:]
     assert done.err.count("the jsonl sink failed and was dropped") == 1
@@ -232,12 +232,12 @@ def test_what_a_policy_beside_the_agentfile_allows_counts_once_it_is_trusted(flo
     (folder / "Agentfile").write_text('NAME w\nGOAL a "x"\nRUN r USING a\n')
     flow.configure(autonomy="supervised")
     for trusted in (False, True):
-        flow.add(call("Write", file_path="out.txt", content="hi\n"), text("tried"))
+        flow.add(call("Write", file_path="out.txt", content="hi\n"), result("done") if trusted else text("I may not"))
         done = flow.world.cli("run", str(folder), "--profile", "supervised", "--workspace", str(flow.folder))
         assert (done.code, (flow.folder / "out.txt").exists()) == ((0, True) if trusted else (3, False)), done.err
         assert flow.world.cli("trust", str(folder)).code == 0
     (folder / "policy.toml").write_text('[write]\nallow = ["$WORKSPACE/**", "/tmp/**"]\n')
-    flow.add(call("Write", file_path="out2.txt", content="hi\n"), text("tried"))
+    flow.add(call("Write", file_path="out2.txt", content="hi\n"), text("I may not"))
     done = flow.world.cli("run", str(folder), "--profile", "supervised", "--workspace", str(flow.folder))
     assert done.code == 3, done.err
 
@@ -259,7 +259,7 @@ def test_a_run_reaches_its_package_registries_from_the_sandbox_and_nothing_else(
         place = f"127.0.0.1:{server.port}"
         flow.configure(security=f'registries = ["{place if registry else "registry.example"}"]')
         flow.write('GOAL a "x"\nRUN r USING a\n')
-        flow.add(call("Bash", command=f"curl -sS -m 5 --noproxy '' http://{place}/v1/models"), text("tried"))
+        flow.add(call("Bash", command=f"curl -sS -m 5 --noproxy '' http://{place}/v1/models"), result("tried"))
         flow.run()
         assert bool(server.others) is registry
 
@@ -292,7 +292,7 @@ def test_what_a_persona_owes_is_part_of_what_it_found(world: World) -> None:
         "persona-b.": result("doubts", outputs={"open": "two"}),
         "Reconcile this": result("both", outputs={"verdict": "fine"}),
         "persona-c.": result("looked", outputs={"level": "low", "found": "none"}),
-        "Report": text("done"),
+        "Report": result("done"),
     }
     with ScriptedModel(aside=aside) as model:
         flow = Flow(world, model)
@@ -342,7 +342,7 @@ def test_limits_hold_over_parallel_personas(world: World) -> None:
 
 
 def test_a_capability_chooses_the_provider(flow: Flow) -> None:
-    with ScriptedModel([text("thought hard")]) as heavy:
+    with ScriptedModel([result("thought hard")]) as heavy:
         entry = f'kind = "openai-compatible"\nbase_url = "{heavy.base_url}"\nmodel = "big"\n'
         flow.configure(more=f'[providers.models.thinker]\n{entry}[capabilities]\nreasoning-heavy = "thinker"\n')
         flow.write('AGENT a "x" REQUIRES "reasoning-heavy"\nGOAL g "y" USING a\nRUN r USING g\n')
@@ -391,7 +391,7 @@ def test_a_loop_that_does_not_converge_is_a_limit_and_the_rest_still_runs(flow: 
     flow.write('INPUT n DEFAULT 2\nGOAL g "x"\nGOAL h "y"\nLOOP l USING g WITHIN $n\nRUN r USING h\n')
     for number in range(2):
         flow.add(call("Time"), result(f"round {number}", converged=False))
-    flow.add(text("reported"))
+    flow.add(result("reported"))
     done = flow.run()
     assert (done.code, done.out) == (4, "reported\n")
     assert "LOOP l did not converge within 2 rounds" in done.err
@@ -442,7 +442,7 @@ def test_a_goal_that_is_sent_back_too_often_ends_the_run(flow: Flow) -> None:
 
 def test_the_operators_word_is_waited_for_by_resuming(flow: Flow) -> None:
     flow.write('GOAL g "x" SUPERVISED HUMAN\nGOAL h "y"\nRUN r USING g, h\n')
-    flow.add(result("deployed"), text("after"))
+    flow.add(result("deployed"), result("after"))
     done = flow.run()
     assert done.code == 5, done.err
     assert f"adderclaw run --resume {flow.run_id}" in done.err
@@ -464,7 +464,7 @@ def test_the_operators_word_is_waited_for_by_resuming(flow: Flow) -> None:
 
 def test_a_run_goes_on_after_a_kill_without_repeating_a_finished_goal(flow: Flow) -> None:
     flow.write('GOAL a "x" -> v\nGOAL b "of $v"\nRUN r USING a, b\n')
-    flow.add(result("A", outputs={"v": "kept"}), {"hang": 30}, text("B"))
+    flow.add(result("A", outputs={"v": "kept"}), {"hang": 30}, result("B"))
     flow.killed_when(2, 1)
     before = flow.run_id
     done = flow.world.cli("run", "--resume", before)
@@ -503,7 +503,7 @@ def test_personas_that_are_finished_do_not_work_again(world: World) -> None:
 
 def test_a_run_is_resumed_from_anywhere_in_its_workspace_and_with_its_policy(flow: Flow, tmp_path: Path) -> None:
     flow.write('GOAL a "x"\nGOAL b FROM b.md\nRUN r USING a, b\n', policy__toml="[write]\nenabled = false\n", b__md="y")
-    flow.add(text("A"), {"hang": 30}, call("Write", file_path="out.txt", content="hi\n"), text("I may not"))
+    flow.add(result("A"), {"hang": 30}, call("Write", file_path="out.txt", content="hi\n"), text("I may not"))
     process = flow.world.cli.start("run", "Agentfile", cwd=flow.folder)
     flow.wait_for(2, 1, process)
     process.kill()
@@ -519,7 +519,7 @@ def test_a_run_is_resumed_from_anywhere_in_its_workspace_and_with_its_policy(flo
 
 def test_a_workflow_goes_on_with_what_it_was_begun_with(flow: Flow) -> None:
     flow.write('GOAL a "x"\nRUN r USING a\n')
-    flow.add({"hang": 30}, call("Write", file_path="out.txt", content="hi\n"), text("I may not"), text("done"))
+    flow.add({"hang": 30}, call("Write", file_path="out.txt", content="hi\n"), text("I may not"), result("done"))
     strict = flow.folder.parent / "strict.toml"
     strict.write_text((flow.world.cli.data / "config.toml").read_text() + '\n[permissions]\ndeny = ["Write"]\n')
     said = ("--profile", "readonly", "--provider", "scripted", "--model", "m2")
@@ -543,7 +543,7 @@ def test_a_workflow_goes_on_with_what_it_was_begun_with(flow: Flow) -> None:
 
 def test_a_process_id_that_is_used_again_does_not_keep_a_run_from_going_on(flow: Flow) -> None:
     flow.write('GOAL a "x"\nGOAL b "y"\nRUN r USING a, b\n')
-    flow.add(text("A"), {"hang": 30}, text("B"))
+    flow.add(result("A"), {"hang": 30}, result("B"))
     flow.killed_when(2, 1)
     with sqlite3.connect(flow.world.database) as connection:
         connection.execute("UPDATE runs SET pid = ?", (os.getpid(),))
@@ -553,7 +553,7 @@ def test_a_process_id_that_is_used_again_does_not_keep_a_run_from_going_on(flow:
 
 def test_only_one_process_goes_on_with_a_run(flow: Flow) -> None:
     flow.write('GOAL a "x"\nGOAL b "y"\nRUN r USING a, b\n')
-    flow.add(text("A"), {"hang": 30}, {"hang": 30})
+    flow.add(result("A"), {"hang": 30}, {"hang": 30})
     flow.killed_when(2, 1)
     going = flow.world.cli.start("run", "--resume", flow.run_id)
     flow.wait_for(3, 1, going)
@@ -567,7 +567,7 @@ def test_only_one_process_goes_on_with_a_run(flow: Flow) -> None:
 
 def test_a_goal_that_was_not_reached_is_tried_again_by_resuming(flow: Flow) -> None:
     flow.write('GOAL a "x"\nGOAL b "y"\nRUN r USING a, b\n')
-    flow.add(text("A"), result("no disk", achieved=False), text("B"))
+    flow.add(result("A"), result("no disk", achieved=False), result("B"))
     assert flow.run().code == 1
     done = flow.world.cli("run", "--resume", flow.run_id)
     assert (done.code, done.out) == (0, "B\n"), done.err
@@ -585,7 +585,7 @@ def test_a_review_that_was_given_before_a_crash_is_not_asked_for_again(flow: Flo
 
 def test_a_changed_workflow_and_a_finished_run_are_not_resumed(flow: Flow) -> None:
     flow.write('GOAL a "x"\nGOAL b "y"\nRUN r USING a, b\n')
-    flow.add(text("A"), {"hang": 30}, text("B"))
+    flow.add(result("A"), {"hang": 30}, result("B"))
     flow.killed_when(2, 1)
     flow.write('GOAL a "x"\nGOAL b "z"\nRUN r USING a, b\n')
     changed = flow.world.cli("run", "--resume", flow.run_id)
@@ -658,7 +658,7 @@ ODD = [
     ([{"tool_calls": [*result("one")["tool_calls"], *result("two")["tool_calls"]]}], (0, "one")),
     ([{"tool_calls": [*call("Time")["tool_calls"], *result("with others")["tool_calls"]]}], (0, "with others")),
     ([{"text": "aside", **result("told")}], (0, "told")),
-    ([text("only words")], (0, "only words")),
+    ([text("only words"), text("more words")], (1, "GoalResult was never called: more words")),
     ([{"text": "", "finish_reason": "content_filter"}], (1, "")),
     ([{"error": {"status": 400, "body": "no"}}], (1, "")),
 ]
@@ -672,6 +672,18 @@ def test_an_odd_model_has_one_result(flow: Flow, steps: list[Any], expected: tup
     assert (done.code, done.out.strip()) == expected, done.err
     assert flow.world.rows("SELECT count(*) FROM runs WHERE outcome IS NULL") == [(0,)]
     assert flow.world.cli("receipt", "verify").code == 0
+
+
+def test_a_goal_without_its_signal_is_asked_for_it_once_and_then_fails(flow: Flow) -> None:
+    flow.write('GOAL g "x"\nGOAL h "y"\nRUN r USING g, h\n')
+    flow.add(text("The goal was not achieved."), text("As I wrote."))
+    done = flow.run()
+    assert done.code == 1, done.err
+    assert "You have not said whether the goal is reached. Call GoalResult now." in asked(flow.model, 1)
+    assert len(flow.model.requests) == 2, "the goal after it does not run"
+    flow.add(text("Let me think."), result("done"), result("done, too"))
+    done = flow.world.cli("run", "--resume", flow.run_id)
+    assert (done.code, done.out.strip()) == (0, "done, too"), done.err
 
 
 def test_a_persona_that_fails_ends_the_others_and_nothing_of_theirs_runs_on(world: World) -> None:

@@ -12,7 +12,7 @@ from adderclaw.config.model_catalogue import Prices
 from adderclaw.config.schema import Config, Limits
 from adderclaw.errors import LimitError
 from adderclaw.kernel.limits import Budget
-from tests.acceptance.world import World, call, text
+from tests.acceptance.world import World, call
 from tests.program import Done
 from tests.scripted import ScriptedModel
 
@@ -90,9 +90,13 @@ def test_a_turn_whose_rounds_are_used_up_ends_at_once_unless_it_gets_more(world:
         assert (done.code, said["answer"]) == (0, "done"), done.err
 
 
+def goal_result(summary: str) -> dict[str, Any]:
+    return call("GoalResult", achieved=True, summary=summary)
+
+
 def test_a_workflow_goes_on_counting(world: World) -> None:
     (world.workspace / "Agentfile").write_text('NAME flow\nGOAL a "x"\nGOAL b "y"\nRUN r USING a, b\n')
-    answers: list[Any] = [{"text": text, "usage": USAGE} for text in ("A", "B")]
+    answers: list[Any] = [{**goal_result(summary), "usage": USAGE} for summary in ("A", "B")]
     with ScriptedModel([answers[0], {"hang": 30}, answers[1]]) as model:
         configure(world, model, "cost_usd = 1")
         killed(world, model, 2, "run", str(world.workspace / "Agentfile"))
@@ -116,8 +120,8 @@ def test_a_loop_that_used_up_its_rounds_goes_on_with_more_and_what_followed_it_i
     def result(summary: str, converged: bool) -> dict[str, Any]:
         return call("GoalResult", achieved=True, summary=summary, converged=converged)
 
-    steps: list[Any] = [call("Time"), result("one", False), text("h of one")]
-    with ScriptedModel([*steps, call("Time"), result("two", True), text("h of two")]) as model:
+    steps: list[Any] = [call("Time"), result("one", False), goal_result("h of one")]
+    with ScriptedModel([*steps, call("Time"), result("two", True), goal_result("h of two")]) as model:
         configure(world, model)
         first = world.cli("run", str(file), "--provider", "here")
         ((run_id,),) = world.rows("SELECT run_id FROM runs")

@@ -207,32 +207,35 @@ class WorkflowExecution:
     async def _worked(self, goal: Goal, at: str, loop: _Round | None, again: str) -> Result:
         """One try at a goal: by one session, or by one for each persona and then one that reconciles them."""
         if len(goal.agents) < 2:
-            return (await self._one(goal, goal.agents[0] if goal.agents else "", loop, again))[0]
+            agent = goal.agents[0] if goal.agents else ""
+            return (await self._one(goal, agent, loop, again, needed=loop is None))[0]
         view = replace(goal, outputs=())  # values are owed by whoever reconciles
         async with _Together() as together:
             tasks = {name: together.begin(self._view(view, at, name, again)) for name in goal.agents}
         results = {name: task.result() for name, task in tasks.items()}
         views = {name: _view(result) for name, result in results.items()}
-        report = Report(goal.outputs, loop.meaning if loop else None)
+        report = Report(goal.outputs, loop.meaning if loop else None, needed=loop is None)
         text = prompts.synthesis(self.workflow, goal, self.values, views)
         order = Child(prompt=text, agent_type="synthesis", description=goal.name, tools=())
         made = await self._child(goal, order, report.tool, report.missing)
-        result = _taken(goal, report, made)
+        result = _result_of(goal, report, made)
         return result._replace(tool_calls=sum(one.tool_calls for one in results.values()))
 
     async def _view(self, goal: Goal, at: str, agent: str, again: str) -> Result:
         """What one of several personas makes of a goal. One that finished before a crash does not work again."""
         if (known := self._known(at, agent)) is not None:
             return known
-        result, session_id = await self._one(goal, agent, None, again)
+        result, session_id = await self._one(goal, agent, None, again, needed=False)
         self._keep(Finished(at, agent, goal.name, session_id, result.as_json()))
         return result
 
-    async def _one(self, goal: Goal, agent: str, loop: _Round | None, again: str) -> tuple[Result, str]:
+    async def _one(
+        self, goal: Goal, agent: str, loop: _Round | None, again: str, *, needed: bool
+    ) -> tuple[Result, str]:
         """One session's work on a goal, and which session it was."""
         persona = self.workflow.agent(agent) if agent else None
         owed = self.workflow.owed(goal, agent)
-        report = Report(owed.outputs, loop.meaning if loop else None)
+        report = Report(owed.outputs, loop.meaning if loop else None, needed=needed)
         order = Child(
             prompt=prompts.goal(self.workflow, owed, self.values, self.state, again),
             agent_type=agent or "goal",
@@ -241,7 +244,7 @@ class WorkflowExecution:
             model=self._model(persona.requires) if persona and persona.requires else None,
         )
         made = await self._child(goal, order, report.tool, report.missing)
-        return _as_found(_taken(owed, report, made), goal.outputs), made.session_id
+        return _as_found(_result_of(owed, report, made), goal.outputs), made.session_id
 
     async def _child(
         self, goal: Goal, order: Child, tool: Callable[[], object], missing: Callable[[], str | None]
@@ -413,11 +416,11 @@ def _rows(summary: str, values: Mapping[str, str], leave_out: Mapping[str, str])
     return "\n".join([summary, *(f"{name}: {value}" for name, value in values.items() if name not in leave_out)])
 
 
-def _taken(goal: Goal, report: Report, made: ChildReport) -> Result:
-    """The signalled result. Who ended well without one has said it in the answer, unless values are owed."""
+def _result_of(goal: Goal, report: Report, made: ChildReport) -> Result:
+    """The signalled result; without one the answer counts, unless a signal is needed or values are owed."""
     if report.result is not None:
         return report.result._replace(tool_calls=max(made.tool_calls - 1, 0))
-    if not goal.outputs:
+    if not report.needed:
         return Result(achieved=True, summary=made.answer, outputs={}, tool_calls=made.tool_calls)
-    owed = f"no value was given for {', '.join(goal.outputs)}"
+    owed = f"no value was given for {', '.join(goal.outputs)}" if goal.outputs else "GoalResult was never called"
     return Result(achieved=False, summary=f"{owed}: {made.answer}", outputs={}, tool_calls=made.tool_calls)

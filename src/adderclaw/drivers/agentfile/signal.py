@@ -27,10 +27,14 @@ class Result(NamedTuple):
 
 
 class Report:
-    """Takes the one result of a child session."""
+    """Takes the one result of a child session.
 
-    def __init__(self, outputs: tuple[str, ...], loop: str | None) -> None:
-        self.outputs, self.loop = outputs, loop
+    With `needed` only the tool counts: text that ends the session does not say whether the goal is reached. A LOOP
+    needs none, since it converges by other signs, too, and neither does one view among several.
+    """
+
+    def __init__(self, outputs: tuple[str, ...], loop: str | None, *, needed: bool) -> None:
+        self.outputs, self.loop, self.needed = outputs, loop, needed or bool(outputs)
         self.result: Result | None = None
 
     def tool(self) -> Tool[Any]:
@@ -78,9 +82,11 @@ class Report:
         return ToolResult("Taken down.", ends=True, own=True)
 
     def missing(self) -> str | None:
-        """What a session that ended without the values that it owes is told."""
-        if self.result is not None or not self.outputs:
+        """What a session is asked that ended without the result or the values that it owes."""
+        if self.result is not None or not self.needed:
             return None
+        if not self.outputs:
+            return "You have not said whether the goal is reached. Call GoalResult now."
         return f"The result needs a value for each of: {', '.join(self.outputs)}. Call GoalResult now."
 
 
