@@ -1,5 +1,6 @@
 """The tables of the programs: what is generated of them, that each is whole, and each table's own examples."""
 
+import re
 import shlex
 from typing import Any
 
@@ -60,3 +61,12 @@ def test_an_example_is_judged_as_its_table_says(kind: str, text: str) -> None:
         return
     whys = [unlisted(simple, case.policy, lambda _name: False, command.inside) for simple in simples(command)]
     assert (not any(whys)) == (kind == "safe"), whys
+
+
+def test_the_other_tables_hold_names_and_forms() -> None:
+    """Variables, packages, modules, images: a form that named a list which is not there would be refused here."""
+    others = generate.others()
+    assert all(text.split() for text in others["lists"].values())
+    for form in (*others["forms"].values(), *others["values"].values()):
+        assert "$" not in form
+        re.compile(form)

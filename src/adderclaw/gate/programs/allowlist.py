@@ -164,10 +164,6 @@ _SETS = (
 class Tables(Mapping[str, Options]):
     """Name of a program → its table, read when it is asked for."""
 
-    @property
-    def _read(self) -> dict[str, Any]:
-        return _file()
-
     def __getitem__(self, name: str) -> Options:
         found = _table(name)
         if found is None:
@@ -175,13 +171,13 @@ class Tables(Mapping[str, Options]):
         return found
 
     def __contains__(self, name: object) -> bool:
-        return name in self._read
+        return name in _file()["programs"]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._read)
+        return iter(_file()["programs"])
 
     def __len__(self) -> int:
-        return len(self._read)
+        return len(_file()["programs"])
 
 
 @cache
@@ -197,7 +193,7 @@ def is_read() -> bool:
 
 @cache
 def _table(name: str) -> Options | None:
-    given = _file().get(name)
+    given = _file()["programs"].get(name)
     if isinstance(given, str):
         return _table(given)
     if given is None:
@@ -219,9 +215,25 @@ def those(flag: str) -> frozenset[str]:
     return frozenset(name for name in PROGRAMS if " " not in name and getattr(PROGRAMS[name], flag))
 
 
+@cache
+def listed(name: str) -> frozenset[str]:
+    """A list of names that are no programs: variables, packages, modules, images."""
+    return names(_file()["lists"][name])
+
+
+def form(name: str) -> str:
+    """A regular expression that is made of such lists."""
+    return _file()["forms"][name]
+
+
+def values() -> Mapping[str, str]:
+    """Variables that may have only values of a form of their own, with that form."""
+    return _file()["values"]
+
+
 def known_as(name: str) -> str:
     """The program whose table it has: `gawk` is `awk`."""
-    given = _file().get(name)
+    given = _file()["programs"].get(name)
     return given if isinstance(given, str) else name
 
 

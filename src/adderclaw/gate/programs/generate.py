@@ -4,28 +4,52 @@ import json
 import os
 import re
 import tomllib
+from collections.abc import Iterator
 from typing import Any
 
 from adderclaw.gate.programs.allowlist import FILE
 
 FOLDER = os.path.dirname(FILE)
 EXAMPLES = ("safe", "refused")
+OTHERS = ("lists", "forms", "values")
+"""Tables that are of no program: lists of other names, forms made of them, and the values that variables may have."""
+
+
+def _files() -> Iterator[dict[str, Any]]:
+    for name in sorted(os.listdir(FOLDER)):
+        if name.endswith(".toml"):
+            with open(os.path.join(FOLDER, name), "rb") as file:
+                yield tomllib.load(file)
 
 
 def tables() -> dict[str, dict[str, Any]]:
     """Every table as it is written, examples included, by the program's name."""
     found: dict[str, dict[str, Any]] = {}
-    for name in sorted(os.listdir(FOLDER)):
-        if not name.endswith(".toml"):
-            continue
-        with open(os.path.join(FOLDER, name), "rb") as file:
-            read = tomllib.load(file)
+    for read in _files():
         shared: dict[str, str] = read.pop("shared", {})
         for program, table in read.items():
             if program in found:
-                raise ValueError(f"{name}: {program} has a table already")
-            found[program] = _table(table, shared)
+                raise ValueError(f"{program} has two tables")
+            if program not in OTHERS:
+                found[program] = _table(table, shared)
     return found
+
+
+def others() -> dict[str, dict[str, str]]:
+    """In a form `$name` is one of a list; a value is one form, or several of flags with blanks between them."""
+    found: dict[str, dict[str, Any]] = {kind: {} for kind in OTHERS}
+    for read in _files():
+        for kind in OTHERS:
+            found[kind] |= read.get(kind, {})
+    lists = {name: " ".join(text.split()) for name, text in found["lists"].items()}
+
+    def filled(form: str | list[str]) -> str:
+        whole = form if isinstance(form, str) else rf" *(?:(?:{'|'.join(form)})(?: +|\Z))*"
+        return re.sub(r"\$(\w+)", lambda match: f"(?:{'|'.join(lists[match[1]].split())})", whole)
+
+    forms = {name: filled(form) for name, form in found["forms"].items()}
+    values = {name: filled(form) for line, form in found["values"].items() for name in line.split()}
+    return {"lists": lists, "forms": forms, "values": values}
 
 
 def _text(value: str, shared: dict[str, str]) -> str:
@@ -58,7 +82,7 @@ def made() -> dict[str, Any]:
 
 
 def text() -> str:
-    return json.dumps(made(), separators=(",", ":"), ensure_ascii=False) + "\n"
+    return json.dumps({"programs": made(), **others()}, separators=(",", ":"), ensure_ascii=False) + "\n"
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ Each is read only as far as it takes to see that it runs nothing, writes nothing
 import re
 from typing import NamedTuple
 
-from adderclaw.gate.programs.allowlist import names
+from adderclaw.gate.programs.allowlist import listed, names
 from adderclaw.gate.programs.objections import Words
 
 # ------------------------------------------------------------------ sed
@@ -167,27 +167,12 @@ def project_files(module: str) -> Words:
     return f"{path}.py", f"{path}/__main__.py"
 
 
-_REACHES = names(
-    """awscli aws boto boto3 twine httpie http ansible keyring IPython ptpython bpython jupyter jupyterlab notebook
-    debugpy pudb ipdb pdbpp pyftpdlib uploadserver updog gdown youtube_dl yt_dlp paramiko scapy impacket pwn pwncat
-    huggingface_hub gsutil gslib azure fabric invoke pyngrok sshtunnel aiosmtpd shodan sqlmap frida mitmproxy
-    easy_install setuptools pkg_resources nodeenv ngrok requests urllib3 websockets telnetlib3 asyncssh wormhole
-    magic_wormhole croc pexpect sh plumbum xonsh hy code_server marimo streamlit gradio locust conda mamba pipx
-    pyinfra salt
-    httpx aiohttp tornado twisted zmq pika kafka redis psycopg psycopg2 pymysql pymongo elasticsearch google
-    botocore s3fs
-    dill cloudpickle joblib psutil docker kubernetes git pygit2 dulwich cffi pyautogui pynput browser_cookie3
-    websocket selenium playwright pyppeteer"""
-)
-"""Modules that send, fetch, run programs or take any code."""
-
-
 def is_known_module(module: str) -> bool:
     """Whether a module is Python's own, or one of which it is known that it does more than a project's own does."""
     import sys
 
     root = module.split(".", 1)[0]
-    return root in sys.stdlib_module_names or root in _REACHES or root.startswith("_")
+    return root in sys.stdlib_module_names or root in listed("reaching_modules") or root.startswith("_")
 
 
 # ------------------------------------------------------------------ words that stand for programs and archives

@@ -4,24 +4,11 @@ import re
 from collections.abc import Callable
 from itertools import pairwise
 
-from adderclaw.gate.programs.allowlist import PROGRAMS, names
+from adderclaw.gate.programs.allowlist import PROGRAMS, form
 from adderclaw.gate.programs.objections import Ask, Objection, Words, unknown
 from adderclaw.gate.programs.options import parse
 from adderclaw.gate.programs.tabled import by_command, strange
 
-_FORMATS = names(
-    """apng avi concat ffmetadata flac gif hls image2 image2pipe lavfi matroska mjpeg mov mp3 mp4 mpegts null ogg
-    png_pipe rawvideo s16le wav webm webp"""
-)
-_FILTERS = (
-    r"(?:scale|fps|crop|pad|trim|atrim|setpts|asetpts|volume|transpose|hflip|vflip|format|palettegen|paletteuse|split|asplit"
-    r"|overlay|concat|select|thumbnail|tile|eq|fade|afade|loudnorm|aresample|amix|amerge|setsar|setdar|yadif|hstack|vstack"
-    r"|color|testsrc2?|smptebars|sine|anullsrc|nullsrc|silencedetect|blackdetect|showinfo|null|anull|copy|reverse|areverse"
-    r"|atempo|rotate|hue|negate|boxblur|unsharp|loop|minterpolate|idet|cropdetect|psnr|ssim|signalstats)"
-)
-"""Filters that open no file and load nothing."""
-_FILTER = rf"(?:\[[\w:]+\])*\s?{_FILTERS}(?:=[\w.:=*/+()| #-]*)?(?:\[[\w:]+\])*"
-_GRAPH = rf"{_FILTER}(?:[,;]\s?{_FILTER})*;?"
 _FILE = r"(?!-)[\w./%@+ -]+"
 _NEAR = r"https?://(?:localhost|127\.0\.0\.1)(?::\d+)?(?:/[\w./?=&-]*)?"
 
@@ -33,16 +20,17 @@ def _ffmpeg(words: Words, _ask: Ask) -> Objection | None:
     found = parse(plain[1:], options.options, single_dash=True)
     if found.strange:
         return strange(found, options)
-    formats = _values(plain, "-f")
-    inputs = rf"{_FILE}|{_NEAR}" + (rf"|{_GRAPH}" if "lavfi" in formats else "")
+    formats, filters = _values(plain, "-f"), form("media_filter")
+    graph = rf"{filters}(?:[,;]\s?{filters})*;?"
+    inputs = rf"{_FILE}|{_NEAR}" + (f"|{graph}" if "lavfi" in formats else "")
     checks = (
-        (formats, "|".join(_FORMATS)),
+        (formats, form("media_format")),
         (_values(plain, "-i"), inputs),
-        (_values(plain, "-vf", "-af", "-filter", "-filter_complex", "-lavfi"), _GRAPH),
+        (_values(plain, "-vf", "-af", "-filter", "-filter_complex", "-lavfi"), graph),
         (found.operands, rf"{_FILE}|-|pipe:1"),
     )
-    for given, form in checks:
-        odd = next((word for word in given if not re.fullmatch(form, word, re.ASCII)), None)
+    for given, plainly in checks:
+        odd = next((word for word in given if not re.fullmatch(plainly, word, re.ASCII)), None)
         if odd is not None:
             return Objection(f"{odd!r} may be more than a file of the workspace")
     return None

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 
 from adderclaw.gate.programs import languages, network
-from adderclaw.gate.programs.allowlist import PROGRAMS, names
+from adderclaw.gate.programs.allowlist import PROGRAMS, listed, names
 from adderclaw.gate.programs.network import values
 from adderclaw.gate.programs.objections import Ask, Objection, Words, unknown
 from adderclaw.gate.programs.options import parse, without_pairs
@@ -89,17 +89,9 @@ def _docker(words: Words, _ask: Ask) -> Objection | None:
     found = parse(words[2:], (options.commands or {})["run"], until_operand=True)
     if found.strange:
         return strange(found, options)
-    if not found.operands or found.operands[0].split(":", 1)[0] not in _IMAGES:
+    if not found.operands or found.operands[0].split(":", 1)[0] not in listed("images"):
         return Objection("an image that is not one of the usual ones", f"{name} run")
     return None
-
-
-_IMAGES = names(
-    """alpine amazonlinux archlinux busybox caddy cassandra centos composer couchdb debian eclipse-temurin elasticsearch
-    fedora gcc golang gradle haproxy hello-world httpd influxdb kibana logstash mariadb maven memcached mongo mysql nats
-    neo4j nginx node openjdk perl php postgres python rabbitmq redis registry ruby rust swift tomcat traefik ubuntu
-    valkey vault wordpress"""
-)
 
 
 _GH_READS = r"/?repos/[\w.-]+/[\w.-]+(?:/[\w.@-]+)*(?:\?[\w=&.%-]*)?"

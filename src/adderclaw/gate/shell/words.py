@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from itertools import groupby
 from typing import NamedTuple
 
+from adderclaw.gate.programs.allowlist import listed
 from adderclaw.gate.shell import arithmetic, braces, patterns, values
-from adderclaw.gate.shell.environment import READABLE, is_special, is_uncertain
+from adderclaw.gate.shell.environment import is_special, is_uncertain
 from adderclaw.gate.shell.patterns import Letters
 from adderclaw.gate.shell.plan import Count, Glob, Live, Output, Piece, Script, Unknown, Variable
 from adderclaw.gate.shell.syntax import Arith, NotAPlan, Param, Part, Sub, Text, Word
@@ -230,7 +231,7 @@ class Expander:
         if self.sourced:
             raise NotAPlan(f"variable expansion of {name}, which a script may have set")
         uncertain = is_uncertain(name) and name not in self.facts.certain
-        if self.facts.env is None or uncertain or (is_special(name) and name not in READABLE):
+        if self.facts.env is None or uncertain or (is_special(name) and name not in listed("readable_variables")):
             raise NotAPlan(f"variable expansion of {name}")
         return self.facts.env.get(name)
 
