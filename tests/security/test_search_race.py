@@ -5,6 +5,9 @@ from pathlib import Path
 import pytest
 
 from adderclaw.kernel.instructions import Instructions
+from adderclaw.workspace import Place
+from adderclaw.workspace.globs import Patterns
+from adderclaw.workspace.matching import matching
 from tests.acceptance.world import call, text
 from tests.program import Soak
 from tests.security.swapping import swapping
@@ -51,6 +54,24 @@ def test_no_search_prints_what_lies_outside(everywhere: Den, soak: Soak) -> None
     rounds = len(soak.of(120))
     greps = [call("Grep", pattern=".", path="pairs", output_mode="content") for _ in range(rounds)]
     _raced(everywhere, *greps, rounds=rounds)
+
+
+@pytest.mark.soak
+def test_no_glob_finds_what_lies_outside(tmp_path: Path, soak: Soak) -> None:
+    root, outside = tmp_path / "ws", tmp_path / "outside"
+    (root / "sub" / "door" / "deep").mkdir(parents=True)
+    (outside / "deep").mkdir(parents=True)
+    for folder, name in ((root / "sub" / "door", "inside"), (outside, "canary")):
+        (folder / name).touch()
+        (folder / "deep" / name).touch()
+    (root / "sub" / "bad").symlink_to(outside)
+    seen: set[str] = set()
+    with swapping(root / "sub" / "door", root / "sub" / "bad") as swapper:
+        for _ in soak.of(24_000):
+            found = matching(Place(str(root)), Patterns(["**/*"]), 1000, lambda: False)
+            seen |= {path.rpartition("/")[2] for path in found.newest()}
+    assert swapper.count > 100
+    assert seen == {"inside"}
 
 
 @pytest.mark.soak

@@ -1,12 +1,17 @@
 """LS, Glob and Grep: what they list, where they stop, and where they never go."""
 
+import contextlib
 import os
+import random
+import re
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
 from adderclaw.decode import Invalid
+from adderclaw.sandbox import programs
 from adderclaw.workspace import globs
 from tests.tools.conftest import SECRET, Bench
 
@@ -71,6 +76,34 @@ def test_no_link_is_followed(bench: Bench) -> None:
     (bench.root / "f").symlink_to(bench.outside / "secret.txt")
     assert sorted(bench.call("Glob", pattern="**/*").content.splitlines()) == ["a.txt", "f"]
     assert bench.call("Glob", pattern="d/*").denied
+
+
+def test_a_link_that_leads_in_a_circle_is_skipped_and_named(bench: Bench) -> None:
+    (bench.root / "sub" / "round").symlink_to("round")
+    (bench.root / "one").symlink_to("other")
+    (bench.root / "other").symlink_to("one")
+    (bench.root / "sub" / "up").symlink_to("..")
+    shown = bench.call("Glob", pattern="**/*").content.splitlines()
+    assert shown == ["a.txt", "(skipped, since these links lead in a circle: one, other, sub/round)"]
+    assert bench.call("Glob", pattern="**/*.txt").content == "a.txt"
+    for number in range(9):
+        (bench.root / f"loop{number}").symlink_to(f"loop{number}")
+    assert "loop4 and 4 more)" in bench.call("Glob", pattern="loop*").content
+
+
+def test_links_to_files_are_found_and_those_to_folders_are_not(bench: Bench) -> None:
+    (bench.root / "AGENTS.md").write_text("be kind\n")
+    (bench.root / "CLAUDE.md").symlink_to("AGENTS.md")
+    (bench.root / "gone.md").symlink_to("nowhere")
+    (bench.root / "folder.md").symlink_to("sub")
+    assert sorted(bench.call("Glob", pattern="**/*.md").content.splitlines()) == ["AGENTS.md", "CLAUDE.md", "gone.md"]
+
+
+def test_a_folder_with_thousands_of_files_is_read_to_its_end(bench: Bench) -> None:
+    plant(bench.root, *(f"many/{number:05}.{'py' if number % 2 else 'md'}" for number in range(5000)))
+    lines = bench.call("Glob", pattern="**/*.{py,rs}").content.splitlines()
+    assert (lines[0], lines[99]) == ("many/00001.py", "many/00199.py")
+    assert lines[100:] == ["(the newest 100 of 2500 files; use a narrower pattern)"]
 
 
 @pytest.mark.parametrize(
@@ -221,6 +254,49 @@ def test_ignored_files_are_found_only_by_name(bench: Bench) -> None:
     plant(bench.root, "x.log", ".dotfile")
     assert bench.call("grep", pattern="needle").content == "Found 1 file\n.dotfile"
     assert bench.call("grep", pattern="needle", path="x.log").content == "Found 1 file\nx.log"
+
+
+@pytest.mark.parametrize("mode", ["content", "count", "files_with_matches"])
+@pytest.mark.parametrize("more", [{}, {"-C": 1}, {"-A": 2, "-n": False}, {"-o": True}])
+def test_what_all_cores_found_is_in_the_order_of_the_names(mode: str, more: dict[str, int], bench: Bench) -> None:
+    """As ripgrep sorts with one core: a folder's names by their bytes, what is in a folder at its name."""
+    chance = random.Random(13)
+    for _ in range(120):
+        way = [chance.choice("aB-.Zé_9 ") + chance.choice("xyz") for _ in range(chance.randrange(1, 4))]
+        with contextlib.suppress(OSError):  # a file where there is a folder already, or the other way round
+            lines = [chance.choice(["needle\n", "x\n", "--\n", "\n"]) for _ in range(20)]
+            (bench.root.joinpath(*way)).parent.mkdir(parents=True, exist_ok=True)
+            bench.root.joinpath(*way).write_text("".join(lines))
+    found = bench.call("Grep", pattern="needle", output_mode=mode, head_limit=0, **more).content
+    assert found == _sorted_by_ripgrep(bench, mode, more)
+
+
+def _sorted_by_ripgrep(bench: Bench, mode: str, more: dict[str, int]) -> str:
+    program = programs.ripgrep()
+    assert program
+    kinds = {"content": ["--no-heading"], "count": ["--count"], "files_with_matches": ["--files-with-matches"]}
+    options = ["--hidden", "--with-filename", "--sort=path", *kinds[mode]]
+    if mode == "content":
+        options += ["--no-line-number" if more.get("-n", True) is False else "--line-number"]
+        options += [f"{name}{value}" if name in ("-A", "-C") else name for name, value in more.items() if name != "-n"]
+    done = subprocess.run([program, *options, "needle", "."], cwd=bench.root, capture_output=True, check=True)
+    rows = [row.removeprefix("./") for row in done.stdout.decode().splitlines()]
+    if mode == "content" and more.get("-n", True) is False:  # only a line number says that a line is not a match
+        rows = [re.sub(r"^(.+?)-(x|--|)$", r"\1:\2", row) if row != "--" else row for row in rows]
+    heads = {"content": [], "files_with_matches": [f"Found {len(rows)} files"]}
+    total = sum(int(row.rpartition(":")[2]) for row in rows) if mode == "count" else 0
+    return "\n".join([*heads.get(mode, [f"Found {total} matching lines in {len(rows)} files"]), *rows])
+
+
+@pytest.mark.parametrize("each", [30_000, 300_000])
+def test_what_is_left_of_too_much_is_the_first_by_name(each: int, bench: Bench) -> None:
+    """1.6 MB in all, which is put in order here, or 21 MB, which is not."""
+    for number in range(9):
+        (bench.root / f"{number}").write_text("needle\n" * each)
+    first = bench.call("Grep", pattern="needle", output_mode="content", head_limit=0).content
+    assert first.startswith("0:1:needle\n0:2:needle\n")
+    assert first.endswith("[SDLC_TRUNCATED]")
+    assert len(first) < 2 << 20
 
 
 def test_a_flood_of_matches_is_capped(bench: Bench) -> None:

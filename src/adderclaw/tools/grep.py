@@ -22,6 +22,8 @@ SECONDS = 20.0
 """How long it looks; Glob as well."""
 PATIENCE = 0.5
 """Seconds after which it is looked for what ripgrep may wait on."""
+MOST_SORTED = 16 << 20
+"""Bytes of ripgrep's output that are put in order here; of more, ripgrep itself does it, which takes one core."""
 MAX_PATTERN = 10_000
 GREP_NAMES = {"after": "-A", "before": "-B", "around": "-C", "numbers": "-n", "ignore_case": "-i", "only": "-o"}
 
@@ -51,6 +53,8 @@ class GrepArguments:
     offset: int = 0
 
 
+GAP = b"--"
+"""What ripgrep prints between two groups of lines, where lines around a match are asked for."""
 UNIGNORED = "({path} cannot be read to its end, so no ignore file was followed: remove it, or search a smaller path)"
 
 
@@ -90,11 +94,15 @@ async def grep(
 
         def searching(*more: str) -> "Coroutine[None, None, Finished]":
             argv = [program, *_options(arguments), *more, "-e", arguments.pattern, "--", spot.target]
-            return process.run(argv, cwd=spot.cwd, env=env, timeout=until - clock(), start=spot.start)
+            left = until - clock()
+            return process.run(argv, cwd=spot.cwd, env=env, timeout=left, start=spot.start, max_bytes=MOST_SORTED)
 
         done, endless = await _searched(searching, paths.locate(place.real, ctx, anywhere=True, reading=True))
+        if (done.stdout_cut or done.flooded) and is_folder:  # which part of it came first is chance
+            done = await searching("--sort=path", *(["--no-ignore"] if endless else []))
     finally:
         os.close(fd)
+    done = _cut(done, arguments.output_mode)
     out = _shown(done.stdout.decode("utf-8", "replace"), arguments.output_mode, place, ctx)
     if done.timed_out and not out:
         return internal_failure(f"Grep found nothing within {SECONDS:g} seconds: search a smaller path.")
@@ -126,6 +134,39 @@ async def _searched(
             first.cancel()
             await asyncio.wait({first})
     return await searching("--no-ignore"), found
+
+
+def _cut(done: "Finished", mode: str) -> "Finished":
+    """What ripgrep printed by the names of the files, and no more of it than is kept of any program's output."""
+    from adderclaw.sandbox.process import MAX_BYTES
+
+    out = done.stdout if done.stdout_cut or done.flooded else in_order(done.stdout, mode)
+    return done._replace(stdout=out[:MAX_BYTES], stdout_cut=done.stdout_cut or len(out) > MAX_BYTES)
+
+
+def in_order(out: bytes, mode: str) -> bytes:
+    """ripgrep searches with all cores, and prints the files as they come: all of one file together."""
+    if mode == "files_with_matches":
+        return b"".join(b"%s\0" % name for name in sorted(out.split(b"\0")[:-1], key=_by_name))
+    files: dict[bytes, list[bytes]] = {}
+    held: list[bytes] = []
+    last, has_gaps = b"", False
+    for row in out.split(b"\n")[:-1]:
+        name, nul, _ = row.partition(b"\0")
+        if not nul:  # the line between two groups, or the beginning of a name with a line feed in it
+            held.append(row)
+            continue
+        if name != last and held[:1] == [GAP]:
+            has_gaps = True
+            del held[0]
+        files.setdefault(name, []).extend((*held, row))
+        last, held = name, []
+    rows = [b"\n".join(files[name]) for name in sorted(files, key=_by_name)]
+    return (b"\n--\n" if has_gaps else b"\n").join(rows) + b"\n" * bool(rows)
+
+
+def _by_name(name: bytes) -> list[bytes]:
+    return name.split(b"/")
 
 
 def _shown(out: str, mode: str, place: PathFact, ctx: ToolContext) -> str:
@@ -180,9 +221,11 @@ def _spot(place: PathFact, fd: int, ctx: ToolContext, start: "Start | None", *, 
     Where no command sees anything it searches by our descriptor what was judged, and nobody can exchange it.
     """
 
+    from_here = paths.from_here(ctx)
+
     def tell(name: str) -> str:
         below = "" if name.startswith("/") else name.removeprefix("./")
-        return paths.relative(os.path.join(place.path, below) if below else place.path, ctx)
+        return from_here(os.path.join(place.path, below) if below else place.path)
 
     roots = (ctx.workspace.root, *ctx.workspace.extra)
     if start is not None and any(beneath(place.real, root) or beneath(root, place.real) for root in roots):
@@ -198,7 +241,7 @@ MODES = {"files_with_matches": "--files-with-matches", "count": "--count", "cont
 
 
 def _options(arguments: GrepArguments) -> list[str]:
-    options = ["--no-config", "--no-follow", "--no-messages", "--hidden", "--color=never", "--sort=path"]
+    options = ["--no-config", "--no-follow", "--no-messages", "--hidden", "--color=never"]
     # What commands can put in their home, and where a `.git` file leads to, is no list of the operator's.
     options += ["--no-ignore-global", "--no-ignore-exclude"]
     options += ["--null", "--with-filename", "--max-columns=2000", "--max-columns-preview", "--glob=!.git"]

@@ -6,7 +6,7 @@ root's descriptor and through no link at all. Whoever swaps a directory for a li
 
 import errno
 import os
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from adderclaw import workspace
 from adderclaw.config.paths import followed
@@ -62,13 +62,21 @@ def _check(path: str) -> None:
 
 
 def relative(path: str, ctx: ToolContext) -> str:
-    """A path as it is told to the model: from the working directory where it lies beneath it."""
-    for base in (ctx.workspace.cwd, followed(ctx.workspace.cwd)):
-        if path == base:
+    """A path as it is shown to the model: from the working directory where it lies beneath it."""
+    return from_here(ctx)(path)
+
+
+def from_here(ctx: ToolContext) -> Callable[[str], str]:
+    """The same for many paths: where the working directory leads is asked once."""
+    bases = tuple(dict.fromkeys((ctx.workspace.cwd, followed(ctx.workspace.cwd))))
+    above = tuple(f"{base.rstrip('/')}/" for base in bases)
+
+    def name(path: str) -> str:
+        if path in bases:
             return "."
-        if path.startswith(base.rstrip("/") + "/"):
-            return shown(path[len(base.rstrip("/")) + 1 :])
-    return shown(path)
+        return shown(next((path[len(one) :] for one in above if path.startswith(one)), path))
+
+    return name
 
 
 def locate(real: str, ctx: ToolContext, *, anywhere: bool = False, reading: bool = False) -> Place:

@@ -1,12 +1,10 @@
 """LS, Glob and Grep: finding things in the workspace."""
 
 import asyncio
-import heapq
 import os
 import re
-import sys
+import threading
 import time
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from adderclaw import workspace
@@ -28,7 +26,8 @@ from adderclaw.types import (
     own_words,
     rejected,
 )
-from adderclaw.workspace import globs
+from adderclaw.workspace import Place, globs
+from adderclaw.workspace.matching import Matches, matching
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.process import Start
@@ -37,8 +36,8 @@ ENTRIES = 1000
 FILES = 100
 KEPT_FILES = 20_000
 """What Glob keeps for a look at all of it."""
-BREATH = 64
-"""Directories that Glob reads before it lets others run."""
+LOOPS = 5
+"""Links that lead in a circle which are named."""
 
 
 @record
@@ -95,23 +94,6 @@ def _glob_base(arguments: GlobArguments, ctx: ToolContext) -> tuple[str, str]:
     return (os.path.join(paths.fact(arguments.path, ctx).path, folder) if folder else arguments.path), pattern
 
 
-class Found:
-    """The newest files so far, and how many there were."""
-
-    def __init__(self) -> None:
-        self.newest: list[tuple[int, str]] = []
-        self.total = 0
-
-    def add(self, modified: int, path: str) -> None:
-        self.total += 1
-        heapq.heappush(self.newest, (modified, path))
-        if len(self.newest) > KEPT_FILES:
-            heapq.heappop(self.newest)
-
-    def listed(self) -> list[str]:
-        return [path for _, path in sorted(self.newest, key=lambda one: (-one[0], one[1]))]
-
-
 async def glob(place: PathFact, rest: str, arguments: GlobArguments, ctx: ToolContext, *, anywhere: bool) -> ToolResult:
     """`rest` is the pattern from the place on."""
     if "\0" in arguments.pattern or len(arguments.pattern) > MAX_PATTERN or not arguments.pattern.strip():
@@ -119,7 +101,7 @@ async def glob(place: PathFact, rest: str, arguments: GlobArguments, ctx: ToolCo
     if ".." in rest.split("/"):
         return rejected(f"the pattern {arguments.pattern!r} goes up after a wildcard: start it further up instead.")
     try:
-        patterns = [globs.Pattern(one) for one in globs.alternatives(rest)]
+        patterns = globs.Patterns(globs.alternatives(rest))
         os.close(paths.open_folder(place.real, ctx, anywhere=anywhere))
     except (FileNotFoundError, NotADirectoryError):
         return own_words("No files found", {"files": 0})
@@ -129,69 +111,37 @@ async def glob(place: PathFact, rest: str, arguments: GlobArguments, ctx: ToolCo
         if isinstance(error, paths.Refused):
             raise
         return rejected(f"{error}.")
-    found, complete = await _walk(place, patterns, ctx, anywhere=anywhere)
-    return _globbed(found, complete, ctx)
+    where = paths.locate(place.real, ctx, anywhere=anywhere or ctx.free_reads, reading=True)
+    return _globbed(await _walked(where, patterns), place, ctx)
 
 
-async def _walk(
-    place: PathFact, patterns: list[globs.Pattern], ctx: ToolContext, *, anywhere: bool
-) -> tuple[Found, bool]:
-    """Every directory is opened by descriptor from the root, so that no link leads the walk away."""
-    found, deadline = Found(), time.monotonic() + SECONDS
-    waiting = [(place.real, tuple(pattern.start() for pattern in patterns))]
-    for count in range(sys.maxsize):
-        if not waiting:
-            return found, True
-        if time.monotonic() > deadline:
-            return found, False
-        if count % BREATH == 0:
-            await asyncio.sleep(0)
-        folder, states = waiting.pop()
-        try:
-            fd = paths.open_folder(folder, ctx, anywhere=anywhere)
-        except (OSError, paths.Refused):
-            continue
-        try:
-            waiting.extend(_visit(fd, folder, patterns, states, found))
-        finally:
-            os.close(fd)
-    return found, True
+async def _walked(place: Place, patterns: globs.Patterns) -> Matches:
+    """In a thread of its own, which ends with the time, or with the one who waits for it."""
+    deadline, left = time.monotonic() + SECONDS, threading.Event()
 
+    def over() -> bool:
+        return left.is_set() or time.monotonic() > deadline
 
-def _visit(
-    fd: int, folder: str, patterns: list[globs.Pattern], states: tuple[globs.States, ...], found: Found
-) -> Iterator[tuple[str, tuple[globs.States, ...]]]:
-    """Note the files of one directory that match; give the directories in which more may be."""
-    with workspace.scan(fd) as entries:
-        for entry in entries:
-            after = tuple(pattern.step(state, entry.name) for pattern, state in zip(patterns, states, strict=True))
-            if not any(after):
-                continue
-            path = os.path.join(folder, entry.name)
-            if entry.is_dir(follow_symlinks=False):
-                if entry.name != ".git":
-                    yield path, after
-            elif any(pattern.matched(state) for pattern, state in zip(patterns, after, strict=True)):
-                _note(entry, path, found)
-
-
-def _note(entry: "os.DirEntry[str]", path: str, found: Found) -> None:
     try:
-        if not (entry.is_symlink() and entry.is_dir()):
-            found.add(entry.stat(follow_symlinks=False).st_mtime_ns, path)
-    except FileNotFoundError:
-        pass  # deleted while we look
+        return await asyncio.to_thread(matching, place, patterns, KEPT_FILES, over)
+    finally:
+        left.set()
 
 
-def _globbed(found: Found, complete: bool, ctx: ToolContext) -> ToolResult:
-    known = [paths.relative(path, ctx) for path in found.listed()]
+def _globbed(found: Matches, place: PathFact, ctx: ToolContext) -> ToolResult:
+    above, name = f"{place.real.rstrip('/')}/", paths.from_here(ctx)
+    known = [name(above + path) for path in found.newest()]
     lines = known[:FILES] or ["No files found"]
     if found.total > FILES:
         whole = _whole(known, ctx) if len(known) == found.total else ""
         lines.append(f"(the newest {FILES} of {found.total} files; {whole or 'use a narrower pattern'})")
-    if not complete:
+    if found.loops:
+        loops = sorted(name(above + path) for path in found.loops)
+        more = f" and {len(loops) - LOOPS} more" if len(loops) > LOOPS else ""
+        lines.append(f"(skipped, since these links lead in a circle: {', '.join(loops[:LOOPS])}{more})")
+    if not found.is_whole:
         lines.append(f"(stopped after {SECONDS:g} seconds: there may be more)")
-    return ToolResult("\n".join(lines), metadata={"files": found.total, "complete": complete})
+    return ToolResult("\n".join(lines), metadata={"files": found.total, "complete": found.is_whole})
 
 
 # ------------------------------------------------------------------ the tools

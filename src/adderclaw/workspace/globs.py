@@ -2,13 +2,15 @@
 
 import fnmatch
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 MAX_ALTERNATIVES = 256
 MAGIC = frozenset("*?[{")
 
 type States = frozenset[int]
+type Places = tuple[States, ...]
+"""Where each of several patterns may be."""
 
 
 class Pattern:
@@ -46,6 +48,35 @@ class Pattern:
 
     def matched(self, states: States) -> bool:
         return len(self._parts) in states
+
+    def lasts(self, states: States) -> Iterator[str]:
+        """Expressions for the names that complete the pattern from there on."""
+        for state in states:
+            if state < len(self._parts) and not any(self._parts[state + 1 :]):
+                part = self._parts[state]
+                yield "" if part is None else part.pattern
+
+
+class Patterns:
+    """Several patterns, of which a path has to match one."""
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        self._patterns = [Pattern(one) for one in patterns]
+        self._ends: dict[Places, Callable[[str], object] | None] = {}
+
+    def start(self) -> Places:
+        return tuple(pattern.start() for pattern in self._patterns)
+
+    def step(self, states: Places, name: str) -> Places:
+        return tuple(pattern.step(state, name) for pattern, state in zip(self._patterns, states, strict=True))
+
+    def ends(self, states: Places) -> Callable[[str], object] | None:
+        """One test for all names of a folder: whether a file of that name matches; None where none does."""
+        if states not in self._ends:
+            pairs = zip(self._patterns, states, strict=True)
+            lasts = dict.fromkeys(last for pattern, state in pairs for last in pattern.lasts(state))
+            self._ends[states] = re.compile("|".join(lasts)).match if lasts else None
+        return self._ends[states]
 
 
 def matches(pattern: str, path: str) -> bool:

@@ -1,0 +1,112 @@
+"""Files by name: one walk by descriptor, through no link, that asks of a file no more than its name until that fits."""
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+from adderclaw.config.opening import ANCHOR, opener
+from adderclaw.workspace.globs import Patterns, Places
+from adderclaw.workspace.place import Place
+from adderclaw.workspace.reading import FOLDER
+
+BREATH = 1000
+"""Entries of one folder between two looks at the clock."""
+
+
+class Matches:
+    """What a walk has found so far."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._newest: list[tuple[int, str]] = []
+        self.total = 0
+        self.loops: list[str] = []
+        """Links that lead in a circle, so that nobody can say what they are."""
+        self.is_whole = True
+
+    def add(self, modified: int, path: str) -> None:
+        self.total += 1
+        self._newest.append((-modified, path))
+        if len(self._newest) >= 4 * self._most:
+            self._cut()
+
+    def _cut(self) -> None:
+        self._newest.sort()
+        del self._newest[self._most :]
+
+    def newest(self) -> list[str]:
+        """Paths from the walk's place on, the newest first; those of one time by name."""
+        self._cut()
+        return [path for _, path in self._newest]
+
+
+def matching(place: Place, patterns: Patterns, most: int, over: Callable[[], bool]) -> Matches:
+    """The newest files beneath a place that the patterns name; what it comes to is not whole once it is `over`.
+
+    Each folder is opened from the root's descriptor: the way there leads through no link, whatever is exchanged.
+    """
+    found = Matches(most)
+    waiting: list[tuple[str, Places]] = [("", patterns.start())]
+    base = "" if place.is_root else f"{place.way}/"
+    root, opened = os.open(place.root, ANCHOR), opener()
+    try:
+        while waiting:
+            way, states = waiting.pop()
+            try:
+                fd = opened(root, (base + way).rstrip("/") or ".", FOLDER)
+            except OSError:
+                continue  # gone, exchanged for a link, or nothing that we may read
+            try:
+                with os.scandir(fd) as entries:
+                    while batch := [*islice(entries, BREATH)]:
+                        if over():
+                            found.is_whole = False
+                            return found
+                        waiting += _visit(fd, batch, f"{way}/" if way else "", patterns, states, found)
+            except OSError:
+                continue
+            finally:
+                os.close(fd)
+    finally:
+        os.close(root)
+    return found
+
+
+def _visit(
+    fd: int, batch: "list[os.DirEntry[str]]", above: str, patterns: Patterns, states: Places, found: Matches
+) -> Iterator[tuple[str, Places]]:
+    """Note the files that match; give the folders in which more may be."""
+    fits = patterns.ends(states)
+    for entry in batch:
+        name = entry.name
+        if entry.is_dir(follow_symlinks=False):
+            if name != ".git" and any(after := patterns.step(states, name)):
+                yield above + name, after
+        elif fits is not None and fits(name):
+            _note(fd, entry, above + name, found)
+
+
+def _note(fd: int, entry: "os.DirEntry[str]", path: str, found: Matches) -> None:
+    try:
+        if entry.is_symlink() and _leads_to_folder(fd, entry.name):
+            return
+        found.add(entry.stat(follow_symlinks=False).st_mtime_ns, path)
+    except FileNotFoundError:
+        pass  # deleted while we look
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        found.loops.append(path)
+
+
+def _leads_to_folder(fd: int, name: str) -> bool:
+    """Raises OSError where the link leads in a circle; one that leads nowhere is a link to a file."""
+    import stat
+
+    try:
+        return stat.S_ISDIR(os.stat(name, dir_fd=fd).st_mode)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise
+        return False
