@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from adderclaw.channels.cli import COMMANDS
+from adderclaw.channels.cli.common import app_of
 from scripts import sizes
 from tests import hops
 
@@ -105,7 +106,7 @@ def test_the_rule_about_ending_a_run_finds_an_offender() -> None:
 
 def subcommands(name: str) -> set[str]:
     """What may follow a command's name; nothing where options do."""
-    found = get_command(import_module(f"adderclaw.channels.cli.{COMMANDS[name].module}").app)
+    found = get_command(app_of(import_module(f"adderclaw.channels.cli.{COMMANDS[name].module}")))
     if isinstance(found, TyperGroup) and name in found.commands:
         found = found.commands[name]
     return set(found.commands) if isinstance(found, TyperGroup) else set()

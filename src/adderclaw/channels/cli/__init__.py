@@ -52,12 +52,12 @@ def main() -> None:
     if arguments in (["--version"], ["-V"]):
         print(f"adderclaw {__version__}")
         return
-    from adderclaw.channels.cli.interrupts import never_ignored
-    from adderclaw.errors import EXIT_SIGINT, AdderClawError
-
     # A step leaves some dozens of objects in cycles, and the way to the first request 40,000 that all stay: looking for
     # cycles every 700 objects is wasted.
     gc.set_threshold(50_000, 10, 10)
+    from adderclaw.channels.cli.interrupts import never_ignored
+    from adderclaw.errors import EXIT_SIGINT, AdderClawError
+
     _open_streams()
     try:
         never_ignored()
@@ -101,7 +101,7 @@ def _end(message: str, code: int) -> Never:
 def _dispatch(arguments: list[str]) -> None:
     name = arguments[0] if arguments else ""
     if name in COMMANDS:
-        from adderclaw.channels.cli.common import run_command
+        from adderclaw.channels.cli.plain import run_command
 
         run_command(name, COMMANDS[name].module, arguments)
     else:

@@ -5,18 +5,18 @@ import sys
 from dataclasses import replace
 from typing import Annotated
 
-import typer
-
 from adderclaw.channels.channel import Channel
-from adderclaw.channels.cli.common import (
-    ConfigFile,
-    LimitsGiven,
-    ModelName,
-    Profile,
-    ProviderName,
+from adderclaw.channels.cli.plain import (
+    CONFIG_FILE,
+    LIMIT,
+    MODEL_NAME,
+    PROFILE,
+    PROVIDER_NAME,
+    STREAM_OUTPUT,
+    WORKSPACE_DIR,
+    Option,
+    ProfileName,
     StreamFormat,
-    StreamOutput,
-    WorkspaceDir,
     limits,
     print_json,
 )
@@ -32,30 +32,25 @@ from adderclaw.runtime.drive import Report, checked, drive
 from adderclaw.runtime.signals import until_signal
 from adderclaw.types import Delta, Json
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-
-@app.command()
 def agent(
-    message: Annotated[str | None, typer.Option("--message", "-m", help="Run one turn with this and exit.")] = None,
-    go_on: Annotated[bool, typer.Option("--continue", "-c", help="Go on with the last conversation here.")] = False,
-    resume: Annotated[
-        str | None, typer.Option("--resume", "-r", metavar="ID", help="Go on with this conversation.")
-    ] = None,
-    profile: Profile = None,
-    provider: ProviderName = None,
-    model: ModelName = None,
-    workspace: WorkspaceDir = None,
-    config: ConfigFile = None,
+    message: Annotated[str | None, Option(("--message", "-m"), "Run one turn with this and exit.")] = None,
+    go_on: Annotated[bool, Option(("--continue", "-c"), "Go on with the last conversation here.")] = False,
+    resume: Annotated[str | None, Option(("--resume", "-r"), "Go on with this conversation.", "ID")] = None,
+    profile: Annotated[ProfileName | None, PROFILE] = None,
+    provider: Annotated[str | None, PROVIDER_NAME] = None,
+    model: Annotated[str | None, MODEL_NAME] = None,
+    workspace: Annotated[str | None, WORKSPACE_DIR] = None,
+    config: Annotated[str | None, CONFIG_FILE] = None,
     bare: Annotated[
-        bool, typer.Option("--bare", help="Keys only from the environment and your own apiKeyHelper: no login.")
+        bool, Option(("--bare",), "Keys only from the environment and your own apiKeyHelper: no login.")
     ] = False,
     maintenance: Annotated[
-        bool, typer.Option("--maintenance", help="Begin with the Setup hooks, which are told that it is maintenance.")
+        bool, Option(("--maintenance",), "Begin with the Setup hooks, which are told that it is maintenance.")
     ] = False,
-    limit: LimitsGiven = None,
-    output_format: StreamOutput = "text",
-) -> None:
+    limit: Annotated[list[str] | None, LIMIT] = None,
+    output_format: Annotated[StreamFormat, STREAM_OUTPUT] = "text",
+) -> int:
     """Talk to the agent: a REPL, or one turn with -m.
 
     The answer is on stdout, everything else on stderr. Approvals are asked on stderr and read from stdin.
@@ -80,8 +75,11 @@ def agent(
 
         if sys.stdin.isatty():
             options = replace(options, log_level="warning")
-        raise typer.Exit(converse(Repl(), options, None))
-    raise typer.Exit(converse(OneShot(message, output_format), options, again))
+        return converse(Repl(), options, None)
+    return converse(OneShot(message, output_format), options, again)
+
+
+command = agent
 
 
 def _limited(given: dict[str, float]) -> Json:

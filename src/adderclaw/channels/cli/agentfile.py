@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from adderclaw.channels.cli.common import OutputFormat, print_json
+from adderclaw.channels.cli.common import OutputFormat
+from adderclaw.channels.cli.plain import print_json
 from adderclaw.credentials.redaction import visible
 from adderclaw.drivers.agentfile import show
 from adderclaw.drivers.agentfile.load import load, text_of

@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group, print_json
+from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group
+from adderclaw.channels.cli.plain import print_json
 from adderclaw.config import home, load
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import UsageError

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from adderclaw import config as configuration
-from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group, print_json
+from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group
+from adderclaw.channels.cli.plain import print_json
 from adderclaw.config.schema import Config
 from adderclaw.credentials.login_flows import Method, Person, log_in
 from adderclaw.credentials.oauth import OAuthError

@@ -1,68 +1,44 @@
-"""What the commands share: options, formats, and how one command's module is run."""
+"""What the commands share: options as typer knows them, formats, and how one command is run by typer."""
 
-import importlib
+import functools
+import inspect
 import json
-from typing import Annotated, Any, Literal, cast
+from types import ModuleType
+from typing import Annotated, Any, cast, get_args
 
 import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from adderclaw.channels.cli.plain import (
+    CONFIG_FILE,
+    LIMIT,
+    MODEL_NAME,
+    PROFILE,
+    PROVIDER_NAME,
+    STREAM_OUTPUT,
+    WORKSPACE_DIR,
+    Format,
+    Option,
+    Plain,
+    ProfileName,
+    StreamFormat,
+)
 from adderclaw.errors import UsageError
 
-LIMITS: dict[str, type[int] | type[float]] = {
-    "cost_usd": float,
-    "tokens": int,
-    "tool_calls": int,
-    "seconds": float,
-    "rounds": int,
-}
-"""What `--limit` takes: the keys of [limits], and the rounds of a turn or of a LOOP."""
-Format = Literal["text", "json"]
-StreamFormat = Literal["text", "json", "stream-json"]
-ProfileName = Literal["supervised", "sandboxed", "readonly", "permissive"]
+
+def _typed(option: Option) -> Any:
+    return typer.Option(*option.names, metavar=option.metavar, help=option.help)
+
 
 OutputFormat = Annotated[Format, typer.Option("--output-format", help="text for people, json for programs.")]
-StreamOutput = Annotated[
-    StreamFormat, typer.Option("--output-format", help="text for people; json or stream-json for programs.")
-]
-ConfigFile = Annotated[
-    str | None, typer.Option("--config", metavar="FILE", help="This file alone, over the built-in defaults.")
-]
-WorkspaceDir = Annotated[str | None, typer.Option("--workspace", metavar="DIR", help="Where the agent may work.")]
-Profile = Annotated[
-    ProfileName | None,
-    typer.Option("--profile", help="How much may happen without asking; default: security.autonomy."),
-]
-ProviderName = Annotated[str | None, typer.Option("--provider", metavar="NAME", help="A name under providers.models.")]
-ModelName = Annotated[str | None, typer.Option("--model", metavar="MODEL", help="Another model of that provider.")]
-
-
-LimitsGiven = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--limit", metavar="NAME=VALUE", help="For this run: cost_usd, tokens, tool_calls, seconds or rounds."
-    ),
-]
-
-
-def limits(given: list[str] | None) -> dict[str, float]:
-    """`--limit tokens=1000`, each name once, as numbers."""
-    found: dict[str, float] = {}
-    for item in given or []:
-        name, _, value = item.partition("=")
-        if name not in LIMITS:
-            raise UsageError(f"--limit {item[:100]!r}: it takes NAME=VALUE, and NAME is one of {', '.join(LIMITS)}")
-        if name in found:
-            raise UsageError(f"--limit {name}: given twice")
-        try:
-            found[name] = LIMITS[name](value)
-        except ValueError:
-            kind = "a number" if LIMITS[name] is float else "a whole number"
-            raise UsageError(f"--limit {item[:100]!r}: {name} is {kind}") from None
-        if not 0 <= found[name] < float("inf"):
-            raise UsageError(f"--limit {item[:100]!r}: it is 0 or more")
-    return found
+StreamOutput = Annotated[StreamFormat, _typed(STREAM_OUTPUT)]
+ConfigFile = Annotated[str | None, _typed(CONFIG_FILE)]
+WorkspaceDir = Annotated[str | None, _typed(WORKSPACE_DIR)]
+Profile = Annotated[ProfileName | None, _typed(PROFILE)]
+ProviderName = Annotated[str | None, _typed(PROVIDER_NAME)]
+ModelName = Annotated[str | None, _typed(MODEL_NAME)]
+LimitsGiven = Annotated[list[str] | None, _typed(LIMIT)]
 
 
 def group(help_text: str) -> typer.Typer:
@@ -70,22 +46,37 @@ def group(help_text: str) -> typer.Typer:
     return typer.Typer(help=help_text, no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 
 
-def run_command(name: str, module: str, arguments: list[str]) -> None:
-    """Import one command's module and run it; ends the process with its exit code."""
-    app: typer.Typer = importlib.import_module(f"adderclaw.channels.cli.{module}").app
-    command = get_command(app)
+def app_of(module: ModuleType) -> typer.Typer:
+    """A command's module as typer knows it: its `app`, or one made of its plain `command`."""
+    return module.app if hasattr(module, "app") else typed(module.command)
+
+
+def typed(command: Plain) -> typer.Typer:
+    """The typer application of a plain command."""
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        raise typer.Exit(command(**given))
+
+    signature = inspect.signature(command)
+    parameters = [
+        parameter.replace(annotation=Annotated[kind, _typed(option)])
+        for parameter in signature.parameters.values()
+        for kind, option in (get_args(parameter.annotation),)
+    ]
+    run.__dict__["__signature__"] = signature.replace(parameters=parameters)
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command()(run)
+    return app
+
+
+def run_typer(name: str, module: ModuleType, arguments: list[str]) -> None:
+    """Let typer read the arguments and run the command; ends the process with its exit code."""
+    command = get_command(app_of(module))
     if isinstance(command, TyperGroup) and name in command.commands:
         command.main(arguments, prog_name="adderclaw")
     else:
         command.main(arguments[1:], prog_name=f"adderclaw {name}")
-
-
-def print_json(value: object) -> None:
-    """One object on one line: what a program reads. Where it is a terminal after all, nothing in it steers that."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    if not text.isprintable():  # the escapes are JSON's own: whoever reads them gets what was there
-        text = "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)
-    print(text, flush=True)  # a stream is read while it goes on
 
 
 def json_object(text: str, option: str) -> dict[str, Any]:

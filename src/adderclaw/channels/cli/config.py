@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir, group, print_json
+from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir, group
+from adderclaw.channels.cli.plain import print_json
 from adderclaw.config import Loaded, load, places, snapshot
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import ConfigError, Problem, StoreError, UsageError

@@ -8,7 +8,8 @@ from typing import Literal, NamedTuple
 
 import typer
 
-from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir, print_json
+from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir
+from adderclaw.channels.cli.plain import print_json
 from adderclaw.config import Loaded, home, load
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import AdderClawError, ConfigError

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from adderclaw import config
-from adderclaw.channels.cli.common import OutputFormat, print_json
+from adderclaw.channels.cli.common import OutputFormat
+from adderclaw.channels.cli.plain import print_json
 from adderclaw.errors import AdderClawError
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir, group, json_object, print_json
+from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir, group, json_object
+from adderclaw.channels.cli.plain import print_json
 from adderclaw.config.hooks import EVENTS, NEWER
 from adderclaw.credentials.redaction import visible
 from adderclaw.decode import nearest

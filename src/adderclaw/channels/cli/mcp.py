@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from adderclaw import config
-from adderclaw.channels.cli.common import ConfigFile, OutputFormat, Profile, WorkspaceDir, group, print_json
+from adderclaw.channels.cli.common import ConfigFile, OutputFormat, Profile, WorkspaceDir, group
+from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.terminal import STDIN, OwnHand
 from adderclaw.config import checks, operator_file, servers
 from adderclaw.config.servers import Entry, slug

@@ -5,15 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from adderclaw.channels.cli.common import (
-    ConfigFile,
-    OutputFormat,
-    Profile,
-    WorkspaceDir,
-    group,
-    json_object,
-    print_json,
-)
+from adderclaw.channels.cli.common import ConfigFile, OutputFormat, Profile, WorkspaceDir, group, json_object
+from adderclaw.channels.cli.plain import print_json
 from adderclaw.config.policy import read
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import ConfigError, UsageError

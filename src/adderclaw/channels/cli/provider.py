@@ -9,7 +9,8 @@ import typer
 
 from adderclaw import config as configuration
 from adderclaw import providers
-from adderclaw.channels.cli.common import ConfigFile, Format, OutputFormat, group, print_json
+from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group
+from adderclaw.channels.cli.plain import Format, print_json
 from adderclaw.config.model_catalogue import ModelFacts, cost, facts_of, first_of
 from adderclaw.config.schema import Config, ProviderEntry
 from adderclaw.credentials.redaction import Secrets

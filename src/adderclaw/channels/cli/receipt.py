@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group, print_json
+from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group
+from adderclaw.channels.cli.plain import print_json
 from adderclaw.config import home, load
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import UsageError

@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from adderclaw.channels.cli import replay_stream as stream
-from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir, print_json
+from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir
+from adderclaw.channels.cli.plain import print_json
 from adderclaw.config import Loaded, home, load
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import UsageError

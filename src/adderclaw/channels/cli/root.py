@@ -9,6 +9,7 @@ from typer.main import get_command
 
 from adderclaw import __version__
 from adderclaw.channels.cli import COMMANDS
+from adderclaw.channels.cli.common import app_of
 from adderclaw.errors import UsageError
 
 SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
@@ -29,7 +30,7 @@ def run_root(arguments: list[str]) -> None:
     alone = len(arguments) == 2 and arguments[0] == "--eval"
     for name, entry in () if alone else COMMANDS.items():
         module = importlib.import_module(f"adderclaw.channels.cli.{entry.module}")
-        found = get_command(module.app)
+        found = get_command(app_of(module))
         if isinstance(found, TyperGroup) and name in found.commands:
             found = found.commands[name]
         found.name, found.short_help = name, entry.help

@@ -10,17 +10,8 @@ import typer
 from typer.core import TyperCommand
 
 from adderclaw.channels.cli.agent import show_outcome, stream
-from adderclaw.channels.cli.common import (
-    ConfigFile,
-    LimitsGiven,
-    ProfileName,
-    ProviderName,
-    StreamFormat,
-    StreamOutput,
-    WorkspaceDir,
-    limits,
-    print_json,
-)
+from adderclaw.channels.cli.common import ConfigFile, LimitsGiven, ProviderName, StreamOutput, WorkspaceDir
+from adderclaw.channels.cli.plain import ProfileName, StreamFormat, limits, print_json
 from adderclaw.channels.terminal import Terminal
 from adderclaw.config.options import overrides
 from adderclaw.credentials.redaction import visible

@@ -8,7 +8,8 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from adderclaw.channels.cli import local_models
-from adderclaw.channels.cli.common import OutputFormat, group, print_json
+from adderclaw.channels.cli.common import OutputFormat, group
+from adderclaw.channels.cli.plain import print_json
 from adderclaw.config import Config, home, load, places
 from adderclaw.config.dialects import KEY_VARIABLES, KINDS
 from adderclaw.errors import AdderClawError, NeedsInput, UsageError

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir, group, print_json
+from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir, group
+from adderclaw.channels.cli.plain import print_json
 from adderclaw.config.paths import followed
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import EXIT_CODES, Refused, UsageError

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from adderclaw.channels.cli.common import OutputFormat, print_json
+from adderclaw.channels.cli.common import OutputFormat
+from adderclaw.channels.cli.plain import print_json
 from adderclaw.config import home, places
 from adderclaw.config import trust as trusted
 from adderclaw.credentials.redaction import Secrets, visible

@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from adderclaw.channels.cli.common import ConfigFile, OutputFormat, print_json
+from adderclaw.channels.cli.common import ConfigFile, OutputFormat
+from adderclaw.channels.cli.plain import print_json
 from adderclaw.config import load
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import UsageError
