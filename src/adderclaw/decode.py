@@ -4,20 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    Literal,
-    NamedTuple,
-    TypeAliasType,
-    Union,
-    cast,
-    get_args,
-    get_origin,
-)
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAliasType, Union, cast, get_args, get_origin
 
 from adderclaw.errors import EXIT_USAGE, AdderClawError
+from adderclaw.record import NamedTuple
 from adderclaw.types import Json
 
 if TYPE_CHECKING:

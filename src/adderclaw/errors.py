@@ -14,8 +14,9 @@ AdderClawError                 1   anything the operator must read
 An outcome of a run has the exit code of the error of its name (`EXIT_CODES`). Signals end with 130 and 143.
 """
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
+from adderclaw.record import NamedTuple
 from adderclaw.types import Outcome
 
 EXIT_CODES: dict[Outcome, int] = {

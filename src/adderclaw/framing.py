@@ -1,6 +1,6 @@
 """The frame in which a model is shown what came from outside."""
 
-from typing import NamedTuple
+from adderclaw.record import NamedTuple
 
 
 class Frame(NamedTuple):

@@ -5,10 +5,10 @@ conversation ⊃ session ⊃ turn (user submit to final answer) ⊃ step (one mo
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from adderclaw.framing import Frame, framed
-from adderclaw.record import record
+from adderclaw.record import NamedTuple, record
 
 if TYPE_CHECKING:
     from adderclaw.history import History

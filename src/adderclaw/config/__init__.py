@@ -1,12 +1,11 @@
 """The effective settings: one schema, three syntaxes, layers with the origin of every value."""
 
-from typing import NamedTuple
-
 from adderclaw.config import cache, places
 from adderclaw.config.places import home
 from adderclaw.config.schema import Config
 from adderclaw.decode import freeze, thaw
 from adderclaw.errors import ConfigError, Problem
+from adderclaw.record import NamedTuple
 from adderclaw.types import Json
 
 __all__ = ["Config", "Loaded", "expand", "home", "load", "snapshot", "with_snapshot"]

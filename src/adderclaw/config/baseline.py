@@ -1,7 +1,9 @@
 """What a project's file may change: until it is trusted it can only tighten, and it never weakens the baseline."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
+
+from adderclaw.record import NamedTuple
 
 
 class Ruled(NamedTuple):

@@ -3,13 +3,14 @@
 import os
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from adderclaw.config import hooks, settings_keys
 from adderclaw.config.schema import Config, Kind, ProviderEntry
 from adderclaw.credentials.sources import KEY_VARIABLES
 from adderclaw.decode import bare, literals, nearest, shown
 from adderclaw.errors import Problem
+from adderclaw.record import NamedTuple
 from adderclaw.types import Json
 
 __all__ = ["KEY_VARIABLES", "KINDS", "MODEL_CONFIG", "RENAMED", "VARIABLES", "Mapped", "map_file"]

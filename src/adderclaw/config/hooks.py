@@ -1,9 +1,10 @@
 """Hooks as they may be written: named lists, nested groups and flat entries, brought into one flat list and checked."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from adderclaw.decode import nearest, shown
+from adderclaw.record import NamedTuple
 from adderclaw.types import Json
 
 EVENTS = (

@@ -2,7 +2,7 @@
 
 import os
 import re
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, cast
 
 from adderclaw.config import baseline, checks, dialects, places, policy, trust
 from adderclaw.config.leaves import Leaf, drop, get, leaves, meaning, put
@@ -13,6 +13,7 @@ from adderclaw.config.trusted_folders import leads_out
 from adderclaw.credentials.redaction import visible, without_shapes
 from adderclaw.decode import Invalid, decode, freeze, shown
 from adderclaw.errors import ConfigError, Problem
+from adderclaw.record import NamedTuple
 from adderclaw.types import Json
 
 type Scope = Literal["user", "project", "flags"]

@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from types import NoneType, UnionType
-from typing import Any, NamedTuple, TypeAliasType, Union, cast, get_args, get_origin
+from typing import Any, TypeAliasType, Union, cast, get_args, get_origin
 
 from adderclaw.config.schema import Config, Meaning
 from adderclaw.decode import bare
+from adderclaw.record import NamedTuple
 from adderclaw.types import Json
 
 type Path = tuple[str, ...]

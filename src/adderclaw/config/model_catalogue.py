@@ -2,9 +2,10 @@
 
 import json
 import os
-from typing import Any, NamedTuple
+from typing import Any
 
 from adderclaw.config.schema import Config, ModelEntry, ProviderEntry
+from adderclaw.record import NamedTuple
 from adderclaw.types import Json, Usage
 
 OWN_HARDWARE = frozenset({"mock", "ollama", "lm-studio"})

@@ -12,9 +12,9 @@ import shlex
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple
 
 from adderclaw.config.paths import UNRESOLVED, beneath, followed
+from adderclaw.record import NamedTuple
 
 _PROJECT = r"(?:CLAUDE_PROJECT_DIR|ADDERCLAW_PROJECT_DIR|WORKSPACE|PWD)"
 _VARIABLE = rf"(?:\"\$\{{?{_PROJECT}\}}?\"|\$\{{?{_PROJECT}\}}?)"

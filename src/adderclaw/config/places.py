@@ -3,11 +3,11 @@
 import os
 import re
 import stat
-from typing import NamedTuple
 
 from adderclaw.config.paths import beneath, followed
 from adderclaw.config.safe_open import open_real
 from adderclaw.errors import ConfigError, Problem
+from adderclaw.record import NamedTuple
 from adderclaw.types import Json
 
 FILE_LIMIT = 1_048_576

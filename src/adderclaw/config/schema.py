@@ -1,10 +1,10 @@
 """The one schema of the configuration; the text under each field becomes docs/configuration.md."""
 
 from dataclasses import field
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from adderclaw.decode import Between
-from adderclaw.record import record
+from adderclaw.record import NamedTuple, record
 from adderclaw.types import Autonomy, Json, PermissionMode
 
 

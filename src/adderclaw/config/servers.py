@@ -4,11 +4,11 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field
-from typing import Annotated, Any, Literal, NamedTuple, cast
+from typing import Annotated, Any, Literal, cast
 
 from adderclaw.config import checks
 from adderclaw.decode import Between, Invalid, decode, shown
-from adderclaw.record import record
+from adderclaw.record import NamedTuple, record
 from adderclaw.types import Json
 
 FILE = ".mcp.json"

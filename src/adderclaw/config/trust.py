@@ -9,7 +9,7 @@ import json
 import os
 import stat
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from adderclaw.config import named_files
 from adderclaw.config.paths import beneath as within
@@ -19,6 +19,7 @@ from adderclaw.config.safe_open import ANCHOR, open_real
 from adderclaw.config.trusted_folders import MOST_FILES, TREES, beneath, leads_out, unfit
 from adderclaw.errors import ConfigError
 from adderclaw.json_text import digest
+from adderclaw.record import NamedTuple
 from adderclaw.types import Json
 
 FILES = (*SETTINGS, ".mcp.json")

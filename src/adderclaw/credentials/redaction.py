@@ -4,7 +4,9 @@ import json
 import re
 from binascii import b2a_base64
 from functools import cache, lru_cache
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
+
+from adderclaw.record import NamedTuple
 
 MARK = "[redacted]"
 MINIMUM = 6

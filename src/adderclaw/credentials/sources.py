@@ -3,10 +3,11 @@
 import asyncio
 import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import AdderClawError, ProviderError, ProviderErrorKind
+from adderclaw.record import NamedTuple
 from adderclaw.types import Clock
 
 if TYPE_CHECKING:

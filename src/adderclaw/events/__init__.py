@@ -6,8 +6,9 @@ dropped and said once, never the turn. What resume or audit needs is a row in th
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
+from adderclaw.record import NamedTuple
 from adderclaw.types import Clock, Ids, Json
 
 if TYPE_CHECKING:

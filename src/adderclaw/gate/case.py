@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from adderclaw.gate.rules import NO_RULES, Rules
-from adderclaw.record import record
+from adderclaw.record import NamedTuple, record
 from adderclaw.types import Autonomy, Json, PermissionMode, Phase, Risk, Touch, Verdict
 
 if TYPE_CHECKING:

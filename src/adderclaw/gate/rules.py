@@ -3,9 +3,10 @@
 import re
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from adderclaw.gate.hosts import PLAIN_METHODS, covers
+from adderclaw.record import NamedTuple
 from adderclaw.types import HostFact, Json, PathFact, Verdict
 
 type Subject = Literal["all", "command", "path", "domain", "name"]

@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import NamedTuple
 
 from adderclaw.credentials.redaction import lookalikes, visible
 from adderclaw.errors import AdderClawError
 from adderclaw.events import Body
+from adderclaw.record import NamedTuple
 from adderclaw.store import Store, approvals
 from adderclaw.types import Answer, ApprovalRequest, Clock, Ids, Operator, Question, Replies
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from adderclaw.errors import AdderClawError, LimitError
 from adderclaw.gate.case import FAMILY, Decision
@@ -15,6 +15,7 @@ from adderclaw.kernel.later_report import with_changes
 from adderclaw.kernel.permission_check import Considered, considered_in, unfit
 from adderclaw.kernel.result import Done, intent, leave
 from adderclaw.kernel.session import Session
+from adderclaw.record import NamedTuple
 from adderclaw.store.chain import Status
 from adderclaw.tools import unwrapped
 from adderclaw.types import Answer, ApprovalRequest, Json, ToolCall, ToolResult, internal_failure, rejected

@@ -5,13 +5,14 @@ history from the last boundary on.
 """
 
 import os
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from adderclaw.errors import LimitError, ProviderError
 from adderclaw.framing import framed
 from adderclaw.history import History
 from adderclaw.kernel import lifecycle, resume, side_question
 from adderclaw.kernel.session import Session, is_told
+from adderclaw.record import NamedTuple
 from adderclaw.store import transcript
 from adderclaw.store.transcript import Entry
 from adderclaw.types import Json, Message, TextBlock

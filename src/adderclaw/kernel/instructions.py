@@ -10,13 +10,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from itertools import islice
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, cast
 
 from adderclaw import workspace
 from adderclaw.config.paths import followed
 from adderclaw.config.places import MARKERS
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import Refused
+from adderclaw.record import NamedTuple
 from adderclaw.types import Json
 from adderclaw.workspace import Place
 

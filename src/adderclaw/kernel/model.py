@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable
 from sqlite3 import Cursor
-from typing import NamedTuple
 
 from adderclaw.config.model_catalogue import Quote, Served, cost
 from adderclaw.deltas import DeltaRelay
@@ -14,6 +13,7 @@ from adderclaw.kernel.limits import Reservation
 from adderclaw.kernel.prompt import Prompt
 from adderclaw.kernel.session import Session
 from adderclaw.kernel.tokens import estimated
+from adderclaw.record import NamedTuple
 from adderclaw.store import model_calls
 from adderclaw.types import ChatRequest, ChatResponse, Json, OnDelta
 

@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from adderclaw.json_text import canonical
+from adderclaw.record import NamedTuple
 from adderclaw.types import Json, Tool, ToolSpec
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import replace
 from sqlite3 import Cursor
-from typing import NamedTuple
 
 from adderclaw.framing import Frame
 from adderclaw.history import media_json
@@ -11,6 +10,7 @@ from adderclaw.json_text import digest
 from adderclaw.kernel.call_hooks import Life
 from adderclaw.kernel.permission_check import Considered
 from adderclaw.kernel.session import Session
+from adderclaw.record import NamedTuple
 from adderclaw.store import permissions, transcript
 from adderclaw.store.chain import ReceiptDraft, Status
 from adderclaw.types import ErrorClass, Json, Risk, ToolCall, ToolResult

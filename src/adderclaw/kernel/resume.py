@@ -1,12 +1,13 @@
 """A session's history read back from the store, and what an interruption left open made whole."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from adderclaw.config.paths import followed
 from adderclaw.framing import Frame
 from adderclaw.history import History
 from adderclaw.kernel.result import entry_of, framed_in, receipt
 from adderclaw.kernel.session import Session
+from adderclaw.record import NamedTuple
 from adderclaw.store import Store, approvals, subagents, tasks, transcript
 from adderclaw.store.transcript import Entry
 from adderclaw.tools import unwrapped

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from sqlite3 import Cursor
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from adderclaw.checkpoints import Checkpoints
 from adderclaw.config.schema import Config, Permissions
@@ -18,6 +18,7 @@ from adderclaw.kernel.instructions import Instructions
 from adderclaw.kernel.limits import Budget, LoopDetector, Pace
 from adderclaw.kernel.prompt import Prompt
 from adderclaw.kernel.tape import UNTAPED, Tape
+from adderclaw.record import NamedTuple
 from adderclaw.store import Store, runs
 from adderclaw.store.ledger import Ledger
 from adderclaw.tools import Kit, told_of

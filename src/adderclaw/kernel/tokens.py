@@ -1,9 +1,8 @@
 """How many tokens a request takes: as its provider counts them, else by its size."""
 
-from typing import NamedTuple
-
 from adderclaw.config.schema import Runtime
 from adderclaw.errors import ProviderError
+from adderclaw.record import NamedTuple
 from adderclaw.types import ChatRequest, Provider
 
 BYTES_PER_TOKEN = 4

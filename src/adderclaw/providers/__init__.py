@@ -3,13 +3,14 @@
 import json
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, NamedTuple, Never, cast
+from typing import Any, Never, cast
 
 from adderclaw.config.schema import Config, ProviderEntry
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.credentials.sources import Sources
 from adderclaw.errors import ConfigError, Problem
 from adderclaw.events import Body
+from adderclaw.record import NamedTuple
 from adderclaw.types import Clock, Json, Provider
 
 PROVIDERS: dict[str, str] = {

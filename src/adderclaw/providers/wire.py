@@ -6,7 +6,7 @@ import os
 import socket
 import ssl
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Never, cast
+from typing import Any, Never, cast
 from urllib.parse import urlsplit
 
 import h11
@@ -14,6 +14,7 @@ import h11
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import ProviderError, ProviderErrorKind
 from adderclaw.providers.faults import advice, kind_of, retry_after, retry_delay, said_in
+from adderclaw.record import NamedTuple
 from adderclaw.types import Clock
 
 CONNECT_SECONDS = 15.0

@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
 
 from adderclaw.errors import EXIT_CODES, AdderClawError
 from adderclaw.kernel.session import TurnResult
+from adderclaw.record import NamedTuple
 from adderclaw.runtime.run import Run
 from adderclaw.store import later_files
 from adderclaw.types import Json

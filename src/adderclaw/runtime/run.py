@@ -4,13 +4,14 @@ import os
 import sys
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from adderclaw import config, providers
 from adderclaw.config.paths import followed
 from adderclaw.errors import EXIT_CODES, AdderClawError, UsageError
 from adderclaw.kernel import later_report, lifecycle, resume
 from adderclaw.kernel.session import Session, TurnResult
+from adderclaw.record import NamedTuple
 from adderclaw.replay.recording import UNRECORDED, Recording
 from adderclaw.runtime import session as sessions
 from adderclaw.runtime.start import Runtime, credentials, warn

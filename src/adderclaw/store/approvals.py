@@ -8,10 +8,11 @@ import hmac
 import os
 import sqlite3
 from collections.abc import Container
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from adderclaw.errors import UsageError
 from adderclaw.json_text import canonical
+from adderclaw.record import NamedTuple
 from adderclaw.store import Store
 from adderclaw.store.text import iso, plain
 

@@ -3,9 +3,10 @@
 import hashlib
 import hmac
 import json
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, cast
 
 from adderclaw.json_text import canonical
+from adderclaw.record import NamedTuple
 from adderclaw.store.text import compact
 from adderclaw.types import Json, Risk
 

@@ -4,8 +4,9 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
+from adderclaw.record import NamedTuple
 from adderclaw.store import Store
 from adderclaw.store.text import compact
 

@@ -3,8 +3,9 @@
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping
-from typing import Literal, NamedTuple
+from typing import Literal
 
+from adderclaw.record import NamedTuple
 from adderclaw.store import Store
 from adderclaw.store.text import compact, plain
 

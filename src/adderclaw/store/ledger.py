@@ -5,9 +5,9 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 from adderclaw.errors import LedgerError
+from adderclaw.record import NamedTuple
 from adderclaw.store import Store
 from adderclaw.store.chain import LINE_LIMIT, ZERO, Broken, Receipt, ReceiptDraft, check, line_of, seal, used_by
 from adderclaw.store.logfile import RESERVE, Lock, create, new_key, open_log, read_key, require_space, reserve

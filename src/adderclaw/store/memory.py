@@ -3,8 +3,8 @@
 import re
 import sqlite3
 import time
-from typing import NamedTuple
 
+from adderclaw.record import NamedTuple
 from adderclaw.store import Store
 from adderclaw.store.text import plain
 

@@ -1,8 +1,9 @@
 """One row per model call: what was asked (as a hash), what came back, what it cost."""
 
 import sqlite3
-from typing import Literal, NamedTuple
+from typing import Literal
 
+from adderclaw.record import NamedTuple
 from adderclaw.store import Store
 from adderclaw.store.text import compact, parsed, plain
 from adderclaw.types import Json

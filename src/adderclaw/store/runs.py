@@ -3,9 +3,9 @@
 import json
 import sqlite3
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from adderclaw.errors import UsageError
+from adderclaw.record import NamedTuple
 from adderclaw.store import Store
 from adderclaw.store.locks import holder
 from adderclaw.store.text import compact, parsed, plain

@@ -2,8 +2,8 @@
 
 import os
 import sqlite3
-from typing import NamedTuple
 
+from adderclaw.record import NamedTuple
 from adderclaw.store import Store
 from adderclaw.store.text import plain
 from adderclaw.types import Outcome

@@ -3,8 +3,9 @@
 import hashlib
 import json
 import sqlite3
-from typing import Any, NamedTuple
+from typing import Any
 
+from adderclaw.record import NamedTuple
 from adderclaw.store import Store
 from adderclaw.store.text import compact, plain
 from adderclaw.types import Json

@@ -1,8 +1,8 @@
 """Background tasks of a session: begun, ended, told; so that one that a crash took along is not forgotten."""
 
 import sqlite3
-from typing import NamedTuple
 
+from adderclaw.record import NamedTuple
 from adderclaw.store import Store
 from adderclaw.store.text import plain
 

@@ -3,9 +3,10 @@
 import json
 import re
 import sqlite3
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from adderclaw.errors import StoreError, UsageError
+from adderclaw.record import NamedTuple
 from adderclaw.store import Store
 from adderclaw.store.text import compact, parsed, plain
 from adderclaw.types import Json

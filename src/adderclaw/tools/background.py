@@ -8,8 +8,9 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
+from adderclaw.record import NamedTuple
 from adderclaw.store import tasks as rows
 from adderclaw.tools.long_outputs import LongOutputs
 from adderclaw.types import Clock, Ids, TaskEnd, ToolContext

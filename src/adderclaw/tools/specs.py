@@ -3,8 +3,8 @@
 import json
 import os
 from functools import cache
-from typing import NamedTuple
 
+from adderclaw.record import NamedTuple
 from adderclaw.types import Json
 
 FILE = os.path.join(os.path.dirname(__file__), "schemas.json")

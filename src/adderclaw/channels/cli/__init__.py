@@ -2,9 +2,10 @@
 
 import gc
 import sys
-from typing import NamedTuple, Never
+from typing import Never
 
 from adderclaw import __version__
+from adderclaw.record import NamedTuple
 
 
 class Command(NamedTuple):
