@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Iterator
 from itertools import islice
 
-from adderclaw.config.opening import ANCHOR, opener
+from adderclaw.config.safe_open import ANCHOR, opener
 from adderclaw.workspace.globs import Patterns, Places
 from adderclaw.workspace.place import Place
 from adderclaw.workspace.reading import FOLDER
