@@ -90,9 +90,15 @@ def description(name: str) -> str:
         return " ".join(file.read().split())
 
 
+HOOKS_ONLY = ((questions.AskUserQuestionArguments, "answers"),)
+"""Arguments that only a hook can fill in: what a model puts there counts for nothing, so it does not hear of them."""
+
+
 def parameters(kind: type[Any]) -> Json:
-    """The schema as short as it can be said: a default that is nothing needs no saying."""
-    return _short(decode.schema(kind)) | {"additionalProperties": False}
+    """The schema as short as it can be said: what is so without a word needs no saying."""
+    made = _short(decode.schema(kind)) | {"additionalProperties": False}
+    shown = {name: entry for name, entry in made["properties"].items() if (kind, name) not in HOOKS_ONLY}
+    return made | {"properties": shown}
 
 
 def _short(made: Json) -> Json:
@@ -100,6 +106,8 @@ def _short(made: Json) -> Json:
     for entry in made.get("properties", {}).values():
         if not entry.get("default", True):
             del entry["default"]
+        if entry.get("additionalProperties") is True:
+            del entry["additionalProperties"]
         if "properties" in entry.get("items", {}):
             _short(entry["items"])
     return made

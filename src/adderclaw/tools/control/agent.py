@@ -29,7 +29,7 @@ class AgentArguments:
     model: str = ""
     run_in_background: bool = False
     isolation: Literal["", "worktree"] = ""
-    """worktree: it works in a git worktree of its own, which goes when nothing was changed in it."""
+    """worktree: a git worktree of its own, removed if nothing changed in it."""
 
 
 def _decode(given: Json) -> AgentArguments:
