@@ -66,6 +66,11 @@ def _frozen(self: object, name: str, *_value: object) -> None:
     raise FrozenInstanceError(f"{type(self).__name__}.{name} cannot be changed")
 
 
+def _init_and_after(self: Any, *ordered: Any, **given: Any) -> None:
+    _init(self, *ordered, **given)
+    self.__post_init__()
+
+
 _METHODS = {
     "__init__": _init,
     "__repr__": _repr,
@@ -79,13 +84,25 @@ _METHODS = {
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def record[T](kind: type[T]) -> type[T]:
     """A frozen dataclass: fields, defaults, `fields()`, `replace()`, equality and hash as usual."""
-    said = kind.__doc__
-    kind.__doc__ = said or kind.__name__  # or a signature is worked out for it, which takes longer than all the rest
-    dataclass(init=False, repr=False, eq=False, match_args=False)(kind)
-    kind.__doc__ = said
+    _with_fields(kind)
     for name, method in _METHODS.items():
         setattr(kind, name, method)
     return kind
+
+
+@dataclass_transform(eq_default=False, field_specifiers=(field,))
+def changing[T](kind: type[T]) -> type[T]:
+    """A dataclass whose fields change as the work goes on: each object is equal to itself alone."""
+    _with_fields(kind)
+    setattr(kind, "__init__", _init_and_after if hasattr(kind, "__post_init__") else _init)  # noqa: B010 - pyright refuses the assignment
+    return kind
+
+
+def _with_fields(kind: type) -> None:
+    described = kind.__doc__
+    kind.__doc__ = described or kind.__name__  # or a signature is worked out for it, which takes the longest
+    dataclass(init=False, repr=False, eq=False, match_args=False)(kind)
+    kind.__doc__ = described
 
 
 _getter: Callable[[int, str], Any] = vars(collections)["_tuplegetter"]

@@ -4,11 +4,11 @@ conversation ⊃ session ⊃ turn (user submit to final answer) ⊃ step (one mo
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from adderclaw.framing import Frame, framed
-from adderclaw.record import NamedTuple, record
+from adderclaw.record import NamedTuple, changing, record
 
 if TYPE_CHECKING:
     from adderclaw.history import History
@@ -392,7 +392,7 @@ class Disabled(ValueError):
         """Who says so, as the decision names it."""
 
 
-@dataclass(eq=False, repr=False)
+@changing
 class Workspace:
     """Where a session works: its root, further directories, and the directory that the shell is in."""
 
@@ -410,7 +410,7 @@ def _nobody() -> "Host":
     return NOBODY
 
 
-@dataclass(eq=False, repr=False)
+@changing
 class ToolContext:
     """What a tool is told of the session, and of the call that it prepares: each call has a context of its own.
 

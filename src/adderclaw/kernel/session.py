@@ -1,7 +1,7 @@
 """A session: everything that one line of work reaches, put together by the composition root."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from sqlite3 import Cursor
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from adderclaw.kernel.instructions import Instructions
 from adderclaw.kernel.limits import Budget, LoopDetector, Pace
 from adderclaw.kernel.prompt import Prompt
 from adderclaw.kernel.tape import UNTAPED, Tape
-from adderclaw.record import NamedTuple
+from adderclaw.record import NamedTuple, changing
 from adderclaw.store import Store, runs
 from adderclaw.store.ledger import Ledger
 from adderclaw.tools import Kit, told_of
@@ -52,18 +52,15 @@ class Planning(NamedTuple):
     plan_approved: bool
 
 
-@dataclass(eq=False, repr=False)
 class InForce:
     """The policy that counts now: rules that a skill lends are added to it until the turn ends."""
 
-    policy: Policy
-    lent: tuple[Rule, ...] = ()
-    """They lift no deny, no ask and no guard."""
-    own: Policy = field(init=False)
-    """The policy without what is lent: a child session has this."""
-
-    def __post_init__(self) -> None:
-        self.own = self.policy
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.lent: tuple[Rule, ...] = ()
+        """They lift no deny, no ask and no guard."""
+        self.own = policy
+        """The policy without what is lent: a child session has this."""
 
     def lend(self, texts: Sequence[str]) -> list[str]:
         """Let allow rules count until `take_back`; those that do."""
@@ -88,7 +85,7 @@ class InForce:
         self.policy, self.lent = self.own, ()
 
 
-@dataclass(eq=False, repr=False)
+@changing
 class Scene:
     """What a call is judged in: enough to explain a verdict without running anything."""
 
@@ -164,7 +161,7 @@ type Chain = Callable[["Session", Json, Rows | None], Awaitable[Merged]]
 """The hooks of one event, ready to run."""
 
 
-@dataclass(eq=False, repr=False)
+@changing
 class State:
     """What one line of work has for itself, and changes as it goes: a child session begins with a new one."""
 
@@ -195,7 +192,7 @@ class State:
     """The permissions that it began with, once an update has changed them."""
 
 
-@dataclass(eq=False, repr=False)
+@changing
 class Session:
     """What a line of work reaches. A child has the same but for what `replace` is given."""
 

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from adderclaw import __version__, config, gate
@@ -16,6 +16,7 @@ from adderclaw.credentials.sources import Sources
 from adderclaw.errors import UsageError
 from adderclaw.events import Bus
 from adderclaw.kernel.clock import SystemClock, random_ids
+from adderclaw.record import changing
 from adderclaw.sinks import log
 from adderclaw.types import (
     Clock,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from adderclaw.workspace.survey import Surveyor
 
 
-@dataclass(eq=False, repr=False)
+@changing
 class Runtime:
     options: Options
     loaded: config.Loaded

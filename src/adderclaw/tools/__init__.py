@@ -1,9 +1,10 @@
 """The one tool registry: every built-in tool as a value, found by its name or by another seed's name for it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from adderclaw.record import changing
 from adderclaw.tools.surfing import Surfing, search_service
 from adderclaw.types import (
     Alias,
@@ -79,7 +80,7 @@ class Skills(Protocol):
         ...
 
 
-@dataclass(eq=False, repr=False)
+@changing
 class Kit:
     """What tools are made with. Without a store nothing can run, but everything can be explained."""
 

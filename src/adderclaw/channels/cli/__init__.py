@@ -2,10 +2,9 @@
 
 import gc
 import sys
-from typing import Never
+from typing import NamedTuple, Never  # the one of adderclaw.record brings dataclasses, which --version does without
 
 from adderclaw import __version__
-from adderclaw.record import NamedTuple
 
 
 class Command(NamedTuple):
