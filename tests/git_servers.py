@@ -1,6 +1,8 @@
 """Git servers on loopback, with real parts: an sshd with a key in an agent, and `git http-backend` with a password."""
 
 import base64
+import hashlib
+import json
 import os
 import shutil
 import socket
@@ -106,10 +108,15 @@ class Http(ThreadingHTTPServer):
     def __init__(self, folder: Path, user: str, password: str) -> None:
         super().__init__(("127.0.0.1", 0), _Backend)
         self.folder = folder
-        self.wanted = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+        self.wanted: str | None = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+        """None: anybody may."""
         self.requests: list[str] = []
         self.elsewhere = ""
         """Where it sends whoever asks, if anywhere."""
+        self.large: dict[str, bytes] = {}
+        """The large files (LFS) that it has, by their hashes."""
+        self.large_at = ""
+        """Where it says that they are, if not here."""
 
     @property
     def port(self) -> int:
@@ -150,7 +157,53 @@ class _Backend(BaseHTTPRequestHandler):
         self._answer(b"")
 
     def do_POST(self) -> None:
-        self._answer(self.rfile.read(int(self.headers.get("Content-Length", "0"))))
+        self._answer(self._body())
+
+    def do_PUT(self) -> None:
+        self._answer(self._body())
+
+    def _body(self) -> bytes:
+        if self.headers.get("Transfer-Encoding", "") != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        parts: list[bytes] = []
+        while size := int(self.rfile.readline(), 16):
+            parts.append(self.rfile.read(size))
+            self.rfile.readline()
+        self.rfile.readline()
+        return b"".join(parts)
+
+    def _large(self, body: bytes) -> None:
+        """The batch API of LFS and its basic transfer: what there is to know of it is in git-lfs's docs/api."""
+        oid = self.path.rpartition("/")[2]
+        if self.path.endswith("/info/lfs/objects/batch"):
+            asked = json.loads(body)
+            found = [self._object(asked["operation"], one) for one in asked["objects"]]
+            self._say(200, json.dumps({"transfer": "basic", "objects": found}).encode())
+        elif self.command == "PUT" and hashlib.sha256(body).hexdigest() == oid:
+            self.server.large[oid] = body
+            self._say(200, b"")
+        elif self.command == "GET" and oid in self.server.large:
+            self._say(200, self.server.large[oid])
+        else:
+            self._say(404, b'{"message": "not here"}')
+
+    def _object(self, operation: str, asked: dict[str, object]) -> dict[str, object]:
+        oid = str(asked["oid"])
+        there = oid in self.server.large
+        if operation == "download" and not there:
+            return {**asked, "error": {"code": 404, "message": "no such object"}}
+        at = self.server.large_at or f"http://{self.headers['Host']}"
+        href = f"{at}{self.path.partition('/info/lfs')[0]}/info/lfs/large/{oid}"
+        if operation == "upload" and there:
+            return asked
+        return {**asked, "authenticated": bool(self.server.large_at), "actions": {operation: {"href": href}}}
+
+    def _say(self, status: int, content: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", "application/vnd.git-lfs+json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
 
     def _answer(self, body: bytes) -> None:
         self.server.requests.append(self.path)
@@ -160,11 +213,14 @@ class _Backend(BaseHTTPRequestHandler):
             self.send_header("Content-Length", "0")
             self.end_headers()
             return
-        if self.headers.get("Authorization") != self.server.wanted:
+        if self.server.wanted is not None and self.headers.get("Authorization") != self.server.wanted:
             self.send_response(401)
             self.send_header("WWW-Authenticate", 'Basic realm="git"')
             self.send_header("Content-Length", "0")
             self.end_headers()
+            return
+        if "/info/lfs/" in self.path:
+            self._large(body)
             return
         path, _, query = self.path.partition("?")
         env = {

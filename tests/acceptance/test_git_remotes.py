@@ -143,21 +143,70 @@ def test_a_certificate_that_nobody_vouches_for_ends_the_call(world: World, secur
     assert secure.requests == []
 
 
-def test_a_push_without_its_large_files_is_not_made(world: World, web: Http, served: Path) -> None:
-    """A remote with pointers that lead nowhere would be worse than a push that did not happen."""
+@pytest.fixture
+def lfs() -> None:
     if shutil.which("git-lfs") is None:
         pytest.skip("git-lfs is not installed on this machine")
+
+
+LARGE = b"large " * 100
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_large_files_go_and_come_with_what_is_pushed_and_fetched(
+    profile: str, world: World, web: Http, served: Path, lfs: None
+) -> None:
     git(served / "project.git", "config", "http.receivepack", "true")
-    place = cloned(world, served, f"http://127.0.0.1:{web.port}/project.git")
-    before = git(served / "project.git", "rev-parse", "main")
-    (place / "big.bin").write_bytes(b"large " * 100)
+    url = f"http://127.0.0.1:{web.port}/project.git"
+    place = cloned(world, served, url)
+    (place / "big.bin").write_bytes(LARGE)
     (place / "more.bin").write_bytes(b"larger " * 100)
-    commit = "git add -A && git commit -m large"
+    seen = bash(
+        world,
+        profile,
+        "git lfs track '*.bin'",
+        "git add -A && git commit -m large",
+        "git push origin main",
+        f"git clone -q {url} again",
+    )
+    assert git(served / "project.git", "show", "main:big.bin").startswith("version https://git-lfs"), seen
+    assert sorted(web.large.values()) == [LARGE, b"larger " * 100], seen
+    assert (place / "again" / "big.bin").read_bytes() == LARGE, seen
+    changed = b"changed " * 100
+    (place / "big.bin").write_bytes(changed)
+    seen = bash(world, profile, "git commit -am changed && git push", "git -C again pull -q", "git status --short")
+    assert changed in web.large.values(), seen
+    assert (place / "again" / "big.bin").read_bytes() == changed, seen
+
+
+def test_large_files_by_commands_of_their_own(world: World, web: Http, served: Path, lfs: None) -> None:
+    """They are asked about with the address, as other commands that reach a remote are."""
+    place = cloned(world, served, f"http://127.0.0.1:{web.port}/project.git")
+    (place / "big.bin").write_bytes(LARGE)
+    bash(world, "sandboxed", "git lfs track '*.bin'", "git add -A && git commit -m large")
+    world.script(call("Bash", command="git lfs push origin main"), text("done"))
+    done = world.agent("go", "--profile", "sandboxed", stdin="n\n")
+    assert f"git sends to http://127.0.0.1:{web.port}/project.git" in done.out + done.err
+    assert web.requests == []
+    seen = bash(world, "sandboxed", "git lfs push origin main")
+    assert [*web.large.values()] == [LARGE], seen
+    shutil.rmtree(place / ".git" / "lfs")
+    (place / "big.bin").unlink()
+    seen = bash(world, "sandboxed", "GIT_LFS_SKIP_SMUDGE=1 git checkout big.bin", "git lfs pull")
+    assert (place / "big.bin").read_bytes() == LARGE, seen
+
+
+def test_a_push_without_its_large_files_is_not_made(world: World, ssh: Ssh, served: Path, lfs: None) -> None:
+    """A remote with pointers that lead nowhere would be worse than a push that did not happen."""
+    place = cloned(world, served, f"ssh://127.0.0.1:{ssh.port}{served}/project.git")
+    before = git(served / "project.git", "rev-parse", "main")
+    (place / "big.bin").write_bytes(LARGE)
+    (place / "more.bin").write_bytes(b"larger " * 100)
     seen = bash(
         world,
         "sandboxed",
         "git lfs track '*.bin'",
-        commit,
+        "git add -A && git commit -m large",
         "git push origin main",
         "git push",
         "git push -u origin HEAD:x",
@@ -167,8 +216,15 @@ def test_a_push_without_its_large_files_is_not_made(world: World, web: Http, ser
     assert git(served / "project.git", "for-each-ref", "--format=%(objectname)") == before
     git(place, "update-ref", "refs/remotes/origin/main", "HEAD")  # as after a push of the user's own
     git(served / "project.git", "fetch", "-q", str(place), "main:main")
-    bash(world, "sandboxed", "git commit --allow-empty -m after", "git push origin main")
+    seen = bash(
+        world,
+        "sandboxed",
+        "git commit --allow-empty -m after",
+        "git push origin main",
+        f"git clone -q ssh://127.0.0.1:{ssh.port}{served}/project.git again",
+    )
     assert git(served / "project.git", "log", "-1", "--format=%s", "main") == "after"
+    assert (place / "again" / "big.bin").read_text().startswith("version https://git-lfs"), seen
 
 
 def test_clone_is_asked_about_with_its_address(world: World, ssh: Ssh, served: Path) -> None:

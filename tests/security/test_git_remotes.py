@@ -1,7 +1,9 @@
 """What git may reach is what was approved, for that call; the keys that open it are never inside."""
 
 import asyncio
+import hashlib
 import os
+import shutil
 import socket
 import subprocess
 from collections.abc import Generator
@@ -179,15 +181,15 @@ def test_what_was_granted_ends_with_the_call() -> None:
             kept = socket.socket(fileno=os.dup(broker.fds[0]))
             listener = socket.create_server(("127.0.0.1", 0))
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            socket.send_fds(kept, [b"proxy\0"], [theirs.fileno(), listener.fileno()])
+            socket.send_fds(kept, [b"proxy\0\0clear"], [theirs.fileno(), listener.fileno()])
             ours.setblocking(False)
-            assert await asyncio.get_running_loop().sock_recv(ours, 10) == b"go"
+            assert await asyncio.get_running_loop().sock_recv(ours, 10) == b"clear"
             port = listener.getsockname()[1]
             listener.close()
             assert socket.socket().connect_ex(("127.0.0.1", port)) == 0
         assert socket.socket().connect_ex(("127.0.0.1", port)) != 0
         with pytest.raises(BrokenPipeError):
-            socket.send_fds(kept, [b"proxy\0"], [theirs.fileno()])
+            socket.send_fds(kept, [b"proxy\0\0clear"], [theirs.fileno()])
 
     asyncio.run(asked())
 
@@ -230,3 +232,116 @@ def test_a_server_of_the_session_is_refused_at_once(network: str, world: Den) ->
     if network == "deny":
         assert "127.0.0.1:8765 outside of the sandbox: a server that runs in this session is stopped" in made.last
         assert "Exit code 128" in made.last
+
+
+@pytest.fixture
+def large(world: Den, web: Http) -> Http:
+    """A remote with a large file that the workspace has only a pointer of."""
+    if shutil.which("git-lfs") is None:
+        pytest.skip("git-lfs is not installed on this machine")
+    content = b"large " * 100
+    oid = hashlib.sha256(content).hexdigest()
+    web.large[oid] = content
+    world.git("config", "http.receivepack", "true", cwd=world.base / "served" / "project.git")
+    (world.workspace / "big.bin").write_text(
+        f"version https://git-lfs.github.com/spec/v1\noid sha256:{oid}\nsize 600\n"
+    )
+    world.git("add", "big.bin")  # as it is: the attributes come after it
+    (world.workspace / ".gitattributes").write_text("*.bin filter=lfs diff=lfs merge=lfs -text\n")
+    world.git("add", ".gitattributes")
+    world.git("commit", "-q", "-m", "large")
+    return web
+
+
+@pytest.mark.parametrize("key", ["lfs.url", "lfs.pushurl", "remote.origin.lfsurl", "remote.origin.lfspushurl"])
+@pytest.mark.parametrize("file", [".lfsconfig", ".git/config"])
+def test_large_files_are_where_the_approved_remote_is(file: str, key: str, world: Den, large: Http) -> None:
+    """A repository that names another place for them, at the same host or elsewhere, gets nothing there."""
+    with http_server(world.base / "served", "ada", PASSWORD) as other:
+        for place in (
+            f"http://127.0.0.1:{large.port}/theirs.git/info/lfs",
+            f"http://127.0.0.1:{other.port}/x/info/lfs",
+        ):
+            world.git("config", "--file", file, key, place)
+            made = world.attack("git lfs pull", "git commit --allow-empty -m x && git push origin HEAD:y")
+            assert not [path for path in large.requests if path.startswith("/theirs.git")], made.results
+        assert other.requests == []
+        assert (world.workspace / "big.bin").read_bytes() == b"large " * 100, made.results
+        world.unharmed(made)
+
+
+def test_no_program_transfers_large_files(world: Den, large: Http) -> None:
+    """Agents and extensions that the settings name are not run; .lfsconfig cannot name any."""
+    evil = world.workspace / "evil.sh"
+    evil.write_text("#!/bin/sh\ntouch ran\n")
+    evil.chmod(0o755)
+    for key, value in {
+        "lfs.customtransfer.evil.path": str(evil),
+        "lfs.customtransfer.evil.concurrent": "false",
+        "lfs.standalonetransferagent": "evil",
+        "lfs.extension.evil.clean": str(evil),
+        "lfs.extension.evil.smudge": str(evil),
+        "lfs.extension.evil.priority": "0",
+    }.items():
+        world.git("config", "--file", ".lfsconfig", key, value)
+    made = world.attack("git lfs pull")
+    assert (world.workspace / "big.bin").read_bytes() == b"large " * 100, made.last
+    world.git("config", f"lfs.http://127.0.0.1:{large.port}/.standalonetransferagent", "evil")
+    world.git("config", "lfs.customtransfer.evil.path", str(evil))
+    made = world.attack("git lfs pull", "git push origin HEAD:y")
+    assert all("git was not run" in result for result in made.results), made.results
+    assert not (world.workspace / "ran").exists()
+    world.unharmed(made)
+
+
+LISTENS = """
+import socket, sys
+ones = []
+for family, place in ((2, "127.0.0.1"), (10, "::1")):
+    try:
+        one = socket.socket(family)
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        one.bind((place, int(sys.argv[1])))
+        one.listen()
+        ones.append(one)
+    except OSError:
+        pass
+open("up", "w").close()
+while True:
+    client, _ = ones[int(sys.argv[2]) % len(ones)].accept()
+    with open("heard", "ab") as file:
+        file.write(client.recv(65536))
+"""
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_command_that_waits_at_the_remotes_port_hears_no_password(which: int, world: Den, large: Http) -> None:
+    """git-lfs asks no proxy for a server on this machine: it would knock at whoever listens in the sandbox."""
+    (world.workspace / "listen.py").write_text(LISTENS)
+    made = world.attack(
+        call("Bash", command=f"python3 listen.py {large.port} {which}", run_in_background=True),
+        "until test -e up; do sleep 0.05; done",
+        "git lfs pull",
+        "sleep 0.5; ls",
+    )
+    assert f"something in the sandbox uses the remote's port, {large.port}" in made.results[2], made.results
+    assert not (world.workspace / "heard").exists()
+    assert "up" in made.last
+
+
+def test_large_files_at_another_host_need_that_host_to_be_listed(world: Den, large: Http) -> None:
+    """And the password is not for it."""
+    with http_server(world.base / "served", "ada", PASSWORD) as other:
+        other.large, other.wanted = large.large, ""
+        large.large_at = f"http://LOCALHOST:{other.port}"  # as such, git-lfs asks the proxy for it
+        made = world.attack("git lfs pull")
+        assert "Exit code" in made.last
+        assert other.requests == [], made.last
+        world.configure(security=f'allowed_domains = ["localhost:{other.port}"]')
+        made = world.attack("git lfs pull")
+        assert other.requests, made.last
+        assert not (world.workspace / "big.bin").read_text().startswith("large"), "it wanted a password, and got none"
+        other.wanted = None
+        made = world.attack("git lfs pull")
+        assert (world.workspace / "big.bin").read_bytes() == b"large " * 100, made.last

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from adderclaw.sandbox.box import Box
     from adderclaw.sandbox.bubblewrap import Room
     from adderclaw.sandbox.process import Order, Start, Started
+    from adderclaw.sandbox.proxy import Judge
 from adderclaw.runtime import configured_hooks
 from adderclaw.runtime.sandbox_setup import Furniture, settings_files, skill_folders
 from adderclaw.runtime.start import Runtime, warn
@@ -57,6 +58,7 @@ def scene(
         store,
         runtime.clock,
         start=start,
+        reach=_reach(runtime, in_force),
         tasks=tasks,
         home=runtime.home,
         project=workspace.root,
@@ -186,22 +188,29 @@ def _tell_of_own_package(runtime: Runtime, roots: tuple[str, ...]) -> None:
 
 
 def _box(runtime: Runtime, kind: str, room: "Room", in_force: InForce) -> "Box":
-    from adderclaw.gate import hosts
     from adderclaw.sandbox import confinement
     from adderclaw.sandbox.proxy import Proxy
 
+    def tell(message: str) -> None:
+        warn(runtime, message)
+
+    judge = _reach(runtime, in_force)
+    proxy = Proxy(judge, tell=tell) if judge is not None else None
+    return confinement.box(kind, room, proxy=proxy, tell=tell, recorder=runtime.later, surveyor=runtime.surveyor)
+
+
+def _reach(runtime: Runtime, in_force: InForce) -> "Judge | None":
+    """Which hosts a command in the sandbox may reach; None where there are none."""
     now = runtime.config
     registries = now.security.registries if runtime.options.headless else ()
     domains = (*now.security.allowed_domains, *registries)
 
     def judge(host: str, port: int, addresses: list[str] | None) -> str | None:
+        from adderclaw.gate import hosts
+
         return gate.unreachable(in_force.policy, host, port) or hosts.tunnel(host, port, addresses, domains)
 
-    def tell(message: str) -> None:
-        warn(runtime, message)
-
-    proxy = Proxy(judge, tell=tell) if domains else None
-    return confinement.box(kind, room, proxy=proxy, tell=tell, recorder=runtime.later, surveyor=runtime.surveyor)
+    return judge if domains else None
 
 
 def _allowed(everything: Mapping[str, Tool[Any]], names: list[str]) -> dict[str, Tool[Any]]:

@@ -4,6 +4,7 @@ Its text is run by `python -I -S -c`, with the number of the broker's socket in 
 `ssh` (the rest is what git gives ssh), `credential` (a credential helper) or `proxy` (prints the port of a way out).
 """
 
+import errno
 import os
 import selectors
 import socket
@@ -63,14 +64,32 @@ def credential(words: list[str]) -> int:
 
 
 def proxy() -> int:
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listener.bind(("127.0.0.1", 0))
-    listener.listen(64)
-    _, answer, _ = ask("proxy", [], [listener.fileno()])
-    if answer != b"go":
+    """Prints the port of a way out; then whether the port of a server on this machine could be had, too.
+
+    git-lfs asks no proxy for such a server: what it sends there must reach us, and no command of the session.
+    """
+    ways = [listening("127.0.0.1", 0)]
+    port, answered = os.environ.get("ADDERCLAW_NEAR", ""), "clear"
+    for place in ("127.0.0.1", "::1") if port else ():
+        try:
+            ways.append(listening(place, int(port)))
+        except OSError as error:
+            if error.errno in (errno.EADDRINUSE, errno.EACCES):
+                answered = "occupied"
+    _, answer, _ = ask("proxy", [answered], [way.fileno() for way in ways])
+    if answer not in (b"clear", b"occupied"):
         return 1
-    print(listener.getsockname()[1])
+    print(ways[0].getsockname()[1], answer.decode())  # another git of this call may have had it cleared before
     return 0
+
+
+def listening(place: str, port: int) -> socket.socket:
+    one = socket.socket(socket.AF_INET6 if ":" in place else socket.AF_INET, socket.SOCK_STREAM)
+    # Connections of a call before this one may linger; where somebody listens, it is refused all the same.
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    one.bind((place, port))
+    one.listen(64)
+    return one
 
 
 def main(words: list[str]) -> int:

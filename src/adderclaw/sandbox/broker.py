@@ -13,12 +13,15 @@ import shlex
 import signal
 import socket
 import sys
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from adderclaw.config import home
 from adderclaw.sandbox.memory import memory_file
 from adderclaw.sandbox.programs import resolve, search_path
-from adderclaw.sandbox.proxy import Proxy
+from adderclaw.sandbox.proxy import Forward, Proxy
+
+if TYPE_CHECKING:
+    from adderclaw.sandbox.proxy import Judge
 
 type Service = Literal["git-upload-pack", "git-receive-pack"]
 
@@ -48,16 +51,27 @@ class Grant(NamedTuple):
         usual = {"http": 80, "https": 443}.get(self.scheme)
         return self.host if self.port in (0, usual) else f"{self.host}:{self.port}"
 
+    @property
+    def large_files(self) -> str:
+        """Where this remote has its large files (LFS), as git-lfs finds it where no setting says otherwise."""
+        if self.scheme == "ssh":
+            return ""
+        who, path = f"{self.user}@" if self.user else "", self.path.rstrip("/").removesuffix(".git")
+        return f"{self.scheme}://{who}{self.authority}{path}.git/info/lfs"
+
 
 class Broker:
     """`with Broker(grants) as broker`: what is approved ends with it."""
 
-    def __init__(self, grants: tuple[Grant, ...], certificates: bytes = b"") -> None:
-        self._grants = grants
+    def __init__(self, grants: tuple[Grant, ...], certificates: bytes = b"", reach: "Judge | None" = None) -> None:
+        self._grants, self._reach = grants, reach
+        self._only = grants[0] if len(grants) == 1 else None
         self._certificates = memory_file(certificates) if certificates else -1
         self._tasks: set[asyncio.Task[None]] = set()
         self._running: set[asyncio.subprocess.Process] = set()
-        self._proxies: list[Proxy] = []
+        self._ways: list[Proxy] = []
+        self._is_clear = False
+        """Whether what git-lfs sends to a server on this machine comes to us, and to nobody else inside."""
         self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._ours.setblocking(False)
 
@@ -71,11 +85,15 @@ class Broker:
         python = getattr(sys, "_base_executable", "") or sys.executable
         ask = f"{shlex.quote(python)} -I -S -c {shlex.quote('import os; exec(os.environ["ADDERCLAW_ASK"])')}"
         web = any(grant.scheme != "ssh" for grant in self._grants)
+        large = self._only.large_files if self._only is not None else ""
+        near = self._only is not None and large and self._only.host in LOOPBACK
         return {
             "ADDERCLAW_BROKER": str(self._theirs.fileno()),
             "ADDERCLAW_ASK": _text(),
             "ADDERCLAW_ASK_BY": ask,
             "ADDERCLAW_WEB": "yes" if web else "",
+            "ADDERCLAW_LARGE": large,
+            "ADDERCLAW_NEAR": str(self._only.port) if self._only is not None and near else "",
             "GIT_SSH_COMMAND": f"{ask} ssh",
             "GIT_SSH_VARIANT": "ssh",
             **({"GIT_SSL_CAINFO": f"/proc/self/fd/{self._certificates}"} if self._certificates >= 0 else {}),
@@ -95,12 +113,12 @@ class Broker:
             task.cancel()
         for process in self._running:
             _kill(process)
-        for proxy in self._proxies:
-            proxy.close()
+        for way in self._ways:
+            way.close()
 
     def _asked(self) -> None:
         try:
-            message, fds, _, _ = socket.recv_fds(self._ours, 32768, 4)
+            message, fds, _, _ = socket.recv_fds(self._ours, 32768, 8)
         except OSError:
             return
         if not fds:
@@ -119,9 +137,10 @@ class Broker:
                     await self._ssh(channel, protocol, rest)
                 case ["credential", _, text]:
                     channel.send(await self._credential(text))
-                case ["proxy", _] if len(fds) == 2:
-                    self._way_out(socket.socket(fileno=os.dup(fds[1])))
-                    channel.send(b"go")
+                case ["proxy", _, answered] if len(fds) >= 2:
+                    self._way_out(*(socket.socket(fileno=os.dup(fd)) for fd in fds[1:]))
+                    self._is_clear |= answered == "clear"
+                    channel.send(b"clear" if self._is_clear else b"occupied")
                 case _:
                     channel.send(b"")
         except OSError:
@@ -170,16 +189,27 @@ class Broker:
 
     # -------------------------------------------------------------- http
 
-    def _way_out(self, listener: socket.socket) -> None:
-        """To the approved hosts and ports alone; inside it is a proxy."""
+    def _way_out(self, listener: socket.socket, *near: socket.socket) -> None:
+        """To the approved hosts and ports; inside it is a proxy, and for a server on this machine its own port.
+
+        To what every command may reach, too: large files often lie at another host than the remote's own.
+        """
         approved = {(grant.host.lower(), grant.port) for grant in self._grants if grant.scheme != "ssh"}
 
-        def judge(host: str, port: int, _: list[str] | None) -> str | None:
-            return None if (host, port) in approved else "only what was approved for this call is reached"
+        def judge(host: str, port: int, addresses: list[str] | None) -> str | None:
+            if (host, port) in approved:
+                return None
+            other = self._reach(host, port, addresses) if self._reach is not None else ""
+            return None if other is None else "only what was approved for this call is reached"
 
-        proxy = Proxy(judge, tell=lambda _: None)  # git says it itself
-        proxy.serve(listener)
-        self._proxies.append(proxy)
+        self._serve_way(Proxy(judge, tell=lambda _: None), listener)  # git says it itself
+        for one in near:
+            if self._only is not None:
+                self._serve_way(Forward(judge, (self._only.host, self._only.port)), one)
+
+    def _serve_way(self, way: Proxy, listener: socket.socket) -> None:
+        way.serve(listener)
+        self._ways.append(way)
 
     async def _credential(self, text: str) -> bytes:
         """What the operator's own helpers know for that host, as git inside asks for it; nothing for any other."""

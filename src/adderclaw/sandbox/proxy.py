@@ -80,14 +80,17 @@ class Proxy:
         reader, writer = await asyncio.open_connection(sock=client, limit=HEAD_BYTES)
         try:
             async with asyncio.timeout(CONNECT_WAIT):
-                first = await reader.readexactly(1)
-                opened = await (_Socks if first == b"\x05" else _Http)(self, reader, writer).opened(first)
+                opened = await self._opened(reader, writer)
             if opened is not None:
                 await _both_ways((reader, writer), opened)
-        except (OSError, EOFError, TimeoutError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        except (OSError, EOFError, TimeoutError, ValueError, Refused, asyncio.LimitOverrunError):
             pass
         finally:
             writer.close()
+
+    async def _opened(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, /) -> Pipe | None:
+        first = await reader.readexactly(1)
+        return await (_Socks if first == b"\x05" else _Http)(self, reader, writer).opened(first)
 
     async def connect(self, host: str, port: int) -> Pipe:
         """A connection to a host that may be reached, at an address that was checked."""
@@ -112,6 +115,17 @@ class Proxy:
             self._told.add(place)
             self._tell(f"a command in the sandbox was kept from {place}: {why}")
         raise Refused(why)
+
+
+class Forward(Proxy):
+    """A listening socket that stands for one host and port: whoever connects to it is connected with that."""
+
+    def __init__(self, judge: Judge, place: tuple[str, int]) -> None:
+        super().__init__(judge, tell=lambda _: None)
+        self._place = place
+
+    async def _opened(self, _reader: asyncio.StreamReader, _writer: asyncio.StreamWriter, /) -> Pipe | None:
+        return await self.connect(*self._place)
 
 
 async def _both_ways(one: Pipe, other: Pipe) -> None:

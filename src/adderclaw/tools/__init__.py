@@ -18,6 +18,7 @@ from adderclaw.types import (
 if TYPE_CHECKING:
     from adderclaw.config.schema import Config
     from adderclaw.sandbox.process import Start
+    from adderclaw.sandbox.proxy import Judge
     from adderclaw.store import Store
     from adderclaw.tools.background import Tasks
 
@@ -91,6 +92,8 @@ class Kit:
     """Starts a child in the session's sandbox; None where there is none."""
     tmpdir: str | None = None
     """TMPDIR in there, empty where it is not set; None where that is not known before a child runs."""
+    reach: "Judge | None" = None
+    """Which hosts every command in there may reach; None where there are none."""
     tasks: "Tasks | None" = None
     """The background tasks of the session; None where nothing can run."""
     home: str = ""

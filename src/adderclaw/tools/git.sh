@@ -15,6 +15,8 @@
 #   ADDERCLAW_HOOKS        the hooks that there are
 # From the broker, where a remote may be reached:
 #   ADDERCLAW_WEB, ADDERCLAW_ASK_BY, ADDERCLAW_PROTOCOLS
+#   ADDERCLAW_LARGE        where that remote has its large files; empty where they cannot be reached
+#   ADDERCLAW_NEAR         the port of that remote, where it is on this machine
 #
 # It works under `set -e`, `-u` and `-f`, and changes nothing of the shell that it runs in.
 
@@ -104,39 +106,49 @@ adderclaw_hooks() {
   fi
 }
 
-adderclaw_large() {
-  # Prints how many pointers of LFS a push would send whose remote has no such branch yet: their content is not sent.
-  local word remote='' skip='' gone='' ref uses='' oid kind size
-  local -a refs=()
+adderclaw_pushed() {
+  # Sets the caller's `remote` and `refs`: what a push with these words sends; no refs where it sends nothing.
+  local word skip='' gone=''
   for word in "$@"; do
     if [ -n "$skip" ]; then skip=''; continue; fi
     case $word in
-      -n | --dry-run | -d | --delete) return ;;
+      -n | --dry-run | -d | --delete) refs=(); return ;;
       -o | --push-option | --repo | --exec | --receive-pack) skip=yes ;;
-      --all | --branches | --mirror) refs+=(--branches) ;;
-      --tags) refs+=(HEAD --tags) ;;
+      --all | --branches | --mirror) adderclaw_refs refs/heads ;;
+      --tags) refs+=(HEAD); adderclaw_refs refs/tags ;;
       -* | tag) ;;
       *)
         if [ -z "$remote" ]; then remote=$word; continue; fi
         word=${word#+} word=${word%%:*}
         case $word in
           '') gone=yes ;;
-          *'*'*) refs+=(--branches --tags) ;;
+          *'*'*) adderclaw_refs refs/heads refs/tags ;;
           *) refs+=("$word") ;;
         esac ;;
     esac
   done
-  if [ ${#refs[@]} = 0 ]; then
-    if [ -n "$gone" ]; then return; fi
+  if [ ${#refs[@]} != 0 ] || [ -n "$gone" ]; then return; fi
+  if "$ADDERCLAW_GIT" ${before[@]+"${before[@]}"} config --get-regexp '^(push\.default|remote\..*\.(push|mirror))$' \
+    >/dev/null 2>&1; then
+    adderclaw_refs refs/heads
+  else
     refs=(HEAD)
-    if "$ADDERCLAW_GIT" ${before[@]+"${before[@]}"} config --get-regexp '^(push\.default|remote\..*\.(push|mirror))$' \
-      >/dev/null 2>&1; then
-      refs=(--branches)
-    fi
   fi
-  for ref in "${refs[@]}"; do
-    case $ref in --*) uses=yes ;; esac
-    if [ -n "$uses" ] || "$ADDERCLAW_GIT" ${before[@]+"${before[@]}"} grep -q -e filter=lfs "$ref" -- \
+}
+
+adderclaw_refs() {
+  # Adds the refs beneath these to the caller's `refs`.
+  local ref
+  while IFS= read -r ref; do refs+=("$ref"); done < <(
+    "$ADDERCLAW_GIT" ${before[@]+"${before[@]}"} for-each-ref --format='%(refname)' "$@"
+  )
+}
+
+adderclaw_large() {
+  # Prints how many pointers of LFS there are among the caller's `refs` that `remote` has no branch with yet.
+  local ref uses='' oid kind size
+  for ref in ${refs[@]+"${refs[@]}"}; do
+    if "$ADDERCLAW_GIT" ${before[@]+"${before[@]}"} grep -q -e filter=lfs "$ref" -- \
       ':(top,glob)**/.gitattributes' 2>/dev/null; then
       uses=yes
       break
@@ -211,19 +223,45 @@ adderclaw_own() {
   if [ -n "$web" ]; then
     ours+=(http.proxy "$proxy" credential.helper "!$ADDERCLAW_ASK_BY credential" http.sslVerify true)
   fi
+  # Large files are where the approved remote has them, whatever a repository says.
+  if [ -n "$files" ]; then ours+=(lfs.url "$files" lfs.pushurl "$files"); fi
   # Where the git directory is read-only, what LFS makes to compare with goes elsewhere.
   if [ -z "$ADDERCLAW_ALONE" ]; then ours+=(lfs.storage "${TMPDIR:-/tmp}/adderclaw-lfs"); fi
 }
 
 adderclaw_may_push() {
-  # Fails, and says so, where a push would send pointers of LFS without what they stand for.
-  local large
-  large=$(adderclaw_large "$@") || :
+  # Sends the large files of what is pushed, as LFS's own hook would. Fails, and says so, where they cannot be sent.
+  local large remote='' top
+  local -a refs=()
+  adderclaw_pushed "$@"
+  large=$(adderclaw_large) || :
   if [ "${large:-0}" = 0 ]; then return; fi
-  printf 'adderclaw: git was not run: %s large files (LFS) belong to what is pushed, and %s; %s\n' "$large" \
-    'their content cannot be sent from here, so the remote would have pointers that lead nowhere' \
-    'push it yourself, outside: git-lfs sends them then' >&2
-  return 1
+  if [ -z "$files" ]; then
+    adderclaw_no_files "$large large files (LFS) belong to what is pushed"
+    return 1
+  fi
+  if [ -z "$remote" ]; then
+    remote=$("$ADDERCLAW_GIT" ${before[@]+"${before[@]}"} for-each-ref --format='%(push:remotename)' \
+      "$("$ADDERCLAW_GIT" ${before[@]+"${before[@]}"} symbolic-ref -q HEAD)" 2>/dev/null) || :
+  fi
+  top=$("$ADDERCLAW_GIT" ${before[@]+"${before[@]}"} rev-parse --show-toplevel) || return
+  if ! (cd -- "$top" && "$ADDERCLAW_LFS" push "${remote:-origin}" "${refs[@]}"); then
+    printf 'adderclaw: git was not run: %s large files (LFS) could not be sent; %s\n' "$large" \
+      'without them the remote would have pointers that lead nowhere' >&2
+    return 1
+  fi
+}
+
+adderclaw_no_files() {
+  # Says of what was asked for ($1) that no large file can be sent or fetched, and why.
+  local why='that needs a remote over https or http, one in a call'
+  if [ -z "$ADDERCLAW_LFS" ]; then
+    why='git-lfs is not installed'
+  elif [ -n "$occupied" ]; then
+    why="something in the sandbox uses the remote's port, ${ADDERCLAW_NEAR:-}: end it first"
+  fi
+  printf 'adderclaw: git was not run: %s, and their content cannot be transferred from here (%s); %s\n' "$1" "$why" \
+    'run the command yourself, outside' >&2
 }
 
 adderclaw_git() {
@@ -231,12 +269,18 @@ adderclaw_git() {
   shift
   local -a before=("${@:1:ahead}") ours=()
   local command="${*:ahead+1:1}" entry gives as ended='' plain='' name='' email='' hooks='' filters=''
-  local n=${GIT_CONFIG_COUNT:-0} at status=0 proxy='' web=''
+  local n=${GIT_CONFIG_COUNT:-0} at status=0 proxy='' web='' files='' occupied=''
   local -x GIT_CONFIG_GLOBAL=/dev/null GIT_ALLOW_PROTOCOL=${ADDERCLAW_PROTOCOLS:-file:http:https:ssh}
   if [ -n "$ADDERCLAW_ALONE" ] && [ -n "${ADDERCLAW_WEB:-}" ]; then
     # The one way out that was approved for this call; the broker outside is at its other end.
-    proxy=http://127.0.0.1:$(eval "$ADDERCLAW_ASK_BY proxy") web=yes
+    read -r proxy occupied <<<"$(eval "$ADDERCLAW_ASK_BY proxy")"
+    proxy=http://127.0.0.1:$proxy web=yes
+    if [ "$occupied" = clear ]; then occupied=''; fi
+    if [ -n "$ADDERCLAW_LFS" ] && [ -z "$occupied" ]; then files=${ADDERCLAW_LARGE:-}; fi
     local -x NO_PROXY='' no_proxy=''
+  fi
+  if [ -n "$ADDERCLAW_ALONE" ] && [ -n "${ADDERCLAW_BROKER:-}" ] && [ -z "$files" ]; then
+    local -x GIT_LFS_SKIP_SMUDGE=1  # a checkout with pointers, not one that fails
   fi
   if [ "$ahead" = 0 ] && adderclaw_is_plain "$command"; then plain=yes ended=yes; fi
   if [ -z "$plain" ]; then
@@ -259,6 +303,10 @@ adderclaw_git() {
   done
   local -x GIT_CONFIG_COUNT=$n
   if [ "$command" = push ] && [ -n "$ADDERCLAW_ALONE" ]; then adderclaw_may_push "${@:ahead+2}" || return 128; fi
+  case "$command ${*:ahead+2:1}" in
+    'lfs push' | 'lfs fetch' | 'lfs pull')
+      if [ -z "$files" ]; then adderclaw_no_files 'it is about large files (LFS)'; return 128; fi ;;
+  esac
   if [ -n "$plain" ] && [ "$ADDERCLAW_HERE" = last ] && [ "$command" != push ]; then exec "$ADDERCLAW_GIT" "$@"; fi
   "$ADDERCLAW_GIT" "$@" || status=$?
   if [ -n "$ADDERCLAW_ALONE" ] && [ -z "$plain" ]; then

@@ -16,7 +16,8 @@ type Make = Callable[[Any, "Kit"], Iterable[Tool[Any]]]
 
 
 def _shell(module: Any, kit: "Kit") -> Iterable[Tool[Any]]:
-    return module.tools(kit.config, module.Means(kit.start, kit.tasks, kit.tmpdir, kit.config.runtime.shell_linux))
+    means = module.Means(kit.start, kit.tasks, kit.tmpdir, kit.config.runtime.shell_linux, kit.reach)
+    return module.tools(kit.config, means)
 
 
 MODULES: dict[str, tuple[tuple[str, ...], Make]] = {

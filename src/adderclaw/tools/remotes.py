@@ -50,7 +50,7 @@ def reached(plan: Plan, cwd: str, roots: tuple[str, ...]) -> Reached:
 
 def _of_command(simple: Simple, cwd: str, roots: tuple[str, ...]) -> Iterator[tuple[RemoteFact, Grant | None]]:
     command, rest, _ = command_of(simple.words)
-    if command not in ("fetch", "pull", "push", "clone", "ls-remote", "remote", "submodule"):
+    if command not in ("fetch", "pull", "push", "clone", "ls-remote", "remote", "submodule", "lfs"):
         return
     words = simple.words[1:]
     for option, value in pairwise(words):
@@ -58,6 +58,10 @@ def _of_command(simple: Simple, cwd: str, roots: tuple[str, ...]) -> Iterator[tu
             break
         cwd = os.path.normpath(os.path.join(cwd, value)) if option == "-C" else cwd
     found = parse(rest, (PROGRAMS["git"].commands or {})[command])
+    if command == "lfs":
+        if found.operands[:1] not in (("push",), ("fetch",), ("pull",)):
+            return
+        command, found = found.operands[0], found._replace(operands=found.operands[1:], given=frozenset())
     if any(isinstance(word, Live) for word in (*simple.words[: len(simple.words) - len(rest)], *found.operands[:1])):
         yield (
             RemoteFact("push" if command == "push" else "fetch", "an address that is made when it runs", UNKNOWN),

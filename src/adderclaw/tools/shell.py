@@ -43,6 +43,7 @@ from adderclaw.types import (
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.broker import Grant
+    from adderclaw.sandbox.proxy import Judge
 
 DEFAULT_MS = 120_000
 MAX_MS = 600_000
@@ -91,6 +92,8 @@ class Means(NamedTuple):
     tmpdir: str | None = None
     """The children's TMPDIR, empty where it is not set; None where that is not known before they run."""
     shell: str = "/bin/bash"
+    reach: "Judge | None" = None
+    """Which hosts every command may reach; None where there are none."""
 
     def argv(self, text: str) -> list[str]:
         return [self.shell, *OPTIONS, text]
@@ -302,8 +305,10 @@ async def _ended(judged: Judged, text: str, seconds: float, means: Means, fds: t
         if alone and judged.grants:
             from adderclaw.sandbox.broker import Broker, certificates
 
-            broker = stack.enter_context(Broker(judged.grants, await certificates(judged.grants)))
+            broker = stack.enter_context(Broker(judged.grants, await certificates(judged.grants), means.reach))
             env, fds = {**env, **broker.environment}, (*fds, *broker.fds)
+            if means.start is None:  # a server on this machine is reached as it is
+                env["ADDERCLAW_NEAR"] = ""
         start = process.in_view(means.start, _view(judged))
         return await process.run(means.argv(text), cwd=judged.cwd, env=env, timeout=seconds, pass_fds=fds, start=start)
 

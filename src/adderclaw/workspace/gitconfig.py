@@ -13,7 +13,7 @@ PLAIN = re.compile(
     r"|branch\.(autosetupmerge|autosetuprebase)|init\.defaultbranch|submodule\..+\.(url|active|branch|ignore)"
     r"|submodule\.active|pull\.(rebase|ff)|push\.(default|autosetupremote)|fetch\.(prune|prunetags)|merge\.(ff|conflictstyle)"
     r"|rebase\.(autostash|autosquash)|gc\.(?!recentobjectshook$).+|color\..+|extensions\.(objectformat|worktreeconfig|partialclone|refstorage)"
-    r"|lfs\.repositoryformatversion|advice\..+|index\.version|pack\..+|rerere\.(enabled|autoupdate)",
+    r"|lfs\.repositoryformatversion|lfs\..+\.(access|locksverify)|advice\..+|index\.version|pack\..+|rerere\.(enabled|autoupdate)",
     re.DOTALL,
 )
 """Settings that run nothing and name no file."""
