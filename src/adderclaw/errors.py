@@ -29,7 +29,6 @@ EXIT_CODES: dict[Outcome, int] = {
 }
 EXIT_USAGE = 2
 EXIT_SIGINT = 130
-EXIT_SIGTERM = 143
 
 
 class AdderClawError(Exception):

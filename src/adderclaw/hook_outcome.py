@@ -1,6 +1,5 @@
 """What the hooks of one event decided together."""
 
-from collections.abc import Awaitable, Callable
 from dataclasses import field
 from typing import Any
 
@@ -33,5 +32,3 @@ class Merged:
 
 
 NO_HOOKS = Merged()
-type Fire = Callable[[str, Json], Awaitable[Merged]]
-"""`fire(event, fields)` runs the hooks of an event; `fields` are the event's own."""

@@ -59,7 +59,7 @@ def parse(data: bytes) -> Head:
         raise Malformed(f"its frontmatter does not end{cut}: a line `---` has to follow it")
     block = _text(data[: end.start() + 1]).split("\n", 1)[1]
     if "---" in block:
-        repairs.append("`---` inside of the frontmatter was not taken for its end")
+        repairs.append("`---` inside of the frontmatter did not count as its end")
     return Head(_fields(block, repairs), tuple(repairs))
 
 

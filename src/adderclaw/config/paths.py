@@ -29,5 +29,5 @@ def settled(path: str) -> str:
     """A path with every link followed; raises OSError where that cannot be told, for what must not be left out."""
     real = followed(path)
     if real == UNRESOLVED:
-        raise OSError(errno.ELOOP, "cannot be told where it leads: a link is changed at the same time", path)
+        raise OSError(errno.ELOOP, "it is not known where it leads: a link is changed at the same time", path)
     return real

@@ -83,7 +83,7 @@ def _check(permissions: Permissions, update: PermissionUpdate) -> None:
     if update.type == "setMode" and update.mode is None:
         problems.append(("mode", "is required for setMode"))
     if update.mode == "bypassPermissions" and permissions.disableBypassPermissionsMode:
-        problems.append(("mode", "bypassPermissions is taken away by permissions.disableBypassPermissionsMode"))
+        problems.append(("mode", "bypassPermissions is switched off by permissions.disableBypassPermissionsMode"))
     if update.type.endswith("Directories"):
         relative = [folder for folder in update.directories if not os.path.isabs(folder)]
         problems += [("directories", f"{folder!r} is not an absolute path") for folder in relative]

@@ -140,7 +140,7 @@ async def expanded(session: Session, fields: Json) -> str | None:
     """UserPromptExpansion: a skill or a server's prompt stands for what was typed. Why it is not sent, if so."""
     merged = await session.fire("UserPromptExpansion", fields)
     if merged.blocked or merged.stop is not None:
-        return merged.reason or merged.stop or "a UserPromptExpansion hook said so"
+        return merged.reason or merged.stop or "a UserPromptExpansion hook blocked it"
     _hear(session, "UserPromptExpansion", merged)
     return None
 

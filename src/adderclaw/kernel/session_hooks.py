@@ -224,7 +224,7 @@ async def _call(session: Session, hook: Hook, stdin: Json) -> Ran:
 
     # its call is heard by no hook, but for a question that the server asks meanwhile, in a task of its own
     if hook.event in ASKED_BY_SERVERS and hook.ordinal in session.state.hooks_calling:
-        return Ran(None, stderr="the tool that the hook calls is what it was told of: it is not called again for that")
+        return Ran(None, stderr="the event comes from the tool that this hook calls: it is not called again")
     name = tool_name(slug(str(hook.more["server"])), str(hook.more["tool"]))
     session.state.hooks_calling.add(hook.ordinal)
     try:

@@ -184,7 +184,7 @@ class Anthropic(Adapter):
             case "authentication_failed" if self._source:
                 return f"check the key (from {self._source}) and what it may use"
             case "authentication_failed":
-                return f"what listens at {SOCKET} gave no credential that is taken"
+                return f"what listens at {SOCKET} gave no credential that the server accepts"
             case "malformed":
                 return "is base_url a server of Anthropic's Messages API? `stream = false` helps with some"
             case _ if status == 404:

@@ -171,7 +171,7 @@ class Reliable:
         for member in self._members:
             health, left = self._health[member.name], self._rest(member)
             if health.stated and left:
-                message = f"provider {member.name!r} is not asked for another {left:.0f} seconds: its server said so"
+                message = f"provider {member.name!r} is not asked for another {left:.0f} seconds, as its server demands"
                 errors.append(ProviderError(health.kind, message, provider=member.name, retry_after=left))
         return errors
 

@@ -244,7 +244,7 @@ def _calls(file: str, where: str, value: Any) -> tuple[Json, ...]:
         if not isinstance(name, str) or not name:
             _wrong(file, f"{where}[{index}].name", "should be the name of a tool")
         if not isinstance(arguments, (dict, str)):
-            _wrong(file, f"{where}[{index}].arguments", "should be an object (or a text, taken as the model wrote it)")
+            _wrong(file, f"{where}[{index}].arguments", "should be an object (or a text, used as the model wrote it)")
         calls.append({"name": name, "arguments": arguments})
     return tuple(calls)
 

@@ -5,7 +5,6 @@ import json
 import sqlite3
 from typing import Any
 
-from adderclaw.record import NamedTuple
 from adderclaw.store import Store
 from adderclaw.store.text import compact, plain
 from adderclaw.types import Json
@@ -18,13 +17,6 @@ FIRST = "0" * 64
 
 class Damaged(Exception):
     """Says which row of a tape was changed, and how that shows."""
-
-
-class Tapes(NamedTuple):
-    """One session's tape in one run."""
-
-    session_id: str
-    items: list[Item]
 
 
 def link(previous: str, text: str) -> str:

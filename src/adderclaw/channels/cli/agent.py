@@ -46,7 +46,7 @@ def agent(
         bool, Option(("--bare",), "Keys only from the environment and your own apiKeyHelper: no login.")
     ] = False,
     maintenance: Annotated[
-        bool, Option(("--maintenance",), "Begin with the Setup hooks, which are told that it is maintenance.")
+        bool, Option(("--maintenance",), "Begin with the Setup hooks, in maintenance mode.")
     ] = False,
     limit: Annotated[list[str] | None, LIMIT] = None,
     output_format: Annotated[StreamFormat, STREAM_OUTPUT] = "text",

@@ -244,7 +244,7 @@ def _store(path: str) -> Check:
         finally:
             store.close()
     except AdderClawError as error:
-        return Check("store", "broken", str(error), "mend it as said, or move the file away: a new one is created")
+        return Check("store", "broken", str(error), "repair it, or move the file away: a new one is created")
     if found != "ok":
         return Check("store", "broken", f"{path}: {found}", "restore it from a copy: the file is damaged")
     return Check("store", "ok", path)

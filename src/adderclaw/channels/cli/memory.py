@@ -1,4 +1,4 @@
-"""`adderclaw memory`: look through what was said, and forget it."""
+"""`adderclaw memory`: search conversations, and delete them."""
 
 from typing import Annotated
 
@@ -38,7 +38,7 @@ def list_conversations(limit: Limit = 20, config: ConfigFile = None, output_form
 
 @app.command()
 def search(
-    query: Annotated[str, typer.Argument(help="Words, or a part of what was said.")],
+    query: Annotated[str, typer.Argument(help="Words, or a part of a message.")],
     limit: Limit = 10,
     workspace: Annotated[
         str | None, typer.Option("--workspace", metavar="DIR", help="Only conversations that were held in this folder.")
@@ -46,7 +46,7 @@ def search(
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Search everything that was said in all projects, best and most recent first.
+    """Search the messages of all projects, best and most recent first.
 
     Example: adderclaw memory search "aardvark"
     """

@@ -127,7 +127,7 @@ def show(path: str, speed: float, *, as_json: bool) -> None:
             shown += 1
         sys.stdout.flush()
     if not shown and not broken:
-        raise UsageError(f"{path} is empty: the run told nothing")
+        raise UsageError(f"{path} is empty: the run wrote no event")
     if broken:
         raise SystemExit(1)
 
