@@ -18,7 +18,7 @@ from adderclaw.kernel.session import Session
 from adderclaw.record import NamedTuple
 from adderclaw.store.chain import Status
 from adderclaw.tools import unwrapped
-from adderclaw.types import Answer, ApprovalRequest, Json, ToolCall, ToolResult, internal_failure, rejected
+from adderclaw.types import Answer, ApprovalRequest, Json, ToolCall, ToolResult, Touch, internal_failure, rejected
 
 if TYPE_CHECKING:
     from adderclaw.checkpoints.tracker import Watch
@@ -299,7 +299,10 @@ async def _operators_word(session: Session, considered: Considered) -> Answer:
 def _plan_hash(session: Session, considered: Considered) -> str:
     """Of exactly what is asked about: the tool, its input, where it would run and all that it would touch."""
     name = considered.tool.name if considered.tool is not None else considered.call.name
-    return digest([name, considered.call.input, session.scene.context.workspace.cwd, repr(considered.touch)])
+    # by name, without what is as it always is: a field that a later version adds changes no hash of an earlier one
+    blank = vars(Touch())
+    touched = {key: repr(value) for key, value in vars(considered.touch).items() if value != blank[key]}
+    return digest([name, considered.call.input, session.scene.context.workspace.cwd, touched])
 
 
 def _remember(session: Session, considered: Considered, answer: Answer) -> Json:

@@ -13,6 +13,7 @@ from adderclaw.record import record
 from adderclaw.replay import playing
 from adderclaw.replay.edges import ASIDE
 from adderclaw.replay.playing import MALFORMED, Difference, Played
+from adderclaw.replay.recording import QUESTIONS
 from adderclaw.store import Store, model_calls, tape, verify, workflows
 from adderclaw.store.runs import Run
 from adderclaw.store.tape import Damaged
@@ -56,6 +57,11 @@ TOLD = frozenset(
 )
 """Events that loop, gate, call and a task's driver tell; the others come from the edges, which are not replayed."""
 TIMING = frozenset({"latency_ms", "duration_ms", "expires_at", "seconds"})
+ASKED = "approval_requested"
+OLDER = (
+    "this run was recorded by a version that made the hash of a question in another way: "
+    "the questions were compared, their hashes were not"
+)
 NAMES = frozenset({"approval_id", "receipt_id", "seq", "text"})
 """Names that several sessions draw from one source, and texts that the entries have: compared elsewhere."""
 ENDED = frozenset({"tool_completed", "tool_failed", "tool_denied"})
@@ -261,7 +267,8 @@ class _Session:
     def _events(self, played: Played, lines: list[Json] | None, *, last: bool) -> None:
         asides = self._asides()
         told = [(event.event_type, event.payload) for event in played.events]
-        now = list(_kernel_events(told, asides))
+        known = self._compares_questions(played.segment.head, told)
+        now = list(_kernel_events(told, asides, known))
         first, until = _range(played, "events")
         sources = {"events": _until_the_next_process(self._table(first, None if last else until))}
         if lines is not None:
@@ -269,7 +276,15 @@ class _Session:
             mine = _of_process(mine, played.segment.head["time"])
             sources["events.jsonl"] = [(str(line.get("event_type")), _object(line.get("payload"))) for line in mine]
         for name, recorded in sources.items():
-            self._compare_events(name, list(_kernel_events(recorded, asides)), now, whole=not played.ended)
+            self._compare_events(name, list(_kernel_events(recorded, asides, known)), now, whole=not played.ended)
+
+    def _compares_questions(self, head: Json, told: Sequence[tuple[str, Json]]) -> bool:
+        """Whether the hash of a question is made now as it was when the run was recorded."""
+        if head.get("questions") == QUESTIONS:
+            return True
+        if any(kind == ASKED for kind, _ in told) and OLDER not in self.notes:
+            self.notes.append(OLDER)
+        return False
 
     def _compare_events(
         self, name: str, recorded: list[tuple[str, Json]], now: list[tuple[str, Json]], *, whole: bool
@@ -333,7 +348,9 @@ def _object(value: Any) -> Json:
     return cast(Json, value) if isinstance(value, dict) else {}
 
 
-def _kernel_events(told: Sequence[tuple[str, Json]], asides: frozenset[str]) -> Iterator[tuple[str, Json]]:
+def _kernel_events(
+    told: Sequence[tuple[str, Json]], asides: frozenset[str], hashed: bool
+) -> Iterator[tuple[str, Json]]:
     """Those that the loop tells, without timing; what a tool or a hook told in between is left out."""
     in_turn, running, aside = False, 0, False
     for kind, payload in told:
@@ -346,7 +363,8 @@ def _kernel_events(told: Sequence[tuple[str, Json]], asides: frozenset[str]) -> 
         left_out = (running and kind not in IN_TOOL) or (aside and kind.startswith("llm_"))
         running = max(0, running + (kind == "tool_approved") - (kind in ENDED))
         if not left_out:
-            body = {key: value for key, value in payload.items() if key not in TIMING | NAMES | {"run_id", "span_id"}}
+            unlike = TIMING | NAMES | {"run_id", "span_id", *(["plan_hash"] if kind == ASKED and not hashed else [])}
+            body = {key: value for key, value in payload.items() if key not in unlike}
             yield kind, json.loads(json.dumps(body))
 
 
