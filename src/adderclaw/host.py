@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from adderclaw.child import Child, ChildReport
 from adderclaw.errors import AdderClawError
 from adderclaw.hook_outcome import NO_HOOKS, Merged
-from adderclaw.types import Answer, ApprovalRequest, Json, Question, Replies, Tool, ToolResult
+from adderclaw.types import Answer, ApprovalRequest, Json, QuestionRequest, Tool, ToolResult, replied
 
 
 class Resources(Protocol):
@@ -30,8 +30,8 @@ class Host(Protocol):
     @property
     def has_model(self) -> bool: ...
 
-    async def ask(self, questions: Sequence[Question]) -> Replies | None:
-        """Ask the operator; None where nobody is there."""
+    async def ask(self, request: QuestionRequest) -> Answer:
+        """Ask the operator something."""
         ...
 
     async def approve(self, request: ApprovalRequest) -> Answer:
@@ -77,8 +77,8 @@ class Nobody:
     resources: Resources | None = None
     has_model = False
 
-    async def ask(self, questions: Sequence[Question]) -> Replies | None:  # noqa: ARG002
-        return None
+    async def ask(self, request: QuestionRequest) -> Answer:  # noqa: ARG002
+        return replied(None)
 
     async def approve(self, request: ApprovalRequest) -> Answer:  # noqa: ARG002
         return Answer(approved=False, by="no_operator")

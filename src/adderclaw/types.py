@@ -3,7 +3,7 @@
 conversation ⊃ session ⊃ turn (user submit to final answer) ⊃ step (one model call) ⊃ tool call.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -484,6 +484,8 @@ class ApprovalRequest:
     """Permission rules that would allow exactly this from now on; none where that cannot be said exactly."""
     id: str = ""
     """The row by which another process may answer."""
+    at_terminal: bool = False
+    """It may be asked because a person sits at the terminal: nobody else says yes to it (X-90)."""
     room: str = ""
     """What who is asked reads beside the reason: that is told and compared, this is not."""
 
@@ -503,6 +505,13 @@ class Answer(NamedTuple):
     """The person who answered, and on which channel; empty where nobody did."""
     approval_id: str = ""
     """The row of the question."""
+    replies: "Replies | None" = None
+    """To a question with options: what was chosen or written."""
+
+
+def replied(replies: "Replies | None") -> Answer:
+    """What an operator answers who was asked something; None: nobody was there to do it."""
+    return Answer(replies is not None, "operator" if replies is not None else "no_operator", replies=replies)
 
 
 @record
@@ -526,12 +535,25 @@ type Replies = dict[str, str]
 """Question → the label that was chosen (several: comma-separated), or what the person wrote instead."""
 
 
+@record
+class QuestionRequest:
+    """Questions that are asked together, and answered together."""
+
+    questions: tuple[Question, ...]
+    asker: str = "AskUserQuestion"
+    """The tool, the MCP server or the part of the session that asks."""
+    tool_use_id: str = ""
+    """The call that asks, where it asks again after it was interrupted; empty where nobody would."""
+    id: str = ""
+    """The row by which another process may answer."""
+
+
 class Operator(Protocol):
     """Whoever can answer an approval: a terminal, an HTTP, JSON-RPC or ACP client, or nobody."""
 
     async def approve(self, request: ApprovalRequest) -> Answer: ...
-    async def ask(self, questions: Sequence[Question]) -> Replies | None:
-        """The answers, or None where nobody is there to give them."""
+    async def ask(self, request: QuestionRequest) -> Answer:
+        """What is answered, in `replies`; not approved where nobody is there to do it."""
         ...
 
 

@@ -1,8 +1,9 @@
 """Approvals as rows: the first answer counts, exactly once, whoever and however many they are."""
 
 import asyncio
+import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,11 @@ from typing import Any
 import pytest
 
 from adderclaw.errors import UsageError
-from adderclaw.kernel.approvals import Durable, shown
+from adderclaw.kernel.approvals import BY_ROW, Durable, NotCounted, answer_row, shown
 from adderclaw.kernel.clock import SystemClock
 from adderclaw.store import Store, approvals, transcript
-from adderclaw.types import Answer, ApprovalRequest, Question, Replies
+from adderclaw.store.approvals import Approval
+from adderclaw.types import Answer, ApprovalRequest, Operator, Option, Question, QuestionRequest, Replies, replied
 from tests.store.book import child, codes, numbered
 
 
@@ -168,8 +170,8 @@ class Slow:
         self.seconds, self.approved = seconds, approved
         self.cancelled = False
 
-    async def ask(self, questions: Sequence[Question]) -> Replies | None:
-        return None
+    async def ask(self, request: QuestionRequest) -> Answer:
+        return replied(None)
 
     async def approve(self, request: ApprovalRequest) -> Answer:
         try:
@@ -184,7 +186,7 @@ KEY = b"k" * 32
 REQUEST = ApprovalRequest("Write", "medium", "why sk-secret", "what sk-secret", "t", plan_hash="p" * 64)
 
 
-def durable(store: Store, operator: "Slow | Broken", **given: Any) -> Durable:
+def durable(store: Store, operator: Operator, **given: Any) -> Durable:
     settings: dict[str, Any] = {"seconds": None, "stopped": lambda: False, "key": lambda: KEY, **given}
     settings.setdefault("tell", list[Any]().append)
     return Durable(
@@ -334,7 +336,7 @@ class Broken:
     async def approve(self, request: ApprovalRequest) -> Answer:
         raise self.error
 
-    async def ask(self, questions: Sequence[Question]) -> Replies:
+    async def ask(self, request: QuestionRequest) -> Answer:
         raise self.error
 
 
@@ -378,3 +380,93 @@ def test_what_is_told_says_nothing_of_the_room_that_who_is_asked_reads_of(store:
     assert "network" not in heard[0]["reason"]
     assert row(store).reason.endswith("; it runs with the network off")
     assert shown(request).reason.endswith("; it runs with the network off")
+
+
+# ------------------------------------------------------------------ who may answer what
+
+
+async def while_asked(asking: Awaitable[Answer], store: Store, act: Callable[[Approval], None]) -> Answer:
+    """What comes of a question while which somebody else acts on its row."""
+    task = asyncio.ensure_future(asking)
+    await asyncio.sleep(0)  # the row is written before anything is waited for
+    (waiting,) = approvals.listing(store, everything=False, limit=9)
+    act(waiting)
+    return await task
+
+
+def test_raw_bash_that_a_person_is_asked_about_is_approved_at_a_terminal_alone(store: Store) -> None:
+    def act(asked: Approval) -> None:
+        with pytest.raises(NotCounted, match="only a person at a terminal"):
+            answer_row(store, lambda: KEY, asked, Answer(True, BY_ROW))
+        answer_row(store, lambda: KEY, asked, Answer(True, BY_ROW), at_terminal=True)
+
+    raw = replace(REQUEST, at_terminal=True)
+    assert asyncio.run(while_asked(durable(store, Slow(600)).approve(raw), store, act)).approved
+
+
+def test_a_row_that_no_longer_says_so_is_approved_by_nobody(store: Store) -> None:
+    def act(asked: Approval) -> None:
+        with store.write() as cursor:
+            cursor.execute("UPDATE approvals SET terminal = 0")
+        answer_row(store, lambda: KEY, asked._replace(terminal=0), Answer(True, BY_ROW))
+
+    raw = replace(REQUEST, at_terminal=True)
+    given = asyncio.run(while_asked(durable(store, Slow(600)).approve(raw), store, act))
+    assert (given.approved, given.by) == (False, "no_operator")
+
+
+def test_everybody_may_say_no_to_it(store: Store) -> None:
+    def act(asked: Approval) -> None:
+        answer_row(store, lambda: KEY, asked, Answer(False, BY_ROW))
+
+    raw = replace(REQUEST, at_terminal=True)
+    assert not asyncio.run(while_asked(durable(store, Slow(600)).approve(raw), store, act)).approved
+
+
+COLOUR = QuestionRequest((Question("Which sk-secret?", "H", (Option("red"), Option("blue"))),), "MCP server x")
+
+
+def test_what_a_server_asks_is_a_row_without_what_the_person_answered(store: Store) -> None:
+    given = asyncio.run(durable(store, Replying({"Which sk-secret?": "my address"})).ask(COLOUR))
+    assert given.replies == {"Which sk-secret?": "my address"}
+    (kept,) = approvals.listing(store, everything=True, limit=9)
+    assert (kept.answer, kept.replies, kept.used_at is not None) == ("yes", "", True)
+    assert "sk-secret" not in kept.questions + kept.shown
+
+
+def test_what_a_server_asked_is_not_answered_when_its_process_has_ended(store: Store) -> None:
+    with store.write() as cursor:
+        asked = approvals.ask(
+            cursor,
+            id="question-1",
+            session_id="session",
+            tool_use_id="",
+            tool="MCP server x",
+            risk="low",
+            reason="why",
+            shown="Which?",
+            plan_hash="p" * 64,
+            now=1.0,
+            seconds=None,
+            questions='[{"question":"Which?","header":"H","options":[],"multi":false}]',
+        )
+        gone = subprocess.Popen(["true"])
+        gone.wait()
+        cursor.execute("UPDATE approvals SET pid = ?", (gone.pid,))
+    left = approvals.get(store, asked.id)
+    assert left is not None
+    with pytest.raises(NotCounted, match="has ended"):
+        answer_row(store, lambda: KEY, left, Answer(True, BY_ROW, replies={"Which?": "x"}))
+
+
+class Replying:
+    """An operator who answers questions."""
+
+    def __init__(self, replies: Replies) -> None:
+        self.replies = replies
+
+    async def approve(self, request: ApprovalRequest) -> Answer:
+        return Answer(False, "operator")
+
+    async def ask(self, request: QuestionRequest) -> Answer:
+        return replied(self.replies)

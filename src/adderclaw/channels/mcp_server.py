@@ -4,7 +4,7 @@ import asyncio
 import os
 import secrets
 import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from typing import Any
 
 from adderclaw.channels import mcp_resources
@@ -21,7 +21,7 @@ from adderclaw.runtime import Options, Run, opened, start
 from adderclaw.runtime.drive import drive, exit_code
 from adderclaw.runtime.signals import until_signal
 from adderclaw.store import transcript
-from adderclaw.types import Answer, ApprovalRequest, Json, Question, Replies, ToolCall, ToolResult
+from adderclaw.types import Answer, ApprovalRequest, Json, QuestionRequest, Replies, ToolCall, ToolResult, replied
 
 TOKEN = "ADDERCLAW_MCP_TOKEN"  # noqa: S105 - the name of a variable
 TELL_SECONDS = 5.0
@@ -49,11 +49,11 @@ class Asked:
         said = await self.caller.ask("\n".join((message, *seen.marks)), APPROVAL)
         return Answer(approved=said is not None and said.get("approve") is True, by="operator")
 
-    async def ask(self, questions: Sequence[Question]) -> Replies | None:
+    async def ask(self, request: QuestionRequest) -> Answer:
         if self.caller is None:
-            return None
+            return replied(None)
         replies: Replies = {}
-        for question in questions:
+        for question in request.questions:
             field: Json = {"type": "string", "title": question.header or "answer"}
             if question.options and not question.multi:
                 field["enum"] = [option.label for option in question.options]
@@ -61,9 +61,9 @@ class Asked:
                 question.question, {"type": "object", "properties": {"answer": field}, "required": ["answer"]}
             )
             if said is None:
-                return None
+                return replied(None)
             replies[question.question] = str(said.get("answer", ""))
-        return replies
+        return replied(replies)
 
 
 class Channel:

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
+from adderclaw.channels import questions
 from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.events import EventRecord
 from adderclaw.kernel import prompt
@@ -33,10 +34,11 @@ from adderclaw.types import (
     Delta,
     Json,
     Message,
-    Question,
+    QuestionRequest,
     Replies,
     ToolResultBlock,
     ToolUseBlock,
+    replied,
 )
 
 # ------------------------------------------------------------------ the client
@@ -53,6 +55,24 @@ class AgentClient:
         if not message.strip():
             raise UsageError("the message is empty; say what the agent should do")
         return Query(self.options, message, resume or self.options.resume)
+
+    async def questions(self, *, everything: bool = False, limit: int = 100) -> list[Json]:
+        """The questions that wait for an answer in the operator's store, whatever process asked them; or all."""
+        found = questions.listed(self._store_path(), everything=everything, limit=limit)
+        return [questions.as_json(one) for one in found]
+
+    async def answer(self, id: str, answer: bool | Replies, *, comment: str = "", plan: str = "") -> Json:
+        """Answer one of them: yes or no, or a reply to each of its questions; AdderClawError if it does not count."""
+        replies = None if isinstance(answer, bool) else answer
+        approved = answer if isinstance(answer, bool) else True
+        counts = questions.answered(
+            self._store_path(), id, "python", approved=approved, replies=replies, comment=comment, plan=plan
+        )
+        return questions.as_json(counts)
+
+    def _store_path(self) -> str:
+        options = options_of(self.options)
+        return questions.store_path(options.config_file, options.workspace, options.overrides)
 
 
 class Query(AsyncGenerator["AgentMessage", None]):
@@ -213,8 +233,9 @@ class _Caller:
         said = await self._options.can_use_tool(request)
         return Answer(approved=said, by="operator") if isinstance(said, bool) else said
 
-    async def ask(self, questions: Sequence[Question]) -> Replies | None:
-        return None if self._options.ask_user is None else await self._options.ask_user(questions)
+    async def ask(self, request: QuestionRequest) -> Answer:
+        asking = self._options.ask_user
+        return replied(None if asking is None else await asking(request.questions))
 
 
 class _Heard:

@@ -3,11 +3,10 @@
 import asyncio
 import os
 import sys
-from collections.abc import Sequence
 from typing import Literal
 
 from adderclaw.credentials.redaction import visible
-from adderclaw.types import Answer, ApprovalRequest, Question, Replies
+from adderclaw.types import Answer, ApprovalRequest, Question, QuestionRequest, Replies, replied
 
 
 class Terminal:
@@ -26,14 +25,14 @@ class Terminal:
         async with self._turn:
             return await self._approve(request)
 
-    async def ask(self, questions: Sequence[Question]) -> Replies | None:
+    async def ask(self, request: QuestionRequest) -> Answer:
         replies: Replies = {}
         async with self._turn:
-            for question in questions:
+            for question in request.questions:
                 if (reply := await _reply(question)) is None:
-                    return None
+                    return replied(None)
                 replies[question.question] = reply
-        return replies
+        return replied(replies)
 
     async def _approve(self, request: ApprovalRequest) -> Answer:
         from adderclaw.kernel.approvals import shown, unaskable
@@ -89,10 +88,11 @@ async def _reply(question: Question) -> str | None:
     if line is None or not line.strip():
         print(file=sys.stderr)
         return None
-    return _meant(question, line.strip())
+    return meant(question, line.strip())
 
 
-def _meant(question: Question, line: str) -> str:
+def meant(question: Question, line: str) -> str:
+    """The labels that a line chooses, by number or name; else the line itself."""
     labels = {str(number): option.label for number, option in enumerate(question.options, 1)}
     labels |= {option.label.lower(): option.label for option in question.options}
     words = [word.strip().lower() for word in line.split(",")] if question.multi else [line.lower()]
@@ -122,8 +122,8 @@ class OwnHand:
     async def approve(self, request: ApprovalRequest) -> Answer:
         return Answer(approved=True, by="operator", comment=f"typed {request.tool} by hand")
 
-    async def ask(self, questions: Sequence[Question]) -> Replies | None:
-        return await Terminal().ask(questions)
+    async def ask(self, request: QuestionRequest) -> Answer:
+        return await Terminal().ask(request)
 
 
 class Lines:

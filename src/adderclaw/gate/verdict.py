@@ -90,6 +90,11 @@ def room(case: Case) -> str:
     return "it runs with the network off" if offline else ""
 
 
+def terminal_only(case: Case) -> bool:
+    """Whether it is asked only since a person sits at the terminal (X-90): then nobody else may answer yes."""
+    return isinstance(case.touch.command, Raw) and case.policy.raw_bash != "ask"
+
+
 def _settled(case: Case, opinion: Opinion) -> Opinion:
     """Where nobody may be asked, what would be asked is denied."""
     if opinion.verdict != "ask":

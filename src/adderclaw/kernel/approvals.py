@@ -1,24 +1,42 @@
 """A question that is also a row: the operator here and another process may both answer, and the first one counts."""
 
 import asyncio
+import json
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
 from adderclaw.credentials.redaction import lookalikes, visible
-from adderclaw.errors import AdderClawError
+from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.events import Body
+from adderclaw.json_text import canonical, digest
 from adderclaw.record import NamedTuple
 from adderclaw.store import Store, approvals
-from adderclaw.types import Answer, ApprovalRequest, Clock, Ids, Operator, Question, Replies
+from adderclaw.types import (
+    Answer,
+    ApprovalRequest,
+    Clock,
+    Ids,
+    Json,
+    Operator,
+    Option,
+    Question,
+    QuestionRequest,
+    Replies,
+    replied,
+)
 
 POLL = 0.25
 """Seconds between looks at the row while the operator thinks."""
 
 MOST_SHOWN = 200_000
 """Characters of a request. A longer one is not asked about: nothing is approved that was not shown whole."""
+MOST_REPLIED = 64_000
+"""Characters of what is answered to questions."""
+ASKED = "somebody is asked something"
+"""Why a question with options is there."""
 
 
 class Shown(NamedTuple):
@@ -91,29 +109,55 @@ class Durable:
         return view
 
     async def approve(self, request: ApprovalRequest) -> Answer:
-        row = self._write(replace(request, id=self._ids("approval")))
-        request = replace(request, id=row.id)
+        row = self._write(
+            self._ids("approval"),
+            tool=request.tool,
+            tool_use_id=request.tool_use_id,
+            risk=request.risk,
+            reason=self._scrub(request.why),
+            shown=self._scrub(request.shown),
+            plan_hash=request.plan_hash,
+            terminal=request.at_terminal,
+        )
+        return await self._settled(row, request.reason, lambda: self._operator.approve(replace(request, id=row.id)))
+
+    async def ask(self, request: QuestionRequest) -> Answer:
+        """Questions with options are a row of the same kind; what is answered to them is in it."""
+        questions = canonical(questions_json(request.questions, self._scrub))
+        row = self._write(
+            self._ids("question"),
+            tool=request.asker,
+            tool_use_id=request.tool_use_id,
+            risk="low",
+            reason=ASKED,
+            shown=self._scrub(text_of(request.questions)),
+            plan_hash=digest(questions),
+            questions=questions,
+        )
+        return await self._settled(row, ASKED, lambda: self._operator.ask(replace(request, id=row.id)))
+
+    async def _settled(self, row: approvals.Approval, reason: str, ask: Callable[[], Awaitable[Answer]]) -> Answer:
         self._asked[row.id] = row
-        self._requested(request)
+        self._requested(row, reason)
         try:
-            given = self._said(row) if row.answer is not None else await self._answer(request)
+            given = self._said(row) if row.answer is not None else await self._answer(row, ask)
         finally:
             del self._asked[row.id]
         if self._channel:  # a replay has what was recorded
             given = given._replace(approval_id=row.id)
-        self._answered(request, given)
+        self._answered(row, given)
         return given
 
-    async def _answer(self, request: ApprovalRequest) -> Answer:
-        asking = asyncio.ensure_future(self._operator.approve(request))
+    async def _answer(self, row: approvals.Approval, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+        asking = asyncio.ensure_future(ask())
         try:
-            return await self._first(request.id, asking)
+            return await self._first(row.id, asking)
         except OSError as error:  # the terminal or the line to the operator is gone: silence is no consent
             lost = f"the operator cannot be reached: {error}"
-            return self._claim(request.id, Answer(approved=False, by="no_operator", comment=lost))
+            return self._claim(row.id, Answer(approved=False, by="no_operator", comment=lost))
         except BaseException:
-            given = self._claim(request.id, Answer(approved=False, by="interrupted"))
-            self._answered(request, given)
+            given = self._claim(row.id, Answer(approved=False, by="interrupted"))
+            self._answered(row, given)
             raise
         finally:
             if not asking.done():
@@ -121,29 +165,38 @@ class Durable:
                 with suppress(asyncio.CancelledError):
                     await asking
 
-    async def ask(self, questions: Sequence[Question]) -> Replies | None:
-        """A question with options has no yes and no that another process could give: only who is here answers."""
-        return await self._operator.ask(questions)
-
-    def _write(self, request: ApprovalRequest) -> approvals.Approval:
+    def _write(
+        self,
+        id: str,
+        *,
+        tool: str,
+        tool_use_id: str,
+        risk: str,
+        reason: str,
+        shown: str,
+        plan_hash: str,
+        terminal: bool = False,
+        questions: str = "",
+    ) -> approvals.Approval:
         """The row: a new one, or that of the same call, which a process that has ended left."""
-        reason, shown = self._scrub(request.why), self._scrub(request.shown)
         with self._store.write() as cursor:
             return approvals.ask(
                 cursor,
-                id=request.id,
+                id=id,
                 session_id=self._session_id,
-                tool_use_id=request.tool_use_id,
-                tool=request.tool,
-                risk=request.risk,
+                tool_use_id=tool_use_id,
+                tool=tool,
+                risk=risk,
                 reason=reason,
                 shown=shown,
-                plan_hash=request.plan_hash,
+                plan_hash=plan_hash,
                 now=self._clock.now(),
                 seconds=self._seconds,
                 channel=self._channel,
                 agent=self._agent,
                 ours=self._asked,
+                terminal=terminal,
+                questions=questions,
             )
 
     async def _first(self, id: str, asking: "asyncio.Future[Answer]") -> Answer:
@@ -166,8 +219,14 @@ class Durable:
         comment, now = self._scrub(given.comment), self._clock.now()
         if given.by == "operator" and self._channel:
             given = given._replace(who=person(self._channel))
+        replies = ""
+        if given.replies and self._asked[id].is_resumable:  # what a server asked for is between it and the person
+            clean = {self._scrub(question): self._scrub(reply) for question, reply in given.replies.items()}
+            replies = canonical(clean)
         with self._store.write() as cursor:
-            first = approvals.answer(cursor, id, word, by=given.by, comment=comment, now=now, who=given.who, used=True)
+            first = approvals.answer(
+                cursor, id, word, by=given.by, comment=comment, now=now, who=given.who, used=True, replies=replies
+            )
         if first:
             return given
         row = approvals.get(self._store, id)
@@ -191,41 +250,42 @@ class Durable:
             changed = "the question was changed in the database after it was asked: the yes is to something else"
             return Answer(approved=False, by="no_operator", comment=changed)
         by, who = row.answered_by or "no_operator", row.answered_who or ""
-        return Answer(row.answer == "yes", by, row.comment or "", who=who)
+        replies = row.given if row.answer == "yes" else None
+        return Answer(row.answer == "yes", by, row.comment or "", who=who, replies=replies)
 
     # ------------------------------------------------------------------ told
 
-    def _requested(self, request: ApprovalRequest) -> None:
+    def _requested(self, row: approvals.Approval, reason: str) -> None:
         self._tell(
             {
                 "event_type": "approval_requested",
-                "approval_id": request.id,
-                "tool": request.tool,
-                "tool_use_id": request.tool_use_id,
-                "risk": request.risk,
-                "reason": request.reason,
-                "plan_hash": request.plan_hash,
+                "approval_id": row.id,
+                "tool": row.tool,
+                "tool_use_id": row.tool_use_id,
+                "risk": row.risk,  # pyright: ignore[reportArgumentType]
+                "reason": reason,
+                "plan_hash": row.plan_hash,
                 "expires_at": None if self._seconds is None else self._clock.now() + self._seconds,
             }
         )
 
-    def _answered(self, request: ApprovalRequest, given: Answer) -> None:
+    def _answered(self, row: approvals.Approval, given: Answer) -> None:
         if given.by == "timeout":
             self._tell(
                 {
                     "event_type": "approval_expired",
-                    "approval_id": request.id,
-                    "tool": request.tool,
-                    "tool_use_id": request.tool_use_id,
+                    "approval_id": row.id,
+                    "tool": row.tool,
+                    "tool_use_id": row.tool_use_id,
                     "seconds": self._seconds or 0.0,
                 }
             )
         self._tell(
             {
                 "event_type": "approval_answered",
-                "approval_id": request.id,
-                "tool": request.tool,
-                "tool_use_id": request.tool_use_id,
+                "approval_id": row.id,
+                "tool": row.tool,
+                "tool_use_id": row.tool_use_id,
                 "approved": given.approved,
                 "by": given.by,
                 "comment": given.comment,
@@ -248,30 +308,111 @@ BY_ROW = "operator (approvals answer)"
 """Who answered a question that another process asked."""
 
 
-def answer_row(
-    store: Store, key: Callable[[], bytes], asked: approvals.Approval, answer: Answer, plan: str = ""
-) -> approvals.Approval:
-    """Answer a question that any process asked, also one that has ended: whoever resumes its call finds the answer.
+class NotCounted(AdderClawError):
+    """An answer that does not count, and why."""
 
-    With `plan`, only if the question is about the call with that hash.
+
+class AlreadyAnswered(NotCounted):
+    """Another answer was first."""
+
+
+def answer_row(
+    store: Store,
+    key: Callable[[], bytes],
+    asked: approvals.Approval,
+    answer: Answer,
+    plan: str = "",
+    *,
+    at_terminal: bool = False,
+) -> approvals.Approval:
+    """Answer a question that any process asked, also one that has ended: the process that resumes its call finds it.
+
+    With `plan`, only if the question is about the call with that hash. `at_terminal`: a person typed it there.
     """
     now, word = time.time(), "yes" if answer.approved else "no"
     if plan and plan != asked.plan_hash:
-        raise AdderClawError(f"{asked.id}: it is about another call (plan {asked.plan_hash}), so it was not answered")
-    if word == "yes" and (why := too_long(asked)):
-        raise AdderClawError(f"{asked.id}: nobody may say yes to it: {why}")
-    mac = approvals.sign(key(), asked, answer.by, answer.who) if word == "yes" else None
+        raise NotCounted(f"{asked.id}: it is about another call (plan {asked.plan_hash}), so it was not answered")
+    if word == "yes" and (why := _barred(asked, now, at_terminal=at_terminal)):
+        raise NotCounted(f"{asked.id}: {why}")
+    replies = canonical(fitting(asked, answer.replies)) if asked.questions and word == "yes" else ""
+    mac = approvals.sign(key(), asked, answer.by, answer.who, replies) if word == "yes" else None
     with store.write() as cursor:
         first = approvals.answer(
-            cursor, asked.id, word, by=answer.by, comment=answer.comment, now=now, mac=mac, who=answer.who
+            cursor,
+            asked.id,
+            word,
+            by=answer.by,
+            comment=answer.comment,
+            now=now,
+            mac=mac,
+            who=answer.who,
+            replies=replies,
         )
     after = approvals.get(store, asked.id)
     if first and after is not None:
         return after
     if after is None or after.answer is None:
-        raise AdderClawError(f"{asked.id}: too late, it expired at {asked.expires_at} and counts as no")
+        raise NotCounted(f"{asked.id}: too late, it expired at {asked.expires_at} and counts as no")
     by = after.answered_who or after.answered_by
-    raise AdderClawError(f"{asked.id}: {by} answered {after.answer} at {after.answered_at}: that counts")
+    raise AlreadyAnswered(f"{asked.id}: {by} answered {after.answer} at {after.answered_at}: that counts")
+
+
+def _barred(asked: approvals.Approval, now: float, *, at_terminal: bool) -> str:
+    """Why nobody may answer yes here; empty where somebody may."""
+    if why := too_long(asked):
+        return f"nobody may say yes to it: {why}"
+    if asked.terminal and not at_terminal:
+        return "only a person at a terminal may answer yes: run `adderclaw approvals answer` there, with nothing piped"
+    if asked.state(now) == "left" and not asked.is_resumable:
+        return "the process that asked has ended, and nothing asks again"
+    return ""
+
+
+def questions_json(questions: Sequence[Question], shown: Callable[[str], str] = visible) -> list[Json]:
+    """The questions for a program; each text as `shown` has it."""
+    return [
+        {
+            "question": shown(one.question),
+            "header": shown(one.header),
+            "options": [{"label": shown(by.label), "description": shown(by.description)} for by in one.options],
+            "multi": one.multi,
+        }
+        for one in questions
+    ]
+
+
+def questions_of(asked: approvals.Approval) -> list[Question]:
+    """The questions of a row; none where a yes is asked for."""
+    rows: list[Json] = json.loads(asked.questions) if asked.questions else []
+    return [
+        Question(
+            row["question"],
+            row["header"],
+            tuple(Option(option["label"], option["description"]) for option in row["options"]),
+            row["multi"],
+        )
+        for row in rows
+    ]
+
+
+def text_of(questions: Sequence[Question]) -> str:
+    """The questions with their options, as a person reads them in a list."""
+    lines: list[str] = []
+    for one in questions:
+        lines.append(one.question + (" (several may be chosen)" if one.multi else ""))
+        for number, option in enumerate(one.options, 1):
+            lines.append(f"  {number}. {option.label}" + (f": {option.description}" if option.description else ""))
+    return "\n".join(lines)
+
+
+def fitting(asked: approvals.Approval, replies: Replies | None) -> Replies:
+    """One reply to each question, and none to another."""
+    wanted, given = [one.question for one in questions_of(asked)], replies or {}
+    if set(given) != set(wanted) or not all(reply.strip() for reply in given.values()):
+        raise UsageError(f"{asked.id}: give one reply to each of its {len(wanted)} questions, and to nothing else")
+    if sum(map(len, given.values())) > MOST_REPLIED:
+        raise UsageError(f"{asked.id}: the replies have more than {MOST_REPLIED:,} characters")
+    return {question: given[question] for question in wanted}
 
 
 class Nobody:
@@ -285,5 +426,7 @@ class Nobody:
             await asyncio.Event().wait()
         return Answer(approved=False, by="no_operator", comment="nobody is here to ask")
 
-    async def ask(self, questions: Sequence[Question]) -> Replies | None:  # noqa: ARG002
-        return None
+    async def ask(self, request: QuestionRequest) -> Answer:  # noqa: ARG002
+        if self._waits:
+            await asyncio.Event().wait()
+        return replied(None)

@@ -223,6 +223,8 @@ async def finish(session: Session, ruling: Ruling, run: Callable[[], Awaitable[R
         how = {**how, "changed_later": session.secrets.clean(changed)}
         later_report.tell(session, how["changed_later"], considered.call.id)
     status, how = _ended_as(result, how)
+    if answered := result.metadata.get("answered"):
+        how = {**how, **session.secrets.clean(answered)}
     try:
         result = await call_hooks.after(session, considered, result, life)
     except asyncio.CancelledError:  # the tool has run: what it did is not lost
@@ -276,7 +278,7 @@ async def _answer(session: Session, considered: Considered, life: Life) -> tuple
 
 async def _operators_word(session: Session, considered: Considered) -> Answer:
     from adderclaw.gate import grants
-    from adderclaw.gate.verdict import room
+    from adderclaw.gate.verdict import room, terminal_only
 
     decision, case = considered.decision, considered.case
     session.store.flush()
@@ -291,6 +293,7 @@ async def _operators_word(session: Session, considered: Considered) -> Answer:
         considered.call.id,
         plan_hash=_plan_hash(session, considered),
         grants=grants.exact(case) if case is not None else (),
+        at_terminal=case is not None and terminal_only(case),
         room=room(case) if case is not None else "",
     )
     return await session.tape.answered(session, session.operator.approve(request))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from adderclaw.types import Json, Option, Question, ToolResult
+from adderclaw.types import Json, Option, Question, QuestionRequest, ToolResult
 
 if TYPE_CHECKING:
     from adderclaw.kernel.session import Session
@@ -67,7 +67,8 @@ async def _answer(session: "Session", changes: Changes, found: Sequence[Json]) -
     options = (Option(KEEP, "They stay as they are."), Option(ASIDE, "They are moved out of the workspace."))
     for text in (QUESTION, AGAIN):
         question = Question(text.format(names=named(found)), "Later", options)
-        reply = (await session.operator.ask((question,)) or {}).get(question.question, "").strip().casefold()
+        answer = await session.operator.ask(QuestionRequest((question,), "later"))
+        reply = (answer.replies or {}).get(question.question, "").strip().casefold()
         if reply in (KEEP, ASIDE):
             return "set_aside" if reply == ASIDE else "kept"
         if not reply:

@@ -25,13 +25,11 @@ class Done(NamedTuple):
 
 def intent(session: Session, cursor: Cursor, considered: Considered, how: Json) -> None:
     call = considered.call
-    transcript.append(
-        cursor,
-        session.session_id,
-        "tool_use",
-        {"id": call.id, "name": call.name, "input": call.input},
-        call.id,
-    )
+    if call.id in session.state.asks_again:
+        session.state.asks_again.discard(call.id)
+    else:
+        use = {"id": call.id, "name": call.name, "input": call.input}
+        transcript.append(cursor, session.session_id, "tool_use", use, call.id)
     if not session.config.security.audit_log and how["verdict"] == "allow":
         return
     name = considered.tool.name if considered.tool else call.name

@@ -10,7 +10,7 @@ from adderclaw.kernel.session import Session
 from adderclaw.record import NamedTuple
 from adderclaw.store import Store, approvals, subagents, tasks, transcript
 from adderclaw.store.transcript import Entry
-from adderclaw.tools import unwrapped
+from adderclaw.tools import find, unwrapped
 from adderclaw.types import (
     Block,
     Json,
@@ -186,7 +186,7 @@ def _message(role: Any, payload: Json, kept: list[Json], news: list[Block]) -> M
 
 
 def restore(session: Session, *, go_on: bool) -> None:
-    """Fill a session's history. A begun call is reported as unknown, never run again.
+    """Fill a session's history. A begun call is reported as unknown, never run again; one that only asks, asks again.
 
     Calls that had not begun wait in `unfinished` when the turn goes on, and are closed when a new message comes.
     """
@@ -195,17 +195,25 @@ def restore(session: Session, *, go_on: bool) -> None:
     if session.instructions is not None:
         session.instructions.heard(instructed(session.store, session.session_id))
     kept = read(session.store, session.session_id)
-    answered = [*kept.answered, *(_close_begun(session, call) for call in kept.begun)]
+    asks = tuple(call for call in kept.begun if go_on and _asks(session, call))
+    answered = [*kept.answered, *(_close_begun(session, call) for call in kept.begun if call not in asks)]
     if not go_on:
         answered += [close(session, call, NOT_RUN, begun=False) for call in kept.unbegun]
     for message in kept.messages:
         session.state.history.append(message)
     if go_on:
-        session.state.unfinished = kept.unbegun
+        session.state.unfinished = (*asks, *kept.unbegun)
+        session.state.asks_again.update(call.id for call in asks)
     session.state.answered = tuple(answered)
     if answered and not session.state.unfinished:
         session.state.history.append(Message("user", session.state.answered))
         session.state.answered = ()
+
+
+def _asks(session: Session, call: ToolCall) -> bool:
+    """Whether a call does nothing but ask a person: to ask again repeats nothing, and its row has the answer."""
+    found = find(session.scene.tools, unwrapped(call).name)
+    return found is not None and found[0].name == "AskUserQuestion"
 
 
 def _lost(session: Session) -> tuple[TaskEnd, ...]:

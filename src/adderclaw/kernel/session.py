@@ -169,6 +169,8 @@ class State:
     history: History = field(default_factory=History)
     unfinished: tuple[ToolCall, ...] = ()
     """Calls of the last reply that never began: a resumed turn starts with them."""
+    asks_again: set[str] = field(default_factory=set[str])
+    """Ids of those that had begun to ask a person: their intent is in the store."""
     answered: tuple[Block, ...] = ()
     """Results of the other calls of that reply, which the model hears together with them."""
     lost: tuple[TaskEnd, ...] = ()

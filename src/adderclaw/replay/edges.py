@@ -30,8 +30,7 @@ from adderclaw.types import (
     OpaqueBlock,
     Prepared,
     ProviderCapabilities,
-    Question,
-    Replies,
+    QuestionRequest,
     TaskEnd,
     Tool,
     ToolCall,
@@ -39,6 +38,7 @@ from adderclaw.types import (
     ToolResult,
     Touch,
     Usage,
+    replied,
 )
 
 WORDS = {
@@ -67,7 +67,7 @@ UNASKED = frozenset({"stop", "tools", "permissions", "lent"})
 """What happens to a session without its asking."""
 SETTLED = UNASKED - {"stop"}
 """Those of them that are looked for by name: they count from what came before on."""
-METADATA = {"exit": "exit_code", "unknown": "unknown", "changed_later": "changed_later"}
+METADATA = {"exit": "exit_code", "unknown": "unknown", "changed_later": "changed_later", "answered": "answered"}
 """What a tape says of a result, and what a driver knows it by."""
 ASIDE = frozenset({None, "compaction"})
 """Purposes of model calls that the loop itself makes; others belong to a tool or a hook."""
@@ -353,8 +353,8 @@ class Answers:
             raise asyncio.CancelledError
         return Answer(**body["said"])
 
-    async def ask(self, questions: Sequence[Question]) -> Replies | None:  # noqa: ARG002
-        return None
+    async def ask(self, request: QuestionRequest) -> Answer:  # noqa: ARG002
+        return replied(None)
 
 
 class Moments:

@@ -224,6 +224,7 @@ class Recorder(Tape):
         flags: Json = {"denied": result.denied, "unanswered": result.unanswered, "ends": result.ends}
         flags["unknown"] = result.metadata.get("unknown", False)
         flags["changed_later"] = result.metadata.get("changed_later")
+        flags["answered"] = result.metadata.get("answered")
         if isinstance(code := result.metadata.get("exit_code"), int):
             body["exit"] = code
         self._edge("run", session, body | {name: value for name, value in flags.items() if value})

@@ -24,10 +24,11 @@ from adderclaw.types import (
     OnDelta,
     Operator,
     Provider,
-    Replies,
+    QuestionRequest,
     Tool,
     ToolContext,
     Workspace,
+    replied,
 )
 
 NOT_FOR_CHILDREN = frozenset({"EnterPlanMode", "ExitPlanMode"})
@@ -43,8 +44,8 @@ class Unattended:
     async def approve(self, request: ApprovalRequest) -> Answer:  # noqa: ARG002
         return Answer(approved=False, by="no_operator", comment="a background subagent can ask nobody")
 
-    async def ask(self, questions: object) -> Replies | None:  # noqa: ARG002
-        return None
+    async def ask(self, request: QuestionRequest) -> Answer:  # noqa: ARG002
+        return replied(None)
 
 
 async def run(runtime: Runtime, parent: Session, order: Child, on_delta: OnDelta = silent) -> ChildReport:

@@ -16,13 +16,14 @@ from adderclaw.runtime.start import Runtime
 from adderclaw.types import (
     Answer,
     ApprovalRequest,
-    Replies,
+    QuestionRequest,
     Tool,
     ToolCall,
     ToolContext,
     ToolResult,
     Workspace,
     rejected,
+    replied,
 )
 
 
@@ -32,8 +33,8 @@ class Configured:
     async def approve(self, request: ApprovalRequest) -> Answer:
         return Answer(approved=True, by="operator", comment=f"{request.tool} is called by the operator's own hook")
 
-    async def ask(self, questions: object) -> Replies | None:  # noqa: ARG002
-        return None
+    async def ask(self, request: QuestionRequest) -> Answer:  # noqa: ARG002
+        return replied(None)
 
 
 async def call(

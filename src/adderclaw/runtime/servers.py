@@ -13,7 +13,7 @@ from adderclaw.mcp.connection import Wires
 from adderclaw.mcp.servers import Servers
 from adderclaw.runtime.start import Runtime
 from adderclaw.store import Store
-from adderclaw.types import Json, Message, TextBlock, Tool
+from adderclaw.types import Json, Message, QuestionRequest, TextBlock, Tool
 
 SETTLE_SECONDS = 30.0
 """How long ToolSearch waits for servers that are still starting."""
@@ -92,7 +92,8 @@ def elicitor(host: Host) -> Any:
             kind = "elicitation_url_dialog" if question.get("mode") == "url" else "elicitation_dialog"
             said = {"message": question["message"], "title": f"The MCP server {server} asks"}
             await host.fire("Notification", {**said, "notification_type": kind})
-            answered = forms.answer(server, question, await host.ask(forms.questions(server, question)))
+            asked = QuestionRequest(tuple(forms.questions(server, question)), f"MCP server {server}")
+            answered = forms.answer(server, question, (await host.ask(asked)).replies)
         known = {key: question[key] for key in ("mcp_server_name", "mode", "elicitation_id") if key in question}
         after = await host.fire("ElicitationResult", {**known, **answered})
         if after.blocked:

@@ -28,8 +28,7 @@ from adderclaw.types import (
     Operator,
     Provider,
     ProviderCapabilities,
-    Question,
-    Replies,
+    QuestionRequest,
     Tool,
     ToolResult,
 )
@@ -187,8 +186,8 @@ class SessionHost:
     def has_model(self) -> bool:
         return not isinstance(self._session.provider, Unasked)
 
-    async def ask(self, questions: Sequence[Question]) -> Replies | None:
-        return await self._session.operator.ask(questions)
+    async def ask(self, request: QuestionRequest) -> Answer:
+        return await self._session.operator.ask(request)
 
     async def approve(self, request: ApprovalRequest) -> Answer:
         return await self._session.operator.approve(request)

@@ -5,6 +5,7 @@ A yes is signed with the operator's key, so that a program that can only write t
 
 import hashlib
 import hmac
+import json
 import os
 import sqlite3
 from collections.abc import Container
@@ -46,16 +47,34 @@ class Approval(NamedTuple):
     """The person who answered, and where."""
     used_at: str | None = None
     """When a process acted on the answer. A yes is used once."""
+    terminal: int = 0
+    """1: a yes is given by a person at a terminal alone."""
+    questions: str = ""
+    """JSON of the questions, where it is not a yes that is asked for."""
+    replies: str = ""
+    """JSON of what was answered to them."""
 
     def is_signed(self, key: bytes) -> bool:
         """Whether its yes was given by somebody who has the key."""
-        return hmac.compare_digest(sign(key, self, self.answered_by or "", self.answered_who or ""), self.mac or "")
+        mac = sign(key, self, self.answered_by or "", self.answered_who or "", self.replies)
+        return hmac.compare_digest(mac, self.mac or "")
+
+    @property
+    def is_resumable(self) -> bool:
+        """Whether a resumed conversation asks the same again: a call does, a question of a server does not."""
+        return not self.questions or bool(self.tool_use_id)
+
+    @property
+    def given(self) -> dict[str, str] | None:
+        """What was answered to its questions."""
+        return json.loads(self.replies) if self.replies else None
 
     @property
     def about(self) -> tuple[str, ...]:
         """Who asks, and about exactly what: a call that is resumed asks the same."""
         who = (self.session_id, self.tool_use_id, self.agent)
-        return (*who, self.plan_hash, self.tool, self.risk, self.reason, self.shown)
+        more = (*(("terminal",) if self.terminal else ()), *((self.questions,) if self.questions else ()))
+        return (*who, self.plan_hash, self.tool, self.risk, self.reason, self.shown, *more)
 
     @property
     def asked(self) -> tuple[str, ...]:
@@ -76,7 +95,8 @@ class Approval(NamedTuple):
 
 _SELECT = (
     "SELECT id, session_id, tool_use_id, tool, risk, reason, shown, plan_hash, pid, created_at, expires_at,"
-    " answer, answered_by, answered_at, comment, mac, channel, agent, answered_who, used_at FROM approvals"
+    " answer, answered_by, answered_at, comment, mac, channel, agent, answered_who, used_at, terminal, questions_json,"
+    " replies_json FROM approvals"
 )
 
 
@@ -96,6 +116,8 @@ def ask(
     channel: str = "",
     agent: str = "",
     ours: Container[str] = (),
+    terminal: bool = False,
+    questions: str = "",
 ) -> Approval:
     """Write a question down, or take up the same one that an ended process left: answered or not.
 
@@ -115,6 +137,8 @@ def ask(
         expires_at=None if seconds is None else iso(now + seconds),
         channel=plain(channel),
         agent=plain(agent),
+        terminal=int(terminal),
+        questions=plain(questions),
     )
     same = _left(cursor, new, ours, now)
     _settle(cursor, new, ours, same)
@@ -122,8 +146,8 @@ def ask(
         return same
     cursor.execute(
         "INSERT INTO approvals(id, session_id, tool_use_id, tool, risk, reason, shown, plan_hash, pid, created_at,"
-        " expires_at, channel, agent) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (*new[:11], new.channel, new.agent),
+        " expires_at, channel, agent, terminal, questions_json) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (*new[:11], new.channel, new.agent, new.terminal, new.questions),
     )
     return new
 
@@ -159,9 +183,9 @@ def use(cursor: sqlite3.Cursor, id: str, now: float) -> bool:
     return cursor.rowcount == 1
 
 
-def sign(key: bytes, asked: Approval, by: str, who: str = "") -> str:
+def sign(key: bytes, asked: Approval, by: str, who: str = "", replies: str = "") -> str:
     """What a yes to exactly this question is signed with: to what runs, to what was shown of it, and who gave it."""
-    signed = canonical(["approval", *asked.asked, "yes", by, who])
+    signed = canonical(["approval", *asked.asked, "yes", by, who, *([replies] if replies else [])])
     return hmac.new(key, signed.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
 
 
@@ -176,6 +200,7 @@ def answer(
     mac: str | None = None,
     who: str = "",
     used: bool = False,
+    replies: str = "",
 ) -> bool:
     """Whether this answer is the one that counts: nobody answered before, and it is not too late for a yes.
 
@@ -183,7 +208,7 @@ def answer(
     """
     cursor.execute(
         "UPDATE approvals SET answer = :word, answered_by = :by, answered_at = :now, comment = :comment, mac = :mac,"
-        " answered_who = :who, used_at = iif(:used, :now, NULL)"
+        " answered_who = :who, used_at = iif(:used, :now, NULL), replies_json = :replies"
         " WHERE id = :id AND answer IS NULL AND (:word = 'no' OR expires_at IS NULL OR expires_at > :now)",
         {
             "word": word,
@@ -194,6 +219,7 @@ def answer(
             "id": id,
             "who": plain(who),
             "used": used,
+            "replies": plain(replies),
         },
     )
     return cursor.rowcount == 1

@@ -355,6 +355,13 @@ def m037_questions(cursor: sqlite3.Cursor) -> None:
     cursor.execute("CREATE INDEX idx_approvals_open ON approvals(session_id) WHERE used_at IS NULL")
 
 
+def m038_replies(cursor: sqlite3.Cursor) -> None:
+    """Questions with options and the replies to them; and who may answer yes at a terminal alone."""
+    cursor.execute("ALTER TABLE approvals ADD COLUMN terminal INTEGER NOT NULL DEFAULT 0")
+    cursor.execute("ALTER TABLE approvals ADD COLUMN questions_json TEXT NOT NULL DEFAULT ''")
+    cursor.execute("ALTER TABLE approvals ADD COLUMN replies_json TEXT NOT NULL DEFAULT ''")
+
+
 MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
     step.__name__: step
     for step in (
@@ -382,6 +389,7 @@ MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
         m034_imprints,
         m036_later,
         m037_questions,
+        m038_replies,
     )
 }
 

@@ -1,25 +1,24 @@
 """`adderclaw approvals`: questions that wait for an answer, and the answer from another terminal."""
 
 import os
+import sys
 import time
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
 import typer
 
+from adderclaw.channels import questions
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group
 from adderclaw.channels.cli.plain import print_json
-from adderclaw.config import home, load
+from adderclaw.channels.terminal import meant
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import UsageError
-from adderclaw.kernel.approvals import BY_ROW, answer_row, person, shown, too_long
-from adderclaw.store import Store, approvals
+from adderclaw.kernel.approvals import questions_of, shown, too_long
+from adderclaw.store import Store
 from adderclaw.store.approvals import Approval
-from adderclaw.store.logfile import operators_key
-from adderclaw.types import Answer
+from adderclaw.types import Replies
 
 app = group("List questions that wait for an answer, and answer them.")
-
-Word = Literal["yes", "no"]
 
 
 @app.command("list")
@@ -33,19 +32,12 @@ def list_approvals(
 
     Example: adderclaw approvals list
     """
-    path = load(config_file=config).config.memory.path
-    if not os.path.exists(path):
-        found: list[Approval] = []
-    else:
-        store = Store.open(path, read_only=True)
-        found = approvals.listing(store, everything=everything, limit=limit)
-        store.close()
-    now = time.time()
+    found = questions.listed(questions.store_path(config), everything=everything, limit=limit)
     if output_format == "json":
-        print_json([_as_json(approval, now) for approval in found])
+        print_json([questions.as_json(approval) for approval in found])
         return
     for approval in found:
-        _print(approval, now)
+        _print(approval, time.time())
     if not found:
         print("nothing is waiting for an answer")
 
@@ -53,9 +45,15 @@ def list_approvals(
 @app.command()
 def answer(
     id: Annotated[str, typer.Argument(metavar="ID", help="An approval's id, or the beginning of it.")],
-    word: Annotated[Word, typer.Argument(metavar="yes|no", help="The answer.")],
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="yes|no|REPLY…", help="The answer; to questions one reply each: a number, a label, words."
+        ),
+    ] = None,
     comment: Annotated[str, typer.Option("--comment", help="A word to go with it: the model sees it with a no.")] = "",
     plan: Annotated[str, typer.Option("--plan", help="Only if it is about the call with this hash.")] = "",
+    decline: Annotated[bool, typer.Option("--decline", help="Answer none of its questions.")] = False,
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
@@ -66,30 +64,49 @@ def answer(
 
     Example: adderclaw approvals answer approval-3f2a yes --comment "go ahead"
     """
-    path = load(config_file=config).config.memory.path
-    if not os.path.exists(path):
-        raise UsageError(f"no approval {id!r}: there is no database at {path}")
-    store = Store.open(path)
-    try:
-        found = approvals.get(store, id)
-        if found is None:
-            raise UsageError(f"no approval {id!r}; `adderclaw approvals list` shows what is waiting")
-        was = found.state(time.time())
-        given = Answer(word == "yes", BY_ROW, comment, who=person("approvals"))
-        counts = answer_row(store, lambda: operators_key(os.path.join(home(), "receipt.key")), found, given, plan)
-    finally:
-        store.close()
+    path = questions.store_path(config)
+    approved, replies, was = _meant(path, id, words or [], decline=decline)
+    counts = questions.answered(
+        path,
+        id,
+        "approvals",
+        approved=approved,
+        replies=replies,
+        comment=comment,
+        plan=plan,
+        at_terminal=sys.stdin.isatty() and sys.stdout.isatty(),
+    )
     if output_format == "json":
-        print_json(_as_json(counts, time.time()))
+        print_json(questions.as_json(counts))
         return
-    print(f"{counts.id}: {word}")
+    print(f"{counts.id}: {'answered' if replies else counts.answer}")
     if was == "left":
         print("the process that asked has ended: the answer counts when its conversation is resumed")
 
 
-def _as_json(approval: Approval, now: float) -> dict[str, Any]:
-    told = {key: value for key, value in approval._asdict().items() if key != "mac"}
-    return {**told, "state": approval.state(now), "lookalikes": shown(approval).lookalikes}
+def _meant(path: str, id: str, words: list[str], *, decline: bool) -> tuple[bool, Replies | None, str]:
+    """What the words on the command line answer, and the state that the question is in."""
+    if not os.path.exists(path):
+        raise UsageError(f"no approval {id!r}: there is no database at {path}")
+    store = Store.open(path, read_only=True)
+    try:
+        asked = questions.found(store, id)
+    finally:
+        store.close()
+    was = asked.state(time.time())
+    if decline:
+        if words:
+            raise UsageError("--decline answers no question: leave the words out")
+        return False, None, was
+    wanted = questions_of(asked)
+    if not wanted:
+        if len(words) != 1 or words[0] not in ("yes", "no"):
+            raise UsageError(f"{asked.id} is answered with yes or no")
+        return words[0] == "yes", None, was
+    if len(words) != len(wanted):
+        raise UsageError(f"{asked.id} has {len(wanted)} questions: give one reply to each, in their order")
+    replies = {one.question: meant(one, word.strip()) for one, word in zip(wanted, words, strict=True)}
+    return True, replies, was
 
 
 def _print(approval: Approval, now: float) -> None:
@@ -104,6 +121,6 @@ def _print(approval: Approval, now: float) -> None:
     if why := too_long(approval):
         print(f"  args: not asked about: {why}")
     else:
-        print("  args: " + seen.text.replace("\n", "\n      | "))
+        print(f"  {'questions' if approval.questions else 'args'}: " + seen.text.replace("\n", "\n      | "))
         print("".join(f"  {mark}\n" for mark in seen.marks), end="")
     print(f"  plan: {approval.plan_hash}")

@@ -1,13 +1,13 @@
 """The runs that a client began: each on its own runtime, all in one loop, the client their operator."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 
 from adderclaw.channels.rpc.wire import (
     ALREADY_ANSWERED,
     INVALID_REQUEST,
-    NO_SUCH_APPROVAL,
     NO_SUCH_RUN,
+    NOT_COUNTED,
     RUN_REFUSED,
     TOO_MANY_RUNS,
     Id,
@@ -15,39 +15,35 @@ from adderclaw.channels.rpc.wire import (
     RpcError,
     notice,
 )
-from adderclaw.credentials.redaction import visible
 from adderclaw.drivers.driver import Driver
 from adderclaw.errors import AdderClawError
 from adderclaw.events import EventRecord
-from adderclaw.kernel.approvals import shown, unaskable
+from adderclaw.kernel.approvals import questions_json, shown, unaskable
 from adderclaw.kernel.session import TurnResult
 from adderclaw.runtime import Run, Runtime, opened, run_again, start
 from adderclaw.runtime.drive import drive
-from adderclaw.types import Answer, ApprovalRequest, Json, Question, Replies
+from adderclaw.types import Answer, ApprovalRequest, Json, QuestionRequest, Replies, replied
 
 MOST_RUNS = 8
-UNANSWERED = 300.0
-"""Seconds that a question waits where the configuration sets none."""
 
 
 class Client:
     """The client as an operator: what is asked goes out; `approve` brings a verdict, `answer` words."""
 
-    def __init__(self, outbox: Outbox, run_id: Callable[[], str], request_id: Id, seconds: float) -> None:
-        """`seconds`: how long a question waits. An approval's time is kept by whoever asks for it."""
-        self._seconds = seconds
+    def __init__(self, outbox: Outbox, run_id: Callable[[], str], request_id: Id) -> None:
         self._outbox, self._run_id, self.request_id = outbox, run_id, request_id
         self.waiting: dict[str, asyncio.Future[Answer]] = {}
+        self.plans: dict[str, str] = {}
+        """The hash of what each of these is about."""
         self.asked: dict[str, asyncio.Future[Replies | None]] = {}
         self.answered: set[str] = set()
-        self._questions = 0
 
     async def approve(self, request: ApprovalRequest) -> Answer:
         if (refused := unaskable(request)) is not None:
             return refused
         seen = shown(request)
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self.waiting[request.id] = future
+        self.waiting[request.id], self.plans[request.id] = future, request.plan_hash
         asked: Json = {
             "id": request.id,
             "run_id": self._run_id(),
@@ -67,27 +63,16 @@ class Client:
             del self.waiting[request.id]
             self.answered.add(request.id)
 
-    async def ask(self, questions: Sequence[Question]) -> Replies | None:
+    async def ask(self, request: QuestionRequest) -> Answer:
         future: asyncio.Future[Replies | None] = asyncio.get_running_loop().create_future()
-        self._questions += 1
-        id = f"{self._run_id()}/question-{self._questions}"
-        self.asked[id] = future
-        shown = [_shown(question) for question in questions]
-        about: Json = {"id": id, "run_id": self._run_id(), "request_id": self.request_id, "questions": shown}
-        self._outbox.put(notice("question_request", about))
+        self.asked[request.id] = future
+        about: Json = {"id": request.id, "run_id": self._run_id(), "request_id": self.request_id}
+        self._outbox.put(notice("question_request", {**about, "questions": questions_json(request.questions)}))
         try:
-            return await asyncio.wait_for(future, self._seconds)
-        except TimeoutError:
-            return None
+            return replied(await future)
         finally:
-            del self.asked[id]
-            self.answered.add(id)
-
-
-def _shown(question: Question) -> Json:
-    options = [{"label": visible(one.label), "description": visible(one.description)} for one in question.options]
-    about = {"question": visible(question.question), "header": visible(question.header)}
-    return {**about, "options": options, "multi": question.multi}
+            del self.asked[request.id]
+            self.answered.add(request.id)
 
 
 class Active:
@@ -129,8 +114,7 @@ class Runs:
             again = run_again(runtime, opening.again) if opening.again is not None else None
         except AdderClawError as error:
             raise RpcError(RUN_REFUSED, str(error)) from error
-        seconds = runtime.config.security.approval_timeout_seconds or UNANSWERED
-        one = Active(runtime, Client(self._outbox, lambda: runtime.bus.run_id, id, seconds), opening.kind)
+        one = Active(runtime, Client(self._outbox, lambda: runtime.bus.run_id, id), opening.kind)
         runtime.bus.listen("rpc", self._teller(id))
         self.active[one.run_id] = one
         try:
@@ -154,17 +138,20 @@ class Runs:
             one.task.cancel()
         return {"run_id": one.run_id, "cancelled": True}
 
-    def answer(self, id: str, given: Answer) -> Json:
+    def answer(self, id: str, given: Answer, plan: str = "") -> Json | None:
+        """Answer what one of its own runs asks; None where none of them does."""
         for one in self.active.values():
             future = one.client.waiting.get(id)
+            if future is not None and plan and plan != one.client.plans[id]:
+                raise RpcError(NOT_COUNTED, f"{id} is about another call (plan {one.client.plans[id]})")
             if future is not None and not future.done():
                 future.set_result(given)
                 return {"id": id, "approved": given.approved}
             if id in one.client.answered or future is not None:
                 raise RpcError(ALREADY_ANSWERED, f"approval {id} is answered already")
-        raise RpcError(NO_SUCH_APPROVAL, f"no approval {id!r} waits for an answer")
+        return None
 
-    def reply(self, id: str, replies: Replies | None) -> Json:
+    def reply(self, id: str, replies: Replies | None) -> Json | None:
         for one in self.active.values():
             future = one.client.asked.get(id)
             if future is not None and not future.done():
@@ -172,7 +159,7 @@ class Runs:
                 return {"id": id, "answered": replies is not None}
             if id in one.client.answered or future is not None:
                 raise RpcError(ALREADY_ANSWERED, f"question {id} is answered already")
-        raise RpcError(NO_SUCH_APPROVAL, f"no question {id!r} waits for an answer")
+        return None
 
     def _asked_by(self, request_id: Id) -> Active:
         for one in self.active.values():

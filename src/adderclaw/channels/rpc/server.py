@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import IO, Annotated, Any, Literal, cast
 
 from adderclaw import __version__
+from adderclaw.channels import questions
 from adderclaw.channels.rpc import wire
 from adderclaw.channels.rpc.runs import Runs
 from adderclaw.channels.rpc.wire import Call, Id, Outbox, RpcError
@@ -22,6 +23,7 @@ from adderclaw.drivers.driver import Driver, MessageDriver
 from adderclaw.drivers.resume import resumed
 from adderclaw.drivers.task.driver import TaskDriver
 from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.kernel.approvals import AlreadyAnswered, NotCounted
 from adderclaw.record import record
 from adderclaw.runtime import Options
 from adderclaw.types import Answer, Json
@@ -79,6 +81,8 @@ class ApproveParams:
     approved: bool
     comment: str = ""
     remember: Literal["", "session"] = ""
+    plan: str = ""
+    """Only if the question is about the call with this hash."""
 
 
 @record
@@ -87,6 +91,13 @@ class AnswerParams:
 
     id: str
     replies: dict[str, str] | None = None
+
+
+@record
+class QuestionsParams:
+    all: bool = False
+    """Those that were answered, too."""
+    limit: Annotated[int, Between(1, 1_000)] = 100
 
 
 @record
@@ -112,6 +123,7 @@ class Server:
             "cancel": (CancelParams, self._cancel),
             "approve": (ApproveParams, self._approve),
             "answer": (AnswerParams, self._answer),
+            "questions": (QuestionsParams, self._questions),
             "validate": (ValidateParams, self._validate),
             "status": (StatusParams, self._status),
         }
@@ -231,10 +243,36 @@ class Server:
         return self.runs.cancel(params.run_id, params.request_id, params.reason)
 
     async def _approve(self, params: ApproveParams, _id: Id) -> Json:
-        return self.runs.answer(params.id, Answer(params.approved, "operator", params.comment, params.remember))
+        answer = Answer(params.approved, "operator", params.comment, params.remember)
+        if (own := self.runs.answer(params.id, answer, params.plan)) is not None:
+            return own
+        if params.remember:
+            raise RpcError(wire.INVALID_PARAMS, "Invalid params: remember is for questions of your own runs")
+        self._by_row(params.id, approved=params.approved, comment=params.comment, plan=params.plan)
+        return {"id": params.id, "approved": params.approved}
 
     async def _answer(self, params: AnswerParams, _id: Id) -> Json:
-        return self.runs.reply(params.id, params.replies)
+        if (own := self.runs.reply(params.id, params.replies)) is not None:
+            return own
+        self._by_row(params.id, approved=params.replies is not None, replies=params.replies)
+        return {"id": params.id, "answered": params.replies is not None}
+
+    async def _questions(self, params: QuestionsParams, _id: Id) -> Json:
+        found = questions.listed(self._store_path(), everything=params.all, limit=params.limit)
+        return {"questions": [questions.as_json(one) for one in found]}
+
+    def _by_row(self, id: str, **answer: Any) -> None:
+        """Answer a question that another process asked: the client runs as the operator, and could do it there."""
+        try:
+            questions.answered(self._store_path(), id, "rpc", **answer)
+        except NotCounted as error:
+            code = wire.ALREADY_ANSWERED if isinstance(error, AlreadyAnswered) else wire.NOT_COUNTED
+            raise RpcError(code, str(error)) from error
+        except UsageError as error:
+            raise RpcError(wire.NO_SUCH_APPROVAL, str(error)) from error
+
+    def _store_path(self) -> str:
+        return questions.store_path(self._options.config_file, self._options.workspace)
 
     async def _validate(self, params: ValidateParams, _id: Id) -> Json:
         from adderclaw.drivers.agentfile import show
@@ -246,15 +284,13 @@ class Server:
         return {"valid": True, "problems": [], "workflow": show.as_json(workflow)}
 
     async def _status(self, params: StatusParams, _id: Id) -> Json:
-        from adderclaw import config
         from adderclaw.store import Store, runs
 
         if params.run_id is not None and params.run_id in self.runs.active:
             return self.runs.active[params.run_id].status()
         if params.run_id is None:
             return {"runs": [one.status() for one in self.runs.active.values()]}
-        loaded = config.load(config_file=self._options.config_file, workspace=self._options.workspace)
-        store = Store.open(loaded.config.memory.path)
+        store = Store.open(self._store_path())
         try:
             row = runs.get(store, params.run_id)
         except AdderClawError as error:

@@ -30,6 +30,8 @@ NO_SUCH_APPROVAL = -32002
 """Or question."""
 ALREADY_ANSWERED = -32003
 TOO_MANY_RUNS = -32004
+NOT_COUNTED = -32005
+"""The answer does not count: too late, about another call, or to be given at a terminal."""
 
 type Id = str | int | float | None
 

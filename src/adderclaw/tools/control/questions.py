@@ -14,6 +14,7 @@ from adderclaw.types import (
     PathFact,
     Prepared,
     Question,
+    QuestionRequest,
     Replies,
     Tool,
     ToolContext,
@@ -136,10 +137,12 @@ def _ask(kit: "Kit") -> Tool[Any]:
             return own_words(_said(given.answers), {"answers": given.answers})
         said = {"message": given.questions[0].question, "title": "The agent asks"}
         await ctx.host.fire("Notification", {**said, "notification_type": "agent_needs_input"})
-        replies = await ctx.host.ask([_question(asked) for asked in given.questions])
-        if replies is None:
+        asked = tuple(_question(one) for one in given.questions)
+        answer = await ctx.host.ask(QuestionRequest(asked, tool_use_id=ctx.tool_use_id))
+        if answer.replies is None:
             return replace(rejected(NOBODY), unanswered=True)
-        return own_words(_said(replies), {"answers": replies})
+        who = {"answered_by": answer.who, "approval_id": answer.approval_id}
+        return own_words(_said(answer.replies), {"answers": answer.replies, "answered": who})
 
     known = spec("AskUserQuestion")
     return Tool(

@@ -1,0 +1,71 @@
+"""The open questions of the store, for every channel: listed as they are shown, and answered by their operator."""
+
+import os
+import time
+
+from adderclaw import config
+from adderclaw.errors import UsageError
+from adderclaw.kernel.approvals import BY_ROW, answer_row, person, questions_json, questions_of, shown
+from adderclaw.store import Store, approvals
+from adderclaw.store.approvals import Approval
+from adderclaw.store.logfile import operators_key
+from adderclaw.types import Answer, Json, Replies
+
+
+def listed(path: str, *, everything: bool = False, limit: int = 20) -> list[Approval]:
+    """Those that wait for an answer, or all; the oldest first."""
+    if not os.path.exists(path):
+        return []
+    store = Store.open(path, read_only=True)
+    try:
+        return approvals.listing(store, everything=everything, limit=limit)
+    finally:
+        store.close()
+
+
+def as_json(asked: Approval) -> Json:
+    """For a program: what a person is shown of it is escaped, and the questions are written out."""
+    row: Json = {name: value for name, value in asked._asdict().items() if name not in ("mac", "terminal")}
+    seen = shown(asked)
+    row |= {"tool": seen.tool, "reason": seen.reason, "shown": seen.text, "lookalikes": seen.lookalikes}
+    row |= {"questions": questions_json(questions_of(asked)), "only_at_a_terminal": bool(asked.terminal)}
+    return {**row, "replies": asked.given, "state": asked.state(time.time())}
+
+
+def found(store: Store, id: str) -> Approval:
+    asked = approvals.get(store, id)
+    if asked is None:
+        raise UsageError(f"no approval {id!r}; `adderclaw approvals list` shows what is waiting")
+    return asked
+
+
+def answered(
+    path: str,
+    id: str,
+    channel: str,
+    *,
+    approved: bool,
+    replies: Replies | None = None,
+    comment: str = "",
+    plan: str = "",
+    at_terminal: bool = False,
+) -> Approval:
+    """Answer a question of the store, whatever process asked it; NotCounted where the answer does not count."""
+    if not os.path.exists(path):
+        raise UsageError(f"no approval {id!r}: there is no database at {path}")
+    store = Store.open(path)
+    try:
+        asked = found(store, id)
+        if approved and bool(asked.questions) != (replies is not None):
+            wanted = "replies to its questions" if asked.questions else "a yes or a no"
+            raise UsageError(f"{asked.id} asks for {wanted}")
+        given = Answer(approved, BY_ROW, comment, who=person(channel), replies=replies)
+        key_path = os.path.join(config.home(), "receipt.key")
+        return answer_row(store, lambda: operators_key(key_path), asked, given, plan, at_terminal=at_terminal)
+    finally:
+        store.close()
+
+
+def store_path(config_file: str | None, workspace: str | None = None, overrides: Json | None = None) -> str:
+    loaded = config.load(config_file=config_file, workspace=workspace, overrides=overrides or {})
+    return loaded.config.memory.path
