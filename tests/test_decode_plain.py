@@ -8,7 +8,10 @@ from hypothesis import strategies as st
 
 from adderclaw import decode
 from adderclaw.config.schema import Config, Limits, ProviderEntry, Security
+from adderclaw.tools.control.catalogue import CallArguments
 from adderclaw.tools.files import EditArguments, ReadArguments, WriteArguments
+from adderclaw.tools.generate import ARGUMENTS
+from adderclaw.tools.grep import GrepArguments
 from adderclaw.tools.shell import BashArguments
 
 KINDS: tuple[type[Any], ...] = (
@@ -16,6 +19,8 @@ KINDS: tuple[type[Any], ...] = (
     ReadArguments,
     WriteArguments,
     EditArguments,
+    GrepArguments,
+    CallArguments,
     Security,
     Limits,
     ProviderEntry,
@@ -57,3 +62,23 @@ def test_the_plain_check_takes_nothing_that_pydantic_would_not(case: tuple[type[
 @pytest.mark.parametrize("data", [{"command": "ls"}, {"command": "ls", "timeout": 5}])
 def test_ordinary_calls_need_no_pydantic(data: dict[str, Any]) -> None:
     assert decode._fitter(BashArguments)(data) == decode._validated(BashArguments, data)  # pyright: ignore[reportPrivateUsage]
+
+
+CALLS: dict[str, dict[str, Any]] = {
+    "Grep": {"pattern": "x", "-n": True, "-A": 2, "output_mode": "content"},
+    "Glob": {"pattern": "*.py"},
+    "LS": {},
+    "Read": {"file_path": "a.txt", "limit": 10},
+    "TaskOutput": {"task_id": "t", "block": False},
+    "WebFetch": {"url": "https://example.org", "prompt": ""},
+    "TodoWrite": {"todos": [{"content": "a", "status": "pending", "activeForm": "b"}]},
+    "Agent": {"description": "a", "prompt": "b"},
+    "AskUserQuestion": {"questions": [{"question": "a?", "options": [{"label": "b"}]}]},
+    "Call": {"tool": "Time", "input": {"x": [1, {}]}},
+}
+
+
+@pytest.mark.parametrize("tool", CALLS)
+def test_an_ordinary_call_of_every_everyday_tool_needs_no_pydantic(tool: str) -> None:
+    kind, data = ARGUMENTS[tool], CALLS[tool]
+    assert decode._fitter(kind)(data) == decode._validated(kind, data)  # pyright: ignore[reportPrivateUsage]

@@ -136,11 +136,22 @@ def _whole(data: Any) -> Any:
     return data
 
 
+def _anything(data: Any) -> Any:
+    return data
+
+
 def _unsure(_data: Any) -> Any:
     raise _Unsure
 
 
-_PLAIN: dict[Any, _Fit] = {str: _text, int: _whole, float: _number, bool: _plain(bool), NoneType: _plain(NoneType)}
+_PLAIN: dict[Any, _Fit] = {
+    str: _text,
+    int: _whole,
+    float: _number,
+    bool: _plain(bool),
+    NoneType: _plain(NoneType),
+    Any: _anything,
+}
 
 
 @cache
@@ -152,7 +163,7 @@ def _fitter(kind: Any) -> _Fit:
         return _PLAIN[kind]
     origin, arguments = get_origin(kind), get_args(kind)
     if is_dataclass(kind):
-        return _unsure if hasattr(kind, "__pydantic_config__") else _record_fitter(cast(type, kind))
+        return _record_fitter(cast(type, kind))
     if origin is Annotated:
         return _bounded(_fitter(arguments[0]), [part for part in arguments[1:] if not isinstance(part, str)])
     if origin is Literal:
@@ -210,8 +221,12 @@ def _dict_fitter(inner: _Fit) -> _Fit:
 
 
 def _record_fitter(kind: type) -> _Fit:
-    inner = {spec.name: _fitter(spec.type) for spec in fields(kind)}
-    needed = {spec.name for spec in fields(kind) if spec.default is MISSING and spec.default_factory is MISSING}
+    config: Json = dict(getattr(kind, "__pydantic_config__", {}))
+    called: Callable[[str], str] = config.pop("alias_generator", str)
+    if config:
+        return _unsure
+    inner = {called(spec.name): (spec.name, _fitter(spec.type)) for spec in fields(kind)}
+    needed = {called(spec.name) for spec in fields(kind) if spec.default is MISSING is spec.default_factory}
 
     def fit(data: Any) -> Any:
         if type(data) is not dict:
@@ -219,7 +234,7 @@ def _record_fitter(kind: type) -> _Fit:
         given = cast(Json, data)
         if not inner.keys() >= given.keys() >= needed:
             raise _Unsure
-        return kind(**{name: inner[name](value) for name, value in given.items()})
+        return kind(**{inner[name][0]: inner[name][1](value) for name, value in given.items()})
 
     return fit
 
