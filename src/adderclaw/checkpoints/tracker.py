@@ -9,7 +9,6 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from sqlite3 import Cursor
-from typing import NamedTuple
 
 from adderclaw import workspace
 from adderclaw.checkpoints import FOLDER, saved_index
@@ -18,6 +17,7 @@ from adderclaw.checkpoints.tree import IGNORED, Index, Limits, Scanned, Seen, To
 from adderclaw.config.paths import followed
 from adderclaw.config.schema import Checkpoints as Settings
 from adderclaw.errors import Refused, StoreError
+from adderclaw.record import NamedTuple
 from adderclaw.store import Store
 from adderclaw.store import checkpoints as rows
 from adderclaw.store.checkpoints import Change, Draft, State

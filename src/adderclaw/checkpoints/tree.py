@@ -9,10 +9,10 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 from adderclaw import workspace
 from adderclaw.errors import Refused
+from adderclaw.record import NamedTuple
 from adderclaw.store.checkpoints import Change, State
 from adderclaw.workspace import Folder, Place
 

@@ -1,7 +1,6 @@
 """Risk of a call from what it touches: low, medium or high, with the clause that the operator reads."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from adderclaw.config.paths import beneath
 from adderclaw.gate import inline
@@ -11,6 +10,7 @@ from adderclaw.gate.hosts import PLAIN_METHODS, is_listed
 from adderclaw.gate.paths import forms, is_device
 from adderclaw.gate.shell.environment import folders_of
 from adderclaw.gate.shell.planner import Plan, Raw, simples
+from adderclaw.record import NamedTuple
 from adderclaw.types import HostFact, PathFact, Risk
 
 ORDER: dict[Risk, int] = {"low": 0, "medium": 1, "high": 2}

@@ -2,10 +2,10 @@
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from adderclaw import gate
 from adderclaw.config.paths import beneath
+from adderclaw.record import NamedTuple
 from adderclaw.workspace import is_named
 from adderclaw.workspace.shut import Shut, by_name, in_git
 from adderclaw.workspace.survey import Survey

@@ -327,13 +327,16 @@ def _body_keeper(runtime: Runtime) -> Callable[[str, Json], None]:
 
 
 NEXT_NEEDED = (
-    "subprocess",
-    "pydantic",
-    "adderclaw.decode",
     "adderclaw.gate.verdict",
     "adderclaw.gate.shell.reader",
     "adderclaw.gate.shell.compiler",
+    "adderclaw.tools.files",
+    "adderclaw.tools.shell",
+    "adderclaw.checkpoints.tracker",
+    "adderclaw.sandbox.box",
+    "adderclaw.workspace.survey",
 )
+"""Not pydantic: an ordinary call is decoded without it, and it takes more memory than all of these."""
 
 
 def _warm_once() -> Callable[[], None]:

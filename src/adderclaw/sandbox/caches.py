@@ -4,8 +4,8 @@ import fcntl
 import hashlib
 import os
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from adderclaw.record import NamedTuple
 from adderclaw.sandbox.clearing import clear
 
 PLACE = "/var/cache/adderclaw"

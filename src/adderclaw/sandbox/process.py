@@ -10,8 +10,9 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, Protocol
 
+from adderclaw.record import NamedTuple
 from adderclaw.sandbox.memory import memory_file
 from adderclaw.sandbox.programs import search_path
 from adderclaw.sandbox.watchdog import MARK, watchdog

@@ -6,9 +6,10 @@ No mount keeps what is not there yet: that is reported when it has come to be. N
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, Protocol
 
 from adderclaw.credentials.redaction import visible
+from adderclaw.record import NamedTuple
 from adderclaw.workspace.survey import Survey
 
 MOST_MOUNTED = 600

@@ -4,7 +4,9 @@ import errno
 import os
 import struct
 from collections.abc import Collection, Iterable, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from adderclaw.record import NamedTuple
 
 type Network = Literal["namespace", "none"]
 """Whether a network namespace keeps connections in, or sockets themselves have to be refused."""

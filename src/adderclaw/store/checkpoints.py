@@ -4,8 +4,9 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
+from adderclaw.record import NamedTuple
 from adderclaw.store import Store
 
 type Kind = Literal["call", "other", "restore"]

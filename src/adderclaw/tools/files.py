@@ -5,12 +5,12 @@ import errno
 import hashlib
 import os
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from adderclaw import workspace
 from adderclaw.config.paths import followed
 from adderclaw.config.schema import Config
-from adderclaw.record import record
+from adderclaw.record import NamedTuple, record
 from adderclaw.tools import paths, text
 from adderclaw.tools.paths import Old, answered
 from adderclaw.tools.specs import spec

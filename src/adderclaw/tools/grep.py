@@ -5,11 +5,11 @@ import os
 import re
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from adderclaw import workspace
 from adderclaw.config.paths import beneath
-from adderclaw.record import record
+from adderclaw.record import NamedTuple, record
 from adderclaw.tools import paths
 from adderclaw.tools.files import missing
 from adderclaw.types import PathFact, ToolContext, ToolResult, internal_failure, own_words, rejected

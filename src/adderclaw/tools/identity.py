@@ -1,9 +1,9 @@
 """Who commits: the operator's name and address, from their own settings of git, as data."""
 
 import os
-from typing import NamedTuple
 
 from adderclaw.config import home
+from adderclaw.record import NamedTuple
 from adderclaw.sandbox import process, programs
 
 SECONDS = 5.0

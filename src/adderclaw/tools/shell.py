@@ -6,7 +6,7 @@ import signal
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 from adderclaw import workspace
 from adderclaw.config.paths import followed
@@ -20,7 +20,7 @@ from adderclaw.gate.programs.allowlist import those
 from adderclaw.gate.programs.operands import ARCHIVE, PATCH
 from adderclaw.gate.shell import planner as planner
 from adderclaw.gate.shell.planner import Plan, Raw, Simple
-from adderclaw.record import record
+from adderclaw.record import NamedTuple, record
 from adderclaw.sandbox import known, process, programs
 from adderclaw.sandbox.process import Finished
 from adderclaw.tools import hardened, identity, paths, wildcards

@@ -1,7 +1,9 @@
 """Bytes of a file as text: encodings, line ends, numbered views, and short differences."""
 
 from io import BytesIO
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
+
+from adderclaw.record import NamedTuple
 
 HEAD = 8192
 """Bytes at the beginning of a file that tell text from binary."""

@@ -4,9 +4,9 @@ import os
 import re
 from collections import deque
 from collections.abc import Set
-from typing import NamedTuple
 
 from adderclaw.json_text import digest
+from adderclaw.record import NamedTuple
 from adderclaw.workspace import gitconfig
 from adderclaw.workspace.contents import Contents, folder_at
 

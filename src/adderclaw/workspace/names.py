@@ -2,7 +2,9 @@
 
 import os
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
+
+from adderclaw.record import NamedTuple
 
 FILE = os.path.join(os.path.dirname(__file__), "later.toml")
 

@@ -1,7 +1,8 @@
 """What rules take from every command, as expressions that a look at the workspace holds against each name."""
 
 import re
-from typing import NamedTuple
+
+from adderclaw.record import NamedTuple
 
 ANY = "any-name.at all"
 """Stands for a name that no rule was written for."""

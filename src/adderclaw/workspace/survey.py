@@ -5,9 +5,9 @@ import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from types import MappingProxyType
-from typing import NamedTuple
 
 from adderclaw.config.paths import beneath, followed
+from adderclaw.record import NamedTuple
 from adderclaw.workspace import gitdirs
 from adderclaw.workspace.contents import Contents, folder_at
 from adderclaw.workspace.names import Names, names

@@ -9,7 +9,9 @@ import os
 from collections.abc import Iterator, Mapping
 from functools import cache
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
+
+from adderclaw.record import NamedTuple
 
 FILE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "tables", "tables.json")
 

@@ -1,9 +1,10 @@
 """Why the built-in list does not take a command, and the words that say so."""
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from adderclaw.gate.case import Denial
+from adderclaw.record import NamedTuple
 
 type Words = tuple[str, ...]
 

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from typing import NamedTuple
 
 from adderclaw.gate import inline
 from adderclaw.gate.paths import protected_name
@@ -15,6 +14,7 @@ from adderclaw.gate.programs.options import Parsed, Words, endings, parse
 from adderclaw.gate.programs.wrappers import find_parts, inner
 from adderclaw.gate.shell.environment import CODE_FOLDERS, folders_of, places_of
 from adderclaw.gate.shell.plan import Simple
+from adderclaw.record import NamedTuple
 
 
 class Operands(NamedTuple):

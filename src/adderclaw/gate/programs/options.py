@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterator
 from functools import cache
-from typing import NamedTuple
+
+from adderclaw.record import NamedTuple
 
 type Words = tuple[str, ...]
 

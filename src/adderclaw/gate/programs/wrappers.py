@@ -1,12 +1,12 @@
 """Programs that run the program that their words name: what that is, and what they change for it."""
 
 import re
-from typing import NamedTuple
 
 from adderclaw.gate.programs.allowlist import PROGRAMS, known_as
 from adderclaw.gate.programs.objections import Words
 from adderclaw.gate.programs.options import Parsed, parse
 from adderclaw.gate.shell.environment import CODE_FOLDERS, is_forgettable, is_plain_variable
+from adderclaw.record import NamedTuple
 
 
 class Wrapped(NamedTuple):

@@ -7,7 +7,7 @@ What bash gets is a function of ours for each call, whose body was judged for ex
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from adderclaw.gate.programs.allowlist import PROGRAMS, those
 from adderclaw.gate.shell import environment, syntax
@@ -19,6 +19,7 @@ from adderclaw.gate.shell.plan import Assign, Block, Call, Command, Internal, Li
 from adderclaw.gate.shell.states import HELD, Flow, State, all_of
 from adderclaw.gate.shell.syntax import NotAPlan
 from adderclaw.gate.shell.words import UNKNOWN
+from adderclaw.record import NamedTuple
 
 if TYPE_CHECKING:
     from adderclaw.gate.shell.simple_command import SimpleCommands

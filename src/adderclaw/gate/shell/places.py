@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from adderclaw.gate.programs import operands
 from adderclaw.gate.programs.allowlist import those
@@ -24,6 +24,7 @@ from adderclaw.gate.shell.plan import (
     live_words,
 )
 from adderclaw.gate.shell.states import bounded
+from adderclaw.record import NamedTuple
 
 
 class Paths(NamedTuple):

@@ -1,7 +1,8 @@
 """A shell plan as a value: commands whose words are known, and the order in which bash runs them."""
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+
+from adderclaw.record import NamedTuple
 
 WRITING = frozenset({">", ">>", ">|", "&>", "&>>"})
 

@@ -1,7 +1,8 @@
 """Commands and words as they were written, not yet expanded: what `reader` makes of a text."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from adderclaw.record import NamedTuple
 
 MAX_CHARACTERS = 10_000
 """How long a text may be, without its here-documents."""

@@ -4,7 +4,6 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from itertools import groupby
-from typing import NamedTuple
 
 from adderclaw.gate.programs.allowlist import listed
 from adderclaw.gate.shell import arithmetic, braces, patterns, values
@@ -12,6 +11,7 @@ from adderclaw.gate.shell.environment import is_special, is_uncertain
 from adderclaw.gate.shell.patterns import Letters
 from adderclaw.gate.shell.plan import Count, Glob, Live, Output, Piece, Script, Unknown, Variable
 from adderclaw.gate.shell.syntax import Arith, NotAPlan, Param, Part, Sub, Text, Word
+from adderclaw.record import NamedTuple
 
 MAX_MATCHES = 1_000
 MAX_VALUE = 2_000
