@@ -11,7 +11,7 @@ from tests.program import Cli
 SOURCE = Path(schema.__file__).parent.parent
 DECLARES = {"schema.py", "baseline.py", "dialects.py", "reference.py", "example.py", "public.py"}
 """Of config/: what says that there is a setting, and what it may be, and not what it does."""
-CONSTANT = {"run_id_pattern", "sanitize_control_chars", "redact_secrets"}
+CONSTANT = {"sanitize_control_chars", "redact_secrets"}
 """Taken because files have them; each has the one value that always holds, and the reference says so."""
 
 
@@ -31,7 +31,13 @@ def test_every_setting_is_read_somewhere() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ('[logging]\nrun_id_pattern = "x"', "logging.run_id_pattern"),
+        ('[logging]\nrun_id_pattern = "x"', "must have YYYYMMDD-HHMMSS-<short-uuid> in it, once"),
+        ('[logging]\nrun_id_pattern = "YYYYMMDD-HHMMSS"', "must have YYYYMMDD-HHMMSS-<short-uuid> in it, once"),
+        ('[logging]\nrun_id_pattern = "YYYYMMDD-HHMMSS-<short-uuid><short-uuid>"', "makes no name of a folder"),
+        ('[logging]\nrun_id_pattern = "../YYYYMMDD-HHMMSS-<short-uuid>"', "makes no name of a folder"),
+        ('[logging]\nrun_id_pattern = ".YYYYMMDD-HHMMSS-<short-uuid>"', "makes no name of a folder"),
+        ('[logging]\nrun_id_pattern = "a b YYYYMMDD-HHMMSS-<short-uuid>"', "makes no name of a folder"),
+        (f'[logging]\nrun_id_pattern = "{"x" * 200}YYYYMMDD-HHMMSS-<short-uuid>"', "makes no name of a folder"),
         ('[runtime]\nshell_linux = "/bin/zsh"', '"/bin/zsh" is no bash'),
     ],
 )

@@ -14,6 +14,8 @@ _REFERENCE = re.compile(r"((Bearer|Basic|Token) +)?\$(\w+|\{\w+(:-)?\})")
 _RULE = re.compile(r"[A-Za-z_*?][\w*?.\-]*(?:\(.+\))?", re.DOTALL)
 _DOMAIN = re.compile(r"(?:\*\.)?(?=.{1,253}$)[A-Za-z0-9](?:[A-Za-z0-9\-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9\-]+)*")
 _SAFE_ADDRESS = re.compile(r"(?i)https://|http://(localhost|127\.0\.0\.1|\[::1\])[:/]")
+RUN_ID = "YYYYMMDD-HHMMSS-<short-uuid>"
+MAX_RUN_ID = 100
 _NO_SECRETS = "keys and secrets do not belong in a file: put it in a variable, and name that with api_key_env"
 
 
@@ -90,10 +92,21 @@ def whole(tree: Json, origins: dict[str, str]) -> list[Problem]:
         *_logins(tree),
         *_lists(tree["security"]),
         *_shell(tree["runtime"]),
+        *_run_ids(tree["logging"]),
         *_telemetry(tree["telemetry"]),
         *_servers(tree["mcp_servers"]),
     ]
     return [Problem(origin_of(key, origins), key, message) for key, message in found]
+
+
+def _run_ids(logging: Json) -> Iterator[tuple[str, str]]:
+    """An id names a folder, no two runs may have the same one, and the gate knows the folder by the id's form."""
+    pattern: str = logging["run_id_pattern"]
+    if pattern.count(RUN_ID) != 1:
+        yield "logging.run_id_pattern", f"{shown(pattern)} must have {RUN_ID} in it, once"
+    elif len(pattern) > MAX_RUN_ID or not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]*", pattern.replace(RUN_ID, "Y")):
+        fix = f"letters, digits, - and _ may be around {RUN_ID}, at most {MAX_RUN_ID} characters in all"
+        yield "logging.run_id_pattern", f"{shown(pattern)} makes no name of a folder: {fix}"
 
 
 def _shell(runtime: Json) -> Iterator[tuple[str, str]]:

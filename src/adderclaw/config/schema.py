@@ -403,8 +403,9 @@ class Logging:
     """Least level of the log on stderr."""
     jsonl_dir: WorkspacePath = "./runs"
     """Folder of run folders, each with its events.jsonl."""
-    run_id_pattern: Literal["YYYYMMDD-HHMMSS-<short-uuid>"] = "YYYYMMDD-HHMMSS-<short-uuid>"
-    """Form of a run's id; there is this one."""
+    run_id_pattern: str = "YYYYMMDD-HHMMSS-<short-uuid>"
+    """Form of a run's id: date and time in UTC and eight random characters, with letters, digits, `-`, `_` and `.`
+    around them, if any (`ci-YYYYMMDD-HHMMSS-<short-uuid>`)."""
     debug_llm_bodies: bool = False
     """Keep whole prompts and answers in the run folder."""
     sanitize_control_chars: bool = True

@@ -24,7 +24,8 @@ _IGNORABLE = (
     "\ufe00-\ufe0f\ufeff]"
 )
 """Characters that some file systems leave out when they compare names."""
-_RUN = r"run-|\d{8}-\d{6}-"
+_RUN = r"run-|[^/]*\d{8}-\d{6}-"
+"""How the folder of a run is called, with what `logging.run_id_pattern` puts before it."""
 
 
 def is_whole(path: str) -> bool:

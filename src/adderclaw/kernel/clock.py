@@ -3,6 +3,7 @@
 import asyncio
 import os
 import time
+from collections.abc import Callable
 
 
 class SystemClock:
@@ -17,8 +18,16 @@ class SystemClock:
 
 
 def random_ids(kind: str) -> str:
-    """A fresh id of a kind; a run's begins with its date, so that folders of runs sort by time."""
-    token = os.urandom(8).hex()
-    if kind == "run":
-        return time.strftime("%Y%m%d-%H%M%S", time.gmtime()) + "-" + token[:8]
-    return f"{kind}-{token}"
+    return f"{kind}-{os.urandom(8).hex()}"
+
+
+def ids_with_runs(pattern: str) -> Callable[[str], str]:
+    """Fresh ids of every kind; a run's has its date, by default first, so that folders of runs sort by time."""
+
+    def made(kind: str) -> str:
+        if kind != "run":
+            return random_ids(kind)
+        fresh = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(4).hex()}"
+        return pattern.replace("YYYYMMDD-HHMMSS-<short-uuid>", fresh)
+
+    return made

@@ -15,7 +15,7 @@ from adderclaw.credentials.redaction import Secrets
 from adderclaw.credentials.sources import Sources
 from adderclaw.errors import UsageError
 from adderclaw.events import Bus
-from adderclaw.kernel.clock import SystemClock, random_ids
+from adderclaw.kernel.clock import SystemClock, ids_with_runs
 from adderclaw.record import changing
 from adderclaw.sinks import log
 from adderclaw.types import (
@@ -104,7 +104,7 @@ def start(options: Options) -> Runtime:
     )
     if options.headless and options.profile is None:
         options = replace(options, profile=loaded.config.runtime.profile)
-    clock, ids, secrets = SystemClock(), random_ids, Secrets()
+    clock, secrets, ids = SystemClock(), Secrets(), ids_with_runs(loaded.config.logging.run_id_pattern)
     bus = Bus(clock, ids, secrets.clean, full_bodies=loaded.config.logging.debug_llm_bodies)
     level = options.log_level or loaded.config.logging.level
     if options.live:
