@@ -11,7 +11,7 @@ import uvicorn
 
 from adderclaw.errors import Refused
 from adderclaw.mcp import answers, server
-from adderclaw.mcp.resources import Document, Prompt, Shelf
+from adderclaw.mcp.resources import Document, Prompt, Resources
 from adderclaw.mcp.server import Caller, Offer
 from adderclaw.types import Json, MediaBlock, Tool, ToolContext, ToolResult, Touch, preparing, rejected
 
@@ -163,7 +163,7 @@ def complete(_of: str, _argument: str) -> list[str]:
     return ["test-one", "test-two", "other"]
 
 
-SHELF = Shelf(
+RESOURCES = Resources(
     prompts,
     prompt,
     (Document("test://static-text", "static", "A fixture.", "text/plain"),),
@@ -175,5 +175,5 @@ SHELF = Shelf(
 
 if __name__ == "__main__":
     answers.quiet()
-    made = server.made(Offer(lambda: map(value, TOOLS), call, shelf=SHELF))
+    made = server.made(Offer(lambda: map(value, TOOLS), call, resources=RESOURCES))
     uvicorn.run(server.application(made), fd=int(sys.argv[1]), log_level="critical")

@@ -9,7 +9,7 @@ from adderclaw.errors import Refused, UsageError
 from adderclaw.json_text import canonical
 from adderclaw.kernel import lifecycle
 from adderclaw.kernel.session import Session
-from adderclaw.mcp.resources import Document, Prompt, Shelf
+from adderclaw.mcp.resources import Document, Prompt, Resources
 from adderclaw.store import runs
 from adderclaw.types import Json
 
@@ -19,8 +19,8 @@ SHOWN = 100
 ARGUMENTS = "arguments"
 
 
-def of(session: Session) -> Shelf:
-    """The shelf of a session; nothing on it changes anything, and secrets are taken out of all of it."""
+def of(session: Session) -> Resources:
+    """The resources of a session: reading one changes nothing, and secrets are removed from all of them."""
 
     def prompts() -> list[Prompt]:
         kit = session.scene.kit
@@ -41,7 +41,7 @@ def of(session: Session) -> Shelf:
         Document(RUNS, "runs", f"The last {SHOWN} runs in this workspace, and how each ended."),
         Document(RECEIPTS, "receipts", f"The last {SHOWN} receipts of tool calls in this workspace."),
     )
-    return Shelf(prompts, prompt, documents, (Document(RUN, "run", "One run, with its receipts."),), read, complete)
+    return Resources(prompts, prompt, documents, (Document(RUN, "run", "One run, with its receipts."),), read, complete)
 
 
 async def _skill(session: Session, name: str, arguments: str) -> str:

@@ -80,7 +80,7 @@ class Channel:
     def offer(self) -> Offer:
         scene = self._run.session.scene
         own = lambda: [tool for name, tool in scene.offered.items() if not name.startswith("mcp__")]  # noqa: E731
-        return Offer(own, self.call, shelf=mcp_resources.of(self._run.session))
+        return Offer(own, self.call, resources=mcp_resources.of(self._run.session))
 
     async def call(self, name: str, arguments: Json, caller: Caller) -> ToolResult:
         session = self._run.session

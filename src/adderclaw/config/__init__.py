@@ -50,17 +50,9 @@ def load(
         return kept
     from adderclaw.config import layers
 
-    composed = layers.compose(request)
-    loaded = Loaded(*composed[:10])
+    loaded, looked_at, variables, project, named = layers.compose(request)
     as_json = loaded._asdict() | {"config": freeze(loaded.config)}
-    cache.keep(
-        request,
-        as_json,
-        composed.looked_at,
-        composed.variables,
-        [loaded.workspace],
-        (composed.project, list(composed.named)),
-    )
+    cache.keep(request, as_json, looked_at, variables, [loaded.workspace], (project, list(named)))
     return loaded
 
 

@@ -4,7 +4,7 @@ import os
 import re
 from typing import Any, Literal, cast
 
-from adderclaw.config import baseline, checks, dialects, places, policy, trust
+from adderclaw.config import Loaded, baseline, checks, dialects, places, policy, trust
 from adderclaw.config.leaves import Leaf, drop, get, leaves, meaning, put
 from adderclaw.config.paths import beneath, followed
 from adderclaw.config.places import FLAGS, Request
@@ -27,16 +27,7 @@ DATABASE = "AGENT_SDLC_DB"
 class Composed(NamedTuple):
     """The outcome, and all that it depended on."""
 
-    config: Config
-    workspace: str
-    workspace_reason: str
-    files: tuple[str, ...]
-    origins: dict[str, str]
-    warnings: tuple[str, ...]
-    trusted: bool
-    policies: tuple[Json, ...]
-    held_hooks: tuple[Json, ...]
-    started: tuple[str, ...]
+    loaded: Loaded
     looked_at: dict[str, bytes | None]
     variables: tuple[str, ...]
     project: str
@@ -470,7 +461,7 @@ class Composition:
         self.raise_problems()
         if not os.path.isdir(workspace):
             self.warnings.append(f"the workspace {workspace} does not exist ({reason}); `adderclaw init` makes it")
-        return Composed(
+        loaded = Loaded(
             config,
             workspace,
             reason,
@@ -481,11 +472,8 @@ class Composition:
             policies,
             tuple(self.held_hooks),
             self.started,
-            self.looked_at,
-            tuple(sorted(self.variables)),
-            self.project,
-            self.named,
         )
+        return Composed(loaded, self.looked_at, tuple(sorted(self.variables)), self.project, self.named)
 
     def _make_absolute(self, workspace: str) -> None:
         for leaf in list(leaves(self.tree)):

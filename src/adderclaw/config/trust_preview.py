@@ -3,8 +3,8 @@
 import os
 from typing import Any, cast
 
-from adderclaw.config import places, trust
-from adderclaw.config.layers import Composed, compose
+from adderclaw.config import Loaded, places, trust
+from adderclaw.config.layers import compose
 from adderclaw.config.leaves import leaves
 from adderclaw.config.places import Request, read
 from adderclaw.decode import freeze
@@ -18,7 +18,7 @@ def active(project: str, found: trust.Fingerprint) -> list[Json]:
 
 
 def _settings(request: Request) -> list[Json]:
-    now, then = compose(request, trusted=False), compose(request, trusted=True)
+    now, then = compose(request, trusted=False).loaded, compose(request, trusted=True).loaded
     before, after = _values(now), _values(then)
     rows: list[Json] = []
     for key, value in after.items():
@@ -29,8 +29,8 @@ def _settings(request: Request) -> list[Json]:
     return rows
 
 
-def _values(composed: Composed) -> dict[str, Any]:
-    return {leaf.key: leaf.value for leaf in leaves(freeze(composed.config))}
+def _values(loaded: Loaded) -> dict[str, Any]:
+    return {leaf.key: leaf.value for leaf in leaves(freeze(loaded.config))}
 
 
 def _added(before: Any, after: Any) -> Any:
@@ -42,9 +42,9 @@ def _added(before: Any, after: Any) -> Any:
 
 
 def _policies(request: Request) -> list[Json]:
-    composed = compose(request, trusted=True)
+    loaded = compose(request, trusted=True).loaded
     own = os.path.join(request.home, "policy.toml")
-    files = [policy["file"] for policy in composed.policies if policy["file"] != own]
+    files = [policy["file"] for policy in loaded.policies if policy["file"] != own]
     return [_row("policy", os.path.basename(file), "what it allows", "only what it denies", file) for file in files]
 
 

@@ -30,7 +30,7 @@ def _no_completion(_of: str, _argument: str) -> list[str]:
     return []
 
 
-class Shelf(NamedTuple):
+class Resources(NamedTuple):
     """Who asks for something that is not there gets Refused, whose words it is told."""
 
     prompts: Callable[[], Iterable[Prompt]]
@@ -43,33 +43,33 @@ class Shelf(NamedTuple):
     """(prompt or template, argument) → what could stand there."""
 
 
-def handlers(shelf: Shelf) -> dict[str, Any]:
+def handlers(resources: Resources) -> dict[str, Any]:
     """The SDK's handlers for it, by the names under which its server takes them."""
     import mcp_types as types
     from mcp import MCPError
 
     async def list_prompts(_context: Any, _params: Any) -> types.ListPromptsResult:
-        return types.ListPromptsResult(prompts=[_prompt(prompt) for prompt in shelf.prompts()])
+        return types.ListPromptsResult(prompts=[_prompt(prompt) for prompt in resources.prompts()])
 
     async def get_prompt(_context: Any, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         try:
-            text = await shelf.prompt(params.name, dict(params.arguments or {}))
+            text = await resources.prompt(params.name, dict(params.arguments or {}))
         except Refused as error:
             raise MCPError(types.INVALID_PARAMS, str(error)) from None
         said = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
         return types.GetPromptResult(messages=[said])
 
     async def list_resources(_context: Any, _params: Any) -> types.ListResourcesResult:
-        return types.ListResourcesResult(resources=[types.Resource(**one._asdict()) for one in shelf.documents])
+        return types.ListResourcesResult(resources=[types.Resource(**one._asdict()) for one in resources.documents])
 
     async def list_templates(_context: Any, _params: Any) -> types.ListResourceTemplatesResult:
-        made = [types.ResourceTemplate(uri_template=one.uri, **_besides(one)) for one in shelf.templates]
+        made = [types.ResourceTemplate(uri_template=one.uri, **_besides(one)) for one in resources.templates]
         return types.ListResourceTemplatesResult(resource_templates=made)
 
     async def read_resource(_context: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         uri = str(params.uri)
         try:
-            text, kind = shelf.read(uri)
+            text, kind = resources.read(uri)
         except Refused as error:
             raise MCPError(types.INVALID_PARAMS, str(error), {"uri": uri}) from None
         return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, mime_type=kind, text=text)])
@@ -77,7 +77,7 @@ def handlers(shelf: Shelf) -> dict[str, Any]:
     async def complete(_context: Any, params: types.CompleteRequestParams) -> types.CompleteResult:
         of = params.ref.name if isinstance(params.ref, types.PromptReference) else str(params.ref.uri)
         begun = params.argument.value
-        found = [value for value in shelf.complete(of, params.argument.name) if value.startswith(begun)]
+        found = [value for value in resources.complete(of, params.argument.name) if value.startswith(begun)]
         shown = found[:MOST_COMPLETIONS]
         completion = types.Completion(values=shown, total=len(found), has_more=len(found) > len(shown))
         return types.CompleteResult(completion=completion)

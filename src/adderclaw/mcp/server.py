@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from adderclaw import __version__
 from adderclaw.errors import UsageError
-from adderclaw.mcp.resources import Shelf, handlers
+from adderclaw.mcp.resources import Resources, handlers
 from adderclaw.types import Json, Tool, ToolResult
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Offer(NamedTuple):
     tools: Callable[[], Iterable[Tool[Any]]]
     call: Callable[[str, Json, Caller], Awaitable[ToolResult]]
     instructions: str = ""
-    shelf: Shelf | None = None
+    resources: Resources | None = None
     """What there is beside tools."""
 
 
@@ -92,8 +92,8 @@ def made(offer: Offer) -> "Server[Any]":
         return types.EmptyResult()
 
     more: dict[str, Any] = {"on_set_logging_level": set_level}
-    if offer.shelf is not None:
-        more |= handlers(offer.shelf)
+    if offer.resources is not None:
+        more |= handlers(offer.resources)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # logging ends with the handshake protocols, which clients speak today
         return Server(

@@ -1,7 +1,7 @@
 """What the adapters share: an entry's address, connections and key, and all of a request but its messages."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from adderclaw.credentials.redaction import secret_name
 from adderclaw.credentials.sources import Credential
@@ -11,6 +11,7 @@ from adderclaw.providers import Parts, misconfigured
 from adderclaw.providers.faults import kind_of, said_by, status_in
 from adderclaw.providers.reading import Ids, read_object
 from adderclaw.providers.wire import Endpoint, Reply, Wire, endpoint
+from adderclaw.record import NamedTuple
 from adderclaw.types import (
     ChatRequest,
     ChatResponse,

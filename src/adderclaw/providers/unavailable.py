@@ -14,9 +14,9 @@ LM_STUDIO_MODEL = "LM_STUDIO_MODEL"
 def complete(parts: Parts, maker: Callable[[Parts], Provider]) -> Provider:
     """The provider; or, where its environment lacks something, one that fails in its place, which is recorded."""
     if parts.name == OPENAI_NAME and not parts.entry.base_url and not _set(OPENAI_URL):
-        return Lacking(parts, OPENAI_URL, None)
+        return Unavailable(parts, OPENAI_URL, None)
     if parts.name == LM_STUDIO and not parts.entry.model and not _set(LM_STUDIO_MODEL):
-        return Lacking(parts, LM_STUDIO_MODEL, maker(parts))
+        return Unavailable(parts, LM_STUDIO_MODEL, maker(parts))
     return maker(parts)
 
 
@@ -24,7 +24,7 @@ def _set(variable: str) -> bool:
     return bool(os.environ.get(variable, "").strip())
 
 
-class Lacking:
+class Unavailable:
     def __init__(self, parts: Parts, variable: str, inner: Provider | None) -> None:
         self._parts, self._variable = parts, variable
         self._inner = inner

@@ -75,7 +75,7 @@ def hashes(project: str) -> dict[str, str]:
     from adderclaw.config.layers import compose
     from adderclaw.hooks import scripts, settings
 
-    then = compose(places.request(None, project, project, None), trusted=True)
+    then = compose(places.request(None, project, project, None), trusted=True).loaded
     root = followed(project)
     hooks = settings.read(then.config.hooks, origins={}, home=home(), project=root, environ={})
     try:
