@@ -96,9 +96,9 @@ HOOKS_ONLY = ((questions.AskUserQuestionArguments, "answers"),)
 
 def parameters(kind: type[Any]) -> Json:
     """The schema as short as it can be said: what is so without a word needs no saying."""
-    made = _short(decode.schema(kind)) | {"additionalProperties": False}
+    made = _short(decode.schema(kind))
     shown = {name: entry for name, entry in made["properties"].items() if (kind, name) not in HOOKS_ONLY}
-    return made | {"properties": shown}
+    return made | {"properties": shown, "additionalProperties": False}
 
 
 def _short(made: Json) -> Json:
