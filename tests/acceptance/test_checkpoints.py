@@ -474,3 +474,16 @@ def test_what_runs_in_the_background_is_the_agents_doing(full: World) -> None:
     done = full.agent("go", stdin="y\n" * 9)
     assert done.code == 0, done.err
     assert fates(checkpoint(full, "restore", "1")).items() >= {"late": "delete", "other": "delete"}.items()
+
+
+def test_of_a_workspace_with_too_many_files_none_is_copied(full: World) -> None:
+    """They are counted first: the copies would be made for nothing."""
+    full.configure(autonomy="full", more="[checkpoints]\nmax_files = 50")
+    for number in range(60):
+        (full.workspace / f"{number % 6}").mkdir(exist_ok=True)
+        (full.workspace / f"{number % 6}" / f"{number}.txt").write_text(f"content {number}\n")
+    full.script(call("Bash", command="python3 -c 'print(1)'"), text("done"))
+    done = full.agent("go")
+    assert done.code == 0, done.err
+    assert "has more than 50 files (checkpoints.max_files)" in done.err
+    assert not [*(full.cli.data / "checkpoints").glob("pack-*")]

@@ -76,6 +76,8 @@ class Scanned(NamedTuple):
 
 def scan(root: str, known: Index, limits: Limits, keep: Keep, skip: str = "") -> Scanned:
     """Look at a whole tree and say what changed since `known`. Raises TooBig; a root that is gone has nothing in it."""
+    if not known:
+        _count(root, limits, skip)
     index: Index = {}
     left_out: list[str] = []
     room = limits.max_total_bytes
@@ -91,6 +93,12 @@ def scan(root: str, known: Index, limits: Limits, keep: Keep, skip: str = "") ->
             room -= seen.state.size
         index[path] = seen
     return Scanned(index, _differences(known, index), left_out)
+
+
+def _count(root: str, limits: Limits, skip: str) -> None:
+    """Before the first content is copied: a tree with too many files costs a look at their names, and no copies."""
+    for _ in _walk(root, limits, skip):
+        pass
 
 
 def _differences(known: Index, index: Index) -> list[Change]:
