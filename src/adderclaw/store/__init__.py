@@ -257,7 +257,7 @@ def _connected(path: str) -> Store:
                 migrations.apply_or_restore(cursor, path, copy)
             else:
                 migrations.apply(cursor, path)
-            cursor.execute("COMMIT")
+                cursor.execute("COMMIT")
     except BaseException:
         connection.close()
         raise

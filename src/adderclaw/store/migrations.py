@@ -8,6 +8,7 @@ from contextlib import closing, suppress
 from adderclaw.errors import StoreError
 
 SCHEMA_VERSION = "1"
+DISK = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR})
 
 
 def m001_model_calls(cursor: sqlite3.Cursor) -> None:
@@ -440,8 +441,10 @@ def backed_up(cursor: sqlite3.Cursor, path: str) -> str:
     if not missing or len(missing) == len(MIGRATIONS):
         return ""
     copy = f"{path}.before-{missing[0]}"
-    unfinished = f"{copy}.{os.getpid()}"
+    unfinished = f"{copy}.unfinished"
     try:
+        with suppress(FileNotFoundError):
+            os.unlink(unfinished)  # of a process that was killed here
         os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
         with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(unfinished)) as target:
             source.backup(target)
@@ -457,14 +460,19 @@ def backed_up(cursor: sqlite3.Cursor, path: str) -> str:
 
 
 def apply_or_restore(cursor: sqlite3.Cursor, path: str, copy: str) -> None:
-    """All steps, or none of them: what a step that fails has changed is rolled back."""
+    """All steps, committed, or none of them: what a step that fails has changed is rolled back."""
     try:
         apply(cursor, path)
-    except sqlite3.Error as error:
-        cursor.execute("ROLLBACK")
+        cursor.execute("COMMIT")
+    except (sqlite3.Error, OSError, ValueError, TypeError, KeyError) as error:
+        if cursor.connection.in_transaction:  # on a full disk SQLite has rolled it back already
+            cursor.execute("ROLLBACK")
+        full = isinstance(error, sqlite3.Error) and error.sqlite_errorcode & 0xFF in DISK
+        fix = (
+            "free some space, and try again" if full else "use the version of adderclaw that wrote it, and report this"
+        )
         raise StoreError(
-            f"{path} could not be brought up to date ({error}) and is as it was; a copy is in {copy}: "
-            "use the version of adderclaw that wrote it, and report this"
+            f"{path} could not be brought up to date ({error}) and is as it was; a copy is in {copy}: {fix}"
         ) from error
 
 
