@@ -1,6 +1,7 @@
 """A scripted Chat Completions server: asks for N shell calls, then says "done", and keeps when each byte came and went.
 
-`python bench/model.py CALLS PORT` prints its port, serves until stdin closes, then prints what it saw as JSON.
+`python bench/model.py CALLS PORT [COMMAND]` prints its port, serves until stdin closes, then prints what it saw
+as JSON. `{}` in the command is the number of the call; it prints `turn-` and that number.
 """
 
 import json
@@ -16,8 +17,8 @@ SHELLS = ("Bash", "shell")
 class Script:
     """What to answer, and what was seen so far."""
 
-    def __init__(self, calls: int) -> None:
-        self.calls = calls
+    def __init__(self, calls: int, command: str = "echo turn-{}") -> None:
+        self.calls, self.command = calls, command
         self.received: list[float] = []
         self.answered: list[float] = []
         self.bodies: list[int] = []
@@ -41,7 +42,7 @@ class Script:
         number = len(results) + 1
         function = {
             "name": next(name for name in SHELLS if name in names),
-            "arguments": json.dumps({"command": f"echo turn-{number}"}),
+            "arguments": json.dumps({"command": self.command.replace("{}", str(number))}),
         }
         call = {"id": f"call_{number}", "type": "function", "function": function}
         return {"role": "assistant", "content": None, "tool_calls": [call]}
@@ -121,7 +122,7 @@ def handler(script: Script) -> type[BaseHTTPRequestHandler]:
 
 
 def main() -> None:
-    script = Script(int(sys.argv[1]))
+    script = Script(int(sys.argv[1]), *sys.argv[3:])
     server = ThreadingHTTPServer(("127.0.0.1", int(sys.argv[2])), handler(script))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(server.server_address[1], flush=True)

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 HERE = Path(__file__).resolve().parent
 PROGRAM = Path(sys.executable).with_name("adderclaw")
 TASK = "Run the commands that you are asked to run."
+RUNS = "echo turn-{}"
 PAGE = HERE.parent / "docs" / "performance.md"
 RESULTS = HERE / "results.json"
 BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
@@ -90,9 +91,10 @@ def free_port() -> int:
         return server.getsockname()[1]
 
 
-def measure(command: Command, place: Place, calls: int) -> Run:
+def measure(command: Command, place: Place, calls: int, runs: str = RUNS) -> Run:
+    """`runs` is what the model asks for, again and again: `{}` in it is the number of the call."""
     pipe = subprocess.PIPE
-    script = [sys.executable, str(HERE / "model.py"), str(calls), str(place.port)]
+    script = [sys.executable, str(HERE / "model.py"), str(calls), str(place.port), runs]
     model = subprocess.Popen(script, stdin=pipe, stdout=pipe, text=True)
     assert model.stdout
     model.stdout.readline()
@@ -240,6 +242,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--calls", type=int, nargs="+", default=[1, 10, 200])
+    options.add_argument("--command", default=RUNS, help="what each call runs; it has to print turn-{}, its number")
     options.add_argument("--keep", action="store_true", help="print only: leave results.json and the page as they are")
     chosen = options.parse_args()
     programs: dict[str, Command] = {
@@ -258,11 +261,11 @@ def main() -> None:
         for name, place in places.items():
             place.home.mkdir(mode=0o700)
             place.work.mkdir()
-            measure(programs[name], place, 1)
+            measure(programs[name], place, 1, chosen.command)
         for number in range(chosen.rounds):
             for calls in chosen.calls:
                 for name, command in programs.items():
-                    run = measure(command, places[name], calls)
+                    run = measure(command, places[name], calls, chosen.command)
                     runs[name][calls].append(run)
                     steps = f"{1000 * median(run.gaps):6.2f} ms a step, {run.peak_mb:4.0f} MB"
                     start = f"first request {1000 * run.first_request:5.0f} ms"

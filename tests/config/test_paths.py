@@ -14,6 +14,24 @@ from adderclaw.sandbox import programs
 from adderclaw.types import PathFact, Touch
 
 
+def test_a_path_is_followed_as_python_follows_it(tmp_path: Path) -> None:
+    """Whether it has a link in it or none, however it is written, there or not."""
+    for name in ("real/deep", "gone (deleted)"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "real/file").write_text("")
+    (tmp_path / "link").symlink_to("real")
+    (tmp_path / "file (deleted)").symlink_to("real/file")
+    (tmp_path / "nowhere").symlink_to("not there")
+    os.mkfifo(tmp_path / "pipe")
+    names = (
+        *("real", "real/deep", "real/file", "pipe", "gone (deleted)", "file (deleted)", "link", "link/deep", "nowhere"),
+        *("link/file", "link/..", "real/../link/deep", "real/", "real//deep", "./real", "missing", "real/file/x", "ü"),
+    )
+    paths = [f"{tmp_path}/{name}" for name in names]
+    for path in (*paths, "/", "//", "/proc/self", "/proc/self/root", "/dev/fd/0", "/dev/stdin", ".", "real", ""):
+        assert followed(path) == os.path.realpath(path), path
+
+
 @pytest.mark.parametrize("path", ["a\0b", "\0", "a\ud800/b"])
 def test_what_no_file_can_be_called_leads_nowhere(path: str, tmp_path: Path) -> None:
     assert followed(str(tmp_path / path)) == UNRESOLVED

@@ -484,9 +484,9 @@ def test_a_holder_that_dies_under_a_command_ends_it(root: Path) -> None:
 def test_what_cannot_be_started_is_an_error(box: Box, root: Path) -> None:
     from adderclaw.sandbox import process
 
-    with pytest.raises(FileNotFoundError, match="nowhere"):
+    with pytest.raises(process.NotStarted, match="nowhere"):
         asyncio.run(process.run(["/nowhere/program"], cwd=str(root), env={}, timeout=60, start=box.start))
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(process.NotStarted, match="No such file"):
         asyncio.run(process.run(["/bin/true"], cwd=f"{root}/nowhere", env={}, timeout=60, start=box.start))
     assert run("echo up", box, root).stdout == b"up\n"
 

@@ -345,7 +345,7 @@ def test_input_is_given_whole_and_ends(tmp_path: Path) -> None:
 def test_a_program_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
     process.prepare()
     before = len(os.listdir("/proc/self/fd"))
-    with pytest.raises(FileNotFoundError, match="nowhere"):
+    with pytest.raises(process.NotStarted, match="nowhere"):
         asyncio.run(process.run(["/nowhere/program"], cwd=str(tmp_path), env={}, timeout=1, stdin=b"x"))
     assert len(os.listdir("/proc/self/fd")) == before
 

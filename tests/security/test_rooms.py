@@ -140,7 +140,43 @@ async def spies(box: Box, root: Path) -> None:
     assert left.stdout == b"2\n"
 
 
-SCENES: dict[str, Callable[[Box, Path], Coroutine[None, None, None]]] = {"looks": looks, "spies": spies}
+LEFT = {
+    "a file": "echo mine > /tmp/mine",
+    "a hidden folder": "mkdir /tmp/.mine",
+    "a link": "ln -s a.txt /tmp/mine",
+    "a pipe": "mkfifo /tmp/mine",
+    "a file beside the workspace": "echo mine > ../mine",
+    "a folder that leads to the workspace, renamed": "mv .. ../../mine",
+    "a mode": "chmod 700 /tmp",
+    "a time": "touch -d @1000 /tmp",
+    "an attribute": 'python3 -c \'import os; os.setxattr("/tmp", "user.mine", b"1")\'',
+    "the mode of a folder that leads to the workspace": "chmod 700 ..",
+}
+"""What a command that looks can leave in its /tmp, beneath which the workspace lies."""
+SCRATCH = (
+    "stat -c '%a %Y' /tmp .. | sed 's/ [0-9]\\{7,\\}$/ now/'; ls -A1 /tmp ..; pwd; "
+    "python3 -c 'import os; print(os.listxattr(\"/tmp\"))'"
+)
+
+
+async def leaves(box: Box, root: Path) -> None:
+    """Whatever one leaves, the next finds its /tmp as the first did; where nothing was left, it is the same one."""
+    fresh = await bash(SCRATCH, box, root, "look")
+    assert b"mine" not in fresh.stdout
+    assert fresh.returncode == 0, fresh
+    for name, text in LEFT.items():
+        left = await bash(text, box, root, "look")
+        done = await bash(SCRATCH, box, root, "look")
+        assert (done.returncode, done.stdout) == (0, fresh.stdout), f"{name}: {left} {done}"
+    numbers = [(await bash("stat -c %d /tmp; cat a.txt", box, root, "look")).stdout for _ in range(3)]
+    assert len({*numbers}) == 1, "a new /tmp for nothing"
+
+
+SCENES: dict[str, Callable[[Box, Path], Coroutine[None, None, None]]] = {
+    "looks": looks,
+    "spies": spies,
+    "leaves": leaves,
+}
 
 
 def play(scene: str, root: Path) -> None:
@@ -163,7 +199,8 @@ def place() -> Generator[Path]:
 @pytest.mark.parametrize("who", ["root", "user"])
 @pytest.mark.usefixtures("home")
 def test_each_in_its_room(scene: str, who: str, place: Path) -> None:
-    """looks: nothing is written, nobody reached. spies: no server's token is read, none is seen or ended."""
+    """looks: nothing is written, nobody reached. spies: no server's token is read, none is seen or ended. leaves: what
+    one leaves in its /tmp, the next does not find."""
     if why := confinement.trial("bubblewrap"):
         pytest.skip(f"bubblewrap does not start on this machine: {why}")
     home, root = place / "home", place / "ws"

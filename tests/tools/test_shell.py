@@ -272,7 +272,7 @@ def test_a_name_in_the_middle_of_a_command_is_no_option(ctx: ToolContext) -> Non
 def test_a_text_that_is_code_for_one_command_is_data_for_another(ctx: ToolContext) -> None:
     assert bash("echo 'ls -d sub'; bash -c 'ls -d sub'", ctx).content == "ls -d sub\nsub\n"
     assert bash("cat <<< 'ls -d sub'; bash <<< 'ls -d sub'", ctx).content == "ls -d sub\nsub\n"
-    text = hardened.rendered(_plan("bash <<< 'ls   sub'"), NOBODY, alone=False)
+    text = hardened.rendered(_plan("bash <<< 'ls   sub'"), NOBODY, alone=False).text
     assert "ls   sub" not in text, "a shell inside gets text of ours"
 
 

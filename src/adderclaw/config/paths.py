@@ -6,6 +6,9 @@ import os
 UNRESOLVED = "/dev/null/unresolved"
 """What stands for a path of which nobody can say where it leads: it lies in no folder, and the gate refuses it."""
 _TRIES = 3
+_PATH = getattr(os, "O_PATH", 0)
+DELETED = " (deleted)"
+"""What the kernel adds to the name of what is there no more."""
 
 
 def beneath(path: str, folder: str) -> bool:
@@ -15,6 +18,8 @@ def beneath(path: str, folder: str) -> bool:
 
 def followed(path: str) -> str:
     """A path with every link followed, or UNRESOLVED: `os.path.realpath`, which raises where a link is swapped."""
+    if _has_no_link(path):
+        return path
     for _ in range(_TRIES):
         try:
             return os.path.realpath(path)
@@ -23,6 +28,23 @@ def followed(path: str) -> str:
         except ValueError:
             break  # no file can be called so: a NUL, or what is no Unicode
     return UNRESOLVED
+
+
+def _has_no_link(path: str) -> bool:
+    """Whether the kernel itself calls what lies there by this very path, as it mostly does: three calls of the system,
+    where `realpath` makes one for every folder on the way and goes through as many steps of Python."""
+    if not _PATH or not path.startswith("/") or path.endswith(DELETED):
+        return False
+    try:
+        fd = os.open(path, _PATH | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return False
+    try:
+        return os.readlink(f"/proc/self/fd/{fd}") == path
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
 
 
 def settled(path: str) -> str:

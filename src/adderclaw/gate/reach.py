@@ -14,6 +14,7 @@ def reach(touch: Touch) -> Reach:
     if touch.opaque:
         return "anything"
     if touch.command is not None:
-        looks = isinstance(touch.command, Plan) and not touch.writes and only_looks(touch.command)
-        return "nothing" if looks else "anything"
+        if not isinstance(touch.command, Plan) or touch.writes:
+            return "anything"
+        return "nothing" if touch.looks or only_looks(touch.command) else "anything"
     return "named" if touch.writes else "nothing"

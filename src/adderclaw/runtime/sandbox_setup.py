@@ -27,6 +27,7 @@ class Furniture:
     def __init__(self, runtime: Runtime, kind: str, workspace: Workspace, in_force: InForce) -> None:
         self.in_force = in_force
         self._runtime, self._kind, self._workspace = runtime, kind, workspace
+        self._home = followed(runtime.home)
         self._made: Shutter | None = None
         self._servers: tuple[str, ...] | None = None
         self._held: Held | None = None
@@ -58,13 +59,13 @@ class Furniture:
             kept=(
                 *configured_hooks.files(runtime),
                 *filter(is_regular, settings_files(roots[0])),
-                *seen.own(tuple(map(followed, roots))),
+                *seen.own(roots),
             ),
-            own=followed(runtime.home),
+            own=self._home,
             read_only=autonomy == "readonly",
             network=now.security.network == "allow",
             shown=(*self._servers, *skill_folders(runtime, roots[0]), *now.sandbox.read_paths),
-            cache=caches.folder_of(runtime.home, followed(roots[0])),
+            cache=caches.folder_of(runtime.home, roots[0]),
         )
 
     def shut(self) -> "Shut":

@@ -183,7 +183,7 @@ def _starter(runtime: Runtime, kind: str, furniture: Furniture) -> "Start":
 def _tell_of_own_package(runtime: Runtime, roots: tuple[str, ...]) -> None:
     from adderclaw.sandbox import seen
 
-    if places := seen.own(tuple(map(followed, roots))):
+    if places := seen.own(roots):
         warn(runtime, OWN_PACKAGE.format(places=", ".join(places)))
 
 

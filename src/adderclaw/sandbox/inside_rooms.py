@@ -139,6 +139,28 @@ class Fresh:
             posix.close(fd)
 
 
+def folders_below(top: bytes) -> list[bytes]:
+    """Those that only lead to what is mounted in there."""
+    below = [path for path in mount_points() if path.startswith(top + b"/")]
+    parents = {b"/".join(path.split(b"/")[:count]) for path in below for count in range(3, len(path.split(b"/")))}
+    return sorted(path for path in parents if not any(path == one or path.startswith(one + b"/") for one in below))
+
+
+def scratch_looks(folders: list[bytes]) -> object:
+    """What changes with whatever is made, removed, renamed or given other attributes in there: how many files and
+    bytes the first of the folders holds with all that lies in it, and how each of them looks."""
+    try:
+        space = posix.statvfs(folders[0])
+        return space.f_bfree, space.f_ffree, [(folder_looks(one), posix.listdir(one)) for one in folders]
+    except OSError:
+        return object()  # like nothing else
+
+
+def folder_looks(path: bytes) -> tuple[int, ...]:
+    found = posix.stat(path)
+    return found.st_mode, found.st_uid, found.st_gid, found.st_ino, found.st_mtime_ns, found.st_ctime_ns
+
+
 def make_place(path: bytes, *, is_folder: bool) -> None:
     """Somewhere to mount what was there before."""
     parts = path.split(b"/")
@@ -246,7 +268,13 @@ class OfflineView(View):
 
 
 class LookView(View):
-    """In which nothing that is mounted can be written but an empty /tmp, and nobody is on the network."""
+    """In which nothing that is mounted can be written but an empty /tmp, and nobody is on the network.
+
+    Few programs that only look leave anything in there: it is made anew for the next only where it was touched.
+    """
+
+    is_first = True
+    """Whether nobody else is in the room."""
 
     def enter(self) -> Room:
         check(libc.unshare(NEW_MOUNTS | NEW_NETWORK | NEW_IPC), "unshare")
@@ -260,7 +288,15 @@ class LookView(View):
                     raise
         room = Room()
         room.tell(b"fresh")
+        self.places = [b"/tmp", *folders_below(b"/tmp")]
+        self.as_made = scratch_looks(self.places)
         return room
+
+    def do(self) -> int:
+        if self.is_first and scratch_looks(self.places) != self.as_made:
+            self.room.tell(b"fresh")
+            self.as_made = scratch_looks(self.places)
+        return super().do()
 
 
 class Mounter(View):
@@ -297,7 +333,7 @@ class Views:
         check(libc.unshare(NEW_MOUNTS), "unshare")
         self.all = View(capabilities, rules)
         self.mounter = Mounter(capabilities, rules, self.all.room, roots)
-        self.look: View | None = None
+        self.look: LookView | None = None
         self.own: list[View] = []
 
     def of(self, view: bytes, *, is_first: bool) -> View:
@@ -309,8 +345,7 @@ class Views:
         if view == LOOK:
             if self.look is None:
                 self.look = LookView(self.capabilities, self.looking)
-            elif is_first:
-                self.look.room.tell(b"fresh")
+            self.look.is_first = is_first
             return self.look
         return self.mounter.git if view == GIT else self.all
 

@@ -74,6 +74,14 @@ _FIXED = {
 }
 
 
+class NotStarted(OSError):
+    """Nothing of a command has run. Every other error may come after it began."""
+
+
+def _not_started(error: OSError) -> NotStarted:
+    return NotStarted(error.errno, error.strerror, error.filename)
+
+
 class Finished(NamedTuple):
     """How a child ended; a negative return code is the signal that ended it."""
 
@@ -174,7 +182,7 @@ async def run(
 ) -> Finished:
     """Run a program to its end. However this call ends, nothing that it started goes on running.
 
-    A `sink` is given what is printed while it is, both streams in one, however much it is.
+    A `sink` is given what is printed while it is, both streams in one, however much it is. Raises NotStarted.
     """
     child = _Child(start or bare, argv, cwd, env, max_bytes, stdin, pass_fds, sink)
     timed_out = False
@@ -270,9 +278,11 @@ class _Child:
         try:
             streams = (given, self.out.theirs, self.out.theirs if sink is not None else self.err.theirs)
             self._started = start(Order(tuple(argv), cwd, env, streams, tuple(pass_fds)))
-        except BaseException:
+        except BaseException as error:
             os.close(self.out.fd)
             os.close(self.err.fd)
+            if isinstance(error, OSError):
+                raise _not_started(error) from error
             raise
         finally:
             for fd in (given, self.out.theirs, self.err.theirs):
@@ -292,7 +302,7 @@ class _Child:
             if not self._started.has_ended():
                 return
         except OSError as error:
-            self.failure = error
+            self.failure = _not_started(error)
         self._end()
 
     def _look_again(self, delay: float) -> None:

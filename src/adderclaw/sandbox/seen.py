@@ -98,8 +98,10 @@ def _toolchains(path: tuple[str, ...], user: str, *prefixes: str) -> tuple[str, 
     return _outermost(usable)
 
 
-def own(roots: Sequence[str]) -> tuple[str, ...]:
-    """What runs us, as far as it lies in the workspace: no command may change what then runs without a sandbox."""
+@lru_cache(maxsize=8)
+def own(roots: tuple[str, ...]) -> tuple[str, ...]:
+    """What runs us, as far as it lies in the workspace, whose links are followed: no command may change what then runs
+    without a sandbox. We were started from there, so where that is stays as it was."""
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     places = (sys.prefix, sys.base_prefix, os.path.dirname(sys.executable), package)
     return _outermost(

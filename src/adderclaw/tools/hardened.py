@@ -2,6 +2,7 @@
 
 import os
 from functools import lru_cache
+from typing import NamedTuple
 
 from adderclaw.gate.commands import base
 from adderclaw.gate.programs import git_alone, knowledge, wrappers
@@ -10,7 +11,7 @@ from adderclaw.gate.programs.git import command_of
 from adderclaw.gate.programs.handed import one_name_each
 from adderclaw.gate.programs.objections import Words
 from adderclaw.gate.shell import planner
-from adderclaw.gate.shell.plan import HERE, commands, with_simples
+from adderclaw.gate.shell.plan import HERE, Command, Live, Script, commands, with_simples
 from adderclaw.gate.shell.planner import Plan, Simple
 from adderclaw.gate.shell.quoting import quote
 from adderclaw.sandbox import programs
@@ -26,11 +27,58 @@ STEADY = git_alone.LOOKING | names(
 """Commands of git's after which no setting names another program than before."""
 
 
-def rendered(plan: Plan, who: Identity, *, alone: bool, here: bool = False, shell: str = "/bin/bash") -> str:
-    """The plan as bash's text. `alone`: git in it may do more than other commands. `here`: the sandbox has looked."""
+class Ready(NamedTuple):
+    """What is started of a plan."""
+
+    text: str
+    """For bash."""
+    argv: tuple[str, ...] = ()
+    """Where the plan is one program and nothing else: bash would do no more than become that program. A plain `echo` is
+    a smaller shell's."""
+
+    def environment(self, cwd: str) -> dict[str, str]:
+        """What bash would add to the environment of a program that it becomes."""
+        return {"PWD": cwd, "SHLVL": "0", "_": self.argv[0]}
+
+
+def rendered(plan: Plan, who: Identity, *, alone: bool, here: bool = False) -> Ready:
+    """The plan as it is started. `alone`: git in it may do more than other commands. `here`: the sandbox has looked."""
+    text, body = _rendered(plan, who, alone=alone, here=here)
+    return Ready(text, _only_program(body, text))
+
+
+def _only_program(body: Script, text: str) -> tuple[str, ...]:
+    only = _only(body)
+    if not isinstance(only, Simple) or any(isinstance(word, Live) for word in only.words):
+        return ()
+    if only.redirects or only.env or only.only_in:
+        return ()
+    if only.program == "echo" and (dash := programs.resolve("dash")) and _is_plain_echo(only.words):
+        return (dash, "-c", text)
+    return (only.program, *only.words[1:]) if only.program.startswith("/") else ()
+
+
+def _is_plain_echo(words: Words) -> bool:
+    """Whether every shell prints the same: dash starts in half the time of bash."""
+    return len(words) > 1 and not words[1].startswith("-") and not any("\\" in word for word in words)
+
+
+def _only(body: Script) -> Command | None:
+    """The command that is all there is."""
+    step = body.steps[0]
+    plain = not (step.negated or step.timed or body.tail)
+    return step.commands[0] if plain and len(body.steps) == len(step.commands) == 1 else None
+
+
+def _rendered(
+    plan: Plan, who: Identity, *, alone: bool, here: bool = False, shell: str = "/bin/bash"
+) -> tuple[str, Script]:
+    """Bash's text, and what it was written from."""
     gits = [git for simple in planner.simples(plan) if (git := _git_of(simple))]
-    git = gits[0] if gits else programs.resolve("git") or ""
-    functions = "\n".join((_given(git, who, alone=alone), "ADDERCLAW_HERE=", _functions()))
+
+    def functions() -> str:
+        git = gits[0] if gits else programs.resolve("git") or ""
+        return "\n".join((_given(git, who, alone=alone), "ADDERCLAW_HERE=", _functions()))
 
     def called(simple: Simple) -> Simple:
         if _git_of(simple):
@@ -39,25 +87,24 @@ def rendered(plan: Plan, who: Identity, *, alone: bool, here: bool = False, shel
         if within is None or base(within[0]) != "git":
             return simple
         ahead = simple.words[: len(simple.words) - len(within)]
-        code = f'{functions}\n{GIT} "$@"'
+        code = f'{functions()}\n{GIT} "$@"'
         return simple._replace(words=(*ahead, shell, "--norc", "--noprofile", "-c", code, "git", *_counted(within)))
 
-    codes = {code.text: rendered(code, who, alone=False, shell=shell) for code in plan.inside}
+    codes = {code.text: _rendered(code, who, alone=False, shell=shell)[0] for code in plan.inside}
     held = hardened(plan, codes)
-    made = planner.render(held._replace(body=with_simples(held.body, called)))
+    body = with_simples(held.body, called)
+    made = planner.render(held._replace(body=body))
     if not gits:
-        return made
+        return made, body
     where = _where(plan) if here else ""
-    return f"{functions}\nADDERCLAW_HERE={where}\n{made}"
+    return f"{functions()}\nADDERCLAW_HERE={where}\n{made}", body
 
 
 def _where(plan: Plan) -> str:
     """`yes` where git is called in the directory that it starts in, `last` where it is all that there is."""
     if not is_here(plan):
         return ""
-    only = plan.body.steps[0] if len(plan.body.steps) == 1 and not plan.body.tail else None
-    alone = only is not None and len(only.commands) == 1 and not only.negated and not only.timed
-    return "last" if alone and len(tuple(commands(plan.body))) == 1 else "yes"
+    return "last" if _only(plan.body) is not None and len(tuple(commands(plan.body))) == 1 else "yes"
 
 
 def is_here(plan: Plan) -> bool:

@@ -25,6 +25,7 @@ from adderclaw.sandbox import known, process, programs
 from adderclaw.sandbox.process import Finished
 from adderclaw.tools import hardened, identity, paths, wildcards
 from adderclaw.tools.background import End, Output, Tasks, TooMany
+from adderclaw.tools.hardened import Ready
 from adderclaw.tools.long_outputs import shown
 from adderclaw.tools.specs import spec
 from adderclaw.types import (
@@ -257,7 +258,7 @@ async def _run(arguments: BashArguments, judged: Judged, ctx: ToolContext, means
         ctx.workspace.cwd = ctx.workspace.root
         return rejected(f"{cwd} is no longer a directory of the workspace.\n{_reset(ctx)}\nNothing was run: try again.")
     if arguments.run_in_background:
-        return _begin(arguments, await _rendered(judged, means), judged, ctx, means)
+        return _begin(arguments, (await _rendered(judged, means)).text, judged, ctx, means)
     seconds = _seconds(arguments)
     if len(parts) > 1 and means.start is not None:
         done, note = await _in_parts(judged, seconds, ctx, means)
@@ -268,14 +269,14 @@ async def _run(arguments: BashArguments, judged: Judged, ctx: ToolContext, means
 
 async def _followed(judged: Judged, seconds: float, ctx: ToolContext, means: Means) -> tuple[Finished, str]:
     """Run it, and go where it went; the line that says so if it left the workspace."""
-    text = await _rendered(judged, means)
+    ready = await _rendered(judged, means)
     if not _moves(judged.command):
-        return await _ended(judged, text, seconds, means), ""
+        return await _ended(judged, ready, seconds, means), ""
     reader, writer = os.pipe()
     try:
         # Bash tells where it ended, on a descriptor of its own, however it ends: `exit` in the command included.
-        done = await _ended(judged, f"trap 'builtin pwd -P >&{writer}' EXIT\n{text}", seconds, means, (writer,))
-        return done, _follow(reader, ctx)
+        told = Ready(f"trap 'builtin pwd -P >&{writer}' EXIT\n{ready.text}")
+        return await _ended(judged, told, seconds, means, (writer,)), _follow(reader, ctx)
     finally:
         os.close(reader)
         os.close(writer)
@@ -285,15 +286,15 @@ def _is_alone(judged: Judged) -> bool:
     return len(judged.parts) == 1 and judged.parts[0].git
 
 
-async def _rendered(judged: Judged, means: Means) -> str:
+async def _rendered(judged: Judged, means: Means) -> Ready:
     if isinstance(judged.command, Raw):
-        return judged.command.text
+        return Ready(judged.command.text)
     who = await identity.of_operator() if judged.parts else identity.NOBODY
     alone = _is_alone(judged) or means.start is None
     return hardened.rendered(judged.command, who, alone=alone, here=means.start is not None)
 
 
-async def _ended(judged: Judged, text: str, seconds: float, means: Means, fds: tuple[int, ...] = ()) -> Finished:
+async def _ended(judged: Judged, ready: Ready, seconds: float, means: Means, fds: tuple[int, ...] = ()) -> Finished:
     """Run it. Git alone may reach the remotes that were asked about, by the broker, until it has ended."""
     alone, env = _is_alone(judged), judged.env
     if isinstance(judged.command, Plan) and hardened.is_here(judged.command):
@@ -310,7 +311,14 @@ async def _ended(judged: Judged, text: str, seconds: float, means: Means, fds: t
             if means.start is None:  # a server on this machine is reached as it is
                 env["ADDERCLAW_NEAR"] = ""
         start = process.in_view(means.start, _view(judged))
-        return await process.run(means.argv(text), cwd=judged.cwd, env=env, timeout=seconds, pass_fds=fds, start=start)
+        if ready.argv:
+            # Where it cannot be started, bash says why, or is itself what reads a script that names no program.
+            with suppress(process.NotStarted):
+                own = {**env, **ready.environment(followed(judged.cwd))}
+                argv = ready.argv
+                return await process.run(argv, cwd=judged.cwd, env=own, timeout=seconds, pass_fds=fds, start=start)
+        argv = means.argv(ready.text)
+        return await process.run(argv, cwd=judged.cwd, env=env, timeout=seconds, pass_fds=fds, start=start)
 
 
 def _view(judged: Judged) -> process.View:

@@ -1,4 +1,8 @@
-"""What a path leads to that somebody wrote: its links are followed once, and where they led nothing is followed."""
+"""What a path leads to that somebody wrote: its links are followed once, and where they led nothing is followed.
+
+Nearly always one call of the system answers, since it is only asked what is there and nothing is opened. What that call
+cannot say (`..` behind a link or a file, folders that may not be searched) is looked up name by name.
+"""
 
 import os
 import stat
@@ -11,6 +15,13 @@ from adderclaw.workspace.reading import exists, status
 
 def reached(path: str) -> os.stat_result | None:
     """What an absolute path leads to; None where nothing is, or a link is put in the way meanwhile."""
+    try:
+        if "/.." not in path:
+            return os.stat(path)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError):
+        pass
     try:
         return status(anywhere(followed(path)))
     except (OSError, Refused):
@@ -29,7 +40,15 @@ def is_regular(path: str) -> bool:
 
 def is_named(path: str) -> bool:
     """Whether something has that name, were it a link that leads nowhere."""
-    folder, name = os.path.split(os.path.normpath(path))
+    normal = os.path.normpath(path)
+    try:
+        os.lstat(normal)
+        return True
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError):
+        pass
+    folder, name = os.path.split(normal)
     try:
         return exists(anywhere(os.path.join(followed(folder), name)))
     except Refused:
