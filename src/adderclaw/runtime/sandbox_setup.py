@@ -34,7 +34,7 @@ class Furniture:
         self._told: set[str] = set()
 
     @property
-    def _roots(self) -> tuple[str, ...]:
+    def roots(self) -> tuple[str, ...]:
         return (self._workspace.root, *self._workspace.extra)
 
     @property
@@ -49,7 +49,7 @@ class Furniture:
         from adderclaw.sandbox import caches, seen
         from adderclaw.sandbox.bubblewrap import Room
 
-        runtime, roots = self._runtime, self._roots
+        runtime, roots = self._runtime, self.roots
         now, autonomy = runtime.config, runtime.options.profile or runtime.config.security.autonomy
         if self._servers is None:
             self._servers = _server_files(runtime) if now.mcp_servers else ()
@@ -69,10 +69,10 @@ class Furniture:
         )
 
     def shut(self) -> "Shut":
-        return self._shutter.shut(self.in_force.policy, self._roots)
+        return self._shutter.shut(self.in_force.policy, self.roots)
 
     def room(self, outline: "Room", survey: "Survey") -> "Room":
-        held = self._held = self._shutter.held(survey, self.in_force.policy, self._roots)
+        held = self._held = self._shutter.held(survey, self.in_force.policy, self.roots)
         for limit in held.limits:
             if limit not in self._told:
                 self._told.add(limit)
@@ -87,16 +87,16 @@ class Furniture:
 
     def is_unmasked(self) -> bool:
         """Whether a command that starts now could see a file that is to be hidden from it."""
-        if "/" in self._roots:  # where no command runs: the whole disk is not looked at for that
+        if "/" in self.roots:  # where no command runs: the whole disk is not looked at for that
             return True
         late = self._runtime.box is not None and self._runtime.box.shows_more(self)
         return late or bool(self.limits())
 
     def limits(self) -> tuple[str, ...]:
         """What is not held, by the last look: each command ends with one."""
-        if self._held is None or self._shutter.has_changed(self.in_force.policy, self._roots):
-            survey = self._runtime.surveyor.look(self._roots, shut=self.shut())
-            self._held = self._shutter.held(survey, self.in_force.policy, self._roots)
+        if self._held is None or self._shutter.has_changed(self.in_force.policy, self.roots):
+            survey = self._runtime.surveyor.look(self.roots, shut=self.shut())
+            self._held = self._shutter.held(survey, self.in_force.policy, self.roots)
         return self._held.limits
 
 

@@ -2,10 +2,12 @@
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from adderclaw import gate, tools
 from adderclaw.config.paths import followed
+from adderclaw.errors import AdderClawError
 from adderclaw.kernel.limits import Pace
 from adderclaw.kernel.policy import policy_of
 from adderclaw.kernel.session import InForce, Planning, Scene
@@ -21,7 +23,7 @@ from adderclaw.types import (
 if TYPE_CHECKING:
     from adderclaw.sandbox.box import Box
     from adderclaw.sandbox.bubblewrap import Room
-    from adderclaw.sandbox.process import Order, Start, Started
+    from adderclaw.sandbox.process import Order, Started
     from adderclaw.sandbox.proxy import Judge
 from adderclaw.runtime import configured_hooks
 from adderclaw.runtime.sandbox_setup import Furniture, settings_files, skill_folders
@@ -51,13 +53,14 @@ def scene(
     made_of = _made_of(runtime, workspace.root, confinement, keep.folder, policies)
     in_force = InForce(policy_of(settings_now, made_of))
     furniture = Furniture(runtime, confinement, workspace, in_force) if confinement != "none" else None
-    start = None if furniture is None else _starter(runtime, confinement, furniture)
+    start = None if furniture is None else Starter(runtime, confinement, furniture)
     tasks = Tasks(runtime.clock, runtime.ids, keep, store, runtime.stopped) if store is not None else None
     kit = tools.Kit(
         settings_now,
         store,
         runtime.clock,
         start=start,
+        begin=start.begin if start is not None else lambda: None,
         reach=_reach(runtime, in_force),
         tasks=tasks,
         home=runtime.home,
@@ -167,17 +170,29 @@ def _is_unmasked(touch: Touch, policy: gate.Policy, furniture: Furniture | None)
     return (isinstance(touch.command, Plan) and prints_kept(touch.command)) or furniture.is_unmasked()
 
 
-def _starter(runtime: Runtime, kind: str, furniture: Furniture) -> "Start":
-    """Starts commands in the session's sandbox, which is made with the first one and follows rules and directories."""
+class Starter:
+    """Starts commands in the session's sandbox, which is made once and follows rules and directories."""
 
-    def start(order: "Order") -> "Started":
+    def __init__(self, runtime: Runtime, kind: str, furniture: Furniture) -> None:
+        self._runtime, self._kind, self._furniture = runtime, kind, furniture
+        self._is_first = True
+
+    def __call__(self, order: "Order") -> "Started":
+        if self._is_first:
+            self._is_first = False
+            _tell_of_own_package(self._runtime, self._furniture.roots)
+        return self._box().start(order, self._furniture)
+
+    def begin(self) -> None:
+        """Let the sandbox start while nobody waits for it. Whatever is wrong with it, the first command says."""
+        with suppress(AdderClawError, OSError):
+            self._box().begin(self._furniture)
+
+    def _box(self) -> "Box":
+        runtime = self._runtime
         if runtime.box is None:
-            outline = furniture.outline()
-            _tell_of_own_package(runtime, outline.roots)
-            runtime.box = _box(runtime, kind, outline, furniture.in_force)
-        return runtime.box.start(order, furniture)
-
-    return start
+            runtime.box = _box(runtime, self._kind, self._furniture.outline(), self._furniture.in_force)
+        return runtime.box
 
 
 def _tell_of_own_package(runtime: Runtime, roots: tuple[str, ...]) -> None:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from adderclaw import providers
@@ -34,6 +35,8 @@ from adderclaw.types import (
 )
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
     from adderclaw.checkpoints.tracker import Tracker
     from adderclaw.host import Resources
     from adderclaw.tools.background import Tasks
@@ -94,7 +97,7 @@ def make(
         ids=runtime.ids,
         secrets=runtime.secrets,
         home=runtime.home,
-        warm=_warm_once(),
+        warm=_warm_once(here.kit.begin if "Bash" in here.offered else None),
         keep_body=_body_keeper(runtime) if now.logging.debug_llm_bodies else None,
     )
     session.hosted(SessionHost(runtime, session))
@@ -339,20 +342,27 @@ NEXT_NEEDED = (
 """Not pydantic: an ordinary call is decoded without it, and it takes more memory than all of these."""
 
 
-def _warm_once() -> Callable[[], None]:
-    """Import what the first tool call needs, once, in a thread, while the model thinks."""
+def _warm_once(begin: Callable[[], None] | None) -> Callable[[], None]:
+    """Import what the first tool call needs, once, in a thread, while the model thinks; then `begin` the sandbox.
+
+    The loop's own thread does that: the kernel ends a sandbox with the thread that started it.
+    """
     waiting = list(NEXT_NEEDED)
 
-    def imports() -> None:
+    def imports(loop: "AbstractEventLoop") -> None:
         from importlib import import_module
 
         while waiting:
             import_module(waiting.pop(0))
+        if begin is not None:
+            with suppress(RuntimeError):  # the loop is closed by now
+                loop.call_soon_threadsafe(begin)
 
     def warm() -> None:
         if waiting:
+            import asyncio
             import threading
 
-            threading.Thread(target=imports, daemon=True).start()
+            threading.Thread(target=imports, args=(asyncio.get_running_loop(),), daemon=True).start()
 
     return warm

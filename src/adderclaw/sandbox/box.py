@@ -131,6 +131,7 @@ class Box:
             held = self._begun(order, mark)
         self._running += 1
         held.inside.running += 1
+        held.inside.is_used = True
         held.inside.gits += order.view == "git"
         return held
 
@@ -230,6 +231,15 @@ class Box:
         """Start the program inside now."""
         self._ready()
 
+    def begin(self, furniture: Furniture) -> None:
+        """Have the program inside start before its first command, and wait for nothing. Where rules have the workspace
+        looked at first, nothing is started. What has changed until the first command counts for that."""
+        if self.kind != "bubblewrap" or self._inside is not None or furniture.shut().is_any:
+            return
+        self._furniture = furniture
+        self._refurnish(furniture.room(self._outlined(), Survey()))
+        self._inside = Inside(self.kind, self.room, self._proxy)
+
     def close(self) -> None:
         """End everything inside."""
         if self._inside is not None:
@@ -265,19 +275,31 @@ class Box:
 
     def _ready(self) -> Inside:
         inside = self._inside
-        if inside is not None and inside.is_alive():
-            if inside.running or _same(inside.room, self.room):
-                self._say_late(inside)
-                return inside
-            self._tell(RENEWED.format(why=_difference(inside.room, self.room)))
-        elif inside is not None:
-            self._tell(RENEWED.format(why="the program inside had ended"))
+        if inside is not None and self._is_usable(inside):
+            self._say_late(inside)
+            return inside
+        if inside is not None and inside.is_used:
+            alive = inside.is_alive()
+            why = _difference(inside.room, self.room) if alive else "the program inside had ended"
+            self._tell(RENEWED.format(why=why))
         self.close()
-        self._inside = Inside(self.kind, self.room, self._proxy)
-        self._holds = False
-        if self._inside.refuses:
+        made = Inside(self.kind, self.room, self._proxy)
+        made.greet()
+        self._inside, self._holds = made, False
+        if made.refuses:
             self._once(NO_SUPERVISOR)
-        return self._inside
+        return made
+
+    def _is_usable(self, inside: Inside) -> bool:
+        if not inside.is_alive() or not (inside.running or _same(inside.room, self.room)):
+            return False
+        try:
+            inside.greet()
+        except AdderClawError:
+            if inside.is_used:
+                raise
+            return False  # it was begun ahead: another may start
+        return True
 
     def _normal(self, room: Room) -> Room:
         """With links followed, and without what is not there. Raises AdderClawError where it would protect nothing."""

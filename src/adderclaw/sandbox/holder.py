@@ -24,6 +24,8 @@ from adderclaw.sandbox.programs import inside, resolve
 from adderclaw.sandbox.protected_paths import NO_MOUNTS, Mounts
 
 if TYPE_CHECKING:
+    from subprocess import Popen
+
     from adderclaw.sandbox.proxy import Proxy
 
 type Kind = Literal["bubblewrap", "landlock"]
@@ -52,14 +54,14 @@ UNHIDDEN = (
 
 
 class Inside:
-    """The program inside and the socket to it."""
+    """The program inside and the socket to it. It is started at once, and used only once it was greeted."""
 
     def __init__(self, kind: Kind, room: Room, proxy: "Proxy | None") -> None:
-        from subprocess import Popen
-
         self.room = room
         self.running = self.gits = 0
         """Commands that run in it, and those of them that are git's own."""
+        self.is_used = False
+        """Whether a command ever did."""
         self._mounted = NO_MOUNTS, NO_MOUNTS
         self.env: dict[str, str] = {"TMPDIR": "/tmp"}
         self.defaults: dict[str, str] = {}
@@ -74,34 +76,38 @@ class Inside:
         self._control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         # Where no namespace is, a supervisor starts the program inside.
         first = _compiled(*INSIDE) if kind == "bubblewrap" else _compiled("supervise")
-        complaints, text = memory_file(b""), memory_file(first)
+        self._complaints = memory_file(b"")
+        self._pidfd = -1
+        self._caching = bool(room.cache) and not room.read_only
+        try:
+            self._process = self._launched(kind, theirs, first)
+        except BaseException:
+            self._control.close()
+            os.close(self._complaints)
+            raise
+
+    def _launched(self, kind: Kind, theirs: socket.socket, first: bytes) -> "Popen[bytes]":
+        from subprocess import Popen
+
+        room, text = self.room, memory_file(first)
         with contextlib.ExitStack() as stack:
-            stack.callback(os.close, complaints)
             stack.callback(os.close, text)
             stack.callback(theirs.close)
             fds = [theirs.fileno()]
-            caching = bool(room.cache) and not room.read_only
-            if caching:
+            if self._caching:
                 os.makedirs(room.cache, mode=0o700, exist_ok=True)
                 self.defaults = caches.environment(caches.PLACE if kind == "bubblewrap" else room.cache)
             prepare = self._bubblewrap if kind == "bubblewrap" else self._landlock
-            argv = prepare(room, fds, stack)
-            self._process: Popen[bytes] = Popen(
-                argv,
+            return Popen(
+                prepare(room, fds, stack),
                 stdin=text,
-                stdout=complaints,
-                stderr=complaints,
+                stdout=self._complaints,
+                stderr=self._complaints,
                 env={},
                 cwd="/",
                 pass_fds=fds,
                 start_new_session=True,
             )
-            theirs.close()
-            self._pidfd = -1
-            self._greet(complaints)
-            if caching:
-                self._cache = caches.hold(room.cache, room.roots[0])
-            stack.pop_all().close()
 
     def _bubblewrap(self, room: Room, fds: list[int], stack: contextlib.ExitStack) -> list[str]:
         from adderclaw.sandbox.seccomp import program
@@ -158,8 +164,20 @@ class Inside:
         numbers["install"] = INSTALL[os.uname().machine]
         return [*_interpreter(), *_given(fds[0], **numbers), f"calls={asked}"]
 
+    def greet(self) -> None:
+        """Wait until it is ready, once. Raises AdderClawError where it does not start."""
+        if self._complaints < 0:
+            return
+        complaints, self._complaints = self._complaints, -1
+        try:
+            self._greet(complaints)
+            if self._caching:
+                self._cache = caches.hold(self.room.cache, self.room.roots[0])
+        finally:
+            os.close(complaints)
+
     def _greet(self, complaints: int) -> None:
-        """Wait until it is ready; learn its number, and take over the door that its proxy is reached by."""
+        """Learn its number, and take over the door that its proxy is reached by."""
         self._control.settimeout(START_WAIT)
         try:
             message, ancillary, _, _ = self._control.recvmsg(64, 256, socket.MSG_CMSG_CLOEXEC)
@@ -229,6 +247,10 @@ class Inside:
         from subprocess import TimeoutExpired
 
         self._control.close()
+        if self._complaints >= 0:  # nobody has heard of it yet
+            self._process.kill()
+            os.close(self._complaints)
+            self._complaints = -1
         if self._pidfd >= 0:
             with contextlib.suppress(OSError):
                 self._finish()

@@ -90,6 +90,8 @@ class Kit:
     clock: Clock
     start: "Start | None" = None
     """Starts a child in the session's sandbox; None where there is none."""
+    begin: Callable[[], None] = lambda: None
+    """Has the sandbox start before its first child, and waits for nothing."""
     tmpdir: str | None = None
     """TMPDIR in there, empty where it is not set; None where that is not known before a child runs."""
     reach: "Judge | None" = None

@@ -66,6 +66,8 @@ class _Module:
 
     def real(self, name: str) -> Tool[Any]:
         if not self._made:
+            if name == "Bash":
+                self._kit.begin()  # it starts while all that follows is imported
             module = importlib.import_module(f"adderclaw.tools.{self._name}")
             self._made = {tool.name: tool for tool in self._make(module, self._kit)}
         return self._made[name]

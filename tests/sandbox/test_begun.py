@@ -1,0 +1,111 @@
+"""A sandbox that starts before its first command: it is what that command needs by then, or another takes its place."""
+
+import asyncio
+import os
+import re
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from adderclaw.sandbox import confinement
+from adderclaw.sandbox.box import Box
+from adderclaw.sandbox.bubblewrap import Room
+from adderclaw.workspace.shut import NOTHING, Shut
+from adderclaw.workspace.survey import Survey
+from tests.sandbox import escapes
+from tests.sandbox.test_process import gone, is_running
+
+
+class Given:
+    """Says what commands see, as a session's furniture does."""
+
+    def __init__(self, room: Room, shut: Shut = NOTHING) -> None:
+        self.now, self._shut = room, shut
+
+    def outline(self) -> Room:
+        return self.now
+
+    def shut(self) -> Shut:
+        return self._shut
+
+    def room(self, outline: Room, survey: Survey) -> Room:
+        del survey
+        return outline
+
+
+@pytest.fixture
+def root(home: Path, tmp_path: Path) -> Path:
+    del home
+    (tmp_path / "ws").mkdir()
+    (tmp_path / "ws/a.txt").write_text("alpha\n")
+    return tmp_path / "ws"
+
+
+@pytest.fixture
+def told() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def box(root: Path, told: list[str]) -> Generator[Box]:
+    if why := confinement.trial("bubblewrap"):
+        pytest.skip(f"bubblewrap does not start on this machine: {why}")
+    made = confinement.box("bubblewrap", Room((str(root),)), tell=told.append)
+    yield made
+    made.close()
+
+
+def children() -> list[int]:
+    """The programs that are named bwrap and were started by us."""
+    with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
+        found = file.read().split()
+    return [int(pid) for pid in found if Path(f"/proc/{pid}/comm").read_text().strip() == "bwrap"]
+
+
+def cat(box: Box, root: Path) -> str:
+    return asyncio.run(escapes.bash("cat a.txt", box, root, 60)).stdout.decode()
+
+
+def test_the_first_command_runs_in_it(box: Box, root: Path, told: list[str]) -> None:
+    box.begin(Given(Room((str(root),))))
+    begun = children()
+    box.begin(Given(Room((str(root),))))
+    assert len(begun) == 1
+    assert cat(box, root) == "alpha\n"
+    assert (children(), told) == (begun, [])
+
+
+def test_nothing_is_left_of_it_without_a_command(box: Box, root: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    box.begin(Given(Room((str(root),))))
+    (begun,) = children()
+    assert is_running(begun)
+    box.close()
+    gone(begun)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_what_was_hidden_meanwhile_is_hidden_from_the_first_command(box: Box, root: Path, told: list[str]) -> None:
+    """And nobody is told of a sandbox that was started again: nothing was in the first."""
+    given = Given(Room((str(root),)))
+    box.begin(given)
+    begun = children()
+    given.now = Room((str(root),), hidden=(str(root / "a.txt"),))
+    assert cat(box, root) == ""
+    assert children() != begun
+    assert told == []
+
+
+def test_one_that_has_ended_is_replaced(box: Box, root: Path, told: list[str]) -> None:
+    box.begin(Given(Room((str(root),))))
+    (begun,) = children()
+    os.kill(begun, 9)
+    assert cat(box, root) == "alpha\n"
+    assert told == []
+
+
+def test_where_rules_need_a_look_nothing_starts_ahead(box: Box, root: Path) -> None:
+    box.begin(Given(Room((str(root),)), Shut(re.compile("x"))))
+    assert children() == []
+    assert cat(box, root) == "alpha\n"
