@@ -58,3 +58,5 @@ def test_commands_run_in_the_bash_that_is_named(cli: Cli, tmp_path: Path) -> Non
     cli.configure(f'workspace_dir = "{workspace}"\n[runtime]\nshell_linux = "{own}"\n{allowed}')
     done = cli("tool", "run", "Bash", "--json", '{"command": "echo here"}')
     assert done.out.split() == ["ours", "here"], done.err
+    done = cli("tool", "run", "Bash", "--json", '{"command": "basename /here"}')
+    assert done.out.split() == ["ours", "here"], done.err

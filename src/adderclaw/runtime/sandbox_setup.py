@@ -100,6 +100,7 @@ class Furniture:
         return self._held.limits
 
 
+@lru_cache(maxsize=4)
 def settings_files(root: str) -> tuple[str, ...]:
     """Where the settings of the project can stand."""
     return tuple(os.path.join(root, name) for name in places.SETTINGS)

@@ -101,7 +101,7 @@ class Finished(NamedTuple):
 def environment(extra: Mapping[str, str] | None = None, *, workspace_roots: Sequence[str] = ()) -> dict[str, str]:
     """What a tool's child sees of our environment: an allowlist, in which nothing is secret and nothing loads code."""
     host = os.environ
-    env = {name: host[name] for name in _PASSED if name in host}
+    env = {name: value for name in _PASSED if (value := host.get(name)) is not None}
     env |= {name: host[name] for name in host if name.startswith("LC_")}
     if not any(name in env for name in ("LANG", "LC_ALL", "LC_CTYPE")):
         env["LANG"] = "C.UTF-8"

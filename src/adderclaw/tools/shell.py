@@ -311,7 +311,7 @@ async def _ended(judged: Judged, ready: Ready, seconds: float, means: Means, fds
             if means.start is None:  # a server on this machine is reached as it is
                 env["ADDERCLAW_NEAR"] = ""
         start = process.in_view(means.start, _view(judged))
-        if ready.argv:
+        if ready.argv and means.shell == ALONE.shell:  # else the operator named another bash
             # Where it cannot be started, bash says why, or is itself what reads a script that names no program.
             with suppress(process.NotStarted):
                 own = {**env, **ready.environment(followed(judged.cwd))}
