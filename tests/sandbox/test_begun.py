@@ -47,20 +47,26 @@ def told() -> list[str]:
     return []
 
 
+EARLIER: set[int] = set()
+"""What other tests have left, on a busy machine, which ends by and by."""
+
+
 @pytest.fixture
 def box(root: Path, told: list[str]) -> Generator[Box]:
     if why := confinement.trial("bubblewrap"):
         pytest.skip(f"bubblewrap does not start on this machine: {why}")
     made = confinement.box("bubblewrap", Room((str(root),)), tell=told.append)
+    EARLIER.update(children())
     yield made
     made.close()
 
 
 def children() -> list[int]:
-    """The programs that are named bwrap and were started by us."""
+    """What we have started: nothing but sandboxes, here."""
     with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
         found = file.read().split()
-    return [int(pid) for pid in found if Path(f"/proc/{pid}/comm").read_text().strip() == "bwrap"]
+    pids = [int(pid) for pid in found if int(pid) not in EARLIER]
+    return [pid for pid in pids if is_running(pid)]
 
 
 def cat(box: Box, root: Path) -> str:

@@ -24,7 +24,7 @@ BECOMES = {
     "a failure": "ls nowhere",
     "an exit code": "python3 -c 'import sys; print(1); sys.exit(7)'",
     "a signal": "python3 -c 'import os, signal; os.kill(os.getpid(), signal.SIGTERM)'",
-    "signals that are ignored": "grep Sig /proc/self/status",
+    "signals that are ignored": "grep -E 'Sig(Blk|Ign|Cgt)' /proc/self/status",
     "its descriptors": "descriptors",
     "its session": "session",
     "a script that names no program": "no-program 1 2",
