@@ -6,6 +6,9 @@ from typing import Any
 from adderclaw.record import record
 from adderclaw.types import Json, Verdict
 
+ASKED_BY_SERVERS = frozenset({"Elicitation", "ElicitationResult"})
+"""Hooks of what a server asks while one of its tools runs: they belong to that tool's result."""
+
 
 @record
 class Merged:

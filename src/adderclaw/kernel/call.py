@@ -211,7 +211,6 @@ async def finish(session: Session, ruling: Ruling, run: Callable[[], Awaitable[R
             result, took_ms = await run()
             result = await with_changes(session, result)
     except asyncio.CancelledError:
-        session.tape.cut_off("run", session)
         if watch is not None and session.checkpoints is not None:
             session.checkpoints.end_now(watch)
         unknown(session, ruling)
@@ -249,7 +248,6 @@ async def left(session: Session, ruling: Ruling, running: Awaitable[Ran]) -> Don
             raise asyncio.CancelledError
         result, took_ms = await running
     except asyncio.CancelledError:
-        session.tape.cut_off("run", session)
         return unknown(session, ruling)
     session.tape.ran(session, result)
     status, how = _ended_as(result, ruling.how)
@@ -258,6 +256,7 @@ async def left(session: Session, ruling: Ruling, running: Awaitable[Ran]) -> Don
 
 def unknown(session: Session, ruling: Ruling) -> Done:
     """A call that had begun was interrupted."""
+    session.tape.cut_off("run", session)
     ruling.life.keep = None
     result = rejected("interrupted before it ended; the outcome is unknown")
     return leave(session, ruling.considered, result, "failed", ruling.how, ruling.life)

@@ -386,14 +386,16 @@ async def _waited(session: Session) -> bool:
     background = session.scene.background
     if background is None:
         return False
+    how = "ended"
     try:
         async with asyncio.timeout(session.budget.seconds_left):
             if not await background.awaited():
                 return False
     except TimeoutError:
-        session.tape.waited("timeout")
-        raise LimitError("the time of this run is used up while a background task goes on") from None
-    session.tape.waited("ended")
+        how = "timeout"
+    session.tape.waited(how)
+    if how == "timeout":
+        raise LimitError("the time of this run is used up while a background task goes on")
     if session.scene.stopped():
         raise Stopped("the emergency stop was set; `adderclaw estop --clear` removes it")
     if news := _news(session):

@@ -258,7 +258,7 @@ class Session:
         chain = self.hooks.get(event)
         if chain is None:
             return NO_HOOKS
-        return await self.tape.hooked(event, lambda: chain(self, fields, rows), self)
+        return await chain(self, fields, rows)
 
     def look(self, of: str, given: Json, look: Callable[[], Json]) -> Json:
         """What a driver looks up outside of the session: noted, so that a replay finds the same."""

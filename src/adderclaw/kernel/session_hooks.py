@@ -12,7 +12,7 @@ from adderclaw.errors import AdderClawError
 from adderclaw.gate import judges
 from adderclaw.gate.rules import Anchors, Invalid, parse
 from adderclaw.gate.shell.planner import Raw
-from adderclaw.hook_outcome import Merged
+from adderclaw.hook_outcome import ASKED_BY_SERVERS, Merged
 from adderclaw.hooks import http, model_hooks, plane, process
 from adderclaw.hooks.answers import Ran
 from adderclaw.hooks.input_template import filled
@@ -219,7 +219,6 @@ async def _spawn(session: Session, hook: Hook, stdin: Json) -> Ran:
 async def _call(session: Session, hook: Hook, stdin: Json) -> Ran:
     """A tool of a server; what it answers is read as what a command prints. A failure is only logged."""
     from adderclaw.config.servers import slug
-    from adderclaw.kernel.tape import ASKED_BY_SERVERS
     from adderclaw.mcp.definitions import tool_name
 
     # its call is heard by no hook, but for a question that the server asks meanwhile, in a task of its own

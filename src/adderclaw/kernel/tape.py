@@ -8,16 +8,12 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from adderclaw.hook_outcome import Merged
 from adderclaw.types import Answer, ChatResponse, Json, TaskEnd, Tool, ToolResult
 
 if TYPE_CHECKING:
     from adderclaw.kernel.instructions import File
     from adderclaw.kernel.permission_check import Considered
     from adderclaw.kernel.session import Session
-
-ASKED_BY_SERVERS = frozenset({"Elicitation", "ElicitationResult"})
-"""Hooks of what a server asks while one of its tools runs: they belong to that tool's result."""
 
 
 class Tape:
@@ -54,15 +50,11 @@ class Tape:
         """The tools that a driver lets the model have from here on."""
         return tools
 
-    # -------------------------------------------------------------- the model, hooks, the operator
+    # -------------------------------------------------------------- the model, the operator
 
     async def asked(self, session: "Session", asking: Awaitable[ChatResponse]) -> ChatResponse:  # noqa: ARG002
         """The model's reply."""
         return await asking
-
-    async def hooked(self, event: str, run: Callable[[], Awaitable[Merged]], session: "Session") -> Merged:  # noqa: ARG002
-        """What hooks say of an event."""
-        return await run()
 
     async def answered(self, session: "Session", asking: Awaitable[Answer]) -> Answer:  # noqa: ARG002
         """What the operator says."""

@@ -15,8 +15,8 @@ from sqlite3 import Cursor
 from typing import TYPE_CHECKING, Any
 
 from adderclaw.errors import LimitError, ProviderError, Stopped
-from adderclaw.hook_outcome import Merged
-from adderclaw.kernel.tape import ASKED_BY_SERVERS, Tape
+from adderclaw.hook_outcome import ASKED_BY_SERVERS, Merged
+from adderclaw.kernel.tape import Tape
 from adderclaw.store import Store, tape
 from adderclaw.store.text import compact
 from adderclaw.tools import NAMES
@@ -25,7 +25,7 @@ from adderclaw.types import Answer, ChatResponse, Clock, Json, TaskEnd, Tool, To
 if TYPE_CHECKING:
     from adderclaw.kernel.instructions import File
     from adderclaw.kernel.permission_check import Considered
-    from adderclaw.kernel.session import Session
+    from adderclaw.kernel.session import Chain, Rows, Session
 
 type Head = Callable[["Session"], Callable[[Cursor], Json]]
 """Takes what a session begins with, and later writes it down."""
@@ -243,6 +243,7 @@ class Recorder(Tape):
             _INSIDE.reset(token)
 
     async def hooked(self, event: str, run: Callable[[], Awaitable[Merged]], session: "Session") -> Merged:
+        """What hooks say of an event, noted; `recorded_hooks` are wrapped in it."""
         if _INSIDE.get() is self or event in ASKED_BY_SERVERS:
             return await run()
         try:
@@ -339,6 +340,21 @@ class Recorder(Tape):
             seal = tape.link(previous, text)
             batch.row, self._next = (seq, text, seal), (seq + 1, seal)
         tape.append(cursor, self._run_id, self._session_id, *batch.row)
+
+
+def recorded_hooks(table: "Mapping[str, Chain]") -> "dict[str, Chain]":
+    """A session's hooks, wrapped: what they answer is noted on the tape of the session that fires them."""
+    return {event: _recorded(event, chain) for event, chain in table.items()}
+
+
+def _recorded(event: str, chain: "Chain") -> "Chain":
+    async def fire(session: "Session", fields: Json, rows: "Rows | None") -> Merged:
+        def run() -> Awaitable[Merged]:
+            return chain(session, fields, rows)
+
+        return await (session.tape.hooked(event, run, session) if isinstance(session.tape, Recorder) else run())
+
+    return fire
 
 
 def described(tool: Tool[Any]) -> Json:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from adderclaw.checkpoints.tracker import Tracker
     from adderclaw.host import Resources
     from adderclaw.tools.background import Tasks
+from adderclaw.replay.recorder import recorded_hooks
 from adderclaw.runtime import configured_hooks
 from adderclaw.runtime.scene import scene
 from adderclaw.runtime.start import Options, Runtime, warn
@@ -137,7 +138,7 @@ def _hooks(runtime: Runtime, session: Session) -> Mapping[str, Chain]:
             session.settings_files[path] = ("skills", lifecycle.stamp(path))
     names = [name for hook in found if hook.event == "FileChanged" for name in hook.matcher.split("|")]
     file_watch.watch(session, [name for name in names if name and name != "*"])
-    return session_hooks.table(found)
+    return recorded_hooks(session_hooks.table(found))
 
 
 def _whose(runtime: Runtime, path: str) -> str:
