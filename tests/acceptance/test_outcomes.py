@@ -1,13 +1,16 @@
-"""What a run reports of itself is true: an answer that was cut off is no success."""
+"""What a run reports of itself is true: an answer that was cut off, or a run without a model, is no success."""
 
 import json
+import os
 from collections.abc import Callable
+from subprocess import Popen
 from typing import Any
 
 import pytest
 
 from tests.acceptance.test_hook_events import heard, listen
 from tests.acceptance.world import World, call, text
+from tests.program import PROGRAM
 from tests.scripted import ScriptedModel
 from tests.scripted_anthropic import ScriptedMessages
 from tests.scripted_gemini import ScriptedGemini
@@ -93,3 +96,77 @@ def test_01_a_subagent_that_is_cut_off_is_no_success_for_its_parent(world: World
     assert done.code == 0, done.err
     (result,) = world.entries("tool_result")
     assert "limit" in json.dumps(result)
+
+
+# ------------------------------------------------------------------ no model is chosen
+
+
+@pytest.fixture
+def unchosen(world: World) -> World:
+    """A workspace with everything that can be run, and no script for the built-in provider."""
+    world.cli.env.pop("ADDERCLAW_MOCK_FIXTURE", None)
+    (world.workspace / "Agentfile").write_text('NAME flow\nGOAL g "x"\nRUN r USING g\n')
+    (world.workspace / "SPEC.md").write_text("# A program\n\nIt prints hello.\n")
+    return world
+
+
+@pytest.mark.parametrize("target", [("Say hello.",), ("Agentfile",), ()], ids=["task", "agentfile", "spec"])
+def test_03_a_run_without_a_model_ends_at_once(unchosen: World, target: tuple[str, ...]) -> None:
+    done = unchosen.cli("run", *target, cwd=unchosen.workspace)
+    assert done.code == 2, done.err
+    assert "no model is chosen" in done.err
+    assert "adderclaw onboard" in done.err
+
+
+def test_03_the_only_key_is_used_and_named(unchosen: World) -> None:
+    signal = {"name": "GoalResult", "input": {"achieved": True, "summary": "reached"}}
+    with ScriptedMessages([{"tool_calls": [signal]}]) as model:
+        unchosen.cli.env |= {"ANTHROPIC_API_KEY": "sk-ant-0123456789", "ANTHROPIC_BASE_URL": model.base_url}
+        done = unchosen.cli("run", "Agentfile", cwd=unchosen.workspace)
+    assert (done.code, done.out.strip()) == (0, "reached"), done.err
+    assert "ANTHROPIC_API_KEY (anthropic, claude-sonnet-4-5) is used" in done.err
+    assert "sk-ant-0123456789" not in done.err
+
+
+@pytest.mark.parametrize("command", [("run", "Agentfile"), ("agent", "-m", "hello")], ids=" ".join)
+def test_03_several_keys_are_named_and_none_is_used(unchosen: World, command: tuple[str, ...]) -> None:
+    unchosen.cli.env |= {"ANTHROPIC_API_KEY": "sk-ant-0123456789", "OPENAI_API_KEY": "sk-0123456789"}
+    done = unchosen.cli(*command, cwd=unchosen.workspace)
+    assert done.code == 2, done.err
+    assert "ANTHROPIC_API_KEY" in done.err
+    assert "OPENAI_API_KEY" in done.err
+    assert unchosen.cli("tool", "run", "Time").code == 0, "what asks no model needs none"
+
+
+def at_a_terminal(world: World, *arguments: str, typed: tuple[str, ...]) -> tuple[int, str]:
+    """The program at a terminal of its own; what is typed is entered as each question is there."""
+    terminal, theirs = os.openpty()
+    streams: Any = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
+    program = Popen([PROGRAM, *arguments], cwd=world.workspace, env=world.cli.env, start_new_session=True, **streams)
+    os.close(theirs)
+    shown, answered = b"", 0
+    while True:
+        try:
+            shown += os.read(terminal, 65_536)
+        except OSError:
+            break
+        if answered < len(typed) and shown.count(b"from now on?") > answered:
+            os.write(terminal, typed[answered].encode())
+            answered += 1
+    os.close(terminal)
+    return program.wait(), shown.decode()
+
+
+def test_03_at_a_terminal_the_keys_are_offered_once(unchosen: World) -> None:
+    unchosen.cli.env |= {"OPENAI_API_KEY": "sk-0123456789", "ANTHROPIC_API_KEY": "sk-ant-0123456789"}
+    code, shown = at_a_terminal(unchosen, "agent", "-m", "hello", typed=("\n",))
+    assert code == 0, shown
+    assert "built-in `local` provider" in shown
+    code, shown = at_a_terminal(unchosen, "agent", "-m", "hello", typed=("1\n",))
+    assert "from now on?" not in shown
+    (unchosen.cli.data / "keys-declined").unlink()
+    with ScriptedMessages([text("Hello."), text("Hello again.")]) as model:
+        unchosen.cli.env["ANTHROPIC_BASE_URL"] = model.base_url
+        code, shown = at_a_terminal(unchosen, "agent", "-m", "hello", typed=("9\n", "1\n"))
+        assert (code, "'9' is not one of them" in shown, "Hello." in shown) == (0, True, True), shown
+        assert unchosen.agent("hello").out.strip() == "Hello again."

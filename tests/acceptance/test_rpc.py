@@ -214,13 +214,13 @@ def test_initialize_says_what_the_server_can_do(rpc: Rpc) -> None:
 
 def test_a_workflow_is_run_and_its_events_are_streamed(flow: Flow, rpc: Rpc) -> None:
     flow.write('INPUT who\nGOAL g "Greet $who"\nRUN r USING g\n')
-    flow.add(call("Time"), text("hello"))
+    flow.add(call("Time"), call("GoalResult", achieved=True, summary="hello"))
     said = rpc.answer(1, "run", agentfile=str(flow.folder / "Agentfile"), inputs={"who": "you"})["result"]
     assert (said["outcome"], said["answer"], said["exit_code"]) == ("completed", "hello", 0)
     assert [one["payload"]["goal"] for one in rpc.events("goal_started")] == ["g"]
     assert [one["payload"]["goal"] for one in rpc.events("goal_complete")] == ["g"]
     called = rpc.events("tool_call")
-    assert [(one["payload"]["goal"], one["payload"]["tool"]) for one in called] == [("g", "Time")]
+    assert [(one["payload"]["goal"], one["payload"]["tool"]) for one in called] == [("g", "Time"), ("g", "GoalResult")]
     assert {one["request_id"] for one in called} == {1}
     assert rpc.answer(2, "status", run_id=said["run_id"])["result"]["status"] == "completed"
 

@@ -4,12 +4,18 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import field, replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from adderclaw.errors import UsageError
 from adderclaw.json_text import canonical
 from adderclaw.record import record
 from adderclaw.types import Json
+
+if TYPE_CHECKING:
+    from adderclaw.config.found_keys import Chooser
+
+FIXTURE_VARIABLE = "ADDERCLAW_MOCK_FIXTURE"
+"""Names a script for the built-in `local` provider."""
 
 STORED = ("provider", "model", "profile", "config_file")
 """Options that hold for a run however often it is resumed, unless others are given then."""
@@ -40,6 +46,10 @@ class Options:
     """A run at a terminal: its events are shown as they come, in place of the log."""
     headless: bool = False
     """`run`: the profile is `runtime.profile` unless one is named, and the run folders are in `logging.jsonl_dir`."""
+    asks: bool = False
+    """A model is going to be asked: where none is chosen, a key in the environment chooses one."""
+    choose: "Chooser | None" = None
+    """How a person is asked which of those keys to use; None where nobody is there."""
     here: bool = False
     """Where no project is found, the workspace is the current directory, not `workspace_dir`."""
 

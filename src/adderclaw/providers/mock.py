@@ -16,6 +16,7 @@ import re
 from typing import Any, NamedTuple, NoReturn, cast, get_args
 from weakref import WeakKeyDictionary
 
+from adderclaw.config.options import FIXTURE_VARIABLE
 from adderclaw.errors import ConfigError, Problem, ProviderError, ProviderErrorKind
 from adderclaw.history import History
 from adderclaw.providers import Parts, arguments_of
@@ -33,7 +34,6 @@ from adderclaw.types import (
     Usage,
 )
 
-FIXTURE_VARIABLE = "ADDERCLAW_MOCK_FIXTURE"
 KINDS: tuple[str, ...] = get_args(ProviderErrorKind.__value__)
 
 WELCOME = """\

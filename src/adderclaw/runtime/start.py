@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from adderclaw import __version__, config, gate
 from adderclaw.checkpoints import Checkpoints
-from adderclaw.config.options import Options
+from adderclaw.config.options import FIXTURE_VARIABLE, Options
 from adderclaw.config.paths import followed
 from adderclaw.config.places import FLAGS
 from adderclaw.config.schema import Config
@@ -21,6 +21,7 @@ from adderclaw.sinks import log
 from adderclaw.types import (
     Clock,
     Ids,
+    Json,
 )
 
 if TYPE_CHECKING:
@@ -95,13 +96,7 @@ def start(options: Options) -> Runtime:
     """Configuration and events; nothing is opened for writing yet."""
     if options.profile is not None and options.profile not in gate.PROFILES:
         raise UsageError(f"there is no profile {options.profile!r}; there is: {', '.join(gate.PROFILES)}")
-    loaded = config.load(
-        config_file=options.config_file,
-        workspace=options.workspace,
-        overrides=options.overrides,
-        beside=options.beside,
-        here=options.here,
-    )
+    loaded, chosen = _with_a_model(options, _load(options, options.overrides))
     if options.headless and options.profile is None:
         options = replace(options, profile=loaded.config.runtime.profile)
     clock, secrets, ids = SystemClock(), Secrets(), ids_with_runs(loaded.config.logging.run_id_pattern)
@@ -119,9 +114,42 @@ def start(options: Options) -> Runtime:
     bus.tell({"event_type": "workspace_path", "path": loaded.workspace, "reason": loaded.workspace_reason})
     bus.tell({"event_type": "startup", "version": __version__, "pid": os.getpid(), "profile": profile})
     bus.tell({"event_type": "config_path", "paths": list(loaded.files), "warnings": list(loaded.warnings)})
-    for message in loaded.warnings:
+    for message in (*loaded.warnings, *chosen):
         bus.tell({"event_type": "warning", "message": message})
     return runtime
+
+
+def _load(options: Options, overrides: Json) -> config.Loaded:
+    return config.load(
+        config_file=options.config_file,
+        workspace=options.workspace,
+        overrides=overrides,
+        beside=options.beside,
+        here=options.here,
+    )
+
+
+def _with_a_model(options: Options, loaded: config.Loaded) -> tuple[config.Loaded, tuple[str, ...]]:
+    """Where nothing chooses a model, a key in the environment does; a run that nobody watches is refused without."""
+    if not options.asks or _is_chosen(options, loaded.config):
+        return loaded, ()
+    from adderclaw.config import found_keys
+
+    keys = found_keys.in_environment()
+    found = options.choose(keys) if keys and options.choose is not None else found_keys.the_only(keys)
+    if found is None and options.headless:
+        raise UsageError(found_keys.NO_MODEL)
+    if found is None:
+        return loaded, ()
+    used = f"no model is chosen, so {found} is used; `adderclaw onboard` chooses one for good"
+    return _load(options, found_keys.with_key(options.overrides, found, loaded.config)), (used,)
+
+
+def _is_chosen(options: Options, now: Config) -> bool:
+    if options.provider is not None or options.model is not None:
+        return True
+    entry = now.providers.models[now.default_provider]
+    return entry.kind != "mock" or bool(entry.fixture or os.environ.get(FIXTURE_VARIABLE))
 
 
 def credentials(options: Options, loaded: config.Loaded, secrets: Secrets, clock: Clock) -> Sources:

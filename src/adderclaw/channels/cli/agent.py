@@ -17,6 +17,7 @@ from adderclaw.channels.cli.plain import (
     Option,
     ProfileName,
     StreamFormat,
+    chooser,
     limits,
     print_json,
 )
@@ -68,6 +69,8 @@ def agent(
         profile=profile,
         bare=bare,
         maintenance=maintenance,
+        asks=True,
+        choose=chooser(),
         overrides=_limited(limits(limit)),
     )
     if message is None and again is None:

@@ -8,10 +8,13 @@ import importlib
 import json
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from adderclaw.errors import UsageError
 from adderclaw.record import record
+
+if TYPE_CHECKING:
+    from adderclaw.config.found_keys import Chooser, Found
 
 type Plain = Callable[..., int]
 """A command that gives its exit code; each parameter is `Annotated[type, Option(…)]` and has a default."""
@@ -126,3 +129,14 @@ def print_json(value: object) -> None:
     if not text.isprintable():  # the escapes are JSON's own: whoever reads them gets what was there
         text = "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)
     print(text, flush=True)  # a stream is read while it goes on
+
+
+def chooser() -> "Chooser | None":
+    """How a person is asked which key to use; None where nobody sits at a terminal."""
+    return _offered if sys.stdin.isatty() and sys.stderr.isatty() else None
+
+
+def _offered(found: "list[Found]") -> "Found | None":
+    from adderclaw.channels.cli.offer_keys import offer  # few need it, and once
+
+    return offer(found)

@@ -31,6 +31,7 @@ def rpc(
         model=model,
         profile=profile,
         headless=True,
+        asks=True,
         here=True,
     )
     raise typer.Exit(asyncio.run(serve(options)))

@@ -11,7 +11,7 @@ from typer.core import TyperCommand
 
 from adderclaw.channels.cli.agent import show_outcome, stream
 from adderclaw.channels.cli.common import ConfigFile, LimitsGiven, ProviderName, StreamOutput, WorkspaceDir
-from adderclaw.channels.cli.plain import ProfileName, StreamFormat, limits, print_json
+from adderclaw.channels.cli.plain import ProfileName, StreamFormat, chooser, limits, print_json
 from adderclaw.channels.terminal import Terminal
 from adderclaw.config.options import overrides
 from adderclaw.credentials.redaction import visible
@@ -133,6 +133,8 @@ def run(
         model=model,
         profile=profile,
         headless=True,
+        asks=not dry_run,
+        choose=chooser(),
         here=True,
         overrides=overrides(skills_dir, max_turns, debug_llm, allowed),
     )

@@ -3,15 +3,16 @@
 import os
 import stat
 import sys
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import typer
 
 from adderclaw.channels.cli import local_models
 from adderclaw.channels.cli.common import OutputFormat, group
 from adderclaw.channels.cli.plain import print_json
-from adderclaw.config import Config, home, load, places
+from adderclaw.config import Config, home, load, places, user_edit
 from adderclaw.config.dialects import KEY_VARIABLES, KINDS
+from adderclaw.config.found_keys import MODELS, in_environment
 from adderclaw.errors import AdderClawError, NeedsInput, UsageError
 
 app = group("Set AdderClaw up.")
@@ -52,7 +53,7 @@ def _print(done: Done) -> None:
 def _initialise() -> Done:
     own = home()
     try:
-        done = Done(_user_file(own), [], [])
+        done = Done(user_edit.file_of(own), [], [])
         _private_folder(own, done)
         new = not os.path.lexists(done.config_file)
         if new:
@@ -71,12 +72,6 @@ def _initialise() -> Done:
             f"{where} cannot be made: {error.strerror}; make its folder writable, or set ADDERCLAW_HOME to another"
         ) from None
     return done
-
-
-def _user_file(own: str) -> str:
-    """The user's configuration: the file that is there, else the one to be written."""
-    first, second = os.path.join(own, "config.toml"), os.path.expanduser("~/.config/adderclaw/agent.yaml")
-    return second if not os.path.lexists(first) and os.path.lexists(second) else first
 
 
 def _private_folder(own: str, done: Done) -> None:
@@ -109,15 +104,6 @@ def _database_and_receipts(config: Config, own: str, done: Done) -> None:
 
 OFFERED = tuple(kind for kind in KINDS if kind not in ("reliable", "router"))
 ENTRY_NAMES = {"mock": "local"}
-MODELS = {
-    "mock": "mock",
-    "anthropic": "claude-sonnet-4-5",
-    "openai": "gpt-4o",
-    "gemini": "gemini-2.5-flash",
-    "openai-compatible": "local-model",
-    "lm-studio": "local-model",
-}
-"""Kind → the model that is suggested."""
 BASE_URLS = {"openai-compatible": "http://localhost:1234/v1"}
 USUAL_URLS = ("http://127.0.0.1:11434/v1", "http://127.0.0.1:1234/v1")
 """Where these kinds look unless the entry says otherwise."""
@@ -166,14 +152,18 @@ def onboard(
 
     Example: adderclaw onboard --provider anthropic --api-key-env ANTHROPIC_API_KEY --yes
     """
-    found = [name for name in dict.fromkeys(KEY_VARIABLES.values()) if os.environ.get(name)]
+    found = [key.variable for key in in_environment()]
     print(f"keys in the environment: {', '.join(found) or 'none'}")
     running = local_models.servers(local_models.usual_ports())
     print(f"model servers on this machine: {', '.join(map(str, running)) or 'none'}")
     answers = _answers(Asker(yes), found, running, provider, model, base_url, api_key_env, autonomy)
     done = _initialise()
     _print(done)
-    _edit(done.config_file, answers)
+    name = ENTRY_NAMES.get(answers.kind, answers.kind.replace("-", "_"))
+    entry = {"kind": answers.kind, "model": answers.model}
+    entry |= {"base_url": answers.base_url} if answers.base_url else {}
+    entry |= {"api_key_env": answers.api_key_env} if answers.api_key_env else {}
+    user_edit.choose_provider(done.config_file, name, entry, autonomy=answers.autonomy)
     print(f"{done.config_file}: {answers.kind} with the model {answers.model}, autonomy {answers.autonomy}")
     if answers.api_key_env and not os.environ.get(answers.api_key_env):
         print(f"the variable {answers.api_key_env} is not set yet: export it before you start")
@@ -203,45 +193,3 @@ def _answers(
         api_key_env = asker.ask("--api-key-env", "Which variable holds the key", None, KEY_VARIABLES[kind], ())
     autonomy = asker.ask("--autonomy", "How much may it do without asking", autonomy, "supervised", AUTONOMY)
     return Answers(kind, model, base_url, api_key_env, autonomy)
-
-
-def _edit(path: str, answers: Answers) -> None:
-    """Put the answers into the user's file; its comments and everything else stay."""
-    import tomlkit
-
-    from adderclaw.config import layers
-
-    if not path.endswith(".toml"):
-        raise UsageError(f"{path} is your configuration and only TOML can be edited here: change it by hand")
-    with open(path, encoding="utf-8") as file:
-        document: Any = tomlkit.parse(file.read())
-    name = ENTRY_NAMES.get(answers.kind, answers.kind.replace("-", "_"))
-    document["default_provider"] = name
-    _table(document, ("security",))["autonomy"] = answers.autonomy
-    wanted = {"kind": answers.kind, "model": answers.model}
-    wanted |= {"base_url": answers.base_url} if answers.base_url else {}
-    wanted |= {"api_key_env": answers.api_key_env} if answers.api_key_env else {}
-    models = _table(document, ("providers", "models"))
-    if name in models:
-        models[name].update(wanted)
-    else:
-        models[name] = wanted
-        models[name].add(tomlkit.nl())
-    # checked before it takes the old one's place
-    trial = os.path.join(os.path.dirname(path), f".onboard-{os.getpid()}.toml")
-    places.replace(trial, tomlkit.dumps(document))
-    try:
-        layers.compose(places.request(trial, None, "/", None))
-        os.replace(trial, path)
-    finally:
-        if os.path.lexists(trial):
-            os.unlink(trial)
-
-
-def _table(document: Any, keys: tuple[str, ...]) -> Any:
-    """The table of that name, made where it is missing."""
-    for key in keys:
-        if key not in document:
-            document[key] = {}
-        document = document[key]
-    return document

@@ -1,0 +1,54 @@
+"""Offers the keys in the environment to a person at a terminal, once, where no model is chosen."""
+
+import os
+import sys
+
+from adderclaw.config import home, places, user_edit
+from adderclaw.config.found_keys import Found
+
+DECLINED = "keys-declined"
+"""A file in the home with the variables that the person did not want to be used."""
+
+
+def offer(found: list[Found]) -> Found | None:
+    """The key that the person chooses, which is their configuration from then on."""
+    declined = os.path.join(home(), DECLINED)
+    if {key.variable for key in found} <= _lines(declined):
+        return None
+    lines = [f"  {number}. {key}" for number, key in enumerate(found, 1)]
+    print("No model is chosen yet. The environment holds:", *lines, sep="\n", file=sys.stderr)
+    which = "1" if len(found) == 1 else f"1 to {len(found)}"
+    while True:
+        answer = _typed(f"Which one is to be used from now on? [{which}; empty: none] ")
+        if not answer:
+            os.makedirs(home(), mode=0o700, exist_ok=True)
+            places.replace(declined, "".join(f"{key.variable}\n" for key in found))
+            print("None; you are not asked again. `adderclaw onboard` chooses a model.", file=sys.stderr)
+            return None
+        if answer.isdecimal() and 0 < int(answer) <= len(found):
+            break
+        print(f"{answer!r} is not one of them.", file=sys.stderr)
+    chosen = found[int(answer) - 1]
+    os.makedirs(home(), mode=0o700, exist_ok=True)
+    path = user_edit.file_of(home())
+    entry = {"kind": chosen.kind, "model": chosen.model, "api_key_env": chosen.variable}
+    user_edit.choose_provider(path, chosen.kind.replace("-", "_"), entry)
+    print(f"{path}: {chosen.kind} with the model {chosen.model}", file=sys.stderr)
+    return chosen
+
+
+def _typed(question: str) -> str:
+    """A line of the person; what was typed before the question counts for nothing."""
+    import termios
+
+    termios.tcflush(sys.stdin, termios.TCIFLUSH)
+    print(question, end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip()
+
+
+def _lines(path: str) -> set[str]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return set(file.read().split())
+    except OSError:
+        return set()
