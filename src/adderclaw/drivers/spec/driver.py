@@ -74,7 +74,7 @@ class SpecDriver:
         rows = [f"{self.spec}: dry run, no model is asked"]
         if plan["prompt"] is None:
             return "\n".join([*rows, f"all {len(plan['scenarios'])} scenarios have passed: there is nothing to do"])
-        return "\n".join([*rows, "the next session is told:", *(f"  | {line}" for line in plan["prompt"].split("\n"))])
+        return "\n".join([*rows, "the next session gets:", *(f"  | {line}" for line in plan["prompt"].split("\n"))])
 
     def dry(self) -> Driver | None:
         return None
