@@ -6,7 +6,7 @@ from typing import Any
 from adderclaw.errors import ProviderError
 from adderclaw.providers import arguments_of
 from adderclaw.providers.adapter import broke_off
-from adderclaw.providers.reading import object_in, objects_in, text_in, whole_characters
+from adderclaw.providers.reading import Growing, object_in, objects_in, text_in, whole_characters
 from adderclaw.providers.wire import Wire
 from adderclaw.types import Delta, Json, OnDelta, OpaqueBlock, StopReason, ToolCall, Usage
 
@@ -83,36 +83,21 @@ class _Block:
         return None
 
 
-class Answer:
+class Answer(Growing):
     """What has come so far. Everything in it was written by a server: each field is looked at before it is used."""
 
     def __init__(self, wire: Wire, on_delta: OnDelta) -> None:
-        self._wire, self._on_delta = wire, on_delta
+        super().__init__(wire, on_delta)
         self._blocks: dict[int, _Block] = {}
         self._counts: dict[str, int] = {}
-        self._size = 0
         self._explanation = ""
         self.stop = ""
-        self.model = ""
         self.id = ""
-        self.ended = False
-        """The server said why the answer ends: nothing of it is missing."""
-        self.stopped = False
-        """Nothing follows."""
-
-    @property
-    def over(self) -> bool:
-        return self.stopped
 
     def take(self, event: Json) -> None:
         """One event of the stream. Kinds that are not known are passed over."""
         self._event(event)
-        if self._size > self._wire.max_bytes:
-            raise self._wire.too_large()
-
-    def end(self) -> None:
-        if not self.ended:
-            raise ValueError("ended the stream before the answer was whole")
+        self._check_size()
 
     def whole(self, body: Any) -> None:
         """A message that came at once."""
@@ -138,7 +123,7 @@ class Answer:
                 self._count(event.get("usage"))
                 self._ends(object_in(event.get("delta")))
             case "message_stop":
-                self.ended = self.stopped = True
+                self.ended = self.over = True
             case "message":
                 self.whole(event)
             case "error":
@@ -159,9 +144,9 @@ class Answer:
         block = self._blocks[place] = _Block(text_in(began.get("type")), began)
         match block.kind:
             case "text":
-                self._say(block, "text", text_in(began.get("text")))
+                self._grow(block, "text", text_in(began.get("text")))
             case "thinking":
-                self._say(block, "thinking", text_in(began.get("thinking")))
+                self._grow(block, "thinking", text_in(began.get("thinking")))
             case "tool_use":
                 self._size += len(json.dumps(began.get("input")))
                 self._on_delta(Delta("tool", whole_characters(text_in(began.get("name")))))
@@ -179,9 +164,9 @@ class Answer:
                 self._begin(index, {"type": owner})  # a server that left the opening out
                 block = self._blocks[index if isinstance(index, int) else len(self._blocks) - 1]
             if block is not None and block.kind == owner:
-                self._say(block, owner, text_in(delta.get(key)))
+                self._grow(block, owner, text_in(delta.get(key)))
 
-    def _say(self, block: _Block, kind: str, text: str) -> None:
+    def _grow(self, block: _Block, kind: str, text: str) -> None:
         if text:
             block.pieces.append(text)
             self._size += len(text)

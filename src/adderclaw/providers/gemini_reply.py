@@ -5,10 +5,9 @@ import re
 from typing import Any, cast
 
 from adderclaw.history import History
-from adderclaw.providers import arguments_of
 from adderclaw.providers.adapter import broke_off
 from adderclaw.providers.faults import delay_in
-from adderclaw.providers.reading import count_in, object_in, objects_in, text_in, whole_characters
+from adderclaw.providers.reading import call_of, count_in, object_in, objects_in, text_in, whole_characters
 from adderclaw.providers.wire import Wire
 from adderclaw.types import Delta, Json, OnDelta, OpaqueBlock, StopReason, ToolCall, ToolUseBlock, Usage
 
@@ -151,9 +150,7 @@ class Answer:
                     call_id += "x"
             taken.add(call_id)
             raw = json.dumps(call["args"]) if call.get("args") is not None else "{}"
-            arguments = arguments_of(raw)
-            name = whole_characters(text_in(call.get("name")))
-            made.append(ToolCall(call_id, name, arguments, "" if arguments is not None else raw))
+            made.append(call_of(call_id, text_in(call.get("name")), raw))
         return tuple(made)
 
     def opaque(self, calls: tuple[ToolCall, ...]) -> tuple[OpaqueBlock, ...]:

@@ -4,9 +4,17 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
-from adderclaw.providers import arguments_of
 from adderclaw.providers.adapter import broke_off
-from adderclaw.providers.reading import count_in, object_in, object_with, objects_in, text_in, whole_characters
+from adderclaw.providers.reading import (
+    Growing,
+    call_of,
+    count_in,
+    object_in,
+    object_with,
+    objects_in,
+    text_in,
+    whole_characters,
+)
 from adderclaw.providers.wire import Wire
 from adderclaw.types import Delta, Json, OnDelta, OpaqueBlock, StopReason, ToolCall, Usage
 
@@ -31,13 +39,13 @@ class _Call:
         self.extra: Json = {}
 
 
-class Answer:
+class Answer(Growing):
     """What has come so far. Everything in it was written by a server: each field is looked at before it is used."""
 
     needs = "choices"
 
     def __init__(self, wire: Wire, on_delta: OnDelta, text_tools: frozenset[str] = frozenset()) -> None:
-        self._wire, self._on_delta = wire, on_delta
+        super().__init__(wire, on_delta)
         self._text_tools = text_tools
         """Tools that may also be called in the text."""
         self._curtain = _curtain() if text_tools else None
@@ -49,12 +57,9 @@ class Answer:
         self._calls: dict[int, _Call] = {}
         self._places: dict[int, int] = {}
         self._last = -1
-        self._size = 0
         self._refused = False
         self.finish = ""
-        self.model = ""
         self.usage = Usage()
-        self.ended = self.over = False
         self.extra: Json = {}
         """What a router says of the server behind it, and of the price."""
 
@@ -66,10 +71,6 @@ class Answer:
 
     def whole(self, body: Any) -> None:
         self._add(object_with(body, self.needs), "message")
-
-    def end(self) -> None:
-        if not self.ended:
-            raise ValueError("ended the stream before the answer was whole")
 
     def _add(self, chunk: Json, part: str) -> None:
         """A chunk (its choices hold a `delta`) or a whole completion (its choices hold a `message`)."""
@@ -84,8 +85,7 @@ class Answer:
                 self.extra["cost"] = usage["cost"]
         for choice in objects_in(chunk.get("choices"))[:1]:
             self._choice(choice, part)
-        if self._size > self._wire.max_bytes:
-            raise self._wire.too_large()
+        self._check_size()
 
     def _choice(self, choice: Json, part: str) -> None:
         finish = text_in(choice.get("finish_reason"))
@@ -205,13 +205,10 @@ class Answer:
         """The calls in their order. One without an id, or with an id that is taken, gets one made of step and place."""
         made: list[ToolCall] = []
         for place, (_, call) in enumerate(sorted(self._calls.items())):
-            raw = whole_characters("".join(call.pieces))
-            arguments = arguments_of(raw)
             if not call.id or call.id in taken:
                 call.id = f"call_{step}_{place}"
             taken.add(call.id)
-            name = whole_characters(call.name)
-            made.append(ToolCall(whole_characters(call.id), name, arguments, "" if arguments is not None else raw))
+            made.append(call_of(call.id, call.name, whole_characters("".join(call.pieces))))
         return tuple(made)
 
     def opaque(self, wire: str) -> tuple[OpaqueBlock, ...]:

@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Iterable
-from typing import Any, Protocol, cast
+from typing import Any, Literal, Protocol, cast
 
 from adderclaw.history import History
+from adderclaw.providers import arguments_of
 from adderclaw.providers.sse import Events
 from adderclaw.providers.wire import Reply, Wire
-from adderclaw.types import Json, ToolUseBlock
+from adderclaw.types import Delta, Json, OnDelta, ToolCall, ToolUseBlock
 
 STREAM_OVERHEAD = 32
 """A streamed answer is this much larger on the wire than what it says: a small JSON object around every few letters."""
@@ -32,6 +33,39 @@ class Answering(Protocol):
     def end(self) -> None:
         """The stream is over: was that an answer?"""
         ...
+
+
+class Growing:
+    """What the answers of all APIs have in common while they arrive: a size, a listener, an end."""
+
+    def __init__(self, wire: Wire, on_delta: OnDelta) -> None:
+        self._wire, self._on_delta = wire, on_delta
+        self._size = 0
+        self.model = ""
+        self.over = False
+        self.ended = False
+        """The server named the reason of the end: nothing of the answer is missing."""
+
+    def end(self) -> None:
+        if not self.ended:
+            raise ValueError("ended the stream before the answer was whole")
+
+    def _say(self, kind: Literal["text", "thinking"], text: str, kept: list[str]) -> None:
+        if text:
+            kept.append(text)
+            self._size += len(text)
+            self._on_delta(Delta(kind, whole_characters(text)))
+
+    def _check_size(self) -> None:
+        if self._size > self._wire.max_bytes:
+            raise self._wire.too_large()
+
+
+def call_of(call_id: str, name: str, raw: str) -> ToolCall:
+    """A call as the model wrote it; broken arguments are kept as their text."""
+    arguments = arguments_of(raw)
+    shown = "" if arguments is not None else raw
+    return ToolCall(whole_characters(call_id), whole_characters(name), arguments, shown)
 
 
 async def read(

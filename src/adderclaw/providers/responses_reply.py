@@ -2,9 +2,17 @@
 
 from typing import Any
 
-from adderclaw.providers import arguments_of
 from adderclaw.providers.adapter import broke_off
-from adderclaw.providers.reading import count_in, object_in, object_with, objects_in, text_in, whole_characters
+from adderclaw.providers.reading import (
+    Growing,
+    call_of,
+    count_in,
+    object_in,
+    object_with,
+    objects_in,
+    text_in,
+    whole_characters,
+)
 from adderclaw.providers.wire import Wire
 from adderclaw.types import Delta, Json, OnDelta, OpaqueBlock, StopReason, ToolCall, Usage
 
@@ -32,22 +40,19 @@ class _Item:
         self.reasoning: Json = {}
 
 
-class Answer:
+class Answer(Growing):
     """What has come so far. Everything in it was written by a server: each field is looked at before it is used."""
 
     needs = "output"
 
     def __init__(self, wire: Wire, on_delta: OnDelta) -> None:
-        self._wire, self._on_delta = wire, on_delta
+        super().__init__(wire, on_delta)
         self._items: list[_Item] = []
         self._by_id: dict[str, _Item] = {}
         self._by_place: dict[int, _Item] = {}
-        self._size = 0
         self._stopped_by = ""
         self.finish = ""
-        self.model = ""
         self.usage = Usage()
-        self.ended = self.over = False
 
     def take(self, event: Json) -> None:
         kind = text_in(event.get("type"))
@@ -73,12 +78,7 @@ class Answer:
                 self._whole(object_in(event.get("response")))
             case _:
                 self.model = text_in(object_in(event.get("response")).get("model")) or self.model
-        if self._size > self._wire.max_bytes:
-            raise self._wire.too_large()
-
-    def end(self) -> None:
-        if not self.ended:
-            raise ValueError("ended the stream before the answer was whole")
+        self._check_size()
 
     def whole(self, body: Any) -> None:
         """The response itself: with its last event it comes again, as a whole."""
@@ -96,8 +96,7 @@ class Answer:
             if known is None and place < len(self._items):
                 known = self._items[place]
             self._settle(known or self._begin(item, place), item)
-        if self._size > self._wire.max_bytes:
-            raise self._wire.too_large()
+        self._check_size()
         self.ended = self.over = True
 
     # ------------------------------------------------------------------ items
@@ -158,12 +157,6 @@ class Answer:
             self._size += max(0, len(arguments) - sum(map(len, item.arguments)))
             item.arguments = [arguments]
 
-    def _say(self, kind: Any, text: str, kept: list[str]) -> None:
-        if text:
-            kept.append(text)
-            self._size += len(text)
-            self._on_delta(Delta(kind, whole_characters(text)))
-
     # ------------------------------------------------------------------ the whole
 
     @property
@@ -176,14 +169,11 @@ class Answer:
         for item in self._items:
             if item.kind != "function_call":
                 continue
-            raw = whole_characters("".join(item.arguments))
-            arguments = arguments_of(raw)
             if not item.call_id or item.call_id in taken:
                 item.call_id = f"call_{step}_{len(made)}"
             item.call_id = whole_characters(item.call_id)
             taken.add(item.call_id)
-            name = whole_characters(item.name)
-            made.append(ToolCall(item.call_id, name, arguments, "" if arguments is not None else raw))
+            made.append(call_of(item.call_id, item.name, whole_characters("".join(item.arguments))))
         return tuple(made)
 
     def opaque(self, wire: str) -> tuple[OpaqueBlock, ...]:
