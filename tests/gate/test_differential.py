@@ -69,10 +69,9 @@ ARGUMENTS = [
 ]
 """Words inside of a function."""
 INSIDE = [
-    *["local X=1", 'local X="$1"', "local X=$(good)", "local X", "local X=2 Y", "local i=$X", "X=inner", "return"],
-    *["return 3", "return 0", "return $?", "shift", "shift 2", "cd src", "set -e", '"$@"', "local Z=$1; X+=$Z"],
-    *['[ -n "$1" ] || return 1', '[ "$1" = a ] && return', "exit 4", "export FOO=$1", "gn() { good again; }"],
-    *['for i in "$@"; do good "$i"; done', 'for i; do bad "$i"; done', 'case "$1" in a) return 2;; *) good;; esac'],
+    *["X=1", 'X="$1"', "X=$(good)", "X=", "X=2 Y=$1", "i=$X", "X=inner", "Z=$1; X+=$Z", '[ "$1" = a ] && good'],
+    *["cd src", "set -e", '"$@"', '[ -n "$1" ] || bad', "exit 4", "export FOO=$1", "gn() { good again; }", "echo $?"],
+    *['for i in "$@"; do good "$i"; done', 'case "$1" in a) bad;; *) good;; esac'],
 ]
 ELEMENTS = [
     *['"${A[@]}"', '"${A[@]}"', "${A[@]}", '"${A[*]}"', "${A[*]}", "${#A[@]}", "${A[0]}", '"${A[1]}"', '"${A[@]:1}"'],

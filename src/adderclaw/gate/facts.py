@@ -66,6 +66,9 @@ def _heard(value: Any) -> Any:
             case "frozenset":
                 return frozenset(named["items"])
             case _:
-                return _KINDS[kind](**named)
+                made = _KINDS[kind]
+                # What earlier versions wrote down of features that are gone counts only where it was used.
+                fields = getattr(made, "_fields", tuple(named))
+                return made(**{name: item for name, item in named.items() if item or name in fields})
     except (KeyError, TypeError) as error:
         raise Unreadable(f"{kind!r} is no kind of fact, or its fields do not fit") from error

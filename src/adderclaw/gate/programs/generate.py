@@ -76,6 +76,8 @@ def made() -> dict[str, Any]:
     out: dict[str, Any] = {}
     for program, table in tables().items():
         for other in table.pop("also", "").split():
+            if other in out:
+                raise ValueError(f"{other} has two tables")
             out[other] = program
         out[program] = {key: value for key, value in table.items() if key not in EXAMPLES}
     return dict(sorted(out.items()))

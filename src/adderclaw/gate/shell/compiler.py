@@ -91,7 +91,7 @@ class Compiler:
             after = state
             for node in one.commands:
                 # The parts run at the same time: what one before it changes, a glob may see or not.
-                command, ended = self.command(node, after._replace(loop="", returns=False))
+                command, ended = self.command(node, after._replace(loop=""))
                 parts.append(command)
                 changed = ended.either.changed if ended.either is not None else frozenset[str]()
                 after = state._replace(changed=after.changed | changed)
@@ -144,7 +144,7 @@ class Compiler:
 
     def group(self, node: syntax.Group, state: State) -> tuple[Command, Flow]:
         redirects, inner = self.opened(node, state)
-        within = inner._replace(loop="", returns=False) if node.opener == "(" else inner
+        within = inner._replace(loop="") if node.opener == "(" else inner
         body, flow = self.script(node.body, within)
         if node.opener == "(":
             ended = flow.either or inner
@@ -317,7 +317,7 @@ def _assigned(scripts: Iterable[object]) -> set[str]:
         if isinstance(node, syntax.Command):
             if not node.words:
                 found.update(name for name, _ in node.assigns)
-            elif any(is_word(node.words, name) for name in ("read", "export", "local")):
+            elif any(is_word(node.words, name) for name in ("read", "export")):
                 texts = ("".join(p.text for p in word if isinstance(p, Text)) for word in node.words[1:])
                 found.update(text.split("=", 1)[0] for text in texts)
         elif isinstance(node, syntax.For):

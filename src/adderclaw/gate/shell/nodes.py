@@ -20,11 +20,11 @@ def begins_with_status(node: object) -> bool:
 
 
 def asks_status(syntax_of: object) -> bool:
-    """Whether `$?` stands anywhere in some syntax, or `return` or `exit` without a status, which means it."""
+    """Whether `$?` stands anywhere in some syntax, or `exit` without a status, which means it."""
     waiting = [syntax_of]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, syntax.Command) and len(node.words) == 1 and _leaves(node.words):
+        if isinstance(node, syntax.Command) and len(node.words) == 1 and is_word(node.words, "exit"):
             return True
         if isinstance(node, Param) and (node.name == "?" or node.name.startswith("PIPESTATUS[")):
             return True
@@ -41,12 +41,8 @@ def is_word(words: tuple[Word, ...], name: str) -> bool:
     )
 
 
-def _leaves(words: tuple[Word, ...]) -> bool:
-    return is_word(words, "return") or is_word(words, "exit")
-
-
 def declared(word: Word) -> tuple[str, Word | None]:
-    """The name, and the value if there is one, of a word after `export` or `local`."""
+    """The name, and the value if there is one, of a word after `export`."""
     first = word[0]
     if not isinstance(first, Text) or first.quoted:
         raise NotAPlan("a declaration of a name that is not plain")

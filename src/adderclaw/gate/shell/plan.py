@@ -215,7 +215,6 @@ class Assign(NamedTuple):
     name: str
     value: str
     export: bool = False
-    local: bool = False
 
 
 class Array(NamedTuple):

@@ -188,23 +188,12 @@ class Reader(Conditions):
         return Group("(", _some(body))
 
     def arithmetic(self) -> Group:
-        """`((…))`: a condition, or a variable that is counted up."""
+        """`((…))`, a condition."""
         found = re.compile(rf"\(\(((?:[\w\s+*/%<>=!&|$-]|{NUMBERED})*)\)\)", re.ASCII).match(self.text, self.at)
         if found is None:
             raise NotAPlan("arithmetic command")
         self.at = found.end()
-        text = found[1].strip()
-        counted = re.fullmatch(
-            r"(?:(\w+)\s*(\+\+|--)|(\+\+|--)(\w+)|([A-Za-z_]\w*)\s*([-+*]?)=(?!=)(.*))", text, re.ASCII
-        )
-        if counted is None:
-            return Group("{", Script((_counts(text),)))
-        name = counted[1] or counted[4] or counted[5]
-        sign = (counted[2] or counted[3] or "")[:1]
-        new = f"{name}{sign}1" if sign else f"{name}{counted[6]}({counted[7]})" if counted[6] else counted[7]
-        assign = Command(((name, (Arith(new, True),)),), (), (), text)
-        value = f"{name}{'-' if sign == '+' else '+'}1" if counted[1] else name
-        return Group("{", Script((Pipeline("", False, False, (assign,), ()), _counts(value)._replace(after=";"))))
+        return Group("{", Script((_counts(found[1].strip()),)))
 
     def group(self) -> Group:
         self.at += 1
@@ -245,14 +234,11 @@ class Reader(Conditions):
         self.blanks()
         name = NAME.match(self.text, self.at)
         if name is None:
-            return self.numbered()
+            raise NotAPlan("a for loop over numbers" if self.ahead() == "(" else "cannot be parsed")
         self.at = name.end()
         self.newlines()
         if self.reserved() != "in":
-            self.blanks()
-            if self.ahead() == ";":
-                self.at += 1
-            return For(name.group(), ((Param("@", quoted=True),),), self.body())
+            raise NotAPlan("a for loop over the arguments")
         self.at += 2
         words: list[Word] = []
         while True:
@@ -265,25 +251,6 @@ class Reader(Conditions):
         if self.ahead() == ";":
             self.at += 1
         return For(name.group(), tuple(words), self.body())
-
-    def numbered(self) -> For:
-        """`for ((i = 0; i < 10; i++))`, written out."""
-        found = re.compile(_NUMBERED, re.ASCII).match(self.text, self.at)
-        if found is None:
-            raise NotAPlan("a for loop over numbers" if self.ahead() == "(" else "cannot be parsed")
-        self.at = found.end()
-        self.newlines()
-        if self.ahead() == ";":
-            self.at += 1
-        first, last, step = int(found["first"]), int(found["last"]), int(found["step"] or 1)
-        rounds = range(first, last + (found["until"] == "<="), step or 1)
-        if not step or len(rounds) > 1_000:
-            raise NotAPlan("a for loop over numbers")
-        made = For(found["name"], tuple((Text(str(number)),) for number in rounds), self.body())
-        # After its last round the variable would hold one more.
-        if re.search(rf"\b{found['name']}\b", self.text[: found.start()] + self.text[self.at :], re.ASCII):
-            raise NotAPlan("a for loop over numbers whose variable is used elsewhere, too")
-        return made
 
     def cases(self) -> Case:
         self.at += 4
@@ -435,12 +402,6 @@ class Reader(Conditions):
             redirects[place] = Redir("", "<<<", body, document=True)
 
         self.documents.append((mark, strips, quoted, give))
-
-
-_NUMBERED = (
-    r"\(\(\s*(?P<name>[A-Za-z_]\w*)\s*=\s*(?P<first>\d{1,6})\s*;\s*(?P=name)\s*(?P<until><=?)\s*(?P<last>\d{1,6})\s*;"
-    r"\s*(?:(?P=name)\+\+|\+\+(?P=name)|(?P=name)\s*\+=\s*(?P<step>\d{1,6}))\s*\)\)"
-)
 
 
 def _counts(text: str) -> Pipeline:

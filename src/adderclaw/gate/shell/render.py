@@ -50,7 +50,7 @@ def _calls(script: Script) -> Iterable[Call]:
 
 
 def _defined(call: Call) -> str:
-    """A function for one call alone: bash itself does `return`, `local` and `set -e` as it does in a function."""
+    """A function for one call alone: bash itself does `set -e` as it does in a function."""
     return f"{FUNCTION}{call.number}() {{ {RUN.closed(call.body)} }} ; "
 
 
@@ -100,8 +100,7 @@ class Writer:
                 words = (command.words[0], *map(self.word, command.words[1:]))
                 return self.joined((*self.env(command.env), *words), command.redirects)
             case Assign():
-                how = "export " if command.export else "local " if command.local else ""
-                return f"{how}{command.name}={self.word(command.value)}"
+                return f"{'export ' if command.export else ''}{command.name}={self.word(command.value)}"
             case Array():
                 words = " ".join(map(self.word, command.words))
                 return f"{command.name}{'+' if command.appends else ''}=({words})"

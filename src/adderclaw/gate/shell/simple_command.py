@@ -74,7 +74,6 @@ class SimpleCommands:
             counted=state.counted,
             prints_count=numbers.prints_count,
             arguments=state.arguments,
-            bare=state.bare,
             arrays=state.arrays,
         )
 
@@ -82,7 +81,7 @@ class SimpleCommands:
         """What `$(…)` stands for: a text where that is certain, else its plan."""
         leaked = self.leaks
         outer, asking, self.left = self.left, self.asking, []
-        body, flow = self.follow(sub.body, state._replace(loop="", errexit=False, returns=False))
+        body, flow = self.follow(sub.body, state._replace(loop="", errexit=False))
         self.left, self.asking = outer, asking
         # `$?` in the same command tells how the substitution ended: then there has to be one.
         text = (
@@ -113,8 +112,6 @@ class SimpleCommands:
         declares = is_word(node.words, "export")
         if declares:
             return self.export(node, state)
-        if is_word(node.words, "local"):
-            return functions.local(self, node, state)
         if node.words and not _is_named_here(node.words[0], state):
             raise NotAPlan("a program that is not a literal word")
         words = tuple(word for one in node.words for word in expander.fields(one))
@@ -188,10 +185,6 @@ class SimpleCommands:
             return self.source(node, Called(words, env, redirects), state)
         if words == ("deactivate",) and state.programs and not env:
             return Internal((":", *words), redirects), Flow(state._replace(programs=""), None)
-        if first == "return":
-            return self.functions.leave(Called(words, env, redirects), state)
-        if first == "shift":
-            return functions.shift(Called(words, env, redirects), state)
         if first in ("mapfile", "readarray"):
             return arrays.mapped(Called(words, env, redirects), state)
         internal = internals.INTERNAL.get(first)

@@ -16,7 +16,7 @@ UNSURE = "\0"
 """Stands for a virtual environment that may be active or not."""
 
 
-HELD = ("jobs", "numbers", "counted", "bare")
+HELD = ("jobs", "numbers", "counted")
 """What is known of variables beside their values."""
 
 
@@ -65,14 +65,6 @@ class State(NamedTuple):
     """What each name would call that was defined; None where that is not certain."""
     arguments: int | None = None
     """How many arguments the function has that this is in; their values are the variables `1`, `2` …"""
-    returns: bool = False
-    """Whether `return` leaves that function here: not in a subshell of it."""
-    own: frozenset[str] = frozenset()
-    """The names that are local to that function, for certain or perhaps."""
-    perhaps: frozenset[str] = frozenset()
-    """Those of `own` that are local only if the shell came along another way."""
-    bare: frozenset[str] = frozenset()
-    """Local variables that were given no value: they are empty, and not set."""
     arrays: Arrays = {}  # noqa: RUF012
     """The elements of each array; None where they are only known when it runs."""
 
@@ -81,10 +73,6 @@ class State(NamedTuple):
         gone = {name}
         held = {held: getattr(self, held) - gone for held in HELD if name in getattr(self, held)}
         return self._replace(variables=variables, **held)
-
-    def sets(self, name: str) -> bool:
-        """Whether a command before this one may have set a variable."""
-        return name in self.variables or self.sourced
 
     def counts(self, name: str) -> bool:
         """Whether a variable holds a whole number, known or not."""
@@ -129,19 +117,9 @@ def merged(one: State | None, other: State | None) -> State | None:
         one.made & other.made,
         one.unlikely and other.unlikely,
         _same(one.functions, other.functions),
-        _arguments(one, other),
-        one.returns,
-        one.own | other.own,
-        one.perhaps | other.perhaps | (one.own ^ other.own),
-        one.bare | other.bare,
+        one.arguments,
         _arrays(one, other),
     )
-
-
-def _arguments(one: State, other: State) -> int | None:
-    if one.arguments != other.arguments:
-        raise NotAPlan("shift on one of two ways")
-    return one.arguments
 
 
 def _same[T](one: Mapping[str, T | None], other: Mapping[str, T | None]) -> Mapping[str, T | None]:

@@ -46,29 +46,14 @@ def _pattern(text: str) -> str:
     return "".join(char if re.fullmatch(_PATTERN, char, re.ASCII) else f"\\{char}" for char in text)
 
 
-def _slice(text: str, length: int) -> tuple[int, int | None]:
-    """Where a part begins, before the beginning too, and how long it is."""
+def substring(value: str, text: str) -> str:
+    """`${value:1:2}`."""
     found = re.fullmatch(SLICE, text, re.ASCII)
     if found is None:
         raise NotAPlan("variable expansion of a form that plans do not have")
     first = int(found[1])
-    return first + length if first < 0 else first, int(found[2]) if found[2] else None
-
-
-def substring(value: str, text: str) -> str:
-    """`${value:1:2}`."""
-    start, count = _slice(text, len(value))
-    if start < 0:
-        return ""
-    return value[start:] if count is None else value[start : start + count]
-
-
-def chosen(elements: tuple[str, ...], text: str) -> tuple[str, ...]:
-    """`"${elements[@]:1:2}"`."""
-    start, count = _slice(text, len(elements))
-    if start < 0:
-        return ()
-    return elements[start:] if count is None else elements[start : start + count]
+    start = first + len(value) if first < 0 else first
+    return value[start : start + int(found[2]) if found[2] else None] if start >= 0 else ""
 
 
 def trimmed(value: str, wanted: str, op: str) -> str:

@@ -93,12 +93,10 @@ class Expander:
         counted: frozenset[str] = frozenset(),
         prints_count: Callable[[Script], bool] = lambda _: False,
         arguments: int | None = None,
-        bare: frozenset[str] = frozenset(),
         arrays: Arrays = _NO_ARRAYS,
     ) -> None:
         self.prints_count = prints_count
-        self.arguments, self.bare, self.arrays = arguments, bare, arrays
-        self.sourced, self.counted = sourced, counted
+        self.arguments, self.arrays, self.counted, self.sourced = arguments, arrays, counted, sourced
         self.facts, self.folders, self.variables = facts, folders, variables
         self.output, self.nounset, self.numbers, self.changed = output, nounset, numbers, changed
 
@@ -219,8 +217,6 @@ class Expander:
 
     def known(self, name: str) -> str | None:
         if name in self.variables:
-            if name in self.bare and self.nounset:
-                raise NotAPlan(f"${name}, which is not set, under set -u")
             return self.variables[name]
         if name.isdecimal():
             if self.arguments is None or name.startswith("0"):
@@ -306,8 +302,7 @@ class Expander:
             if part.op == "keys":
                 return self.several([[Bit(str(n), how)] for n in range(len(elements))], part)
             if part.op == ":":
-                chosen = values.chosen(elements, _text(part.argument))
-                return self.several([[Bit(text, how)] for text in chosen], part)
+                raise NotAPlan("a part of an array")
             return self.several([[Bit(self.changed_value(text, part), how)] for text in elements], part)
         number = self.subscript(index)
         if part.op in (":-", ":+", "-", "+"):
@@ -358,8 +353,6 @@ class Expander:
 
     def defaulted(self, part: Param) -> "str | list[Bit] | None":
         is_set = part.name in self.variables or (part.name == "PWD") or self.known(part.name) is not None
-        if part.name in self.bare and not part.op.startswith(":"):
-            raise NotAPlan(f"${{{part.name}{part.op}…}} of a local variable without a value")
         value = self.value(part.name) if is_set else ""
         if value is UNKNOWN:
             how = QUOTED if part.quoted else SPLIT
