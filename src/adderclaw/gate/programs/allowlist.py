@@ -121,12 +121,16 @@ class Options(NamedTuple):
     """It reads further options from the file of an operand `@file`."""
     script: bool = False
     """Its first operand is a program of the project; what follows is for that."""
-    config: frozenset[str] = frozenset()
-    """Options that name the program's own configuration, which is code, too: taken where `configs` matches."""
-    configs: str = ""
-    """A regular expression for the names that such a file usually has."""
+    pairs: Mapping[str, str] = MappingProxyType({})
+    """Forms of options that do no harm with values of a form, and with no others."""
     refuses: str = ""
-    """A regular expression for operands that are not taken."""
+    """A regular expression for operands that are refused."""
+    odd: str = ""
+    """A regular expression for what stands in no word of a harmless call."""
+    outside: str = ""
+    """A regular expression for words that name what lies on another machine, or outside of the workspace."""
+    registry: bool = False
+    """What its words name comes from a package registry; an address or a repository is code from elsewhere."""
     local: frozenset[str] = frozenset()
     """Options whose value names a host: only this machine. `operands` stands for the words that are none."""
     never: str = ""
@@ -152,7 +156,6 @@ _SETS = (
     "writes",
     "settings",
     "local",
-    "config",
     "code",
     "ends",
     "looking",

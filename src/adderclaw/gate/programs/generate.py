@@ -68,6 +68,10 @@ def _table(given: dict[str, Any], shared: dict[str, str]) -> dict[str, Any]:
             table[key] = {n: _text(text, shared) for line, text in commands.items() for n in line.split() or ("",)}
         else:
             table[key] = value
+    if "configs" in table:
+        # A program's own configuration is code, too: under the names that it usually has, in a folder of the project.
+        named = "|".join(map(re.escape, table.pop("config").split()))
+        table.setdefault("pairs", {})[named] = rf"(?!/|~|.*\.\.)(?:[\w.@-]+/)*(?:{table.pop('configs')})"
     return table
 
 

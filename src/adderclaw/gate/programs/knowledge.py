@@ -8,7 +8,7 @@ from adderclaw.gate.programs import git, languages, managers, media, network, pa
 from adderclaw.gate.programs.allowlist import PROGRAMS, known_as, names, runs_others, those
 from adderclaw.gate.programs.handed import only_shows
 from adderclaw.gate.programs.objections import Allowed, Ask, Objection, Words, unknown
-from adderclaw.gate.programs.options import parse, without_pairs
+from adderclaw.gate.programs.options import parse
 from adderclaw.gate.programs.tabled import by_command, by_table, piped, strange
 from adderclaw.gate.programs.wrappers import find_parts, inner, wrapped
 
@@ -167,18 +167,6 @@ def _find(words: Words, ask: Ask) -> Objection | None:
     return by_table("find", found.words, PROGRAMS["find"])
 
 
-_EACH = ("-x", "--exec", "-X", "--exec-batch")
-
-
-def _fd(words: Words, _ask: Ask) -> Objection | None:
-    """What fd runs on the files that it finds may only look at them."""
-    at = next((n for n, word in enumerate(words) if word in _EACH), len(words))
-    command = words[at + 1 :]
-    if at == len(words):
-        return by_table("fd", words, PROGRAMS["fd"])
-    return Objection(f"fd would run {' '.join(command)[:60]} on what it finds")
-
-
 # ------------------------------------------------------------------ interpreters
 
 
@@ -229,23 +217,6 @@ def _coverage(words: Words, ask: Ask) -> Objection | None:
     return python_module(found.operands, ask) if "-m" in found.given else piped(found.operands[0])
 
 
-_REGISTERS = (
-    r"tsx(?:/esm|/cjs)?|ts-node/(?:register|esm)|dotenv/config|source-map-support/register|@swc-node/register"
-    r"|tsconfig-paths/register|@babel/register"
-)
-"""Packages of the project that let node read other languages."""
-
-
-def _node(words: Words, _ask: Ask) -> Objection | None:
-    options = PROGRAMS["node"]
-    words = without_pairs(words, "--input-type", "module|commonjs")
-    words = without_pairs(words, "--import|-r|--require|--loader", _REGISTERS)
-    found = parse(words[1:], options.options, until_operand=True)
-    if found.strange:
-        return strange(found, options)
-    return piped(found.operands[0]) if found.operands else None
-
-
 # ------------------------------------------------------------------ small languages and plain rules
 
 
@@ -269,18 +240,6 @@ def _awk(words: Words, _ask: Ask) -> Objection | None:
         return strange(found, options)
     asks = found.operands or "--version" in found.given or "-W" in found.given
     return None if asks else Objection("awk without a program")
-
-
-def _jq(words: Words, _ask: Ask) -> Objection | None:
-    if not all(map(languages.is_plain_jq, words[1:])):
-        return Objection("a jq filter that imports reads files that it does not name")
-    return by_table("jq", words, PROGRAMS["jq"])
-
-
-def _yq(words: Words, _ask: Ask) -> Objection | None:
-    if any(re.search(r"\b(?:load\w*|env\w*|strenv|system)\b", word) for word in words[1:]):
-        return Objection("the yq expression may read something that it does not name")
-    return by_table("yq", words, PROGRAMS["yq"])
 
 
 def _http_server(words: Words, _ask: Ask) -> Objection | None:
@@ -319,7 +278,6 @@ SPECIAL: dict[str, Special] = {
     **media.SPECIAL,
     **dict.fromkeys(("curl", "wget"), network.judged),
     "nc": network.knocks,
-    "fd": _fd,
     "npx": _npx,
     "uvx": _uvx,
     "pipx": _pipx,
@@ -328,11 +286,8 @@ SPECIAL: dict[str, Special] = {
     "find": _find,
     "python": _python,
     "coverage": _coverage,
-    "node": _node,
     "sed": _sed,
     "awk": _awk,
-    "jq": _jq,
-    "yq": _yq,
     "php": _php,
     "hyperfine": runners.hyperfine,
     "gdb": runners.gdb,

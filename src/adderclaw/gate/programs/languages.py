@@ -1,4 +1,4 @@
-"""Small programs that are words of a command: sed, awk, jq and SQL.
+"""Small programs that are words of a command: sed, awk and SQL.
 
 Each is read only as far as it takes to see that it runs nothing, writes nothing and opens nothing by itself.
 """
@@ -116,12 +116,7 @@ def is_plain_awk(program: str) -> bool:
     return True
 
 
-# ------------------------------------------------------------------ jq and SQL
-
-
-def is_plain_jq(program: str) -> bool:
-    """A filter that imports reads files that it does not name; `env` and `$ENV` are what we gave it."""
-    return not re.search(r"(?<![\w.$\"])(?:import|include)(?:\s|#[^\n]*\n)*\"|\binput_filename\b.*\binclude\b", program)
+# ------------------------------------------------------------------ SQL
 
 
 _SQLITE_DOTS = names(".tables .schema .indexes .headers .mode .databases .dbinfo .width .nullvalue .fullschema .quit")

@@ -8,20 +8,9 @@ from adderclaw.gate.programs import packages
 from adderclaw.gate.programs.allowlist import PROGRAMS, Options, names, those
 from adderclaw.gate.programs.objections import Ask, Objection, Words, harmful, unknown, unlisted
 from adderclaw.gate.programs.options import parse, without_pairs
-from adderclaw.gate.programs.tabled import by_command, by_table
-from adderclaw.gate.programs.wrappers import FOLDER, VERSION, wrapped
+from adderclaw.gate.programs.tabled import by_command, by_table, foreign
+from adderclaw.gate.programs.wrappers import FOLDER, wrapped
 from adderclaw.gate.shell.environment import SERVED, is_pythons_own
-
-_FOREIGN = r"://|(^|@)\s*(git\+|hg\+|svn\+|bzr\+|github:|gitlab:|bitbucket:|gist:|file:|git@)|\.git(#|$)"
-
-
-def foreign(words: Words, *, shorthand: bool = False) -> Objection | None:
-    """Code that would not come from the registry; npm takes `person/repository` for a repository."""
-    for word in words:
-        of_a_person = shorthand and re.match(r"(?:[^@/]+@)?[\w-][\w.-]*/[\w.-]+", word) and not word.startswith("-")
-        if of_a_person or re.search(_FOREIGN, word):
-            return Objection(f"{word} is code from outside of the package registry")
-    return None
 
 
 def table(name: str, words: Words, options: Options | None = None) -> Objection | None:
@@ -190,7 +179,7 @@ def _runs(words: Words, ask: Ask) -> Objection | None:
     """A program that is run where the project's own are found is judged as if it stood alone."""
     name = words[0].rsplit("/", 1)[-1]
     if words[1:2] != (PROGRAMS[name].runs,):
-        return table(name, words) or foreign(words[2:])
+        return table(name, words)
     found = wrapped(words)
     if name == "bundle" and found.words and found.words[0] not in PROGRAMS["bundle"].second["exec"]:
         return Objection("bundle exec runs any program", f"bundle exec {found.words[0]}")
@@ -235,26 +224,13 @@ def _app(words: Words, _ask: Ask) -> Objection | None:
     return table(name, (words[0], *plain, *words[first:]))
 
 
-def _terraform(words: Words, _ask: Ask) -> Objection | None:
-    name = words[0].rsplit("/", 1)[-1]
-    return table(name, without_pairs(words, r"--?backend", "false")) or foreign(words[2:])
-
-
-def _helm(words: Words, _ask: Ask) -> Objection | None:
-    return foreign(words[1:]) or table("helm", words)
-
-
-def _composer(words: Words, _ask: Ask) -> Objection | None:
-    return table("composer", words) or foreign(words[2:])
-
-
 _DENO_MODULE = r"(?!-)(?!.*(?:://|^(?:npm|jsr|data|node):)).+\.[cm]?[jt]sx?"
 
 
 def _deno(words: Words, _ask: Ask) -> Objection | None:
     """Without permissions a script reaches nothing; with the network alone it has nothing to tell."""
     if words[1:2] != ("run",):
-        return table("deno", words) or foreign(words[2:])
+        return table("deno", words)
     found = parse(words[2:], PROGRAMS["deno run"].options, until_operand=True)
     if found.strange:
         return harmful(found.strange[0].split("=", 1)[0])._replace(inline="stdin" if "-" in words else "")
@@ -265,45 +241,15 @@ def _deno(words: Words, _ask: Ask) -> Objection | None:
     return None
 
 
-def _pip(words: Words, _ask: Ask) -> Objection | None:
-    return table("pip", words) or foreign(words[2:])
-
-
 def _uv(words: Words, ask: Ask) -> Objection | None:
     rest = words[1:]
     if rest[:1] == ("pip",):
-        return table("pip", rest) or foreign(rest[2:])
+        return table("pip", rest)
     if rest[:1] == ("run",):
         found = wrapped(words)
         why = found.strange or "uv run without a command"
         return ask.inner(found.words) if found.words else Objection(why, inline="stdin" if "-" in rest else "")
-    return table("uv", ("uv", *without_pairs(rest, r"--python|-p", VERSION))) or foreign(rest[1:])
-
-
-def _poetry(words: Words, ask: Ask) -> Objection | None:
-    if words[1:2] == ("run",):
-        found = wrapped(words)
-        if found.strange or not found.words:
-            return Objection(found.strange or "poetry run without a command")
-        return ask.inner(found.words)
-    return table("poetry", words) or foreign(words[2:])
-
-
-_PLUGINS = r"no:[\w.-]+|xdist|asyncio|cov|pytest_cov|randomly|timeout|hypothesispytest|faulthandler|cacheprovider"
-
-
-_INI = (
-    r"addopts=|(?:log_cli|log_cli_level|log_level|asyncio_mode|console_output_style|xfail_strict|timeout|junit_family"
-    r"|empty_parameter_set_mark|faulthandler_timeout)=[\w.]*"
-)
-
-
-def _pytest(words: Words, _ask: Ask) -> Objection | None:
-    plain = without_pairs(without_pairs(words, "-p", _PLUGINS), "-o|--override-ini", _INI)
-    bad = next((word for word in plain[1:] if re.match(r"-[A-Za-z]*p(?!\w*y)", word) and word[:2] != "--"), None)
-    if bad is not None and parse((bad,), PROGRAMS["pytest"].options).given & {"-p"}:
-        return harmful("-p")
-    return table("pytest", plain)
+    return table("uv", ("uv", *rest))
 
 
 def _tox(words: Words, _ask: Ask) -> Objection | None:
@@ -364,13 +310,6 @@ def _up_to_operands(words: Words) -> Words:
     return words[:ends]
 
 
-def _cargo(words: Words, _ask: Ask) -> Objection | None:
-    """After `--` everything is for the project's own program."""
-    if words[1:2] == ("nextest",) and words[2:3] not in (("run",), ("list",)):
-        return Objection("cargo nextest does more than run and list", "cargo nextest")
-    return table("cargo", words) or foreign(words[2:])
-
-
 _PLAIN_VARIABLE = (
     r"(?!(?:SHELL|CC|CXX|CPP|LD|AR|AS|RM|MAKE|MAKEFLAGS|MAKEFILES|\w*FLAGS|\w*CMD|\w*COMMAND|PYTHON\w*|\w*PATH)=)"
     r"[A-Z][A-Z0-9_]*=[\w.:,@/-]*"
@@ -424,34 +363,10 @@ def _gcc(words: Words, ask: Ask) -> Objection | None:
     if given and (ask.stdin is None or re.search(_TAKES_IN, ask.stdin)):
         return Objection("code on standard input that may take in any file")
     for word in words[1:]:
-        if word.startswith("@"):
-            return Objection("options from a file cannot be looked at")
         bad = next((bad for bad in PROGRAMS[name].harmful if len(bad) > 2 and word.startswith(bad)), None)
         if bad or re.match(r"-B|-T", word):
             return harmful(bad or word)
     return table(name, words)
-
-
-def _java(words: Words, _ask: Ask) -> Objection | None:
-    name = words[0].rsplit("/", 1)[-1]
-    for word in words[1:]:
-        if word.startswith("@"):
-            return Objection("options from a file cannot be looked at")
-        if not word.startswith("-") and name == "java":
-            break
-        if re.match(r"-J|-XX|-agent|-javaagent|-processor|-Xplugin|-A", word):
-            return harmful(word)
-    return table(name, words)
-
-
-def _rustc(words: Words, _ask: Ask) -> Objection | None:
-    bad = next((word for word in words[1:] if re.match(r"-[CZ]|--codegen|@", word)), None)
-    return harmful(bad) if bad else table("rustc", words)
-
-
-def _protoc(words: Words, _ask: Ask) -> Objection | None:
-    bad = next((word for word in words[1:] if word.startswith("@")), None)
-    return Objection("options from a file cannot be looked at") if bad else table("protoc", words)
 
 
 def _just(words: Words, _ask: Ask) -> Objection | None:
@@ -464,9 +379,8 @@ SPECIAL: dict[str, Callable[[Words, Ask], Objection | None]] = {
     "yarn": _yarn,
     "pnpm": _yarn,
     "bun": _yarn,
-    "pip": _pip,
     "uv": _uv,
-    "poetry": _poetry,
+    "poetry": _runs,
     "pdm": _runs,
     "pipenv": _runs,
     "bundle": _runs,
@@ -476,20 +390,11 @@ SPECIAL: dict[str, Callable[[Words, Ask], Objection | None]] = {
     "hypercorn": _serves,
     "flask": _app,
     "celery": _app,
-    "terraform": _terraform,
-    "composer": _composer,
-    "helm": _helm,
     "deno": _deno,
-    "pytest": _pytest,
     "tox": _tox,
     "go": _go,
-    "cargo": _cargo,
     "make": _make,
     "cmake": _cmake,
     "gcc": _gcc,
-    "java": _java,
-    "javac": _java,
-    "rustc": _rustc,
-    "protoc": _protoc,
     "just": _just,
 }

@@ -7,8 +7,8 @@ from adderclaw.gate.programs import languages, network
 from adderclaw.gate.programs.allowlist import PROGRAMS, listed, names
 from adderclaw.gate.programs.network import values
 from adderclaw.gate.programs.objections import Ask, Objection, Words, unknown
-from adderclaw.gate.programs.options import parse, without_pairs
-from adderclaw.gate.programs.tabled import by_command, by_table, strange
+from adderclaw.gate.programs.options import parse
+from adderclaw.gate.programs.tabled import by_command, by_table, strange, without_harmless
 
 
 def _sqlite(words: Words, ask: Ask) -> Objection | None:
@@ -32,28 +32,6 @@ def _sql(words: Words, ask: Ask) -> Objection | None:
     if not stated and not scripts and not ask.fed:
         return Objection(f"{name} without a statement reads its standard input")
     return by_table(name, words, PROGRAMS[name])
-
-
-_PROJECT_FILE = r"(?!/|~|.*\.\.)(?:[\w.@-]+/)*"
-_COMPOSE = {
-    r"-f|--file": rf"{_PROJECT_FILE}(?:docker-)?compose[\w.-]*\.ya?ml",
-    r"-p|--project-name|--profile|--ansi|--progress": r"[\w-]+",
-    r"--env-file": rf"{_PROJECT_FILE}\.env[\w.-]*",
-}
-
-
-def _compose(rest: Words) -> Words:
-    """Without the options before the command that name files of the project as they are usually called."""
-    while rest and rest[0].startswith("-"):
-        size = next((n for n in (2, 1) for known in _COMPOSE.items() if not without_pairs(rest[:n], *known)), 0)
-        if not size:
-            break
-        rest = rest[size:]
-    return rest
-
-
-def _docker_compose(words: Words, _ask: Ask) -> Objection | None:
-    return by_command("docker-compose", (words[0], *_compose(words[1:])), PROGRAMS["docker-compose"])
 
 
 _OPENS = (
@@ -83,7 +61,7 @@ def _docker(words: Words, _ask: Ask) -> Objection | None:
     ):
         return Objection("it would show the environment of a container")
     if words[1:2] == ("compose",):
-        words = (*words[:2], *_compose(words[2:]))
+        words = (*words[:2], *without_harmless(words[2:], PROGRAMS["docker-compose"]))
     if words[1:2] != ("run",):
         return by_command(name, words, options)
     found = parse(words[2:], (options.commands or {})["run"], until_operand=True)
@@ -148,7 +126,6 @@ SPECIAL: dict[str, Callable[[Words, Ask], Objection | None]] = {
     "sqlite3": _sqlite,
     **dict.fromkeys(("psql", "mysql"), _sql),
     **dict.fromkeys(("docker", "podman"), _docker),
-    "docker-compose": _docker_compose,
     "gh": _gh,
     "duckdb": _duckdb,
     "ansible-playbook": _ansible,

@@ -14,9 +14,12 @@ def by_table(name: str, words: Words, options: Options) -> Objection | None:
         return packages.plain_words(name, words[1:])
     if options.free or (words[1:] and options.bare.issuperset(words[1:])):
         return None
-    words = _without_config(words, options)
+    far = next((word for word in words[1:] if options.outside and re.match(options.outside, word)), None)
+    if far is not None:
+        return Objection(f"{far!r} is on another machine, or outside of the workspace", outside=True)
     if options.commands is not None:
         return by_command(name, words, options)
+    words = without_harmless(words, options)
     found = parse(words[1:], options.options, single_dash=options.single_dash, until_operand=options.script)
     if found.strange:
         return strange(found, options)
@@ -24,7 +27,7 @@ def by_table(name: str, words: Words, options: Options) -> Objection | None:
         return None if found.given & ASKING else Objection(_NO_SCRIPT, inline="stdin")
     if options.script and found.operands and languages.is_piped(found.operands[0]):
         return piped(found.operands[0])
-    return _refused_operand(found.operands, options) or network.elsewhere(words[1:], options)
+    return _refused_word(words[1:], found.operands, options)
 
 
 _NO_SCRIPT = "without a script it reads one from standard input"
@@ -36,11 +39,11 @@ def piped(path: str) -> Objection | None:
     return Objection(why, inline="stdin") if languages.is_piped(path) else None
 
 
-def _without_config(words: Words, options: Options) -> Words:
-    if not options.configs:
-        return words
-    named = "|".join(map(re.escape, sorted(options.config)))
-    return without_pairs(words, named, rf"(?!/|~|.*\.\.)(?:[\w.@-]+/)*(?:{options.configs})")
+def without_harmless(words: Words, options: Options) -> Words:
+    """Words without the options that do no harm with the values that they have."""
+    for option, value in options.pairs.items():
+        words = without_pairs(words, option, value)
+    return words
 
 
 ASKING = names("--version -version -v -V --help -h -help --test")
@@ -48,7 +51,7 @@ ASKING = names("--version -version -v -V --help -h -help --test")
 
 def by_command(name: str, words: Words, options: Options) -> Objection | None:
     """The command must be the first word: an option before it could have the command for its value."""
-    commands, words = options.commands or {}, _without_config(words, options)
+    commands, words = options.commands or {}, without_harmless(words, options)
     first = words[1] if len(words) > 1 else ""
     if words[1:] and options.bare.issuperset(words[1:]):
         return None
@@ -69,7 +72,7 @@ def by_command(name: str, words: Words, options: Options) -> Objection | None:
     if second is not None and found.operands and found.operands[0] not in second:
         entry = f"{name} {first} {found.operands[0]}"
         return unlisted(entry) if rest[:1] == found.operands[:1] else Objection(f"{entry} is not on the list")
-    return _refused_operand(found.operands, options) or network.elsewhere(rest, options)
+    return _refused_word(rest, found.operands, options)
 
 
 def strange(found: Parsed, options: Options) -> Objection:
@@ -102,8 +105,23 @@ def _harm(written: str, options: Options) -> Objection:
     return unknown(written)
 
 
-def _refused_operand(operands: Words, options: Options) -> Objection | None:
+def _refused_word(words: Words, operands: Words, options: Options) -> Objection | None:
     for word in operands if options.refuses else ():
         if re.fullmatch(options.refuses, word):
             return Objection(f"{word!r} is not one of its words that are known to do no harm")
+    for word in words if options.odd else ():
+        if re.search(options.odd, word):
+            return Objection(f"{word!r} may make it do more than is known of it")
+    return (foreign(words) if options.registry else None) or network.elsewhere(words, options)
+
+
+_FOREIGN = r"://|(^|@)\s*(git\+|hg\+|svn\+|bzr\+|github:|gitlab:|bitbucket:|gist:|file:|git@)|\.git(#|$)"
+
+
+def foreign(words: Words, *, shorthand: bool = False) -> Objection | None:
+    """Code that would not come from the registry; npm takes `person/repository` for a repository."""
+    for word in words:
+        of_a_person = shorthand and re.match(r"(?:[^@/]+@)?[\w-][\w.-]*/[\w.-]+", word) and not word.startswith("-")
+        if of_a_person or re.search(_FOREIGN, word):
+            return Objection(f"{word} is code from outside of the package registry")
     return None

@@ -8,15 +8,7 @@ from adderclaw.gate.programs import languages, patches
 from adderclaw.gate.programs.allowlist import PROGRAMS
 from adderclaw.gate.programs.objections import Ask, Objection, Words
 from adderclaw.gate.programs.options import parse
-from adderclaw.gate.programs.tabled import by_table, strange
-
-
-def _date(words: Words, _ask: Ask) -> Objection | None:
-    found = parse(words[1:], PROGRAMS["date"].options)
-    if found.strange:
-        return strange(found, PROGRAMS["date"])
-    wrong = next((word for word in found.operands if not word.startswith("+")), None)
-    return Objection(f"date {wrong} would set the clock") if wrong else None
+from adderclaw.gate.programs.tabled import by_table
 
 
 def _chmod(words: Words, _ask: Ask) -> Objection | None:
@@ -66,20 +58,6 @@ def _tar(words: Words, _ask: Ask) -> Objection | None:
     return by_table("tar", plain, PROGRAMS["tar"])
 
 
-def _link(words: Words, _ask: Ask) -> Objection | None:
-    """A link that leads out of the workspace is a way around it: what it names is judged as if it were read."""
-    found = parse(words[1:], PROGRAMS["ln"].options)
-    if any(word.startswith(("/", "~", "..")) or "/../" in word for word in found.operands):
-        return Objection("a link to somewhere else", outside=True)
-    return by_table("ln", words, PROGRAMS["ln"])
-
-
-def _rsync(words: Words, _ask: Ask) -> Objection | None:
-    if any(":" in word and not word.startswith("-") for word in words[1:]):
-        return Objection("rsync to another machine", outside=True)
-    return by_table("rsync", words, PROGRAMS["rsync"])
-
-
 def _patch(words: Words, ask: Ask) -> Objection | None:
     """What a patch changes is among the facts of the call; here it counts that it is one that can be looked at."""
     found = parse(words[1:], PROGRAMS["patch"].options)
@@ -103,13 +81,10 @@ def _ps(words: Words, _ask: Ask) -> Objection | None:
 
 
 SPECIAL: dict[str, Callable[[Words, Ask], Objection | None]] = {
-    "date": _date,
     "chmod": _chmod,
     "kill": _kill,
     **dict.fromkeys(("pkill", "killall"), _pkill),
     "tar": _tar,
-    "ln": _link,
-    "rsync": _rsync,
     "patch": _patch,
     "ps": _ps,
 }

@@ -8,7 +8,7 @@ import re
 
 from adderclaw.gate import inline
 from adderclaw.gate.programs import git, operands
-from adderclaw.gate.programs.allowlist import PROGRAMS, interprets, is_shell, known_as, runs_others, those
+from adderclaw.gate.programs.allowlist import PROGRAMS, Options, interprets, is_shell, known_as, runs_others, those
 from adderclaw.gate.programs.handed import only_shows
 from adderclaw.gate.programs.knowledge import SPECIAL
 from adderclaw.gate.programs.options import parse
@@ -18,8 +18,7 @@ from adderclaw.gate.shell.syntax import NotAPlan
 
 _COMPARES = frozenset({"=", "==", "!=", "-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 _MARK = "\x03"
-_READS_TEXTS = frozenset(SPECIAL) - {"git"}
-"""Programs of whose words more is known than a table says: some are code, others name a file after an `@`."""
+_NONE = Options()
 
 
 def check(simple: Simple, *, confined: bool) -> Simple:
@@ -176,7 +175,9 @@ def _is_compared(words: tuple[str, ...], *, confined: bool) -> bool:
 
 def _is_text_value(simple: Simple, index: int) -> bool:
     """Whether the table of the program's options takes the word for the text of an option."""
-    if known_as(simple.name) in _READS_TEXTS:
+    known = PROGRAMS.get(simple.name, _NONE)
+    # Of some programs' words more is known than which option they follow: they are code, or name a file after an `@`.
+    if (known_as(simple.name) in SPECIAL and simple.name != "git") or known.odd or known.outside or known.registry:
         return simple.name == "curl" and _is_sent(simple.words, index)
     marked = tuple(_marked(w) if n == index else str(w) for n, w in enumerate(simple.words))
     if any(isinstance(w, Live) for w in simple.words[:index]) and simple.name != "git":
