@@ -560,6 +560,15 @@ class Operator(Protocol):
 # ------------------------------------------------------------------ skills
 
 
+class PreparedSkill(NamedTuple):
+    """A skill that is going to be called."""
+
+    place: str
+    """The file that is read."""
+    read: "Callable[[], Called]"
+    """Reads exactly that; raises Refused."""
+
+
 class Called(NamedTuple):
     """A skill that was called."""
 

@@ -49,7 +49,7 @@ async def _skill(session: Session, name: str, arguments: str) -> str:
     kit = session.scene.kit
     if kit.skills is None:
         raise Refused(f"there is no skill {name[:100]!r}")
-    called = kit.skills.called(name, arguments, "", session.session_id, by_user=True)
+    called = kit.skills.called(name, arguments, session.session_id)
     if (refused := await lifecycle.skill_expanded(session, name, arguments, called.path)) is not None:
         raise Refused(f"a hook refused it: {refused}")
     return called.text

@@ -91,7 +91,7 @@ async def _slash(run: Run, text: str) -> bool:
     if command is None and name.startswith("mcp__"):
         command = Slash("a prompt of an MCP server", partial(_prompt, name))
     kit = run.session.scene.kit
-    if command is None and kit.skills is not None and kit.skills.place(name, "") is not None:
+    if command is None and kit.skills is not None and kit.skills.has(name):
         command = Slash("a skill", partial(_skill, name))
     if command is None:
         near = [known for known in SLASH if known.startswith(name[:1])]
@@ -279,7 +279,7 @@ async def _skill(name: str, run: Run, rest: str) -> bool:
     session = run.session
     kit = session.scene.kit
     assert kit.skills is not None
-    called = kit.skills.called(name, rest, "", session.session_id, by_user=True)
+    called = kit.skills.called(name, rest, session.session_id)
     if (refused := await lifecycle.skill_expanded(session, name, rest, called.path)) is not None:
         print(f"/{visible(name)}: a hook refused it: {visible(refused)}", file=sys.stderr)
         return True

@@ -6,7 +6,7 @@ from adderclaw.config.paths import beneath
 from adderclaw.gate import commands, hosts, looking, paths, removal
 from adderclaw.gate.case import Case, Opinion
 from adderclaw.gate.modes import PLAN_DENIES, autonomy_of, is_readonly
-from adderclaw.gate.risk import is_inside, is_kept, is_look, is_scratch
+from adderclaw.gate.risk import is_inside, is_kept, is_scratch
 from adderclaw.gate.shell.planner import Plan, Raw
 from adderclaw.gate.shell.raw import may_write
 from adderclaw.types import PathFact
@@ -39,7 +39,7 @@ def readonly(case: Case) -> str | None:
     touch = case.touch
     if case.tool in WRITING_TOOLS or any(not paths.is_device(fact) for fact in touch.writes):
         return "nothing is written in readonly"
-    if touch.command is not None and not is_look(case) and not looking.is_harmless(touch.command):
+    if touch.command is not None and not looking.has_look_room(case) and not looking.is_harmless(touch.command):
         return f"readonly runs only commands that look; without bubblewrap: {', '.join(looking.named_harmless())}"
     if touch.opaque and autonomy_of(case.policy) == "readonly":
         return f"readonly runs nothing of which it is not known what it touches: {case.tool}"

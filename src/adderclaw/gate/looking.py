@@ -3,13 +3,36 @@
 The sandbox has a room for them in which nothing can be written; here it is only chosen.
 """
 
+from typing import Literal
+
+from adderclaw.gate.case import Case
 from adderclaw.gate.programs.allowlist import PROGRAMS, Options, those
 from adderclaw.gate.programs.languages import sed_parts
 from adderclaw.gate.programs.options import parse
 from adderclaw.gate.programs.wrappers import find_parts, inner
 from adderclaw.gate.shell.plan import Live, Plan, Simple, redirects, simples, whole
+from adderclaw.types import Touch
 
 type Words = tuple[str, ...]
+type Reach = Literal["nothing", "named", "anything"]
+
+
+def reach(touch: Touch) -> Reach:
+    """How far a call may write: nowhere, only where it says, or anywhere in the workspace.
+
+    Whether a command only looks was decided when it was prepared, once for the room that it gets, its risk, what is
+    kept of files before it, and what may run beside it. In doubt it may write anything.
+    """
+    if touch.looks:
+        return "nothing"
+    if touch.opaque or touch.command is not None:
+        return "anything"
+    return "named" if touch.writes else "nothing"
+
+
+def has_look_room(case: Case) -> bool:
+    """Whether a command has a room to look in: nothing can be written there, and what may not be read is masked."""
+    return case.touch.looks and case.policy.bubblewrap and not case.unmasked
 
 
 def is_harmless(command: object) -> bool:

@@ -7,6 +7,7 @@ from adderclaw.gate import inline
 from adderclaw.gate.case import Case, Denial
 from adderclaw.gate.commands import endless, unlisted, unnamed
 from adderclaw.gate.hosts import PLAIN_METHODS, is_listed
+from adderclaw.gate.looking import has_look_room
 from adderclaw.gate.paths import forms, is_device
 from adderclaw.gate.shell.environment import folders_of
 from adderclaw.gate.shell.planner import Plan, Raw, simples
@@ -77,17 +78,12 @@ def _of_plan(case: Case, plan: Plan) -> Iterator[Weighed]:
     unsure += (*unnamed(plan), *inline.brought(plan), *endless(plan))
     for why in unsure:
         yield Weighed("medium", why) if policy.sandboxed else Weighed("high", why, "no sandbox")
-    if not unsure and is_look(case):
+    if not unsure and has_look_room(case):
         yield Weighed("low", touch.why or "only looks at the workspace")
     elif touch.looks and case.unmasked:
         yield Weighed("medium", "could show what is denied to Read, which cannot be hidden from it now")
     else:
         yield Weighed("medium", touch.why or "runs a command")
-
-
-def is_look(case: Case) -> bool:
-    """Whether a command has a room to look in: nothing can be written there, and what may not be read is masked."""
-    return case.touch.looks and case.policy.bubblewrap and not case.unmasked
 
 
 def _is_project_code(given: str, case: Case) -> bool:

@@ -11,7 +11,9 @@ from adderclaw.types import HostFact, Json, PathFact, Verdict
 
 type Subject = Literal["all", "command", "path", "domain", "name"]
 
-READ_FAMILY = frozenset({"Read", "Glob", "Grep", "LS"})
+READERS = ("Read", "Glob", "Grep", "LS")
+"""The tools that look at files of the workspace, and do nothing else."""
+READ_FAMILY = frozenset(READERS)
 EDIT_FAMILY = frozenset({"Edit", "Write", "NotebookEdit"})
 PATH_TOOLS = READ_FAMILY | EDIT_FAMILY | {"Delete"}
 """Tools whose specifier is a pattern of paths."""

@@ -116,7 +116,7 @@ def _overlaps(considered: Considered) -> bool:
     prepared = considered.prepared
     if prepared is None or not prepared.overlaps or considered.error is not None:
         return False
-    from adderclaw.gate.reach import reach
+    from adderclaw.gate.looking import reach
 
     return considered.decision.verdict != "deny" and reach(prepared.touch) == "nothing"
 

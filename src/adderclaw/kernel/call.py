@@ -364,7 +364,7 @@ async def _watched(session: Session, considered: Considered) -> "Watch | None":
     if session.checkpoints is None:
         return None
     from adderclaw.checkpoints.tracker import Who
-    from adderclaw.gate.reach import reach
+    from adderclaw.gate.looking import reach
 
     far = reach(considered.touch)
     if far == "nothing":

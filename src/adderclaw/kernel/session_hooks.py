@@ -10,7 +10,7 @@ from adderclaw.child import Child
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import AdderClawError
 from adderclaw.gate import judges
-from adderclaw.gate.rules import Anchors, Invalid, parse
+from adderclaw.gate.rules import READERS, Anchors, Invalid, parse
 from adderclaw.gate.shell.planner import Raw
 from adderclaw.hook_outcome import ASKED_BY_SERVERS, Merged
 from adderclaw.hooks import http, model_hooks, plane, process
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 AGENT = "hook"
 """The kind of agent that a hook of type agent is."""
-LOOKING = ("Read", "Glob", "Grep", "LS")
 MODES: dict[Autonomy, PermissionMode] = {
     "readonly": "plan",
     "supervised": "default",
@@ -202,7 +201,7 @@ async def _spawn(session: Session, hook: Hook, stdin: Json) -> Ran:
         agent_type=AGENT,
         description=f"{hook.event} hook",
         system=model_hooks.SYSTEM,
-        tools=LOOKING,
+        tools=READERS,
         model=wanted,
         background=True,
         unhooked=True,

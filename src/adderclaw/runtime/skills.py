@@ -10,7 +10,7 @@ from adderclaw.runtime.start import Runtime
 from adderclaw.skills import catalogue, invocation
 from adderclaw.skills import files as contents
 from adderclaw.skills.catalogue import Catalogue, Place, Skill
-from adderclaw.types import Called
+from adderclaw.types import Called, PreparedSkill
 
 LISTED = 200
 """Skills that are looked at for the prompt."""
@@ -50,15 +50,17 @@ class Skills:
         listed = [(skill.name, skill.description) for skill in found.skills if skill.for_model]
         return listed, not found.notes
 
-    def place(self, name: str, file: str) -> str | None:
-        """The file that a call would read; None where there is no such skill."""
-        skill = self.catalogue.find(name)
-        if skill is None:
-            return None
-        return os.path.normpath(os.path.join(skill.folder, file.partition("#")[0] or skill.file))
+    def has(self, name: str) -> bool:
+        return self.catalogue.find(name) is not None
 
-    def called(self, name: str, arguments: str, file: str, session_id: str, *, by_user: bool = False) -> Called:
-        """A skill's text, and the rules that count with it; raises Refused with what the caller is to know."""
+    def called(self, name: str, arguments: str, session_id: str) -> Called:
+        """A skill's text for the person who called it, and the rules that count with it."""
+        return self.prepared(name, arguments, "", session_id, by_user=True).read()
+
+    def prepared(
+        self, name: str, arguments: str, file: str, session_id: str, *, by_user: bool = False
+    ) -> PreparedSkill:
+        """The file that a call reads, and the reading of exactly that; raises Refused with what to say."""
         skill = self.catalogue.find(name)
         if skill is None:
             raise Refused(self._unknown(name))
@@ -66,12 +68,17 @@ class Skills:
             raise Refused(f"only a person may call the skill {skill.name}, as /{skill.name}")
         if by_user and not skill.for_user:
             raise Refused(f"the skill {skill.name} is no command (user-invocable: false)")
-        if file:
-            return Called(invocation.part(skill, file), skill.path)
-        variables = {"SKILL_DIR": skill.folder, "PROJECT_DIR": self._project, "SESSION_ID": session_id}
-        text = invocation.told(skill, arguments, variables)
-        rules, why = self.granted(skill.name)
-        return Called(f"{text}\n[{why}]" if why else text, skill.path, rules)
+        place = os.path.normpath(os.path.join(skill.folder, file.partition("#")[0] or skill.file))
+
+        def read() -> Called:
+            if file:
+                return Called(invocation.part(skill, file), skill.path)
+            variables = {"SKILL_DIR": skill.folder, "PROJECT_DIR": self._project, "SESSION_ID": session_id}
+            text = invocation.told(skill, arguments, variables)
+            rules, why = self._granted(skill)
+            return Called(f"{text}\n[{why}]" if why else text, skill.path, rules)
+
+        return PreparedSkill(place, read)
 
     def _unknown(self, name: str) -> str:
         from adderclaw.skills import router
@@ -86,8 +93,9 @@ class Skills:
     def granted(self, name: str) -> tuple[tuple[str, ...], str]:
         """Its `allowed-tools`, if the operator vouches for them: their own skill, or a project trusted as it is now."""
         skill = self.catalogue.find(name)
-        if skill is None:
-            return (), ""
+        return self._granted(skill) if skill is not None else ((), "")
+
+    def _granted(self, skill: Skill) -> tuple[tuple[str, ...], str]:
         if not skill.allowed_tools or skill.scope == "user" or self._trusted(skill):
             return skill.allowed_tools, ""
         return (), "its allowed-tools do not count: this project's skills are not trusted (`adderclaw trust`)"

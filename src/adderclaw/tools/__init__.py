@@ -11,6 +11,7 @@ from adderclaw.types import (
     Called,
     Clock,
     Json,
+    PreparedSkill,
     Tool,
     ToolCall,
 )
@@ -68,12 +69,14 @@ class Skills(Protocol):
         """Name and description of those that the model may call, and whether these are all."""
         ...
 
-    def place(self, name: str, file: str) -> str | None:
-        """The file that a call would read; None where there is no such skill."""
+    def has(self, name: str) -> bool: ...
+
+    def called(self, name: str, arguments: str, session_id: str) -> Called:
+        """A skill's text for the person who called it; raises Refused with what they are to know."""
         ...
 
-    def called(self, name: str, arguments: str, file: str, session_id: str, *, by_user: bool = False) -> Called:
-        """A skill's text, or one file of it; raises Refused with what the caller is to know."""
+    def prepared(self, name: str, arguments: str, file: str, session_id: str) -> PreparedSkill:
+        """The file that a call of the model's reads, and the reading of exactly that; raises Refused."""
         ...
 
     def granted(self, name: str) -> tuple[tuple[str, ...], str]:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast, get_args
 from adderclaw import workspace
 from adderclaw.config.paths import followed
 from adderclaw.errors import ConfigError, Refused
+from adderclaw.gate.rules import READERS
 from adderclaw.tools.control.agent import FOLDERS
 from adderclaw.types import Json, PermissionMode
 
@@ -17,7 +18,7 @@ LONGEST = 1536
 """Characters of a description that are kept."""
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 MODES: tuple[str, ...] = get_args(PermissionMode.__value__)
-LOOKING = ("Read", "Glob", "Grep", "LS", "MemorySearch", "MemoryRead", "WebFetch", "WebSearch")
+LOOKING = (*READERS, "MemorySearch", "MemoryRead", "WebFetch", "WebSearch")
 
 COMMON = """\
 You are a subagent: you work on one task for another agent, in the workspace {workspace}. Nobody answers questions.

@@ -6,7 +6,7 @@ from adderclaw.errors import Refused
 from adderclaw.record import record
 from adderclaw.tools import paths
 from adderclaw.tools.specs import spec
-from adderclaw.types import Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
+from adderclaw.types import Prepared, PreparedSkill, Tool, ToolContext, ToolResult, Touch, own_words, rejected
 
 if TYPE_CHECKING:
     from adderclaw.tools import Kit
@@ -50,17 +50,28 @@ def _name(given: SkillArguments) -> str:
 
 def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
     def prepare(given: SkillArguments, ctx: ToolContext) -> Prepared:
-        place = kit.skills.place(_name(given), given.file) if kit.skills is not None else None
-        reads = (paths.fact(place, ctx),) if place else ()
-        return Prepared(Touch(reads=reads, why=f"loads the skill {given.skill[:64]}"), lambda: run(given, ctx))
-
-    async def run(given: SkillArguments, ctx: ToolContext) -> ToolResult:
-        if kit.skills is None:
-            return rejected("there are no skills: none of the folders of skills is there.")
-        if len(given.args) > MAX_ARGUMENTS:
-            return rejected(f"args has {len(given.args)} characters; at most {MAX_ARGUMENTS} are passed on.")
+        why = f"loads the skill {given.skill[:64]}"
         try:
-            called = kit.skills.called(_name(given), given.args, given.file, ctx.session_id)
+            found = chosen(given, ctx)
+        except Refused as error:
+            reason = error.reason
+            return Prepared(Touch(why=why), lambda: refused(reason))
+        touch = Touch(reads=(paths.fact(found.place, ctx),), why=why)
+        return Prepared(touch, lambda: run(given, found, ctx))
+
+    def chosen(given: SkillArguments, ctx: ToolContext) -> PreparedSkill:
+        if kit.skills is None:
+            raise Refused("there are no skills: none of the folders of skills is there.")
+        if len(given.args) > MAX_ARGUMENTS:
+            raise Refused(f"args has {len(given.args)} characters; at most {MAX_ARGUMENTS} are passed on.")
+        return kit.skills.prepared(_name(given), given.args, given.file, ctx.session_id)
+
+    async def refused(reason: str) -> ToolResult:
+        return rejected(reason)
+
+    async def run(given: SkillArguments, found: PreparedSkill, ctx: ToolContext) -> ToolResult:
+        try:
+            called = found.read()
         except Refused as error:
             return rejected(error.reason)
         granted = ctx.host.lend(called.rules) if called.rules else []
