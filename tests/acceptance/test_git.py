@@ -180,3 +180,21 @@ def test_the_hooks_that_were_left_out_are_named(where: str, repository: Path, wo
     assert "hooks not run: pre-commit, commit-msg\n" in seen[0]
     assert seen[1].strip() == "x"
     assert not (repository / "ran").exists()
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_settings_that_name_programs_are_the_users_to_make(profile: str, repository: Path, world: World) -> None:
+    """The message does not send the model to what it did already."""
+    seen = bash(
+        world,
+        profile,
+        "git config core.hooksPath x",
+        "git -c alias.x=log x -1",
+        "git --no-pager -c alias.x=log -C . x -1",
+    )
+    assert "The user has to do it" in seen[0]
+    assert "run git alone" not in seen[0]
+    assert "first" in seen[1], seen[1]
+    assert "unknown option" not in seen[1]
+    assert "first" in seen[2], seen[2]
+    assert git(repository, "config", "--default", "", "core.hooksPath") == ""

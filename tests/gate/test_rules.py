@@ -100,6 +100,23 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("words", "reads_code"),
+    [
+        ("node -r ./x.js", True),
+        ("node --require ./x.js", True),
+        ("node -r ./x.js app.js", False),
+        ("python3 -", True),
+        ("python3 app.py", False),
+        ("ruby -r ./x", True),
+        ("ruby -r ./x app.rb", False),
+    ],
+)
+def test_an_exact_rule_does_not_allow_code_on_standard_input(judge: Any, words: str, reads_code: bool) -> None:
+    decision: Decision = judge("Bash", command=f"echo x | {words}", allow=("Bash(echo x)", f"Bash({words})"))
+    assert (decision.verdict == "allow") is not reads_code, decision.reason
+
+
 @pytest.mark.parametrize(("rule", "command", "matches"), COMMANDS)
 @pytest.mark.parametrize("behaviour", ["deny", "ask", "allow"])
 def test_command_patterns(judge: Any, rule: str, command: str, matches: bool, behaviour: str) -> None:

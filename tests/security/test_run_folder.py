@@ -54,3 +54,27 @@ def test_a_link_that_a_command_plants_is_not_written_through(world: Den) -> None
     (folder,) = (world.workspace / "runs").iterdir()
     assert (folder / "step-0001-request.json").is_file(), told
     assert "step-0002-request.json cannot be kept" in told
+
+
+STREAM = ("--event-stream", "--speed", "0", "--output-format", "json")
+
+
+@pytest.mark.parametrize("link", ["runs", "runs/one", "runs/one/events.jsonl"])
+def test_a_replay_shows_nothing_that_a_link_leads_to(world: Den, link: str) -> None:
+    """A repository brings its runs along; what they show must be its own."""
+    event = '{"event_type": "brief", "message": "of the neighbour", "session_id": "s", "ts": 1.0}\n'
+    (world.neighbour / "one").mkdir()
+    (world.neighbour / "one" / "events.jsonl").write_text(event)
+    place = world.workspace / link
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.symlink_to(world.neighbour / link.partition("/")[2])
+    world.prepare()
+    for words in (("one",), ("on",)):
+        done = world.cli("replay", *words, *STREAM, cwd=world.workspace)
+        assert "of the neighbour" not in done.out + done.err
+        assert done.code == 2, done.err
+    place.unlink()
+    (world.workspace / "runs" / "one").mkdir(parents=True, exist_ok=True)
+    (world.workspace / "runs" / "one" / "events.jsonl").write_text(event)
+    done = world.cli("replay", "one", *STREAM, cwd=world.workspace)
+    assert "of the neighbour" in done.out, done.err

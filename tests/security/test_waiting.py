@@ -174,6 +174,16 @@ def test_a_worktree_with_a_pipe_is_not_waited_for(world: Den) -> None:
     world.unharmed(made)
 
 
+@pytest.mark.parametrize("name", [".gitignore", ".gitattributes", ".git/info/exclude"])
+def test_git_does_not_wait_for_a_pipe_until_its_time_is_over(world: Den, name: str) -> None:
+    _pipe(world.workspace / name)
+    made = world.attack(call("Bash", command="git status"), call("Bash", command="git add -A && git commit -m x"))
+    for result in made.results:
+        assert "timed out" not in result
+        assert f"git was ended, because it waits for {world.workspace / name}" in result
+    world.unharmed(made)
+
+
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_pipe_in_place_of_settings_is_refused_or_ignored(world: Den, name: str) -> None:
     """Each ends by itself: `cli` would raise at its time limit."""

@@ -162,3 +162,8 @@ def test_a_folder_that_is_swapped_for_a_link_takes_nothing_outside_with_it(bench
     assert swapper.count > 100
     folder = "bad" if (bench.root / "top").is_symlink() else "top"
     assert not bench.call("Delete", path=f"{folder}/sub").is_error, "nothing swaps it any more"
+
+
+def test_one_is_one(bench: Bench) -> None:
+    fill(bench, "folder/x")
+    assert "folder with 1 file or folder in it" in bench.call("Delete", path="folder").content

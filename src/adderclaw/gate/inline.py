@@ -100,7 +100,16 @@ def comes_by_stdin(words: Words) -> bool:
     if is_shell(words[0].rsplit("/", 1)[-1]):
         return shell_code(words) == 0
     code = of(words)
-    return (code is not None and code.text is None) or (code is None and _objected(words) == "stdin")
+    if code is None:
+        return _objected(words) == "stdin" or _may_lack_a_script(words)
+    return code.text is None
+
+
+def _may_lack_a_script(words: Words) -> bool:
+    """Whether what looks like the script may be the value of an option that the table does not know (`-r ./x.js`)."""
+    table = _table(words[0].rsplit("/", 1)[-1])
+    found = parse(words[1:], table.options, until_operand=True)
+    return table.stdin_code and 0 < len(found.strange) >= len(found.operands)
 
 
 _STDIN = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})

@@ -45,7 +45,9 @@ def _shown(fact: PathFact, found: Look, ctx: ToolContext) -> str:
     name = paths.relative(fact.path, ctx)
     if found.total == 1:
         return f"{name} ({found.size:,} bytes)"
-    return f"{name} with {found.total - 1:,} files and folders in it ({found.size:,} bytes)"
+    inner = found.total - 1
+    held = "1 file or folder" if inner == 1 else f"{inner:,} files and folders"
+    return f"{name} with {held} in it ({found.size:,} bytes)"
 
 
 def _obstacle(fact: PathFact, ctx: ToolContext) -> str | None:

@@ -27,6 +27,10 @@ STEADY = git_alone.LOOKING | names(
 """Commands of git's after which no setting names another program than before."""
 
 
+VALUED = names("-c -C --git-dir --work-tree --namespace --config-env --attr-source --super-prefix")
+"""Options of git's own that the next word belongs to."""
+
+
 class Ready(NamedTuple):
     """What is started of a plan."""
 
@@ -153,9 +157,11 @@ def _within(words: Words) -> Words | None:
 
 
 def _counted(words: Words) -> Words:
-    """Git's words after how many of them stand before its command."""
-    command, rest, _ = command_of(words)
-    return (str(len(words) - 1 - len(rest) - bool(command)), *words[1:])
+    """Git's words after how many of them stand before its command, as git itself reads them."""
+    ahead = 1
+    while ahead < len(words) and words[ahead].startswith("-"):
+        ahead += 2 if words[ahead] in VALUED else 1
+    return (str(min(ahead, len(words)) - 1), *words[1:])
 
 
 NO_DRIVERS = ("--no-ext-diff", "--no-textconv")

@@ -1,10 +1,11 @@
 """Bash: one command, compiled to a plan where it can be, run in its own process group, and reported whole."""
 
+import asyncio
 import os
 import re
 import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Coroutine, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -59,6 +60,16 @@ OPTIONS = ("--norc", "--noprofile", "-c")
 ALONE_MAY = (
     "\nadderclaw: git directories, and settings of CI, editors and hook managers, are read-only to commands. Changes "
     "of git need a git command of their own: run git alone, in a call of its own\n"
+)
+NOT_ALONE = (
+    "\nadderclaw: git directories are read-only to this command: it may change what git runs later, so it is not run "
+    "as git alone. The user has to do it\n"
+)
+SLOW = 3.0
+"""Seconds after which it is looked whether git waits for a file that has no end."""
+WAITED = (
+    "adderclaw: git was ended, because it waits for {path}, which is a pipe, a device or endless: remove it (Delete), "
+    "and try again\n"
 )
 READ_ONLY = (b"Read-only file system", b"EROFS")
 
@@ -318,7 +329,28 @@ async def _ended(judged: Judged, ready: Ready, seconds: float, means: Means, fds
                 argv = ready.argv
                 return await process.run(argv, cwd=judged.cwd, env=own, timeout=seconds, pass_fds=fds, start=start)
         argv = means.argv(ready.text)
-        return await process.run(argv, cwd=judged.cwd, env=env, timeout=seconds, pass_fds=fds, start=start)
+        run = process.run(argv, cwd=judged.cwd, env=env, timeout=seconds, pass_fds=fds, start=start)
+        git = isinstance(judged.command, Plan) and any(one.name == "git" for one in planner.simples(judged.command))
+        return await (_unless_it_waits(run, judged.cwd) if git else run)
+
+
+async def _unless_it_waits(run: Coroutine[Any, Any, Finished], cwd: str) -> Finished:
+    """Git reads its ignore lists whatever they are: one that takes its time is ended where it waits for a pipe."""
+    task = asyncio.ensure_future(run)
+    try:
+        await asyncio.wait({task}, timeout=SLOW)
+        if task.done():
+            return task.result()
+        place = workspace.anywhere(followed(cwd))
+        found = await asyncio.to_thread(workspace.endless, place, task.done, workspace.READ_BY_GIT)
+        if not found or task.done():
+            return await task
+    finally:
+        if not task.done():
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+    return Finished(128, b"", WAITED.format(path=paths.shown(found)).encode())
 
 
 def _view(judged: Judged) -> process.View:
@@ -429,7 +461,7 @@ def _result(judged: Judged, done: Finished, seconds: float, note: str, ctx: Tool
         ended = f"Command timed out after {seconds:g} s and was killed\n{printed}"
         return internal_failure(shown(ended, ctx), own=not printed)
     if _met_git(command, done):
-        printed += ALONE_MAY
+        printed += NOT_ALONE if _is_git(command) else ALONE_MAY
     about = {"exit_code": done.returncode, "truncated": done.truncated}
     if done.flooded:
         limit = process.FLOOD_BYTES >> 20
@@ -454,6 +486,11 @@ def _met_git(command: Plan | Raw, done: Finished) -> bool:
         line for line in (done.stdout + b"\n" + done.stderr).splitlines() if any(word in line for word in READ_ONLY)
     ]
     return bool(lines) and ("git" in command.text or any(b"git" in line or b"hook" in line for line in lines))
+
+
+def _is_git(command: Plan | Raw) -> bool:
+    """Whether it is nothing but git already."""
+    return isinstance(command, Plan) and all(simple.name == "git" for simple in planner.simples(command))
 
 
 def _streams(done: Finished) -> str:

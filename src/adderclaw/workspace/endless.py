@@ -16,17 +16,20 @@ KERNEL = ("/dev/", "/proc/", "/sys/")
 """What lies there is another thing for each program."""
 
 
-def endless(place: Place, over: Callable[[], bool]) -> str:
+READ_BY_GIT = frozenset({".gitignore", ".gitattributes", ".gitmodules", ".mailmap", "exclude"})
+
+
+def endless(place: Place, over: Callable[[], bool], names: frozenset[str] = NAMES) -> str:
     """The path of one that counts for a search of this place; empty where none does, or once it is `over`."""
     above = place
     while not above.is_root:
         above = above.parent
-        if found := next((one for name in NAMES if _is_endless(one := above / name)), None):
+        if found := next((one for name in names if _is_endless(one := above / name)), None):
             return found.text
     for entry in walk(place):
         if over():
             break
-        if entry.place.name in NAMES and _is_endless(entry.place):
+        if entry.place.name in names and _is_endless(entry.place):
             return entry.place.text
     return ""
 

@@ -14,6 +14,7 @@ from adderclaw.errors import UsageError
 from adderclaw.store import Store, model_calls, runs
 from adderclaw.store.runs import Run
 from adderclaw.types import Json
+from adderclaw.workspace import Place
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -68,7 +69,7 @@ def replay(
     _summary(store, run, as_json=as_json)
 
 
-def _folder(loaded: Loaded, run_id: str) -> str:
+def _folder(loaded: Loaded, run_id: str) -> Place:
     return stream.folder_of(loaded, home(), run_id)
 
 

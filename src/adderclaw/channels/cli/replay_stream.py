@@ -2,17 +2,19 @@
 
 import json
 import os
-import stat
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, cast
 
+from adderclaw import workspace
 from adderclaw.channels.cli.interrupts import heard_in_pauses
 from adderclaw.config import Loaded
+from adderclaw.config.paths import followed
 from adderclaw.credentials.redaction import Secrets
-from adderclaw.errors import UsageError
+from adderclaw.errors import Refused, UsageError
 from adderclaw.events import EventRecord
 from adderclaw.types import Json
+from adderclaw.workspace import Place
 
 LONGEST = 4 * 1024 * 1024
 """Bytes of one line; a longer one is no event."""
@@ -31,40 +33,42 @@ class Line(NamedTuple):
     wrong: str = ""
 
 
-def folder_of(loaded: Loaded, home: str, run_id: str) -> str:
+def folder_of(loaded: Loaded, home: str, run_id: str) -> Place:
     """The file of a run, by its id or the beginning of it: of `run` in the workspace, of `agent` at home."""
     if not run_id or "/" in run_id or "\0" in run_id or run_id in (".", ".."):
         raise UsageError(f"{run_id!r} is no run id: see `adderclaw runs list`")
     places = places_of(loaded, home)
     for place in places:
-        if os.path.lexists(path := os.path.join(place, run_id, NAME)):
+        if workspace.is_named((path := place / run_id / NAME).text):
             return path
     found = sorted({name for place in places for name in _names(place) if name.startswith(run_id)})
     if len(found) > 1:
         raise UsageError(f"{run_id!r} begins several runs ({', '.join(found[:4])}): give more of the one")
     for place in places if found else ():
-        if os.path.lexists(path := os.path.join(place, found[0], NAME)):
+        if workspace.is_named((path := place / found[0] / NAME).text):
             return path
-    looked = " and ".join(places)
+    looked = " and ".join(place.text for place in places)
     raise UsageError(f"there are no events of a run {run_id!r} in {looked}: see `adderclaw runs list`")
 
 
-def places_of(loaded: Loaded, home: str) -> list[str]:
-    return [os.path.join(loaded.workspace, loaded.config.logging.jsonl_dir), os.path.join(home, "runs")]
+def places_of(loaded: Loaded, home: str) -> list[Place]:
+    """What lies in the workspace is reached through no link: a repository may bring one."""
+    here = workspace.configured(loaded.config.logging.jsonl_dir, followed(loaded.workspace))
+    return [here, workspace.anywhere(followed(os.path.join(home, "runs")))]
 
 
-def _names(place: str) -> list[str]:
+def _names(place: Place) -> list[str]:
     try:
-        return os.listdir(place)
-    except OSError:
+        return [entry.place.name for entry in workspace.entries(place)]
+    except (OSError, Refused):
         return []
 
 
 def lines_of(loaded: Loaded, home: str, run_id: str) -> list[Json] | None:
     """All events of a run; None where there is no file. A line that is no event stands as an empty one."""
     for place in places_of(loaded, home):
-        path = os.path.join(place, run_id, NAME)
-        if os.path.lexists(path):
+        path = place / run_id / NAME
+        if workspace.is_named(path.text):
             found = list(read(path))
             session = next((line.event.get("session_id") for line in found if not line.wrong), "")
             broken = {"event_type": "turn_started", "session_id": session}
@@ -72,15 +76,14 @@ def lines_of(loaded: Loaded, home: str, run_id: str) -> list[Json] | None:
     return None
 
 
-def read(path: str) -> Iterator[Line]:
+def read(place: Place) -> Iterator[Line]:
     """Line by line, never more of one than an event may have."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+        descriptor = workspace.open_file(place)
+    except (OSError, Refused) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise UsageError(f"{place.text} cannot be read: {why}") from error
     with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise UsageError(f"{path} is not a plain file")
         number = 0
         while text := file.readline(LONGEST + 1):
             number += 1
@@ -107,7 +110,7 @@ def _parsed(number: int, text: bytes) -> Line:
 # ------------------------------------------------------------------ showing
 
 
-def show(path: str, speed: float, *, as_json: bool) -> None:
+def show(path: Place, speed: float, *, as_json: bool) -> None:
     """Every event in its order. What is no event is said on stderr, and ends with exit code 1 when all was shown."""
     tell = _json if as_json else _console() if sys.stdout.isatty() else _plain
     broken = shown = 0
@@ -116,7 +119,7 @@ def show(path: str, speed: float, *, as_json: bool) -> None:
         for line in read(path):
             if line.wrong:
                 broken += 1
-                print(f"adderclaw: {path}, line {line.number}: {line.wrong}; it is left out", file=sys.stderr)
+                print(f"adderclaw: {path.text}, line {line.number}: {line.wrong}; it is left out", file=sys.stderr)
                 continue
             at = _seconds(line.event.get("timestamp"))
             if before is not None and at is not None and speed:
@@ -127,7 +130,7 @@ def show(path: str, speed: float, *, as_json: bool) -> None:
             shown += 1
         sys.stdout.flush()
     if not shown and not broken:
-        raise UsageError(f"{path} is empty: the run wrote no event")
+        raise UsageError(f"{path.text} is empty: the run wrote no event")
     if broken:
         raise SystemExit(1)
 
