@@ -276,14 +276,14 @@ def test_kill_9_anywhere_in_a_task_and_resume(place: Place, soak: Soak) -> None:
     for number in soak.of(18):
         fresh(place)
         process = place.cli.start("run", TASK)
-        until(lambda at=10 + 5 * number: len(lines(place)) >= at, process)
+        until(lambda at=20 + 5 * number: len(lines(place)) >= at, process)
         process.kill()
         process.communicate()
         if process.returncode == 0 or not (run := begun(place.world)):
             continue
         killed += 1
         done = place.cli("run", "--resume", run[0])
-        assert (done.code, done.out) == (0, "all done\n"), f"after {10 + 5 * number} events: {done.err}"
+        assert (done.code, done.out) == (0, "all done\n"), f"after {20 + 5 * number} events: {done.err}"
         check_marks(place)
         verified(place.world, run[0])
     assert killed, "no kill hit a run that could go on"
