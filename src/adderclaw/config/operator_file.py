@@ -2,14 +2,63 @@
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from adderclaw.config import places
-from adderclaw.errors import AdderClawError, ConfigError, Problem
+from adderclaw.errors import AdderClawError, ConfigError, Problem, UsageError
 
 type Change = Callable[[Any], None]
 """Takes the file's table, a TOML document or plain JSON, and changes it."""
+
+
+def file_of(home: str) -> str:
+    """The operator's configuration: the file that is there, else the one to be written."""
+    first, second = os.path.join(home, "config.toml"), os.path.expanduser("~/.config/adderclaw/agent.yaml")
+    return second if not os.path.lexists(first) and os.path.lexists(second) else first
+
+
+def choose_provider(home: str, name: str, entry: Mapping[str, str], *, autonomy: str | None = None) -> str:
+    """Make the entry of a model, and make it the default; a file that would be wrong then stays as it was."""
+    if not (path := file_of(home)).endswith(".toml"):
+        raise UsageError(f"{path} is your configuration and only TOML can be edited here: change it by hand")
+
+    def change(document: Any) -> None:
+        import tomlkit
+
+        document["default_provider"] = name
+        if autonomy is not None:
+            _table(document, "security")["autonomy"] = autonomy
+        models = _table(document, "providers", "models")
+        if name in models:
+            models[name].update(entry)
+        else:
+            models[name] = dict(entry)
+            models[name].add(tomlkit.nl())
+        _check(home, tomlkit.dumps(document))
+
+    return edit(home, change)
+
+
+def _check(home: str, text: str) -> None:
+    """Raise ConfigError where the file would be wrong."""
+    from adderclaw.config import layers
+
+    trial = os.path.join(home, f".trial-{os.getpid()}.toml")
+    places.replace(trial, text)
+    try:
+        layers.compose(places.request(trial, None, "/", None))
+    finally:
+        os.unlink(trial)
+
+
+def _table(document: Any, *keys: str) -> Any:
+    """The table of that name, made where it is missing."""
+    for key in keys:
+        if key not in document:
+            document[key] = {}
+        document = document[key]
+    return document
 
 
 def edit(home: str, change: Change) -> str:

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from adderclaw.config import home, places, user_edit
+from adderclaw.config import home, operator_file, places
 from adderclaw.config.found_keys import Found
 
 DECLINED = "keys-declined"
@@ -29,10 +29,8 @@ def offer(found: list[Found]) -> Found | None:
             break
         print(f"{answer!r} is not one of them.", file=sys.stderr)
     chosen = found[int(answer) - 1]
-    os.makedirs(home(), mode=0o700, exist_ok=True)
-    path = user_edit.file_of(home())
     entry = {"kind": chosen.kind, "model": chosen.model, "api_key_env": chosen.variable}
-    user_edit.choose_provider(path, chosen.kind.replace("-", "_"), entry)
+    path = operator_file.choose_provider(home(), chosen.kind.replace("-", "_"), entry)
     print(f"{path}: {chosen.kind} with the model {chosen.model}", file=sys.stderr)
     return chosen
 

@@ -10,7 +10,7 @@ import typer
 from adderclaw.channels.cli import local_models
 from adderclaw.channels.cli.common import OutputFormat, group
 from adderclaw.channels.cli.plain import print_json
-from adderclaw.config import Config, home, load, places, user_edit
+from adderclaw.config import Config, home, load, operator_file, places
 from adderclaw.config.dialects import KEY_VARIABLES, KINDS
 from adderclaw.config.found_keys import MODELS, in_environment
 from adderclaw.errors import AdderClawError, NeedsInput, UsageError
@@ -53,7 +53,7 @@ def _print(done: Done) -> None:
 def _initialise() -> Done:
     own = home()
     try:
-        done = Done(user_edit.file_of(own), [], [])
+        done = Done(operator_file.file_of(own), [], [])
         _private_folder(own, done)
         new = not os.path.lexists(done.config_file)
         if new:
@@ -163,7 +163,7 @@ def onboard(
     entry = {"kind": answers.kind, "model": answers.model}
     entry |= {"base_url": answers.base_url} if answers.base_url else {}
     entry |= {"api_key_env": answers.api_key_env} if answers.api_key_env else {}
-    user_edit.choose_provider(done.config_file, name, entry, autonomy=answers.autonomy)
+    operator_file.choose_provider(home(), name, entry, autonomy=answers.autonomy)
     print(f"{done.config_file}: {answers.kind} with the model {answers.model}, autonomy {answers.autonomy}")
     if answers.api_key_env and not os.environ.get(answers.api_key_env):
         print(f"the variable {answers.api_key_env} is not set yet: export it before you start")
