@@ -152,3 +152,8 @@ class NeedsInput(AdderClawError):
 
 class Stopped(AdderClawError):
     exit_code = EXIT_CODES["stopped"]
+
+
+def outcome_of(error: AdderClawError) -> Outcome:
+    """The outcome of a run that such an error ended: the one of its exit code."""
+    return next((outcome for outcome, code in EXIT_CODES.items() if code == error.exit_code), "error")

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from adderclaw.errors import EXIT_CODES, AdderClawError
+from adderclaw.errors import EXIT_CODES, AdderClawError, outcome_of
 from adderclaw.kernel.session import TurnResult
 from adderclaw.record import NamedTuple
 from adderclaw.runtime.run import Run
@@ -75,7 +75,7 @@ async def drive(
         result = await work
     except AdderClawError as error:  # refused when the run had begun: it has its outcome, too
         await run.settle()
-        run.finish(TurnResult("error", "", str(error)), exit_code=error.exit_code, mode=mode)
+        run.finish(TurnResult(outcome_of(error), "", str(error)), exit_code=error.exit_code, mode=mode)
         await run.close()
         raise
     except asyncio.CancelledError:  # whoever waited is gone: the run has its outcome all the same

@@ -10,7 +10,7 @@ from adderclaw.child import Child, ChildReport, Spawn
 from adderclaw.drivers.agentfile import prompts
 from adderclaw.drivers.agentfile.signal import Report, Result, Verdict
 from adderclaw.drivers.agentfile.workflow import Goal, Step, Workflow
-from adderclaw.errors import AdderClawError, LimitError
+from adderclaw.errors import AdderClawError, outcome_of
 from adderclaw.events import EventRecord
 from adderclaw.json_text import digest
 from adderclaw.kernel.session import Session, TurnResult
@@ -102,9 +102,7 @@ class WorkflowExecution:
 
     def _outcome_of(self, error: AdderClawError) -> Outcome:
         """Of what kept a session from beginning."""
-        if self.session.scene.stopped():
-            return "stopped"
-        return "limit" if isinstance(error, LimitError) else "error"
+        return "stopped" if self.session.scene.stopped() else outcome_of(error)
 
     def _begin(self) -> None:
         """Results of an earlier try at this run count; nothing that is finished is done again."""
