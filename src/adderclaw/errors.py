@@ -156,4 +156,5 @@ class Stopped(AdderClawError):
 
 def outcome_of(error: AdderClawError) -> Outcome:
     """The outcome of a run that such an error ended: the one of its exit code."""
-    return next((outcome for outcome, code in EXIT_CODES.items() if code == error.exit_code), "error")
+    found: list[Outcome] = [outcome for outcome, code in EXIT_CODES.items() if code == error.exit_code]
+    return found[0] if found else "error"
