@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol
 
 from adderclaw.record import NamedTuple
+from adderclaw.sandbox.capture import Capture
 from adderclaw.sandbox.memory import memory_file
 from adderclaw.sandbox.programs import search_path
 from adderclaw.sandbox.watchdog import MARK, watchdog
@@ -20,9 +21,9 @@ from adderclaw.sandbox.watchdog import MARK, watchdog
 MAX_BYTES = 1 << 20
 """What is kept of each stream; the rest is read and dropped, so that the child does not block."""
 FLOOD_BYTES = 64 << 20
-"""A child that writes more than this to one stream is killed."""
-SINK_BYTES = 1 << 30
-"""The same where what it writes is not kept here."""
+"""A child of which only the head is wanted is killed when it writes more than this to one stream."""
+DRAIN_BYTES = 2 << 20
+"""What is read of a pipe after its child's end, at most: more than a pipe holds."""
 TERM_GRACE = 0.3
 """Seconds between asking a group to end and killing it."""
 LINGER_GRACE = 0.2
@@ -179,12 +180,16 @@ async def run(
     pass_fds: Sequence[int] = (),
     start: Start | None = None,
     sink: Callable[[bytes], None] | None = None,
+    into: tuple[Capture, Capture] | None = None,
 ) -> Finished:
     """Run a program to its end. However this call ends, nothing that it started goes on running.
 
-    A `sink` is given what is printed while it is, both streams in one, however much it is. Raises NotStarted.
+    A `sink` is given what is printed while it is, both streams in one. `into` is where stdout and stderr are kept,
+    behind what they hold already. With one of the two a program may print without end. Raises NotStarted.
     """
-    child = _Child(start or bare, argv, cwd, env, max_bytes, stdin, pass_fds, sink)
+    kept = into or (Capture(max_bytes), Capture(max_bytes))
+    most = FLOOD_BYTES if sink is None and into is None else None
+    child = _Child(start or bare, argv, cwd, env, kept, most, stdin, pass_fds, sink)
     timed_out = False
     try:
         timed_out = not await _within(child.over, timeout)
@@ -200,8 +205,9 @@ async def run(
         returncode = child.close()
     if child.failure is not None:
         raise child.failure
-    out, err, note = child.out, child.err, child.note.encode()
-    return Finished(returncode, bytes(out.kept), bytes(err.kept) + note, out.cut, err.cut, timed_out, child.flooded)
+    out, err = kept
+    err.note(child.note.encode())
+    return Finished(returncode, out.data, err.data, out.cut, err.cut, timed_out, child.flooded)
 
 
 def bare(order: Order) -> Started:
@@ -225,14 +231,13 @@ async def _within(event: asyncio.Event, seconds: float) -> bool:
 
 
 class _Stream:
-    """One pipe from a child: the first bytes are kept, the others counted."""
+    """One pipe from a child, and who is given what comes out of it."""
 
-    __slots__ = ("cut", "fd", "kept", "limit", "sink", "theirs", "total")
+    __slots__ = ("fd", "give", "theirs", "total")
 
-    def __init__(self, limit: int, sink: Callable[[bytes], None] | None) -> None:
+    def __init__(self, give: Callable[[bytes], None]) -> None:
         self.fd, self.theirs = os.pipe()
-        self.limit, self.sink = limit, sink
-        self.kept, self.total, self.cut = bytearray(), 0, False
+        self.give, self.total = give, 0
         os.set_blocking(self.fd, False)
 
     def read(self) -> bool:
@@ -244,12 +249,7 @@ class _Stream:
         if not chunk:
             return False
         self.total += len(chunk)
-        if self.sink is not None:
-            self.sink(chunk)
-            return True
-        room = self.limit - len(self.kept)
-        self.kept += chunk[:room]
-        self.cut = self.total > self.limit
+        self.give(chunk)
         return True
 
 
@@ -262,17 +262,18 @@ class _Child:
         argv: Sequence[str],
         cwd: str,
         env: Mapping[str, str],
-        max_bytes: int,
+        kept: tuple[Capture, Capture],
+        most: int | None,
         stdin: bytes,
         pass_fds: Sequence[int],
         sink: Callable[[bytes], None] | None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self.ended, self.quiet, self.over = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        self.flooded = False
+        self.flooded, self._most = False, most
         self.failure: OSError | None = None
         self._poll: asyncio.TimerHandle | None = None
-        self.out, self.err = _Stream(max_bytes, sink), _Stream(max_bytes, sink)
+        self.out, self.err = _Stream(sink or kept[0].add), _Stream(sink or kept[1].add)
         self._open = {self.out, self.err}
         given = memory_file(stdin) if stdin else os.open(os.devnull, os.O_RDONLY)
         try:
@@ -323,15 +324,15 @@ class _Child:
             self._open.discard(stream)
             if not self._open:
                 self.quiet.set()
-        elif stream.total > (FLOOD_BYTES if stream.sink is None else SINK_BYTES):
+        elif self._most is not None and stream.total > self._most:
             self.flooded = True
             self.over.set()
 
     def _drain(self) -> None:
         """Read what the pipes hold now: a child's last words may arrive in the same moment as its end."""
         for stream in tuple(self._open):
-            before = -1
-            while stream in self._open and stream.total != before and stream.total <= FLOOD_BYTES:
+            before, end = -1, stream.total + DRAIN_BYTES
+            while stream in self._open and stream.total != before and stream.total <= end:
                 before = stream.total
                 self._read(stream)
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
 from adderclaw.record import NamedTuple
+from adderclaw.sandbox.capture import Capture
 from adderclaw.store import tasks as rows
 from adderclaw.tools.long_outputs import LongOutputs
 from adderclaw.types import Clock, Ids, TaskEnd, ToolContext
@@ -60,6 +61,8 @@ class Output:
         self._shown = 0
         self.size = 0
         self.cut = False
+        self._over = Capture(0, SHOWN)
+        """What came since somebody asked, and was not kept any more."""
 
     def write(self, data: bytes) -> None:
         """Whole lines, so that no secret is cut in two before it is looked for."""
@@ -71,12 +74,16 @@ class Output:
     def _put(self, data: bytes) -> None:
         if not data:
             return
-        if self._kept.full or self.size + len(data) > OUTPUT_BYTES:
-            self.cut = True
+        self.cut = self.cut or self._kept.full or self.size + len(data) > OUTPUT_BYTES
+        if self.cut:
+            self._over.add(data)
             return
         clean = self._kept.scrub(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
-        with suppress(OSError):  # a full disk costs the output, never the task
+        try:
             self._kept.write(self._fd, clean)
+        except OSError:  # a full disk costs the output, never the task
+            self.cut = True
+            self._over.add(data)
         self.size = os.lseek(self._fd, 0, os.SEEK_CUR)
 
     def flush(self) -> None:
@@ -88,14 +95,18 @@ class Output:
         self.flush()
         begin, self._shown = self._shown, self.size
         text = self._between(begin, self.size)
-        return f"{text}\n[SDLC_TRUNCATED]" if self.cut else text
+        if not self.cut:
+            return text
+        over, self._over = self._over, Capture(0, SHOWN)
+        end = self._kept.scrub(over.data.decode("utf-8", "replace"))
+        return f"{text}{end}\n[SDLC_TRUNCATED]"
 
     def _between(self, begin: int, end: int) -> str:
         if end - begin <= SHOWN:
             return os.pread(self._fd, end - begin, begin).decode("utf-8", "replace")
         half = SHOWN // 2
         head, tail = os.pread(self._fd, half, begin), os.pread(self._fd, half, end - half)
-        where = f"; Read {self.path} has all of it" if self.path else ""
+        where = f"; Read {self.path} has them" if self.path else ""
         left = f"[… {end - begin - 2 * half} bytes left out{where} …]"
         return f"{head.decode('utf-8', 'replace')}\n{left}\n{tail.decode('utf-8', 'replace')}"
 

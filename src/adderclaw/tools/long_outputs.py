@@ -17,13 +17,18 @@ DAYS = 30
 CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def shown(text: str, ctx: ToolContext, most: int = SHOWN) -> str:
-    """The text as the model sees it: of a long one the head and the tail, and where all of it can be read."""
+def shown(text: str, ctx: ToolContext, most: int = SHOWN, dropped: int = 0) -> str:
+    """The text as the model sees it: of a long one the head and the tail, and where the rest of it can be read.
+
+    `dropped` are the bytes that the text itself lacks.
+    """
     if len(text) <= most:
         return text
     half = most // 2
     path = ctx.keep(text)
     where = f"; Read {path} has all of it" if path else ""
+    if dropped:
+        where = f", {dropped:,} bytes dropped" + (f"; Read {path} has all but those" if path else "")
     return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out{where} …]\n{text[-half:]}"
 
 

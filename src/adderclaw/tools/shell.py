@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Coroutine, Iterable, Iterator
 from contextlib import ExitStack, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from adderclaw import workspace
@@ -23,9 +24,10 @@ from adderclaw.gate.shell import planner as planner
 from adderclaw.gate.shell.planner import Plan, Raw, Simple
 from adderclaw.record import NamedTuple, record
 from adderclaw.sandbox import known, process, programs
+from adderclaw.sandbox.capture import Capture
 from adderclaw.sandbox.process import Finished
 from adderclaw.tools import hardened, identity, paths, wildcards
-from adderclaw.tools.background import End, Output, Tasks, TooMany
+from adderclaw.tools.background import OUTPUT_BYTES, End, Output, Tasks, TooMany
 from adderclaw.tools.hardened import Ready
 from adderclaw.tools.long_outputs import shown
 from adderclaw.tools.specs import spec
@@ -52,6 +54,8 @@ MAX_MS = 600_000
 BEHIND_DEFAULT_MS, BEHIND_MAX_MS = 1_800_000, 7_200_000
 """The same for a command in the background."""
 TRUNCATED = "[SDLC_TRUNCATED]"
+KEPT_BYTES, END_BYTES = 16 << 20, 1 << 20
+"""What is kept of each stream of a command: its head, and its end. What lies between them is dropped and counted."""
 GRACE = 5.0
 """Seconds that the kernel waits beyond our own time limit, so that what was printed so far is still reported."""
 GIT_ANSWERS = ("git diff", "git grep")
@@ -262,6 +266,9 @@ def _roots(ctx: ToolContext) -> tuple[str, ...]:
 
 # ------------------------------------------------------------------ the run
 
+type Kept = tuple[Capture, Capture]
+"""What a command prints to stdout and to stderr; parts of one command print to the same."""
+
 
 async def _run(arguments: BashArguments, judged: Judged, ctx: ToolContext, means: Means) -> ToolResult:
     cwd, parts = judged.cwd, judged.parts
@@ -271,23 +278,24 @@ async def _run(arguments: BashArguments, judged: Judged, ctx: ToolContext, means
     if arguments.run_in_background:
         return _begin(arguments, (await _rendered(judged, means)).text, judged, ctx, means)
     seconds = _seconds(arguments)
+    kept = (Capture(KEPT_BYTES, END_BYTES), Capture(KEPT_BYTES, END_BYTES))
     if len(parts) > 1 and means.start is not None:
-        done, note = await _in_parts(judged, seconds, ctx, means)
+        done, note = await _in_parts(judged, seconds, ctx, means, kept)
     else:
-        done, note = await _followed(judged, seconds, ctx, means)
-    return _result(judged, done, seconds, note, ctx)
+        done, note = await _followed(judged, seconds, ctx, means, kept)
+    return _result(judged, done, seconds, note, ctx, sum(stream.dropped for stream in kept))
 
 
-async def _followed(judged: Judged, seconds: float, ctx: ToolContext, means: Means) -> tuple[Finished, str]:
+async def _followed(judged: Judged, seconds: float, ctx: ToolContext, means: Means, kept: Kept) -> tuple[Finished, str]:
     """Run it, and go where it went; the line that says so if it left the workspace."""
     ready = await _rendered(judged, means)
     if not _moves(judged.command):
-        return await _ended(judged, ready, seconds, means), ""
+        return await _ended(judged, ready, seconds, means, kept), ""
     reader, writer = os.pipe()
     try:
         # Bash tells where it ended, on a descriptor of its own, however it ends: `exit` in the command included.
         told = Ready(f"trap 'builtin pwd -P >&{writer}' EXIT\n{ready.text}")
-        return await _ended(judged, told, seconds, means, (writer,)), _follow(reader, ctx)
+        return await _ended(judged, told, seconds, means, kept, (writer,)), _follow(reader, ctx)
     finally:
         os.close(reader)
         os.close(writer)
@@ -305,7 +313,9 @@ async def _rendered(judged: Judged, means: Means) -> Ready:
     return hardened.rendered(judged.command, who, alone=alone, here=means.start is not None)
 
 
-async def _ended(judged: Judged, ready: Ready, seconds: float, means: Means, fds: tuple[int, ...] = ()) -> Finished:
+async def _ended(
+    judged: Judged, ready: Ready, seconds: float, means: Means, kept: Kept, fds: tuple[int, ...] = ()
+) -> Finished:
     """Run it. Git alone may reach the remotes that were asked about, by the broker, until it has ended."""
     alone, env = _is_alone(judged), judged.env
     if isinstance(judged.command, Plan) and hardened.is_here(judged.command):
@@ -322,19 +332,18 @@ async def _ended(judged: Judged, ready: Ready, seconds: float, means: Means, fds
             if means.start is None:  # a server on this machine is reached as it is
                 env["ADDERCLAW_NEAR"] = ""
         start = process.in_view(means.start, _view(judged))
+        run = partial(process.run, cwd=judged.cwd, timeout=seconds, start=start, into=kept)
         if ready.argv and means.shell == ALONE.shell:  # else the operator named another bash
             # Where it cannot be started, bash says why, or is itself what reads a script that names no program.
             with suppress(process.NotStarted):
                 own = {**env, **ready.environment(followed(judged.cwd))}
-                argv = ready.argv
-                return await process.run(argv, cwd=judged.cwd, env=own, timeout=seconds, pass_fds=fds, start=start)
-        argv = means.argv(ready.text)
-        run = process.run(argv, cwd=judged.cwd, env=env, timeout=seconds, pass_fds=fds, start=start)
+                return await run(ready.argv, env=own, pass_fds=fds)
+        running = run(means.argv(ready.text), env=env, pass_fds=fds)
         git = isinstance(judged.command, Plan) and any(one.name == "git" for one in planner.simples(judged.command))
-        return await (_unless_it_waits(run, judged.cwd) if git else run)
+        return await (_unless_it_waits(running, judged.cwd, kept) if git else running)
 
 
-async def _unless_it_waits(run: Coroutine[Any, Any, Finished], cwd: str) -> Finished:
+async def _unless_it_waits(run: Coroutine[Any, Any, Finished], cwd: str, kept: Kept) -> Finished:
     """Git reads its ignore lists whatever they are: one that takes its time is ended where it waits for a pipe."""
     task = asyncio.ensure_future(run)
     try:
@@ -350,7 +359,9 @@ async def _unless_it_waits(run: Coroutine[Any, Any, Finished], cwd: str) -> Fini
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
-    return Finished(128, b"", WAITED.format(path=paths.shown(found)).encode())
+    out, err = kept
+    err.note(WAITED.format(path=paths.shown(found)).encode())
+    return Finished(128, out.data, err.data, out.cut, err.cut)
 
 
 def _view(judged: Judged) -> process.View:
@@ -359,7 +370,7 @@ def _view(judged: Judged) -> process.View:
     return "offline" if judged.offline else "git" if _is_alone(judged) else "all"
 
 
-async def _in_parts(judged: Judged, seconds: float, ctx: ToolContext, means: Means) -> tuple[Finished, str]:
+async def _in_parts(judged: Judged, seconds: float, ctx: ToolContext, means: Means, kept: Kept) -> tuple[Finished, str]:
     """One part after the other, as bash would run the whole: they share files, their directory and one time limit."""
     cwd, end, note = judged.cwd, time.monotonic() + seconds, ""
     whole = Finished(0, b"", b"")
@@ -369,15 +380,9 @@ async def _in_parts(judged: Judged, seconds: float, ctx: ToolContext, means: Mea
         if note:
             return whole._replace(returncode=1), f"{note}\nIt had left the workspace: what follows was not run"
         one = judged._replace(command=part.plan, parts=(part,), cwd=cwd)
-        done, note = await _followed(one, max(end - time.monotonic(), 0.001), ctx, means)
+        whole, note = await _followed(one, max(end - time.monotonic(), 0.001), ctx, means, kept)
         cwd = ctx.workspace.cwd if _moves(part.plan) else cwd
-        whole = done._replace(
-            stdout=whole.stdout + done.stdout,
-            stderr=whole.stderr + done.stderr,
-            stdout_cut=whole.stdout_cut or done.stdout_cut,
-            stderr_cut=whole.stderr_cut or done.stderr_cut,
-        )
-        if done.timed_out or done.flooded:
+        if whole.timed_out:
             break
     return whole, note
 
@@ -401,8 +406,6 @@ def _begin(arguments: BashArguments, text: str, judged: Judged, ctx: ToolContext
         start = process.in_view(means.start, "offline" if judged.offline else "all")
         done = await process.run(argv, cwd=cwd, env=env, timeout=seconds, start=start, sink=output.write)
         output.write(done.stderr)  # what the sandbox has to say of it
-        if done.flooded:
-            return End("failed", f"killed: it printed more than {process.SINK_BYTES >> 20} MiB")
         if done.timed_out:
             return End("failed", f"stopped after {seconds:g} s, its time limit")
         return End("failed" if done.returncode else "completed", f"exit code {_code(done.returncode)}")
@@ -411,7 +414,8 @@ def _begin(arguments: BashArguments, text: str, judged: Judged, ctx: ToolContext
         task = means.tasks.begin("bash", arguments.command, work, ctx)
     except TooMany as error:
         return rejected(f"{error}.")
-    where = f" (all of it: Read {task.output.path})" if task.output.path else ""
+    most = f"the first {OUTPUT_BYTES >> 20} MiB"
+    where = f" (Read {task.output.path} has {most} of it)" if task.output.path else ""
     told = "You are told when it ends."
     return own_words(
         f"Running in the background as {task.id}. TaskOutput shows what it prints{where}; TaskStop ends it. {told}",
@@ -449,7 +453,9 @@ def _reset(ctx: ToolContext) -> str:
 # ------------------------------------------------------------------ the result
 
 
-def _result(judged: Judged, done: Finished, seconds: float, note: str, ctx: ToolContext) -> ToolResult:
+def _result(
+    judged: Judged, done: Finished, seconds: float, note: str, ctx: ToolContext, dropped: int = 0
+) -> ToolResult:
     command, printed = judged.command, _streams(done)
     if judged.grants and done.returncode and not any(part.git for part in judged.parts):
         printed += REACHES
@@ -459,16 +465,14 @@ def _result(judged: Judged, done: Finished, seconds: float, note: str, ctx: Tool
         printed = f"{printed.rstrip(chr(10))}\n{note}" if printed else note
     if done.timed_out:
         ended = f"Command timed out after {seconds:g} s and was killed\n{printed}"
-        return internal_failure(shown(ended, ctx), own=not printed)
+        return internal_failure(shown(ended, ctx, dropped=dropped), own=not printed)
     if _met_git(command, done):
         printed += NOT_ALONE if _is_git(command) else ALONE_MAY
     about = {"exit_code": done.returncode, "truncated": done.truncated}
-    if done.flooded:
-        limit = process.FLOOD_BYTES >> 20
-        return ToolResult(shown(f"Killed: it printed more than {limit} MiB\n{printed}", ctx), "tool_rejected", about)
     if done.returncode == 0 or (done.returncode == 1 and _answers(_last(command))):
-        return ToolResult(shown(printed, ctx), metadata=about)
-    return ToolResult(shown(f"Exit code {_code(done.returncode)}\n{printed}", ctx), "tool_rejected", about)
+        return ToolResult(shown(printed, ctx, dropped=dropped), metadata=about)
+    failed = f"Exit code {_code(done.returncode)}\n{printed}"
+    return ToolResult(shown(failed, ctx, dropped=dropped), "tool_rejected", about)
 
 
 def _unreached(judged: Judged, done: Finished) -> str:
