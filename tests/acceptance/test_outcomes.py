@@ -1,16 +1,14 @@
 """What a run reports of itself is true: an answer that was cut off, or a run without a model, is no success."""
 
 import json
-import os
 from collections.abc import Callable
-from subprocess import Popen
 from typing import Any
 
 import pytest
 
+from tests.acceptance.terminal import at_a_terminal
 from tests.acceptance.test_hook_events import heard, listen
 from tests.acceptance.world import World, call, text
-from tests.program import PROGRAM
 from tests.scripted import ScriptedModel
 from tests.scripted_anthropic import ScriptedMessages
 from tests.scripted_gemini import ScriptedGemini
@@ -138,35 +136,19 @@ def test_03_several_keys_are_named_and_none_is_used(unchosen: World, command: tu
     assert unchosen.cli("tool", "run", "Time").code == 0, "what asks no model needs none"
 
 
-def at_a_terminal(world: World, *arguments: str, typed: tuple[str, ...]) -> tuple[int, str]:
-    """The program at a terminal of its own; what is typed is entered as each question is there."""
-    terminal, theirs = os.openpty()
-    streams: Any = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
-    program = Popen([PROGRAM, *arguments], cwd=world.workspace, env=world.cli.env, start_new_session=True, **streams)
-    os.close(theirs)
-    shown, answered = b"", 0
-    while True:
-        try:
-            shown += os.read(terminal, 65_536)
-        except OSError:
-            break
-        if answered < len(typed) and shown.count(b"from now on?") > answered:
-            os.write(terminal, typed[answered].encode())
-            answered += 1
-    os.close(terminal)
-    return program.wait(), shown.decode()
+ASKED = "from now on?"
 
 
 def test_03_at_a_terminal_the_keys_are_offered_once(unchosen: World) -> None:
     unchosen.cli.env |= {"OPENAI_API_KEY": "sk-0123456789", "ANTHROPIC_API_KEY": "sk-ant-0123456789"}
-    code, shown = at_a_terminal(unchosen, "agent", "-m", "hello", typed=("\n",))
+    code, shown = at_a_terminal(unchosen, "agent", "-m", "hello", typed=((ASKED, "\n"),))
     assert code == 0, shown
     assert "built-in `local` provider" in shown
-    code, shown = at_a_terminal(unchosen, "agent", "-m", "hello", typed=("1\n",))
+    code, shown = at_a_terminal(unchosen, "agent", "-m", "hello", typed=((ASKED, "1\n"),))
     assert "from now on?" not in shown
     (unchosen.cli.data / "keys-declined").unlink()
     with ScriptedMessages([text("Hello."), text("Hello again.")]) as model:
         unchosen.cli.env["ANTHROPIC_BASE_URL"] = model.base_url
-        code, shown = at_a_terminal(unchosen, "agent", "-m", "hello", typed=("9\n", "1\n"))
+        code, shown = at_a_terminal(unchosen, "agent", "-m", "hello", typed=((ASKED, "9\n"), (ASKED, "1\n")))
         assert (code, "'9' is not one of them" in shown, "Hello." in shown) == (0, True, True), shown
         assert unchosen.agent("hello").out.strip() == "Hello again."

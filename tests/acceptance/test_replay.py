@@ -337,7 +337,7 @@ def test_m_replay_a_clean_run_of_thirty_calls_whose_files_are_gone(world: World)
     assert size < 1_500, "what a step costs does not grow"
 
 
-@pytest.mark.parametrize(("said", "code"), [("y\n", 0), ("n because\n", 3), ("", 3), ("a\n", 0)])
+@pytest.mark.parametrize(("said", "code"), [("y\n", 0), ("n\n", 3), ("", 3), ("a\n", 0)])
 def test_approvals(world: World, said: str, code: int) -> None:
     world.script(
         call("file_write", path="a.txt", content="x"), call("file_write", path="a.txt", content="y"), text("ok")

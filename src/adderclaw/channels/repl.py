@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from adderclaw.channels.cli import auth
 from adderclaw.channels.cli.agent import Shown
-from adderclaw.channels.terminal import STDIN
+from adderclaw.channels.terminal import STDIN, typed
 from adderclaw.config.model_catalogue import first_of
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import AdderClawError, UsageError
@@ -76,8 +76,7 @@ async def _turn(run: Run, message: str | None) -> TurnResult:
         print(f"[{result.outcome}] {visible(result.reason)}", file=sys.stderr)
         if result.outcome != "limit" or "max_tool_rounds" not in result.reason:
             return result
-        print("Go on? [y/N] ", end="", file=sys.stderr, flush=True)
-        if (await STDIN.read() or "").strip().lower() not in ("y", "yes"):
+        if (await typed("Go on? [y/N] ") or "").strip().lower() not in ("y", "yes"):
             return result
         message = "Go on."
 

@@ -10,9 +10,15 @@ from adderclaw.types import Answer, ApprovalRequest, Question, QuestionRequest, 
 
 
 class Terminal:
-    """Asks on stderr and reads a line of stdin, whatever stdin is: empty or the end of it denies."""
+    """Asks on stderr and reads a line of stdin: empty or the end of it denies.
+
+    A person's line begins with yes or no and may go on with a comment. What is piped may be meant for somebody else, so
+    that a line of it is an answer and nothing more, or it denies this and all that would be asked after it (X-79).
+    """
 
     def __init__(self) -> None:
+        self._piped_else = False
+        """Whether something else than an answer was piped: nobody is asked any more."""
         self._turn = asyncio.Lock()
         """Several sessions may ask; a person answers one question after the other."""
 
@@ -29,7 +35,7 @@ class Terminal:
         replies: Replies = {}
         async with self._turn:
             for question in request.questions:
-                if (reply := await _reply(question)) is None:
+                if self._piped_else or (reply := await _reply(question)) is None:
                     return replied(None)
                 replies[question.question] = reply
         return replied(replies)
@@ -55,12 +61,12 @@ class Terminal:
         if offered:
             kept = "always from now on, in every project"
             print(f"  (a = yes, and always in this session; A = yes, and {kept})", file=sys.stderr)
-        print("Approve? [y/N] ", end="", file=sys.stderr, flush=True)
-        try:
-            line = await STDIN.read()
-        except asyncio.CancelledError:
-            print("\n(no answer is needed here any more)", file=sys.stderr)
-            raise
+        line = None if self._piped_else else await typed("Approve? [y/N] ")
+        if line is not None and not STDIN.is_terminal and line.rstrip("\r") not in PIPED_ANSWERS:
+            self._piped_else, line = True, None
+        if self._piped_else:
+            print(f"\nadderclaw: denied: {NO_ANSWER}", file=sys.stderr)
+            return Answer(approved=False, by="no_operator", comment=NO_ANSWER)
         if line is None:
             print(file=sys.stderr)
             return Answer(approved=False, by="no_operator", comment="no answer: the end of standard input")
@@ -68,6 +74,17 @@ class Terminal:
         always = ALWAYS.get(word) if offered else None
         approved = always is not None or word.lower() in ("y", "yes")
         return Answer(approved, "operator", comment.strip(), always or "")
+
+
+async def typed(question: str) -> str | None:
+    """The line that answers a question; what was typed before the question was there counts for nothing."""
+    STDIN.discard_typed()
+    print(question, end="", file=sys.stderr, flush=True)
+    try:
+        return await STDIN.read()
+    except asyncio.CancelledError:
+        print("\n(no answer is needed here any more)", file=sys.stderr)
+        raise
 
 
 async def _reply(question: Question) -> str | None:
@@ -79,12 +96,7 @@ async def _reply(question: Question) -> str | None:
         if option.preview:
             print(f"      | {_inset(visible(option.preview))}", file=sys.stderr)
     several = " (several: 1,2)" if question.multi else ""
-    print(f"Your answer{several}, or your own words: ", end="", file=sys.stderr, flush=True)
-    try:
-        line = await STDIN.read()
-    except asyncio.CancelledError:
-        print("\n(no answer is needed here any more)", file=sys.stderr)
-        raise
+    line = await typed(f"Your answer{several}, or your own words: ")
     if line is None or not line.strip():
         print(file=sys.stderr)
         return None
@@ -102,6 +114,8 @@ def meant(question: Question, line: str) -> str:
 
 ALWAYS: dict[str, Literal["session", "user"]] = {"a": "session", "A": "user"}
 
+PIPED_ANSWERS = frozenset({"y", "yes", "n", "no", "a", "A", ""})
+NO_ANSWER = "what is piped is no answer: a line of it is exactly y, yes, n, no, a or A, or empty"
 
 MOST_GRANTED = 6_000
 """Of a request that "always" is offered for."""
@@ -132,6 +146,18 @@ class Lines:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._buffer = b""
+
+    @property
+    def is_terminal(self) -> bool:
+        return os.isatty(self._descriptor)
+
+    def discard_typed(self) -> None:
+        """Forget what a person typed ahead; what is piped stays."""
+        if self.is_terminal:
+            import termios
+
+            self._buffer = b""
+            termios.tcflush(self._descriptor, termios.TCIFLUSH)
 
     async def read(self) -> str | None:
         """The next line, or None at the end."""

@@ -10,6 +10,7 @@ import typer
 from adderclaw.channels.cli import local_models
 from adderclaw.channels.cli.common import OutputFormat, group
 from adderclaw.channels.cli.plain import print_json
+from adderclaw.channels.terminal import STDIN
 from adderclaw.config import Config, home, load, operator_file, places
 from adderclaw.config.dialects import KEY_VARIABLES, KINDS
 from adderclaw.config.found_keys import MODELS, in_environment
@@ -128,6 +129,7 @@ class Asker(NamedTuple):
         if answer is None and self.yes:
             answer = suggestion
         elif answer is None and sys.stdin.isatty():
+            STDIN.discard_typed()
             answer = str(typer.prompt(question, default=suggestion, err=True)).strip()
         if answer is None:
             choice = f" ({', '.join(allowed)})" if allowed else ""
