@@ -1,11 +1,19 @@
 """Nothing is lost under load and over time: long outputs, many runs, a store that disappears, a server that stalls."""
 
+import json
+import os
 import re
+import resource
+import subprocess
+import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from tests.acceptance.test_rpc import Rpc
 from tests.acceptance.world import World, call, text
+from tests.program import Soak
 
 
 def result_of(world: World, command: str, **more: object) -> str:
@@ -54,3 +62,100 @@ def test_31_the_end_of_stderr_too_and_of_each_part_of_a_command(world: World, co
     shown = result_of(world, f"git init -q; {command}")
     assert "399999\n400000\n" in shown
     assert kept_file(shown).read_text(encoding="utf-8").count("\n400000\n") == 1
+
+
+WORK = (
+    call("Read", file_path="made.txt"),
+    call("Write", file_path="made.txt", content="x"),
+    call("Bash", command="echo looked; touch touched"),
+    call("Bash", command="echo behind", run_in_background=True),
+    text("done"),
+)
+"""What each run does: everything that opens something for a session."""
+
+
+class Held(NamedTuple):
+    """What a process holds of the system."""
+
+    descriptors: int
+    threads: int
+    children: int
+    kilobytes: int
+
+    @staticmethod
+    def by(pid: int) -> "Held":
+        here = Path(f"/proc/{pid}")
+        children = (here / f"task/{pid}/children").read_text(encoding="ascii").split()
+        kilobytes = re.search(r"VmRSS:\s+(\d+)", (here / "status").read_text(encoding="ascii"))
+        assert kilobytes
+        return Held(len(os.listdir(here / "fd")), len(os.listdir(here / "task")), len(children), int(kilobytes[1]))
+
+
+def flat(first: Held, last: Held, runs: int) -> None:
+    assert last.descriptors <= first.descriptors, (first, last)
+    assert last.threads <= first.threads + 8, (first, last)  # the loop's pool of them grows up to a few
+    assert last.children <= first.children, (first, last)
+    assert last.kilobytes < first.kilobytes + 20_000 + 40 * runs, (first, last)
+
+
+def worked(world: World) -> None:
+    world.configure(autonomy="full")
+    world.script(*WORK)
+    (world.workspace / "made.txt").write_text("x", encoding="utf-8")
+
+
+@pytest.mark.soak
+def test_28_rpc_holds_nothing_of_a_run_that_has_ended(world: World, soak: Soak) -> None:
+    worked(world)
+    rpc, runs = Rpc(world), 500 if soak.whole else 40
+    most = 64
+    try:
+        resource.prlimit(rpc.process.pid, resource.RLIMIT_NOFILE, (most, most))
+        first: Held | None = None
+        for number in range(runs):
+            answered = rpc.answer(number, "run", message="go")
+            assert answered["result"]["outcome"] == "completed", answered
+            if number == 7:
+                first = Held.by(rpc.process.pid)
+        assert first
+        flat(first, Held.by(rpc.process.pid), runs)
+    finally:
+        rpc.process.kill()
+        rpc.process.communicate()
+    failed = [one for one in world.entries("tool_result") if one.get("is_error")]
+    assert not failed, failed[0]
+    assert world.rows("SELECT count(*) FROM runs WHERE outcome = 'completed'") == [(runs,)]
+
+
+IN_PYTHON = """
+import asyncio, json, os, resource, sys
+from adderclaw import AgentClient, QueryOptions
+from tests.acceptance.test_over_time import Held
+
+async def main(runs, most):
+    client = AgentClient(QueryOptions(cwd=sys.argv[3]))
+    for number in range(runs):
+        last = [one async for one in client.query("go")][-1]
+        if number == 0:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        if number == 7:
+            first = Held.by(os.getpid())
+    print(json.dumps([first, Held.by(os.getpid())]))
+
+asyncio.run(main(int(sys.argv[1]), int(sys.argv[2])))
+"""
+
+
+@pytest.mark.soak
+def test_28_the_python_api_holds_nothing_of_a_run_that_has_ended(world: World, soak: Soak) -> None:
+    worked(world)
+    runs, most = (500, 64) if soak.whole else (40, 64)
+    root = str(Path(__file__).resolve().parents[2])
+    command = [sys.executable, "-c", IN_PYTHON, str(runs), str(most), str(world.workspace)]
+    env = {**world.cli.env, "PYTHONPATH": root}
+    done = subprocess.run(command, env=env, cwd=world.workspace, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    first, last = json.loads(done.stdout)
+    flat(Held(*first), Held(*last), runs)
+    assert world.rows("SELECT count(*) FROM runs WHERE outcome = 'completed'") == [(runs,)]
+    assert not [one for one in world.entries("tool_result") if one.get("is_error")]

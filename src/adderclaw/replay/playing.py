@@ -177,6 +177,9 @@ def play(store: Store, run_id: str, conversation_id: str, session_id: str, segme
     except MALFORMED as error:
         ended = f"the replay cannot go on: a row is not as it was written ({type(error).__name__}: {error})"
     own.flush()
+    finally:
+        if session.ledger is not None:
+            session.ledger.close()
     return Played(segment, own, events, results, differences, ended, killed)
 
 

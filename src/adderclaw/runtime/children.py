@@ -76,6 +76,7 @@ async def _lived(runtime: Runtime, parent: Session, order: Child, on_delta: OnDe
     finally:
         if child.scene.kit.tasks is not None:
             await child.scene.kit.tasks.close()
+            child.scene.kit.tasks.release()
         if own_provider is not None:
             await own_provider.close()
     finish(child, result)

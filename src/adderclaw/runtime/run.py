@@ -171,7 +171,7 @@ def opened(
         provider = sessions.Unasked() if kind == "tool" else None
         runtime.later = _later(runtime, store, session_id)
         stack.callback(runtime.later.close)
-        session = sessions.make(runtime, store, operator, conversation_id, session_id, provider)
+        session = sessions.make(runtime, store, operator, conversation_id, session_id, provider, stack)
         stack.callback(lambda: runtime.checkpoints and runtime.checkpoints.close())
         stack.callback(lambda: runtime.box and runtime.box.close())
         run = Run(runtime, session)

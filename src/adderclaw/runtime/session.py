@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 from adderclaw import providers
@@ -74,17 +74,21 @@ def make(
     conversation_id: str,
     session_id: str,
     provider: Provider | None,
+    closing: ExitStack,
 ) -> Session:
+    """A session of these parts; `closing` closes what it opens."""
     now, options = runtime.config, runtime.options
     chosen = chosen_by(options, now)
     here = scene(runtime, store, conversation_id, session_id)
+    if here.kit.tasks is not None:
+        closing.callback(here.kit.tasks.release)
     root = here.context.workspace.root
     files = None if options.bare else Instructions(runtime.home, root, here.context.hidden)
     session = Session(
         config=now,
         scene=here,
         store=store,
-        ledger=_ledger(runtime, store),
+        ledger=_ledger(runtime, store, closing),
         bus=runtime.bus,
         provider=provider or open_provider(runtime, chosen.provider),
         model=chosen.model,
@@ -302,13 +306,14 @@ def open_provider(runtime: Runtime, name: str) -> Provider:
     )
 
 
-def _ledger(runtime: Runtime, store: Store) -> Ledger | None:
+def _ledger(runtime: Runtime, store: Store, closing: ExitStack) -> Ledger | None:
     receipts = runtime.config.receipts
     if not receipts.enabled:
         message = "receipts are off (receipts.enabled = false): what tools did cannot be verified"
         runtime.bus.tell({"event_type": "warning", "message": message})
         return None
     ledger = Ledger.open(receipts.path, store, runtime.key_path, clock=runtime.clock, ids=runtime.ids)
+    closing.callback(ledger.close)
     for repair in ledger.repairs:
         runtime.bus.tell({"event_type": "warning", "message": repair})
     return ledger

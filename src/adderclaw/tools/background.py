@@ -72,7 +72,7 @@ class Output:
         self._put(data[:end])
 
     def _put(self, data: bytes) -> None:
-        if not data:
+        if not data or self._fd < 0:
             return
         self.cut = self.cut or self._kept.full or self.size + len(data) > OUTPUT_BYTES
         if self.cut:
@@ -111,7 +111,9 @@ class Output:
         return f"{head.decode('utf-8', 'replace')}\n{left}\n{tail.decode('utf-8', 'replace')}"
 
     def close(self) -> None:
-        os.close(self._fd)
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
 
 
 def _unnamed(task_id: str) -> int:
@@ -281,6 +283,11 @@ class Tasks:
         watcher, self._watcher = self._watcher, None
         if watcher is not None and watcher is not asyncio.current_task():
             watcher.cancel()
+
+    def release(self) -> None:
+        """Give back what their outputs hold open: nobody asks for them any more."""
+        for task in self._tasks.values():
+            task.output.close()
 
 
 def news(task: Task) -> str:
