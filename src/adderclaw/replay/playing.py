@@ -176,10 +176,10 @@ def play(store: Store, run_id: str, conversation_id: str, session_id: str, segme
         ended = f"the replay cannot go on: {error}"
     except MALFORMED as error:
         ended = f"the replay cannot go on: a row is not as it was written ({type(error).__name__}: {error})"
-    own.flush()
     finally:
         if session.ledger is not None:
             session.ledger.close()
+    own.flush()
     return Played(segment, own, events, results, differences, ended, killed)
 
 
