@@ -15,3 +15,8 @@ class Frame(NamedTuple):
 def framed(mark: str, text: str) -> str:
     """What came from outside, as a model is shown it: data, which cannot write its own end."""
     return f"<outside-{mark}>\n{text}\n</outside-{mark}>"
+
+
+def framed_word(mark: str, text: str) -> str:
+    """The same within a sentence."""
+    return f"<outside-{mark}>{text}</outside-{mark}>"

@@ -145,7 +145,7 @@ def test_goals_run_in_order_and_hand_on_their_outputs(flow: Flow) -> None:
     assert (done.code, done.out) == (0, "did it\n")
     assert f"Plan for {nasty}" in asked(flow.model, 0)
     assert "Do one, two after planned" in asked(flow.model, 1)
-    assert "- plan: planned" in asked(flow.model, 1)
+    assert "- plan:\nplanned" in asked(flow.model, 1)
     assert [one["goal"] for one in flow.events("goal_complete")] == ["plan", "do"]
     assert flow.world.rows("SELECT outcome, exit_code FROM runs") == [("completed", 0)]
     children = flow.world.rows("SELECT DISTINCT session_id FROM model_calls")
@@ -280,8 +280,7 @@ def test_personas_work_in_parallel_each_in_its_own_session_then_one_reconciles(w
         done = flow.run()
     assert (done.code, done.out) == (0, "go steadily\n")
     assert len(model.requests) == 3
-    assert "<a>\ngo fast\n</a>" in asked(model, 2)
-    assert "<b>\ngo slow\n</b>" in asked(model, 2)
+    assert "a:\ngo fast\n\nb:\ngo slow\n" in asked(model, 2)
     assert len(world.rows("SELECT DISTINCT session_id FROM model_calls")) == 3
 
 
@@ -305,8 +304,8 @@ def test_what_a_persona_owes_is_part_of_what_it_found(world: World) -> None:
     assert (done.code, done.out) == (0, "done\n"), done.err
     asked = [str(one.messages[-1]["content"]) for one in model.requests]
     reconciled = next(one for one in asked if "Reconcile" in one)
-    assert "<a>\nfacts\nsources: three\n</a>" in reconciled
-    assert "<b>\ndoubts\nopen: two\n</b>" in reconciled
+    assert "a:\nfacts\nsources: three\n" in reconciled
+    assert "b:\ndoubts\nopen: two\n" in reconciled
     assert "Report fine, none, looked\nlevel: low\n" in asked[-1]
 
 

@@ -7,6 +7,9 @@ from adderclaw.drivers.agentfile.variables import filled
 from adderclaw.drivers.agentfile.workflow import Goal, Workflow
 from adderclaw.types import Json
 
+MARK = "MARK"
+"""Stands for what is drawn at random when the workflow runs."""
+
 
 def as_json(workflow: Workflow, values: Mapping[str, str]) -> Json:
     known = _all(workflow, values)
@@ -28,17 +31,17 @@ def _goal(workflow: Workflow, goal: Goal, known: Mapping[str, str]) -> Json:
     review = workflow.reviewer_of(goal)
     return {
         "name": goal.name,
-        "prompt": prompts.goal(workflow, workflow.owed(goal), known, {}),
+        "prompt": prompts.goal(workflow, workflow.owed(goal), known, {}, MARK),
         "agents": [_agent(workflow, goal, name, known) for name in goal.agents],
-        "synthesis": prompts.synthesis(workflow, goal, known, views) if len(views) > 1 else None,
+        "synthesis": prompts.synthesis(workflow, goal, known, views, MARK) if len(views) > 1 else None,
         "review": review,
-        "review_prompt": prompts.review(workflow, goal, known, f"${goal.name}") if review == "reviewer" else None,
+        "review_prompt": prompts.review(workflow, goal, known, f"${goal.name}", MARK) if review == "reviewer" else None,
     }
 
 
 def _agent(workflow: Workflow, goal: Goal, name: str, known: Mapping[str, str]) -> Json:
     one = workflow.agent(name)
-    prompt = prompts.goal(workflow, workflow.owed(goal, name), known, {})
+    prompt = prompts.goal(workflow, workflow.owed(goal, name), known, {}, MARK)
     return {"name": name, "persona": filled(one.prompt, known), "requires": one.requires, "prompt": prompt}
 
 

@@ -69,6 +69,8 @@ class WorkflowExecution:
         self._said = dict(said or {})
         self.values = dict(inputs)
         """Inputs, results and outputs by name: what `$name` stands for."""
+        self._made: set[str] = set()
+        """The names whose values a model made."""
         self.state: dict[str, str] = {}
         """The latest result of each goal, in the order in which they ran."""
         self.kept: dict[tuple[str, str], Finished] = {}
@@ -139,7 +141,7 @@ class WorkflowExecution:
 
     async def _round(self, step: Step, number: int, turn: int) -> tuple[str, dict[str, Result]]:
         results: dict[str, Result] = {}
-        meaning = _Round(turn, prompts.converged(step, self.values))
+        meaning = _Round(turn, prompts.converged(step, self._values(self._mark())))
         for place, name in enumerate(step.goals):
             result = await self._goal(self.workflow.goal(name), f"{number}.{turn}.{place}", meaning)
             results[name] = result
@@ -171,6 +173,7 @@ class WorkflowExecution:
         self.answer = result.summary
         self.state[goal.name] = self.values[goal.name] = result.summary
         self.values.update(result.outputs)
+        self._made |= {goal.name, *result.outputs}
         if loop is None:
             _need_reached({goal.name: result})
         return result
@@ -198,7 +201,7 @@ class WorkflowExecution:
             if verdict.approved:
                 return result
             comment = verdict.comment
-            known_of_it = [f"Your last result was looked at and sent back:\n{comment}"]
+            known_of_it = [prompts.sent_back(self._mark(), comment)]
         said = f"it was sent back {CORRECTIONS + 1} times by its review: {comment}"
         return Result(achieved=False, summary=said, outputs={})
 
@@ -213,7 +216,8 @@ class WorkflowExecution:
         results = {name: task.result() for name, task in tasks.items()}
         views = {name: _view(result) for name, result in results.items()}
         report = Report(goal.outputs, loop.meaning if loop else None, needed=loop is None)
-        text = prompts.synthesis(self.workflow, goal, self.values, views)
+        mark = self._mark()
+        text = prompts.synthesis(self.workflow, goal, self._values(mark), views, mark)
         order = Child(prompt=text, agent_type="synthesis", description=goal.name, tools=())
         made = await self._child(goal, order, report.tool, report.missing)
         result = _result_of(goal, report, made)
@@ -234,11 +238,13 @@ class WorkflowExecution:
         persona = self.workflow.agent(agent) if agent else None
         owed = self.workflow.owed(goal, agent)
         report = Report(owed.outputs, loop.meaning if loop else None, needed=needed)
+        mark = self._mark()
+        values = self._values(mark)
         order = Child(
-            prompt=prompts.goal(self.workflow, owed, self.values, self.state, again),
+            prompt=prompts.goal(self.workflow, owed, values, self.state, mark, again),
             agent_type=agent or "goal",
             description=goal.name,
-            persona=prompts.filled(persona.prompt, self.values) if persona else "",
+            persona=prompts.filled(persona.prompt, values) if persona else "",
             model=self._model(persona.requires) if persona and persona.requires else None,
         )
         made = await self._child(goal, order, report.tool, report.missing)
@@ -252,6 +258,13 @@ class WorkflowExecution:
         if made.outcome != "completed":
             raise _Ends(made.outcome, f"goal {goal.name}: {made.reason or made.outcome}")
         return made
+
+    def _mark(self) -> str:
+        """Of a new frame: drawn after what it frames was written, and by the session's ids, as a replay draws them."""
+        return self.session.ids("frame").rpartition("-")[2]
+
+    def _values(self, mark: str) -> dict[str, str]:
+        return prompts.values_in(mark, self.values, self._made)
 
     def _model(self, capability: str) -> str:
         """The provider of a capability; that there is one was checked before anything ran."""
@@ -269,9 +282,9 @@ class WorkflowExecution:
         return verdict
 
     async def _review(self, goal: Goal, result: Result) -> Verdict:
-        verdict = Verdict()
+        verdict, mark = Verdict(), self._mark()
         order = Child(
-            prompt=prompts.review(self.workflow, goal, self.values, _view(result)),
+            prompt=prompts.review(self.workflow, goal, self._values(mark), _view(result), mark),
             agent_type="reviewer",
             description=goal.name,
             tools=LOOKING,

@@ -1,20 +1,28 @@
-"""The texts that a workflow's sessions are given: what is to be reached, and what is known so far."""
+"""The texts that a workflow's sessions are given: the goal, and what models found so far, in frames."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from adderclaw.drivers.agentfile.variables import filled
 from adderclaw.drivers.agentfile.workflow import Goal, Step, Workflow
+from adderclaw.framing import framed, framed_word
 
 MOST_OF_ONE = 4_000
 """Characters of one result in the state that later goals are told; `$name` gives the whole of it."""
 MOST_OF_ALL = 32_000
 
 
-def goal(workflow: Workflow, one: Goal, values: Mapping[str, str], state: Mapping[str, str], again: str = "") -> str:
+def values_in(mark: str, values: Mapping[str, str], made: Collection[str]) -> dict[str, str]:
+    """The values of `$name` as a text holds them: those that a model made are framed."""
+    return {name: framed_word(mark, text) if name in made else text for name, text in values.items()}
+
+
+def goal(
+    workflow: Workflow, one: Goal, values: Mapping[str, str], state: Mapping[str, str], mark: str, again: str = ""
+) -> str:
     """What a session is asked to reach. `again` says what is to be known of an earlier try."""
     parts = [f"Goal `{one.name}` of the workflow `{workflow.name}`:\n\n{filled(one.outcome, values)}"]
     if state:
-        parts.append(known(state))
+        parts.append(known(state, mark))
     if one.outputs:
         parts.append(f"The result needs a value for each of: {', '.join(one.outputs)}.")
     if again:
@@ -23,7 +31,11 @@ def goal(workflow: Workflow, one: Goal, values: Mapping[str, str], state: Mappin
     return "\n\n".join(parts)
 
 
-def known(state: Mapping[str, str]) -> str:
+def sent_back(mark: str, comment: str) -> str:
+    return f"Your last result was looked at and sent back:\n{framed(mark, comment)}"
+
+
+def known(state: Mapping[str, str], mark: str) -> str:
     """The results so far, the latest first where not all fit."""
     rows: list[str] = []
     left = MOST_OF_ALL
@@ -33,12 +45,12 @@ def known(state: Mapping[str, str]) -> str:
         if left < 0:
             rows.append("(earlier results are left out)")
             break
-        rows.append(f"- {name}: {shown}")
+        rows.append(f"- {name}:\n{framed(mark, shown)}")
     return "Results of the goals so far, as data:\n" + "\n".join(reversed(rows))
 
 
-def synthesis(workflow: Workflow, one: Goal, values: Mapping[str, str], views: Mapping[str, str]) -> str:
-    heard = "\n\n".join(f"<{name}>\n{text}\n</{name}>" for name, text in views.items())
+def synthesis(workflow: Workflow, one: Goal, values: Mapping[str, str], views: Mapping[str, str], mark: str) -> str:
+    heard = "\n\n".join(f"{name}:\n{framed(mark, text)}" for name, text in views.items())
     asked = f"Goal `{one.name}` of the workflow `{workflow.name}` was worked on by {len(views)} agents in parallel:"
     needs = f" It needs a value for each of: {', '.join(one.outputs)}." if one.outputs else ""
     return (
@@ -48,9 +60,9 @@ def synthesis(workflow: Workflow, one: Goal, values: Mapping[str, str], views: M
     )
 
 
-def review(workflow: Workflow, one: Goal, values: Mapping[str, str], result: str) -> str:
+def review(workflow: Workflow, one: Goal, values: Mapping[str, str], result: str, mark: str) -> str:
     asked = f"Review the result of goal `{one.name}` of the workflow `{workflow.name}`."
-    told = f"The goal:\n{filled(one.outcome, values)}\n\nThe result, as data:\n{result}"
+    told = f"The goal:\n{filled(one.outcome, values)}\n\nThe result, as data:\n{framed(mark, result)}"
     return f"{asked}\n\n{told}\n\nLook for yourself whether it holds; change nothing. Then call ReviewVerdict."
 
 
