@@ -4,8 +4,11 @@ import json
 import os
 import re
 import resource
+import sqlite3
 import subprocess
 import sys
+import time
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -159,3 +162,50 @@ def test_28_the_python_api_holds_nothing_of_a_run_that_has_ended(world: World, s
     flat(Held(*first), Held(*last), runs)
     assert world.rows("SELECT count(*) FROM runs WHERE outcome = 'completed'") == [(runs,)]
     assert not [one for one in world.entries("tool_result") if one.get("is_error")]
+
+
+@pytest.mark.parametrize("how", ["deleted", "replaced"])
+def test_35_a_database_that_goes_while_it_is_in_use_ends_the_run(world: World, how: str) -> None:
+    world.configure(autonomy="full")
+    waiting = "touch begun; until [ -e go ]; do sleep 0.05; done"
+    world.script(call("Bash", command=waiting), call("Write", file_path="after.txt", content="x"), text("done"))
+    process = world.cli.start("agent", "-m", "go")
+    try:
+        until(world.workspace / "begun")
+        kept = world.database.read_bytes()
+        world.database.unlink()
+        if how == "replaced":
+            world.database.write_bytes(kept)
+        (world.workspace / "go").touch()
+        out, err = process.communicate(timeout=90)
+    finally:
+        process.kill()
+    assert process.returncode == 1, err
+    assert f"{world.database} was {how}".encode() in err
+    assert b"Traceback" not in err
+    assert b"done" not in out
+    assert not (world.workspace / "after.txt").exists(), "it stops at once"
+
+
+def until(path: Path) -> None:
+    for _ in range(1200):
+        if path.exists():
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{path} never came")
+
+
+@pytest.mark.soak
+def test_35_a_lock_is_waited_for_as_long_as_the_message_says(world: World, soak: Soak) -> None:
+    if not soak.turn(0):
+        pytest.skip("another seed runs it: it waits for half a minute")
+    world.script(text("done"))
+    assert world.agent("once").code == 0
+    with closing(sqlite3.connect(world.database, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        began = time.monotonic()
+        done = world.cli("agent", "-m", "again", timeout=120)
+        took = time.monotonic() - began
+    assert done.code == 1, done.err
+    assert "for more than 30 s" in done.err
+    assert 29 < took < 50

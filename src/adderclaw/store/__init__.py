@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from adderclaw.store.files import Image
 
 BUSY_MS = 30_000
+BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 QUEUE_LIMIT = 512
 CHECKPOINT_PAGES = 4_000
 """How far the log beside the file may grow (16 MB) before it is copied into it: that waits for the disk twice."""
@@ -37,6 +38,7 @@ class Store:
         self._lock = threading.RLock()
         self._queue: list[tuple[str, tuple[Any, ...]]] = []
         self._soon: list[Callable[[sqlite3.Cursor], None]] = []
+        self._file = None if read_only or image is not None else _File(path, connection)
 
     @staticmethod
     def open(path: str, *, read_only: bool = False, in_files: bool = False) -> "Store":
@@ -62,7 +64,7 @@ class Store:
         """One transaction, held for as short as possible: never await inside it."""
         if self.read_only:
             raise StoreError(f"{self.path} is open for reading only")
-        return _Transaction(self.path, self._connection, self._lock, self._queue, self._soon, self.image)
+        return _Transaction(self.path, self._connection, self._lock, self._queue, self._soon, self._file, self.image)
 
     def read(self, sql: str, params: Sequence[Any] | Mapping[str, Any] = ()) -> list[sqlite3.Row]:
         with self._lock:
@@ -108,9 +110,10 @@ class _Transaction:
         lock: threading.RLock,
         queue: list[tuple[str, tuple[Any, ...]]],
         soon: list[Callable[[sqlite3.Cursor], None]],
+        file: "_File | None" = None,
         image: "Image | None" = None,
     ) -> None:
-        self._image = image
+        self._file, self._image = file, image
         self._path, self._connection, self._lock, self._queue, self._soon = path, connection, lock, queue, soon
         self._flushed = self._opened = 0
 
@@ -121,6 +124,8 @@ class _Transaction:
             if self._connection.in_transaction:
                 raise _Nested(f"{self._path}: a transaction is open already, and transactions do not nest")
             cursor.execute("BEGIN IMMEDIATE")
+            if self._file is not None:
+                self._file.wait_again()
             self._flush(cursor)
             self._opened = len(self._soon)
             for rows in self._soon[: self._opened]:
@@ -135,6 +140,8 @@ class _Transaction:
     ) -> None:
         if error is None:
             try:
+                if self._file is not None:
+                    self._file.require_same()
                 self._connection.execute("COMMIT")
                 if self._image is not None:
                     self._keep_image(self._image)
@@ -166,10 +173,49 @@ class _Transaction:
         try:
             if self._connection.in_transaction and not isinstance(error, _Nested):
                 self._connection.execute("ROLLBACK")
+            if self._file is not None and isinstance(error, sqlite3.Error) and _primary(error) in BUSY:
+                self._file.wait_no_more()
         finally:
             self._lock.release()
         if isinstance(error, sqlite3.Error):
             raise explained(self._path, error) from error
+
+
+class _File:
+    """The database file that was opened: whether its name still leads to it, and how long its lock is waited for."""
+
+    def __init__(self, path: str, connection: sqlite3.Connection) -> None:
+        self._path, self._connection = path, connection
+        self._identity = self._found()
+        self._waits = True
+
+    def _found(self) -> tuple[int, int] | None:
+        try:
+            status = os.stat(self._path)
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
+
+    def require_same(self) -> None:
+        """What is committed to a file that has no name any more is lost, without a word from SQLite."""
+        found = self._found()
+        if found != self._identity or found is None:
+            what = "deleted" if found is None else "replaced by another file"
+            raise StoreError(
+                f"{self._path} was {what} while it was in use: nothing more can be kept in it. Put the file back, or "
+                "begin anew with `adderclaw init`"
+            )
+
+    def wait_no_more(self) -> None:
+        """Its lock was waited for in vain: whoever still has a row to write does not wait as long again."""
+        if self._waits:
+            self._waits = False
+            self._connection.execute("PRAGMA busy_timeout = 0")
+
+    def wait_again(self) -> None:
+        if not self._waits:
+            self._waits = True
+            self._connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
 
 
 class _Nested(StoreError):
@@ -317,7 +363,7 @@ def _patiently(path: str, attempt: Callable[[], Store]) -> Store:
         except sqlite3.Error as error:
             if _primary(error) in UNWRITABLE:
                 raise Unwritable(str(explained(path, error))) from error
-            if _primary(error) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) or time.monotonic() > deadline:
+            if _primary(error) not in BUSY or time.monotonic() > deadline - 1:  # SQLite itself waited as long
                 raise explained(path, error) from error
             time.sleep(0.01)
 
