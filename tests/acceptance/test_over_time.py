@@ -4,6 +4,7 @@ import json
 import os
 import re
 import resource
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -209,3 +210,39 @@ def test_35_a_lock_is_waited_for_as_long_as_the_message_says(world: World, soak:
     assert done.code == 1, done.err
     assert "for more than 30 s" in done.err
     assert 29 < took < 50
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_37_a_command_with_a_nul_is_refused_with_a_reason(world: World, behind: bool) -> None:
+    world.configure(autonomy="full")
+    world.script(call("Bash", command="echo a\0b", run_in_background=behind), text("done"))
+    world.agent("go")
+    shown = world.entries("tool_result")[-1]["content"]
+    assert "NUL" in shown
+    assert "SDLC_INTERNAL" not in shown
+
+
+def waits(world: World, *before: str) -> "subprocess.Popen[bytes]":
+    """A run whose command has begun, and waits for the file `go`."""
+    world.configure(autonomy="full")
+    world.script(call("Bash", command="touch begun; until [ -e go ]; do sleep 0.05; done"), text("done"))
+    world.cli.before = before
+    process = world.cli.start("agent", "-m", "go")
+    until(world.workspace / "begun")
+    return process
+
+
+def test_37_the_end_of_the_terminal_ends_a_run_in_order(world: World) -> None:
+    process = waits(world)
+    process.send_signal(signal.SIGHUP)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 129, err
+    assert world.rows("SELECT outcome, exit_code FROM runs") == [("stopped", 129)]
+
+
+def test_37_a_run_that_was_started_to_outlive_its_terminal_does(world: World) -> None:
+    process = waits(world, "nohup")
+    process.send_signal(signal.SIGHUP)
+    (world.workspace / "go").touch()
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err

@@ -1,15 +1,19 @@
-"""SIGINT and SIGTERM end a run cleanly: children killed, everything written; a second one ends it at once."""
+"""SIGINT, SIGTERM and SIGHUP end a run cleanly: children killed, everything written; a second one ends it at once."""
 
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 
 from adderclaw.errors import AdderClawError
 from adderclaw.kernel.session import TurnResult
 from adderclaw.runtime.run import Run
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+def ending() -> tuple[signal.Signals, ...]:
+    """The signals that end a run. The end of its terminal is one of them, unless it was started to outlive that."""
+    always = (signal.SIGINT, signal.SIGTERM)
+    return always if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (*always, signal.SIGHUP)
 
 
 async def until_signal(
@@ -32,7 +36,8 @@ async def until_signal(
         timers.append(loop.call_later(grace, _leave, run, number, mode))
         task.cancel()
 
-    for number in SIGNALS:
+    signals = ending()
+    for number in signals:
         loop.add_signal_handler(number, stop, number)
     try:
         return await task
@@ -47,7 +52,7 @@ async def until_signal(
     finally:
         for timer in timers:
             timer.cancel()
-        _listen_no_more(loop, goes_on=goes_on)
+        _listen_no_more(loop, signals, goes_on=goes_on)
 
 
 def _stopped(number: int) -> TurnResult:
@@ -62,7 +67,7 @@ def _leave(run: Run, number: int, mode: str) -> None:
         os._exit(128 + number)
 
 
-def _listen_no_more(loop: asyncio.AbstractEventLoop, *, goes_on: bool) -> None:
+def _listen_no_more(loop: asyncio.AbstractEventLoop, signals: Sequence[signal.Signals], *, goes_on: bool) -> None:
     """The work is over, and what came of it is being written down: a signal waits for that, a second one does not."""
     heard: list[int] = []
 
@@ -71,8 +76,8 @@ def _listen_no_more(loop: asyncio.AbstractEventLoop, *, goes_on: bool) -> None:
             os._exit(128 + number)
         heard.append(number)
 
-    held = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    for number in SIGNALS:
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    for number in signals:
         loop.remove_signal_handler(number)
         if not goes_on:
             signal.signal(number, wait)

@@ -121,6 +121,8 @@ ALONE = Means()
 def prepare(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) -> Prepared:
     """Plan a command. The names that a glob matches may change until it runs: they are not asked again."""
     cwd = ctx.workspace.cwd
+    if "\0" in arguments.command:
+        raise paths.Refused("a command cannot hold a NUL character: print one with printf '\\0'")
     judged = _planned(arguments.command, ctx, means)
     command = judged.command
     named = planner.paths_of(command, cwd, os.path.expanduser("~"))

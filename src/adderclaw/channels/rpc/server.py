@@ -26,6 +26,7 @@ from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.kernel.approvals import AlreadyAnswered, NotCounted
 from adderclaw.record import record
 from adderclaw.runtime import Options
+from adderclaw.runtime.signals import ending
 from adderclaw.types import Answer, Json
 
 PROTOCOL = "1.0"
@@ -363,7 +364,6 @@ def _problems(error: AdderClawError) -> list[Json]:
 
 async def serve(options: Options) -> int:
     """Serve the client on stdin and stdout until it closes its end, or a signal comes; the exit code."""
-    import signal
 
     if sys.stdin is None or sys.stdout is None:
         raise UsageError("rpc needs stdin and stdout: the client is at their other ends")
@@ -375,7 +375,7 @@ async def serve(options: Options) -> int:
     server = Server(options, outbox)
     writing = asyncio.ensure_future(outbox.run())
     signalled: asyncio.Future[int] = loop.create_future()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in ending():
         loop.add_signal_handler(number, lambda got=number: signalled.done() or signalled.set_result(got))
     reading = asyncio.ensure_future(_read(reader, server))
     waits: list[asyncio.Future[Any]] = [signalled, asyncio.ensure_future(outbox.gone.wait())]
