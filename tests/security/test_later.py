@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.workspace.survey import Surveyor
+from adderclaw.workspace.survey import MANY_ASKED, Surveyor
 from tests.acceptance.world import call, text
 from tests.program import Soak
 from tests.sandbox.test_process import wait_for
@@ -103,6 +103,16 @@ def test_what_appears_is_reported_in_result_receipt_event_and_json(anyone: Den) 
     (event,) = den.rows("SELECT detail FROM events WHERE event_type = 'changed_later'")
     assert ".mcp.json (new)" in event[0]
     assert "look at them before they do" in done.err
+
+
+def test_what_appears_in_one_of_many_folders_is_reported(world: Den) -> None:
+    """The kernel watches them from the second look on: it tells of what is changed in the sandbox's mounts, too."""
+    for number in range(MANY_ASKED + 50):
+        (world.workspace / f"many/{number}").mkdir(parents=True)
+    for number in range(3):
+        (world.workspace / f"{number}.sh").write_text(f"echo evil > many/{number}/.envrc")
+    world.attack("true", *(f"bash {number}.sh" for number in range(3)))
+    assert reported(world) == [f"many/{number}/.envrc" for number in range(3)]
 
 
 def test_it_is_repeated_at_each_start_until_it_is_acknowledged(world: Den) -> None:

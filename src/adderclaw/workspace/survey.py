@@ -5,6 +5,7 @@ import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from adderclaw.config.paths import beneath, followed
 from adderclaw.record import NamedTuple
@@ -12,6 +13,9 @@ from adderclaw.workspace import gitdirs
 from adderclaw.workspace.contents import Contents, folder_at
 from adderclaw.workspace.names import Names, names
 from adderclaw.workspace.shut import NOTHING, Shut, covers, in_git
+
+if TYPE_CHECKING:
+    from adderclaw.workspace.watches import Watches
 
 MOST_FOLDERS = 200_000
 """Folders of one workspace that are looked into; with more the look is not whole, which is reported."""
@@ -27,6 +31,8 @@ WHOLE = 1 << 20
 """As a depth: all of it."""
 JUST_NOW = 100_000_000
 """Nanoseconds: what was changed so shortly before it was read is read once more at the next look."""
+MANY_ASKED = 500
+"""Folders that a look asks about one by one; where there are more, the kernel is to tell which have changed."""
 READ = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
@@ -58,7 +64,7 @@ class _Folder:
 
     __slots__ = (
         *("certain", "children", "git", "heads", "is_git", "is_passed", "is_plain", "named", "stamp"),
-        *("unchanged", "unseen"),
+        *("unchanged", "unseen", "watch"),
     )
 
     def __init__(self, stamp: tuple[int, int, int, int], *, certain: bool) -> None:
@@ -70,13 +76,15 @@ class _Folder:
         self.unseen: dict[str, bool] = {}
         self.unchanged: dict[str, bool] = {}
         """What rules take, and whether it is a link."""
+        self.watch = -1
         self.is_git = self.is_plain = self.is_passed = False
         """Plain is a leaf, read when it had long been as it was, with nothing in it that matters; passed, one in an
         installed tree of which nothing is kept but how it looked."""
 
 
 class Surveyor:
-    """Looks; a second look reads only the folders that were changed since, and costs one `stat` for each other."""
+    """Looks; a second look reads only the folders that were changed since, and costs one `stat` for each other, or
+    nothing for one that the kernel watches."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Folder | None] = {}
@@ -84,6 +92,12 @@ class Surveyor:
         """Roots that a look went through to its end."""
         self._shut = NOTHING
         self._contents = Contents()
+        self._watches: Watches[_Folder] | None = None
+
+    @property
+    def watched(self) -> int:
+        """Folders of which the kernel tells."""
+        return len(self._watches.trusted) if self._watches is not None else 0
 
     def look(
         self, roots: Sequence[str], further: Sequence[str] = (), most: int = MOST_FOLDERS, shut: Shut = NOTHING
@@ -92,6 +106,8 @@ class Surveyor:
         if shut != self._shut:
             self._known, self._shut = {}, shut
         self._contents.begin()
+        if self._watches is not None:
+            self._watches.renew()
         with ExitStack() as stack:
             walks = [self._walked(root, stack, most, roots) for root in _outermost(roots)]
             found = [walk for walk in walks if walk is not None]
@@ -107,7 +123,9 @@ class Surveyor:
             return None
         stack.callback(os.close, top)
         walk = _Walk(root, top, self._contents, most, self._shut, roots, is_first=root not in self._whole)
+        walk.watches = self._watches
         self._known[root] = walk.visit(top, ".", self._known.get(root), ())
+        self._watches = walk.watches
         self._whole |= {root} if walk.is_whole else set()
         return walk
 
@@ -150,8 +168,9 @@ class _Walk:
         self._shut, self._roots, self._is_first = shut, roots, is_first
         self._wanted: Names = names()
         self._now = time.time_ns()
-        self._count = self._installed = 0
+        self._count = self._installed = self._asked = 0
         self.is_whole = True
+        self.watches: Watches[_Folder] | None = None
         self._git = gitdirs.Found(root, top, contents)
         self._places: dict[str, int] = {}
         self._items: dict[str, str] = {}
@@ -201,18 +220,25 @@ class _Walk:
         try:
             folder = self._folder(fd, known, path, git=git)
             self._gather(fd, folder, path, git=git, left=left)
-            self._deeper(fd, folder, path, git=git, left=left)
+            self._deeper(fd, folder, path, git=git, left=left, as_it_was=folder is known)
             return folder
         except OSError:
             return None
         finally:
             os.close(fd)
 
-    def _deeper(self, fd: int, folder: _Folder, path: tuple[str, ...], *, git: bool, left: int) -> None:
+    def _deeper(
+        self, fd: int, folder: _Folder, path: tuple[str, ...], *, git: bool, left: int, as_it_was: bool
+    ) -> None:
+        """Where the folder is as it was, its names stand for what they stood for: then a watch can be trusted."""
+        trusted = self.watches.trusted if self.watches is not None and as_it_was else {}
         inner, children, ruled = git or folder.is_git, folder.children, self._shut.is_any
         for name, known in children.items():
             is_git = inner or name == folder.git
             if folder.is_git and name in gitdirs.BULK and not ruled:
+                continue
+            if known is not None and trusted.get(known.watch) is known and not is_git:
+                self._count += 1
                 continue
             if known is not None and known.is_plain and not is_git and self._is_same(fd, name, known):
                 continue
@@ -258,12 +284,29 @@ class _Walk:
         """Most folders are plain and as they were: for those one call of the system is all."""
         try:
             status = os.stat(name, dir_fd=parent, follow_symlinks=False)
+            if (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns) != known.stamp:
+                return False
+            self._asked += 1
+            if self.watches is not None or self._asked > MANY_ASKED:
+                self._watch(parent, name, known)
         except OSError:
-            return False
-        if (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns) != known.stamp:
             return False
         self._count += 1
         return True
+
+    def _watch(self, parent: int, name: str, known: _Folder) -> None:
+        """Have the kernel tell of the next change; one that came before the watch is seen by the second look at it."""
+        if self.watches is None:
+            from adderclaw.workspace.watches import Watches
+
+            self.watches = Watches()
+        if not self.watches.has_room(known.stamp[0]):
+            return
+        with _opened(parent, name) as fd:
+            watch = self.watches.add(fd)
+            if watch >= 0 and _stamp(os.fstat(fd)) == known.stamp:
+                known.watch = watch
+                self.watches.trusted[watch] = known
 
     def _folder(self, fd: int, known: _Folder | None, path: tuple[str, ...], *, git: bool) -> _Folder:
         stamp = _stamp(os.fstat(fd))
