@@ -122,7 +122,7 @@ def read_only(elsewhere: Path) -> Path:
 def test_read_only(world: World, read_only: Path) -> None:
     done = worked(world, read_only)
     written, _, listed = results(world)
-    assert "is on a read-only file system" in written
+    assert f"{read_only}/made.txt is on a read-only file system" in written
     assert "a.txt" in listed
     assert "Traceback" not in done.err
     assert done.code == 0, done.err

@@ -41,8 +41,11 @@ class Recorded:
         self._root = root
         self.names: list[str] = []
 
-    def first(self, items: Mapping[str, str]) -> Sequence[Change]:
+    def first(self, items: Mapping[str, str], roots: Sequence[str]) -> Sequence[Change]:
         return ()
+
+    def widened(self, items: Mapping[str, str], roots: Sequence[str]) -> None:
+        raise AssertionError("no directory is added here")
 
     def changed(self, changes: Sequence[Change], items: Mapping[str, str]) -> None:
         assert all(items[change.path] == change.mark for change in changes)

@@ -87,8 +87,11 @@ class Noted:
         self._root = root
         self.names: set[str] = set()
 
-    def first(self, items: Mapping[str, str]) -> Sequence[Change]:
+    def first(self, items: Mapping[str, str], roots: Sequence[str]) -> Sequence[Change]:
         return ()
+
+    def widened(self, items: Mapping[str, str], roots: Sequence[str]) -> None:
+        raise AssertionError("no directory is added here")
 
     def changed(self, changes: Sequence[Change], items: Mapping[str, str]) -> None:
         self.names |= {os.path.relpath(change.path, self._root) for change in changes}

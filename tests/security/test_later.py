@@ -248,6 +248,51 @@ def test_so_does_it_for_additional_directories(on_each_rung: Den) -> None:
     assert "later" not in den.cli("agent", "-m", "hello").err, "what was there at the look after a kill is not new"
 
 
+@pytest.mark.parametrize("first", [True, False], ids=["at first", "after a command"])
+def test_and_for_one_that_the_operator_added_in_the_session(on_each_rung: Den, first: bool) -> None:
+    """The next session does not have that directory; it looks there once, since the killed one could write there."""
+    den = on_each_rung
+    more = den.base / "more"
+    more.mkdir()
+    (more / ".gitlab-ci.yml").write_text("there before\n")
+    den.configure("full", 'allowed_commands = ["bash"]')
+    (den.workspace / "x.sh").write_text(f"cd {more}; {WRITES}; sleep 600")
+    begin = [] if first else [call("Bash", command="true"), text("1")]
+    den.script(*begin, call("Bash", command="bash x.sh"), text("2"))
+    den.prepare()
+    process = den.cli.start("agent")
+    assert process.stdin is not None
+    process.stdin.write(f"{'' if first else 'begin\n'}/add-dir {more}\ngo\n".encode())
+    process.stdin.flush()
+    wait_for((more / LEFT[-1]).exists, 60, "the command to write")
+    process.kill()
+    process.communicate(timeout=60)
+    assert not den.left_running()
+    for _ in range(2):
+        den.script(text("nothing to do"))
+        said = den.cli("agent", "-m", "hello").err
+        assert all(f"{more}/{name} (new)" in said for name in LEFT), said
+        assert ".gitlab-ci.yml" not in said
+    den.cli("later", "accept", cwd=den.workspace)
+    den.script(text("nothing to do"))
+    assert "later" not in den.cli("agent", "-m", "hello").err
+
+
+def test_a_directory_that_is_added_while_a_task_runs_brings_no_report(world: Den) -> None:
+    """What lies in it was there before."""
+    more = world.base / "more"
+    more.mkdir()
+    (more / ".gitlab-ci.yml").write_text("there before\n")
+    world.configure("full", 'allowed_commands = ["sleep"]')
+    task = call("Bash", command="sleep 600", run_in_background=True)
+    world.script(task, text("1"), call("Bash", command="touch x"), text("2"))
+    world.prepare()
+    done = world.cli("agent", stdin=f"go\n/add-dir {more}\non\n/exit\n")
+    assert (world.workspace / "x").exists(), done.err
+    assert reported(world) == []
+    assert ".gitlab-ci.yml" not in done.err
+
+
 def test_what_appears_in_a_further_directory_can_be_set_aside_too(world: Den) -> None:
     further = world.base / "further"
     further.mkdir()

@@ -24,21 +24,23 @@ class Later:
         self._store, self._root, self._session, self._home = store, root, session_id, home
         self._allow = allow
         self._began = False
+        self._further: tuple[str, ...] = ()
         self._found: list[rows.Row] = []
 
     # -------------------------------------------------------------- from the sandbox
 
-    def first(self, items: Mapping[str, str]) -> "Sequence[Change]":
+    def first(self, items: Mapping[str, str], roots: Sequence[str]) -> "Sequence[Change]":
         """Compare with what the store has, where a session that had begun to run commands did not end."""
         from adderclaw.sandbox.protected_paths import changes
 
         if self._began:
+            self.widened(items, roots)
             return ()
         killed = self.killed()
-        self._began = True
-        now = {plain(path): mark for path, mark in items.items()}
+        self._began, self._further = True, self._beside(roots)
+        now = self._state(items)
         before = rows.state(self._store, self._root)
-        left = changes(before, now) if killed and before is not None else []
+        left = changes(before.items, now.items) if killed and before is not None else []
         with self._store.write() as cursor:
             if before != now:
                 rows.keep_state(cursor, self._root, now)
@@ -47,10 +49,26 @@ class Later:
         self._note(left)
         return left
 
+    def widened(self, items: Mapping[str, str], roots: Sequence[str]) -> None:
+        if self._further != (further := self._beside(roots)):
+            self._further = further
+            self.changed((), items)
+
     def changed(self, changes: "Sequence[Change]", items: Mapping[str, str]) -> None:
         with self._store.write() as cursor:
-            rows.keep_state(cursor, self._root, items)
+            rows.keep_state(cursor, self._root, self._state(items))
         self._note(changes)
+
+    def _beside(self, roots: Sequence[str]) -> tuple[str, ...]:
+        return tuple(plain(root) for root in roots if root != self._root)
+
+    def _state(self, items: Mapping[str, str]) -> rows.State:
+        return rows.State({plain(path): mark for path, mark in items.items()}, self._further)
+
+    def left_by_killed(self) -> tuple[str, ...]:
+        """Directories beside the workspace that a killed session could write to, whether or not this one can."""
+        before = rows.state(self._store, self._root)
+        return before.further if before is not None else ()
 
     def _note(self, found: "Sequence[Change]") -> None:
         new = [one for one in found if not rows.was_kept(self._store, self._root, one.path, one.mark)]

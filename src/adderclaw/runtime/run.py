@@ -205,8 +205,9 @@ def _look_after_a_kill(runtime: Runtime, session: Session) -> None:
         from adderclaw.sandbox.protected_paths import without
 
         place = session.scene.context.workspace
-        survey = runtime.surveyor.look((place.root, *place.extra))
-        runtime.later.first(without(survey, followed(runtime.home)).items)
+        roots = (place.root, *place.extra)
+        survey = runtime.surveyor.look((*roots, *runtime.later.left_by_killed()))
+        runtime.later.first(without(survey, followed(runtime.home)).items, roots)
         later_report.tell(session, runtime.later.take())
     elif waiting := rows.unanswered(session.store, root):
         found = [{"path": row.path.removeprefix(f"{root}/"), "change": row.change} for row in waiting]

@@ -108,6 +108,8 @@ class Box:
         """Whether the workspace is too large to be looked at for what only looks."""
         self._items: Mapping[str, str] | None = None
         """What other programs run later, as it was at the last look."""
+        self._looked_at: tuple[str, ...] = ()
+        """The directories of that look."""
 
     def furnish(self, room: Room) -> None:
         """What commands see from now on. Where the sandbox is open and idle, it is started again with the next one."""
@@ -192,8 +194,9 @@ class Box:
 
     def _look_before(self, inside: Inside, survey: Survey) -> None:
         """Where nothing else runs, what has changed since the last look is the operator's or a tool's own work."""
+        self._widen(survey)
         if self._items is None:
-            self._recorder.first(survey.items)
+            self._recorder.first(survey.items, self._looked_at)
         elif self._running:
             self._report(survey)
         self._items = survey.items
@@ -207,8 +210,23 @@ class Box:
             self._once(MANY.format(folders=survey.folders))
         return protected_paths.without(survey, room.own)
 
+    def _widen(self, survey: Survey) -> None:
+        """What lies in a directory that was added since the last look was there before: no command could go there."""
+        roots, before = self._outline[1].roots, self._looked_at
+        if roots == before:
+            return
+        self._looked_at = roots
+        if self._items is not None:
+            added = tuple(f"{root}/" for root in roots if root not in before)
+            self._items = {
+                **self._items,
+                **{path: survey.items[path] for path in survey.items if path.startswith(added)},
+            }
+            self._recorder.widened(self._items, roots)
+
     def _report(self, survey: Survey) -> str:
         """Hand on what has changed since the last look; the line that says so."""
+        self._widen(survey)
         found = protected_paths.changes(self._items or {}, survey.items)
         if self._items != survey.items:
             self._items = survey.items

@@ -30,8 +30,12 @@ class Change(NamedTuple):
 class Recorder(Protocol):
     """Who keeps the state of a workspace, and is told what changed."""
 
-    def first(self, items: Mapping[str, str]) -> Sequence[Change]:
+    def first(self, items: Mapping[str, str], roots: Sequence[str]) -> Sequence[Change]:
         """The first look of a session: what a session that was killed has left."""
+        ...
+
+    def widened(self, items: Mapping[str, str], roots: Sequence[str]) -> None:
+        """Other directories are looked at from now on; nothing was changed in those that are new."""
         ...
 
     def changed(self, changes: Sequence[Change], items: Mapping[str, str]) -> None:
@@ -42,8 +46,11 @@ class Recorder(Protocol):
 class Unrecorded:
     """Nobody does."""
 
-    def first(self, items: Mapping[str, str]) -> Sequence[Change]:  # noqa: ARG002
+    def first(self, items: Mapping[str, str], roots: Sequence[str]) -> Sequence[Change]:  # noqa: ARG002
         return ()
+
+    def widened(self, items: Mapping[str, str], roots: Sequence[str]) -> None:
+        pass
 
     def changed(self, changes: Sequence[Change], items: Mapping[str, str]) -> None:
         pass

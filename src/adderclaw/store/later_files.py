@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Literal
 
 from adderclaw.record import NamedTuple
@@ -23,16 +23,30 @@ class Row(NamedTuple):
     found_at: str
 
 
-def state(store: Store, workspace: str) -> dict[str, str] | None:
-    """Path → fingerprint, as a session last saw it; None where none ever looked."""
+class State(NamedTuple):
+    """As a session last saw it."""
+
+    items: dict[str, str]
+    """Path → fingerprint."""
+    further: tuple[str, ...]
+    """Directories beside the workspace that it could write to."""
+
+
+def state(store: Store, workspace: str) -> State | None:
+    """None where none ever looked. In the row, a further directory is a path that ends with a slash."""
     rows = store.read("SELECT items_json FROM later_state WHERE workspace = ?", (plain(workspace),))
-    return json.loads(rows[0][0]) if rows else None
+    if not rows:
+        return None
+    kept: dict[str, str] = json.loads(rows[0][0])
+    further = tuple(path.rstrip("/") for path in kept if path.endswith("/"))
+    return State({path: mark for path, mark in kept.items() if not path.endswith("/")}, further)
 
 
-def keep_state(cursor: sqlite3.Cursor, workspace: str, items: Mapping[str, str]) -> None:
+def keep_state(cursor: sqlite3.Cursor, workspace: str, now: State) -> None:
+    kept = now.items | {f"{plain(path)}/": "" for path in now.further}
     cursor.execute(
         "INSERT OR REPLACE INTO later_state(workspace, items_json) VALUES (?, ?)",
-        (plain(workspace), compact({plain(path): mark for path, mark in items.items()})),
+        (plain(workspace), compact({plain(path): mark for path, mark in kept.items()})),
     )
 
 

@@ -79,9 +79,11 @@ def _put(place: Place, data: bytes, old: os.stat_result | None, parent: int, mod
             _fill(fd, data, old, mode)
         _unchanged(place, parent, old)
         os.rename(temporary, place.name, src_dir_fd=parent, dst_dir_fd=parent)
-    except BaseException:
-        with suppress(FileNotFoundError):
+    except BaseException as error:
+        with suppress(OSError):  # also where nothing could be made: a read-only disk refuses this, too
             os.unlink(temporary, dir_fd=parent)
+        if isinstance(error, OSError) and error.filename == temporary:
+            error.filename = place.text  # nobody asked for a file of the other name
         raise
     os.fsync(parent)
 
