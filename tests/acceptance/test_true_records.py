@@ -2,10 +2,13 @@
 
 import json
 import re
+import sqlite3
 from typing import Any
 
 from tests.acceptance.test_agentfile import Flow
-from tests.acceptance.world import World
+from tests.acceptance.test_frames import PNG
+from tests.acceptance.world import World, call, text
+from tests.program import Done
 from tests.scripted import ScriptedModel
 
 FRAME = re.compile(r"(\w+):\n<outside-(\w{16})>\n(.*?)\n</outside-\2>", re.DOTALL)
@@ -88,3 +91,75 @@ def test_07_a_result_cannot_write_its_own_review(world: World) -> None:
     assert re.search(rf"as data:\n<outside-(\w{{16}})>\n{re.escape(forged)}\n</outside-\1>", review)
     assert re.search(rf"sent back:\n<outside-(\w{{16}})>\n{re.escape(comment)}\n</outside-\1>", again)
     proved(world)
+
+
+# ------------------------------------------------------------------ receipts and the transcript
+
+
+def changed(world: World, sql: str) -> Done:
+    """`receipt verify` after somebody wrote in the database."""
+    with sqlite3.connect(world.database) as connection:
+        connection.execute(sql)
+    return world.cli("receipt", "verify")
+
+
+def looked(world: World) -> None:
+    (world.workspace / "a.txt").write_text("heliotrope\n")
+    world.script(call("Read", file_path="a.txt"), call("Glob", pattern="*.txt"), text("done"))
+    assert world.agent("look").code == 0
+    done = world.cli("receipt", "verify")
+    assert (done.code, done.out.splitlines()[0]) == (0, "valid: 2 receipts"), done.out
+
+
+def test_08_verify_names_the_call_whose_result_was_changed(world: World) -> None:
+    looked(world)
+    (use,) = world.rows("SELECT tool_use_id FROM receipts WHERE seq = 1")[0]
+    done = changed(world, "UPDATE transcript_entries SET payload_json = replace(payload_json, 'heliotrope', 'mauve')")
+    assert done.code == 1, done.out
+    assert f"receipt 1: the result of its call {use} (Read, session " in done.out
+    assert "is not what the transcript says" in done.out
+
+
+def test_08_verify_names_the_call_whose_result_is_gone(world: World) -> None:
+    looked(world)
+    done = changed(
+        world,
+        "DELETE FROM transcript_entries WHERE entry_type = 'tool_result'"
+        " AND tool_use_id = (SELECT tool_use_id FROM receipts WHERE seq = 2)",
+    )
+    assert done.code == 1, done.out
+    assert "receipt 2: the result of its call" in done.out
+    assert "is gone from the transcript" in done.out
+
+
+def test_08_an_image_that_was_exchanged_is_found(world: World) -> None:
+    (world.workspace / "a.png").write_bytes(PNG)
+    world.script(call("Read", file_path="a.png"), text("done"))
+    assert world.agent("look").code == 0
+    assert world.cli("receipt", "verify").code == 0
+    done = changed(world, "UPDATE opaque_blocks SET blocks_json = replace(blocks_json, 'iVBOR', 'iVBOS')")
+    assert done.code == 1, done.out
+    assert "is not what the transcript says" in done.out
+
+
+def test_08_what_memory_clear_removed_is_no_change(world: World) -> None:
+    looked(world)
+    assert world.cli("memory", "clear", "--yes").code == 0
+    assert world.cli("receipt", "verify").code == 0
+
+
+def test_08_a_result_that_a_crash_lost_is_a_note(world: World) -> None:
+    """The log has the receipt; its transaction, with the mirror's row and the result, was never committed."""
+    looked(world)
+    with sqlite3.connect(world.database) as connection:
+        ((use,),) = connection.execute("SELECT tool_use_id FROM receipts WHERE seq = 2").fetchall()
+        sql = "SELECT id FROM transcript_entries WHERE entry_type = 'tool_result' AND tool_use_id = ?"
+        ((entry,),) = connection.execute(sql, (use,)).fetchall()
+        connection.execute("DELETE FROM transcript_entries WHERE id >= ?", (entry,))
+        connection.execute("DELETE FROM receipts WHERE seq = 2")
+    world.script(call("Read", file_path="a.txt"), call("Glob", pattern="*.txt"), text("done"))
+    went_on = world.agent("go on", "--continue")
+    assert went_on.code == 0, went_on.err
+    done = world.cli("receipt", "verify")
+    assert (done.code, done.out.splitlines()[0]) == (0, "valid: 2 receipts"), done.out
+    assert f"note: receipt 2: the result of its call {use} (Glob" in done.out

@@ -13,6 +13,7 @@ from adderclaw.kernel.session import Session
 from adderclaw.record import NamedTuple
 from adderclaw.store import permissions, transcript
 from adderclaw.store.chain import ReceiptDraft, Status
+from adderclaw.store.text import plain
 from adderclaw.types import ErrorClass, Json, Risk, ToolCall, ToolResult
 
 
@@ -118,13 +119,14 @@ def receipt(
         with session.store.write() as cursor:
             rows(cursor)
         return None
+    content = plain(result.content)  # as the transcript keeps it, so that the two can be compared
     draft = ReceiptDraft(
         conversation_id=session.conversation_id,
         session_id=session.session_id,
         tool_use_id=call.id,
         tool=call.name,
         args_hash=digest(call.arguments if call.arguments is not None else call.raw),
-        result_hash=digest([result.content, *media_json(result.media)] if result.media else result.content),
+        result_hash=digest([content, *media_json(result.media)] if result.media else content),
         status=status,
         risk=risk,
         decision=how,

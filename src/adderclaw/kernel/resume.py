@@ -270,7 +270,8 @@ def close(session: Session, call: ToolCall, told: str | ToolResult, *, begun: bo
         if not begun:
             use: Json = {"id": call.id, "name": call.name, "input": call.input}
             transcript.append(cursor, session.session_id, "tool_use", use, call.id)
-        transcript.append(cursor, session.session_id, "tool_result", entry_of(call, result), call.id)
+        entry = {**entry_of(call, result), "resumed": True}
+        transcript.append(cursor, session.session_id, "tool_result", entry, call.id)
 
     how: Json = {"verdict": "allow" if begun else "deny", "by": "resume", "reason": "interrupted"}
     if begun and (used := approvals.used_by_call(session.store, session.session_id, call.id)):

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from adderclaw.errors import LedgerError, UsageError
 from adderclaw.store import Store
@@ -12,6 +12,9 @@ from adderclaw.store.anchors import HEAD, Anchor, read_anchors
 from adderclaw.store.chain import LINE_LIMIT, ZERO, Broken, Receipt, check, used_by
 from adderclaw.store.logfile import Lock, open_log, read_key
 from adderclaw.types import Json
+
+if TYPE_CHECKING:
+    from adderclaw.store.results import Changed
 
 
 class Verification(NamedTuple):
@@ -46,9 +49,15 @@ class _Invalid(Exception):
 
 
 def verify(
-    log_path: str, store: Store | None, key_path: str, against: str | None = None, *, archive: str = ""
+    log_path: str,
+    store: Store | None,
+    key_path: str,
+    against: str | None = None,
+    *,
+    archive: str = "",
+    results: bool = False,
 ) -> Verification:
-    """Of the chain in use, or of an archived one by its name.
+    """Of the chain in use, or of an archived one by its name; with `results` the transcript is compared, too.
 
     `against` is what was kept elsewhere: a head, or a file that `receipt anchor` has appended signed heads to.
     """
@@ -63,6 +72,8 @@ def verify(
             replay.expected = _expected(against, key, store, archive, replay)
             replay.run(key, key_path)
             _rows_agree(store, replay.used)
+            if results and store is not None:
+                _results_agree(store, archive, replay)
         except _Invalid as invalid:
             broken, reason = invalid.seq, str(invalid)
         completeness = _completeness(store, replay) if store is not None else {"store": False}
@@ -80,6 +91,21 @@ def _rows_agree(store: Store | None, used: Mapping[str, int]) -> None:
         if question in used:
             wrong = f"its call ran on the answer to {question}, and the database says that nobody used it"
             raise _Invalid(used[question], f"{wrong}: the row was changed")
+
+
+def _results_agree(store: Store, archive: str, replay: "_Replay") -> None:
+    from adderclaw.store.results import Compared
+
+    compared = Compared(store, archive, replay.mirrored)
+    replay.notes += compared.lost
+    if compared.changed:
+        first, *more = compared.changed
+        others = f"; so are the results of {len(more)} more (receipts {_few(more)})" if more else ""
+        raise _Invalid(first.seq, first.reason + others)
+
+
+def _few(changed: "list[Changed]") -> str:
+    return ", ".join(str(one.seq) for one in changed[:10]) + (", …" if len(changed) > 10 else "")
 
 
 def head(log_path: str, store: Store | None, key_path: str) -> str:

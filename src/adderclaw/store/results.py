@@ -1,0 +1,122 @@
+"""Whether the transcript still has the results that the receipts were written for."""
+
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple, cast
+
+from adderclaw.json_text import digest
+from adderclaw.store import Store
+from adderclaw.types import Json
+
+PAGE = 32
+"""Rows that are in memory at a time: a result may have a megabyte, and images beside it."""
+INTERRUPTED = "Interrupted before it ended: the outcome is unknown."
+"""How the result begins that a resumed session gives a call whose own was lost with the process."""
+
+
+class Changed(NamedTuple):
+    """A call whose result is not the one that its receipt was written for."""
+
+    seq: int
+    reason: str
+
+
+class _Kept(NamedTuple):
+    """One result of the transcript."""
+
+    hash: str
+    resumed: bool
+    """It was written by a session that went on after a crash, in place of one that may have been lost."""
+
+
+class _Session:
+    """The results of one session, read on as its receipts ask for them: both were written in the same order."""
+
+    def __init__(self, store: Store, session_id: str) -> None:
+        self._store, self._id = store, session_id
+        self._entries = _results(store, session_id)
+        self._ahead: dict[str, list[_Kept]] = {}
+
+    def found(self, use: str, wanted: str) -> _Kept | None:
+        """The call's result with this hash, else any other of the call: providers may use an id again."""
+        while True:
+            kept = self._ahead.get(use, [])
+            if (same := next((one for one in kept if one.hash == wanted), None)) is not None:
+                kept.remove(same)
+                if not kept:
+                    del self._ahead[use]
+                return same
+            entry = next(self._entries, None)
+            if entry is None:
+                return kept[0] if kept else None
+            self._ahead.setdefault(entry[0], []).append(_kept(*entry[1:]))
+
+    def asked(self, use: str) -> bool:
+        """Whether the transcript has the call itself; one that was cleared has neither."""
+        sql = "SELECT 1 FROM transcript_entries WHERE session_id = ? AND tool_use_id = ? LIMIT 1"
+        return bool(self._store.read(sql, (self._id, use)))
+
+
+class Compared:
+    """What a chain's receipts say of results, and what the transcript says."""
+
+    def __init__(self, store: Store, archive: str, until: int) -> None:
+        """`until` is the last receipt that is known to be intact."""
+        self.changed: list[Changed] = []
+        self.lost: list[str] = []
+        """Notes on results that went with a process, so that a resumed session wrote another."""
+        sessions: dict[str, _Session] = {}
+        for seq, session_id, use, line in _receipts(store, archive, until):
+            if session_id not in sessions:
+                sessions[session_id] = _Session(store, session_id)
+            session, receipt = sessions[session_id], json.loads(line)
+            result = session.found(use, receipt["result_hash"])
+            call = f"the result of its call {use} ({receipt['tool']}, session {session_id})"
+            if result is None:
+                if session.asked(use):
+                    self.changed.append(Changed(seq, f"{call} is gone from the transcript: the transcript was changed"))
+            elif result.hash != receipt["result_hash"] and result.resumed:
+                self.lost.append(f"receipt {seq}: {call} was lost in a crash; the transcript says that it was")
+            elif result.hash != receipt["result_hash"]:
+                self.changed.append(Changed(seq, f"{call} is not what the transcript says: the transcript was changed"))
+
+
+def _kept(payload: str, blocks: str | None) -> _Kept:
+    """What cannot be read was not written by us, and has no hash."""
+    try:
+        body: Any = json.loads(payload)
+        media: Any = json.loads(blocks) if blocks else []
+    except (ValueError, RecursionError):
+        return _Kept("", resumed=False)
+    if not isinstance(body, dict):
+        return _Kept("", resumed=False)
+    content = cast(Json, body).get("content")
+    resumed = bool(cast(Json, body).get("resumed")) or str(content).startswith(INTERRUPTED)
+    return _Kept(digest([content, *media] if media else content), resumed)
+
+
+def _results(store: Store, session_id: str) -> Iterator[tuple[str, str, str | None]]:
+    sequence = -1
+    while rows := store.read(
+        "SELECT e.sequence, e.tool_use_id, e.payload_json, o.blocks_json"
+        " FROM transcript_entries e LEFT JOIN opaque_blocks o ON o.entry_id = e.id"
+        " WHERE e.session_id = ? AND e.sequence > ? AND e.entry_type = 'tool_result' AND e.tool_use_id IS NOT NULL"
+        " ORDER BY e.sequence LIMIT ?",
+        (session_id, sequence, PAGE),
+    ):
+        for row in rows:
+            yield row[1], row[2], row[3]
+        sequence = rows[-1][0]
+
+
+def _receipts(store: Store, archive: str, until: int) -> Iterator[tuple[int, str, str, str]]:
+    """Those of the mirror that say which call they are of; that it has the log's own lines was checked before."""
+    seq = 0
+    while rows := store.read(
+        "SELECT seq, session_id, tool_use_id, line FROM receipts WHERE archive = ? AND seq > ? AND seq <= ?"
+        " AND session_id IS NOT NULL AND tool_use_id IS NOT NULL ORDER BY seq LIMIT 1000",
+        (archive, seq, until),
+    ):
+        for row in rows:
+            yield row[0], row[1], row[2], row[3]
+        seq = rows[-1][0]
