@@ -163,3 +163,28 @@ def test_08_a_result_that_a_crash_lost_is_a_note(world: World) -> None:
     done = world.cli("receipt", "verify")
     assert (done.code, done.out.splitlines()[0]) == (0, "valid: 2 receipts"), done.out
     assert f"note: receipt 2: the result of its call {use} (Glob" in done.out
+
+
+# ------------------------------------------------------------------ what the operator's own command wrote
+
+
+def test_04_what_config_init_wrote_is_trusted(world: World) -> None:
+    done = world.cli("config", "init", cwd=world.workspace)
+    assert done.code == 0, done.err
+    assert "trusts it as it is now" in done.out
+    shown = world.cli("config", "show", cwd=world.workspace)
+    assert "ignored" not in shown.out + shown.err
+    assert "trusted: " in (trust := world.cli("trust", "--show", cwd=world.workspace)).out
+    assert "not trusted: " not in trust.out
+    with (world.workspace / "agent.yaml").open("a") as file:
+        file.write("# changed by somebody else\n")
+    assert "not trusted: " in world.cli("trust", "--show", cwd=world.workspace).out
+
+
+def test_04_config_init_trusts_nothing_that_the_project_brought(world: World) -> None:
+    (world.workspace / ".adderclaw").mkdir()
+    (world.workspace / ".adderclaw" / "settings.json").write_text('{"permissions": {"allow": ["Bash(*)"]}}')
+    done = world.cli("config", "init", cwd=world.workspace)
+    assert done.code == 0, done.err
+    assert "after `adderclaw trust`" in done.out
+    assert "not trusted: " in world.cli("trust", "--show", cwd=world.workspace).out

@@ -99,6 +99,8 @@ def init(
     from adderclaw.config.example import of_project
 
     text = of_project(path)
+    project = os.path.realpath(os.path.dirname(path) or ".")
+    before = _trusted_so_far(project)
     try:
         with open(path, "x", encoding="utf-8") as file:
             file.write(text)
@@ -106,7 +108,40 @@ def init(
         raise UsageError(f"{path} is there already and stays as it is; give another path") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None
-    say(f"wrote {path}; what it loosens counts after `adderclaw trust`")
+    if before is not None and _trust_with(project, before, os.path.basename(path), text):
+        say(f"wrote {path}, and trusts it as it is now: after you change it, run `adderclaw trust`")
+    else:
+        say(f"wrote {path}; what it loosens counts after `adderclaw trust`")
+
+
+def _trusted_so_far(project: str) -> dict[str, str] | None:
+    """The files that a project brings, if all of them are trusted; None where one is not, or cannot be read."""
+    from adderclaw.config import trust
+
+    try:
+        found = trust.survey(project)
+    except ConfigError:
+        return None
+    return found.files if not found.files or trust.trusts(trust.known(places.home()), project, found) else None
+
+
+def _trust_with(project: str, before: dict[str, str], name: str, text: str) -> bool:
+    """Trust what was trusted and the file that we wrote, and nothing that came with it."""
+    import hashlib
+    import time
+
+    from adderclaw.config import trust
+
+    home = places.home()
+    try:
+        found = trust.survey(project)
+        if found.files != before | {name: hashlib.sha256(text.encode()).hexdigest()}:
+            return False
+        hooks = trust.known(home).get(project, {}).get("hooks")
+        trust.record(home, project, found, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), hooks)
+    except (ConfigError, OSError):
+        return False
+    return True
 
 
 @app.command()
