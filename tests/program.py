@@ -3,6 +3,9 @@
 import os
 import subprocess
 import sys
+import tempfile
+import threading
+import tty
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -10,6 +13,9 @@ from typing import NamedTuple
 PROGRAM = Path(sys.executable).with_name("adderclaw")
 MEASURED = {name: os.environ[name] for name in ("COVERAGE_PROCESS_CONFIG",) if name in os.environ}
 """What lets the program be measured by `make coverage`; else nothing."""
+
+ASKING = (b"> ", b"Approve? [y/N] ", b"Go on? [y/N] ", b"own words: ")
+"""How what is on stderr ends where a line is waited for."""
 
 
 class Done(NamedTuple):
@@ -64,6 +70,41 @@ class Cli:
             out, err = process.communicate()
             raise AssertionError(f"adderclaw {arguments} took over {timeout} s\n{out!r}\n{err!r}") from None
         return Done(process.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
+
+    def typed(self, *arguments: str, stdin: str, timeout: float = 60, env: Mapping[str, str] | None = None) -> Done:
+        """Somebody at a terminal types each line when the program asks for one, and leaves after the last.
+
+        What the program prints goes into files, so that the two streams stay apart.
+        """
+        ours, theirs = os.openpty()
+        tty.setraw(theirs)  # a line of a terminal ends at 4,096 characters else
+        with tempfile.TemporaryFile() as out, os.fdopen(ours, "wb", buffering=0) as keyboard:
+            process = subprocess.Popen(
+                [*self.before, str(PROGRAM), *arguments],
+                stdin=theirs,
+                stdout=out,
+                stderr=subprocess.PIPE,
+                env={**self.env, **(env or {})},
+                cwd=self.cwd,
+            )
+            os.close(theirs)
+            err, lines = b"", stdin.splitlines()
+            assert process.stderr is not None
+            watch = threading.Timer(timeout, process.kill)
+            watch.start()
+            while chunk := os.read(process.stderr.fileno(), 65_536):
+                err += chunk
+                if not err.endswith(ASKING):
+                    continue
+                if lines:
+                    keyboard.write(lines.pop(0).encode() + b"\n")
+                else:
+                    keyboard.close()
+            watch.cancel()
+            code = process.wait()
+            process.stderr.close()
+            out.seek(0)
+            return Done(code, out.read().decode("utf-8", "replace"), err.decode("utf-8", "replace"))
 
     def start(
         self, *arguments: str, env: Mapping[str, str] | None = None, cwd: Path | None = None

@@ -613,7 +613,7 @@ def test_the_canary_is_nowhere_after_a_server_repeated_it(world: World) -> None:
     with ScriptedModel(steps) as model, Watch() as watch:
         chat(world, model, 'api_key_env = "MY_KEY"\n[logging]\ndebug_llm_bodies = true\nlevel = "debug"\n')
         said = "".join(f"{case}?\n" for case in TOLD)
-        done = world.cli("agent", "--provider", "here", stdin=f"{said}/exit\n", env={"MY_KEY": CANARY})
+        done = world.cli.typed("agent", "--provider", "here", stdin=f"{said}/exit\n", env={"MY_KEY": CANARY})
         assert len(model.requests) == len(steps)
         for request in model.requests:
             assert request.headers["authorization"] == f"Bearer {CANARY}"
@@ -664,7 +664,7 @@ def test_the_canary_is_nowhere_after_a_person_typed_it(world: World) -> None:
     with ScriptedModel([{"text": "a key does not belong here"}]) as model:
         chat(world, model, 'api_key_env = "MY_KEY"\n')
         said = f"why does {CANARY} not work?\n/exit\n"
-        done = world.cli("agent", "--provider", "here", stdin=said, env={"MY_KEY": CANARY})
+        done = world.cli.typed("agent", "--provider", "here", stdin=said, env={"MY_KEY": CANARY})
         assert CANARY.encode() not in model.requests[0].body
     assert done.code == 0, done.err
     leaked(world, [CANARY], done.out, done.err)

@@ -437,7 +437,7 @@ def test_rewind_lists_prompts_and_goes_back(full: World) -> None:
     full.script(bash("echo 1 > f"), text("one"), bash("echo 2 > f"), text("two"), text("{{last_user}} after all"))
     typed = "first\nsecond\n/rewind\n/rewind 2\nthird\n/rewind 9\n/rewind 1 nonsense\n/exit\n"
     full.fixture.write_text(json.dumps({"steps": json.loads(full.fixture.read_text())["steps"], "partial": True}))
-    done = full.cli("agent", stdin=typed)
+    done = full.cli.typed("agent", stdin=typed)
     assert done.code == 0, done.err
     assert "  1    1 paths  first" in done.out
     assert "  2    1 paths  second" in done.out
@@ -454,12 +454,12 @@ def test_rewind_files_or_conversation_alone(full: World) -> None:
     work = full.workspace
     full.script(bash("echo 1 > f"), text("one"), text("two"))
     full.fixture.write_text(json.dumps({"steps": json.loads(full.fixture.read_text())["steps"], "partial": True}))
-    done = full.cli("agent", stdin="first\n/rewind 1 files\n/exit\n")
+    done = full.cli.typed("agent", stdin="first\n/rewind 1 files\n/exit\n")
     assert done.code == 0, done.err
     assert not (work / "f").exists()
     assert full.entries("system") == []
     (work / "f").write_text("the user's")
-    done = full.cli("agent", stdin="first\n/rewind 1 conversation\n/exit\n")
+    done = full.cli.typed("agent", stdin="first\n/rewind 1 conversation\n/exit\n")
     assert full.entries("system")[-1]["to"] == 0
     assert (work / "f").read_text() == "1\n"
 

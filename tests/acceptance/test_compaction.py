@@ -110,7 +110,7 @@ def test_compact_by_hand_in_the_repl(world: World) -> None:
     with ScriptedModel(answers, aside={"left out": {"text": "A SUMMARY"}, "Write the summary now.": too_long}) as model:
         configured(world, model.base_url, window=100_000)
         lines = ["hello " * 8_000, "how are you", "/compact the greetings", "still there?", "/exit"]
-        done = world.cli("agent", "--provider", "small", stdin="\n".join(lines) + "\n")
+        done = world.cli.typed("agent", "--provider", "small", stdin="\n".join(lines) + "\n")
     assert "compacted:" in done.out, done.err
     assert "third" in done.out
     whole, less = [json.dumps(request) for request in bodies(model) if asked_to_summarise(request)]
@@ -143,7 +143,7 @@ def test_a_second_compaction_keeps_what_the_first_had_kept(world: World) -> None
     ) as model:
         configured(world, model.base_url, window=100_000)
         lines = ["a " * 100, "b " * 100, "/compact", "c " * 100, "d " * 100, "/compact", "and now?", "/exit"]
-        done = world.cli("agent", "--provider", "small", stdin="\n".join(lines) + "\n")
+        done = world.cli.typed("agent", "--provider", "small", stdin="\n".join(lines) + "\n")
     assert done.out.count("compacted:") == 2, done.err
     asked = [json.dumps(request) for request in bodies(model) if asked_to_summarise(request)]
     assert "summary of what came before" in asked[1]

@@ -110,7 +110,7 @@ def test_todos_that_are_none(world: World) -> None:
 def test_the_todo_list_is_replaced_and_shown(world: World) -> None:
     first, second = [todo("plan"), todo("build")], [todo("plan", "completed"), todo("build", "in_progress")]
     world.script(call("TodoWrite", todos=first), call("TodoWrite", todos=second), text("going on"))
-    done = world.cli("agent", stdin="work\n/todos\n/exit\n")
+    done = world.cli.typed("agent", stdin="work\n/todos\n/exit\n")
     assert "[x] plan\n[~] build" in done.out
     assert world.rows("SELECT content, status FROM todos ORDER BY position") == [
         ("plan", "completed"),
@@ -132,7 +132,7 @@ def test_the_task_list(world: World) -> None:
         call("TaskGet", taskId="1"),
         text("done"),
     )
-    done = world.cli("agent", stdin="work\n/todos\n/exit\n")
+    done = world.cli.typed("agent", stdin="work\n/todos\n/exit\n")
     results = world.entries("tool_result")
     assert results[0]["content"] == "Task #1 created: design"
     assert "each would wait for the other" in results[3]["content"]
@@ -275,7 +275,7 @@ def test_a_plan_is_needed_to_leave_and_a_new_one_supersedes_the_old(world: World
 
 def test_a_plan_can_be_looked_at_and_approved_later(world: World) -> None:
     world.script(call("EnterPlanMode"), call("ExitPlanMode", plan=PLAN), text("waiting"))
-    done = world.cli("agent", stdin="plan it\nn\n/plan\n/plan approve\n/plan reject\n/exit\n")
+    done = world.cli.typed("agent", stdin="plan it\nn\n/plan\n/plan approve\n/plan reject\n/exit\n")
     assert "phase: planning" in done.out
     assert "phase: implement" in done.out
     assert PLAN in done.out

@@ -148,7 +148,7 @@ def test_nested_files_come_when_a_file_beside_them_is_read_and_the_prompt_stays(
 
 def test_memory_shows_the_files(world: World) -> None:
     (world.workspace / "AGENTS.md").write_text("Speak plainly.")
-    done = world.cli("agent", stdin="/memory\n/exit\n")
+    done = world.cli.typed("agent", stdin="/memory\n/exit\n")
     assert f"{world.workspace / 'AGENTS.md'} (project, 14 characters)" in done.out
 
 
@@ -238,7 +238,7 @@ def test_a_nested_file_that_was_compacted_away_is_told_again(world: World) -> No
     world.fixture.write_text(json.dumps({"steps": steps, "partial": True}))
     world.cli.env["ADDERCLAW_MOCK_FIXTURE"] = str(world.fixture)
     more = "x " * 4000
-    done = world.cli("agent", stdin=f"go\n{more}\n{more}\n/compact\nread on\n/exit\n")
+    done = world.cli.typed("agent", stdin=f"go\n{more}\n{more}\n/compact\nread on\n/exit\n")
     assert done.code == 0, done.err
     heard = [json.loads(line)["load_reason"] for line in log.read_text().splitlines() if line.strip()]
     assert heard == ["nested_traversal", "compact"], done.out + done.err

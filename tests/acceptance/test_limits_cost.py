@@ -174,7 +174,7 @@ def test_in_session(world: World) -> None:
     with ScriptedModel([{"text": "one"}, {"text": "two"}, {"text": "three"}]) as server:
         world.configure(more=here(server, "m-1") + here(server, "m-2").replace(".here]", ".there]"))
         lines = ["/model here", "hi", "/model m-7", "hi", "/model there", "/model", "hi", "/model there/", "/exit"]
-        done = world.cli("agent", stdin="\n".join(lines) + "\n")
+        done = world.cli.typed("agent", stdin="\n".join(lines) + "\n")
     assert done.code == 0, done.err
     assert [request.json["model"] for request in server.requests] == ["m-1", "m-7", "m-2"]
     assert "model m-7 of the provider here" in done.out

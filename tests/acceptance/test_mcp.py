@@ -207,7 +207,7 @@ def _listening() -> tuple["subprocess.Popen[bytes]", int]:
 
 def test_in_the_repl(demo: World) -> None:
     demo.script(text("Hello Ann."))
-    done = demo.cli("agent", stdin="/mcp\n/mcp__demo__greet Ann\n/mcp__demo__none\n/mcp\n/exit\n")
+    done = demo.cli.typed("agent", stdin="/mcp\n/mcp__demo__greet Ann\n/mcp__demo__none\n/mcp\n/exit\n")
     assert done.code == 0, done.err
     assert "Hello Ann." in done.out
     assert demo.entries("user")[0]["content"][0]["text"] == "Please greet Ann."

@@ -4,7 +4,7 @@ from tests.acceptance.world import World, call, text
 
 
 def talk(world: World, *lines: str) -> tuple[str, str]:
-    done = world.cli("agent", stdin="".join(f"{line}\n" for line in lines))
+    done = world.cli.typed("agent", stdin="".join(f"{line}\n" for line in lines))
     assert done.code == 0, done.err
     return done.out, done.err
 

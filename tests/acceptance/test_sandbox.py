@@ -311,7 +311,7 @@ def test_a_directory_that_is_added_is_seen_by_commands_when_nothing_else_runs(wo
     further = world.workspace.with_name("further")
     further.mkdir()
     lines = ["go", f"/add-dir {beside}", "look", "sleep", f"/add-dir {further}", "look again", "/exit"]
-    done = world.cli("agent", stdin="".join(f"{line}\n" for line in lines))
+    done = world.cli.typed("agent", stdin="".join(f"{line}\n" for line in lines))
     assert done.code == 0, done.err
     seen = [entry["content"] for entry in world.entries("tool_result")]
     assert seen[1].strip() == "words from beside"

@@ -189,7 +189,7 @@ def test_it_holds_for_the_turn_and_lifts_no_deny_and_no_guard(world: World) -> N
         call("Write", file_path="later.txt", content="x"),
         text("second turn"),
     )
-    done = world.cli("agent", stdin="one\ntwo\nn\n/exit\n")
+    done = world.cli.typed("agent", stdin="one\ntwo\nn\n/exit\n")
     assert done.code == 0, done.err
     assert (world.workspace / "out.txt").exists()
     for path in (
@@ -209,7 +209,7 @@ def test_a_person_calls_a_skill_by_its_name(world: World) -> None:
     skill(world.workspace / "skills")
     skill(world.workspace / "skills", "silent", "user-invocable: false\n")
     world.script(text("Hello, Anna!"))
-    done = world.cli("agent", stdin="/skills\n/greet Anna\n/silent\n/gret\n/exit\n")
+    done = world.cli.typed("agent", stdin="/skills\n/greet Anna\n/silent\n/gret\n/exit\n")
     assert "/greet                    Greets people by name." in done.out
     assert "Hello, Anna!" in done.out
     assert "Say hello to Anna." in json.dumps(world.entries("user"))
@@ -221,7 +221,7 @@ def test_a_hook_may_refuse_it(world: World) -> None:
     skill(world.workspace / "skills")
     hook = '[[hooks.UserPromptExpansion]]\nmatcher = "greet"\n[[hooks.UserPromptExpansion.hooks]]\ntype = "command"\n'
     world.configure(more=f'{hook}command = "echo not today >&2; exit 2"')
-    done = world.cli("agent", stdin="/greet Anna\n/exit\n")
+    done = world.cli.typed("agent", stdin="/greet Anna\n/exit\n")
     assert "not today" in done.err
     assert not world.entries("user")
 
@@ -229,7 +229,7 @@ def test_a_hook_may_refuse_it(world: World) -> None:
 def test_a_skill_survives_compaction(world: World) -> None:
     skill(world.workspace / "skills", body="# Greet\n\nNEVER FORGET THIS LINE.\n")
     world.script(call("Skill", skill="greet"), text("one"), text("two"), text("SUMMARY"), text("three"))
-    done = world.cli("agent", stdin="first\nsecond\n/compact\nthird\n/exit\n")
+    done = world.cli.typed("agent", stdin="first\nsecond\n/compact\nthird\n/exit\n")
     assert done.code == 0, done.err
     (boundary,) = [one for one in world.entries("system") if one.get("subtype") == "compact_boundary"]
     assert "NEVER FORGET THIS LINE." in boundary["skills"][0]

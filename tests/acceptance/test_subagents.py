@@ -101,7 +101,7 @@ def test_broken_definitions_are_left_out_and_said(world: World) -> None:
     for name, data in BROKEN.items():
         (folder / name).write_bytes(data)
     (folder / "good.md").write_bytes(b"---\nname: good\ndescription: does it\n---\nDo it.")
-    done = world.cli("agent", stdin="/agents\n/exit\n")
+    done = world.cli.typed("agent", stdin="/agents\n/exit\n")
     assert done.code == 0, done.err
     assert "good" in done.out
     for name in BROKEN:
@@ -114,11 +114,11 @@ def test_a_projects_agents_count_after_trust_and_until_they_change(world: World)
     folder.mkdir(parents=True)
     (folder / "local.md").write_text("---\nname: local\ndescription: of the project\n---\nWork.")
     world.cli.cwd = world.workspace
-    assert "not trusted" in world.cli("agent", stdin="/agents\n/exit\n").err
+    assert "not trusted" in world.cli.typed("agent", stdin="/agents\n/exit\n").err
     assert world.cli("trust").code == 0
-    assert "of the project" in world.cli("agent", stdin="/agents\n/exit\n").out
+    assert "of the project" in world.cli.typed("agent", stdin="/agents\n/exit\n").out
     (folder / "local.md").write_text("---\nname: local\ndescription: changed\n---\nWork!")
-    assert "changed" not in world.cli("agent", stdin="/agents\n/exit\n").out
+    assert "changed" not in world.cli.typed("agent", stdin="/agents\n/exit\n").out
 
 
 def test_depth_and_number_are_limited(world: World) -> None:

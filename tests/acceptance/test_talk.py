@@ -1,5 +1,7 @@
 """What a person types and what a program pipes is understood as it was meant."""
 
+import json
+
 import pytest
 
 from tests.acceptance.terminal import at_a_terminal
@@ -61,3 +63,33 @@ def test_09_piped_lines_that_are_answers_count(world: World) -> None:
     writes(world, *(f"{name}.txt" for name in "abcdef"))
     done = world.agent("go", stdin="y\nn\nyes\nno\n\ny\r\n")
     assert written(world) == ["a.txt", "c.txt", "f.txt"], done.err
+
+
+# ------------------------------------------------------------------ 34: what is piped is one message
+
+
+@pytest.mark.parametrize("arguments", [("agent",), ("agent", "-m", "-"), ("agent", "--message", "-")], ids=" ".join)
+def test_34_what_is_piped_is_one_message(world: World, arguments: tuple[str, ...]) -> None:
+    world.script(text("one answer"))
+    lines = "".join(f"line {number}\n" for number in range(1_000)) + "/exit\n\xe9\U0001f40d\n"
+    done = world.cli(*arguments, stdin=lines)
+    assert (done.code, done.out) == (0, "one answer\n"), done.err
+    assert world.rows("SELECT kind, outcome FROM runs") == [("agent", "completed")]
+    assert world.rows("SELECT count(*) FROM model_calls") == [(1,)]
+    (said,) = world.entries("user")
+    assert json.dumps(lines.strip())[1:-1] in json.dumps(said)
+
+
+def test_34_what_was_piped_as_the_message_answers_nothing(world: World) -> None:
+    writes(world, "a.txt")
+    done = world.cli("agent", stdin="write it\ny\ny\n")
+    assert (done.code, written(world)) == (3, []), done.err
+
+
+@pytest.mark.parametrize("arguments", [("agent",), ("agent", "-m", "-")], ids=" ".join)
+@pytest.mark.parametrize("given", [b"", b" \n\n", b"x" * (1 << 20) + b"y"], ids=["nothing", "blank", "too much"])
+def test_34_a_message_that_is_none_is_refused(world: World, arguments: tuple[str, ...], given: bytes) -> None:
+    done = world.cli(*arguments, stdin=given)
+    assert (done.code, done.out) == (2, ""), done.err
+    assert "standard input: the message" in done.err
+    assert not world.database.exists() or world.rows("SELECT * FROM runs") == []

@@ -287,7 +287,7 @@ def test_a_directory_that_is_added_while_a_task_runs_brings_no_report(world: Den
     task = call("Bash", command="sleep 600", run_in_background=True)
     world.script(task, text("1"), call("Bash", command="touch x"), text("2"))
     world.prepare()
-    done = world.cli("agent", stdin=f"go\n/add-dir {more}\non\n/exit\n")
+    done = world.cli.typed("agent", stdin=f"go\n/add-dir {more}\non\n/exit\n")
     assert (world.workspace / "x").exists(), done.err
     assert reported(world) == []
     assert ".gitlab-ci.yml" not in done.err

@@ -413,9 +413,9 @@ SLASH: dict[str, Slash] = {
 
 
 def _asker() -> Callable[[], "asyncio.Future[str | None]"]:
-    """How a line is asked for: with editing and a menu in a terminal, plainly elsewhere."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return lambda: asyncio.ensure_future(STDIN.read())
+    """How a line is asked for: with editing and a menu, plainly where stderr is no terminal."""
+    if not sys.stderr.isatty():
+        return lambda: asyncio.ensure_future(_plainly())
     from prompt_toolkit import PromptSession
     from prompt_toolkit.completion import WordCompleter
 
@@ -431,3 +431,8 @@ def _asker() -> Callable[[], "asyncio.Future[str | None]"]:
             return None
 
     return lambda: asyncio.ensure_future(ask())
+
+
+async def _plainly() -> str | None:
+    print("> ", end="", file=sys.stderr, flush=True)
+    return await STDIN.read()

@@ -35,7 +35,9 @@ from adderclaw.types import Delta, Json
 
 
 def agent(
-    message: Annotated[str | None, Option(("--message", "-m"), "Run one turn with this and exit.")] = None,
+    message: Annotated[
+        str | None, Option(("--message", "-m"), "Run one turn with this and exit; - reads it from stdin.")
+    ] = None,
     go_on: Annotated[bool, Option(("--continue", "-c"), "Go on with the last conversation here.")] = False,
     resume: Annotated[str | None, Option(("--resume", "-r"), "Go on with this conversation.", "ID")] = None,
     profile: Annotated[ProfileName | None, PROFILE] = None,
@@ -54,13 +56,16 @@ def agent(
 ) -> int:
     """Talk to the agent: a REPL, or one turn with -m.
 
-    The answer is on stdout, everything else on stderr. Approvals are asked on stderr and read from stdin.
+    The answer is on stdout, everything else on stderr. Approvals are asked on stderr and read from stdin. Without -m,
+    what is piped is one message.
 
     Example: adderclaw agent -m "what is in this project?"
     """
+    again = Resume(resume, message is None) if go_on or resume else None
+    if message == "-" or (message is None and again is None and not _is_terminal()):
+        message = _piped()
     if message is not None and not message.strip():
         raise UsageError("-m: the message is empty; say what the agent should do")
-    again = Resume(resume, message is None) if go_on or resume else None
     options = Options(
         config_file=config,
         workspace=workspace,
@@ -76,13 +81,29 @@ def agent(
     if message is None and again is None:
         from adderclaw.channels.repl import Repl
 
-        if sys.stdin.isatty():
-            options = replace(options, log_level="warning")
-        return converse(Repl(), options, None)
+        return converse(Repl(), replace(options, log_level="warning"), None)
     return converse(OneShot(message, output_format), options, again)
 
 
 command = agent
+
+MOST_PIPED = 1 << 20
+"""Bytes of a message on stdin: more than any argument may have, and less than no model could read."""
+
+
+def _is_terminal() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty()  # pyright: ignore[reportUnnecessaryComparison] - None where it is closed
+
+
+def _piped() -> str:
+    """All of stdin as one message, however many lines it has."""
+    given = sys.stdin.buffer.read(MOST_PIPED + 1) if sys.stdin is not None else b""  # pyright: ignore[reportUnnecessaryComparison]
+    if len(given) > MOST_PIPED:
+        fix = "put it into a file of the workspace and name the file in the message"
+        raise UsageError(f"standard input: the message has more than {MOST_PIPED:,} bytes; {fix}")
+    if not given.strip():
+        raise UsageError('standard input: the message is empty; pipe one, give -m "…", or start it at a terminal')
+    return given.decode("utf-8", "replace")
 
 
 def _limited(given: dict[str, float]) -> Json:
