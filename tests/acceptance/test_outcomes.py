@@ -71,8 +71,28 @@ def test_01_a_turn_that_was_cut_goes_on_when_it_is_resumed(world: World) -> None
         on(world, "openai-compatible", model)
         assert world.agent("count", "--provider", "mine").code == 4
         done = world.cli("agent", "--continue", "--provider", "mine")
+        assert (done.code, done.out.strip()) == (0, "one two three"), done.err
+        again = world.cli("agent", "--continue", "--provider", "mine")
+    assert (again.code, again.out.strip()) == (0, "one two three"), "both parts are the answer"
+    assert world.cli("checkpoint", "list").out.count("cut off") == 0, "it is no message of a person"
+
+
+def test_01_nothing_may_be_left_to_say_after_a_cut(world: World) -> None:
+    with ScriptedModel([{"text": "one two", "finish_reason": "length"}, {"text": ""}]) as model:
+        on(world, "openai-compatible", model)
+        done = world.agent("count", "--provider", "mine")
+    assert (done.code, done.out.strip()) == (0, "one two"), done.err
+
+
+def test_01_a_secret_across_a_cut_is_not_shown(world: World) -> None:
+    secret = "sk-live-abcdefghij0123456789"
+    with ScriptedModel([{"text": f"It is {secret[:14]}", "finish_reason": "length"}, text(secret[14:])]) as model:
+        on(world, "openai-compatible", model)
+        world.cli.env["SOME_KEY"] = secret
+        done = world.agent("what is it?", "--provider", "mine", "--output-format", "json")
     assert done.code == 0, done.err
-    assert "three" in done.out
+    assert secret not in done.out
+    assert secret.encode() not in world.database.read_bytes()
 
 
 def test_01_a_cut_reply_with_a_whole_call_runs_it(world: World) -> None:
@@ -98,6 +118,8 @@ def test_01_a_subagent_that_is_cut_off_is_no_success_for_its_parent(world: World
 
 # ------------------------------------------------------------------ no model is chosen
 
+REACHED = {"achieved": True, "summary": "reached"}
+
 
 @pytest.fixture
 def unchosen(world: World) -> World:
@@ -117,7 +139,7 @@ def test_03_a_run_without_a_model_ends_at_once(unchosen: World, target: tuple[st
 
 
 def test_03_the_only_key_is_used_and_named(unchosen: World) -> None:
-    signal = {"name": "GoalResult", "input": {"achieved": True, "summary": "reached"}}
+    signal = {"name": "GoalResult", "input": REACHED}
     with ScriptedMessages([{"tool_calls": [signal]}]) as model:
         unchosen.cli.env |= {"ANTHROPIC_API_KEY": "sk-ant-0123456789", "ANTHROPIC_BASE_URL": model.base_url}
         done = unchosen.cli("run", "Agentfile", cwd=unchosen.workspace)
@@ -151,4 +173,5 @@ def test_03_at_a_terminal_the_keys_are_offered_once(unchosen: World) -> None:
         unchosen.cli.env["ANTHROPIC_BASE_URL"] = model.base_url
         code, shown = at_a_terminal(unchosen, "agent", "-m", "hello", typed=((ASKED, "9\n"), (ASKED, "1\n")))
         assert (code, "'9' is not one of them" in shown, "Hello." in shown) == (0, True, True), shown
+        assert "no model is chosen, so" not in shown
         assert unchosen.agent("hello").out.strip() == "Hello again."

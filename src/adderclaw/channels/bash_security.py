@@ -1,6 +1,6 @@
 """For another Python program: may this command run, by the gate's word? Nothing runs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from adderclaw.channels.python import options_of
@@ -26,7 +26,7 @@ class BashSecurity:
 
     @cached_property
     def _scene(self) -> Scene:
-        return scene(start(options_of(self._options)), None)
+        return scene(start(replace(options_of(self._options), asks="no")), None)
 
     def is_command_allowed(self, command: str) -> ValidationResult:
         """Whether it is denied whoever is there; what the mode asks about is allowed, for a person may say yes."""

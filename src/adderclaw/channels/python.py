@@ -176,7 +176,7 @@ def options_of(given: QueryOptions) -> Options:
         model=given.model,
         profile=given.profile,
         log_level="error",
-        asks=True,
+        asks="must",
         here=True,
         overrides=settings,
         own_servers=own,

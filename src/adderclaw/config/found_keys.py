@@ -4,6 +4,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from adderclaw.config import places
+from adderclaw.config.options import FIXTURE_VARIABLE
 from adderclaw.config.schema import Config
 from adderclaw.credentials.sources import KEY_VARIABLES
 from adderclaw.errors import UsageError
@@ -20,6 +22,8 @@ MODELS = {
     "lm-studio": "local-model",
 }
 """Kind → the model that is suggested."""
+DECLINED = "keys-declined"
+"""A file in the home with the variables that the operator does not want to be used."""
 NO_MODEL = (
     "no model is chosen: the built-in `local` provider only plays scripts. `adderclaw onboard` sets one up; or export"
     f" the key of one ({', '.join(KEY_VARIABLES.values())}), or name an entry of [providers.models] with --provider"
@@ -41,7 +45,7 @@ class Found(NamedTuple):
 
 
 type Chooser = Callable[[list[Found]], Found | None]
-"""How a person is asked which of several keys to use."""
+"""How a person is asked which of several keys to use; what they choose is in their configuration then."""
 
 
 def in_environment() -> list[Found]:
@@ -49,23 +53,56 @@ def in_environment() -> list[Found]:
     return [Found(name, kind) for kind, name in KEY_VARIABLES.items() if os.environ.get(name, "").strip()]
 
 
-def with_key(tree: Json, found: Found, now: Config) -> Json:
-    """Overrides in which the found key's provider is the default; an entry of the operator's stays as it is."""
-    named = next((name for name, entry in now.providers.models.items() if entry.kind == found.kind), None)
-    if named is not None:
-        return {**tree, "default_provider": named}
+def undeclined(home: str) -> list[Found]:
+    """Those that the operator has not said no to."""
+    try:
+        declined = (places.read(os.path.join(home, DECLINED)) or b"").decode(errors="replace").split()
+    except OSError:
+        declined = []
+    return [found for found in in_environment() if found.variable not in declined]
+
+
+def decline(home: str, found: list[Found]) -> None:
+    """Keep that these are not wanted."""
+    os.makedirs(home, mode=0o700, exist_ok=True)
+    places.replace(os.path.join(home, DECLINED), "".join(f"{key.variable}\n" for key in found))
+
+
+def is_unscripted(now: Config, name: str) -> bool:
+    """Whether an entry is, or is made of nothing but, the built-in provider without a script."""
+    entry = now.providers.models.get(name)
+    if entry is None:
+        return False
+    if entry.kind in ("reliable", "router"):
+        members = {*entry.providers, *entry.routes.values(), *([entry.default] if entry.default else [])} - {name}
+        return bool(members) and all(is_unscripted(now, member) for member in members)
+    return entry.kind == "mock" and not entry.fixture and not os.environ.get(FIXTURE_VARIABLE)
+
+
+def with_key(tree: Json, found: Found, now: Config) -> tuple[Json, str]:
+    """Overrides in which the found key's provider is the default, and what to call it.
+
+    An entry of that name counts if it uses that key; else there is a new one, and nothing of the operator's changes.
+    """
+    entry = now.providers.models.get(found.kind)
+    uses = None if entry is None else entry.api_key_env or KEY_VARIABLES.get(entry.kind)
+    if entry is not None and entry.kind == found.kind and uses == found.variable:
+        used = f"{found.variable} ({found.kind}, {entry.model or found.model})"
+        return {**tree, "default_provider": found.kind}, used
+    name = found.kind if entry is None else f"{found.kind}_key"
     providers: dict[str, Any] = tree.get("providers", {})
-    entry = {"kind": found.kind, "model": found.model}
-    models = {**providers.get("models", {}), found.kind: entry}
-    return {**tree, "default_provider": found.kind, "providers": {**providers, "models": models}}
+    made = {"kind": found.kind, "model": found.model, "api_key_env": found.variable}
+    models = {**providers.get("models", {}), name: made}
+    return {**tree, "default_provider": name, "providers": {**providers, "models": models}}, str(found)
 
 
 def the_only(found: list[Found]) -> Found | None:
     """The one key that is there; with several somebody must choose."""
     if len(found) > 1:
         several = ", ".join(map(str, found))
+        kinds = " or ".join(f"`--provider {key.kind}`" for key in found)
         raise UsageError(
             f"no model is chosen, and the environment holds several keys: {several}. "
-            "`adderclaw onboard` chooses one; `--provider` names an entry of [providers.models]"
+            f"`adderclaw onboard` chooses one for good, {kinds} for this run"
         )
     return found[0] if found else None

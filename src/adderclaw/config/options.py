@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from adderclaw.errors import UsageError
 from adderclaw.json_text import canonical
@@ -46,8 +46,8 @@ class Options:
     """A run at a terminal: its events are shown as they come, in place of the log."""
     headless: bool = False
     """`run`: the profile is `runtime.profile` unless one is named, and the run folders are in `logging.jsonl_dir`."""
-    asks: bool = False
-    """A model is going to be asked: where none is chosen, a key in the environment chooses one."""
+    asks: Literal["no", "maybe", "must"] = "no"
+    """Whether a model is asked: then, where none is chosen, a key in the environment chooses; `must` fails without."""
     choose: "Chooser | None" = None
     """How a person is asked which of those keys to use; None where nobody is there."""
     here: bool = False

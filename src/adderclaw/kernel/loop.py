@@ -1,6 +1,7 @@
 """The one turn loop: ask the model, live its calls, until it answers."""
 
 import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from sqlite3 import Cursor
@@ -60,10 +61,11 @@ class _Turn:
         self.halted: str | None = None
         self.sent_back = 0
 
-    def heard(self, text: str, *, cut: bool) -> None:
+    def heard(self, text: str, *, cut: bool, scrub: Callable[[str], str]) -> None:
         """The text of one reply; after one that was cut off it is the rest of the answer."""
         before, self.cut = self.cut, None
-        text = (before or "") + text
+        if before is not None:  # a secret may lie across the cut
+            text = scrub(before + text)
         self.text = text or self.text
         if cut and before is not None:
             raise ProviderError(
@@ -106,6 +108,8 @@ async def _turn(session: Session, message: str | None, on_delta: OnDelta, *, sin
             await lifecycle.begin(session)
         if message is None and (finished := _already_answered(session)) is not None:
             return TurnResult("completed", finished)
+        if message is None:
+            turn.cut = _cut_before(session.state.history.messages)
         if message is None and (spent := _rounds_used(session)) is not None:
             raise LimitError(spent)
         if message is None and not session.state.unfinished and (said := (*lifecycle.due(session), *_news(session))):
@@ -184,7 +188,7 @@ def _rounds_used(session: Session) -> str | None:
 
 async def _step(session: Session, turn: _Turn, prompt: Prompt, on_delta: OnDelta) -> tuple[ToolCall, ...]:
     """One model call: its reply is committed before anything of it is done."""
-    reply = await _ask(session, prompt, on_delta)
+    reply = await _ask(session, prompt, on_delta, goes_on=turn.cut is not None)
     response = _scrubbed(session, reply.response)
     text = response.final_text
     cut = response.stop_reason == "max_tokens" and not response.tool_calls
@@ -196,7 +200,8 @@ async def _step(session: Session, turn: _Turn, prompt: Prompt, on_delta: OnDelta
     step = session.budget.steps
 
     def rows(cursor: Cursor) -> None:
-        _keep(session, cursor, message)
+        if blocks:  # nothing may be left to say after a cut
+            _keep(session, cursor, message)
         model.keep(session, cursor, reply, step, _response_json(text, response.tool_calls, response.stop_reason))
 
     session.state.rounds += bool(response.tool_calls)
@@ -204,11 +209,30 @@ async def _step(session: Session, turn: _Turn, prompt: Prompt, on_delta: OnDelta
     session.store.soon(rows)
     if not response.tool_calls and not cut:
         session.store.flush()
-    session.state.history.append(message)
-    if cut:  # in the same transaction, so that nobody who resumes takes a part for the answer
-        _hear(session, CUT_NOTE)
-    turn.heard(text, cut=cut)
+    if blocks:
+        session.state.history.append(message)
+    if cut:
+        _ask_for_the_rest(session)
+    turn.heard(text, cut=cut, scrub=session.secrets.scrub)
     return response.tool_calls
+
+
+def _ask_for_the_rest(session: Session) -> None:
+    """In the transaction of the reply itself, so that nobody who resumes takes a part for the answer."""
+    with session.store.write() as cursor:
+        attachment: Json = {"type": "cut_off", "content": CUT_NOTE}
+        transcript.append(cursor, session.session_id, "attachment", {"attachment": attachment})
+    session.state.history.append(Message("user", (TextBlock(CUT_NOTE),)))
+
+
+def _cut_before(messages: Sequence[Message]) -> str | None:
+    """What came so far of an answer that was cut off; None where the last message asks for no rest."""
+    parts: list[str] = []
+    for note, reply in zip(messages[::-2], messages[-2::-2], strict=False):
+        if reply.role != "assistant" or not any(getattr(block, "text", "") == CUT_NOTE for block in note.blocks):
+            break
+        parts.append(reply.text)
+    return "".join(reversed(parts)) if parts else None
 
 
 def _scrubbed(session: Session, response: ChatResponse) -> ChatResponse:
@@ -220,16 +244,16 @@ def _scrubbed(session: Session, response: ChatResponse) -> ChatResponse:
     return replace(response, final_text=scrub(response.final_text), tool_calls=tuple(made), opaque=tuple(opaque))
 
 
-async def _ask(session: Session, prompt: Prompt, on_delta: OnDelta) -> model.Reply:
+async def _ask(session: Session, prompt: Prompt, on_delta: OnDelta, *, goes_on: bool) -> model.Reply:
     """Ask, compacting before the window is full, and once when the provider says that it is."""
     if compact.due(session, len(prompt.head)):
         await compact.compact(session, "auto")
     try:
-        return await model.ask(session, prompt, on_delta)
+        return await model.ask(session, prompt, on_delta, goes_on=goes_on)
     except ProviderError as error:
         if error.kind != "context_overflow" or not await compact.compact(session, "auto", overflowed=True):
             raise
-    return await model.ask(session, prompt, on_delta)
+    return await model.ask(session, prompt, on_delta, goes_on=goes_on)
 
 
 def _response_json(text: str, tool_calls: tuple[ToolCall, ...], stop_reason: str) -> Json:
@@ -408,7 +432,7 @@ def _already_answered(session: Session) -> str | None:
     last = session.state.history.messages[-1] if session.state.history.messages else None
     if last is None or session.state.unfinished or last.role != "assistant":
         return None
-    return last.text
+    return session.secrets.scrub((_cut_before(session.state.history.messages[:-1]) or "") + last.text)
 
 
 def _note_failure(session: Session, error: ProviderError) -> None:

@@ -70,8 +70,12 @@ async def ask(
     messages: History | None = None,
     *,
     max_tokens: int | None = None,
+    goes_on: bool = False,
 ) -> Reply:
-    """Ask with the session's history, or with other messages where the question is not part of the conversation."""
+    """Ask with the session's history, or with other messages where the question is not part of the conversation.
+
+    A reply that `goes_on` where one was cut off may have nothing to say.
+    """
     messages = session.state.history if messages is None else messages
     request = ChatRequest(
         system_prompt=prompt.system,
@@ -99,7 +103,8 @@ async def ask(
             asking = _within_budget(session, request, relay)
             response = await session.tape.asked(session, asking)
             price = _settle(session, held, response, messages)
-            _not_empty(session, response)
+            if not goes_on:
+                _not_empty(session, response)
         except ProviderError as error:
             if error.kind not in BILLED_FAILURES:
                 held.release()

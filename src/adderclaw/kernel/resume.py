@@ -33,7 +33,7 @@ LOST = (
     " What it printed is in {kept}/{id}.txt. Start it again if it is still needed.]"
 )
 ENDED = "[Background task {id} ({title}) ended before this session was resumed: {status}.]"
-TOLD = ("background_task", "instructions", "hook")
+TOLD = ("background_task", "cut_off", "instructions", "hook")
 """Attachments that the model was told together with the results before them."""
 NOT_RUN = "Not run: the turn was interrupted before this call began."
 """Like all that is said of a call that never ran, it begins with these two words."""

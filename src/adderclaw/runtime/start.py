@@ -5,9 +5,9 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from adderclaw import __version__, config, gate
+from adderclaw import __version__, config, gate, providers
 from adderclaw.checkpoints import Checkpoints
-from adderclaw.config.options import FIXTURE_VARIABLE, Options
+from adderclaw.config.options import Options
 from adderclaw.config.paths import followed
 from adderclaw.config.places import FLAGS
 from adderclaw.config.schema import Config
@@ -130,26 +130,37 @@ def _load(options: Options, overrides: Json) -> config.Loaded:
 
 
 def _with_a_model(options: Options, loaded: config.Loaded) -> tuple[config.Loaded, tuple[str, ...]]:
-    """Where nothing chooses a model, a key in the environment does; a run that nobody watches is refused without."""
-    if not options.asks or _is_chosen(options, loaded.config):
+    """Where nothing chooses a model, a key in the environment does; where one is needed, a run without is refused."""
+    now = loaded.config
+    name = (
+        options.provider or providers.choice(options.model or now.default_provider, now, now.default_provider).provider
+    )
+    if options.asks == "no" or not _may_be_unscripted(now, name):
         return loaded, ()
     from adderclaw.config import found_keys
 
-    keys = found_keys.in_environment()
-    found = options.choose(keys) if keys and options.choose is not None else found_keys.the_only(keys)
-    if found is None and options.headless:
+    if name in now.providers.models and not found_keys.is_unscripted(now, name):
+        return loaded, ()
+    keys = found_keys.undeclined(config.home())
+    if options.provider is not None:  # which names an entry that plays no script, or a provider whose key is there
+        keys = [found for found in keys if found.kind == options.provider]
+    elif keys and options.choose is not None:
+        if options.choose(keys) is not None:  # and it is the operator's configuration from now on
+            return _load(options, options.overrides), ()
+        keys = []
+    found = found_keys.the_only(keys)
+    if found is None and options.asks == "must" and name in now.providers.models:
         raise UsageError(found_keys.NO_MODEL)
     if found is None:
         return loaded, ()
-    used = f"no model is chosen, so {found} is used; `adderclaw onboard` chooses one for good"
-    return _load(options, found_keys.with_key(options.overrides, found, loaded.config)), (used,)
+    overrides, used = found_keys.with_key(options.overrides, found, now)
+    why = f"no model is chosen, so {used} is used; `adderclaw onboard` chooses one for good"
+    return _load(options, overrides), (why,) if options.provider is None else ()
 
 
-def _is_chosen(options: Options, now: Config) -> bool:
-    if options.provider is not None or options.model is not None:
-        return True
-    entry = now.providers.models[now.default_provider]
-    return entry.kind != "mock" or bool(entry.fixture or os.environ.get(FIXTURE_VARIABLE))
+def _may_be_unscripted(now: Config, name: str) -> bool:
+    entry = now.providers.models.get(name)
+    return entry is None or entry.kind in ("mock", "reliable", "router")
 
 
 def credentials(options: Options, loaded: config.Loaded, secrets: Secrets, clock: Clock) -> Sources:

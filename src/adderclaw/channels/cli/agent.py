@@ -74,8 +74,8 @@ def agent(
         profile=profile,
         bare=bare,
         maintenance=maintenance,
-        asks=True,
-        choose=chooser(),
+        asks="maybe",
+        choose=chooser(config),
         overrides=_limited(limits(limit)),
     )
     if message is None and again is None:

@@ -1,29 +1,24 @@
 """Offers the keys in the environment to a person at a terminal, once, where no model is chosen."""
 
-import os
 import sys
 
-from adderclaw.channels.terminal import STDIN
-from adderclaw.config import home, operator_file, places
+from adderclaw.config import found_keys, home, operator_file
 from adderclaw.config.found_keys import Found
-
-DECLINED = "keys-declined"
-"""A file in the home with the variables that the person did not want to be used."""
 
 
 def offer(found: list[Found]) -> Found | None:
     """The key that the person chooses, which is their configuration from then on."""
-    declined = os.path.join(home(), DECLINED)
-    if {key.variable for key in found} <= _lines(declined):
-        return None
     lines = [f"  {number}. {key}" for number, key in enumerate(found, 1)]
     print("No model is chosen yet. The environment holds:", *lines, sep="\n", file=sys.stderr)
     which = "1" if len(found) == 1 else f"1 to {len(found)}"
     while True:
         answer = _typed(f"Which one is to be used from now on? [{which}; empty: none] ")
+        if not answer:  # the end of the input: nobody said no
+            print(file=sys.stderr)
+            return None
+        answer = answer.strip()
         if not answer:
-            os.makedirs(home(), mode=0o700, exist_ok=True)
-            places.replace(declined, "".join(f"{key.variable}\n" for key in found))
+            found_keys.decline(home(), found)
             print("None; you are not asked again. `adderclaw onboard` chooses a model.", file=sys.stderr)
             return None
         if answer.isdecimal() and 0 < int(answer) <= len(found):
@@ -38,14 +33,8 @@ def offer(found: list[Found]) -> Found | None:
 
 def _typed(question: str) -> str:
     """A line of the person; what was typed before the question counts for nothing."""
-    STDIN.discard_typed()
+    import termios
+
+    termios.tcflush(sys.stdin, termios.TCIFLUSH)
     print(question, end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip()
-
-
-def _lines(path: str) -> set[str]:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return set(file.read().split())
-    except OSError:
-        return set()
+    return sys.stdin.readline()

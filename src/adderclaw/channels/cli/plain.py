@@ -131,9 +131,9 @@ def print_json(value: object) -> None:
     print(text, flush=True)  # a stream is read while it goes on
 
 
-def chooser() -> "Chooser | None":
-    """How a person is asked which key to use; None where nobody sits at a terminal."""
-    return _offered if sys.stdin.isatty() and sys.stderr.isatty() else None
+def chooser(config_file: str | None) -> "Chooser | None":
+    """How a person is asked which key to use; None without a terminal, or with a file in place of their own."""
+    return _offered if config_file is None and sys.stdin.isatty() and sys.stderr.isatty() else None
 
 
 def _offered(found: "list[Found]") -> "Found | None":

@@ -31,7 +31,7 @@ def rpc(
         model=model,
         profile=profile,
         headless=True,
-        asks=True,
+        asks="must",
         here=True,
     )
     raise typer.Exit(asyncio.run(serve(options)))

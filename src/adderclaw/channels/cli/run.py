@@ -133,8 +133,8 @@ def run(
         model=model,
         profile=profile,
         headless=True,
-        asks=not dry_run,
-        choose=chooser(),
+        asks="no" if dry_run else "must",
+        choose=chooser(config),
         here=True,
         overrides=overrides(skills_dir, max_turns, debug_llm, allowed),
     )
