@@ -45,6 +45,7 @@ async def yes(_request: ApprovalRequest) -> bool:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=range(len(EXAMPLES)))
 def test_the_examples_of_the_page_run(example: str, world: World) -> None:
+    world.script(text("Nothing."))
     done = subprocess.run(
         [sys.executable, "-c", example], env=world.cli.env, cwd=world.workspace, capture_output=True, text=True
     )
@@ -321,8 +322,16 @@ def test_bad_input_raises_a_clear_error(world: World) -> None:
         asked(AgentClient(QueryOptions(cwd=str(world.workspace), settings={"security": {"autonomy": "godmode"}})))
     with pytest.raises(UsageError, match="no profile 'full'"):
         asked(AgentClient(QueryOptions(cwd=str(world.workspace), profile="full")))
+    with pytest.raises(UsageError, match="no model is chosen"):
+        asked(AgentClient(QueryOptions(cwd=str(world.workspace))))
+    fixture = world.workspace / "script.json"
+    fixture.write_text('{"steps": [{"text": "unheard"}]}')
+    scripted = {
+        "default_provider": "mine",
+        "providers": {"models": {"mine": {"kind": "mock", "fixture": str(fixture)}}},
+    }
     with pytest.raises(UsageError, match="no conversation"):
-        asked(AgentClient(QueryOptions(cwd=str(world.workspace), resume="nonsense")))
+        asked(AgentClient(QueryOptions(cwd=str(world.workspace), resume="nonsense", settings=scripted)))
 
 
 def test_the_mock_client_replays_and_complains() -> None:

@@ -64,7 +64,6 @@ def undeclined(home: str) -> list[Found]:
 
 def decline(home: str, found: list[Found]) -> None:
     """Keep that these are not wanted."""
-    os.makedirs(home, mode=0o700, exist_ok=True)
     places.replace(os.path.join(home, DECLINED), "".join(f"{key.variable}\n" for key in found))
 
 

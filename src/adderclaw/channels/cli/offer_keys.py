@@ -1,5 +1,6 @@
 """Offers the keys in the environment to a person at a terminal, once, where no model is chosen."""
 
+import os
 import sys
 
 from adderclaw.config import found_keys, home, operator_file
@@ -18,6 +19,7 @@ def offer(found: list[Found]) -> Found | None:
             return None
         answer = answer.strip()
         if not answer:
+            os.makedirs(home(), mode=0o700, exist_ok=True)
             found_keys.decline(home(), found)
             print("None; you are not asked again. `adderclaw onboard` chooses a model.", file=sys.stderr)
             return None
