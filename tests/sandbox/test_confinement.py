@@ -1,6 +1,7 @@
 """The real sandbox: what a command inside it cannot do, and what it still can."""
 
 import asyncio
+import ctypes
 import json
 import os
 import shlex
@@ -388,6 +389,32 @@ def test_one_whose_first_thread_has_ended_ends_with_its_call_though_others_run(b
 
     asyncio.run(both())
     pid_in(root / "pid")
+
+
+SEIZE, WALL = 0x4206, 0x40000000
+"""PTRACE_SEIZE, and for waitpid: also for one that is no child."""
+
+
+def test_one_that_outlives_its_kill_is_reported(bubble: Box, root: Path) -> None:
+    """As in an uninterruptible sleep: what is traced stays until its tracer, this test, has heard of its end."""
+    libc, mark, traced = ctypes.CDLL(None), f"{time.time_ns() % 10**9}.75", list[int]()
+
+    async def both() -> Finished:
+        other = asyncio.ensure_future(escapes.bash("sleep 1000", bubble, root))
+        ending = asyncio.ensure_future(escapes.bash(f"exec sleep {mark}", bubble, root, timeout=5))
+        await asyncio.to_thread(wait_for, lambda: bool(running(mark)), 60, "the command to start")
+        traced.append(running(mark)[0])
+        if libc.ptrace(SEIZE, traced[0], None, None):
+            pytest.skip("this machine lets nobody trace")
+        done = await ending
+        other.cancel()
+        await asyncio.wait({other})
+        return done
+
+    done = asyncio.run(both())
+    os.waitpid(traced[0], WALL)
+    assert done.timed_out
+    assert b"1 of this command's processes were killed and are not dead yet" in done.stderr
 
 
 def test_cancelling_ends_it(box: Box, root: Path) -> None:

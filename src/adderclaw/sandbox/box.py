@@ -38,6 +38,7 @@ NO_SUPERVISOR = (
 )
 UNMOUNTED = "{count} places that other programs run later are not read-only to commands: changes of them are reported"
 NOTE = "\nadderclaw: {report}\n"
+LEFT = "{count} of this command's processes were killed and are not dead yet: they end with the sandbox at the latest"
 UNREACHED = "{root} is not there, or cannot be reached: no command sees it, and nothing in it is looked at"
 RENEWED = "the sandbox was started again ({why}): its /tmp and home are empty"
 
@@ -359,6 +360,8 @@ class Held:
         self._git, self._watched = order.view == "git", watched
         self._code = -int(signal.SIGKILL)
         self._over = self._ending = False
+        self._left = 0
+        """Processes that are killed and not dead yet."""
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             payload = _payload(order, {**inside.defaults, **order.env, **inside.env}, mark)
@@ -387,7 +390,10 @@ class Held:
 
     def _heard(self, flags: int = 0) -> bytes | None:
         try:
-            return self._channel.recv(4096, flags)
+            message = self._channel.recv(4096, flags)
+            if message.startswith(b"left "):
+                self._left = int(message[5:])
+            return message
         except BlockingIOError:
             return None
         except TimeoutError:
@@ -420,7 +426,8 @@ class Held:
         if self._box.kind == "landlock":
             dog = watchdog()
             dog.forget(self._mark) if self.inside.is_alive() else dog.kill_marked(self._mark)
-        self.note = self._box.ended(self.inside, git=self._git, watched=self._watched)
+        self.note = NOTE.format(report=LEFT.format(count=self._left)) if self._left else ""
+        self.note += self._box.ended(self.inside, git=self._git, watched=self._watched)
         return self._code
 
 

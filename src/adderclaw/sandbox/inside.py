@@ -6,7 +6,8 @@ inside does.
 
 It is given on its control socket, once per command, a payload (a long one as a file in memory), a channel, three
 streams and further descriptors. The channel then says `exit CODE ALONE` or `error ERRNO WHERE`, and takes `signal N`
-and `end`; it is closed when nothing of the command runs any more.
+and `end`; it is closed when nothing of the command runs any more, or after `left COUNT`: so many were killed and are
+not dead yet.
 
 In bubblewrap a command runs in a view, by a thread that starts it and has no rights but the command's: git's own; that
 of all others, in which what other programs run later is read-only; `own`, the same for a server that stays, which sees
@@ -294,7 +295,8 @@ class Holder:
         if call.pid < 0:
             pass  # it was never started
         elif any(other is not call and other.room is room for other in self.calls.values()):
-            self.end_among_others(call)
+            if left := self.end_among_others(call):
+                self.say(call, b"left %d" % left)
         elif room is not None:
             while call.view not in ALONE and not room.is_empty():
                 room.tell(b"kill")
@@ -333,8 +335,11 @@ class Holder:
             if descends(pid, mine, parents):
                 signal(pid, KILL)
 
-    def end_among_others(self, call: Call) -> None:
-        """While other commands run, what is this one's is told by its session, its ancestors and its mark."""
+    def end_among_others(self, call: Call) -> int:
+        """While other commands run, what is this one's is told by its session, its ancestors and its mark.
+
+        How many are left: in an uninterruptible sleep, or held by a debugger, the signal waits for its process.
+        """
         until, dying = time.monotonic() + DYING, set[int]()
         while time.monotonic() < until:
             table = processes()
@@ -349,8 +354,9 @@ class Holder:
             self.reap()
             dying = {pid for pid in dying.union(found) if stat(str(pid))}
             if not dying and not found:  # one that was found may have started another before it died
-                return
+                return 0
             select.select((), (), (), 0.0005)
+        return len(dying)
 
 
 def main(arguments: list[str]) -> None:
