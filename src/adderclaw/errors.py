@@ -64,6 +64,10 @@ class StoreError(AdderClawError):
     pass
 
 
+class NotMigrated(StoreError):
+    """A database of an earlier version that is only to be read."""
+
+
 class LedgerError(AdderClawError):
     pass
 

@@ -60,6 +60,14 @@ def test_what_stands_in_the_way_of_a_step_leaves_all_as_it_was(old: World) -> No
     assert "Traceback" not in done.err
 
 
+def test_a_database_of_an_earlier_version_is_nothing_to_move_away(old: World) -> None:
+    done = old.cli("doctor")
+    assert "move the file away" not in done.out
+    assert "`adderclaw init` brings it up to date and keeps all" in done.out
+    assert old.cli("init").code == 0
+    assert "earlier version" not in old.cli("doctor").out
+
+
 def test_without_room_for_the_copy_nothing_is_changed(old: World) -> None:
     before, size = content(old.database), old.database.stat().st_size
 

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from adderclaw.errors import StoreError
+from adderclaw.errors import NotMigrated, StoreError
 from adderclaw.store import migrations
 
 if TYPE_CHECKING:
@@ -320,7 +320,9 @@ def _connected_to_read(path: str) -> Store:
     connection, missing = _looked_into(path, "mode=ro")
     if missing:
         connection.close()
-        raise StoreError(f"{path} has not been set up by this version (it lacks {missing[0]}): run `adderclaw init`")
+        raise NotMigrated(
+            f"{path} is of an earlier version (it lacks {missing[0]}): `adderclaw init` brings it up to date and keeps all"
+        )
     return Store(path, connection, read_only=True)
 
 

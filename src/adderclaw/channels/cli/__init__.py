@@ -55,10 +55,17 @@ def main() -> None:
     # A step leaves some dozens of objects in cycles, and the way to the first request 40,000 that all stay: looking for
     # cycles every 700 objects is wasted.
     gc.set_threshold(50_000, 10, 10)
-    from adderclaw.channels.cli.interrupts import never_ignored
-    from adderclaw.errors import EXIT_SIGINT, AdderClawError
+    try:
+        _open_streams()
+        _run(arguments)
+    except KeyboardInterrupt:  # however early it comes
+        _end("interrupted", 130)
 
-    _open_streams()
+
+def _run(arguments: list[str]) -> None:
+    from adderclaw.channels.cli.interrupts import never_ignored
+    from adderclaw.errors import AdderClawError
+
     try:
         never_ignored()
         try:
@@ -67,8 +74,6 @@ def main() -> None:
             sys.stdout.flush()
     except AdderClawError as error:
         _end(str(error), error.exit_code)
-    except KeyboardInterrupt:
-        _end("interrupted", EXIT_SIGINT)
     except OSError as error:
         # what no part had a better word for: a full disk under stdout, a reader that has gone, a home without rights
         _end(f"{error.filename or 'standard output'}: {error.strerror}", AdderClawError.exit_code)

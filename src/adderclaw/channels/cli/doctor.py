@@ -12,7 +12,7 @@ from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.config import Loaded, home, load
 from adderclaw.credentials.redaction import Secrets
-from adderclaw.errors import AdderClawError, ConfigError
+from adderclaw.errors import AdderClawError, ConfigError, NotMigrated
 from adderclaw.sandbox import confinement, programs
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -243,6 +243,8 @@ def _store(path: str) -> Check:
             found = str(store.read("PRAGMA quick_check(1)")[0][0])
         finally:
             store.close()
+    except NotMigrated as error:
+        return Check("store", "warning", str(error), "run `adderclaw init`")
     except AdderClawError as error:
         return Check("store", "broken", str(error), "repair it, or move the file away: a new one is created")
     if found != "ok":
@@ -263,6 +265,8 @@ def _receipts(loaded: Loaded) -> Check:
     try:
         store = Store.open(path, read_only=True) if os.path.exists(path) else None
         found = verify(log, store, os.path.join(home(), "receipt.key"))
+    except NotMigrated as error:
+        return Check("receipts", "warning", str(error), "run `adderclaw init`")
     except AdderClawError as error:
         return Check("receipts", "broken", str(error), "`adderclaw receipt verify` says more")
     finally:
