@@ -320,9 +320,8 @@ def _connected_to_read(path: str) -> Store:
     connection, missing = _looked_into(path, "mode=ro")
     if missing:
         connection.close()
-        raise NotMigrated(
-            f"{path} is of an earlier version (it lacks {missing[0]}): `adderclaw init` brings it up to date and keeps all"
-        )
+        fix = "`adderclaw init` brings it up to date and keeps all"
+        raise NotMigrated(f"{path} is of an earlier version (it lacks {missing[0]}): {fix}")
     return Store(path, connection, read_only=True)
 
 
