@@ -267,7 +267,7 @@ class Touch:
     why: str = ""
     """One short clause for the person who is asked: "writes to workspace"."""
     looks: bool = False
-    """A command that only looks, by its programs' tables, and only at what lies in the workspace."""
+    """A command that only looks, and at the workspace alone: it runs in the room in which nothing can be written."""
     inward: bool = False
     """It reaches nothing but the session itself (a result for its driver): no list of tools needs to name it."""
     remotes: tuple[RemoteFact, ...] = ()

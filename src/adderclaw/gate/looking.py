@@ -6,8 +6,11 @@ The sandbox has a room for them in which nothing can be written; here it is only
 from typing import Literal
 
 from adderclaw.gate.case import Case
+from adderclaw.gate.commands import base, reachable, unnamed
 from adderclaw.gate.programs.allowlist import PROGRAMS, Options, those
+from adderclaw.gate.programs.knowledge import objection, shell_code
 from adderclaw.gate.programs.languages import sed_parts
+from adderclaw.gate.programs.objections import Ask, Objection
 from adderclaw.gate.programs.options import parse
 from adderclaw.gate.programs.wrappers import find_parts, inner
 from adderclaw.gate.shell.plan import Live, Plan, Simple, redirects, simples, whole
@@ -50,28 +53,27 @@ def named_harmless() -> list[str]:
 
 def only_looks(plan: Plan) -> bool:
     """Whether every program of a plan, in whatever shell or wrapper, writes nothing."""
-    return all(_looks(one) for one in whole(plan))
+    return all(_looks(one) and not any(unnamed(one)) for one in whole(plan))
 
 
 def _looks(plan: Plan) -> bool:
     if any(redirect.writes and redirect.target != "/dev/null" for redirect in redirects(plan)):
         return False
-    return all(not simple.env and not simple.handed and _is_known(simple) for simple in simples(plan))
+    texts = frozenset(one.text for one in plan.inside)
+    return all(not simple.env and not simple.handed and _is_known(simple, texts) for simple in simples(plan))
 
 
-def _is_known(simple: Simple) -> bool:
+def _is_known(simple: Simple, texts: frozenset[str]) -> bool:
     if not simple.program or "/" in simple.name or simple.name not in PROGRAMS:
         return False
     live = [word for word in simple.words if isinstance(word, Live)]
     # What is only known when it runs is printed or compared, and no name of a file.
     plain = not live or (PROGRAMS[simple.name].harmless and not any(word.is_glob for word in live))
-    return plain and looks(simple.opened.words)
+    return plain and looks(simple.opened.words, texts)
 
 
 def prints_kept(plan: Plan) -> bool:
     """Whether a program prints what it keeps of files itself (`git log -p`): what is masked can be seen there."""
-    from adderclaw.gate.commands import base, reachable
-
     for words in reachable(plan):
         table = PROGRAMS.get(base(words[0]))
         if table is not None and table.prints and _subcommand(words[1:], table)[0] in table.prints:
@@ -82,17 +84,34 @@ def prints_kept(plan: Plan) -> bool:
 MAX_WRAPPERS = 8
 
 
-def looks(words: Words, depth: int = 0) -> bool:
-    """Whether a command only looks, by the table of its program and of the one that it runs."""
+def looks(words: Words, texts: frozenset[str] = frozenset()) -> bool:
+    """Whether a command only looks: by the table of its program and of the one that it runs, and nothing is objected.
+
+    A program that looks may write, or run another, by an option or by code that it is given. `texts` are those for
+    shells that are plans of their own.
+    """
+
+    def inner_objection(words: Words) -> Objection | None:
+        return objection(words[0], words, ask)
+
+    def of_text(text: str) -> Objection | None:
+        return None if text in texts else Objection("what the shell is given is not looked through")
+
+    ask = Ask(inner_objection, code=of_text)
+    return _by_table(words, texts) and objection(words[0], words, ask) is None
+
+
+def _by_table(words: Words, texts: frozenset[str], depth: int = 0) -> bool:
     name = words[0]
     table = PROGRAMS.get(name)
     if table is None:
         return False
     if table.shell:
-        return "-c" in words[1:]  # its text is a plan of its own
+        place = shell_code(words)
+        return bool(place) and words[place] in texts
     if table.wraps:
         within = inner(words)
-        return bool(within) and depth < MAX_WRAPPERS and "/" not in within[0] and looks(within, depth + 1)
+        return bool(within) and depth < MAX_WRAPPERS and "/" not in within[0] and _by_table(within, texts, depth + 1)
     if table.commands is not None:
         return _command(words, table)
     if not table.looks:

@@ -60,6 +60,7 @@ def scene(
         store,
         runtime.clock,
         start=start,
+        has_look_room=confinement == "bubblewrap",
         begin=start.begin if start is not None else lambda: None,
         reach=_reach(runtime, in_force),
         tasks=tasks,

@@ -93,6 +93,8 @@ class Kit:
     clock: Clock
     start: "Start | None" = None
     """Starts a child in the session's sandbox; None where there is none."""
+    has_look_room: bool = False
+    """Whether that sandbox has a room in which nothing can be written."""
     begin: Callable[[], None] = lambda: None
     """Has the sandbox start before its first child, and waits for nothing."""
     tmpdir: str | None = None

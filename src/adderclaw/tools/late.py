@@ -16,7 +16,8 @@ type Make = Callable[[Any, "Kit"], Iterable[Tool[Any]]]
 
 
 def _shell(module: Any, kit: "Kit") -> Iterable[Tool[Any]]:
-    means = module.Means(kit.start, kit.tasks, kit.tmpdir, kit.config.runtime.shell_linux, kit.reach)
+    bash = kit.config.runtime.shell_linux
+    means = module.Means(kit.start, kit.tasks, kit.tmpdir, bash, kit.reach, kit.has_look_room)
     return module.tools(kit.config, means)
 
 

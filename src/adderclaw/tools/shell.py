@@ -110,6 +110,8 @@ class Means(NamedTuple):
     shell: str = "/bin/bash"
     reach: "Judge | None" = None
     """Which hosts every command may reach; None where there are none."""
+    has_look_room: bool = False
+    """Whether the sandbox has a room in which nothing can be written: without it, no command is known to only look."""
 
     def argv(self, text: str) -> list[str]:
         return [self.shell, *OPTIONS, text]
@@ -139,8 +141,9 @@ def prepare(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) ->
     writes = (*named.writes, *_there(named.written_if_there), *(() if confined else _landed(named.merged)))
     seen = tuple(_own_python(fact, ctx) for fact in _facts(reads, ctx))
     written = tuple(_facts(writes, ctx))
-    looks = isinstance(command, Plan) and not arguments.run_in_background and only_looks(command)
-    looks = looks and not named.trees and all(_is_here(fact, ctx) for fact in (*seen, *written))
+    looks = means.has_look_room and not arguments.run_in_background and not named.trees
+    looks = looks and all(fact.path in DEVICES for fact in written) and all(_is_here(fact, ctx) for fact in seen)
+    looks = looks and isinstance(command, Plan) and only_looks(command)
     facts: tuple[RemoteFact, ...] = ()
     if isinstance(command, Plan) and "git" in command.text + command.shown:
         from adderclaw.tools import remotes
