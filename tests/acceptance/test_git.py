@@ -16,7 +16,7 @@ WHO = ("-c", "user.name=Somebody Else", "-c", "user.email=else@example.org", "-c
 
 @pytest.fixture(autouse=True)
 def _bubblewrap(home: Path) -> None:
-    if why := confinement.trial():
+    if why := confinement.trial("bubblewrap", ()):
         pytest.skip(f"bubblewrap does not start on this machine: {why}")
 
 

@@ -19,7 +19,7 @@ PASSWORD = "correct-horse-battery"
 
 @pytest.fixture(autouse=True)
 def _bubblewrap(home: Path) -> None:
-    if why := confinement.trial():
+    if why := confinement.trial("bubblewrap", ()):
         pytest.skip(f"bubblewrap does not start on this machine: {why}")
 
 

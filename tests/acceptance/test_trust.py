@@ -119,7 +119,7 @@ def test_the_model_does_not_change_what_is_started(world: World, project: Path, 
     "command", ["echo evil > tools/check.sh", "mv tools away; mkdir tools; echo evil > tools/check.sh"]
 )
 def test_nor_does_a_program_in_the_sandbox(world: World, project: Path, command: str) -> None:
-    if why := confinement.trial():
+    if why := confinement.trial("bubblewrap", ()):
         pytest.skip(f"bubblewrap does not start on this machine: {why}")
     (project / "script.sh").write_text(f"{command}; echo ran\n")
     shown(world, project)

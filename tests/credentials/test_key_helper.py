@@ -22,7 +22,11 @@ def _home(home: Path) -> None:
 
 
 def ran(command: str, *, timeout: float = 5.0, workspace: str = "", secrets: Secrets | None = None) -> str:
-    return run(key_helper.run(command, timeout=timeout, workspace=workspace, secrets=secrets or Secrets()))
+    return run(
+        key_helper.run(
+            command, timeout=timeout, workspace=workspace, path=os.environ["PATH"], secrets=secrets or Secrets()
+        )
+    )
 
 
 FAILS = [
@@ -91,7 +95,9 @@ def test_cancelling_kills_it(tmp_path: Path) -> None:
 
     async def cancelled() -> None:
         task = asyncio.create_task(
-            key_helper.run(f"echo $$ > {pid}; sleep 60", timeout=50, workspace="", secrets=Secrets())
+            key_helper.run(
+                f"echo $$ > {pid}; sleep 60", timeout=50, workspace="", path=os.environ["PATH"], secrets=Secrets()
+            )
         )
         while not (pid.exists() and pid.read_text()):  # noqa: ASYNC110 - the other process only writes a file
             await asyncio.sleep(0.01)

@@ -52,35 +52,35 @@ def test_d51_one_order_over_all_events_with_what_is_the_same_and_adjacent_once()
 
 def test_d61_what_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (bash,) = made(entry(command="a b"))
-    assert argv_of(bash) in (("/bin/bash", "-lc", "a b"), ("/usr/bin/bash", "-lc", "a b"))
+    assert argv_of(bash, ()) in (("/bin/bash", "-lc", "a b"), ("/usr/bin/bash", "-lc", "a b"))
     (sh,) = made(entry(command="a b", shell="sh"))
-    assert argv_of(sh)[1:] == ("-c", "a b")
+    assert argv_of(sh, ())[1:] == ("-c", "a b")
     (power,) = made(entry(command="a b", shell="powershell"))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(FileNotFoundError, match="pwsh"):
-        argv_of(power)
+        argv_of(power, ())
     (tmp_path / "powershell").write_text("")
     (tmp_path / "powershell").chmod(0o755)
     said = ("-NoProfile", "-NonInteractive", "-Command", "a b")
-    assert argv_of(power) == (str(tmp_path / "powershell"), *said)
+    assert argv_of(power, ()) == (str(tmp_path / "powershell"), *said)
     (other,) = made(entry(command="a b", shell="powershell"), powershell="pwsh-preview")
     with pytest.raises(FileNotFoundError, match=r"pwsh-preview .runtime.shell_windows. is not there"):
-        argv_of(other)
+        argv_of(other, ())
     (tmp_path / "pwsh-preview").symlink_to("powershell")
-    assert argv_of(other) == (str(tmp_path / "pwsh-preview"), *said)
+    assert argv_of(other, ()) == (str(tmp_path / "pwsh-preview"), *said)
     (exact,) = made(entry(command="prog", args=["${CLAUDE_PROJECT_DIR}/x", "$HOME"]))
     with scripts.ready(exact, scripts.Ground(("/p",))) as ready:
-        assert argv_of(ready) == ("prog", "/p/x", "$HOME")
+        assert argv_of(ready, ()) == ("prog", "/p/x", "$HOME")
     (named,) = made({"hook_event_name": "Stop", "name": "check"})
-    assert argv_of(named) == ("/home/me/.adderclaw/hooks/check",)
+    assert argv_of(named, ()) == ("/home/me/.adderclaw/hooks/check",)
 
 
 def test_d62_a_shell_that_is_not_there_is_said_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     missing = Hook(0, "Stop", command="x", shell="no-such-shell", source="settings.json")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="no-such-shell is not there"):
-        settings.require_shells([missing])
-    settings.require_shells(made(entry(), entry(shell="sh"), entry(shell="powershell")))
+        settings.require_shells([missing], ())
+    settings.require_shells(made(entry(), entry(shell="sh"), entry(shell="powershell")), ())
 
 
 @pytest.mark.parametrize("name", ["BashSecurity", "bash-security", ".adderclaw Protection"])

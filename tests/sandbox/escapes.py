@@ -121,7 +121,9 @@ def secrets(home: Path) -> None:
 
 async def bash(text: str, box: Box, root: Path, timeout: float = 60.0) -> Finished:
     argv = ["/bin/bash", "--norc", "--noprofile", "-c", text]
-    return await process.run(argv, cwd=str(root), env=process.environment(), timeout=timeout, start=box.start)
+    return await process.run(
+        argv, cwd=str(root), env=process.environment(workspace_roots=()), timeout=timeout, start=box.start
+    )
 
 
 def main(kind: str, root: str, names: dict[str, str]) -> None:

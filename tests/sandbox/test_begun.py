@@ -53,7 +53,7 @@ EARLIER: set[int] = set()
 
 @pytest.fixture
 def box(root: Path, told: list[str]) -> Generator[Box]:
-    if why := confinement.trial("bubblewrap"):
+    if why := confinement.trial("bubblewrap", ()):
         pytest.skip(f"bubblewrap does not start on this machine: {why}")
     made = confinement.box("bubblewrap", Room((str(root),)), tell=told.append)
     EARLIER.update(children())

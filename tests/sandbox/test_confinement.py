@@ -43,7 +43,7 @@ def root(home: Path, tmp_path: Path) -> Path:
 
 def started(kind: str, root: Path, **more: Any) -> Box:
     """A sandbox that really starts; skipped where this system has none."""
-    if why := confinement.trial(kind):
+    if why := confinement.trial(kind, ()):
         pytest.skip(f"{kind} does not start on this machine: {why}")
     return confinement.box(kind, Room((str(root),), (), **more))
 
@@ -132,7 +132,7 @@ def test_no_way_out_for_a_normal_user(kind: str, root: Path, home: Path, needs: 
     needs("setpriv")
     if os.geteuid() != 0:
         pytest.skip("whoever runs the tests is a normal user already")
-    if why := confinement.trial(kind):
+    if why := confinement.trial(kind, ()):
         pytest.skip(f"{kind} does not start on this machine: {why}")
     names = escapes.EVERYWHERE | (escapes.NAMESPACES if kind == "bubblewrap" else {})
     names = {name: filled(text, home) for name, text in names.items()}
@@ -532,7 +532,7 @@ def test_long_commands_and_further_descriptors_are_handed_in(box: Box, root: Pat
     reader, writer = os.pipe()
     text = f": {'x' * 100_000}; echo said >&{writer}; cat"
     argv = ["/bin/bash", "-c", text]
-    env = {**process.environment(), "LONG": "y" * 100_000}
+    env = {**process.environment(workspace_roots=()), "LONG": "y" * 100_000}
     done = asyncio.run(
         process.run(argv, cwd=str(root), env=env, timeout=60, stdin=b"given", pass_fds=(writer,), start=box.start)
     )
@@ -547,7 +547,7 @@ def test_long_commands_and_further_descriptors_are_handed_in(box: Box, root: Pat
 CHOOSE = """
 from adderclaw.sandbox import confinement
 for profile in (None, "supervised", "readonly", "sandboxed"):
-    print(profile, confinement.chosen(profile, print))
+    print(profile, confinement.chosen(profile, print, ()))
 """
 
 
@@ -562,32 +562,32 @@ def test_without_a_sandbox_it_says_how_to_go_on(home: Path) -> None:
 
 
 def test_without_bubblewrap_landlock_confines(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if why := confinement.trial("landlock"):
+    if why := confinement.trial("landlock", ()):
         pytest.skip(f"no Landlock here: {why}")
     monkeypatch.setenv("PATH", str(tmp_path))
     said: list[str] = []
-    assert confinement.chosen("supervised", said.append) == "landlock"
+    assert confinement.chosen("supervised", said.append, ()) == "landlock"
     assert said == [confinement.LESSER]
 
 
 def test_sandboxed_starts_on_landlock_only_where_that_is_accepted(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if why := confinement.trial("landlock"):
+    if why := confinement.trial("landlock", ()):
         pytest.skip(f"no Landlock here: {why}")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(
         AdderClawError, match=r'(?s)no `bwrap`.*accept = "landlock".*config\.toml.*--profile supervised'
     ):
-        confinement.chosen("sandboxed", pytest.fail)
+        confinement.chosen("sandboxed", pytest.fail, ())
     with pytest.raises(AdderClawError, match="needs bubblewrap"):
-        confinement.chosen("sandboxed", pytest.fail, needed=True)
-    assert confinement.chosen("sandboxed", pytest.fail, accept="landlock") == "landlock"
-    assert confinement.chosen("supervised", pytest.fail, accept="landlock") == "landlock"
+        confinement.chosen("sandboxed", pytest.fail, (), needed=True)
+    assert confinement.chosen("sandboxed", pytest.fail, (), accept="landlock") == "landlock"
+    assert confinement.chosen("supervised", pytest.fail, (), accept="landlock") == "landlock"
 
 
 def test_permissive_alone_has_none(home: Path) -> None:
-    assert confinement.chosen("permissive", pytest.fail) == "none"
+    assert confinement.chosen("permissive", pytest.fail, ()) == "none"
 
 
 def test_a_bubblewrap_that_fails_is_said(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -596,21 +596,21 @@ def test_a_bubblewrap_that_fails_is_said(home: Path, tmp_path: Path, monkeypatch
     fake.write_text("#!/bin/sh\necho no permissions to create a new namespace >&2\nexit 1\n")
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", str(fake.parent))
-    assert "no permissions to create a new namespace" in (confinement.trial() or "")
-    assert confinement.probe() != "bubblewrap"
+    assert "no permissions to create a new namespace" in (confinement.trial("bubblewrap", ()) or "")
+    assert confinement.probe(()) != "bubblewrap"
 
 
 def test_the_answer_is_kept_for_this_boot(bubble: Box, home: Path) -> None:
-    assert confinement.probe() == "bubblewrap"
+    assert confinement.probe(()) == "bubblewrap"
     kept = home / ".adderclaw" / "cache" / "confinement"
     assert kept.stat().st_mode & 0o777 == 0o600
     key = kept.read_text().partition("\n")[0]
     kept.write_text(f"{key}\nlandlock")
-    assert confinement.probe() == "landlock"
+    assert confinement.probe(()) == "landlock"
     kept.write_text(f"{key}\nnone")
-    assert confinement.probe() == "bubblewrap", "that none starts is tried again"
+    assert confinement.probe(()) == "bubblewrap", "that none starts is tried again"
     kept.write_text("another boot\nlandlock")
-    assert confinement.probe() == "bubblewrap"
+    assert confinement.probe(()) == "bubblewrap"
 
 
 # ------------------------------------------------------------------ allowed
@@ -697,7 +697,9 @@ def test_how_long_a_command_takes(bubble: Box, root: Path, capsys: pytest.Captur
         times: list[float] = []
         for _ in range(100):
             began = time.perf_counter()
-            await process.run(["/bin/true"], cwd=str(root), env=process.environment(), timeout=60, start=start)
+            await process.run(
+                ["/bin/true"], cwd=str(root), env=process.environment(workspace_roots=()), timeout=60, start=start
+            )
             times.append((time.perf_counter() - began) * 1000)
         return sorted(times)[50]
 

@@ -39,7 +39,9 @@ def with_child(text: str, box: Box | None, root: Path, use: Callable[[Piped], Aw
 
     async def whole() -> Piped:
         argv = ("/bin/bash", "--norc", "--noprofile", "-c", text)
-        child = await converse(argv, cwd=str(root), env=process.environment(), start=box.start if box else None)
+        child = await converse(
+            argv, cwd=str(root), env=process.environment(workspace_roots=()), start=box.start if box else None
+        )
         try:
             await asyncio.wait_for(use(child), 90)
         finally:
@@ -114,7 +116,9 @@ def test_writing_to_one_that_is_gone(box: Box | None, root: Path) -> None:
 @pytest.mark.parametrize("argv", [("/nowhere/server",), ("no-such-server-anywhere",)])
 def test_one_that_cannot_be_started(argv: tuple[str, ...], box: Box | None, root: Path) -> None:
     async def whole() -> str:
-        child = await converse(argv, cwd=str(root), env=process.environment(), start=box.start if box else None)
+        child = await converse(
+            argv, cwd=str(root), env=process.environment(workspace_roots=()), start=box.start if box else None
+        )
         await asyncio.wait_for(child.ended(), 60)
         child.abandon()
         return child.errors
@@ -161,7 +165,9 @@ def test_it_answers_and_outlives_the_calls_beside_it(box: Box | None, root: Path
             text = "sleep 100 & setsid sleep 100 & echo ran"
             argv = ["/bin/bash", "-c", text]
             start = box.start if box else None
-            done = await process.run(argv, cwd=str(root), env=process.environment(), timeout=60, start=start)
+            done = await process.run(
+                argv, cwd=str(root), env=process.environment(workspace_roots=()), timeout=60, start=start
+            )
             assert done.stdout == b"ran\n"
             assert await ask(child, "two") == "said two"
         assert await ask(child, "x" * 3_000_000) == "said " + "x" * 3_000_000

@@ -21,7 +21,12 @@ BASH = ("/bin/bash", "--norc", "--noprofile", "-c")
 def bash(text: str, cwd: Path, *, timeout: float = 60.0, max_bytes: int = 1 << 20, stdin: bytes = b"") -> Finished:
     async def run() -> Finished:
         return await process.run(
-            [*BASH, text], cwd=str(cwd), env=process.environment(), timeout=timeout, max_bytes=max_bytes, stdin=stdin
+            [*BASH, text],
+            cwd=str(cwd),
+            env=process.environment(workspace_roots=()),
+            timeout=timeout,
+            max_bytes=max_bytes,
+            stdin=stdin,
         )
 
     return asyncio.run(run())
@@ -87,7 +92,7 @@ def outlasted(folder: Path, texts: dict[str, str], start: process.Start | None =
         place = folder / name
         place.mkdir()
         (place / "clear").write_text(CLEAR)
-        env = process.environment()
+        env = process.environment(workspace_roots=())
         done = await process.run([*BASH, text], cwd=str(place), env=env, timeout=5, start=start)
         assert done.timed_out, name
         assert done.returncode < 0, name
@@ -108,7 +113,7 @@ def test_a_time_limit_leaves_nothing_running(tmp_path: Path) -> None:
 def test_cancelling_leaves_nothing_running_when_it_returns(text: str, tmp_path: Path) -> None:
     async def cancel() -> float:
         call = asyncio.ensure_future(
-            process.run([*BASH, text], cwd=str(tmp_path), env=process.environment(), timeout=60)
+            process.run([*BASH, text], cwd=str(tmp_path), env=process.environment(workspace_roots=()), timeout=60)
         )
         await asyncio.to_thread(pid_in, tmp_path / "pid")
         began = time.monotonic()
@@ -125,7 +130,7 @@ def test_a_second_cancellation_kills_at_once(tmp_path: Path) -> None:
     async def cancel() -> None:
         text = SURVIVORS["one that ignores TERM"]
         call = asyncio.ensure_future(
-            process.run([*BASH, text], cwd=str(tmp_path), env=process.environment(), timeout=60)
+            process.run([*BASH, text], cwd=str(tmp_path), env=process.environment(workspace_roots=()), timeout=60)
         )
         await asyncio.to_thread(pid_in, tmp_path / "pid")
         call.cancel()
@@ -158,7 +163,7 @@ def test_a_background_child_neither_holds_us_up_nor_stays(text: str, tmp_path: P
 
 def test_one_call_ends_without_touching_another(tmp_path: Path) -> None:
     async def both() -> tuple[Finished, Finished]:
-        env = process.environment()
+        env = process.environment(workspace_roots=())
         slow = process.run([*BASH, "setsid -w sleep 0.6; echo slow"], cwd=str(tmp_path), env=env, timeout=20)
         quick = process.run([*BASH, "sleep 1000"], cwd=str(tmp_path), env=env, timeout=0.1)
         return await asyncio.gather(slow, quick)
@@ -182,8 +187,9 @@ HOST = """
     from adderclaw.sandbox import process
 
     async def main():
-        await process.run(["/bin/true"], cwd="/", env=process.environment(), timeout=60)
-        await process.run(["/bin/bash", "-c", sys.argv[1]], cwd=sys.argv[2], env=process.environment(), timeout=600)
+        await process.run(["/bin/true"], cwd="/", env=process.environment(workspace_roots=()), timeout=60)
+        env = process.environment(workspace_roots=())
+        await process.run(["/bin/bash", "-c", sys.argv[1]], cwd=sys.argv[2], env=env, timeout=600)
 
     asyncio.run(main())
 """
@@ -352,7 +358,7 @@ def test_a_program_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
 
 def test_no_descriptor_and_no_zombie_is_left(tmp_path: Path) -> None:
     async def many() -> tuple[int, int]:
-        env = process.environment()
+        env = process.environment(workspace_roots=())
         await process.run(["/bin/true"], cwd="/", env=env, timeout=60)
         before = len(os.listdir("/proc/self/fd"))
         for index in range(20):
@@ -399,7 +405,7 @@ HOSTILE = {
 def test_nothing_secret_and_nothing_that_loads_code_is_passed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in HOSTILE.items():
         monkeypatch.setenv(name, value)
-    env = process.environment()
+    env = process.environment(workspace_roots=())
     assert HOSTILE.keys().isdisjoint(env)
     printed = bash("env; type ls", tmp_path).stdout.decode()
     assert not [value for value in ("hunter2", "hijacked", "/tmp/x") if value in printed]
@@ -408,7 +414,7 @@ def test_nothing_secret_and_nothing_that_loads_code_is_passed(tmp_path: Path, mo
 def test_what_is_passed(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"LC_TIME": "de_DE.UTF-8", "TERM": "xterm", "TZ": "UTC", "HOME": "/home/somebody"}.items():
         monkeypatch.setenv(name, value)
-    env = process.environment({"EXTRA": "1", "PAGER": "more"})
+    env = process.environment({"EXTRA": "1", "PAGER": "more"}, workspace_roots=())
     assert env["LC_TIME"] == "de_DE.UTF-8"
     assert (env["HOME"], env["TERM"], env["TZ"]) == ("/home/somebody", "xterm", "UTC")
     assert (env["GIT_TERMINAL_PROMPT"], env["GIT_PAGER"], env["DEBIAN_FRONTEND"]) == ("0", "cat", "noninteractive")
@@ -418,4 +424,4 @@ def test_what_is_passed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_output_is_utf8_where_the_host_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("LC_") or name == "LANG"]:
         monkeypatch.delenv(name)
-    assert process.environment()["LANG"] == "C.UTF-8"
+    assert process.environment(workspace_roots=())["LANG"] == "C.UTF-8"

@@ -79,7 +79,7 @@ def report(root: Path) -> Recorded:
 
 
 def made(kind: str, root: Path, said: list[str], report: Recorded | None = None) -> Box:
-    if why := confinement.trial(kind):
+    if why := confinement.trial(kind, ()):
         pytest.skip(f"{kind} does not start on this machine: {why}")
     return confinement.box(kind, Room((str(root),)), tell=said.append, recorder=report)
 
@@ -102,7 +102,7 @@ async def as_git(text: str, box: Box, root: Path) -> Finished:
     """A command that counts as git alone, whatever it is."""
     argv = ["/bin/bash", "-c", text]
     start = process.in_view(box.start, "git")
-    return await process.run(argv, cwd=str(root), env=process.environment(), timeout=60, start=start)
+    return await process.run(argv, cwd=str(root), env=process.environment(workspace_roots=()), timeout=60, start=start)
 
 
 def is_as_it_was(root: Path) -> list[str]:
@@ -345,7 +345,9 @@ def test_what_was_stopped_for_git_goes_on_however_that_ends(box: Box, root: Path
         for argv, env in ((["no-such-program"], {}), (["/bin/true"], {"": "x"}), (["/bin/true"], {"a=b": "x"})):
             start = process.in_view(box.start, "git")
             with pytest.raises((OSError, ValueError)):
-                await process.run(argv, cwd=str(root), env=process.environment(env), timeout=60, start=start)
+                await process.run(
+                    argv, cwd=str(root), env=process.environment(env, workspace_roots=()), timeout=60, start=start
+                )
             assert await goes_on(box, root), f"git that could not be started: {argv} {env}"
         git = asyncio.ensure_future(as_git("touch began; sleep 0.1", box, root))
         await asyncio.to_thread(wait_for, (root / "began").exists, 60, "git to begin")
@@ -364,7 +366,9 @@ def test_what_starts_programs_all_the_time_is_stopped_too(bubble: Box, root: Pat
     async def beside() -> list[int]:
         argv = [f"{sys.base_prefix}/bin/python3", "-c", f"open('beats', 'w').close()\n{STARTS}"]
         runs = [
-            process.run(argv, cwd=str(root), env=process.environment(), timeout=600, start=bubble.start)
+            process.run(
+                argv, cwd=str(root), env=process.environment(workspace_roots=()), timeout=600, start=bubble.start
+            )
             for _ in range(3)
         ]
         tasks = [asyncio.ensure_future(run) for run in runs]

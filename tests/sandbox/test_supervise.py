@@ -32,7 +32,7 @@ def root(home: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def box(root: Path) -> Generator[Box]:
-    if why := confinement.trial("landlock"):
+    if why := confinement.trial("landlock", ()):
         pytest.skip(f"no Landlock here: {why}")
     made = confinement.box("landlock", Room((str(root),)))
     yield made

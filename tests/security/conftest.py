@@ -19,7 +19,7 @@ RUNGS: tuple[Rung, ...] = ("bubblewrap", "landlock")
 
 @contextmanager
 def den(rung: Rung, who: Who) -> Generator[Den]:
-    if why := confinement.trial(rung):
+    if why := confinement.trial(rung, ()):
         pytest.skip(f"{rung} does not start on this machine: {why}")
     if who == "root" and os.geteuid() != 0:
         pytest.skip("whoever runs the tests is an ordinary user")

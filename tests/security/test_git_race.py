@@ -129,7 +129,7 @@ def noted(root: Path) -> Noted:
 
 @pytest.fixture
 def box(root: Path, noted: Noted) -> Generator[Box]:
-    if why := confinement.trial("bubblewrap"):
+    if why := confinement.trial("bubblewrap", ()):
         pytest.skip(f"bubblewrap does not start on this machine: {why}")
     made = confinement.box("bubblewrap", Room((str(root),)), tell=lambda _: None, recorder=noted)
     yield made
@@ -146,7 +146,7 @@ def state(root: Path) -> dict[str, str]:
 async def beside(box: Box, root: Path, text: str) -> AsyncGenerator[None]:
     """While this runs in the background, in the sandbox like every other command."""
     argv = [f"{sys.base_prefix}/bin/python3", "-c", text]
-    run = process.run(argv, cwd=str(root), env=process.environment(), timeout=3000, start=box.start)
+    run = process.run(argv, cwd=str(root), env=process.environment(workspace_roots=()), timeout=3000, start=box.start)
     task = asyncio.ensure_future(run)
     await asyncio.to_thread(wait_for, lambda: task.done() or (root / "count").exists(), 60, "the task to begin")
     assert not task.done(), task.result()
@@ -164,7 +164,9 @@ def swaps(root: Path) -> int:
 async def checked_out(box: Box, root: Path, branch: str) -> int:
     argv = ["/bin/bash", "-c", f"rm -f .git/index.lock; git checkout -q -f {branch}"]
     start = process.in_view(box.start, "git")
-    return (await process.run(argv, cwd=str(root), env=process.environment(), timeout=60, start=start)).returncode
+    return (
+        await process.run(argv, cwd=str(root), env=process.environment(workspace_roots=()), timeout=60, start=start)
+    ).returncode
 
 
 @pytest.mark.soak

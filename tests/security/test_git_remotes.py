@@ -177,7 +177,7 @@ def test_an_approval_for_fetching_is_none_for_anything_else(world: Den, web: Htt
 
 def test_what_was_granted_ends_with_the_call() -> None:
     async def asked() -> None:
-        with Broker((Grant("https", "", "host.example", 443, "/x", "git-upload-pack"),)) as broker:
+        with Broker((Grant("https", "", "host.example", 443, "/x", "git-upload-pack"),), ()) as broker:
             kept = socket.socket(fileno=os.dup(broker.fds[0]))
             listener = socket.create_server(("127.0.0.1", 0))
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -96,7 +96,7 @@ def workspace(root: Path) -> None:
 async def bash(text: str, box: Box, root: Path, view: View = "all") -> Finished:
     argv = ["/bin/bash", "--norc", "--noprofile", "-c", text]
     start = process.in_view(box.start, view)
-    return await process.run(argv, cwd=str(root), env=process.environment(), timeout=120, start=start)
+    return await process.run(argv, cwd=str(root), env=process.environment(workspace_roots=()), timeout=120, start=start)
 
 
 async def looks(box: Box, root: Path) -> None:
@@ -122,7 +122,7 @@ async def looks(box: Box, root: Path) -> None:
 
 
 async def spies(box: Box, root: Path) -> None:
-    env = {**process.environment(), "TOKEN": TOKEN}
+    env = {**process.environment(workspace_roots=()), "TOKEN": TOKEN}
     servers = [
         await converse([escapes.PYTHON, "server.py", TOKEN], cwd=str(root), env=env, start=box.start) for _ in range(2)
     ]
@@ -201,7 +201,7 @@ def place() -> Generator[Path]:
 def test_each_in_its_room(scene: str, who: str, place: Path) -> None:
     """looks: nothing is written, nobody reached. spies: no server's token is read, none is seen or ended. leaves: what
     one leaves in its /tmp, the next does not find."""
-    if why := confinement.trial("bubblewrap"):
+    if why := confinement.trial("bubblewrap", ()):
         pytest.skip(f"bubblewrap does not start on this machine: {why}")
     home, root = place / "home", place / "ws"
     home.mkdir()
@@ -225,7 +225,7 @@ def test_each_in_its_room(scene: str, who: str, place: Path) -> None:
 @pytest.mark.usefixtures("home")
 def test_looks_at_once_find_the_workspace_beneath_tmp(place: Path, soak: Soak) -> None:
     """Each round begins with a new /tmp, over which the workspace is mounted again, while another command works."""
-    if why := confinement.trial("bubblewrap"):
+    if why := confinement.trial("bubblewrap", ()):
         pytest.skip(f"bubblewrap does not start on this machine: {why}")
     root = place / "ws"
     workspace(root)

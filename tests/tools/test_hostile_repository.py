@@ -218,7 +218,7 @@ def start(kind: str, hostile: Hostile) -> Generator[process.Start | None]:
     if kind == "bare":
         yield None
         return
-    if why := confinement.trial(kind):
+    if why := confinement.trial(kind, ()):
         pytest.skip(why)
     box = confinement.box(kind, Room((str(hostile.root),), ()))
     try:

@@ -272,7 +272,7 @@ def test_what_all_cores_found_is_in_the_order_of_the_names(mode: str, more: dict
 
 
 def _sorted_by_ripgrep(bench: Bench, mode: str, more: dict[str, int]) -> str:
-    program = programs.ripgrep()
+    program = programs.ripgrep(())
     assert program
     kinds = {"content": ["--no-heading"], "count": ["--count"], "files_with_matches": ["--files-with-matches"]}
     options = ["--hidden", "--with-filename", "--sort=path", *kinds[mode]]

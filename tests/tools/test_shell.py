@@ -272,7 +272,7 @@ def test_a_name_in_the_middle_of_a_command_is_no_option(ctx: ToolContext) -> Non
 def test_a_text_that_is_code_for_one_command_is_data_for_another(ctx: ToolContext) -> None:
     assert bash("echo 'ls -d sub'; bash -c 'ls -d sub'", ctx).content == "ls -d sub\nsub\n"
     assert bash("cat <<< 'ls -d sub'; bash <<< 'ls -d sub'", ctx).content == "ls -d sub\nsub\n"
-    text = hardened.rendered(_plan("bash <<< 'ls   sub'"), NOBODY, alone=False).text
+    text = hardened.rendered(_plan("bash <<< 'ls   sub'"), NOBODY, (), alone=False).text
     assert "ls   sub" not in text, "a shell inside gets text of ours"
 
 
@@ -530,7 +530,7 @@ def test_in_the_sandbox_the_directory_carries_over_and_the_system_is_read_only(
     ctx: ToolContext, home: Path, needs: Callable[[str], str]
 ) -> None:
     needs("bwrap")
-    if why := confinement.trial():
+    if why := confinement.trial("bubblewrap", ()):
         pytest.skip(f"bubblewrap does not start on this machine: {why}")
 
     box = confinement.box("bubblewrap", Room((ctx.workspace.root,)))

@@ -62,7 +62,7 @@ def bash(command: str, ctx: ToolContext) -> ToolResult:
 def ready(text: str, ctx: ToolContext) -> Ready:
     plan = planner.plan(text, lambda name: programs.resolve(name, (ctx.workspace.root,)))
     assert isinstance(plan, Plan)
-    return hardened.rendered(plan, NOBODY, alone=False)
+    return hardened.rendered(plan, NOBODY, (), alone=False)
 
 
 @pytest.mark.parametrize("text", BECOMES.values(), ids=[*BECOMES])

@@ -20,8 +20,11 @@ class HelperFailed(AdderClawError):
     """The helper gave no key; the message says why, without any key in it."""
 
 
-async def run(command: str, *, timeout: float, workspace: str, secrets: Secrets) -> str:
-    """The key that the command prints. It is the operator's own code: their shell, environment and home directory."""
+async def run(command: str, *, timeout: float, workspace: str, path: str, secrets: Secrets) -> str:
+    """The key that the command prints. It is the operator's own code: their shell, environment and home directory.
+
+    `path`: the folders of PATH without those of the workspace, where the agent could have written a program.
+    """
     home = os.path.expanduser("~")
     if inside := _inside(command, home, workspace):
         raise HelperFailed(
@@ -36,6 +39,7 @@ async def run(command: str, *, timeout: float, workspace: str, secrets: Secrets)
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         cwd=home if os.path.isdir(home) else "/",
+        env={**os.environ, "PATH": path},
         start_new_session=True,
     )
     assert process.stdout is not None

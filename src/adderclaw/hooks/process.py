@@ -57,11 +57,11 @@ def _project_module(hook: Hook, roots: Sequence[str]) -> str:
     return "" if own.isdisjoint(scripts.named_by([hook], roots)) else match[1]
 
 
-def argv_of(hook: Hook) -> tuple[str, ...]:
+def argv_of(hook: Hook, roots: Sequence[str]) -> tuple[str, ...]:
     """What is started; raises FileNotFoundError where the hook's shell is not there."""
     if hook.argv:
         return hook.argv
-    program = shell_of(hook.shell, hook.powershell)
+    program = shell_of(hook.shell, roots, hook.powershell)
     if program is None:
         other = "pwsh or powershell" if hook.powershell == "pwsh" else f"{hook.powershell} (runtime.shell_windows)"
         names = other if hook.shell == "powershell" else hook.shell
@@ -86,7 +86,7 @@ async def run(hook: Hook, stdin: bytes, *, ground: Ground, more: Mapping[str, st
     env = environment(hook, more, ground.roots)
     try:
         with scripts.ready(hook, ground) as made:
-            argv = argv_of(made)
+            argv = argv_of(made, ground.roots)
             done = await process.run(argv, cwd=cwd, env=env, timeout=seconds, max_bytes=STREAM_BYTES, stdin=stdin)
     except scripts.Untrusted as error:
         return Ran(None, stderr=f"not started: {error}", refused=True)

@@ -1,7 +1,6 @@
 """Configured hooks as values, in their total order."""
 
 import os
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Literal
@@ -9,6 +8,7 @@ from typing import Any, Literal
 from adderclaw.errors import ConfigError, Problem
 from adderclaw.hooks.catalogue import EVENTS
 from adderclaw.record import record
+from adderclaw.sandbox.programs import resolve
 from adderclaw.store.text import compact
 from adderclaw.types import Json
 from adderclaw.workspace import is_named
@@ -158,20 +158,20 @@ def chains(hooks: Iterable[Hook]) -> dict[str, tuple[Hook, ...]]:
     return {event: tuple(chain) for event, chain in found.items()}
 
 
-def require_shells(hooks: Iterable[Hook]) -> None:
+def require_shells(hooks: Iterable[Hook], roots: Sequence[str]) -> None:
     """A hook whose shell is not there is said at the start, not when it is needed."""
     for hook in hooks:
         plain = hook.kind == "command" and not hook.argv and not hook.skipped
-        if plain and hook.shell != "powershell" and shell_of(hook.shell) is None:
+        if plain and hook.shell != "powershell" and shell_of(hook.shell, roots) is None:
             fix = f"install {hook.shell}, or give the hook another shell (bash, sh, powershell) or args"
             raise ConfigError([Problem(hook.source, f"hooks[{hook.ordinal}]", f"{hook.shell} is not there; {fix}")])
 
 
-def shell_of(shell: Shell, powershell: str = "pwsh") -> str | None:
-    """The program of a shell: where it usually is, else the first on PATH."""
+def shell_of(shell: Shell, roots: Sequence[str], powershell: str = "pwsh") -> str | None:
+    """The program of a shell: where it usually is, else the first on PATH that is none of the workspace's."""
     if shell == "powershell":
-        return shutil.which(powershell) or (shutil.which("powershell") if powershell == "pwsh" else None)
+        return resolve(powershell, roots) or (resolve("powershell", roots) if powershell == "pwsh" else None)
     for path in (f"/bin/{shell}", f"/usr/bin/{shell}"):
         if os.path.exists(path):
             return path
-    return shutil.which(shell)
+    return resolve(shell, roots)

@@ -61,10 +61,10 @@ def _named(runtime: Runtime, hooks: "Sequence[Hook]") -> list[str]:
 
 def roots(runtime: Runtime) -> tuple[str, ...]:
     """The workspace as hooks see it."""
-    return _roots(runtime.loaded.workspace, runtime.config)
+    return roots_of(runtime.loaded.workspace, runtime.config)
 
 
-def _roots(workspace: str, now: Config) -> tuple[str, ...]:
+def roots_of(workspace: str, now: Config) -> tuple[str, ...]:
     extra = (*now.security.additional_directories, *now.permissions.additionalDirectories)
     return (followed(workspace), *map(followed, extra))
 
@@ -79,7 +79,7 @@ def hashes(project: str) -> dict[str, str]:
     root = followed(project)
     hooks = settings.read(then.config.hooks, origins={}, home=home(), project=root, environ={})
     try:
-        return scripts.hashes(hooks, _roots(project, then.config))
+        return scripts.hashes(hooks, roots_of(project, then.config))
     except OSError as error:
         raise AdderClawError(f"a file that a hook names cannot be read: {error}") from None
 

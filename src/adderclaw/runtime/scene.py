@@ -157,7 +157,9 @@ def _confinement(runtime: Runtime) -> str:
     off = runtime.config.runtime.profile == "permissive" and not needed
     profile = runtime.options.profile or ("permissive" if off else None)
     accept = runtime.config.sandbox.accept
-    return confinement.chosen(profile, lambda message: warn(runtime, message), needed=needed, accept=accept)
+    return confinement.chosen(
+        profile, lambda message: warn(runtime, message), configured_hooks.roots(runtime), needed=needed, accept=accept
+    )
 
 
 def _is_unmasked(touch: Touch, policy: gate.Policy, furniture: Furniture | None) -> bool:

@@ -128,7 +128,7 @@ def _hooks(runtime: Runtime, session: Session) -> Mapping[str, Chain]:
     from adderclaw.kernel import file_watch, lifecycle, session_hooks
 
     found = configured_hooks.read(runtime)
-    settings.require_shells(found)
+    settings.require_shells(found, configured_hooks.roots(runtime))
     configured_hooks.say_what_waits(runtime, found)
     for hook in found:
         if why := matching.never(hook.event, hook.matcher):

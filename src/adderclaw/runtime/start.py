@@ -174,11 +174,20 @@ def credentials(options: Options, loaded: config.Loaded, secrets: Secrets, clock
         workspace=loaded.workspace,
         bare=options.bare,
         operators_own=lambda key: operators_own(options, loaded, key),
+        path=lambda: helpers_path(loaded),
     )
     sources.register(loaded.config.providers.models)
     for variable in (loaded.config.web.gateway_token_env, loaded.config.web.search_key_env):
         secrets.add(os.environ.get(variable or "", ""))
     return sources
+
+
+def helpers_path(loaded: config.Loaded) -> str:
+    """PATH for programs of the operator's that run outside of the sandbox."""
+    from adderclaw.runtime.configured_hooks import roots_of
+    from adderclaw.sandbox.programs import search_path
+
+    return os.pathsep.join(search_path(roots_of(loaded.workspace, loaded.config)))
 
 
 def operators_own(options: Options, loaded: config.Loaded, key: str) -> bool:

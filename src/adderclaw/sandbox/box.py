@@ -364,7 +364,7 @@ class Held:
         """Processes that are killed and not dead yet."""
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            payload = _payload(order, {**inside.defaults, **order.env, **inside.env}, mark)
+            payload = _payload(order, {**inside.defaults, **order.env, **inside.env}, mark, box.room.roots)
             inside.send(payload, [theirs.fileno(), *order.streams, *order.pass_fds])
         except BaseException:
             self._channel.close()
@@ -431,10 +431,10 @@ class Held:
         return self._code
 
 
-def _payload(order: Order, env: dict[str, str], mark: str) -> bytes:
+def _payload(order: Order, env: dict[str, str], mark: str, roots: tuple[str, ...]) -> bytes:
     program = order.argv[0]
     if not os.path.isabs(program):
-        found = resolve(program)
+        found = resolve(program, roots)
         if found is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
         program = found

@@ -61,10 +61,19 @@ class Grant(NamedTuple):
 
 
 class Broker:
-    """`with Broker(grants) as broker`: what is approved ends with it."""
+    """`with Broker(grants, roots) as broker`: what is approved ends with it.
 
-    def __init__(self, grants: tuple[Grant, ...], certificates: bytes = b"", reach: "Judge | None" = None) -> None:
-        self._grants, self._reach = grants, reach
+    `roots`: the workspace, in which none of the programs that it starts outside of the sandbox is looked for.
+    """
+
+    def __init__(
+        self,
+        grants: tuple[Grant, ...],
+        roots: tuple[str, ...],
+        certificates: bytes = b"",
+        reach: "Judge | None" = None,
+    ) -> None:
+        self._grants, self._roots, self._reach = grants, roots, reach
         self._only = grants[0] if len(grants) == 1 else None
         self._certificates = memory_file(certificates) if certificates else -1
         self._tasks: set[asyncio.Task[None]] = set()
@@ -153,7 +162,7 @@ class Broker:
     # -------------------------------------------------------------- ssh
 
     async def _ssh(self, channel: socket.socket, protocol: str, words: list[str]) -> None:
-        grant, ssh = granted_ssh(words, self._grants), resolve("ssh")
+        grant, ssh = granted_ssh(words, self._grants), resolve("ssh", self._roots)
         if grant is None or ssh is None:
             why = "ssh is not installed" if ssh is None else "only what was approved for this call is reached"
             channel.send(f"adderclaw: not connected ({why}): {shlex.join(words)[:300]}".encode())
@@ -168,7 +177,7 @@ class Broker:
                 stdout=theirs_out,
                 stderr=asyncio.subprocess.PIPE,
                 cwd=home(),
-                env=_environment(PASSED) | ({"GIT_PROTOCOL": protocol} if protocol else {}),
+                env=_environment(PASSED, self._roots) | ({"GIT_PROTOCOL": protocol} if protocol else {}),
                 start_new_session=True,
             )
             self._running.add(process)
@@ -216,7 +225,7 @@ class Broker:
         asked = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
         key = (asked.get("protocol"), asked.get("host", "").lower())
         grant = next((g for g in self._grants if (g.scheme, g.authority.lower()) == key), None)
-        git = resolve("git")
+        git = resolve("git", self._roots)
         if grant is None or git is None or (grant.scheme == "http" and grant.host not in LOOPBACK):
             return b""
         lines = [f"protocol={grant.scheme}", f"host={grant.authority}", f"path={grant.path.lstrip('/')}"]
@@ -230,7 +239,7 @@ class Broker:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
             cwd=home(),
-            env=_environment(PASSED_TO_HELPERS) | quiet,
+            env=_environment(PASSED_TO_HELPERS, self._roots) | quiet,
             start_new_session=True,
         )
         self._running.add(process)
@@ -246,15 +255,15 @@ class Broker:
         return b"".join(line + b"\n" for line in kept)
 
 
-async def certificates(grants: tuple[Grant, ...]) -> bytes:
+async def certificates(grants: tuple[Grant, ...], roots: tuple[str, ...]) -> bytes:
     """The authorities that the operator's own settings name for these servers; nothing where none or several are named.
 
     Git inside reads no setting of the operator's, and the file lies where nothing inside can see it.
     """
-    web, git = [grant for grant in grants if grant.scheme == "https"], resolve("git")
+    web, git = [grant for grant in grants if grant.scheme == "https"], resolve("git", roots)
     named: set[str] = set()
     for grant in web if git is not None else ():
-        named.add(await _setting(git or "", "http.sslCAInfo", f"https://{grant.authority}{grant.path}"))
+        named.add(await _setting(git or "", "http.sslCAInfo", f"https://{grant.authority}{grant.path}", roots))
     path = named.pop() if len(named) == 1 else ""
     if not os.path.isabs(path):  # a relative one would be looked for in the workspace
         return b""
@@ -265,7 +274,7 @@ async def certificates(grants: tuple[Grant, ...]) -> bytes:
         return b""
 
 
-async def _setting(git: str, name: str, url: str) -> str:
+async def _setting(git: str, name: str, url: str, roots: tuple[str, ...]) -> str:
     process = await asyncio.create_subprocess_exec(
         *(git, "config", "--global", "--includes", "--type=path", "--get-urlmatch", name, url),
         stdin=asyncio.subprocess.DEVNULL,
@@ -273,7 +282,7 @@ async def _setting(git: str, name: str, url: str) -> str:
         stderr=asyncio.subprocess.DEVNULL,
         start_new_session=True,
         cwd=home(),
-        env=_environment(PASSED) | {"GIT_CEILING_DIRECTORIES": os.path.dirname(home())},
+        env=_environment(PASSED, roots) | {"GIT_CEILING_DIRECTORIES": os.path.dirname(home())},
     )
     try:
         async with asyncio.timeout(FILL_SECONDS):
@@ -330,9 +339,9 @@ def _ssh_words(grant: Grant, protocol: str) -> list[str]:
     return [*OPTIONS, *send, *port, "--", who, f"{grant.service} '{quoted}'"]
 
 
-def _environment(names: tuple[str, ...]) -> dict[str, str]:
+def _environment(names: tuple[str, ...], roots: tuple[str, ...]) -> dict[str, str]:
     found = {name: os.environ[name] for name in names if name in os.environ}
-    return {**found, "PATH": os.pathsep.join(search_path(()))}
+    return {**found, "PATH": os.pathsep.join(search_path(roots))}
 
 
 def _kill(process: asyncio.subprocess.Process) -> None:

@@ -34,6 +34,8 @@ class Room:
 
     roots: tuple[str, ...] = ()
     """The workspace and the further directories, links followed."""
+    unsearched: tuple[str, ...] = ()
+    """Where no program is looked for, beside the roots: a trial shows no workspace, and starts nothing of one."""
     hidden: tuple[str, ...] = ()
     """Files and directories of ours, wherever they lie."""
     own: str = ""

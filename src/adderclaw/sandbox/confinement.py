@@ -3,7 +3,7 @@
 import errno
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, get_args
 
 from adderclaw import __version__
@@ -44,21 +44,21 @@ LESSER = (
 )
 
 
-def probe() -> str:
+def probe(roots: Sequence[str]) -> str:
     """The confinement of this system: "bubblewrap", "landlock" or "none". Tried once per boot, which takes a moment.
 
     Raises AdderClawError where a rung could not be tried for want of resources: that is no reason for a weaker one.
     That none starts is never kept: it is tried again with each start.
     """
-    known = _kept()
+    known = _kept(roots)
     if known:
         return known
     for kind in LADDER:
-        why = trial(kind)
+        why = trial(kind, roots)
         if why is not None and is_passing(why):
-            why = trial(kind)
+            why = trial(kind, roots)
         if why is None:
-            remember(kind)
+            remember(kind, roots)
             return kind
         if is_passing(why):
             raise AdderClawError(UNTRIED.format(kind=kind, why=why))
@@ -70,14 +70,14 @@ def is_passing(why: str) -> bool:
     return NO_WORD in why or any(os.strerror(number) in why for number in PASSING)
 
 
-def _kept() -> str:
+def _kept(roots: Sequence[str]) -> str:
     """What the last trial found; empty where it has to be made again."""
     try:
         with open(_file(), encoding="utf-8") as file:
             known, _, answer = file.read().partition("\n")
     except (OSError, UnicodeDecodeError):
         return ""
-    return answer if known == _system() and answer in LADDER else ""
+    return answer if known == _system(roots) and answer in LADDER else ""
 
 
 def _file() -> str:
@@ -86,22 +86,22 @@ def _file() -> str:
     return os.path.join(home(), "cache", "confinement")
 
 
-def remember(kind: str) -> None:
+def remember(kind: str, roots: Sequence[str]) -> None:
     """Keep what a trial has found, for the sessions to come."""
-    _keep(_file(), f"{_system()}\n{kind}")
+    _keep(_file(), f"{_system(roots)}\n{kind}")
 
 
-def correct(kind: str) -> None:
+def correct(kind: str, roots: Sequence[str]) -> None:
     """Replace what an earlier trial has found. Where nothing is kept yet, nothing is written."""
     if os.path.exists(_file()):
-        remember(kind)
+        remember(kind, roots)
 
 
-def required(*, needed: bool = False) -> str:
+def required(roots: Sequence[str], *, needed: bool = False) -> str:
     """The confinement of a session that must have one; refuses where none can start."""
-    found = probe()
+    found = probe(roots)
     if found == "none":
-        why = "; ".join(f"{kind}: {trial(kind) or 'it failed at the last trial'}" for kind in LADDER)
+        why = "; ".join(f"{kind}: {trial(kind, roots) or 'it failed at the last trial'}" for kind in LADDER)
         by = "setting security.sandbox_required" if needed else "profile `sandboxed`"
         way = "--profile permissive" if needed else "--profile supervised, each risky call being asked about"
         raise AdderClawError(NO_SANDBOX.format(by=by, why=why, way=way))
@@ -109,7 +109,12 @@ def required(*, needed: bool = False) -> str:
 
 
 def chosen(
-    profile: str | None, warn: Callable[[str], None], *, needed: bool = False, accept: str = "bubblewrap"
+    profile: str | None,
+    warn: Callable[[str], None],
+    roots: Sequence[str],
+    *,
+    needed: bool = False,
+    accept: str = "bubblewrap",
 ) -> str:
     """The confinement of a session: none by `permissive` alone, at least one where it is needed, else what there is.
 
@@ -117,32 +122,32 @@ def chosen(
     """
     if profile == "permissive":
         return "none"
-    found = required(needed=needed) if profile == "sandboxed" or needed else probe()
+    found = required(roots, needed=needed) if profile == "sandboxed" or needed else probe(roots)
     if found == "none":
         warn(UNCONFINED)
     elif LADDER.index(found) > LADDER.index(accept):
         if profile == "sandboxed":
-            raise AdderClawError(not_accepted())
+            raise AdderClawError(not_accepted(roots))
         warn(LESSER)
     return found
 
 
-def not_accepted() -> str:
+def not_accepted(roots: Sequence[str]) -> str:
     """Why `sandboxed` does not start on Landlock, and how to go on."""
     from adderclaw.config import home
 
-    why = trial(LADDER[0]) or "it failed at the last trial"
+    why = trial(LADDER[0], roots) or "it failed at the last trial"
     return NOT_ACCEPTED.format(why=why, file=os.path.join(home(), "config.toml"))
 
 
-def trial(kind: str = "bubblewrap") -> str | None:
-    """Start a sandbox of the real form; what went wrong, or None."""
+def trial(kind: str, roots: Sequence[str]) -> str | None:
+    """Start a sandbox of the real form; what went wrong, or None. No bwrap of the workspace is started for it."""
     if sys.platform != "linux":
         return f"{kind} does not exist on {sys.platform}"
     from adderclaw.sandbox.bubblewrap import Room
 
     try:
-        made = box(kind, Room())
+        made = box(kind, Room(unsearched=tuple(roots)))
         try:
             made.open()
         finally:
@@ -180,14 +185,14 @@ def bound() -> str:
     return f"at most {limits.PROCESSES} processes, by control group" if limits.can_group() else ""
 
 
-def _system() -> str:
+def _system(roots: Sequence[str]) -> str:
     """Changes with everything that the answer rests on: this boot, this user, this bwrap, this program."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             boot = file.read().strip()
     except OSError:
         boot = "?"
-    bwrap = resolve("bwrap")
+    bwrap = resolve("bwrap", roots)
     stat = os.stat(bwrap) if bwrap else None
     return f"{boot} {os.geteuid()} {bwrap} {stat and (stat.st_ino, stat.st_mtime_ns)} {__version__}"
 

@@ -112,7 +112,7 @@ class Inside:
     def _bubblewrap(self, room: Room, fds: list[int], stack: contextlib.ExitStack) -> list[str]:
         from adderclaw.sandbox.seccomp import program
 
-        bwrap = resolve("bwrap", room.roots)
+        bwrap = resolve("bwrap", (*room.roots, *room.unsearched))
         if bwrap is None:
             raise AdderClawError("no `bwrap` on the PATH")
         code = memory_file(program("namespace"))

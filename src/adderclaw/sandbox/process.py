@@ -99,7 +99,7 @@ class Finished(NamedTuple):
         return self.stdout_cut or self.stderr_cut
 
 
-def environment(extra: Mapping[str, str] | None = None, *, workspace_roots: Sequence[str] = ()) -> dict[str, str]:
+def environment(extra: Mapping[str, str] | None = None, *, workspace_roots: Sequence[str]) -> dict[str, str]:
     """What a tool's child sees of our environment: an allowlist, in which nothing is secret and nothing loads code."""
     host = os.environ
     env = {name: value for name in _PASSED if (value := host.get(name)) is not None}

@@ -1,19 +1,25 @@
-"""Which file a program's name stands for: on a PATH that never leads into the workspace."""
+"""Which file a program's name stands for: on a PATH that never leads to where commands may write."""
 
 import os
 from collections.abc import Sequence
 from functools import lru_cache
 
 from adderclaw.config.paths import UNRESOLVED, beneath, followed
+from adderclaw.config.places import home
 
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 _found: dict[tuple[str, tuple[str, ...], str], str] = {}
 
 
-def search_path(workspace_roots: Sequence[str] = ()) -> tuple[str, ...]:
+def search_path(workspace_roots: Sequence[str]) -> tuple[str, ...]:
     """The directories of PATH that are absolute, outside of the workspace, and named once."""
-    return _search_path(os.environ.get("PATH") or DEFAULT_PATH, tuple(workspace_roots))
+    return _search_path(os.environ.get("PATH") or DEFAULT_PATH, _written(workspace_roots))
+
+
+def _written(workspace_roots: Sequence[str]) -> tuple[str, ...]:
+    """Where commands may write: the workspace, its further directories, and the caches of package managers."""
+    return (*workspace_roots, os.path.join(home(), "caches"))
 
 
 @lru_cache(maxsize=16)
@@ -22,9 +28,12 @@ def _search_path(path: str, roots: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(entry for entry in entries if _outside(entry, roots))
 
 
-def resolve(name: str, workspace_roots: Sequence[str] = ()) -> str | None:
-    """The absolute path of an executable outside of the workspace, or None."""
-    roots = tuple(workspace_roots)
+def resolve(name: str, workspace_roots: Sequence[str]) -> str | None:
+    """The absolute path of an executable outside of the workspace, or None.
+
+    The roots have no default: without them a file that a command wrote would be found, and run outside of the sandbox.
+    """
+    roots = _written(workspace_roots)
     key = (name, roots, os.environ.get("PATH", ""))
     known = _found.get(key)
     # A program may be installed or removed while a session runs, so only a hit is kept, and it is looked at again.
@@ -37,7 +46,7 @@ def resolve(name: str, workspace_roots: Sequence[str] = ()) -> str | None:
     return None
 
 
-def ripgrep(workspace_roots: Sequence[str] = ()) -> str | None:
+def ripgrep(workspace_roots: Sequence[str]) -> str | None:
     """The system's, or the one that its package brings: beside the interpreter, or beside our packages.
 
     Not where that is in the workspace: a command may have changed it, and without a sandbox it runs unconfined.
@@ -57,10 +66,10 @@ def _candidates(name: str, roots: tuple[str, ...]) -> tuple[str, ...]:
         return ()
     if "/" in name:
         return (os.path.normpath(name),) if os.path.isabs(name) else ()
-    return tuple(os.path.join(folder, name) for folder in search_path(roots))
+    return tuple(os.path.join(folder, name) for folder in _search_path(os.environ.get("PATH") or DEFAULT_PATH, roots))
 
 
-def is_python(real: str, workspace_roots: Sequence[str] = ()) -> bool:
+def is_python(real: str, workspace_roots: Sequence[str]) -> bool:
     """Whether a file is a Python that was installed, where PATH or the system has its programs."""
     folder, name = os.path.split(real)
     if not name.startswith("python") or name.strip("python.0123456789") or not os.access(real, os.X_OK):

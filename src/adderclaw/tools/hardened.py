@@ -15,7 +15,9 @@ from adderclaw.gate.shell.plan import HERE, Command, Live, Script, commands, wit
 from adderclaw.gate.shell.planner import Plan, Simple
 from adderclaw.gate.shell.quoting import quote
 from adderclaw.sandbox import programs
-from adderclaw.tools.identity import Identity
+from adderclaw.tools.identity import NOBODY, Identity
+
+type Roots = tuple[str, ...]
 
 GIT = "adderclaw_git"
 """The function in `git.sh` that git is called by."""
@@ -45,19 +47,31 @@ class Ready(NamedTuple):
         return {"PWD": cwd, "SHLVL": "0", "_": self.argv[0]}
 
 
-def rendered(plan: Plan, who: Identity, *, alone: bool, here: bool = False) -> Ready:
-    """The plan as it is started. `alone`: git in it may do more than other commands. `here`: the sandbox has looked."""
-    text, body = _rendered(plan, who, alone=alone, here=here)
-    return Ready(text, _only_program(body, text))
+def rendered(plan: Plan, who: Identity, roots: Roots, *, alone: bool, here: bool = False) -> Ready:
+    """The plan as it is started. `alone`: git in it may do more than other commands. `here`: the sandbox has looked.
+
+    `roots`: the workspace, in which no program is looked for.
+    """
+    text, body = _rendered(plan, who, roots, alone=alone, here=here)
+    return Ready(text, _only_program(body, text, roots))
 
 
-def _only_program(body: Script, text: str) -> tuple[str, ...]:
+def git(words: Words, roots: Roots) -> str:
+    """One call of git for bash, alone and as nobody; empty where no git is installed outside of the workspace."""
+    program = programs.resolve("git", roots)
+    if program is None:
+        return ""
+    called = " ".join(map(quote, (GIT, *_counted(("git", *words)))))
+    return "\n".join((_given(program, NOBODY, roots, alone=True), "ADDERCLAW_HERE=", _functions(), called))
+
+
+def _only_program(body: Script, text: str, roots: Roots) -> tuple[str, ...]:
     only = _only(body)
     if not isinstance(only, Simple) or any(isinstance(word, Live) for word in only.words):
         return ()
     if only.redirects or only.env or only.only_in:
         return ()
-    if only.program == "echo" and (dash := programs.resolve("dash")) and _is_plain_echo(only.words):
+    if only.program == "echo" and (dash := programs.resolve("dash", roots)) and _is_plain_echo(only.words):
         return (dash, "-c", text)
     return (only.program, *only.words[1:]) if only.program.startswith("/") else ()
 
@@ -75,14 +89,14 @@ def _only(body: Script) -> Command | None:
 
 
 def _rendered(
-    plan: Plan, who: Identity, *, alone: bool, here: bool = False, shell: str = "/bin/bash"
+    plan: Plan, who: Identity, roots: Roots, *, alone: bool, here: bool = False, shell: str = "/bin/bash"
 ) -> tuple[str, Script]:
     """Bash's text, and what it was written from."""
     gits = [git for simple in planner.simples(plan) if (git := _git_of(simple))]
 
     def functions() -> str:
-        git = gits[0] if gits else programs.resolve("git") or ""
-        return "\n".join((_given(git, who, alone=alone), "ADDERCLAW_HERE=", _functions()))
+        git = gits[0] if gits else programs.resolve("git", roots) or ""
+        return "\n".join((_given(git, who, roots, alone=alone), "ADDERCLAW_HERE=", _functions()))
 
     def called(simple: Simple) -> Simple:
         if _git_of(simple):
@@ -94,7 +108,7 @@ def _rendered(
         code = f'{functions()}\n{GIT} "$@"'
         return simple._replace(words=(*ahead, shell, "--norc", "--noprofile", "-c", code, "git", *_counted(within)))
 
-    codes = {code.text: _rendered(code, who, alone=False, shell=shell)[0] for code in plan.inside}
+    codes = {code.text: _rendered(code, who, roots, alone=False, shell=shell)[0] for code in plan.inside}
     held = hardened(plan, codes)
     body = with_simples(held.body, called)
     made = planner.render(held._replace(body=body))
@@ -126,10 +140,10 @@ def is_here(plan: Plan) -> bool:
     )
 
 
-def _given(git: str, who: Identity, *, alone: bool) -> str:
+def _given(git: str, who: Identity, roots: Roots, *, alone: bool) -> str:
     given = {
         "ADDERCLAW_GIT": git,
-        "ADDERCLAW_LFS": programs.resolve("git-lfs") or "",
+        "ADDERCLAW_LFS": programs.resolve("git-lfs", roots) or "",
         "ADDERCLAW_NAME": who.name,
         "ADDERCLAW_EMAIL": who.email,
         "ADDERCLAW_ALONE": "yes" if alone else "",

@@ -86,6 +86,7 @@ async def pdf_text(body: bytes) -> str:
 
     from adderclaw.sandbox import process
     from adderclaw.sandbox.memory import memory_file
+    from adderclaw.sandbox.programs import DEFAULT_PATH
     from adderclaw.tools.pdf import OUTPUT_BYTES, PROGRAM
 
     fd, most = memory_file(body), str(MOST_PAGES)
@@ -93,7 +94,7 @@ async def pdf_text(body: bytes) -> str:
         done = await process.run(
             [sys.executable, "-I", PROGRAM, str(fd), most, most, ""],
             cwd="/",
-            env=process.environment(),
+            env=process.environment({"PATH": DEFAULT_PATH}, workspace_roots=()),
             timeout=PDF_SECONDS,
             max_bytes=OUTPUT_BYTES,
             pass_fds=(fd,),

@@ -26,7 +26,7 @@ async def read(fd: int, place: PathFact, pages: str, ctx: ToolContext) -> ToolRe
     done = await process.run(
         [sys.executable, "-I", PROGRAM, str(fd), str(WHOLE), str(MOST), pages],
         cwd="/",
-        env=process.environment(),
+        env=process.environment(workspace_roots=(ctx.workspace.root, *ctx.workspace.extra)),
         timeout=SECONDS,
         max_bytes=OUTPUT_BYTES,
         pass_fds=(fd,),

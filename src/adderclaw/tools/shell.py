@@ -246,7 +246,7 @@ def _planned(text: str, ctx: ToolContext, means: Means) -> "Judged":
             del env["TMPDIR"]
     certain = frozenset({"TMPDIR"}) if tmpdir is not None else frozenset[str]()
     facts = planner.Facts(followed(cwd), env, wildcards.within(cwd, roots), certain, means.start is not None, roots)
-    return Judged(planner.plan(text, lambda name: programs.resolve(name, roots), facts=facts), cwd, given)
+    return Judged(planner.plan(text, lambda name: programs.resolve(name, roots), facts=facts), cwd, given, roots)
 
 
 class Judged(NamedTuple):
@@ -255,6 +255,8 @@ class Judged(NamedTuple):
     command: Plan | Raw
     cwd: str
     env: dict[str, str]
+    roots: tuple[str, ...]
+    """The workspace and its further directories: no program that is found by its name lies there."""
     looks: bool = False
     """Whether it runs in the room for looking."""
     parts: tuple[git_alone.Part, ...] = ()
@@ -313,9 +315,9 @@ def _is_alone(judged: Judged) -> bool:
 async def _rendered(judged: Judged, means: Means) -> Ready:
     if isinstance(judged.command, Raw):
         return Ready(judged.command.text)
-    who = await identity.of_operator() if judged.parts else identity.NOBODY
+    who = await identity.of_operator(judged.roots) if judged.parts else identity.NOBODY
     alone = _is_alone(judged) or means.start is None
-    return hardened.rendered(judged.command, who, alone=alone, here=means.start is not None)
+    return hardened.rendered(judged.command, who, judged.roots, alone=alone, here=means.start is not None)
 
 
 async def _ended(
@@ -332,7 +334,8 @@ async def _ended(
         if alone and judged.grants:
             from adderclaw.sandbox.broker import Broker, certificates
 
-            broker = stack.enter_context(Broker(judged.grants, await certificates(judged.grants), means.reach))
+            found = await certificates(judged.grants, judged.roots)
+            broker = stack.enter_context(Broker(judged.grants, judged.roots, found, means.reach))
             env, fds = {**env, **broker.environment}, (*fds, *broker.fds)
             if means.start is None:  # a server on this machine is reached as it is
                 env["ADDERCLAW_NEAR"] = ""

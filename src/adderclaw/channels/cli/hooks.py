@@ -97,7 +97,7 @@ async def tried(runtime: Runtime, event: str, fields: Json) -> tuple[Merged, lis
         print(f"adderclaw: {visible(message, keep_newlines=False)}", file=sys.stderr)
 
     hooks = configured_hooks.read(runtime)
-    settings.require_shells(hooks)
+    settings.require_shells(hooks, configured_hooks.roots(runtime))
     chain = settings.chains(hooks).get(event, ())
     place = session_hooks.by_hand(scene(runtime, None), runtime.config.memory.path, rows.append, warn)
     return await plane.run(chain, event, fields, place), rows

@@ -19,6 +19,7 @@ from adderclaw.errors import ConfigError, ProviderError, Stopped
 from adderclaw.history import History
 from adderclaw.kernel.clock import SystemClock
 from adderclaw.kernel.tokens import counted
+from adderclaw.runtime.start import helpers_path
 from adderclaw.types import ChatRequest, ChatResponse, Clock, Delta, Json, Message, Provider, TextBlock, ToolSpec
 
 if TYPE_CHECKING:
@@ -55,7 +56,14 @@ def list_providers(config: ConfigFile = None, output_format: OutputFormat = "tex
 async def _rows(loaded: configuration.Loaded) -> list[Json]:
     now = loaded.config
     secrets = Secrets()
-    sources = Sources(secrets, SystemClock(), auth=now.auth, home=configuration.home(), workspace=loaded.workspace)
+    sources = Sources(
+        secrets,
+        SystemClock(),
+        auth=now.auth,
+        home=configuration.home(),
+        workspace=loaded.workspace,
+        path=lambda: helpers_path(loaded),
+    )
     return [await _described(name, entry, now, sources) for name, entry in now.providers.models.items()]
 
 
