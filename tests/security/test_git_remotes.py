@@ -345,3 +345,41 @@ def test_large_files_at_another_host_need_that_host_to_be_listed(world: Den, lar
         other.wanted = None
         made = world.attack("git lfs pull")
         assert (world.workspace / "big.bin").read_bytes() == b"large " * 100, made.last
+
+
+ASKS = """
+printf 'protocol=http\\nhost=127.0.0.1:{port}\\n\\n' | eval "$ADDERCLAW_ASK_BY credential get" > leaked
+git config core.fsmonitor /tmp/evil
+touch ran
+"""
+
+
+@pytest.mark.parametrize("where", ["web", "near"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git push origin '+-Osh x.sh #'",
+        "git push origin '+-Osh x.sh #:main'",
+        "git push origin '+--open-files-in-pager=sh x.sh #'",
+        "git push origin main '+-Osh x.sh #'",
+        "git push -u origin tag '+-Osh x.sh #'",
+        "git push -- origin '+-Osh x.sh #'",
+        "git push -- origin '-Osh x.sh #'",
+        "git push -f --no-verify origin '++-Osh x.sh #'",
+        "ref='+-Osh x.sh #'; git push origin \"$ref\"",
+    ],
+)
+def test_a_refspec_is_no_option_of_git(where: str, command: str, world: Den, web: Http) -> None:
+    """Of `git grep`, by which pointers of large files are looked for, one opens a pager: a shell."""
+    (world.workspace / ".gitattributes").write_text("*.bin filter=lfs diff=lfs merge=lfs -text\n")
+    (world.workspace / "x.sh").write_text(ASKS.format(port=web.port))
+    world.git("add", "-A")
+    world.git("commit", "-q", "-m", "more")
+    if where == "near":
+        world.git("init", "-q", "--bare", "near.git")
+        world.git("remote", "set-url", "origin", "./near.git")
+    made = world.attack(command)
+    assert not (world.workspace / "ran").exists(), made.results
+    assert not (world.workspace / "leaked").exists()
+    assert "Exit code" in made.last
+    world.unharmed(made)

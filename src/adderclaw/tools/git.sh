@@ -14,22 +14,41 @@
 #                          commits
 #   ADDERCLAW_HOOKS        the hooks that there are
 # From the broker, where a remote may be reached:
-#   ADDERCLAW_WEB, ADDERCLAW_ASK_BY, ADDERCLAW_PROTOCOLS
+#   ADDERCLAW_BROKER, ADDERCLAW_ASK, ADDERCLAW_ASK_BY   how it is asked, for a password for one: only git gets them
+#                          that does what was approved, no git that looks for us and nothing beside it
+#   ADDERCLAW_WEB, ADDERCLAW_PROTOCOLS
 #   ADDERCLAW_LARGE        where that remote has its large files; empty where they cannot be reached
 #   ADDERCLAW_NEAR         the port of that remote, where it is on this machine
 #
 # It works under `set -e`, `-u` and `-f`, and changes nothing of the shell that it runs in.
+
+export -n ADDERCLAW_BROKER ADDERCLAW_ASK ADDERCLAW_ASK_BY
+
+adderclaw_look() {
+  # Git that looks something up for us: it has no way to the broker.
+  if [ -n "${ADDERCLAW_BROKER:-}" ]; then
+    (exec {ADDERCLAW_BROKER}>&- && exec "$ADDERCLAW_GIT" "$@")
+  else
+    "$ADDERCLAW_GIT" "$@"
+  fi
+}
+
+adderclaw_do() {
+  # Runs what was approved, which may ask the broker.
+  if [ -n "${ADDERCLAW_BROKER:-}" ]; then local -x ADDERCLAW_BROKER=$ADDERCLAW_BROKER ADDERCLAW_ASK=$ADDERCLAW_ASK; fi
+  "$@"
+}
 
 adderclaw_settings() {
   # Every setting that git would read here, as KEY NEWLINE VALUE NUL; then "end". In git's own view also those of every
   # other repository of the workspace, since git calls git in submodules.
   local -x GIT_CONFIG_COUNT=2 GIT_CONFIG_KEY_0=safe.bareRepository GIT_CONFIG_VALUE_0=explicit
   local -x GIT_CONFIG_KEY_1=safe.directory GIT_CONFIG_VALUE_1='*' file
-  "$ADDERCLAW_GIT" "$@" config --list -z || return
+  adderclaw_look "$@" config --list -z || return
   if [ -n "$ADDERCLAW_ALONE" ]; then
     adderclaw_files "$@" | while IFS= read -r -d '' file; do
       cat -- "$file" && printf '\n\n'
-    done | "$ADDERCLAW_GIT" config --file - --list -z || return
+    done | adderclaw_look config --file - --list -z || return
   fi
   printf 'end\0'
 }
@@ -37,7 +56,7 @@ adderclaw_settings() {
 adderclaw_files() {
   # The settings of submodules and of other repositories: files that the listing above does not read.
   local common folder line
-  common=$("$ADDERCLAW_GIT" "$@" rev-parse --path-format=absolute --git-common-dir 2>/dev/null) || common=
+  common=$(adderclaw_look "$@" rev-parse --path-format=absolute --git-common-dir 2>/dev/null) || common=
   printf '%s\n' "${common//\\/\\\\}" "${ADDERCLAW_GIT_DIRS:-}" | while IFS= read -r line; do
     folder=$(printf '%b.' "$line") folder=${folder%.}
     if [ -n "$folder" ]; then
@@ -89,11 +108,11 @@ adderclaw_hooks() {
   # The hooks that git would have run for a command, were this not hardened git: those that are there, by their names.
   local hooks=$1 command=$2 asked common top name found='' ; shift 2
   adderclaw_asked "$command"
-  common=$("$ADDERCLAW_GIT" "$@" rev-parse --path-format=absolute --git-common-dir 2>/dev/null) || return 0
+  common=$(adderclaw_look "$@" rev-parse --path-format=absolute --git-common-dir 2>/dev/null) || return 0
   if [ -z "$hooks" ]; then
     hooks=$common/hooks
   elif [ "${hooks#/}" = "$hooks" ]; then
-    top=$("$ADDERCLAW_GIT" "$@" rev-parse --show-toplevel 2>/dev/null) || return 0
+    top=$(adderclaw_look "$@" rev-parse --show-toplevel 2>/dev/null) || return 0
     hooks=$top/$hooks
   fi
   for name in $asked; do
@@ -107,61 +126,75 @@ adderclaw_hooks() {
 }
 
 adderclaw_pushed() {
-  # Sets the caller's `remote` and `refs`: what a push with these words sends; no refs where it sends nothing.
-  local word skip='' gone=''
+  # Sets the caller's `remote` and `refs`: what a push with these words sends, as the ids of objects, so that no word of
+  # the command is read again as an option; no refs where it sends nothing. Fails where a word is no refspec.
+  local word skip='' named=''
   for word in "$@"; do
     if [ -n "$skip" ]; then skip=''; continue; fi
     case $word in
       -n | --dry-run | -d | --delete) refs=(); return ;;
       -o | --push-option | --repo | --exec | --receive-pack) skip=yes ;;
-      --all | --branches | --mirror) adderclaw_refs refs/heads ;;
-      --tags) refs+=(HEAD); adderclaw_refs refs/tags ;;
+      --all | --branches | --mirror) adderclaw_refs refs/heads; named=yes ;;
+      --tags) adderclaw_ref HEAD; adderclaw_refs refs/tags; named=yes ;;
       -* | tag) ;;
       *)
         if [ -z "$remote" ]; then remote=$word; continue; fi
-        word=${word#+} word=${word%%:*}
+        named=yes word=${word#+} word=${word%%:*}
         case $word in
-          '') gone=yes ;;
+          '') ;;
+          [-+]*)
+            printf 'adderclaw: git was not run: %s is no name of a branch or tag: name what is to be pushed\n' "$word" >&2
+            return 1 ;;
           *'*'*) adderclaw_refs refs/heads refs/tags ;;
-          *) refs+=("$word") ;;
+          *) adderclaw_ref "$word" ;;
         esac ;;
     esac
   done
-  if [ ${#refs[@]} != 0 ] || [ -n "$gone" ]; then return; fi
-  if "$ADDERCLAW_GIT" ${before[@]+"${before[@]}"} config --get-regexp '^(push\.default|remote\..*\.(push|mirror))$' \
+  if [ -n "$named" ]; then return; fi
+  if adderclaw_look ${before[@]+"${before[@]}"} config --get-regexp '^(push\.default|remote\..*\.(push|mirror))$' \
     >/dev/null 2>&1; then
     adderclaw_refs refs/heads
   else
-    refs=(HEAD)
+    adderclaw_ref HEAD
   fi
+}
+
+adderclaw_ref() {
+  # Adds what a word names to the caller's `refs`; git itself says of a word that names nothing that it does not.
+  local id
+  id=$(adderclaw_look ${before[@]+"${before[@]}"} rev-parse --verify -q --end-of-options "$1" 2>/dev/null) || return 0
+  case $id in
+    '' | *[!0-9a-f]*) ;;
+    *) refs+=("$id") ;;
+  esac
 }
 
 adderclaw_refs() {
   # Adds the refs beneath these to the caller's `refs`.
-  local ref
-  while IFS= read -r ref; do refs+=("$ref"); done < <(
-    "$ADDERCLAW_GIT" ${before[@]+"${before[@]}"} for-each-ref --format='%(refname)' "$@"
+  local id
+  while IFS= read -r id; do refs+=("$id"); done < <(
+    adderclaw_look ${before[@]+"${before[@]}"} for-each-ref --format='%(objectname)' -- "$@"
   )
 }
 
 adderclaw_large() {
   # Prints how many pointers of LFS there are among the caller's `refs` that `remote` has no branch with yet.
-  local ref uses='' oid kind size
-  for ref in ${refs[@]+"${refs[@]}"}; do
-    if "$ADDERCLAW_GIT" ${before[@]+"${before[@]}"} grep -q -e filter=lfs "$ref" -- \
+  local id uses='' oid kind size
+  for id in ${refs[@]+"${refs[@]}"}; do
+    if adderclaw_look ${before[@]+"${before[@]}"} grep -q -e filter=lfs "$id" -- \
       ':(top,glob)**/.gitattributes' 2>/dev/null; then
       uses=yes
       break
     fi
   done
   if [ -z "$uses" ]; then return; fi
-  "$ADDERCLAW_GIT" ${before[@]+"${before[@]}"} rev-list --objects --no-object-names "${refs[@]}" \
-    --not --remotes${remote:+="$remote"} 2>/dev/null |
-    "$ADDERCLAW_GIT" ${before[@]+"${before[@]}"} cat-file --batch-check='%(objectname) %(objecttype) %(objectsize)' |
+  adderclaw_look ${before[@]+"${before[@]}"} rev-list --objects --no-object-names "${refs[@]}" \
+    --not --remotes${remote:+="$remote"} -- 2>/dev/null |
+    adderclaw_look ${before[@]+"${before[@]}"} cat-file --batch-check='%(objectname) %(objecttype) %(objectsize)' |
     while read -r oid kind size; do
       if [ "$kind" = blob ] && [ "$size" -lt 1024 ]; then printf '%s\n' "$oid"; fi
     done |
-    "$ADDERCLAW_GIT" ${before[@]+"${before[@]}"} cat-file --batch |
+    adderclaw_look ${before[@]+"${before[@]}"} cat-file --batch |
     grep -a -c '^version https://git-lfs.github.com/spec/v1$'
 }
 
@@ -233,7 +266,7 @@ adderclaw_may_push() {
   # Sends the large files of what is pushed, as LFS's own hook would. Fails, and says so, where they cannot be sent.
   local large remote='' top
   local -a refs=()
-  adderclaw_pushed "$@"
+  adderclaw_pushed "$@" || return
   large=$(adderclaw_large) || :
   if [ "${large:-0}" = 0 ]; then return; fi
   if [ -z "$files" ]; then
@@ -241,11 +274,11 @@ adderclaw_may_push() {
     return 1
   fi
   if [ -z "$remote" ]; then
-    remote=$("$ADDERCLAW_GIT" ${before[@]+"${before[@]}"} for-each-ref --format='%(push:remotename)' \
-      "$("$ADDERCLAW_GIT" ${before[@]+"${before[@]}"} symbolic-ref -q HEAD)" 2>/dev/null) || :
+    remote=$(adderclaw_look ${before[@]+"${before[@]}"} for-each-ref --format='%(push:remotename)' \
+      "$(adderclaw_look ${before[@]+"${before[@]}"} symbolic-ref -q HEAD)" 2>/dev/null) || :
   fi
-  top=$("$ADDERCLAW_GIT" ${before[@]+"${before[@]}"} rev-parse --show-toplevel) || return
-  if ! (cd -- "$top" && "$ADDERCLAW_LFS" push "${remote:-origin}" "${refs[@]}"); then
+  top=$(adderclaw_look ${before[@]+"${before[@]}"} rev-parse --show-toplevel) || return
+  if ! (cd -- "$top" && adderclaw_do "$ADDERCLAW_LFS" push -- "${remote:-origin}" "${refs[@]}"); then
     printf 'adderclaw: git was not run: %s large files (LFS) could not be sent; %s\n' "$large" \
       'without them the remote would have pointers that lead nowhere' >&2
     return 1
@@ -273,7 +306,7 @@ adderclaw_git() {
   local -x GIT_CONFIG_GLOBAL=/dev/null GIT_ALLOW_PROTOCOL=${ADDERCLAW_PROTOCOLS:-file:http:https:ssh}
   if [ -n "$ADDERCLAW_ALONE" ] && [ -n "${ADDERCLAW_WEB:-}" ]; then
     # The one way out that was approved for this call; the broker outside is at its other end.
-    read -r proxy occupied <<<"$(eval "$ADDERCLAW_ASK_BY proxy")"
+    read -r proxy occupied <<<"$(adderclaw_do eval "$ADDERCLAW_ASK_BY proxy")"
     proxy=http://127.0.0.1:$proxy web=yes
     if [ "$occupied" = clear ]; then occupied=''; fi
     if [ -n "$ADDERCLAW_LFS" ] && [ -z "$occupied" ]; then files=${ADDERCLAW_LARGE:-}; fi
@@ -307,8 +340,10 @@ adderclaw_git() {
     'lfs push' | 'lfs fetch' | 'lfs pull')
       if [ -z "$files" ]; then adderclaw_no_files 'it is about large files (LFS)'; return 128; fi ;;
   esac
-  if [ -n "$plain" ] && [ "$ADDERCLAW_HERE" = last ] && [ "$command" != push ]; then exec "$ADDERCLAW_GIT" "$@"; fi
-  "$ADDERCLAW_GIT" "$@" || status=$?
+  if [ -n "$plain" ] && [ "$ADDERCLAW_HERE" = last ] && [ "$command" != push ]; then
+    adderclaw_do exec "$ADDERCLAW_GIT" "$@"
+  fi
+  adderclaw_do "$ADDERCLAW_GIT" "$@" || status=$?
   if [ -n "$ADDERCLAW_ALONE" ] && [ -z "$plain" ]; then
     if [ -n "$filters" ]; then printf 'adderclaw: filters not run: %s\n' "$filters" >&2; fi
     adderclaw_hooks "$hooks" "$command" ${before[@]+"${before[@]}"} || :

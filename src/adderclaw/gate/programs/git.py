@@ -62,6 +62,8 @@ def _operands(command: str, rest: Words) -> Objection | None:
     found = parse(rest, (PROGRAMS["git"].commands or {})[command])
     if command not in _TEXT and any("::" in word or word.startswith("ext:") for word in found.operands):
         return Objection("a remote helper (…::…) can run a program")
+    if command in ("push", "fetch", "pull") and any(word.lstrip("+").startswith("-") for word in found.operands):
+        return Objection(f"git {command} with a name that begins with - names no remote, branch or tag")
     if command == "config":
         return _config(found.given, found.operands)
     if command in ("clone", "fetch", "pull", "ls-remote"):
