@@ -184,6 +184,18 @@ def test_git_does_not_wait_for_a_pipe_until_its_time_is_over(world: Den, name: s
     world.unharmed(made)
 
 
+def test_git_that_is_slow_is_not_ended_for_a_long_file(world: Den) -> None:
+    """Regular files have an end, whatever their names and their length."""
+    for name in ("docs/exclude", "docs/.gitattributes", ".mailmap", ".gitignore", ".git/info/exclude"):
+        (world.workspace / name).write_text("# a comment in a list of names\n" * 40_000)
+    (world.workspace / "apart" / "info").mkdir(parents=True)
+    os.mkfifo(world.workspace / "apart" / "info" / "exclude")
+    made = world.attack(call("Bash", command="git status --short | (sleep 4; cat)"))
+    assert "git was ended" not in made.last
+    assert "?? docs/exclude" in made.last
+    world.unharmed(made)
+
+
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_pipe_in_place_of_settings_is_refused_or_ignored(world: Den, name: str) -> None:
     """Each ends by itself: `cli` would raise at its time limit."""

@@ -72,8 +72,8 @@ NOT_ALONE = (
 SLOW = 3.0
 """Seconds after which it is looked whether git waits for a file that has no end."""
 WAITED = (
-    "adderclaw: git was ended, because it waits for {path}, which is a pipe, a device or endless: remove it (Delete), "
-    "and try again\n"
+    "adderclaw: git was ended, because it waits for {path}, which is a pipe or a device: remove it (Delete), and try "
+    "again\n"
 )
 READ_ONLY = (b"Read-only file system", b"EROFS")
 
@@ -359,7 +359,7 @@ async def _unless_it_waits(run: Coroutine[Any, Any, Finished], cwd: str, kept: K
         if task.done():
             return task.result()
         place = workspace.anywhere(followed(cwd))
-        found = await asyncio.to_thread(workspace.endless, place, task.done, workspace.READ_BY_GIT)
+        found = await asyncio.to_thread(workspace.waited_for, place, task.done)
         if not found or task.done():
             return await task
     finally:

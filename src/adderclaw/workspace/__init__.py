@@ -1,6 +1,6 @@
 """The one way to touch files of the workspace from outside the sandbox: by descriptor, and through no link."""
 
-from adderclaw.workspace.endless import READ_BY_GIT, endless
+from adderclaw.workspace.endless import endless, waited_for
 from adderclaw.workspace.folder import Folder, folder
 from adderclaw.workspace.naming import is_directory, is_named, is_regular, reached
 from adderclaw.workspace.place import Place, anywhere, beneath_root, configured, inside, shown
@@ -28,7 +28,6 @@ from adderclaw.workspace.writing import chmod, make_folders, open_append, put_li
 
 __all__ = (
     "MAX_BYTES",
-    "READ_BY_GIT",
     "Entry",
     "Folder",
     "Old",
@@ -66,6 +65,7 @@ __all__ = (
     "shown",
     "start",
     "status",
+    "waited_for",
     "walk",
     "write",
 )
