@@ -11,6 +11,7 @@ from adderclaw.credentials import key_helper
 from adderclaw.credentials.key_helper import HelperFailed
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import ProviderError
+from adderclaw.sandbox.programs import search_path
 from tests.credentials.making import CLAUDE, Time, run, sources
 
 CANARY = "canary-5f2e77a1c0d94b7e"
@@ -185,3 +186,15 @@ def test_its_failure_is_an_authentication_failure(home: Path) -> None:
         run(sources(home, api_key_helper="exit 9").get("c", CLAUDE))
     assert caught.value.kind == "authentication_failed"
     assert not list(home.rglob("*"))
+
+
+def test_a_helper_finds_no_program_of_the_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    planted = tmp_path / "workspace" / ".venv" / "bin"
+    planted.mkdir(parents=True)
+    (planted / "cat").write_text("#!/bin/sh\necho planted-1234\n")
+    (planted / "cat").chmod(0o755)
+    (tmp_path / "key").write_text("the-key-1234\n")
+    monkeypatch.setenv("PATH", f"{planted}{os.pathsep}{os.environ['PATH']}")
+    path = os.pathsep.join(search_path([str(tmp_path / "workspace")]))
+    made = key_helper.run(f"cat {tmp_path}/key", timeout=50, workspace="", path=path, secrets=Secrets())
+    assert run(made) == "the-key-1234"
