@@ -46,6 +46,7 @@ print("up", flush=True)
 for line in sys.stdin:
     print("still here", flush=True)
 """
+QUEUE = 'import ctypes; exit(ctypes.CDLL("librt.so.1").mq_open(b"/mine", 0o102, 0o600, None) < 0)'
 WRITES = {
     "a file": "echo x > new",
     "a file that is there": "echo x >> a.txt",
@@ -59,6 +60,10 @@ WRITES = {
     "git's index": "git add -A",
     "the home": "echo x > ~/x",
     "shared memory": "echo x > /dev/shm/x",
+    "memory that outlives it": "ipcmk -M 100",
+    "a semaphore": "ipcmk -S 1",
+    "a queue": "ipcmk -Q",
+    "a queue by name": f"{escapes.PYTHON} -c '{QUEUE}'",
     "a mount": "mount -o remount,rw / || mount -t tmpfs x /etc",
 }
 REACHES = {

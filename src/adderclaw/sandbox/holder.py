@@ -110,14 +110,14 @@ class Inside:
             )
 
     def _bubblewrap(self, room: Room, fds: list[int], stack: contextlib.ExitStack) -> list[str]:
-        from adderclaw.sandbox.seccomp import program
+        from adderclaw.sandbox.seccomp import OUTLIVING, program
 
         bwrap = resolve("bwrap", (*room.roots, *room.unsearched))
         if bwrap is None:
             raise AdderClawError("no `bwrap` on the PATH")
         code = memory_file(program("namespace"))
         stack.callback(os.close, code)
-        looking = memory_file(program("none"))
+        looking = memory_file(program("none", refused=OUTLIVING))
         stack.callback(os.close, looking)
         numbers = {"seccomp": code, "looking": looking, "capabilities": 0 if os.geteuid() else KEPT}
         if self._proxy is not None:

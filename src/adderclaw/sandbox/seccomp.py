@@ -232,6 +232,8 @@ SHARED = frozenset(
 )
 """Not there without namespaces: memory and queues that all processes of the machine share, and calls so new that
 programs do without them."""
+OUTLIVING = ("shmget", "semget", "msgget", "mq_open")
+"""Calls that make what stays in memory when its maker has ended: one that looks leaves nothing for the next."""
 OF_OTHERS = {"prlimit64": 0, "setpriority": 1, "ioprio_set": 1}
 """Calls that change other processes, where no namespace hides those: which argument names one, 0 being the caller."""
 INSTALL = {"x86_64": 317, "aarch64": 277}
