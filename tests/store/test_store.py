@@ -10,7 +10,7 @@ import pytest
 
 from adderclaw.errors import StoreError
 from adderclaw.store import Store, transcript
-from adderclaw.store.migrations import MIGRATIONS
+from adderclaw.store.migrations import MIGRATIONS, apply_or_restore
 from tests.program import Soak
 from tests.store.book import abandoned, child, codes, integrity
 
@@ -357,3 +357,13 @@ def test_a_step_that_fails_leaves_the_database_as_it_was(tmp_path: Path) -> None
 def test_a_new_database_needs_no_copy(tmp_path: Path) -> None:
     Store.open(str(tmp_path / "memory.sqlite")).close()
     assert not [*tmp_path.glob("*.before-*")]
+
+
+def test_an_error_of_the_module_itself_fails_an_update_as_any_other(tmp_path: Path) -> None:
+    """Such an error has no code of SQLite's."""
+    connection = sqlite3.connect(tmp_path / "old.db")
+    cursor = connection.cursor()
+    cursor.close()
+    with pytest.raises(StoreError, match=r"Cannot operate on a closed cursor.*report this"):
+        apply_or_restore(cursor, "old.db", "copy.db")
+    connection.close()

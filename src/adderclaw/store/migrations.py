@@ -467,7 +467,7 @@ def apply_or_restore(cursor: sqlite3.Cursor, path: str, copy: str) -> None:
     except (sqlite3.Error, OSError, ValueError, TypeError, KeyError) as error:
         if cursor.connection.in_transaction:  # on a full disk SQLite has rolled it back already
             cursor.execute("ROLLBACK")
-        full = isinstance(error, sqlite3.Error) and error.sqlite_errorcode & 0xFF in DISK
+        full = isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF in DISK
         fix = (
             "free some space, and try again" if full else "use the version of adderclaw that wrote it, and report this"
         )
