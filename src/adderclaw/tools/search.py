@@ -141,7 +141,10 @@ def _globbed(found: Matches, place: PathFact, ctx: ToolContext) -> ToolResult:
         lines.append(f"(skipped, since these links lead in a circle: {', '.join(loops[:LOOPS])}{more})")
     if not found.is_whole:
         lines.append(f"(stopped after {SECONDS:g} seconds: there may be more)")
-    return ToolResult("\n".join(lines), metadata={"files": found.total, "complete": found.is_whole})
+    if found.unseen:
+        lines.append(f"(could not be looked at, and left out: {found.unseen})")
+    complete = found.is_whole and not found.unseen
+    return ToolResult("\n".join(lines), metadata={"files": found.total, "complete": complete})
 
 
 # ------------------------------------------------------------------ the tools

@@ -23,6 +23,8 @@ class Matches:
         self.total = 0
         self.loops: list[str] = []
         """Links that lead in a circle, so that nobody can say what they are."""
+        self.unseen = 0
+        """Entries whose names fit, and of which nothing more can be known."""
         self.is_whole = True
 
     def add(self, modified: int, path: str) -> None:
@@ -95,9 +97,10 @@ def _note(fd: int, entry: "os.DirEntry[str]", path: str, found: Matches) -> None
     except FileNotFoundError:
         pass  # deleted while we look
     except OSError as error:
-        if error.errno != errno.ELOOP:
-            raise
-        found.loops.append(path)
+        if error.errno == errno.ELOOP:
+            found.loops.append(path)
+        else:
+            found.unseen += 1  # the others of its folder are still found
 
 
 def _leads_to_folder(fd: int, name: str) -> bool:
