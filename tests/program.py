@@ -1,5 +1,6 @@
 """The installed program as a test drives it: its own home, a clean environment, and what came out."""
 
+import io
 import os
 import subprocess
 import sys
@@ -16,6 +17,13 @@ MEASURED = {name: os.environ[name] for name in ("COVERAGE_PROCESS_CONFIG",) if n
 
 ASKING = (b"> ", b"Approve? [y/N] ", b"Go on? [y/N] ", b"own words: ")
 """How what is on stderr ends where a line is waited for."""
+
+
+def keyboard() -> tuple[io.FileIO, int]:
+    """Where a test types, and the descriptor of the terminal that a program has as its stdin."""
+    ours, theirs = os.openpty()
+    tty.setraw(theirs)  # a line of a terminal ends at 4,096 characters else
+    return io.FileIO(ours, "w"), theirs
 
 
 class Done(NamedTuple):
@@ -76,11 +84,10 @@ class Cli:
 
         What the program prints goes into files, so that the two streams stay apart.
         """
-        ours, theirs = os.openpty()
-        tty.setraw(theirs)  # a line of a terminal ends at 4,096 characters else
-        with tempfile.TemporaryFile() as out, os.fdopen(ours, "wb", buffering=0) as keyboard:
+        ours, theirs = keyboard()
+        with tempfile.TemporaryFile() as out, ours:
             process = subprocess.Popen(
-                [*self.before, str(PROGRAM), *arguments],
+                self.argv(*arguments),
                 stdin=theirs,
                 stdout=out,
                 stderr=subprocess.PIPE,
@@ -97,23 +104,30 @@ class Cli:
                 if not err.endswith(ASKING):
                     continue
                 if lines:
-                    keyboard.write(lines.pop(0).encode() + b"\n")
+                    ours.write(lines.pop(0).encode() + b"\n")
                 else:
-                    keyboard.close()
+                    ours.close()
             watch.cancel()
             code = process.wait()
             process.stderr.close()
             out.seek(0)
             return Done(code, out.read().decode("utf-8", "replace"), err.decode("utf-8", "replace"))
 
+    def argv(self, *arguments: str) -> list[str]:
+        return [*self.before, str(PROGRAM), *arguments]
+
     def start(
-        self, *arguments: str, env: Mapping[str, str] | None = None, cwd: Path | None = None
+        self,
+        *arguments: str,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        stdin: int = subprocess.PIPE,
     ) -> "subprocess.Popen[bytes]":
         """The running program, for a test that talks to it, signals it or kills it; pipes on all three streams."""
         pipe = subprocess.PIPE
         return subprocess.Popen(
-            [*self.before, str(PROGRAM), *arguments],
-            stdin=pipe,
+            self.argv(*arguments),
+            stdin=stdin,
             stdout=pipe,
             stderr=pipe,
             env={**self.env, **(env or {})},

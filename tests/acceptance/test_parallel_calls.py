@@ -1,6 +1,7 @@
 """Calls of one reply that only read run at the same time; what is asked, recorded and proved keeps their order."""
 
 import json
+import os
 import random
 import signal
 import socket
@@ -20,7 +21,7 @@ from tests.acceptance.test_replay import verified
 from tests.acceptance.test_resume import fresh, killed_at
 from tests.acceptance.test_subagents import helper
 from tests.acceptance.world import World, text
-from tests.program import Soak
+from tests.program import Soak, keyboard
 from tests.scripted import Request, ScriptedModel, Step
 
 PATIENCE = 90.0
@@ -546,13 +547,15 @@ def test_the_model_hears_that_nothing_has_run(world: World, pages: Pages, port: 
     (world.workspace / "a.txt").write_text("a\n")
     read = {"name": "Read", "arguments": {"file_path": "a.txt"}}
     world.script(reply(fetch(port, 0), read), text("heard: {{last_result}}"))
-    process = world.cli.start("agent")
-    assert process.stdin is not None
-    process.stdin.write(b"go\n")
-    process.stdin.flush()
-    wait_for(lambda: world.database.exists() and bool(asked(world)))
-    process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(b"\nwell?\n", timeout=PATIENCE)
+    ours, theirs = keyboard()
+    with ours:
+        process = world.cli.start("agent", stdin=theirs)
+        os.close(theirs)
+        ours.write(b"go\n")
+        wait_for(lambda: world.database.exists() and bool(asked(world)))
+        process.send_signal(signal.SIGINT)
+        ours.write(b"\nwell?\n/exit\n")
+        out, _ = process.communicate(timeout=PATIENCE)
     assert b"heard: Not run:" in out
     assert pages.begun() == []
     verified(world)

@@ -4,12 +4,14 @@ import json
 import os
 import signal
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.acceptance.world import World, call, text
-from tests.program import PROGRAM
+from tests.program import PROGRAM, keyboard
+from tests.sandbox.test_process import wait_for
 from tests.scripted import ScriptedModel
 
 CANARY = "canary-key-6f1d0c52e8"
@@ -221,18 +223,17 @@ def test_an_interrupted_reply_leaves_no_call_unanswered(world: World) -> None:
     with ScriptedModel([{"tool_calls": two}, {"text": "I see"}, {"text": "still fine"}]) as model:
         entry = f'[providers.models.here]\nkind = "openai-compatible"\nbase_url = "{model.base_url}"\nmodel = "m"\n'
         world.configure(autonomy="full", security='allowed_commands = ["sleep"]', more=entry)
-        process = world.cli.start("agent", "--provider", "here")
-        assert process.stdin is not None
-        assert process.stderr is not None
-        process.stdin.write(b"go\n")
-        process.stdin.flush()
-        seen = b""
-        while b"tool_approved" not in seen:
-            piece = os.read(process.stderr.fileno(), 4096)
-            assert piece, seen.decode()
-            seen += piece
-        process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(b"what happened?\n/exit\n", timeout=30)
+        ours, theirs = keyboard()
+        with ours:
+            process = world.cli.start("agent", "--provider", "here", stdin=theirs)
+            os.close(theirs)
+            ours.write(b"go\n")
+            runs = world.cli.data / "runs"
+            kept = partial(runs.rglob, "events.jsonl")
+            wait_for(lambda: any("tool_approved" in log.read_text() for log in kept()), 30, "the call")
+            process.send_signal(signal.SIGINT)
+            ours.write(b"what happened?\n/exit\n")
+            out, _ = process.communicate(timeout=30)
         assert b"I see" in out
         assert world.agent("again", "--continue", "--provider", "here").out == "still fine\n"
     for request in model.requests[1:]:

@@ -11,7 +11,7 @@ import pytest
 
 from adderclaw.workspace.survey import MANY_ASKED, Surveyor
 from tests.acceptance.world import call, text
-from tests.program import Soak
+from tests.program import Soak, keyboard
 from tests.sandbox.test_process import wait_for
 from tests.security.swapping import swapping
 from tests.security.world import Den
@@ -260,13 +260,14 @@ def test_and_for_one_that_the_operator_added_in_the_session(on_each_rung: Den, f
     begin = [] if first else [call("Bash", command="true"), text("1")]
     den.script(*begin, call("Bash", command="bash x.sh"), text("2"))
     den.prepare()
-    process = den.cli.start("agent")
-    assert process.stdin is not None
-    process.stdin.write(f"{'' if first else 'begin\n'}/add-dir {more}\ngo\n".encode())
-    process.stdin.flush()
-    wait_for((more / LEFT[-1]).exists, 60, "the command to write")
-    process.kill()
-    process.communicate(timeout=60)
+    ours, theirs = keyboard()
+    with ours:
+        process = den.cli.start("agent", stdin=theirs)
+        os.close(theirs)
+        ours.write(f"{'' if first else 'begin\n'}/add-dir {more}\ngo\n".encode())
+        wait_for((more / LEFT[-1]).exists, 60, "the command to write")
+        process.kill()
+        process.communicate(timeout=60)
     assert not den.left_running()
     for _ in range(2):
         den.script(text("nothing to do"))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from tests.acceptance.world import World, call, text
-from tests.program import PROGRAM, Cli, Done
+from tests.program import Cli, Done
 from tests.security.canaries import Canaries, every, quietly
 
 type Rung = Literal["bubblewrap", "landlock"]
@@ -57,18 +57,8 @@ class SomebodysCli(Cli):
 
     as_user = False
 
-    def start(
-        self, *arguments: str, env: Mapping[str, str] | None = None, cwd: Path | None = None
-    ) -> "subprocess.Popen[bytes]":
-        pipe, argv = subprocess.PIPE, [str(PROGRAM), *arguments]
-        return subprocess.Popen(
-            as_nobody(argv) if self.as_user else argv,
-            stdin=pipe,
-            stdout=pipe,
-            stderr=pipe,
-            env={**self.env, **(env or {})},
-            cwd=cwd or self.cwd,
-        )
+    def argv(self, *arguments: str) -> list[str]:
+        return as_nobody(super().argv(*arguments)) if self.as_user else super().argv(*arguments)
 
 
 class Attack(NamedTuple):
