@@ -597,6 +597,26 @@ def test_a_changed_workflow_and_a_finished_run_are_not_resumed(flow: Flow) -> No
     assert "is completed" in over.err
 
 
+@pytest.mark.parametrize("supervised", [False, True], ids=["goal", "review"])
+def test_a_run_killed_while_a_session_is_asked_again_is_proved(flow: Flow, *, supervised: bool) -> None:
+    """The second turn of a session has begun, and its reply has not come."""
+    flow.write(f'GOAL g "x" {"SUPERVISED" if supervised else ""}\nRUN r USING g\n')
+    flow.add(*([result("done")] if supervised else []), text("I think so"), {"hang": 30})
+    flow.killed_when(2 + supervised, int(supervised))
+    assert "Call " in asked(flow.model, 1 + supervised), "it was asked again"
+    killed = flow.run_id
+    proof = flow.world.cli("replay", killed, "--verify", "--output-format", "json")
+    assert proof.code == 0, proof.out
+    assert "was interrupted" in proof.out
+    flow.add(
+        *([] if supervised else [result("done")]), *[call("ReviewVerdict", approved=True, comment="")] * supervised
+    )
+    done = flow.world.cli("run", "--resume", killed)
+    assert (done.code, done.out) == (0, "done\n"), done.err
+    again = flow.world.cli("replay", killed, "--verify", "--output-format", "json")
+    assert again.code == 0, again.out
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_signal_ends_a_run_cleanly(flow: Flow, number: signal.Signals, code: int) -> None:
     flow.write('GOAL a "x"\nRUN r USING a\n')

@@ -446,6 +446,41 @@ def test_a_run_that_was_killed_and_the_one_that_went_on(world: World) -> None:
     verified(world)
 
 
+@pytest.mark.parametrize("hooked", [False, True], ids=["model", "hook"])
+def test_a_repl_that_was_killed_in_its_second_turn(world: World, *, hooked: bool) -> None:
+    """While the model is asked, or while a hook still looks at the message, which the store does not have yet."""
+    if hooked:
+        slow = hook("if [ -e first ]; then touch second; sleep 60; fi; touch first")
+        (world.cli.data / "settings.json").write_text(json.dumps({"hooks": {"UserPromptSubmit": [slow]}}))
+    with ScriptedModel([call("LS", path="."), text("first"), *([] if hooked else [{"hang": 60}])]) as model:
+        entry = f'kind = "openai-compatible"\nbase_url = "{model.base_url}"\nmodel = "m"\n'
+        world.configure(autonomy="full", more=f"[providers.models.s]\n{entry}")
+        terminal, theirs = pty.openpty()
+        process = subprocess.Popen(
+            [PROGRAM, "agent", "--provider", "s"],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env=world.cli.env,
+            cwd=world.cli.cwd,
+        )
+        os.close(theirs)
+        os.write(terminal, b"one\ntwo\n")
+        deadline = time.monotonic() + 90
+        while not ((world.workspace / "second").exists() if hooked else len(model.requests) == 3):
+            assert time.monotonic() < deadline, os.read(terminal, 65_536)
+            time.sleep(0.05)
+        process.kill()
+        process.wait()
+        os.close(terminal)
+    assert world.rows("SELECT kind, outcome FROM runs") == [("repl", None)]
+    proof = verified(world)
+    assert (proof["model_calls"], proof["tool_calls"]) == (2, 1)
+    assert "interrupted" in " ".join(proof["notes"])
+    change(world, "UPDATE transcript_entries SET payload_json = replace(payload_json, 'first', 'furst')")
+    assert named(verify(world), "entry", "assistant")
+
+
 def test_background_tasks(world: World) -> None:
     world.configure(autonomy="full", security='allowed_commands = ["sleep", "echo", "touch", "test"]')
     begin = call("Bash", command="echo hello; touch ended", run_in_background=True)

@@ -77,21 +77,28 @@ class Recorder(Tape):
     # -------------------------------------------------------------- the turns
 
     def turn(self, session: "Session", message: str | None, *, single: bool) -> None:
-        """A turn begins. Nothing is written before the model was asked."""
+        """A turn begins. Before the model was asked for the first time nothing is written."""
         self._begin(session)
         said = session.secrets.scrub(message) if message is not None else None
         body: Json = {"message": said, "provider": session.provider.name, "model": session.model}
         if single:
             body["single"] = True
-        self._lent = self._looks = 0
-        self._waiting.append(("turn", {**body, "budget": session.budget.state, "at": self._at()}))
+        self._lent = 0
+        self._opens("turn", session, body)
 
     def drives(self, session: "Session", driver: str, given: Json) -> None:
         """A driver begins: its turns and calls follow from what it is given here, and from what it looks up."""
         self._begin(session)
-        self._looks = 0
-        body: Json = {"driver": driver, **session.secrets.scrub_all(given)}
-        self._waiting.append(("drive", {**body, "budget": session.budget.state, "at": self._at()}))
+        self._opens("drive", session, {"driver": driver, **session.secrets.scrub_all(given)})
+
+    def _opens(self, kind: str, session: "Session", body: Json) -> None:
+        """Waits with the head; without one it is written no later than anything that the turn leaves in the store."""
+        item = (kind, {**body, "budget": session.budget.state, "at": self._at()})
+        if self._waiting:
+            self._looks = 0
+            self._waiting.append(item)
+        else:
+            self._add(*item)
 
     def _begin(self, session: "Session") -> None:
         if self._next[0]:
