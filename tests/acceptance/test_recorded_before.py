@@ -37,7 +37,7 @@ def test_the_archive_is_small_and_holds_all_kinds(recorded: dict[str, str]) -> N
 
 def test_every_run_is_proved_after_the_migration(world: World, recorded: dict[str, str]) -> None:
     refused = world.cli("replay", recorded["read"], "--verify")
-    assert "run `adderclaw init`" in refused.err
+    assert "`adderclaw init` brings it up to date" in refused.err
     assert world.cli("init").code == 0
     assert [*world.cli.data.glob("memory.sqlite.before-*")]
     for name, run_id in recorded.items():
