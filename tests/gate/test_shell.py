@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -620,7 +621,7 @@ def test_real_programs_do_with_the_plan_what_they_do_with_the_text(text: str, tm
         (folder / "set.sh").write_text("FROM_SCRIPT=set\n")
         env = {"PATH": "/usr/bin:/bin", "HOME": "/nowhere", "LC_ALL": "C"}
         facts = Facts(str(folder), env, wildcards.within(str(folder), (str(folder),)), confined=True)
-        made = plan(text, programs.resolve, facts=facts)
+        made = plan(text, partial(programs.resolve, workspace_roots=(str(folder),)), facts=facts)
         assert isinstance(made, Plan), made.reason
         code = text if name == "text" else render(made)
         argv = [BASH, "--norc", "--noprofile", "-c", code]
