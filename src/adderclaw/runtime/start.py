@@ -13,7 +13,7 @@ from adderclaw.config.places import FLAGS
 from adderclaw.config.schema import Config
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.credentials.sources import Sources
-from adderclaw.errors import UsageError
+from adderclaw.errors import StoreError, UsageError
 from adderclaw.events import Bus
 from adderclaw.kernel.clock import SystemClock, ids_with_runs
 from adderclaw.record import changing
@@ -141,6 +141,8 @@ def _with_a_model(options: Options, loaded: config.Loaded) -> tuple[config.Loade
 
     if name in now.providers.models and not found_keys.is_unscripted(now, name):
         return loaded, ()
+    if options.provider is None and _chosen_in_the_database(now.memory.path):
+        return loaded, ()
     keys = found_keys.undeclined(config.home())
     if options.provider is not None:  # which names an entry that plays no script, or a provider whose key is there
         keys = [found for found in keys if found.kind == options.provider]
@@ -156,6 +158,22 @@ def _with_a_model(options: Options, loaded: config.Loaded) -> tuple[config.Loade
     overrides, used = found_keys.with_key(options.overrides, found, now)
     why = f"no model is chosen, so {used} is used; `adderclaw onboard` chooses one for good"
     return _load(options, overrides), (why,) if options.provider is None else ()
+
+
+def _chosen_in_the_database(path: str) -> bool:
+    """Whether the operator's own row of settings names a model; it is laid over the files once the run has begun."""
+    from adderclaw.store import Store, settings
+
+    if not os.path.exists(path):
+        return False
+    try:
+        store = Store.open(path, read_only=True)
+    except StoreError:  # whoever opens it to write says what is wrong
+        return False
+    try:
+        return "model_config" in (settings.operators_own(store) or {})
+    finally:
+        store.close()
 
 
 def _may_be_unscripted(now: Config, name: str) -> bool:
