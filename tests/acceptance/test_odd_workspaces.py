@@ -41,6 +41,7 @@ def test_x82_the_first_line_says_which_folder_it_is_and_why(world: World) -> Non
     place = world.cli.cwd / "plain"
     place.mkdir()
     world.cli.configure("")
+    world.script(text("hi"))
     here = f"{place} the current directory, which belongs to no project"
     for arguments, expected in (
         (("run", "--task", "hi", "--profile", "supervised"), here),
