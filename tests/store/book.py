@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from adderclaw.json_text import digest
 from adderclaw.store import Store, transcript
 from adderclaw.store.ledger import Ledger, Receipt, ReceiptDraft
 from adderclaw.store.verify import Verification, verify
@@ -38,7 +39,7 @@ def numbered(prefix: str = "") -> Callable[[str], str]:
 
 def draft(tool_use_id: str = "t", **changes: Any) -> ReceiptDraft:
     made = ReceiptDraft(
-        "conversation", "session", tool_use_id, "Read", "a" * 64, "b" * 64, "allowed", "low", {"by": "mode"}
+        "conversation", "session", tool_use_id, "Read", "a" * 64, digest("x"), "allowed", "low", {"by": "mode"}
     )
     return made._replace(**changes)
 

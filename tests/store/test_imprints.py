@@ -16,6 +16,7 @@ MUTABLE = {
         "agent",
         "answered_who",
         "used_at",
+        *("terminal", "questions_json", "replies_json"),  # under the answer's own signature
     },  # runs of before have none; receipts name who answered
     "background_tasks": {"told"},
     "conversations": {"last_active", "phase"},
