@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import textwrap
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -222,13 +223,13 @@ def table(results: dict[str, Any]) -> str:
             lines.append(f"| **× floor** | **{first:.2f}** | **{step:.2f}** | | | **{growth}** | | | |")
     what = results["machine"]
     calls = ", ".join(map(str, results["calls"]))
-    lines += [
-        "",
+    lines += ["", ""]
+    measured = (
         f"Measured {results['when']}: {results['rounds']} rounds of N = {calls} tool calls, the programs in turn; "
         f"medians, but of memory the highest seen. {what['cpu']}, {what['system']}, Python {what['python']}; "
-        f"load average {what['load']} before the run, niceness {what['niceness']}.",
-    ]
-    return "\n".join(lines)
+        f"load average {what['load']} before the run, niceness {what['niceness']}."
+    )
+    return "\n".join(lines) + textwrap.fill(measured, 118)
 
 
 def write(results: dict[str, Any]) -> None:
