@@ -128,3 +128,10 @@ def test_what_changes_is_a_dataclass_of_its_own(kind: type[Work] | type[Usual]) 
     for given, named in (((), {}), (("a", [0], "", 4), {}), (("a",), {"colour": "red"}), (("a",), {"name": "b"})):
         with pytest.raises(TypeError):
             made(*given, **named)
+
+
+def test_a_declaration_that_would_lose_something_is_refused() -> None:
+    with pytest.raises(TypeError, match="has fields, and no __new__"):
+        exec("class Bare(NamedTuple): pass", {"NamedTuple": NamedTuple})
+    with pytest.raises(TypeError, match="has fields, and no __new__"):
+        exec("class Own(NamedTuple):\n a: int\n def __new__(cls): pass", {"NamedTuple": NamedTuple})

@@ -117,6 +117,8 @@ class _Declaring(type):
             raise TypeError(f"{name}: a NamedTuple has no subclasses")
         if bases != (tuple,):
             names = tuple(body.get("__annotations__", ()))
+            if not names or "__new__" in body:
+                raise TypeError(f"{name}: a NamedTuple has fields, and no __new__ of its own")
             defaults = {given: body.pop(given) for given in names if given in body}
             if names[len(names) - len(defaults) :] != tuple(defaults):
                 raise TypeError(f"{name}: a field without a default comes after one with a default")

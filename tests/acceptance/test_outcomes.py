@@ -84,6 +84,15 @@ def test_01_nothing_may_be_left_to_say_after_a_cut(world: World) -> None:
     assert (done.code, done.out.strip()) == (0, "one two"), done.err
 
 
+def test_01_a_refusal_to_go_on_is_no_end_of_the_answer(world: World) -> None:
+    refused = {"text": "", "finish_reason": "content_filter"}
+    with ScriptedModel([{"text": "one two", "finish_reason": "length"}, refused]) as model:
+        on(world, "openai-compatible", model)
+        done = world.agent("count", "--provider", "mine")
+    assert done.code == 1, done.err
+    assert "refused" in done.err
+
+
 def test_01_a_secret_across_a_cut_is_not_shown(world: World) -> None:
     secret = "sk-live-abcdefghij0123456789"
     with ScriptedModel([{"text": f"It is {secret[:14]}", "finish_reason": "length"}, text(secret[14:])]) as model:

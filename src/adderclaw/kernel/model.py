@@ -103,7 +103,7 @@ async def ask(
             asking = _within_budget(session, request, relay)
             response = await session.tape.asked(session, asking)
             price = _settle(session, held, response, messages)
-            if not goes_on:
+            if not goes_on or response.stop_reason not in ("end", "max_tokens"):
                 _not_empty(session, response)
         except ProviderError as error:
             if error.kind not in BILLED_FAILURES:

@@ -27,7 +27,7 @@ from adderclaw.types import (
 )
 from adderclaw.workspace import is_directory
 
-UNKNOWN = "Interrupted before it ended: the outcome is unknown. It was not run again. Look before you repeat it."
+UNKNOWN = f"{transcript.INTERRUPTED} It was not run again. Look before you repeat it."
 LOST = (
     "[Background task {id} ({title}) ended before this session was resumed: {status}."
     " What it printed is in {kept}/{id}.txt. Start it again if it is still needed.]"

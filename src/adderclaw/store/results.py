@@ -6,12 +6,11 @@ from typing import Any, NamedTuple, cast
 
 from adderclaw.json_text import digest
 from adderclaw.store import Store
+from adderclaw.store.transcript import INTERRUPTED
 from adderclaw.types import Json
 
 PAGE = 32
 """Rows that are in memory at a time: a result may have a megabyte, and images beside it."""
-INTERRUPTED = "Interrupted before it ended: the outcome is unknown."
-"""How the result begins that a resumed session gives a call whose own was lost with the process."""
 
 
 class Changed(NamedTuple):

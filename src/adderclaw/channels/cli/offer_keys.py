@@ -3,6 +3,7 @@
 import os
 import sys
 
+from adderclaw.channels.terminal import STDIN
 from adderclaw.config import found_keys, home, operator_file
 from adderclaw.config.found_keys import Found
 
@@ -35,8 +36,6 @@ def offer(found: list[Found]) -> Found | None:
 
 def _typed(question: str) -> str:
     """A line of the person; what was typed before the question counts for nothing."""
-    import termios
-
-    termios.tcflush(sys.stdin, termios.TCIFLUSH)
+    STDIN.discard_typed()
     print(question, end="", file=sys.stderr, flush=True)
     return sys.stdin.readline()
