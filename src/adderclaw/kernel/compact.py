@@ -114,7 +114,7 @@ async def compact(session: Session, trigger: Trigger, instructions: str = "", *,
 
 def _cut(session: Session, room: float) -> Cut | None:
     """The newest entries that fit into the room stay, from the beginning of a message on."""
-    entries = resume.live(transcript.entries(session.store, session.session_id))
+    entries = transcript.live(transcript.entries(session.store, session.session_id))
     start = resume.boundary(entries)
     live = [entry for entry in entries if entry.entry_type != "system" and entry.sequence >= start]
     media = transcript.opaque(session.store, session.session_id)
@@ -148,7 +148,7 @@ NOTHING = Carried([], [], [], "", [])
 
 def _earlier(session: Session) -> Carried:
     """What the last compaction had carried over."""
-    last = resume.last_boundary(resume.live(transcript.entries(session.store, session.session_id)))
+    last = resume.last_boundary(transcript.live(transcript.entries(session.store, session.session_id)))
     return NOTHING._replace(**{name: last[name] for name in Carried._fields if name in last}) if last else NOTHING
 
 

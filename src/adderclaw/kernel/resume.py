@@ -48,17 +48,6 @@ class StoredSession(NamedTuple):
     unbegun: tuple[ToolCall, ...]
 
 
-def live(entries: list[Entry]) -> list[Entry]:
-    """The entries that still count: a rewind leaves out what came between its place and itself."""
-    kept: list[Entry] = []
-    for entry in entries:
-        if entry.entry_type == "system" and entry.payload.get("subtype") == "rewind":
-            kept = [earlier for earlier in kept if earlier.sequence < entry.payload["to"]]
-        else:
-            kept.append(entry)
-    return kept
-
-
 def rewind(session: Session, to: int) -> None:
     """Go on as if nothing had been said from this entry on; the store keeps all of it."""
     session.tape.began("rewind", {"to": to})
@@ -86,7 +75,7 @@ def boundary(entries: list[Entry]) -> int:
 
 def instructed(store: Store, session_id: str) -> set[str]:
     """The nested instruction files that the model has been told of, and still knows."""
-    entries = live(transcript.entries(store, session_id))
+    entries = transcript.live(transcript.entries(store, session_id))
     start = boundary(entries)
     return instructions_in([entry for entry in entries if entry.sequence >= start])
 
@@ -97,7 +86,7 @@ def instructions_in(entries: list[Entry]) -> set[str]:
 
 
 def read(store: Store, session_id: str) -> StoredSession:
-    entries = live(transcript.entries(store, session_id))
+    entries = transcript.live(transcript.entries(store, session_id))
     opaque = transcript.opaque(store, session_id)
     compacted, start = last_boundary(entries), boundary(entries)
     messages: list[Message] = []

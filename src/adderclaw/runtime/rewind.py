@@ -10,7 +10,6 @@ from adderclaw.checkpoints.saved_index import alone
 from adderclaw.checkpoints.tracker import limits_of
 from adderclaw.config.schema import Config
 from adderclaw.errors import UsageError
-from adderclaw.kernel import resume
 from adderclaw.kernel.session import Session
 from adderclaw.store import Store, transcript
 from adderclaw.store import checkpoints as rows
@@ -93,7 +92,7 @@ def prompts(session: Session) -> list[Prompt]:
         point = rows.get(session.store, group.id)
         if point is not None and point.turn_session == session.session_id and point.kind == "call":
             by_turn.setdefault(point.turn, []).append(group)
-    for entry in resume.live(transcript.entries(session.store, session.session_id)):
+    for entry in transcript.live(transcript.entries(session.store, session.session_id)):
         if entry.entry_type == "user":
             here = by_turn.get(entry.sequence, [])
             text = " ".join(transcript.text_of(entry.payload).split())

@@ -171,6 +171,17 @@ def entries(store: Store, session_id: str) -> list[Entry]:
     ]
 
 
+def live(entries: list[Entry]) -> list[Entry]:
+    """The entries that still count: a rewind leaves out what came between its place and itself."""
+    kept: list[Entry] = []
+    for entry in entries:
+        if entry.entry_type == "system" and entry.payload.get("subtype") == "rewind":
+            kept = [earlier for earlier in kept if earlier.sequence < entry.payload["to"]]
+        else:
+            kept.append(entry)
+    return kept
+
+
 def opaque(store: Store, session_id: str) -> dict[int, list[Json]]:
     """Sequence of an entry → its opaque blocks."""
     rows = store.read(

@@ -1,0 +1,129 @@
+"""A tool call in short: its one argument, the change that it made, the list that it wrote."""
+
+import re
+from typing import Any, cast
+
+from adderclaw.types import Json
+from adderclaw.view.items import Change, Line, Todo
+
+LONGEST = 300
+"""Characters of an argument in one line; whoever draws it cuts it to the width."""
+
+ARGUMENT: dict[str, tuple[str, ...]] = {
+    "Bash": ("command",),
+    "Read": ("file_path",),
+    "Write": ("file_path",),
+    "Edit": ("file_path",),
+    "NotebookEdit": ("notebook_path",),
+    "Delete": ("path",),
+    "LS": ("path",),
+    "Glob": ("pattern", "path"),
+    "Grep": ("pattern", "path"),
+    "Http": ("method", "url"),
+    "WebFetch": ("url",),
+    "WebSearch": ("query",),
+    "MemorySearch": ("query",),
+    "MemoryRead": ("key",),
+    "MemoryWrite": ("key",),
+    "ReadMcpResource": ("server", "uri"),
+    "ListMcpResources": ("server",),
+    "Agent": ("description",),
+    "Skill": ("skill", "args"),
+    "ToolSearch": ("query",),
+    "TaskOutput": ("task_id",),
+    "TaskStop": ("task_id",),
+    "TaskCreate": ("subject",),
+    "TaskGet": ("taskId",),
+    "TaskUpdate": ("taskId", "status"),
+    "EnterWorktree": ("name",),
+    "ExitWorktree": ("action",),
+    "Brief": ("message",),
+}
+PATHS = frozenset({"file_path", "notebook_path", "path"})
+_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+
+
+def unwrapped(tool: str, given: Json) -> tuple[str, Json]:
+    """The call itself, where it came through Call."""
+    inner = given.get("input")
+    if tool == "Call" and isinstance(given.get("tool"), str) and isinstance(inner, dict):
+        return given["tool"], cast(Json, inner)
+    return tool, given
+
+
+def argument(tool: str, given: Json, root: str = "") -> str:
+    """What tells this call from others of the tool; a path below `root` without it."""
+    if tool == "TodoWrite":
+        listed = todos(given)
+        return f"{sum(todo.status == 'completed' for todo in listed)} of {len(listed)} done"
+    if tool == "AskUserQuestion":
+        asked = [question for question in _dicts(given.get("questions")) if question.get("question")]
+        return _line(str(asked[0]["question"])) if asked else ""
+    names = ARGUMENT.get(tool)
+    if names is None:
+        return _line(", ".join(f"{name}: {value}" for name, value in given.items() if isinstance(value, str | int)))
+    parts = [(name, given[name]) for name in names if isinstance(given.get(name), str) and given[name]]
+    top = f"{root.rstrip('/')}/"
+    return _line(" ".join(value.removeprefix(top) if root and name in PATHS else value for name, value in parts))
+
+
+def _line(text: str) -> str:
+    flat = " ".join(text[: 4 * LONGEST].split())
+    return flat if len(flat) <= LONGEST else f"{flat[:LONGEST]}…"
+
+
+def todos(given: Json) -> tuple[Todo, ...]:
+    found: list[Todo] = []
+    for entry in _dicts(given.get("todos")):
+        status = entry.get("status")
+        if status in ("pending", "in_progress", "completed"):
+            found.append(Todo(str(entry.get("content", "")), status))
+    return tuple(found)
+
+
+def _dicts(value: Any) -> list[Json]:
+    return (
+        [cast(Json, entry) for entry in cast(list[Any], value) if isinstance(entry, dict)]
+        if isinstance(value, list)
+        else []
+    )
+
+
+# ------------------------------------------------------------------ changes
+
+
+def change(tool: str, given: Json, payload: Json) -> Change | None:
+    """What the call's result says that it changed; of a new file, all of it."""
+    path = str(given.get("file_path") or given.get("notebook_path") or "")
+    if payload.get("is_error"):
+        return None
+    if isinstance(diff := payload.get("diff"), str):
+        return Change(path, parsed(diff))
+    if tool == "Edit" and "\n@@ " in (content := str(payload.get("content", ""))):
+        return Change(path, parsed(content.partition("\n")[2]))
+    if tool == "Write" and isinstance(text := given.get("content"), str):
+        return Change(path, tuple(Line("+", number, line) for number, line in enumerate(text.splitlines(), 1)))
+    return None
+
+
+def parsed(diff: str) -> tuple[Line, ...]:
+    """A unified diff as numbered lines; what does not belong to one is left out."""
+    found: list[Line] = []
+    old = new = 0
+    for row in diff.split("\n"):
+        if (hunk := _HUNK.match(row)) is not None:
+            old, new = int(hunk[1]), int(hunk[2])
+            if found:
+                found.append(Line("@", new, ""))
+        elif not new and not old:
+            continue
+        elif row.startswith("+"):
+            found.append(Line("+", new, row[1:]))
+            new += 1
+        elif row.startswith("-"):
+            found.append(Line("-", old, row[1:]))
+            old += 1
+        elif row.startswith(" "):
+            found.append(Line(" ", new, row[1:]))
+            old, new = old + 1, new + 1
+    return tuple(found)

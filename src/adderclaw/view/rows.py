@@ -1,0 +1,171 @@
+"""Items made of the store's rows: one call as far as it has come, or all of a conversation."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, cast
+
+from adderclaw.store import Store, subagents, transcript
+from adderclaw.store.transcript import Entry
+from adderclaw.types import Json
+from adderclaw.view import calls
+from adderclaw.view.items import Call, Child, Item, Notice, State, Words
+
+type Clean = Callable[[Any], Any]
+"""Takes what nobody should see out of a JSON value."""
+
+STATES: dict[str, State] = {"allowed": "ran", "failed": "failed", "denied": "denied"}
+"""What a receipt's status is called here."""
+
+
+class Rows:
+    """Reads one store; everything that it hands out is clean."""
+
+    def __init__(self, store: Store, clean: Clean, root: str = "") -> None:
+        self.store, self.clean, self._root = store, clean, root
+
+    def call(self, session_id: str, tool_use_id: str) -> Call | None:
+        """The latest call with this id, as its rows have it."""
+        # from the end of the session on: what is drawn has just happened
+        rows = self.store.read(
+            "SELECT sequence, entry_type, payload_json, created_at FROM transcript_entries"
+            " WHERE session_id = ? AND tool_use_id = ? ORDER BY sequence DESC LIMIT 2",
+            (session_id, tool_use_id),
+        )
+        use = next((row for row in rows if row[1] == "tool_use"), None)
+        if use is None:
+            return None
+        made = self._called(session_id, json.loads(use[2]), use[0], use[3])
+        result = next((row for row in rows if row[1] == "tool_result" and row[0] > use[0]), None)
+        made = self._decided(made, self._decision(session_id, tool_use_id))
+        if result is None:
+            return replace(made, state="running" if made.state != "denied" else "denied")
+        seq, line = self._receipt(session_id, tool_use_id)
+        return self._returned(made, json.loads(result[2]), line, seq)
+
+    def conversation(self, conversation_id: str) -> Iterator[Item]:
+        """All of it, session after session, in order."""
+        for session_id in transcript.sessions_of(self.store, conversation_id):
+            yield from self.session(session_id)
+
+    def session(self, session_id: str) -> Iterator[Item]:
+        receipts = self._receipts(session_id)
+        spent = self._seconds(session_id)
+        entries = transcript.live(transcript.entries(self.store, session_id))
+        results: dict[str, list[Json]] = {}
+        for entry in entries:
+            if entry.entry_type == "tool_result" and entry.tool_use_id:
+                results.setdefault(entry.tool_use_id, []).append(entry.payload)
+        for entry in entries:
+            if entry.entry_type == "tool_use":
+                use = entry.tool_use_id or ""
+                made = self._called(session_id, entry.payload, entry.sequence, entry.created_at)
+                seq, line = receipts.get(use, [(None, {})]).pop(0) if receipts.get(use) else (None, {})
+                made = self._decided(made, line.get("decision", {}))
+                payload = results[use].pop(0) if results.get(use) else None
+                if payload is None:
+                    yield replace(made, state="unknown")
+                else:
+                    made = self._returned(made, payload, line, seq)
+                    yield replace(made, seconds=spent.get(use))
+            elif (item := self._other(entry)) is not None:
+                yield item
+
+    # -------------------------------------------------------------- the parts of a call
+
+    def _called(self, session_id: str, payload: Json, sequence: int, at: str) -> Call:
+        payload = self.clean(payload)
+        given = payload.get("input")
+        tool, inner = calls.unwrapped(
+            str(payload.get("name", "")), cast(Json, given) if isinstance(given, dict) else {}
+        )
+        child = subagents.of_call(self.store, session_id, str(payload.get("id", ""))) if tool == "Agent" else None
+        return Call(
+            str(payload.get("id", "")),
+            session_id,
+            tool,
+            calls.argument(tool, inner, self._root),
+            inner,
+            todos=calls.todos(inner) if tool == "TodoWrite" else (),
+            child=self._child(child) if child is not None else None,
+            at=at,
+            sequence=sequence,
+        )
+
+    def _child(self, row: subagents.Subagent) -> Child:
+        (count,) = self.store.read(
+            "SELECT count(*) FROM transcript_entries WHERE session_id = ? AND entry_type = 'tool_use'",
+            (row.session_id,),
+        )[0]
+        return Child(row.session_id, self.clean(row.agent_type), count, outcome=row.outcome or "")
+
+    def _decided(self, made: Call, how: Json) -> Call:
+        how = self.clean(how)
+        asked = "asked_by" in how
+        return replace(
+            made,
+            state="denied" if how.get("verdict") == "deny" else made.state,
+            by=str(how.get("answered_by") or how.get("by", "")),
+            why=str(how.get("reason", "")),
+            asked=asked,
+            comment=str(how.get("comment", "")),
+        )
+
+    def _returned(self, made: Call, payload: Json, line: Json, seq: int | None) -> Call:
+        payload = self.clean(payload)
+        state = STATES.get(str(line.get("status", ""))) or ("failed" if payload.get("is_error") else "ran")
+        if payload.get("resumed") or "outcome is unknown" in str(payload.get("content", ""))[:80]:
+            state = "unknown"
+        change = calls.change(made.tool, made.input, payload)
+        return replace(made, state=state, output=str(payload.get("content", "")), change=change, receipt=seq)
+
+    def _decision(self, session_id: str, tool_use_id: str) -> Json:
+        rows = self.store.read(
+            "SELECT reason_json FROM tool_permission_log WHERE session_id = ? AND tool_use_id = ?"
+            " ORDER BY id DESC LIMIT 1",
+            (session_id, tool_use_id),
+        )
+        return (
+            json.loads(rows[0][0])
+            if rows and rows[0][0]
+            else self._receipt(session_id, tool_use_id)[1].get("decision", {})
+        )
+
+    def _receipt(self, session_id: str, tool_use_id: str) -> tuple[int | None, Json]:
+        rows = self.store.read(
+            "SELECT seq, line FROM receipts WHERE archive = '' AND session_id = ? AND tool_use_id = ?"
+            " ORDER BY seq DESC LIMIT 1",
+            (session_id, tool_use_id),
+        )
+        return (rows[0][0], json.loads(rows[0][1])) if rows else (None, {})
+
+    def _receipts(self, session_id: str) -> dict[str, list[tuple[int | None, Json]]]:
+        """Call → its receipts, oldest first: ids may come again."""
+        found: dict[str, list[tuple[int | None, Json]]] = {}
+        rows = self.store.read(
+            "SELECT tool_use_id, seq, line FROM receipts WHERE session_id = ? ORDER BY archive, seq", (session_id,)
+        )
+        for use, seq, line in rows:
+            found.setdefault(str(use), []).append((seq, json.loads(line)))
+        return found
+
+    def _seconds(self, session_id: str) -> dict[str, float]:
+        rows = self.store.read(
+            "SELECT json_extract(detail, '$.tool_use_id'), json_extract(detail, '$.duration_ms') FROM events"
+            " WHERE session_id = ? AND event_type IN ('tool_completed', 'tool_failed')",
+            (session_id,),
+        )
+        return {str(use): float(ms) / 1000 for use, ms in rows if ms is not None}
+
+    def _other(self, entry: Entry) -> Item | None:
+        payload = self.clean(entry.payload)
+        key = f"entry-{entry.id}"
+        match entry.entry_type:
+            case "user" | "assistant":
+                text = transcript.text_of(cast(Json, payload))
+                role = "user" if entry.entry_type == "user" else "assistant"
+                return Words(key, role, text, entry.created_at, entry.sequence) if text.strip() else None
+            case "system" if payload.get("subtype") == "compact_boundary":
+                return Notice(key, "note", "the conversation was compacted here", entry.created_at, entry.sequence)
+            case _:
+                return None
