@@ -375,7 +375,7 @@ def test_a_tree_that_changes_while_it_is_looked_at(tmp_path: Path) -> None:
     """No error, nothing half read for ever: once it is calm, the index is what is there."""
     from threading import Event, Thread
 
-    from adderclaw.checkpoints.tree import Index, Limits, scan
+    from adderclaw.checkpoints.tree import Forgets, Index, Limits, scan
 
     for number in range(100):
         (tmp_path / str(number)).write_text("x")
@@ -399,11 +399,11 @@ def test_a_tree_that_changes_while_it_is_looked_at(tmp_path: Path) -> None:
     thread = Thread(target=busy)
     thread.start()
     for _ in range(40):
-        index = scan(str(tmp_path), index, limits, lambda _digest, _data: None).now
+        index = scan(str(tmp_path), index, limits, Forgets()).now
     over.set()
     thread.join()
-    now = scan(str(tmp_path), index, limits, lambda _digest, _data: None).now
-    fresh = scan(str(tmp_path), {}, limits, lambda _digest, _data: None).now
+    now = scan(str(tmp_path), index, limits, Forgets()).now
+    fresh = scan(str(tmp_path), {}, limits, Forgets()).now
     assert {path: seen.state for path, seen in now.items()} == {path: seen.state for path, seen in fresh.items()}
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from adderclaw.checkpoints.blobs import Blobs
 from adderclaw.checkpoints.restore import Workshop, carry_out, finish_pending, plan
-from adderclaw.checkpoints.tree import IGNORED, Index, Limits, scan, state_at
+from adderclaw.checkpoints.tree import IGNORED, NOBODYS, Forgets, Index, Limits, scan, state_at
+from adderclaw.config.own_paths import Own
 from adderclaw.store import Store
 from adderclaw.store import checkpoints as rows
 from adderclaw.store.checkpoints import Change, Draft, State
@@ -22,6 +23,20 @@ from tests.security.world import Den
 
 LIMITS = Limits(10_000, 1 << 20, 1 << 26, IGNORED)
 NAMES = ("id_rsa", "sub/authorized_keys", "config.toml")
+
+
+def nobodys(_root: str) -> Own:
+    return NOBODYS
+
+
+class Kept(Forgets):
+    """What a look would keep."""
+
+    def __init__(self) -> None:
+        self.contents = set[bytes]()
+
+    def keep(self, digest: str, data: bytes) -> None:
+        self.contents.add(data)
 
 
 class Field(NamedTuple):
@@ -45,20 +60,20 @@ def field(tmp_path: Path) -> Generator[Field]:
             (folder / name).chmod(0o600)
     (root / "bad").symlink_to(outside)
     store = Store.open(str(tmp_path / "memory.sqlite"))
-    yield Field(root, outside, Workshop(store, Blobs(str(tmp_path / "checkpoints"), store), LIMITS))
+    yield Field(root, outside, Workshop(store, Blobs(str(tmp_path / "checkpoints"), store), LIMITS, nobodys))
     store.close()
 
 
 @pytest.mark.soak
 def test_no_checkpoint_holds_what_lies_outside(field: Field, soak: Soak) -> None:
-    before, contents = field.seen(), set[bytes]()
+    before, kept = field.seen(), Kept()
     with swapping(field.root / "door", field.root / "bad") as swapper:
         for _ in soak.of(6000):
             index: Index = {}
-            scan(str(field.root), index, LIMITS, lambda _digest, data: contents.add(data))
+            scan(str(field.root), index, LIMITS, kept)
             for name in NAMES:
-                state_at(str(field.root), f"door/{name}", LIMITS, lambda _digest, data: contents.add(data))
-    assert contents == {b"inside"}
+                state_at(str(field.root), f"door/{name}", LIMITS, kept)
+    assert kept.contents == {b"inside"}
     assert field.seen() == before
     assert swapper.count > 1000
 

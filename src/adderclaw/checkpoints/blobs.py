@@ -15,13 +15,20 @@ from adderclaw.store.checkpoints import Blob
 DAY = 86_400.0
 NEW_SECONDS = 3600.0
 """A pack that nothing names yet may belong to a process that is just writing it."""
+UNLIMITED = 1 << 62
 
 
 class Blobs:
-    """`keep` appends a content at once; `taken` hands over the rows that say where, for the next transaction."""
+    """`keep` appends a content at once; `taken` hands over the rows that say where, for the next transaction.
 
-    def __init__(self, folder: str, store: Store) -> None:
+    `most` is what all packs of one workspace may have together; a restore, which must be undone by what it keeps, has
+    no limit.
+    """
+
+    def __init__(self, folder: str, store: Store, workspace: str = "", most: int = UNLIMITED) -> None:
         self.folder, self._store = folder, store
+        self._of = hashlib.sha256(os.fsencode(workspace)).hexdigest()[:16] if workspace else "restored"
+        self._most, self._used = most, -1
         self._loaded = False
         self._digests: set[str] = set()
         self._new: list[Blob] = []
@@ -31,10 +38,18 @@ class Blobs:
         self._lock = threading.Lock()
 
     def keep(self, digest: str, data: bytes) -> None:
-        if self.has(digest):
+        if self.has(digest) or len(data) > self.room():
             return
         with self._lock:
             self._append(digest, data)
+
+    def room(self) -> int:
+        """How many bytes may still be kept; what other processes add meanwhile is counted by the next one."""
+        if self._most == UNLIMITED:
+            return UNLIMITED
+        if self._used < 0:
+            self._used = sum(_size(os.path.join(self.folder, name)) for name in _packs(self.folder, f"-{self._of}-"))
+        return max(0, self._most - self._used)
 
     def _append(self, digest: str, data: bytes) -> None:
         if self._pack is None:
@@ -45,6 +60,7 @@ class Blobs:
         self._digests.add(digest)
         self._new.append(Blob(digest, self._name, self._end, len(data)))
         self._end += len(data)
+        self._used += len(data) if self._used >= 0 else 0
 
     def has(self, digest: str) -> bool:
         if not self._loaded:
@@ -75,7 +91,7 @@ class Blobs:
 
     def _opened(self) -> int:
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
-        self._name = f"pack-{time.time_ns():x}-{os.getpid():x}"
+        self._name = f"pack-{self._of}-{time.time_ns():x}-{os.getpid():x}"
         self._end = 0
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
         return os.open(os.path.join(self.folder, self._name), flags, 0o600)
@@ -88,11 +104,7 @@ def prune(store: Store, folder: str, *, older_than: str, needed: Iterable[str]) 
     live = rows.named(store) | set(needed)
     known = rows.blobs(store)
     kept = {blob.pack for blob in known if blob.digest in live}
-    try:
-        names = [name for name in os.listdir(folder) if name.startswith("pack-")]
-    except FileNotFoundError:
-        names = []
-    idle = [name for name in names if name not in kept and _is_old(os.path.join(folder, name))]
+    idle = [name for name in _packs(folder) if name not in kept and _is_old(os.path.join(folder, name))]
     with store.write() as cursor:
         rows.drop_packs(cursor, idle)
     return dropped, sum(_unlinked(os.path.join(folder, name)) for name in idle)
@@ -116,6 +128,20 @@ def moment(days: int) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(time.time() - days * DAY))
 
 
+def _packs(folder: str, of: str = "-") -> list[str]:
+    try:
+        return [name for name in os.listdir(folder) if name.startswith(f"pack{of}")]
+    except FileNotFoundError:
+        return []
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
 def _is_old(path: str) -> bool:
     try:
         return time.time() - os.stat(path).st_mtime > NEW_SECONDS
@@ -124,8 +150,8 @@ def _is_old(path: str) -> bool:
 
 
 def _unlinked(path: str) -> int:
+    size = _size(path)
     try:
-        size = os.stat(path).st_size
         os.unlink(path)
     except OSError:
         return 0

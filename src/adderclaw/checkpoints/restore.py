@@ -7,13 +7,14 @@ so that one that was cut off can be finished, and every one can be undone.
 
 import errno
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from typing import Literal, NamedTuple
 
 from adderclaw import workspace
 from adderclaw.checkpoints.blobs import Blobs
-from adderclaw.checkpoints.tree import Limits, state_at, state_in
+from adderclaw.checkpoints.tree import Forgets, Limits, state_at, state_in
+from adderclaw.config.own_paths import Own
 from adderclaw.errors import Refused, UsageError
 from adderclaw.store import Store
 from adderclaw.store import checkpoints as rows
@@ -60,6 +61,8 @@ class Workshop(NamedTuple):
     store: Store
     blobs: Blobs
     limits: Limits
+    own: Callable[[str], Own]
+    """Root → what there is AdderClaw's: an earlier version kept that, too, and nothing puts it back."""
 
 
 # ------------------------------------------------------------------ the plan
@@ -70,7 +73,9 @@ def plan(shop: Workshop, checkpoint: int, *, force: bool = False, only: frozense
     target = rows.get(shop.store, checkpoint)
     if target is None or target.kind == "other":
         raise UsageError(f"there is no checkpoint {checkpoint}: see `adderclaw checkpoint list`")
-    found = rows.since(shop.store, target.root, target.id)
+    ours = shop.own(target.root)
+    since = rows.since(shop.store, target.root, target.id)
+    found = {path: changes for path, changes in since.items() if not ours.holds(target.root, path)}
     steps: list[Step] = []
     for path, changes in found.items():
         own = [change for change in changes if change.conversation_id == target.conversation_id]
@@ -90,7 +95,7 @@ def _order(step: Step) -> tuple[int, object]:
 
 def _step(shop: Workshop, target: Checkpoint, path: str, own: list[Since], every: list[Since], *, force: bool) -> Step:
     then = own[0].change.before
-    now = state_at(target.root, path, shop.limits, shop.blobs.keep)
+    now = state_at(target.root, path, shop.limits, shop.blobs)
     if now == then:
         return Step(path, "same", now, then)
     if then is not None and then.kind == "special":
@@ -152,7 +157,7 @@ def finish_pending(shop: Workshop) -> list[Outcome]:
         steps: list[Step] = []
         for change in rows.changes(shop.store, cut_off.id):
             _drop_unfinished(cut_off.root, change.path)
-            now = state_at(cut_off.root, change.path, shop.limits, shop.blobs.keep)
+            now = state_at(cut_off.root, change.path, shop.limits, shop.blobs)
             fate: Fate = "delete" if change.after is None else "restore"
             if now != change.after and (now == change.before or _is_half_done(change, now)):
                 steps.append(Step(change.path, fate, now, change.after))
@@ -187,7 +192,7 @@ def _apply(shop: Workshop, root: str, step: Step) -> None:
     """All of a step happens in the folder that was opened, through no link, wherever that is moved meanwhile."""
     above, name = os.path.split(step.path)
     with _opened(root, above, make=0o755 if step.then is not None else None) as folder:
-        if state_in(folder, name, shop.limits, lambda _digest, _data: None) != step.now:
+        if state_in(folder, name, shop.limits, Forgets()) != step.now:
             raise OSError(errno.EBUSY, "it changed while it was being restored: try again")
         if step.then is None:
             _remove(folder, name)

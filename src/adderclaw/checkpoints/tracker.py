@@ -13,8 +13,8 @@ from sqlite3 import Cursor
 from adderclaw import workspace
 from adderclaw.checkpoints import FOLDER, saved_index
 from adderclaw.checkpoints.blobs import Blobs, prune_daily
-from adderclaw.checkpoints.tree import IGNORED, Index, Limits, Scanned, Seen, TooBig, scan, state_at
-from adderclaw.config.paths import followed
+from adderclaw.checkpoints.tree import IGNORED, Index, Limits, Scanned, Seen, TooBig, is_kept, scan, state_at
+from adderclaw.config.own_paths import Own
 from adderclaw.config.schema import Checkpoints as Settings
 from adderclaw.errors import Refused, StoreError
 from adderclaw.record import NamedTuple
@@ -65,17 +65,18 @@ class Tracker:
     def __init__(
         self,
         store: Store,
-        home: str,
+        own: Own,
+        workspace: str,
         limits: Limits,
         tell: Callable[[str], None],
     ) -> None:
-        self.folder = os.path.join(home, FOLDER)
+        self.folder = os.path.join(own.home, FOLDER)
         self.limits = limits
         self.keep_days = 30
-        self.blobs = Blobs(self.folder, store)
+        self.blobs = Blobs(self.folder, store, workspace, limits.max_total_bytes)
         self.background: Callable[[], str] = lambda: ""
         """What still runs in the background, if anything: what changes between calls is then its doing."""
-        self._store, self._home, self._tell = store, followed(home), tell
+        self._store, self._own, self._tell = store, own, tell
         self._trees: dict[str, _Tree] = {}
         self._active: list[Watch] = []
         self._one_at_a_time = asyncio.Lock()
@@ -105,6 +106,8 @@ class Tracker:
                 if anything:
                     await self._begin_whole(watch, roots)
                 self._begin_named(watch, [*paths, *going], roots)
+                if trees and not self._all_kept(watch):
+                    return None
         except (OSError, StoreError) as error:
             self._give_up(error)
             return None
@@ -129,7 +132,10 @@ class Tracker:
         for path in paths:
             for root, inner in _inside(path, roots):
                 if root not in watch.whole:
-                    watch.named[root, inner] = state_at(root, inner, self.limits, self.blobs.keep)
+                    watch.named[root, inner] = state_at(root, inner, self.limits, self.blobs)
+
+    def _all_kept(self, watch: Watch) -> bool:
+        return all(state is None or is_kept(state, self.blobs) for state in watch.named.values())
 
     def _beneath(self, trees: Sequence[str], roots: Sequence[str]) -> list[str]:
         """All that a checkpoint keeps of what is about to be deleted, whatever the size of the workspace."""
@@ -147,7 +153,7 @@ class Tracker:
         if known is None:
             known = saved_index.load(self.folder, root, self.blobs.has)
         try:
-            found = scan(root, known, self.limits, self.blobs.keep, self._home)
+            found = scan(root, known, self.limits, self.blobs, self._own)
         except TooBig:
             tree.too_big, tree.index = True, None
             return None
@@ -218,13 +224,18 @@ class Tracker:
 
     def _end_named(self, watch: Watch) -> None:
         by_root: dict[str, list[Change]] = {}
+        lost: dict[str, list[str]] = {}
         for (root, path), before in watch.named.items():
-            after = state_at(root, path, self.limits, self.blobs.keep)
+            after = state_at(root, path, self.limits, self.blobs)
             index = self._tree(root).index
             if index is not None:
                 _note(index, path, after)
             if before != after:
                 by_root.setdefault(root, []).append(Change(path, before, after))
+                if before is not None and not is_kept(before, self.blobs):
+                    lost.setdefault(root, []).append(path)
+        for root, paths in lost.items():
+            self._say_left_out(root, paths)
         for root, changes in by_root.items():
             self._record(root, changes, self._draft(root, watch))
 

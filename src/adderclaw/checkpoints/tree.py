@@ -1,16 +1,18 @@
 """One folder tree as an index of what is in it; a scan reads only what its `stat` says has changed.
 
 A few trees are left out: what version control, package managers and caches keep, by name (`IGNORED`), and every folder
-that says so itself (`MARKS`). File systems that are mounted inside, and AdderClaw's own folder, are left out, too.
+that says so itself (`MARKS`). File systems that are mounted inside, and AdderClaw's own files, are left out, too.
 """
 
 import hashlib
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import Protocol
 
 from adderclaw import workspace
+from adderclaw.config.own_paths import Own
 from adderclaw.errors import Refused
 from adderclaw.record import NamedTuple
 from adderclaw.store.checkpoints import Change, State
@@ -58,8 +60,33 @@ class Seen(NamedTuple):
     """(inode, mode, size, mtime, ctime); None where the content has to be read again."""
 
 
-type Keep = Callable[[str, bytes], None]
-"""Takes a content with its digest, to be kept."""
+NOBODYS = Own("", frozenset(), "")
+
+
+class Keep(Protocol):
+    """Who keeps contents."""
+
+    def keep(self, digest: str, data: bytes) -> None:
+        """Where there is room for it."""
+        ...
+
+    def has(self, digest: str) -> bool: ...
+    def room(self) -> int:
+        """How many bytes may still be kept."""
+        ...
+
+
+class Forgets:
+    """Keeps nothing: for a look alone."""
+
+    def keep(self, digest: str, data: bytes) -> None: ...
+    def has(self, digest: str) -> bool:  # noqa: ARG002
+        return False
+
+    def room(self) -> int:
+        return 1 << 62
+
+
 type Index = dict[str, Seen]
 
 
@@ -74,30 +101,32 @@ class Scanned(NamedTuple):
     """Paths whose content is not kept, with why: too large, unreadable, no room."""
 
 
-def scan(root: str, known: Index, limits: Limits, keep: Keep, skip: str = "") -> Scanned:
+def scan(root: str, known: Index, limits: Limits, keep: Keep, own: Own = NOBODYS) -> Scanned:
     """Look at a whole tree and say what changed since `known`. Raises TooBig; a root that is gone has nothing in it."""
     if not known:
-        _count(root, limits, skip)
+        _count(root, limits, own)
     index: Index = {}
     left_out: list[str] = []
-    room = limits.max_total_bytes
-    for path, at, status in _walk(root, limits, skip):
+    for path, at, status in _walk(root, limits, own):
         old = known.get(path)
         signature = _signature(status)
         seen = old if old is not None and old.signature == signature else None
         if seen is None:
-            seen = _look(at, status, limits.max_file_bytes, room, keep, known=old)
-            if not seen.state.is_kept and (old is None or old.state != seen.state):
+            seen = _look(at, status, limits.max_file_bytes, keep, known=old)
+            if (old is None or old.state != seen.state) and not is_kept(seen.state, keep):
                 left_out.append(path)
-        if seen.state.digest and seen.state.kind == "file":
-            room -= seen.state.size
         index[path] = seen
     return Scanned(index, _differences(known, index), left_out)
 
 
-def _count(root: str, limits: Limits, skip: str) -> None:
+def is_kept(state: State, keep: Keep) -> bool:
+    """Whether what is needed to put it back is there."""
+    return state.kind != "file" or (bool(state.digest) and keep.has(state.digest))
+
+
+def _count(root: str, limits: Limits, own: Own) -> None:
     """Before the first content is copied: a tree with too many files costs a look at their names, and no copies."""
-    for _ in _walk(root, limits, skip):
+    for _ in _walk(root, limits, own):
         pass
 
 
@@ -119,7 +148,7 @@ class _At(NamedTuple):
     name: str
 
 
-def _walk(root: str, limits: Limits, skip: str) -> Iterator[tuple[str, _At, os.stat_result]]:
+def _walk(root: str, limits: Limits, own: Own) -> Iterator[tuple[str, _At, os.stat_result]]:
     """(path from the root, where to read it, status) of everything in it; links are not followed."""
     try:
         device = workspace.status(Place(root)).st_dev
@@ -137,12 +166,13 @@ def _walk(root: str, limits: Limits, skip: str) -> Iterator[tuple[str, _At, os.s
                 count += len(entries)
                 if count > limits.max_files:
                     raise TooBig(root)
+                here = f"{root.rstrip('/')}/{above}" if above else root
                 for name, status in entries:
-                    if name in limits.ignored or status is None:
+                    if name in limits.ignored or status is None or own.is_one(here, name):
                         continue
                     path = f"{above}/{name}" if above else name
                     if stat.S_ISDIR(status.st_mode):
-                        if status.st_dev != device or skip == f"{root.rstrip('/')}/{path}":
+                        if status.st_dev != device:
                             continue
                         waiting.append(path)
                     yield path, _At(folder, name), status
@@ -156,7 +186,7 @@ def _signature(status: os.stat_result) -> tuple[int, int, int, int, int]:
     return (status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
-def _look(at: _At, status: os.stat_result, most: int, room: int, keep: Keep, known: Seen | None) -> Seen:
+def _look(at: _At, status: os.stat_result, most: int, keep: Keep, known: Seen | None) -> Seen:
     mode = stat.S_IMODE(status.st_mode)
     signature = _signature(status)
     if stat.S_ISDIR(status.st_mode):
@@ -168,7 +198,8 @@ def _look(at: _At, status: os.stat_result, most: int, room: int, keep: Keep, kno
             return Seen(State("link"), None)
     if not stat.S_ISREG(status.st_mode):
         return Seen(State("special", mode, 0, str(stat.S_IFMT(status.st_mode))), signature)
-    if status.st_size > min(most, room):
+    # where nothing was known of it, what there is no room for is not even read; else its hash says whether it changed
+    if status.st_size > most or (known is None and status.st_size > keep.room()):
         return Seen(State("file", mode, status.st_size), signature)
     return _content(at, status, most, keep, known)
 
@@ -180,7 +211,7 @@ def _content(at: _At, status: os.stat_result, most: int, keep: Keep, known: Seen
         return Seen(State("file", mode, status.st_size), None)
     digest = hashlib.sha256(data).hexdigest()
     if known is None or known.state.digest != digest:
-        keep(digest, data)
+        keep.keep(digest, data)
     changed = max(status.st_mtime_ns, status.st_ctime_ns)
     calm = len(data) == status.st_size and time.time_ns() - changed > RACY_NS
     return Seen(State("file", mode, len(data), digest), _signature(status) if calm else None)
@@ -202,4 +233,4 @@ def state_in(folder: Folder, name: str, limits: Limits, keep: Keep) -> State | N
         status = folder.status(name)
     except OSError:
         return None
-    return _look(_At(folder, name), status, limits.max_file_bytes, limits.max_total_bytes, keep, None).state
+    return _look(_At(folder, name), status, limits.max_file_bytes, keep, None).state

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 
 UNRESOLVED = "/dev/null/unresolved"
 """What stands for a path of which nobody can say where it leads: it lies in no folder, and the gate refuses it."""
@@ -9,6 +10,15 @@ _TRIES = 3
 _PATH = getattr(os, "O_PATH", 0)
 DELETED = " (deleted)"
 """What the kernel adds to the name of what is there no more."""
+OWN_ENDINGS = ("-wal", "-shm", "-journal", ".lock", ".key", ".head", ".tmp", ".files")
+"""What is kept beside our database and our log, by their names."""
+_RUN = re.compile(r"run-|[^/]*\d{8}-\d{6}-")
+"""How the folder of a run is called, with what `logging.run_id_pattern` puts before it."""
+
+
+def is_run_name(name: str) -> bool:
+    """Whether a name in the folder of runs, or a path that begins with it, is a run's."""
+    return _RUN.match(name) is not None
 
 
 def beneath(path: str, folder: str) -> bool:

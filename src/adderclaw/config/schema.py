@@ -280,7 +280,7 @@ class Checkpoints:
     max_files: Positive = 50_000
     """In a workspace with more, only what a call says that it writes is kept, not what a program writes beside it."""
     max_total_mb: Positive = 1024
-    """Of one workspace, what is copied at most."""
+    """What all copies of one workspace have together at most; what comes then is noted, and cannot be put back."""
     keep_days: Positive = 30
     """How long they can be put back."""
     ignore: list[str] = field(default_factory=list[str])

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from adderclaw.config.paths import beneath
+from adderclaw.config.paths import OWN_ENDINGS, beneath
 from adderclaw.gate import commands, hosts, looking, paths, removal
 from adderclaw.gate.case import Case, Opinion
 from adderclaw.gate.modes import PLAN_DENIES, autonomy_of, is_readonly
@@ -95,7 +95,7 @@ def _own(case: Case, path: str) -> bool:
     loose = paths.folded(path)
     for file in policy.own_files:
         own = paths.folded(file)
-        if loose in (own, *(own + suffix for suffix in paths.OWN_SUFFIXES)) or paths.beneath(loose, own):
+        if any(paths.beneath(loose, own + ending) for ending in ("", *OWN_ENDINGS)):
             return True
     if not policy.home or not paths.among(path, (policy.home,)):
         return False

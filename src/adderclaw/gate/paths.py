@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from adderclaw.config.paths import beneath
+from adderclaw.config.paths import beneath, is_run_name
 from adderclaw.types import PathFact
 from adderclaw.workspace.names import names
 
@@ -16,16 +16,11 @@ DEVICES = frozenset(
 READABLE_AT_HOME = frozenset({"skills", "workspace"})
 """What of AdderClaw's own folder is meant for the model."""
 
-OWN_SUFFIXES = ("-wal", "-shm", "-journal", ".lock", ".key", ".head", ".tmp")
-"""What stands beside the database and the log."""
-
 _IGNORABLE = (
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     "\ufe00-\ufe0f\ufeff]"
 )
 """Characters that some file systems leave out when they compare names."""
-_RUN = r"run-|[^/]*\d{8}-\d{6}-"
-"""How the folder of a run is called, with what `logging.run_id_pattern` puts before it."""
 
 
 def is_whole(path: str) -> bool:
@@ -97,7 +92,7 @@ def is_run(path: str, folders: Iterable[str], roots: Iterable[str]) -> bool:
         if not beneath(folded(path), folded(folder)):
             continue
         rest = path[len(folder.rstrip("/")) + 1 :]
-        if re.match(_RUN, rest) or rest.rsplit("/", 1)[-1] == "events.jsonl" or (not rest and folder not in roots):
+        if is_run_name(rest) or rest.rsplit("/", 1)[-1] == "events.jsonl" or (not rest and folder not in roots):
             return True
     return False
 

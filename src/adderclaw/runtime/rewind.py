@@ -8,10 +8,11 @@ from adderclaw.checkpoints.blobs import Blobs, moment, prune
 from adderclaw.checkpoints.restore import Outcome, Plan, Workshop, carry_out, finish_pending, plan
 from adderclaw.checkpoints.saved_index import alone
 from adderclaw.checkpoints.tracker import limits_of
+from adderclaw.config.own_paths import Own, own_paths
 from adderclaw.config.schema import Config
 from adderclaw.errors import UsageError
 from adderclaw.kernel.session import Session
-from adderclaw.store import Store, transcript
+from adderclaw.store import Store, locks, transcript
 from adderclaw.store import checkpoints as rows
 from adderclaw.store.checkpoints import Change, Checkpoint
 
@@ -42,7 +43,10 @@ class Group(NamedTuple):
 
 
 def workshop(store: Store, home: str, config: Config) -> Workshop:
-    return Workshop(store, Blobs(os.path.join(home, FOLDER), store), limits_of(config.checkpoints))
+    def own(root: str) -> Own:
+        return own_paths(config, home, root, locks.folder(config.memory.path))
+
+    return Workshop(store, Blobs(os.path.join(home, FOLDER), store), limits_of(config.checkpoints), own)
 
 
 def groups(store: Store, conversation_id: str | None) -> list[Group]:

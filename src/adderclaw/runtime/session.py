@@ -250,9 +250,14 @@ def _checkpoints(runtime: Runtime, store: Store) -> Checkpoints:
 
         def tracker() -> "Tracker":
             from adderclaw.checkpoints.tracker import Tracker, limits_of
+            from adderclaw.config.own_paths import own_paths
+            from adderclaw.config.paths import followed
+            from adderclaw.store import locks
 
-            settings = runtime.config.checkpoints
-            made = Tracker(store, runtime.home, limits_of(settings), lambda text: warn(runtime, text))
+            now, root = runtime.config, followed(runtime.loaded.workspace)
+            own = own_paths(now, runtime.home, root, locks.folder(now.memory.path))
+            settings = now.checkpoints
+            made = Tracker(store, own, root, limits_of(settings), lambda text: warn(runtime, text))
             made.keep_days = settings.keep_days
             return made
 
