@@ -295,6 +295,8 @@ class ToolResult:
     receipt_id: str | None = None
     media: tuple[MediaBlock, ...] = ()
     """Images and documents that are shown beside the text, where the model can see them."""
+    page: bool = False
+    """What was asked for line by line, and can be asked for further on: Read's view of a text file."""
     unanswered: bool = False
     """Somebody had to be asked and nobody was there: a turn that ends on this needs input."""
     ends: bool = False

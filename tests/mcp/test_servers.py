@@ -82,13 +82,12 @@ def test_one_that_dies_in_a_call_is_started_again(bench: Bench) -> None:
     assert bench.states().count("starting") == 2
 
 
-def test_text_is_cut_and_made_visible(bench: Bench) -> None:
+def test_text_is_made_visible(bench: Bench) -> None:
     async def work(servers: Servers) -> str:
         return (await bench.call(servers, "shout", size=3_000_000)).content
 
     content = bench.run(work)
-    assert len(content) < 101_000
-    assert "characters are left out here" in content
+    assert len(content) == 3_000_040, "the kernel cuts it, as every result"
     assert "\\u{202e}hidden\\u{200b}" in content
 
 

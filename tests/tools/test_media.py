@@ -283,7 +283,7 @@ def test_what_is_too_long_is_kept_once_and_cleaned(bench: Bench, tmp_path: Path)
     keep = long_outputs.LongOutputs(str(tmp_path / "out" / "s"), lambda text: text.replace("hunter2", "[redacted]"))
     bench.ctx.kept, bench.ctx.keep = keep.folder, keep
     text = "hunter2 " + "x" * 50_000
-    one, two = long_outputs.shown(text, bench.ctx), long_outputs.shown(text, bench.ctx)
+    one, two = long_outputs.shown(text, keep), long_outputs.shown(text, keep)
     assert one == two, "a call that is repeated has the same result"
     (file,) = Path(keep.folder).iterdir()
     assert f"Read {file} has all of it" in one
@@ -298,8 +298,7 @@ def test_what_is_too_long_is_kept_once_and_cleaned(bench: Bench, tmp_path: Path)
     assert not old.exists(), "outputs of long ago are removed"
 
 
-def test_where_nothing_can_be_kept_the_middle_is_only_left_out(bench: Bench, tmp_path: Path) -> None:
+def test_where_nothing_can_be_kept_the_middle_is_only_left_out(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    bench.ctx.keep = long_outputs.LongOutputs(str(tmp_path / "file" / "s"), str)
-    said = long_outputs.shown("x" * 50_000, bench.ctx)
+    said = long_outputs.shown("x" * 50_000, long_outputs.LongOutputs(str(tmp_path / "file" / "s"), str))
     assert "characters left out …]" in said

@@ -373,8 +373,8 @@ class Subagents:
     """How many one run may begin."""
     max_tool_rounds: Count = 25
     """Rounds of tool calls in one turn of a child; a definition's `maxTurns` counts where it is lower."""
-    result_chars: Positive = 32_000
-    """Characters of a child's answer that its parent is told; the whole stays in the transcript."""
+    result_chars: Positive = 29_000
+    """Characters of a child's answer that its parent is told; Read has the whole of a longer one."""
 
 
 @record

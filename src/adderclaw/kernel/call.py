@@ -402,7 +402,7 @@ async def run(session: Session, ruling: Ruling) -> Ran:
                 "" if isinstance(error, AdderClawError) else f"{type(error).__name__}: "
             )  # ours are for people already
             result = internal_failure(f"{tool.name} failed: {kind}{error}", own=False)
-    return Ran(result, (session.clock.monotonic() - began) * 1000)
+    return Ran(session.scene.shortened(result), (session.clock.monotonic() - began) * 1000)
 
 
 def limit_of(session: Session) -> str | None:

@@ -176,5 +176,8 @@ async def after(session: Session, considered: Considered, result: ToolResult, li
     life.hear(event, merged, merged.reason)
     replaced: Any = merged.specific.get("updatedMCPToolOutput")
     if replaced is not None and str(fields["tool_name"]).startswith("mcp__"):
-        return replace(result, content=replaced if isinstance(replaced, str) else canonical(replaced))
+        from adderclaw.kernel.result import clipped
+
+        text = replaced if isinstance(replaced, str) else canonical(replaced)
+        return clipped(replace(result, content=session.secrets.scrub(text), page=False))
     return result

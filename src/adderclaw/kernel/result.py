@@ -14,6 +14,7 @@ from adderclaw.record import NamedTuple
 from adderclaw.store import permissions, transcript
 from adderclaw.store.chain import ReceiptDraft, Status
 from adderclaw.store.text import plain
+from adderclaw.tools.long_outputs import shown
 from adderclaw.types import ErrorClass, Json, Risk, ToolCall, ToolResult
 
 
@@ -56,7 +57,10 @@ def leave(
     """Record the call and its result, with its receipt and its hooks' rows, in one transaction; then tell."""
     life.earlier()
     call = considered.call
-    result = _warned(session, call, _scrubbed(session, life.told(framed_in(session, _scrubbed(session, result)))))
+    result = _scrubbed(session, result)
+    if took_ms is None:  # what ran is cut already, and its whole kept
+        result = clipped(result)
+    result = _warned(session, call, _scrubbed(session, life.told(framed_in(session, result))))
     ran = took_ms is not None or (status == "failed" and considered.error is None)
 
     def rows(cursor: Cursor) -> None:
@@ -76,6 +80,12 @@ def leave(
     _tell(session, considered, result, status, how, took_ms or 0.0)
     life.done = Done(replace(result, receipt_id=receipt_id), status == "denied", life.stop)
     return life.done
+
+
+def clipped(result: ToolResult) -> ToolResult:
+    """What was not run has its limit, too; no file keeps such words, so that a replay comes to the same."""
+    content = shown(result.content, lambda _text: None)
+    return result if content == result.content else replace(result, content=content)
 
 
 def framed_in(session: Session, result: ToolResult) -> ToolResult:

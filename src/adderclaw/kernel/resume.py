@@ -253,7 +253,8 @@ def _close_begun(session: Session, call: ToolCall) -> ToolResultBlock:
 def close(session: Session, call: ToolCall, told: str | ToolResult, *, begun: bool) -> ToolResultBlock:
     """Give an interrupted call its one result and its one receipt."""
     call = unwrapped(call)
-    result = framed_in(session, rejected(told) if isinstance(told, str) else told)
+    result = session.scene.shortened(rejected(told) if isinstance(told, str) else told)
+    result = framed_in(session, result)
 
     def rows(cursor: Any) -> None:
         if not begun:

@@ -36,6 +36,7 @@ from adderclaw.types import (
     Tool,
     ToolCall,
     ToolContext,
+    ToolResult,
     Touch,
 )
 
@@ -113,6 +114,8 @@ class Scene:
     """What goes on beside the turns: the loop tells the model of each end."""
     made_of: Json = field(default_factory=dict[str, Any])
     """What the policy was made of beside the configuration, so that it can be made again."""
+    shortened: Callable[[ToolResult], ToolResult] = lambda result: result
+    """Cuts a result that is too long to be shown, and keeps the whole; what was recorded is cut already."""
     later: "Changes | None" = None
     """What the sandbox found changed of what other programs run later; None where nothing looks."""
 

@@ -1,4 +1,4 @@
-"""What a server sends back, as one result for the model: text, images, links; cut and made visible."""
+"""What a server sends back, as one result for the model: text, images, links; made visible."""
 
 import json
 import re
@@ -9,8 +9,8 @@ from adderclaw.credentials.redaction import visible
 from adderclaw.json_text import canonical
 from adderclaw.types import Json, MediaBlock, ToolResult
 
-TEXT_CHARS = 100_000
-"""What is shown of a result: about 25,000 tokens."""
+PROMPT_CHARS = 100_000
+"""What is sent of a prompt: about 25,000 tokens."""
 MOST_IMAGES = 8
 IMAGE_CHARS = 7_000_000
 """Base64 of about 5 MB, the most that providers take."""
@@ -86,13 +86,8 @@ def of_resource(result: Any) -> ToolResult:
 
 
 def shown(text: str) -> str:
-    """The text with nothing invisible in it, and not endless; the kernel frames it as data."""
-    text = visible(text)
-    left_out = len(text) - TEXT_CHARS
-    if left_out <= 0:
-        return text
-    half = TEXT_CHARS // 2
-    return f"{text[:half]}\n… [{left_out} characters are left out here; ask for less at a time] …\n{text[-half:]}"
+    """The text with nothing invisible in it; the kernel frames it as data, and cuts it."""
+    return visible(text)
 
 
 def of_prompt(result: Any) -> str:
@@ -102,7 +97,7 @@ def of_prompt(result: Any) -> str:
         texts, _ = contents([message.content])
         body = visible("\n".join(texts))
         parts.append(body if message.role == "user" else f"(assistant) {body}")
-    return "\n\n".join(parts)[:TEXT_CHARS]
+    return "\n\n".join(parts)[:PROMPT_CHARS]
 
 
 def row(resource: Any, server: str) -> Json:

@@ -89,6 +89,7 @@ def scene(
         pace=Pace(runtime.clock),
         background=tasks,
         made_of=made_of,
+        shortened=keep.shortened,
         later=runtime.later,
         unmasked=lambda touch: _is_unmasked(touch, in_force.policy, furniture),
     )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from adderclaw.record import NamedTuple
 from adderclaw.sandbox.capture import Capture
 from adderclaw.store import tasks as rows
+from adderclaw.tools import long_outputs
 from adderclaw.tools.long_outputs import LongOutputs
 from adderclaw.types import Clock, Ids, TaskEnd, ToolContext
 
@@ -26,7 +27,7 @@ MOST = 16
 """Tasks that run at the same time, unless the caller says otherwise."""
 OUTPUT_BYTES = 64 << 20
 """What is kept of one task's output; what comes after it is dropped, and said to be."""
-SHOWN = 30_000
+SHOWN = long_outputs.SHOWN - 2_000
 """Characters of new output that are shown at once: the head and the tail of it."""
 POLL = 0.25
 """Seconds between looks at the emergency stop while a task runs."""

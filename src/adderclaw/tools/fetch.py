@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 
 BODY_BYTES = 10 << 20
 """Of what a server sends, after decompression."""
-RESULT_BYTES = 1_048_576
-SHOWN = 100_000
-"""Characters of a page that the small model reads at once, or that are given back where none is asked."""
+READ_AT_ONCE = 100_000
+"""Characters of a page that the small model reads at once."""
 READING_SECONDS = 20.0
 ANSWERING_SECONDS = 120.0
 INSTRUCTIONS = (
@@ -119,23 +118,20 @@ class Fetcher:
     async def _answered(self, page: Page, arguments: WebFetchArguments, ctx: ToolContext) -> ToolResult:
         if arguments.offset and arguments.offset >= len(page.text):
             return rejected(f"the page has {len(page.text)} characters, so that none is at offset {arguments.offset}")
-        part = page.text[arguments.offset : arguments.offset + SHOWN]
-        end = arguments.offset + len(part)
-        left = len(page.text) - end
-        note = f"\n[{left} more characters: offset {end}]" if left else ""
-        note += f"\n{TRUNCATED}" if page.cut else ""
         about: dict[str, Any] = {"url": page.url, "characters": len(page.text), "truncated": page.cut}
+        rest, cut = page.text[arguments.offset :], f"\n{TRUNCATED}" if page.cut else ""
         if not arguments.prompt.strip() or not ctx.host.has_model:
-            return ToolResult(_capped(f"{page.url}\n\n{part}{note}"), metadata=about)
+            return ToolResult(f"{page.url}\n\n{rest}{cut}", metadata=about)
+        part = rest[:READ_AT_ONCE]
+        left = len(rest) - len(part)
+        note = f"\n[{left} more characters: offset {arguments.offset + len(part)}]{cut}" if left else cut
         try:
             async with asyncio.timeout(ANSWERING_SECONDS):
                 answer = await ctx.host.aside(INSTRUCTIONS, _question(page.url, part, arguments.prompt), "WebFetch", "")
         except (ProviderError, LimitError, TimeoutError) as error:
             why = str(error) or "it took too long"
-            return ToolResult(
-                _capped(f"(no model could answer: {why}; this is the page)\n{part}{note}"), metadata=about
-            )
-        return ToolResult(_capped(answer + note), metadata=about)
+            return ToolResult(f"(no model could answer: {why}; this is the page)\n{rest}{cut}", metadata=about)
+        return ToolResult(answer + note, metadata=about)
 
 
 def _question(url: str, text: str, prompt: str) -> str:
@@ -177,13 +173,6 @@ def _elsewhere(target: HostFact, answer: Elsewhere) -> ToolResult:
         "is wanted.",
         metadata={"status": answer.status, "location": answer.url},
     )
-
-
-def _capped(text: str) -> str:
-    data = text.encode("utf-8", "replace")
-    if len(data) <= RESULT_BYTES:
-        return text
-    return data[: RESULT_BYTES - len(TRUNCATED) - 1].decode("utf-8", "ignore") + f"\n{TRUNCATED}"
 
 
 def through_gateway(kit: "Kit", what: str, **query: str) -> tuple[HostFact, dict[str, str]]:

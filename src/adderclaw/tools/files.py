@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from adderclaw import workspace
-from adderclaw.config.paths import followed
+from adderclaw.config.paths import beneath, followed
 from adderclaw.config.schema import Config
 from adderclaw.record import NamedTuple, record
 from adderclaw.tools import paths, text
@@ -82,12 +82,13 @@ async def read(place: PathFact, arguments: ReadArguments, ctx: ToolContext, *, a
     except FileNotFoundError:
         return rejected(missing(place, ctx))
     try:
+        fold = bool(ctx.kept) and beneath(place.real, followed(ctx.kept))
         if (other := await _other_kind(fd, place, arguments, ctx)) is not None:
             return other
         if os.fstat(fd).st_size <= INLINE:
-            content = _load(fd, place, arguments)
+            content = _load(fd, place, arguments, fold=fold)
         else:
-            content = await _in_thread(fd, place, arguments)
+            content = await _in_thread(fd, place, arguments, fold=fold)
     finally:
         os.close(fd)
     return _shown(place, arguments, content, ctx)
@@ -145,22 +146,26 @@ def _notebook(fd: int, place: PathFact, ctx: ToolContext) -> ToolResult | None:
     return result
 
 
-async def _in_thread(fd: int, place: PathFact, arguments: ReadArguments) -> Content:
+async def _in_thread(fd: int, place: PathFact, arguments: ReadArguments, *, fold: bool) -> Content:
     """The thread has a descriptor of its own: a cancelled call may close ours before it ends."""
     own = os.dup(fd)
 
     def load() -> Content:
         try:
-            return _load(own, place, arguments)
+            return _load(own, place, arguments, fold=fold)
         finally:
             os.close(own)
 
     return await asyncio.to_thread(load)
 
 
-def _load(fd: int, place: PathFact, arguments: ReadArguments) -> Content:
+def _load(fd: int, place: PathFact, arguments: ReadArguments, *, fold: bool) -> Content:
     size = os.fstat(fd).st_size
     offset = max(arguments.offset, 1)
+    if fold:
+        with os.fdopen(os.dup(fd), "rb") as file:
+            data = file.read(size)
+        return Content(data[: text.HEAD], text.view(text.folded(data), offset, arguments.limit), None, size)
     if size > paths.MAX_BYTES:
         head = os.pread(fd, text.HEAD, 0)
         if text.encoding_of(head).name != "utf-8":
@@ -198,7 +203,8 @@ def _shown(place: PathFact, arguments: ReadArguments, content: Content, ctx: Too
     if whole or asked:
         _remember(place, content, ctx, whole=whole)
     closing = [_closing(first, last, total, whole=whole, asked=asked), *_remarks(content)]
-    return ToolResult(text.numbered(seen.lines, first) + "\n".join(closing), metadata=_about(place, content))
+    shown = text.numbered(seen.lines, first) + "\n".join(closing)
+    return ToolResult(shown, metadata=_about(place, content), page=True)
 
 
 def _closing(first: int, last: int, total: str, *, whole: bool, asked: bool) -> str:

@@ -1,35 +1,40 @@
-"""Outputs that are too long to be shown whole: kept in a folder of the session's own, where Read may look."""
+"""Results that are too long to be shown whole: kept in a folder of the session's own, where Read may look."""
 
 import hashlib
 import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 
-from adderclaw.types import ToolContext
+from adderclaw.types import ToolResult
 
 SESSION_BYTES = 512 << 20
 """What is kept of one session, at most."""
 SHOWN = 30_000
-"""Characters of one output that the model sees."""
+"""Characters of one result that the model sees, whatever tool it is from."""
+PAGE = 100_000
+"""The same of a page that Read was asked for: it is how the rest of anything is read."""
 DAYS = 30
 """After so long the outputs of an earlier session are removed."""
 CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def shown(text: str, ctx: ToolContext, most: int = SHOWN, dropped: int = 0) -> str:
+def shown(text: str, keep: Callable[[str], str | None], most: int = SHOWN, dropped: int = 0) -> str:
     """The text as the model sees it: of a long one the head and the tail, and where the rest of it can be read.
 
     `dropped` are the bytes that the text itself lacks.
     """
     if len(text) <= most:
         return text
-    half = most // 2
-    path = ctx.keep(text)
+    path = keep(text)
     where = f"; Read {path} has all of it" if path else ""
     if dropped:
         where = f", {dropped:,} bytes dropped" + (f"; Read {path} has all but those" if path else "")
-    return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out{where} …]\n{text[-half:]}"
+    # What is said between the two counts as well: a text that was cut is not cut once more.
+    half = max(most - 64 - len(where), 0) // 2
+    left_out = len(text) - 2 * half
+    return f"{text[:half]}\n[… {left_out} characters left out{where} …]\n{text[len(text) - half :]}"
 
 
 class LongOutputs:
@@ -61,6 +66,17 @@ class LongOutputs:
         finally:
             os.close(fd)
         return path
+
+    def shortened(self, result: ToolResult) -> ToolResult:
+        """A result as it is recorded, and as hooks and the model see it: this is the one limit, for every tool.
+
+        Secrets go first: half of one, at the place where a text is cut, would be known by nobody.
+        """
+        most = PAGE if result.page else SHOWN
+        if len(result.content) <= most:
+            return result
+        dropped = int(result.metadata.get("dropped_bytes", 0))
+        return replace(result, content=shown(self.scrub(result.content), self, most, dropped))
 
     def create(self, name: str) -> tuple[int, str] | None:
         """A new file of that name, open for writing and reading."""

@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple, cast
 
 from adderclaw.record import record
-from adderclaw.tools import long_outputs, paths
+from adderclaw.tools import paths
 from adderclaw.tools.paths import Old, answered
 from adderclaw.tools.specs import spec
 from adderclaw.types import Json, MediaBlock, PathFact, Prepared, Tool, ToolContext, ToolResult, Touch, rejected
 
 OUTPUT_CHARS = 10_000
 """Of one cell's output."""
-SHOWN = 100_000
 MOST_IMAGES = 8
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
@@ -106,7 +105,7 @@ def shown(data: bytes, place: PathFact, ctx: ToolContext) -> ToolResult:
     count = len(book.cells)
     parts.append(f"({paths.relative(place.path, ctx)}: notebook, {count} cell{'' if count == 1 else 's'})")
     about = {"file_path": place.path, "cells": count, "bytes": len(data)}
-    return ToolResult(long_outputs.shown("\n".join(parts), ctx, SHOWN), metadata=about, media=tuple(media))
+    return ToolResult("\n".join(parts), metadata=about, media=tuple(media))
 
 
 def _text(value: Any) -> str:

@@ -5,7 +5,7 @@ import os
 import sys
 from typing import Any
 
-from adderclaw.tools import long_outputs, paths
+from adderclaw.tools import paths
 from adderclaw.types import MediaBlock, PathFact, ToolContext, ToolResult, internal_failure, rejected
 
 WHOLE, MOST = 10, 20
@@ -13,7 +13,6 @@ WHOLE, MOST = 10, 20
 FILE_BYTES = 256 << 20
 OUTPUT_BYTES = 16 << 20
 SECONDS = 60.0
-SHOWN = 100_000
 PROGRAM = os.path.join(os.path.dirname(__file__), "pdf_pages.py")
 
 
@@ -39,10 +38,10 @@ async def read(fd: int, place: PathFact, pages: str, ctx: ToolContext) -> ToolRe
         return rejected(f"{name} cannot be read as a PDF: its parser gave up (exit code {done.returncode}).")
     if error := said.get("error"):
         return rejected(f"{name} {error}.")
-    return _shown(said, name, place, size, ctx)
+    return _shown(said, name, place, size)
 
 
-def _shown(said: dict[str, Any], name: str, place: PathFact, size: int, ctx: ToolContext) -> ToolResult:
+def _shown(said: dict[str, Any], name: str, place: PathFact, size: int) -> ToolResult:
     parts = [f"--- page {number} ---\n{text}".rstrip() for number, text in said["texts"]]
     numbers = [number for number, _ in said["texts"]]
     media: tuple[MediaBlock, ...] = ()
@@ -53,4 +52,4 @@ def _shown(said: dict[str, Any], name: str, place: PathFact, size: int, ctx: Too
         parts.append(f"(no text on pages {', '.join(map(str, said['blank']))}, which are too large to be shown)")
     parts.append(f"({name}: PDF, {len(numbers)} of {said['total']} pages)")
     about = {"file_path": place.path, "pages": numbers, "total_pages": said["total"], "bytes": size}
-    return ToolResult(long_outputs.shown("\n".join(parts), ctx, SHOWN), metadata=about, media=media)
+    return ToolResult("\n".join(parts), metadata=about, media=media)

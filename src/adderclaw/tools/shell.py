@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Coroutine, Iterable, Iterator
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,7 +30,6 @@ from adderclaw.sandbox.process import Finished
 from adderclaw.tools import hardened, identity, paths, wildcards
 from adderclaw.tools.background import OUTPUT_BYTES, End, Output, Tasks, TooMany
 from adderclaw.tools.hardened import Ready
-from adderclaw.tools.long_outputs import shown
 from adderclaw.tools.specs import spec
 from adderclaw.types import (
     Alias,
@@ -290,7 +290,7 @@ async def _run(arguments: BashArguments, judged: Judged, ctx: ToolContext, means
         done, note = await _in_parts(judged, seconds, ctx, means, kept)
     else:
         done, note = await _followed(judged, seconds, ctx, means, kept)
-    return _result(judged, done, seconds, note, ctx, sum(stream.dropped for stream in kept))
+    return _result(judged, done, seconds, note, sum(stream.dropped for stream in kept))
 
 
 async def _followed(judged: Judged, seconds: float, ctx: ToolContext, means: Means, kept: Kept) -> tuple[Finished, str]:
@@ -461,10 +461,8 @@ def _reset(ctx: ToolContext) -> str:
 # ------------------------------------------------------------------ the result
 
 
-def _result(
-    judged: Judged, done: Finished, seconds: float, note: str, ctx: ToolContext, dropped: int = 0
-) -> ToolResult:
-    command, printed = judged.command, _streams(done)
+def _result(judged: Judged, done: Finished, seconds: float, note: str, dropped: int = 0) -> ToolResult:
+    command, printed, lost = judged.command, _streams(done), {"dropped_bytes": dropped} if dropped else {}
     if judged.grants and done.returncode and not any(part.git for part in judged.parts):
         printed += REACHES
     if done.returncode and _is_alone(judged):
@@ -473,14 +471,14 @@ def _result(
         printed = f"{printed.rstrip(chr(10))}\n{note}" if printed else note
     if done.timed_out:
         ended = f"Command timed out after {seconds:g} s and was killed\n{printed}"
-        return internal_failure(shown(ended, ctx, dropped=dropped), own=not printed)
+        return replace(internal_failure(ended, own=not printed), metadata=lost)
     if _met_git(command, done):
         printed += NOT_ALONE if _is_git(command) else ALONE_MAY
-    about = {"exit_code": done.returncode, "truncated": done.truncated}
+    about = {"exit_code": done.returncode, "truncated": done.truncated, **lost}
     if done.returncode == 0 or (done.returncode == 1 and _answers(_last(command))):
-        return ToolResult(shown(printed, ctx, dropped=dropped), metadata=about)
+        return ToolResult(printed, metadata=about)
     failed = f"Exit code {_code(done.returncode)}\n{printed}"
-    return ToolResult(shown(failed, ctx, dropped=dropped), "tool_rejected", about)
+    return ToolResult(failed, "tool_rejected", about)
 
 
 def _unreached(judged: Judged, done: Finished) -> str:

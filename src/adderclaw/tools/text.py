@@ -10,7 +10,8 @@ HEAD = 8192
 LINE_CHARS = 2000
 LINE_BYTES = 4 * LINE_CHARS + 192
 """What is kept of a line: enough for LINE_CHARS of the widest characters."""
-VIEW_BYTES = 256 * 1024
+VIEW_CHARS = 96_000
+"""Of one view, with the numbers of its lines."""
 SCAN_BYTES = 256 * 1024 * 1024
 """How far into a huge file lines are counted."""
 
@@ -84,7 +85,7 @@ class View(NamedTuple):
 
 
 def view(file: BinaryIO, offset: int, limit: int) -> View:
-    """Lines `offset` (from 1) and on, at most `limit` and VIEW_BYTES of them, without holding the file."""
+    """Lines `offset` (from 1) and on, at most `limit` and VIEW_CHARS of them, without holding the file."""
     lines: list[str] = []
     number = used = position = 0
     replaced, room = False, True
@@ -94,8 +95,8 @@ def view(file: BinaryIO, offset: int, limit: int) -> View:
         if number < offset or not room:
             continue
         line, bad = _line(piece)
-        used += len(piece) + 8
-        room = len(lines) < limit and (used <= VIEW_BYTES or not lines)
+        used += len(line) + 8
+        room = len(lines) < limit and (used <= VIEW_CHARS or not lines)
         if room:
             lines.append(line)
             replaced = replaced or bad
@@ -130,6 +131,14 @@ def as_utf8(data: bytes) -> BinaryIO:
     if encoding.name.startswith("utf-16"):
         body = body.decode(encoding.name, "replace").encode("utf-8", "replace")
     return BytesIO(body)
+
+
+def folded(data: bytes) -> BinaryIO:
+    """UTF-8 text with its long lines as several: so that all of it can be asked for."""
+    rows: list[str] = []
+    for line in data.decode("utf-8", "replace").split("\n"):
+        rows += [line[at : at + LINE_CHARS] for at in range(0, len(line), LINE_CHARS)] or [""]
+    return BytesIO("\n".join(rows).encode("utf-8", "replace"))
 
 
 # ------------------------------------------------------------------ differences

@@ -1,6 +1,7 @@
 """Agent: a task for a subagent, which works in a session of its own and gives back its last message."""
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -8,6 +9,7 @@ from adderclaw import workspace
 from adderclaw.child import Child, ChildReport
 from adderclaw.errors import AdderClawError
 from adderclaw.record import record
+from adderclaw.tools import long_outputs
 from adderclaw.tools.specs import spec
 from adderclaw.types import Alias, Json, Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
 
@@ -81,12 +83,9 @@ def _unknown(known: Any, wanted: str) -> str:
     return f"there is no subagent_type {wanted[:100]!r}{hint} There are: {', '.join(known.by_name)}.{why}"
 
 
-def told(report: ChildReport, most: int) -> str:
+def told(report: ChildReport, most: int, keep: Callable[[str], str | None]) -> str:
     """What the parent hears of a child's end."""
-    answer = report.answer
-    if len(answer) > most:
-        left = len(answer) - most
-        answer = f"{answer[:most]}\n[… {left} characters left out; the whole is in session {report.session_id} …]"
+    answer = long_outputs.shown(report.answer, keep, most)
     if report.outcome == "completed":
         return answer or "(the subagent said nothing)"
     ended = f"The subagent ended: {report.outcome}: {report.reason}" if report.reason else f"ended: {report.outcome}"
@@ -113,7 +112,7 @@ def _only_reads(given: AgentArguments, definition: "Definition | ToolResult") ->
     return named and not (given.run_in_background or definition.background)
 
 
-def _result(report: ChildReport, most: int) -> ToolResult:
+def _result(report: ChildReport, most: int, ctx: ToolContext) -> ToolResult:
     failed = report.outcome != "completed"
     facts: Json = {
         "agentId": report.session_id,
@@ -122,7 +121,7 @@ def _result(report: ChildReport, most: int) -> ToolResult:
         "totalToolUseCount": report.tool_calls,
         "resolvedModel": report.model,
     }
-    return ToolResult(told(report, most), "tool_rejected" if failed else "success", facts)
+    return ToolResult(told(report, most, ctx.keep), "tool_rejected" if failed else "success", facts)
 
 
 def _name(order: Child, ctx: ToolContext) -> str:
@@ -145,7 +144,7 @@ async def _apart(kit: "Kit", order: Child, ctx: ToolContext) -> ToolResult:
     if made.problem:
         return rejected(made.problem)
     try:
-        result = _result(await ctx.host.spawn(replace(order, cwd=made.path)), kit.config.subagents.result_chars)
+        result = _result(await ctx.host.spawn(replace(order, cwd=made.path)), kit.config.subagents.result_chars, ctx)
     except AdderClawError as error:
         result = rejected(f"the subagent could not begin: {error}")
     kept = await worktree.remove(kit, ctx, made.path)
@@ -161,7 +160,7 @@ async def _worked(kit: "Kit", order: Child, ctx: ToolContext, *, apart: bool) ->
     if apart:
         return await _apart(kit, order, ctx)
     try:
-        return _result(await ctx.host.spawn(order), kit.config.subagents.result_chars)
+        return _result(await ctx.host.spawn(order), kit.config.subagents.result_chars, ctx)
     except AdderClawError as error:
         return rejected(f"the subagent could not begin: {error}")
 
