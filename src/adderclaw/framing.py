@@ -1,6 +1,10 @@
-"""The frame in which a model is shown what came from outside."""
+"""How a model is shown what came from outside: in a frame, and of a long text the head and the tail."""
 
 from adderclaw.record import NamedTuple
+
+SHOWN = 30_000
+"""Characters of one result that the model sees, whatever tool it is from."""
+TRUNCATED = "[SDLC_TRUNCATED]"
 
 
 class Frame(NamedTuple):
@@ -20,3 +24,13 @@ def framed(mark: str, text: str) -> str:
 def framed_word(mark: str, text: str) -> str:
     """The same within a sentence."""
     return f"<outside-{mark}>{text}</outside-{mark}>"
+
+
+def cut(text: str, most: int = SHOWN, where: str = "") -> str:
+    """The head and the tail of a long text. `where` says, behind the number that is left out, what became of it."""
+    if len(text) <= most:
+        return text
+    # What is said between the two counts as well: a text that was cut is not cut once more.
+    half = max(most - 96 - len(where), 0) // 2
+    left_out = len(text) - 2 * half
+    return f"{text[:half]}\n[… {left_out} characters left out{where} …]\n{text[len(text) - half :]}\n{TRUNCATED}"

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from sqlite3 import Cursor
 
-from adderclaw.framing import Frame
+from adderclaw.framing import Frame, cut
 from adderclaw.history import media_json
 from adderclaw.json_text import digest
 from adderclaw.kernel.call_hooks import Life
@@ -14,7 +14,6 @@ from adderclaw.record import NamedTuple
 from adderclaw.store import permissions, transcript
 from adderclaw.store.chain import ReceiptDraft, Status
 from adderclaw.store.text import plain
-from adderclaw.tools.long_outputs import shown
 from adderclaw.types import ErrorClass, Json, Risk, ToolCall, ToolResult
 
 
@@ -84,7 +83,7 @@ def leave(
 
 def clipped(result: ToolResult) -> ToolResult:
     """What was not run has its limit, too; no file keeps such words, so that a replay comes to the same."""
-    content = shown(result.content, lambda _text: None)
+    content = cut(result.content)
     return result if content == result.content else replace(result, content=content)
 
 

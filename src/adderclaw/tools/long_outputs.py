@@ -7,12 +7,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
+from adderclaw.framing import SHOWN, cut
 from adderclaw.types import ToolResult
 
 SESSION_BYTES = 512 << 20
 """What is kept of one session, at most."""
-SHOWN = 30_000
-"""Characters of one result that the model sees, whatever tool it is from."""
 PAGE = 100_000
 """The same of a page that Read was asked for: it is how the rest of anything is read."""
 DAYS = 30
@@ -31,10 +30,7 @@ def shown(text: str, keep: Callable[[str], str | None], most: int = SHOWN, dropp
     where = f"; Read {path} has all of it" if path else ""
     if dropped:
         where = f", {dropped:,} bytes dropped" + (f"; Read {path} has all but those" if path else "")
-    # What is said between the two counts as well: a text that was cut is not cut once more.
-    half = max(most - 64 - len(where), 0) // 2
-    left_out = len(text) - 2 * half
-    return f"{text[:half]}\n[… {left_out} characters left out{where} …]\n{text[len(text) - half :]}"
+    return cut(text, most, where)
 
 
 class LongOutputs:
