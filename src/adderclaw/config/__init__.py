@@ -4,7 +4,7 @@ from adderclaw.config import cache, places
 from adderclaw.config.places import home
 from adderclaw.config.schema import Config
 from adderclaw.decode import freeze, thaw
-from adderclaw.errors import ConfigError, Problem
+from adderclaw.errors import ConfigError, Problem, UsageError
 from adderclaw.record import NamedTuple
 from adderclaw.types import Json
 
@@ -68,6 +68,12 @@ def _restored(kept: Json | None) -> Loaded | None:
     return None
 
 
+KEY_AS_MODEL = (
+    "the name of the model looks like a key or token, and those are kept nowhere: give the model's name;"
+    " the key comes from the variable that api_key_env names"
+)
+
+
 def expand(path: str) -> str:
     """A path with `~` and environment variables filled in, absolute."""
     import os
@@ -80,12 +86,16 @@ def expand(path: str) -> str:
 
 def snapshot(loaded: Loaded) -> Json:
     """What is kept of the settings as a row: permissions, hooks and model, and no secret."""
+    from adderclaw.credentials.redaction import looks_secret
+
     now = loaded.config
-    entry = now.providers.models[now.default_provider]
+    model = now.providers.models[now.default_provider].model or now.default_model
+    if looks_secret(model):
+        raise UsageError(KEY_AS_MODEL)
     return {
         "permissions": freeze(now.permissions),
         "hooks": now.hooks,
-        "model_config": {"provider": now.default_provider, "model_id": entry.model or now.default_model},
+        "model_config": {"provider": now.default_provider, "model_id": model},
     }
 
 

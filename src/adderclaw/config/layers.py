@@ -106,6 +106,7 @@ class Composition:
     def checked(self, mapped: dialects.Mapped, raw: Json, scope: Scope, base: str) -> Layer:
         secret = checks.secrets(raw)
         self.problems += mapped.problems
+        self._drop_invalid_rules(mapped)
         self.problems += [Problem(mapped.file, key, message) for key, message in secret.items()]
         for key, message in _invalid(mapped.data):
             if message == "is required":
@@ -116,7 +117,6 @@ class Composition:
             drop(mapped.data, key)
         layer = Layer(mapped.file, scope, mapped.data, mapped.written)
         self._expand(layer, base)
-        self._drop_invalid_rules(layer)
         return layer
 
     def _expand(self, layer: Layer, base: str) -> None:
@@ -148,15 +148,15 @@ class Composition:
             self.problems.append(Problem(layer.origin, layer.written.get(leaf.key, leaf.key), str(error)))
             return text
 
-    def _drop_invalid_rules(self, layer: Layer) -> None:
-        permissions: Any = layer.data.get("permissions")
+    def _drop_invalid_rules(self, mapped: dialects.Mapped) -> None:
+        permissions: Any = mapped.data.get("permissions")
         for name in ("allow", "deny", "ask"):
             rules: Any = cast(Json, permissions).get(name) if isinstance(permissions, dict) else None
             if not isinstance(rules, list):
                 continue
             texts = cast(list[Any], rules)
-            bad = [rule for rule in texts if isinstance(rule, str) and not checks.is_rule(rule)]
-            self.warnings += [f"{layer.origin}: permissions.{name}: {rule!r} is no rule and is dropped" for rule in bad]
+            bad = [rule for rule in texts if not isinstance(rule, str) or not checks.is_rule(rule)]
+            self.warnings += [f"{mapped.file}: permissions.{name}: {rule!r} is no rule and is dropped" for rule in bad]
             cast(Json, permissions)[name] = [rule for rule in texts if rule not in bad]
 
     # -------------------------------------------------------------- layers

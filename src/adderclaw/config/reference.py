@@ -38,6 +38,9 @@ From the lowest to the highest; a higher one replaces a lower one, key by key:
 not set is an error. A path is relative to the file that it stands in, a workspace path to the workspace.
 Keys and tokens never stand in a file: `api_key_env` names the environment variable that holds one.
 
+An unknown key is an error, with the nearest known one: under `permissions` of a settings file as everywhere. A
+permission rule that is none (`Read(`, an empty text, a number) is dropped, and a warning names it.
+
 ## The workspace
 
 `--workspace`, else `workspace_dir` of the project's file, else the nearest directory upwards from the current one that

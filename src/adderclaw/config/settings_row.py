@@ -15,7 +15,7 @@ def with_row(config: Config, row: Json) -> Config:
     """The configuration with permissions, hooks and model as the row has them."""
     tree: Json = freeze(config)
     tree["permissions"], tree["hooks"] = freeze(Config().permissions), []
-    row = dict(row)
+    whole, row = row, dict(row)
     chosen = _own_model(config, row.get("model_config"))
     if chosen:
         del row["model_config"]
@@ -25,7 +25,7 @@ def with_row(config: Config, row: Json) -> Config:
     composition = Composition(places.request(None, None, "/", None))
     composition.tree = tree
     mapped = dialects.map_file(ROW, row, settings_only=True)
-    composition.lay(composition.checked(mapped, row, "user", places.home()))
+    composition.lay(composition.checked(mapped, whole, "user", places.home()))
     composition.endpoints()
     composition.problems += checks.whole(tree, {})
     composition.raise_problems()

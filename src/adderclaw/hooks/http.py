@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from adderclaw.errors import Refused
 from adderclaw.hooks.answers import Ran
-from adderclaw.hooks.process import STREAM_BYTES, TRUNCATED
+from adderclaw.hooks.process import STREAM_BYTES, decoded
 from adderclaw.hooks.settings import Hook
 
 _VARIABLE = r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))"
@@ -22,7 +22,7 @@ async def post(hook: Hook, body: str, environ: Mapping[str, str]) -> Ran:
         answer = await exchange(target, headers, body.encode(), Hosts.named_by_operator(target), STREAM_BYTES)
     except (Refused, Failed) as error:
         return Ran(None, stderr=f"not answered: {error}")
-    text = answer.body.decode("utf-8", "replace") + (TRUNCATED if answer.cut else "")
+    text = decoded(answer.body, cut=answer.cut)
     if not 200 <= answer.status < 300:
         return Ran(None, text, f"answered {answer.status} {answer.reason}".strip())
     if text.strip() and not text.strip().startswith("{"):

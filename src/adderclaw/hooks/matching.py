@@ -9,6 +9,9 @@ from adderclaw.types import Json
 
 EVERYTHING = ("", "*")
 _EXACT = r"[\w |,-]+"
+_PLAIN = r"[\w|]+"
+_NARROW = ("FileChanged", "StopFailure")
+"""Of these a matcher with a space, a comma or a hyphen is an expression: names of files have all three."""
 
 
 def query(event: str, fields: Json) -> str:
@@ -27,9 +30,10 @@ def matches(event: str, matcher: str, text: str, aliases: Mapping[str, str] | No
         return True
     if not EVENTS[event].query:
         return False
-    if re.fullmatch(_EXACT, matcher, re.ASCII):
+    if _is_exact(event, matcher):
         words = {word.strip() for word in re.split(r"[|,]", matcher)}
-        return text in words or text in {(aliases or {}).get(word) for word in words}
+        others: Mapping[str, str] = aliases if aliases and EVENTS[event].query == "tool_name" else {}
+        return text in words or text in {others.get(word) for word in words}
     from adderclaw.hooks import ecmascript
 
     try:
@@ -38,13 +42,17 @@ def matches(event: str, matcher: str, text: str, aliases: Mapping[str, str] | No
         return False
 
 
+def _is_exact(event: str, matcher: str) -> bool:
+    return re.fullmatch(_PLAIN if event in _NARROW else _EXACT, matcher, re.ASCII) is not None
+
+
 def never(event: str, matcher: str) -> str:
     """Why a matcher can match nothing at all; else nothing."""
     if matcher in EVERYTHING:
         return ""
     if not EVENTS[event].query:
         return f"{event} is not matched by anything: leave the matcher {matcher!r} out"
-    if re.fullmatch(_EXACT, matcher, re.ASCII):
+    if _is_exact(event, matcher):
         return ""
     from adderclaw.hooks import ecmascript
 

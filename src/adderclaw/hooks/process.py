@@ -2,6 +2,7 @@
 
 import os
 import re
+from codecs import BOM_UTF8
 from collections.abc import Mapping, Sequence
 
 from adderclaw.config.paths import beneath
@@ -92,7 +93,7 @@ async def run(hook: Hook, stdin: bytes, *, ground: Ground, more: Mapping[str, st
         return Ran(None, stderr=f"not started: {error}", refused=True)
     except (OSError, ValueError) as error:
         return Ran(None, stderr=f"not started: {error}", refused=hook.must_run)
-    stdout, stderr = _text(done.stdout, cut=done.stdout_cut), _text(done.stderr, cut=done.stderr_cut)
+    stdout, stderr = decoded(done.stdout, cut=done.stdout_cut), decoded(done.stderr, cut=done.stderr_cut)
     if done.timed_out:
         return Ran(None, stdout, _noted(stderr, f"the hook did not end within {seconds:g} s"), timed_out=True)
     if done.flooded:
@@ -104,5 +105,6 @@ def _noted(stderr: str, note: str) -> str:
     return f"{stderr.rstrip()}\n{note}".lstrip()
 
 
-def _text(data: bytes, *, cut: bool) -> str:
-    return data.decode("utf-8", "replace") + (TRUNCATED if cut else "")
+def decoded(data: bytes, *, cut: bool) -> str:
+    """UTF-8 as the WHATWG decodes it: a byte order mark at the beginning goes, what is invalid becomes U+FFFD."""
+    return data.removeprefix(BOM_UTF8).decode("utf-8", "replace") + (TRUNCATED if cut else "")

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 from adderclaw import providers
 from adderclaw.checkpoints import Checkpoints
 from adderclaw.child import Child, ChildReport
+from adderclaw.config import KEY_AS_MODEL
 from adderclaw.config.model_catalogue import Prices
 from adderclaw.config.schema import Config
-from adderclaw.errors import ProviderError, Refused
+from adderclaw.credentials.redaction import looks_secret
+from adderclaw.errors import ProviderError, Refused, UsageError
 from adderclaw.hook_outcome import Merged
 from adderclaw.json_text import canonical
 from adderclaw.kernel import prompt
@@ -295,6 +297,8 @@ def durable(runtime: Runtime, session: Session, channel: str) -> Operator:
 
 def chosen_by(options: Options, now: Config) -> providers.Choice:
     """The model that the operator means."""
+    if options.model and looks_secret(options.model):
+        raise UsageError(KEY_AS_MODEL)
     if options.provider:
         return providers.Choice(options.provider, options.model or providers.model_of(options.provider, now))
     return providers.choice(options.model or now.default_provider, now, now.default_provider)

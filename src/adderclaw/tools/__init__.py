@@ -84,6 +84,15 @@ class Skills(Protocol):
         ...
 
 
+UNUSED = ""
+OTHER_KEYS: dict[str, dict[str, str]] = {
+    "Bash": {"dangerouslyDisableSandbox": UNUSED},
+    "Read": {"allow_large": UNUSED},
+    "TaskStop": {"shell_id": "task_id"},
+}
+"""Keys of the reference's schemas that are not advertised: ours for each, or none, where it changes nothing here."""
+
+
 @changing
 class Kit:
     """What tools are made with. Without a store nothing can run, but everything can be explained."""
@@ -158,6 +167,9 @@ def decoded(tool: Tool[Any], given: Json) -> Any:
     """The model's JSON as the tool's arguments; `Invalid` says all that does not fit."""
     from adderclaw.decode import decode
 
+    if other := OTHER_KEYS.get(tool.name):
+        given = {other.get(key, key): value for key, value in given.items()}
+        given.pop(UNUSED, None)
     return decode(tool.arguments, given) if tool.decode is None else tool.decode(given)
 
 
