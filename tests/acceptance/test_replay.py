@@ -105,7 +105,7 @@ def test_what_is_asked_must_make_sense(world: World) -> None:
         (["replay", "x", "--speed", "2"], "--event-stream"),
         (["replay", "x", "--event-stream", "--speed", "nan"], "--speed nan: it takes a number"),
         (["replay", "../x", "--event-stream"], "no run id"),
-        (["replay", "20990101", "--event-stream"], "runs list"),
+        (["replay", "20990101", "--event-stream"], "run `adderclaw init`"),
     ]
     for arguments, said in cases:
         done = world.cli(*arguments)
@@ -603,8 +603,7 @@ def line(seconds: int, kind: str = "warning", **payload: Any) -> str:
 
 
 def streamed(world: World, content: bytes, *more: str) -> Done:
-    folder = world.cli.data / "runs" / "20260512-140000-00000000"
-    folder.mkdir(parents=True, exist_ok=True)
+    (folder,) = (world.cli.data / "runs").iterdir()
     (folder / "events.jsonl").write_bytes(content)
     return world.cli("replay", folder.name, "--event-stream", *more)
 
@@ -621,40 +620,42 @@ BROKEN: list[tuple[bytes, str]] = [
 
 
 def test_broken_lines_are_named_and_the_rest_is_shown(world: World) -> None:
+    world.script(text("hello"))
+    world.agent("hi")
+    (folder,) = (world.cli.data / "runs").iterdir()
+    whole = (folder / "events.jsonl").read_bytes()
     for content, said in BROKEN:
-        after = line(2, message="still shown").encode() if content.endswith(b"\n") else b""
+        after = whole if content.endswith(b"\n") else b""
         done = streamed(world, content + after, "--speed", "0")
         assert done.code == 1, content[:40]
         assert said in done.err, done.err
-        assert not after or "still shown" in done.out
+        assert not after or "run_finished" in done.out
         assert "Traceback" not in done.err
-    assert "empty" in streamed(world, b"", "--speed", "0").err
+    assert "the last" in streamed(world, b"", "--speed", "0").err
     bad = (
         line(1, message="a\x1b[2J\u202eb").encode() + b'{"event_type":"x\\u001b[2J","timestamp":"never","payload":3}\n'
     )
-    done = streamed(world, bad, "--speed", "0")
-    assert done.code == 0, done.err
-    assert "\x1b" not in done.out
-    folder = world.cli.data / "runs" / "20260512-140000-00000000"
+    done = streamed(world, bad + whole, "--speed", "0")
+    assert done.code == 1, done.err
+    assert "\x1b" not in done.out + done.err
     (folder / "events.jsonl").unlink()
     (folder / "events.jsonl").symlink_to("/etc/passwd")
     assert world.cli("replay", folder.name, "--event-stream").code == 2
 
 
 def test_timing_speed_and_an_interruption(world: World) -> None:
-    content = (line(0, message="first") + line(2, message="second") + line(59, message="third")).encode()
-    folder = world.cli.data / "runs" / "20260512-140000-00000000"
-    folder.mkdir(parents=True)
-    (folder / "events.jsonl").write_bytes(content)
-    took: list[float] = []
-    seen: list[str] = []
-    process = world.cli.start("replay", folder.name, "--event-stream", "--speed", "4")
+    world.script(call("Bash", command="sleep 1"), text("done"))
+    world.configure(autonomy="full")
+    world.agent("wait")
+    run_id = last_run(world)
+    process = world.cli.start("replay", run_id, "--event-stream", "--speed", "4", "--output-format", "json")
     assert process.stdout is not None
-    for _ in range(2):
-        seen.append(process.stdout.readline().decode())
-        took.append(time.monotonic())
-    assert "first" in seen[0]
-    assert 0.3 < took[1] - took[0] < 30
+    at = {json.loads(line)["event_type"]: time.monotonic() for line in process.stdout}
+    process.communicate(timeout=60)
+    assert 0.2 < at["tool_completed"] - at["tool_approved"] < 30
+    process = world.cli.start("replay", run_id, "--event-stream", "--speed", "0.001")
+    assert process.stdout is not None
+    assert process.stdout.readline()
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130

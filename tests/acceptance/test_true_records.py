@@ -188,3 +188,35 @@ def test_04_config_init_trusts_nothing_that_the_project_brought(world: World) ->
     assert done.code == 0, done.err
     assert "after `adderclaw trust`" in done.out
     assert "not trusted: " in world.cli("trust", "--show", cwd=world.workspace).out
+
+
+# ------------------------------------------------------------------ the trace of a run
+
+FORGE = """
+import glob
+for file in glob.glob("runs/*/events.jsonl"):
+    text = open(file).read()
+    open(file, "w").write(text.replace("python3", "nothing"))
+"""
+
+
+def test_06_a_trace_that_a_script_of_the_project_rewrites_is_as_it_was(world: World) -> None:
+    (world.workspace / "forge.py").write_text(FORGE)
+    with ScriptedModel([]) as model:
+        flow = Flow(world, model)
+        flow.add(call("Bash", command="python3 forge.py"), signal("done"))
+        flow.write('GOAL g "Work"\nRUN r USING g\n')
+        done = flow.run("--profile", "sandboxed")
+        assert done.code == 0, done.err
+    (file,) = world.workspace.glob("runs/*/events.jsonl")
+    stream = ("--event-stream", "--speed", "0", "--output-format", "json")
+    shown = world.cli("replay", file.parent.name, *stream, cwd=world.workspace)
+    assert (shown.code, shown.err) == (0, ""), shown.err
+    assert "python3 forge.py" in shown.out
+    assert "Read-only file system" in str(world.entries("tool_result"))
+    proved(world)
+    file.write_text(file.read_text().replace("python3", "nothing"))
+    shown = world.cli("replay", file.parent.name, *stream, cwd=world.workspace)
+    assert shown.code == 1
+    assert "nothing forge.py" not in shown.out
+    assert re.search(r"line \d+: tool_requested, where the store has tool_requested", shown.err), shown.err

@@ -89,7 +89,7 @@ def test_a_line_for_programs_has_every_field() -> None:
 
 @pytest.mark.parametrize("run_id", ["", ".", "..", "a/b", "../up", "/abs", "nul\0"])
 def test_a_run_id_cannot_lead_elsewhere(tmp_path: Path, run_id: str) -> None:
-    tell, _ = jsonl.sink(anywhere(str(tmp_path / "runs")))
+    tell, _ = jsonl.sink(anywhere(str(tmp_path / "runs")), Store.open(str(tmp_path / "memory.sqlite")))
     with pytest.raises(AdderClawError, match="run folder"):
         tell(record("startup", run_id=run_id))
     assert not (tmp_path / "runs").exists()
@@ -98,7 +98,7 @@ def test_a_run_id_cannot_lead_elsewhere(tmp_path: Path, run_id: str) -> None:
 def test_a_planted_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "runs" / "run-1").mkdir(parents=True)
     (tmp_path / "runs" / "run-1" / "events.jsonl").symlink_to(tmp_path / "victim")
-    tell, _ = jsonl.sink(anywhere(str(tmp_path / "runs")))
+    tell, _ = jsonl.sink(anywhere(str(tmp_path / "runs")), Store.open(str(tmp_path / "memory.sqlite")))
     with pytest.raises(OSError, match="symbolic links"):
         tell(record("startup"))
     assert not (tmp_path / "victim").exists()
@@ -107,7 +107,7 @@ def test_a_planted_link_is_not_followed(tmp_path: Path) -> None:
 def test_the_run_folder_is_written_as_it_happens(tmp_path: Path) -> None:
     old = os.umask(0)
     try:
-        tell, close = jsonl.sink(anywhere(str(tmp_path / "runs")))
+        tell, close = jsonl.sink(anywhere(str(tmp_path / "runs")), Store.open(str(tmp_path / "memory.sqlite")))
         for number in range(3):
             tell(record("warning", message=f"{number}\n\ud800"))
     finally:
@@ -144,8 +144,8 @@ def test_through_the_bus_no_secret_and_no_control_character_arrives(tmp_path: Pa
     secrets.add("hunter2-hunter2")
     bus = Bus(Ticking(), numbered(), secrets.clean)
     text, structured = io.StringIO(), io.StringIO()
-    tell, close = jsonl.sink(anywhere(str(tmp_path)))
     store = Store.open(str(tmp_path / "memory.sqlite"))
+    tell, close = jsonl.sink(anywhere(str(tmp_path)), store)
     for name, sink in (
         ("text", log.sink("debug", False, text)),
         ("json", log.sink("debug", True, structured)),

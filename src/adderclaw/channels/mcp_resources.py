@@ -10,6 +10,7 @@ from adderclaw.json_text import canonical
 from adderclaw.kernel import lifecycle
 from adderclaw.kernel.session import Session
 from adderclaw.mcp.resources import Document, Prompt, Resources
+from adderclaw.replay.trace_file import checked
 from adderclaw.store import runs
 from adderclaw.types import Json
 
@@ -59,7 +60,7 @@ def _document(session: Session, uri: str) -> Json | list[Json]:
     store, places = session.store, _places(session)
     store.flush()
     if uri == RUNS:
-        return [run._asdict() for run in runs.listing(store, SHOWN, places)]
+        return [_shown(session, run) for run in runs.listing(store, SHOWN, places)]
     if uri == RECEIPTS:
         return _receipts(session)
     found = re.fullmatch(re.escape(RUNS) + r"/([A-Za-z0-9-]{1,64})", uri)
@@ -69,7 +70,11 @@ def _document(session: Session, uri: str) -> Json | list[Json]:
         raise Refused(str(error)) from None
     if run is None:
         raise Refused(f"there is no {uri[:200]!r}; there are: {RUNS}, {RECEIPTS}, {RUN}")
-    return {**run._asdict(), "receipts": runs.receipts(store, run.run_id, SHOWN)}
+    return {**_shown(session, run), "receipts": runs.receipts(store, run.run_id, SHOWN)}
+
+
+def _shown(session: Session, run: runs.Run) -> Json:
+    return {**run._asdict(), "trace": checked(session.store, run).as_json()}
 
 
 def _places(session: Session) -> tuple[str, ...]:

@@ -402,7 +402,7 @@ class Logging:
     level: Literal["debug", "info", "warning", "error"] = "info"
     """Least level of the log on stderr."""
     jsonl_dir: WorkspacePath = "./runs"
-    """Folder of run folders, each with its events.jsonl."""
+    """Folder of run folders, each with its events.jsonl; in the workspace no command may write there."""
     run_id_pattern: str = "YYYYMMDD-HHMMSS-<short-uuid>"
     """Form of a run's id: date and time in UTC and eight random characters, with letters, digits, `-`, `_` and `.`
     around them, if any (`ci-YYYYMMDD-HHMMSS-<short-uuid>`)."""

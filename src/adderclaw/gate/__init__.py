@@ -134,6 +134,7 @@ def policy_of(
     hooked: Collection[str] = (),
     settings: Collection[str] = (),
     scratch: str = "",
+    traces: Collection[str] = (),
     policies: Sequence[Json] = (),
     real: Callable[[str], str] = followed,
 ) -> Policy:
@@ -145,7 +146,7 @@ def policy_of(
     other names of tools to canonical ones, `own_files` adds to the files that no tool touches, `policies` are the
     policy.toml files as `config` read them, `started` the files that hooks, servers and helpers run, `hooked` those
     that the operator's own hooks name, `settings` where a project's settings can stand, `scratch` is the folder that a
-    sandbox has for the session alone.
+    sandbox has for the session alone, `traces` the folders with the traces of runs.
     """
     security, permissions = config.security, config.permissions
 
@@ -179,6 +180,7 @@ def policy_of(
         hooked=_both(hooked, real),
         settings=_both(settings, real),
         run_folders=_both((os.path.join(workspace, config.logging.jsonl_dir),), real),
+        traces=_both(traces, real),
         kept=kept,
         shown=shown,
         sandboxed=sandboxed,

@@ -62,6 +62,9 @@ class Policy:
     settings: tuple[str, ...] = ()
     """The files that say for this project what is denied, there or not: read, never written."""
     run_folders: tuple[str, ...] = ()
+    """Where runs may keep their traces: what is called like one is not written."""
+    traces: tuple[str, ...] = ()
+    """Of these, the folders that are ours as a whole."""
     """Where the folders of our runs are kept."""
     shown: tuple[str, ...] = ()
     """Folders elsewhere that may be read and started from, but not written: the operator's own skills."""

@@ -115,6 +115,8 @@ def _root_at_home(case: Case, path: str) -> bool:
 
 def _protected_write(case: Case, path: str) -> str | None:
     policy = case.policy
+    if paths.among(path, policy.traces):
+        return f"{path} is where the traces of runs are kept ([logging] jsonl_dir): AdderClaw alone writes there"
     if paths.is_run(path, policy.run_folders, policy.roots):
         return f"{path} is the record of a run"
     if policy.home and paths.among(path, (policy.home,)) and not _root_at_home(case, path):

@@ -14,6 +14,7 @@ from adderclaw.replay import playing
 from adderclaw.replay.edges import ASIDE
 from adderclaw.replay.playing import MALFORMED, Difference, Played
 from adderclaw.replay.recording import QUESTIONS
+from adderclaw.replay.trace_file import Trace
 from adderclaw.store import Store, model_calls, tape, verify, workflows
 from adderclaw.store.runs import Run
 from adderclaw.store.tape import Damaged
@@ -109,8 +110,11 @@ class Proof:
         }
 
 
-def prove(store: Store, run: Run, log_path: str, key_path: str, lines: list[Json] | None) -> Proof:
-    """Replay a run and compare. `lines` are its stored JSONL events, if they are still there."""
+def prove(
+    store: Store, run: Run, log_path: str, key_path: str, lines: list[Json] | None, trace: Trace | None = None
+) -> Proof:
+    """Replay a run and compare. `lines` are its stored JSONL events, if they are still there, and `trace` says what
+    they are worth."""
     recorded = _recorded(store, run)
     found: list[Difference] = []
     notes: list[str] = []
@@ -123,6 +127,9 @@ def prove(store: Store, run: Run, log_path: str, key_path: str, lines: list[Json
         steps, used = steps + checked.steps, used + checked.calls
     found += _chain(store, recorded, log_path, key_path)
     found += _imprint(store, run)
+    if trace is not None:
+        found += [Difference("events.jsonl", "as the run wrote it", "changed", one) for one in trace.differences]
+        notes += [f"events.jsonl: {note}" for note in trace.notes if lines is not None]
     if lines is None:
         notes.append("the run's events.jsonl is not there: the events were compared with the table only")
     if run.outcome is None:

@@ -161,6 +161,8 @@ def opened(
         recording = _recording(runtime, store) if kind not in UNRECORDED else None
         runtime.recording = recording
         conversation_id, session_id = _which(runtime, store, again)
+        if again is not None:
+            _check_trace(runtime, store, session_id)
         runtime.loaded = _in_its_workspace(runtime, store, conversation_id)
         runtime.loaded, runtime.started = _with_operators_own(runtime, store), None
         runtime.credentials = credentials(runtime.options, runtime.loaded, runtime.secrets, runtime.clock)
@@ -212,6 +214,15 @@ def _look_after_a_kill(runtime: Runtime, session: Session) -> None:
     elif waiting := rows.unanswered(session.store, root):
         found = [{"path": row.path.removeprefix(f"{root}/"), "change": row.change} for row in waiting]
         warn(runtime, NOT_ACKNOWLEDGED.format(names=later_report.named(runtime.secrets.clean(found))))
+
+
+def _check_trace(runtime: Runtime, store: Store, session_id: str) -> None:
+    """What goes on goes on from the store; that the file of its events was changed meanwhile is said."""
+    from adderclaw.replay.trace_file import checked
+
+    before = runs.last_of(store, session_id)
+    for message in checked(store, before).warnings if before is not None else ():
+        warn(runtime, message)
 
 
 def _go_on_counting(session: Session, again: Resume) -> None:
@@ -295,7 +306,7 @@ def _listen(runtime: Runtime, store: Store, stack: ExitStack, conversation_id: s
     bus = runtime.bus
     bus.conversation_id, bus.session_id = conversation_id, session_id
     bus.listen("database", database.sink(store))
-    write, close = jsonl.sink(runtime.runs_folder)
+    write, close = jsonl.sink(runtime.runs_folder, store)
     stack.callback(close)
     bus.listen("jsonl", write)
     if runtime.config.telemetry.enabled:

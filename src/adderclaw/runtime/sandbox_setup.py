@@ -61,6 +61,7 @@ class Furniture:
                 *filter(is_regular, settings_files(roots[0])),
                 *seen.own(roots),
             ),
+            traces=runtime.traces(roots[0]),
             own=self._home,
             read_only=autonomy == "readonly",
             network=now.security.network == "allow",

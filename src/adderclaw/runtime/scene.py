@@ -120,6 +120,7 @@ def _made_of(runtime: Runtime, root: str, confinement: str, kept: str, policies:
         "started": list(configured_hooks.files(runtime)),
         "hooked": list(configured_hooks.own_files(runtime)),
         "settings": list(settings_files(root)),
+        "traces": list(runtime.traces(root)),
         "policies": list(runtime.loaded.policies if policies is None else policies),
         "real": {},
     }

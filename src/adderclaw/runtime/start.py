@@ -88,6 +88,16 @@ class Runtime:
             return workspace.anywhere(followed(os.path.join(self.home, "runs")))
         return workspace.configured(self.config.logging.jsonl_dir, self.loaded.workspace)
 
+    def traces(self, root: str) -> tuple[str, ...]:
+        """Folders of the workspace with traces of runs, which are ours alone."""
+        from adderclaw.workspace import is_directory
+
+        if not self.options.headless and not is_directory(os.path.join(root, self.config.logging.jsonl_dir)):
+            return ()
+        from adderclaw.workspace import own_paths
+
+        return own_paths.traces(self.config, root, headless=self.options.headless)
+
     def stopped(self) -> bool:
         return os.path.lexists(os.path.join(self.home, "ESTOP"))
 

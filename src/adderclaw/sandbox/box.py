@@ -235,7 +235,7 @@ class Box:
         return protected_paths.REPORT.format(names=protected_paths.named(found, self.room.roots)) if found else ""
 
     def _mount(self, inside: Inside, survey: Survey) -> None:
-        roots = self.room.roots
+        roots, survey = self.room.roots, protected_paths.with_traces(survey, self.room.traces)
         mounts = protected_paths.for_all(survey, roots, self.room.fixed)
         inside.keep(mounts, protected_paths.for_git(survey, tuple(map(settled, self.room.kept))))
         if mounts.left:
@@ -341,7 +341,7 @@ class Box:
 
 def _same(old: Room, new: Room) -> bool:
     """What is to stay as it is may grow while a sandbox is open: it is mounted then."""
-    return old == replace(new, kept=old.kept) and {*old.kept} <= {*new.kept}
+    return old == replace(new, kept=old.kept, traces=old.traces) and {*old.kept} <= {*new.kept}
 
 
 def _difference(old: Room, new: Room) -> str:

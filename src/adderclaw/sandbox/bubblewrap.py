@@ -51,6 +51,8 @@ class Room:
     """The roots and what is shown as they were named: links on the way there are links inside, too."""
     kept: tuple[str, ...] = ()
     """Files in the workspace that must stay as they are, beside the protected names: what trusted settings start."""
+    traces: tuple[str, ...] = ()
+    """Folders of the workspace with the traces of runs: read-only, and nobody looks at what we write there."""
     fixed: tuple[str, ...] = ()
     """Hidden places of the workspace that a rule knows by where they are: the folders above them are not renamed."""
     masked: tuple[tuple[int, int], ...] = ()

@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 
 from adderclaw.credentials.redaction import visible
 from adderclaw.record import NamedTuple
+from adderclaw.workspace import reached
 from adderclaw.workspace.survey import Survey
 
 MOST_MOUNTED = 600
@@ -95,6 +96,12 @@ class Mounts(NamedTuple):
 
 
 NO_MOUNTS = Mounts()
+
+
+def with_traces(found: Survey, traces: Sequence[str]) -> Survey:
+    """The traces of runs are read-only to all, too. What we write there is no change that anybody must look at."""
+    there = {path: status.st_ino for path in traces if (status := reached(path)) is not None}
+    return found._replace(hooks=(*there, *found.hooks), inodes={**found.inodes, **there}) if there else found
 
 
 def for_all(found: Survey, roots: Sequence[str], fixed: Sequence[str]) -> Mounts:

@@ -363,6 +363,20 @@ def m038_replies(cursor: sqlite3.Cursor) -> None:
     cursor.execute("ALTER TABLE approvals ADD COLUMN replies_json TEXT NOT NULL DEFAULT ''")
 
 
+def m039_traces(cursor: sqlite3.Cursor) -> None:
+    """What each process wrote to the trace of a run: from where to where, and a digest of exactly that."""
+    cursor.execute("""
+        CREATE TABLE traces (
+            run_id TEXT NOT NULL,
+            root   BLOB NOT NULL,
+            way    BLOB NOT NULL,
+            start  INTEGER NOT NULL,
+            until  INTEGER NOT NULL,
+            digest TEXT NOT NULL,
+            PRIMARY KEY (run_id, root, way, start)
+        ) WITHOUT ROWID""")
+
+
 MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
     step.__name__: step
     for step in (
@@ -391,6 +405,7 @@ MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
         m036_later,
         m037_questions,
         m038_replies,
+        m039_traces,
     )
 }
 

@@ -1,6 +1,7 @@
 """Headless runs: when each began, and the one outcome that it ended with."""
 
 import json
+import os
 import sqlite3
 from collections.abc import Sequence
 
@@ -109,6 +110,12 @@ def get(store: Store, run_id: str, places: Sequence[str] = ()) -> Run | None:
     return _run(store, rows[0]) if rows else None
 
 
+def last_of(store: Store, session_id: str) -> Run | None:
+    """The run that a session was last in."""
+    rows = store.read(f"{_COLUMNS} WHERE session_id = ? ORDER BY rowid DESC LIMIT 1", (session_id,))
+    return _run(store, rows[0]) if rows else None
+
+
 def listing(store: Store, limit: int, places: Sequence[str] = ()) -> list[Run]:
     """Most recent first; of `places`, if any are given."""
     here, values = within(places)
@@ -129,6 +136,50 @@ def receipts(store: Store, run_id: str, limit: int) -> list[Json]:
     """Of all sessions of a run, in the log that is written now; the latest first."""
     sql = "SELECT line FROM receipts WHERE run_id = ? AND archive = '' ORDER BY seq DESC LIMIT ?"
     return [json.loads(row[0]) for row in store.read(sql, (run_id, limit))]
+
+
+# ------------------------------------------------------------------ traces
+
+KEEP_TRACE = (
+    "INSERT INTO traces(run_id, root, way, start, until, digest) VALUES (?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT(run_id, root, way, start) DO UPDATE SET until = excluded.until, digest = excluded.digest"
+)
+"""After each event: what this process has written to the file so far."""
+
+
+class Traced(NamedTuple):
+    """What one process wrote to the trace of a run."""
+
+    root: str
+    way: str
+    start: int
+    until: int
+    digest: str
+
+
+def traces(store: Store, run_id: str) -> list[Traced]:
+    """In the order of the file; none of a run that a version before kept none of."""
+    rows = store.read("SELECT root, way, start, until, digest FROM traces WHERE run_id = ? ORDER BY start", (run_id,))
+    return [Traced(os.fsdecode(row[0]), os.fsdecode(row[1]), *row[2:]) for row in rows]
+
+
+class Event(NamedTuple):
+    """A row of the run's events."""
+
+    event_type: str
+    session_id: str
+    timestamp: str
+    payload: Json
+
+
+def events(store: Store, run_id: str) -> list[Event]:
+    """All events of a run, in order."""
+    rows = store.read(
+        "SELECT event_type, session_id, timestamp, detail FROM events"
+        " WHERE json_valid(detail) AND json_extract(detail, '$.run_id') = ? ORDER BY id",
+        (run_id,),
+    )
+    return [Event(row[0], row[1] or "", row[2], json.loads(row[3])) for row in rows]
 
 
 def _run(store: Store, row: sqlite3.Row) -> Run:

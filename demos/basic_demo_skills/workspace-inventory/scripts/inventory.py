@@ -19,6 +19,7 @@ def of_runs(path):
     """Whether a folder holds nothing but the traces of agent runs, this one's among them."""
     try:
         names = os.listdir(path) if os.path.basename(path) == "runs" else []
+        names = [name for name in names if name != ".gitignore"]
     except OSError:
         return False
     return bool(names) and all(RUN.fullmatch(name) for name in names)

@@ -11,10 +11,10 @@ from adderclaw.channels.cli.plain import print_json
 from adderclaw.config import Loaded, home, load
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import UsageError
+from adderclaw.replay.trace_file import Trace
 from adderclaw.store import Store, model_calls, runs
 from adderclaw.store.runs import Run
 from adderclaw.types import Json
-from adderclaw.workspace import Place
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -53,36 +53,37 @@ def replay(
         raise UsageError("--speed nan: it takes a number, 0 or more")
     if speed != 1.0 and not event_stream:
         raise UsageError("--speed goes with --event-stream")
+    if not run_id or "/" in run_id or "\0" in run_id or run_id in (".", ".."):
+        raise UsageError(f"{run_id!r} is no run id: see `adderclaw runs list`")
     loaded = load(config_file=config, workspace=workspace)
     as_json = output_format == "json"
-    if event_stream:
-        stream.show(_folder(loaded, run_id), speed, as_json=as_json)
-        return
     store = Store.open(loaded.config.memory.path, read_only=True)
     run = runs.get(store, run_id)
     if run is None:
         raise UsageError(f"there is no run {run_id!r} in {store.path}: see `adderclaw runs list`")
+    trace = stream.trace_of(store, run, loaded, home())
+    if event_stream:
+        stream.show(trace, run.run_id, speed, as_json=as_json)
+        return
     if verify:
-        raise typer.Exit(_verify(loaded, store, run, as_json=as_json))
+        raise typer.Exit(_verify(loaded, store, run, trace, as_json=as_json))
+    for text in trace.warnings:
+        print(clean(f"adderclaw: {text}"), file=sys.stderr)
     if policy is not None:
         raise typer.Exit(_policy(store, run, policy, as_json=as_json))
-    _summary(store, run, as_json=as_json)
-
-
-def _folder(loaded: Loaded, run_id: str) -> Place:
-    return stream.folder_of(loaded, home(), run_id)
+    _summary(store, run, trace, as_json=as_json)
 
 
 # ------------------------------------------------------------------ proving
 
 
-def _verify(loaded: Loaded, store: Store, run: Run, *, as_json: bool) -> int:
+def _verify(loaded: Loaded, store: Store, run: Run, trace: Trace, *, as_json: bool) -> int:
     import os
 
     from adderclaw.replay.proving import prove
 
-    lines = stream.lines_of(loaded, home(), run.run_id)
-    proof = prove(store, run, loaded.config.receipts.path, os.path.join(home(), "receipt.key"), lines)
+    key = os.path.join(home(), "receipt.key")
+    proof = prove(store, run, loaded.config.receipts.path, key, stream.lines_of(trace), trace)
     if as_json:
         print_json(clean(proof.as_json()))
         return 0 if proof.verified else 1
@@ -132,12 +133,13 @@ _CALLS = """
     FROM transcript_entries e WHERE e.session_id = ? AND e.entry_type = 'tool_use' ORDER BY e.sequence"""
 
 
-def _summary(store: Store, run: Run, *, as_json: bool) -> None:
+def _summary(store: Store, run: Run, trace: Trace, *, as_json: bool) -> None:
     asked = [call for call in model_calls.of_session(store, run.session_id) if call.run_id == run.run_id]
     used = [_call(*row) for row in store.read(_CALLS, (run.session_id,))]
     if as_json:
         models = [call._asdict() for call in asked]
-        print_json(clean({**run._asdict(), "status": run.status, "model_calls": models, "tool_calls": used}))
+        shown = {**run._asdict(), "status": run.status, "model_calls": models, "tool_calls": used}
+        print_json(clean({**shown, "trace": trace.as_json()}))
         return
     print(clean(f"run {run.run_id}  {run.kind}  {run.status}  {run.started_at}Z"))
     for call in asked:

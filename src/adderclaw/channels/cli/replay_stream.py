@@ -3,52 +3,31 @@
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable
+from typing import cast
 
 from adderclaw import workspace
 from adderclaw.channels.cli.interrupts import heard_in_pauses
 from adderclaw.config import Loaded
 from adderclaw.config.paths import followed
 from adderclaw.credentials.redaction import Secrets
-from adderclaw.errors import Refused, UsageError
+from adderclaw.errors import UsageError
 from adderclaw.events import EventRecord
+from adderclaw.replay.trace_file import Trace, checked, read
+from adderclaw.store import Store
+from adderclaw.store.runs import Run
 from adderclaw.types import Json
 from adderclaw.workspace import Place
 
-LONGEST = 4 * 1024 * 1024
-"""Bytes of one line; a longer one is no event."""
 PAUSE = 3600.0
 """The longest pause that is kept."""
-NAME = "events.jsonl"
 
 clean = Secrets().clean
 
 
-class Line(NamedTuple):
-    """One line of the file: an event, or why it is none."""
-
-    number: int
-    event: Json
-    wrong: str = ""
-
-
-def folder_of(loaded: Loaded, home: str, run_id: str) -> Place:
-    """The file of a run, by its id or the beginning of it: of `run` in the workspace, of `agent` at home."""
-    if not run_id or "/" in run_id or "\0" in run_id or run_id in (".", ".."):
-        raise UsageError(f"{run_id!r} is no run id: see `adderclaw runs list`")
-    places = places_of(loaded, home)
-    for place in places:
-        if workspace.is_named((path := place / run_id / NAME).text):
-            return path
-    found = sorted({name for place in places for name in _names(place) if name.startswith(run_id)})
-    if len(found) > 1:
-        raise UsageError(f"{run_id!r} begins several runs ({', '.join(found[:4])}): give more of the one")
-    for place in places if found else ():
-        if workspace.is_named((path := place / found[0] / NAME).text):
-            return path
-    looked = " and ".join(place.text for place in places)
-    raise UsageError(f"there are no events of a run {run_id!r} in {looked}: see `adderclaw runs list`")
+def trace_of(store: Store, run: Run, loaded: Loaded, home: str) -> Trace:
+    """The trace of a run, held against the store."""
+    return checked(store, run, places_of(loaded, home))
 
 
 def places_of(loaded: Loaded, home: str) -> list[Place]:
@@ -57,66 +36,34 @@ def places_of(loaded: Loaded, home: str) -> list[Place]:
     return [here, workspace.anywhere(followed(os.path.join(home, "runs")))]
 
 
-def _names(place: Place) -> list[str]:
-    try:
-        return [entry.place.name for entry in workspace.entries(place)]
-    except (OSError, Refused):
-        return []
-
-
-def lines_of(loaded: Loaded, home: str, run_id: str) -> list[Json] | None:
+def lines_of(trace: Trace) -> list[Json] | None:
     """All events of a run; None where there is no file. A line that is no event stands as an empty one."""
-    for place in places_of(loaded, home):
-        path = place / run_id / NAME
-        if workspace.is_named(path.text):
-            found = list(read(path))
-            session = next((line.event.get("session_id") for line in found if not line.wrong), "")
-            broken = {"event_type": "turn_started", "session_id": session}
-            return [{**broken, "payload": {"broken": line.wrong}} if line.wrong else line.event for line in found]
-    return None
-
-
-def read(place: Place) -> Iterator[Line]:
-    """Line by line, never more of one than an event may have."""
-    try:
-        descriptor = workspace.open_file(place)
-    except (OSError, Refused) as error:
-        why = error.strerror if isinstance(error, OSError) else str(error)
-        raise UsageError(f"{place.text} cannot be read: {why}") from error
-    with os.fdopen(descriptor, "rb") as file:
-        number = 0
-        while text := file.readline(LONGEST + 1):
-            number += 1
-            if len(text) > LONGEST:
-                while not text.endswith(b"\n") and (text := file.readline(LONGEST)):
-                    pass
-                yield Line(number, {}, f"it is longer than {LONGEST:,} bytes")
-            elif not text.endswith(b"\n"):
-                yield Line(number, {}, "it is torn: the file ends within it")
-            else:
-                yield _parsed(number, text)
-
-
-def _parsed(number: int, text: bytes) -> Line:
-    try:
-        event: Any = json.loads(text.decode())
-    except (ValueError, RecursionError):
-        return Line(number, {}, "it is not JSON")
-    if not isinstance(event, dict) or not isinstance(cast(Json, event).get("event_type"), str):
-        return Line(number, {}, "it is not an event")
-    return Line(number, cast(Json, event))
+    if trace.place is None or trace.state == "missing":
+        return None
+    found = [line for line in read(trace.place) if line.number not in trace.left_out or trace.state == "differs"]
+    session = next((line.event.get("session_id") for line in found if not line.wrong), "")
+    broken = {"event_type": "turn_started", "session_id": session}
+    return [{**broken, "payload": {"broken": line.wrong}} if line.wrong else line.event for line in found]
 
 
 # ------------------------------------------------------------------ showing
 
 
-def show(path: Place, speed: float, *, as_json: bool) -> None:
-    """Every event in its order. What is no event is said on stderr, and ends with exit code 1 when all was shown."""
+def show(trace: Trace, run_id: str, speed: float, *, as_json: bool) -> None:
+    """Every event in its order. What is not as the run wrote it is named first, on stderr, and not shown: then the exit
+    code is 1."""
+    path = trace.place
+    if path is None or trace.state == "missing":
+        raise UsageError(f"the events of run {run_id} are not there{f': {path.text}' if path else ''}")
+    for text in (*trace.warnings, *(f"{path.text}: {note}" for note in trace.notes)):
+        print(clean(f"adderclaw: {text}"), file=sys.stderr)
     tell = _json if as_json else _console() if sys.stdout.isatty() else _plain
-    broken = shown = 0
+    broken, shown = len(trace.differences), 0
     before: float | None = None
     with heard_in_pauses() as pause:
         for line in read(path):
+            if line.number in trace.left_out:
+                continue
             if line.wrong:
                 broken += 1
                 print(f"adderclaw: {path.text}, line {line.number}: {line.wrong}; it is left out", file=sys.stderr)

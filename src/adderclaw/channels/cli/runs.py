@@ -1,14 +1,17 @@
 """`adderclaw runs`: what ran, and how it ended."""
 
+import sys
 from typing import Annotated
 
 import typer
 
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group
 from adderclaw.channels.cli.plain import print_json
-from adderclaw.config import load
+from adderclaw.channels.cli.replay_stream import places_of
+from adderclaw.config import home, load
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import UsageError
+from adderclaw.replay.trace_file import Trace, checked
 from adderclaw.store import Store, model_calls, runs
 from adderclaw.store.runs import Run
 from adderclaw.types import Json
@@ -28,12 +31,15 @@ def list_runs(
 
     Example: adderclaw runs list
     """
-    store = Store.open(load(config_file=config).config.memory.path, read_only=True)
-    found = runs.listing(store, limit)
+    loaded = load(config_file=config)
+    store = Store.open(loaded.config.memory.path, read_only=True)
+    places = places_of(loaded, home())
+    found = [(run, checked(store, run, places)) for run in runs.listing(store, limit)]
     if output_format == "json":
-        print_json([clean(_as_json(run)) for run in found])
+        print_json([clean(_as_json(run, trace)) for run, trace in found])
         return
-    for run in found:
+    for run, trace in found:
+        _warn(trace)
         print(clean(f"{run.run_id}  {run.started_at}Z  {run.kind:<6}  {run.status:<11}  {run.conversation_id}"))
     if not found:
         print("no runs yet")
@@ -49,16 +55,20 @@ def show(
 
     Example: adderclaw runs show 20260512-140000-1f2e3d4c
     """
-    store = Store.open(load(config_file=config).config.memory.path, read_only=True)
+    loaded = load(config_file=config)
+    store = Store.open(loaded.config.memory.path, read_only=True)
     run = runs.get(store, run_id)
     if run is None:
         raise UsageError(f"there is no run {run_id!r} in {store.path}: see `adderclaw runs list`")
+    trace = checked(store, run, places_of(loaded, home()))
     asked = model_calls.of_session(store, run.session_id)
     if output_format == "json":
-        print_json(clean({**_as_json(run), "model_calls": [call._asdict() for call in asked]}))
+        print_json(clean({**_as_json(run, trace), "model_calls": [call._asdict() for call in asked]}))
         return
     usage = ", ".join(f"{name} {count}" for name, count in run.usage.items())
-    for name, value in (_as_json(run) | {"usage": usage}).items():
+    _warn(trace)
+    shown = f"{trace.place.text} ({trace.state})" if trace.place is not None else ""
+    for name, value in (_as_json(run, trace) | {"usage": usage, "trace": shown}).items():
         if value not in (None, ""):
             print(clean(f"{name:<16} {value}"))
     for call in asked:
@@ -71,5 +81,10 @@ def show(
         )
 
 
-def _as_json(run: Run) -> Json:
-    return run._asdict()
+def _as_json(run: Run, trace: Trace) -> Json:
+    return {**run._asdict(), "trace": trace.as_json()}
+
+
+def _warn(trace: Trace) -> None:
+    for text in trace.warnings:
+        print(clean(f"adderclaw: {text}"), file=sys.stderr)

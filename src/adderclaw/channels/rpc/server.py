@@ -285,6 +285,7 @@ class Server:
         return {"valid": True, "problems": [], "workflow": show.as_json(workflow)}
 
     async def _status(self, params: StatusParams, _id: Id) -> Json:
+        from adderclaw.replay.trace_file import checked
         from adderclaw.store import Store, runs
 
         if params.run_id is not None and params.run_id in self.runs.active:
@@ -294,13 +295,14 @@ class Server:
         store = Store.open(self._store_path())
         try:
             row = runs.get(store, params.run_id)
+            trace = checked(store, row).as_json() if row is not None else {}
         except AdderClawError as error:
             raise RpcError(wire.INVALID_PARAMS, f"Invalid params: {error}") from error
         finally:
             store.close()
         if row is None:
             raise RpcError(wire.NO_SUCH_RUN, f"there is no run {params.run_id!r}")
-        said = {"answer": row.answer, "reason": row.reason}
+        said = {"answer": row.answer, "reason": row.reason, "trace": trace}
         return {"run_id": row.run_id, "kind": row.kind, "status": row.status, **said}
 
     async def end(self) -> None:
