@@ -490,6 +490,8 @@ class ApprovalRequest:
     """It may be asked because a person sits at the terminal: nobody else says yes to it (X-90)."""
     room: str = ""
     """What who is asked reads beside the reason: that is told and compared, this is not."""
+    preview: str = ""
+    """Of a file that would change: a unified diff, whole. It is shown instead of the input that says the same."""
 
     @property
     def why(self) -> str:
@@ -557,29 +559,6 @@ class Operator(Protocol):
     async def ask(self, request: QuestionRequest) -> Answer:
         """What is answered, in `replies`; not approved where nobody is there to do it."""
         ...
-
-
-# ------------------------------------------------------------------ skills
-
-
-class PreparedSkill(NamedTuple):
-    """A skill that is going to be called."""
-
-    place: str
-    """The file that is read."""
-    read: "Callable[[], Called]"
-    """Reads exactly that; raises Refused."""
-
-
-class Called(NamedTuple):
-    """A skill that was called."""
-
-    text: str
-    """For the model."""
-    path: str
-    """Its SKILL.md."""
-    rules: tuple[str, ...] = ()
-    """Permission rules that count with it: what the operator vouches for of its `allowed-tools`."""
 
 
 # ------------------------------------------------------------------ time and ids

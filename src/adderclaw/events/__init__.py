@@ -78,6 +78,10 @@ class Bus:
                 return
             self._hand(name, sink, record)
 
+    def leave(self, name: str) -> None:
+        """A sink hears nothing any more."""
+        self._sinks[:] = [entry for entry in self._sinks if entry[0] != name]
+
     def go_on_with(self, run_id: str) -> None:
         """An earlier run goes on: what was told so far is part of it, for whoever listens from here on."""
         self.run_id = run_id
@@ -141,5 +145,5 @@ class Bus:
         try:
             sink(record)
         except Exception as error:  # noqa: BLE001 - a sink is never worth a turn
-            self._sinks[:] = [entry for entry in self._sinks if entry[0] != name]
+            self.leave(name)
             self.tell({"event_type": "warning", "message": f"the {name} sink failed and was dropped: {error}"})

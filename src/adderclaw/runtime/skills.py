@@ -10,7 +10,7 @@ from adderclaw.runtime.start import Runtime
 from adderclaw.skills import catalogue, invocation
 from adderclaw.skills import files as contents
 from adderclaw.skills.catalogue import Catalogue, Place, Skill
-from adderclaw.types import Called, PreparedSkill
+from adderclaw.tools import Called, PreparedSkill
 
 LISTED = 200
 """Skills that are looked at for the prompt."""

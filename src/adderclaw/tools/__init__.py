@@ -4,14 +4,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from adderclaw.record import changing
+from adderclaw.record import NamedTuple, changing
 from adderclaw.tools.surfing import Surfing, search_service
 from adderclaw.types import (
     Alias,
-    Called,
     Clock,
     Json,
-    PreparedSkill,
     Tool,
     ToolCall,
 )
@@ -60,6 +58,26 @@ NAMES = (
     "EnterWorktree",
     "ExitWorktree",
 )
+
+
+class PreparedSkill(NamedTuple):
+    """A skill that is going to be called."""
+
+    place: str
+    """The file that is read."""
+    read: "Callable[[], Called]"
+    """Reads exactly that; raises Refused."""
+
+
+class Called(NamedTuple):
+    """A skill that was called."""
+
+    text: str
+    """For the model."""
+    path: str
+    """Its SKILL.md."""
+    rules: tuple[str, ...] = ()
+    """Permission rules that count with it: what the operator vouches for of its `allowed-tools`."""
 
 
 class Skills(Protocol):

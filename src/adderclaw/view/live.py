@@ -71,7 +71,9 @@ class Live:
             case "approval_answered" | "approval_expired" if use in self._calls:
                 self._show(replace(self._calls[use], state="waiting", why=""))
             case "tool_approved":
-                self._show(self._rows.call(session_id, use) or self._calls.get(use))
+                made = self._rows.call(session_id, use)
+                if made is not None and not made.ended:  # else it came back before it was told of
+                    self._show(made)
             case "tool_completed" | "tool_failed" | "tool_denied":
                 made = self._rows.call(session_id, use) or self._calls.get(use)
                 if made is not None:

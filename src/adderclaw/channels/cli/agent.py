@@ -31,7 +31,7 @@ from adderclaw.kernel.session import TurnResult
 from adderclaw.runtime import Options, Resume, Run, opened, start
 from adderclaw.runtime.drive import Report, checked, drive
 from adderclaw.runtime.signals import until_signal
-from adderclaw.types import Delta, Json
+from adderclaw.types import Delta, Json, Operator
 
 
 def agent(
@@ -122,7 +122,8 @@ def converse(channel: Channel, options: Options, again: Resume | None) -> int:
     else:
         runtime.bus.listen("brief", show_brief)
     kind = "agent" if isinstance(channel, OneShot) else channel.name
-    with opened(runtime, Terminal(), kind=kind, channel=channel.name, again=again) as run:
+    operator: Operator = getattr(channel, "operator", None) or Terminal()
+    with opened(runtime, operator, kind=kind, channel=channel.name, again=again) as run:
         return channel.start(run)
 
 

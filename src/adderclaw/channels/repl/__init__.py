@@ -1,14 +1,15 @@
 """The REPL: a conversation in a terminal, with its slash commands."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from adderclaw.channels.cli import auth
 from adderclaw.channels.cli.agent import Shown
-from adderclaw.channels.terminal import STDIN, typed
+from adderclaw.channels.terminal import STDIN, Terminal, typed
 from adderclaw.config.model_catalogue import first_of
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import AdderClawError, UsageError
@@ -20,7 +21,11 @@ from adderclaw.runtime import Run
 from adderclaw.runtime.drive import drive
 from adderclaw.runtime.signals import until_signal
 from adderclaw.store import memory, transcript
-from adderclaw.types import Json
+from adderclaw.types import Json, Operator
+from adderclaw.view.items import Notice
+
+if TYPE_CHECKING:
+    from adderclaw.channels.repl.talk import Talk
 
 
 class Slash(NamedTuple):
@@ -35,8 +40,32 @@ class Repl:
     name = "repl"
     supports_draft_updates = True
 
+    def __init__(self, first: str | None = None) -> None:
+        self._first = first
+        self._on_screen = is_screen()
+        self.operator: Operator = Terminal()
+        if self._on_screen:
+            from adderclaw.channels.repl.panel import OnScreen
+
+            self.operator = OnScreen()
+
     def start(self, run: Run) -> int:
-        return asyncio.run(drive(run, _converse(run), code=lambda _result: 0)).exit_code
+        work = self._on_a_screen(run) if self._on_screen else _converse(run)
+        return asyncio.run(drive(run, work, code=lambda _result: 0)).exit_code
+
+    async def _on_a_screen(self, run: Run) -> TurnResult:
+        from adderclaw.channels.repl.panel import OnScreen
+        from adderclaw.channels.repl.screen import manner
+        from adderclaw.channels.repl.talk import Talk
+
+        assert isinstance(self.operator, OnScreen)
+        talk = Talk(run, self.operator, manner())
+        TALKS[run.run_id] = talk
+        await lifecycle.begin(run.session)
+        run.session.ends_with = "prompt_input_exit"
+        place = Notice("", "note", f"AdderClaw in {_place(run)}. /help lists the commands, Ctrl-D leaves.")
+        talk.screen.show(place)
+        return await until_signal(run, talk.converse(_slash, self._first), goes_on=True)
 
     def send(self, conversation_id: str, message: str) -> None:  # noqa: ARG002 - there is one conversation
         print(visible(message))
@@ -60,8 +89,20 @@ async def _converse(run: Run) -> TurnResult:
     return last
 
 
+TALKS: "dict[str, Talk]" = {}
+"""Run → its conversation, where it is held on a screen."""
+
+
+def is_screen() -> bool:
+    """Whether lines can be redrawn here: a terminal on both sides that is not a plain one."""
+    plain = os.environ.get("TERM", "dumb") in ("dumb", "unknown", "")
+    return sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty() and not plain
+
+
 async def _turn(run: Run, message: str | None) -> TurnResult:
     """One turn; at the limit of tool rounds the person decides whether it goes on."""
+    if (talk := TALKS.get(run.run_id)) is not None:
+        return await talk.turn(message)
     run.session.budget.begin()
     while True:
         shown = Shown(run.runtime.secrets)

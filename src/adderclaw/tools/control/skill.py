@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 from adderclaw.errors import Refused
 from adderclaw.record import record
-from adderclaw.tools import paths
+from adderclaw.tools import PreparedSkill, paths
 from adderclaw.tools.specs import spec
-from adderclaw.types import Prepared, PreparedSkill, Tool, ToolContext, ToolResult, Touch, own_words, rejected
+from adderclaw.types import Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
 
 if TYPE_CHECKING:
     from adderclaw.tools import Kit

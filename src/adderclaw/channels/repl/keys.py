@@ -1,0 +1,170 @@
+"""What the keys do: in the input, while a turn runs, and while a question is open."""
+
+import time
+from collections.abc import Callable
+
+from prompt_toolkit.filters import Condition, FilterOrBool, has_completions, has_focus
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys as Names
+
+from adderclaw.channels.repl.chips import Chips
+from adderclaw.channels.repl.screen import Screen
+from adderclaw.record import NamedTuple
+
+TWICE = 2.0
+"""Seconds within which a key counts as pressed twice."""
+
+
+class Doing(NamedTuple):
+    """What keys set off beside the input itself."""
+
+    interrupt: Callable[[], bool]
+    """End the turn at hand; False where none runs."""
+    rewind: Callable[[], None]
+    next_mode: Callable[[], None]
+
+
+class Pressed:
+    """Which key was pressed last, and when."""
+
+    def __init__(self) -> None:
+        self._last = ("", 0.0)
+
+    def twice(self, key: str) -> bool:
+        now = time.monotonic()
+        again = self._last[0] == key and now - self._last[1] < TWICE
+        self._last = ("", 0.0) if again else (key, now)
+        return again
+
+
+class Keys:
+    """The bindings of one screen, as rows: which keys, when, and what they do."""
+
+    def __init__(self, screen: Screen, chips: Chips, doing: Doing) -> None:
+        self.screen, self.chips, self.doing = screen, chips, doing
+        self.bindings = KeyBindings()
+        self._pressed = Pressed()
+        typing, asks = has_focus(screen.buffer), Condition(lambda: screen.panel is not None)
+        picking = has_completions & Condition(self._picks)
+        queued = Condition(lambda: not screen.buffer.text and bool(screen.queue))
+        rows: tuple[tuple[tuple[str, ...], FilterOrBool, Callable[[], None]], ...] = (
+            (("enter",), typing & picking, self._take),
+            (("enter",), typing & ~picking, self._enter),
+            (("escape", "enter"), typing, self._newline),
+            (("c-j",), typing, self._newline),
+            (("tab",), typing & has_completions, self._complete),
+            (("c-g",), typing, self._edit),
+            (("up",), typing & queued, self._take_back),
+            (("c-c",), typing, self._cancel),
+            (("c-d",), typing, self._leave),
+            (("escape",), typing & ~has_completions, self._escape),
+            (("escape",), typing & has_completions, screen.buffer.cancel_completion),
+            (("s-tab",), typing, doing.next_mode),
+            (("c-o",), True, screen.show_whole),
+            (("c-z",), True, screen.app.suspend_to_background),
+            (("escape",), asks, lambda: self._answer("escape")),
+            (("c-c",), asks, lambda: self._answer("escape")),
+            (("up",), asks, lambda: self._answer("up")),
+            (("down",), asks, lambda: self._answer("down")),
+            (("enter",), asks, lambda: self._answer("enter")),
+            (("backspace",), asks, lambda: self._answer("backspace")),
+            ((" ",), asks, lambda: self._answer("space", " ")),
+        )
+        for keys, when, do in rows:
+            self.bindings.add(*keys, filter=when)(_without_event(do))
+        self.bindings.add(Names.Any, filter=asks)(self._typed)
+        self.bindings.add(Names.BracketedPaste, filter=typing)(self._paste)
+
+    # -------------------------------------------------------------- the input
+
+    def _picks(self) -> bool:
+        state = self.screen.buffer.complete_state
+        return state is not None and state.complete_index is not None
+
+    def _take(self) -> None:
+        """Take the completion; a command without arguments goes off with it."""
+        buffer = self.screen.buffer
+        buffer.complete_state = None
+        if buffer.text.startswith("/") and " " not in buffer.text.strip():
+            self._submit()
+
+    def _enter(self) -> None:
+        buffer = self.screen.buffer
+        if not unfinished(buffer.text):
+            self._submit()
+            return
+        if buffer.text.endswith("\\"):
+            buffer.delete_before_cursor()
+        self._newline()
+
+    def _newline(self) -> None:
+        self.screen.buffer.newline(copy_margin=False)
+
+    def _complete(self) -> None:
+        state = self.screen.buffer.complete_state
+        if state is not None and state.complete_index is None:
+            self.screen.buffer.go_to_completion(0)
+        self.screen.buffer.complete_state = None
+
+    def _paste(self, event: KeyPressEvent) -> None:
+        text = event.data.replace("\r\n", "\n").replace("\r", "\n")
+        self.screen.buffer.insert_text(self.chips.pasted(text))
+
+    def _edit(self) -> None:
+        buffer = self.screen.buffer
+        buffer.text = self.chips.whole(buffer.text)
+        buffer.open_in_editor()
+
+    def _take_back(self) -> None:
+        """A message that is queued can be had back."""
+        if (text := self.screen.take_back()) is not None:
+            self.screen.buffer.text = text
+            self.screen.buffer.cursor_position = len(text)
+
+    def _submit(self) -> None:
+        buffer = self.screen.buffer
+        text = self.chips.whole(buffer.text)
+        if not text.strip():
+            return
+        buffer.append_to_history()
+        buffer.reset()
+        self.chips.clear()
+        self.screen.submit(text)
+
+    # -------------------------------------------------------------- the conversation
+
+    def _cancel(self) -> None:
+        if self.screen.buffer.text:
+            self.screen.buffer.reset()
+        elif not self.doing.interrupt():
+            if self._pressed.twice("c-c"):
+                self.screen.close()
+            self.screen.hint = "Ctrl-C once more leaves"
+
+    def _leave(self) -> None:
+        if self.screen.buffer.text:
+            self.screen.buffer.delete()
+        else:
+            self.screen.close()
+
+    def _escape(self) -> None:
+        if not self.doing.interrupt() and self._pressed.twice("escape") and not self.screen.buffer.text:
+            self.doing.rewind()
+
+    def _typed(self, event: KeyPressEvent) -> None:
+        self._answer("", event.data)
+
+    def _answer(self, name: str, text: str = "") -> None:
+        if self.screen.panel is not None:
+            self.screen.panel.press(name, text)
+            self.screen.redraw()
+
+
+def _without_event(do: Callable[[], None]) -> Callable[[KeyPressEvent], None]:
+    return lambda _event: do()
+
+
+def unfinished(text: str) -> bool:
+    """Whether a message goes on in the next line: a backslash at its end, or an open fence."""
+    fences = sum(line.lstrip().startswith("```") for line in text.split("\n"))
+    return text.endswith("\\") or fences % 2 == 1

@@ -1,0 +1,212 @@
+"""Questions on the screen: what is asked about can be read, and is answered by a number, a letter or the arrows."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Literal
+
+from adderclaw.channels.repl.draw import Drawing, Fragments
+from adderclaw.channels.repl.screen import Screen
+from adderclaw.channels.terminal import MOST_GRANTED, meant
+from adderclaw.credentials.redaction import visible
+from adderclaw.record import NamedTuple
+from adderclaw.types import Answer, ApprovalRequest, Question, QuestionRequest, Replies, replied
+from adderclaw.view import calls
+
+type Choice = Literal["yes", "session", "user", "no", "instead"]
+
+MOST_LINES = 40
+"""Of what is asked about, beside the question; of a longer one the rest is shown with w."""
+
+
+class Option(NamedTuple):
+    key: str
+    """A letter that chooses it."""
+    label: str
+    value: str
+    writes: bool = False
+    """The person writes something beside it."""
+
+
+class Panel:
+    """One question: choices, one of them at hand, and what is written where a choice asks for words."""
+
+    def __init__(self, question: str, options: Sequence[Option], *, several: bool = False) -> None:
+        self.question, self.options, self.several = question, tuple(options), several
+        self.at = 0
+        self.chosen: set[int] = set()
+        self.writing: str | None = None
+        """What is written so far, while something is."""
+        self.answered: asyncio.Future[tuple[list[str], str]] = asyncio.get_running_loop().create_future()
+
+    def lines(self, drawing: Drawing) -> list[Fragments]:
+        rows: list[Fragments] = [[("warn", row)] for row in drawing.wrapped(self.question, drawing.width)]
+        for number, option in enumerate(self.options):
+            mark = ">" if number == self.at else " "
+            tick = ("[x] " if number in self.chosen else "[ ] ") if self.several else ""
+            style = "accent" if number == self.at else ""
+            letter = f" ({option.key})" if option.key else ""
+            first, *more = drawing.wrapped(f"{tick}{option.label}{letter}", drawing.width - 5)
+            rows.append([(style, f"{mark} {number + 1}. {first}")])
+            rows += [[(style, f"     {row}")] for row in more]
+        if self.writing is not None:
+            rows.append([("accent", "  say: "), ("", f"{self.writing}_")])
+        return rows
+
+    # -------------------------------------------------------------- keys
+
+    def press(self, key: str, text: str) -> None:
+        """One key: its name where it has one, else the text that it types."""
+        if self.answered.done():
+            return
+        if self.writing is not None:
+            self._write(key, text)
+        elif key in ("up", "down"):
+            self.at = (self.at + (1 if key == "down" else -1)) % len(self.options)
+        elif key == "space" and self.several:
+            self.chosen ^= {self.at}
+        elif key == "enter":
+            self._choose(self.at)
+        elif key == "escape":
+            self.answered.set_result(([], ""))
+        elif text.isdecimal() and 1 <= int(text) <= len(self.options):
+            self._pick(int(text) - 1)
+        else:
+            self._pick(next((number for number, one in enumerate(self.options) if one.key and one.key == text), None))
+
+    def _pick(self, number: int | None) -> None:
+        if number is None:
+            return
+        self.at = number
+        if self.several and not self.options[number].writes:
+            self.chosen ^= {number}
+        else:
+            self._choose(number)
+
+    def _choose(self, number: int) -> None:
+        if self.options[number].writes:
+            self.writing = ""
+            return
+        chosen = sorted(self.chosen | ({number} if not self.chosen else set())) if self.several else [number]
+        self.answered.set_result(([self.options[one].value for one in chosen], ""))
+
+    def _write(self, key: str, text: str) -> None:
+        assert self.writing is not None
+        match key:
+            case "enter":
+                self.answered.set_result(([self.options[self.at].value], self.writing))
+            case "escape":
+                self.writing = None
+            case "backspace":
+                self.writing = self.writing[:-1]
+            case "" | "space":
+                self.writing += text
+            case _:
+                pass
+
+
+class OnScreen:
+    """The operator of a conversation on a screen."""
+
+    def __init__(self) -> None:
+        self.screen: Screen | None = None
+        self._turn = asyncio.Lock()
+        """Several sessions may ask; a person answers one question after the other."""
+
+    @property
+    def at_terminal(self) -> bool:
+        return True
+
+    async def approve(self, request: ApprovalRequest) -> Answer:
+        from adderclaw.kernel.approvals import shown, unaskable
+
+        screen = self.screen
+        assert screen is not None
+        if (refused := unaskable(request)) is not None:
+            screen.print([[("warn", f"not asked, and denied: {request.tool}: {refused.comment}")]])
+            return refused
+        seen = shown(request)
+        async with self._turn:
+            screen.print(_asked_about(request, seen.text, seen.marks, screen.drawing))
+            offered = request.grants if len(request.shown) <= MOST_GRANTED else ()
+            values, words = await _answered(screen, Panel(f"{seen.tool}: {seen.reason}", _options(offered)))
+        return _answer(values, words)
+
+    async def ask(self, request: QuestionRequest) -> Answer:
+        screen = self.screen
+        assert screen is not None
+        replies: Replies = {}
+        async with self._turn:
+            for question in request.questions:
+                values, words = await _answered(screen, _question(question))
+                if not values:
+                    return replied(None)
+                replies[question.question] = meant(question, words) if words else ", ".join(values)
+        return replied(replies)
+
+
+def _options(offered: Sequence[str]) -> list[Option]:
+    rules = ", ".join(visible(rule, keep_newlines=False) for rule in offered)
+    always = [
+        Option("a", f"yes, and in this session always: {rules}", "session"),
+        Option("A", f"yes, and always, in every project: {rules}", "user"),
+    ]
+    return [
+        Option("y", "yes", "yes"),
+        *(always if offered else []),
+        Option("n", "no", "no"),
+        Option("i", "no, and say what to do instead", "instead", writes=True),
+    ]
+
+
+def _answer(values: list[str], words: str) -> Answer:
+    match values:
+        case ["yes"]:
+            return Answer(approved=True, by="operator")
+        case ["session"]:
+            return Answer(approved=True, by="operator", remember="session")
+        case ["user"]:
+            return Answer(approved=True, by="operator", remember="user")
+        case _:
+            return Answer(approved=False, by="operator", comment=words.strip())
+
+
+def _question(question: Question) -> Panel:
+    def line(text: str) -> str:
+        return visible(text, keep_newlines=False)
+
+    options = [
+        Option("", line(f"{option.label}: {option.description}" if option.description else option.label), option.label)
+        for option in question.options
+    ]
+    own = Option("", "your own words", "own", writes=True)
+    return Panel(f"{line(question.header)}: {line(question.question)}", [*options, own], several=question.multi)
+
+
+def _asked_about(request: ApprovalRequest, text: str, marks: Sequence[str], drawing: Drawing) -> list[Fragments]:
+    """What is asked about, whole: as a change of a file where it is one."""
+    rows: list[Fragments] = [
+        [("warn", f"{drawing.marks.call} "), ("tool", request.tool), ("dim", f" risk: {request.risk}")]
+    ]
+    if request.preview:
+        rows += drawing.changed(calls.parsed(visible(request.preview)))
+    else:
+        rows += [[("", f"    {row}")] for line in text.split("\n") for row in drawing.wrapped(line, drawing.width - 4)]
+    return rows + [[("bad", f"    {mark}")] for mark in marks]
+
+
+async def _answered(screen: Screen, panel: Panel) -> tuple[list[str], str]:
+    """Wait for the answer; keys that were typed before the question was there count for nothing."""
+    screen.ask(panel)
+    _forget_typed(screen)
+    try:
+        return await panel.answered
+    finally:
+        screen.ask(None)
+
+
+def _forget_typed(screen: Screen) -> None:
+    import termios
+
+    screen.app.input.flush_keys()
+    screen.app.key_processor.empty_queue()
+    termios.tcflush(screen.app.input.fileno(), termios.TCIFLUSH)

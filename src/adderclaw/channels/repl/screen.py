@@ -1,0 +1,389 @@
+"""The terminal of a conversation: what is finished goes into the scrollback once, below it stays the input."""
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TextIO
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.filters import Condition, has_completions, is_done
+from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples
+from prompt_toolkit.layout import (
+    BufferControl,
+    ConditionalContainer,
+    FormattedTextControl,
+    HSplit,
+    Layout,
+    Window,
+)
+from prompt_toolkit.layout.dimension import Dimension
+from prompt_toolkit.styles import Style
+from prompt_toolkit.widgets import SearchToolbar
+
+from adderclaw.channels.repl.draw import ASCII, UNICODE, Drawing, Fragments, ansi
+from adderclaw.channels.repl.markdown import Block, Look, Stream, drawn
+from adderclaw.record import NamedTuple
+from adderclaw.view.items import Call, Item
+
+if TYPE_CHECKING:
+    from adderclaw.channels.repl.panel import Panel
+
+REDRAW = 0.03
+"""Seconds between two drawings of what still changes."""
+SPIN = 0.12
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+SPINNER_ASCII = "|/-\\"
+MENU = 8
+"""Rows of the menu of completions."""
+TOGETHER = ("\x1b[?2026h", "\x1b[?2026l")
+"""What stands between them is shown at once, by terminals that know it; the others show it as it comes."""
+
+STYLE = Style.from_dict(
+    {
+        "dim": "fg:ansibrightblack",
+        "tool": "bold",
+        "you": "bold",
+        "good": "fg:ansigreen",
+        "warn": "fg:ansiyellow",
+        "bad": "fg:ansired",
+        "added": "fg:ansigreen",
+        "removed": "fg:ansired",
+        "accent": "fg:ansicyan",
+        "chosen": "reverse",
+    }
+)
+
+
+class Manner(NamedTuple):
+    """How this terminal is drawn on: what it can show, and what its person wants."""
+
+    colours: bool = True
+    motion: bool = True
+    unicode: bool = True
+    links: bool = False
+    light: bool = False
+
+
+class Screen:
+    """Draws items as they change and keeps the input; who talks with it awaits `next_message`."""
+
+    def __init__(self, manner: Manner, buffer: Buffer, status: Callable[[], Fragments]) -> None:
+        self.manner, self.buffer, self._status = manner, buffer, status
+        self.queue: list[str] = []
+        """Messages that wait for the turn at hand to end."""
+        self.panel: Panel | None = None
+        """The question that is open."""
+        self.busy: Callable[[], str] | None = None
+        """Says what is waited for, while a turn runs."""
+        self.hint = ""
+        self._live: dict[str, Call] = {}
+        self._stream: Stream | None = None
+        self._tail = ""
+        self._tail_of: tuple[Block, int] | None = None
+        self._pending: list[str] = []
+        self._arrived = asyncio.Event()
+        self._closed = False
+        self._last: Call | None = None
+        self._scheduled: asyncio.TimerHandle | None = None
+        self._drew, self._drawing_took = 0.0, 0.0
+        self.app: Application[None] = self._application()
+
+    # -------------------------------------------------------------- what the conversation tells
+
+    def show(self, item: Item) -> None:
+        """An item is there, or has changed."""
+        if isinstance(item, Call) and not item.ended:
+            self._live[item.key] = item
+        else:
+            self._finish_words()
+            if isinstance(item, Call):
+                self._live.pop(item.key, None)
+                self._last = item
+            self.print(self.drawing.item(item))
+        self.redraw()
+
+    def hear(self, text: str) -> None:
+        """More of the model's answer."""
+        if self._stream is None:
+            self._stream = Stream()
+        for block in self._stream.feed(text):
+            self._pending.append(drawn(block, self._look()))
+        self.redraw()
+
+    def unhear(self) -> None:
+        """What of the answer is not in the scrollback yet is void."""
+        self._stream = None
+        self.redraw()
+
+    def end_words(self) -> None:
+        """The answer is whole."""
+        self._finish_words()
+        self.redraw()
+
+    def print(self, lines: Sequence[Fragments]) -> None:
+        """Lines into the scrollback."""
+        self._pending.append(ansi(lines, colours=self.manner.colours))
+        self.redraw()
+
+    def write(self, text: str) -> None:
+        """Text into the scrollback, as a command printed it."""
+        self._pending.append(text)
+        self.redraw()
+
+    def show_whole(self) -> None:
+        """The last call's output, unfolded."""
+        if self._last is not None:
+            self.print(self.drawing.call(self._last, whole=True))
+
+    # -------------------------------------------------------------- messages
+
+    def submit(self, text: str) -> None:
+        self.queue.append(text)
+        self._arrived.set()
+        self.redraw()
+
+    def take_back(self) -> str | None:
+        """The message that was queued last, if one waits."""
+        return self.queue.pop() if self.queue else None
+
+    def print_first(self) -> None:
+        """What is there before the input is."""
+        self.app.output.write_raw("".join(self._pending).replace("\n", "\r\n"))
+        self.app.output.flush()
+        self._pending = []
+
+    def close(self) -> None:
+        """No further message comes."""
+        self._closed = True
+        self._arrived.set()
+
+    async def next_message(self) -> str | None:
+        while not self.queue:
+            if self._closed:
+                return None
+            self._arrived.clear()
+            await self._arrived.wait()
+        message = self.queue.pop(0)
+        self.redraw()
+        return message
+
+    # -------------------------------------------------------------- drawing
+
+    @property
+    def drawing(self) -> Drawing:
+        return Drawing(self.width, UNICODE if self.manner.unicode else ASCII)
+
+    @property
+    def width(self) -> int:
+        return max(self.app.output.get_size().columns - 1, 10)
+
+    def _look(self) -> Look:
+        code = "ansi_light" if self.manner.light else "ansi_dark"
+        return Look(self.width, self.manner.colours, self.manner.links, code, not self.manner.unicode)
+
+    def redraw(self) -> None:
+        """Soon, and not more often than a person sees; the longer a drawing takes, the rarer it is done."""
+        if self._scheduled is not None:
+            return
+        pause = max(REDRAW, 4 * self._drawing_took)
+        wait = max(self._drew + pause - time.monotonic(), 0.0)
+        self._scheduled = asyncio.get_running_loop().call_later(wait, self.draw)
+
+    def draw(self) -> None:
+        """Hand what is finished to the scrollback, and draw what still changes below it."""
+        if self._scheduled is not None:
+            self._scheduled.cancel()
+            self._scheduled = None
+        began = time.monotonic()
+        self._draw_tail()
+        if self._pending and self.app.is_running:
+            text, self._pending = "".join(self._pending), []
+            self._above(text)
+        elif self.app.is_running:
+            self.app.invalidate()
+        self._drew = time.monotonic()
+        self._drawing_took = self._drew - began
+
+    def _above(self, text: str) -> None:
+        """Text above the input. Nothing that stands in the scrollback already is touched."""
+        output, renderer = self.app.output, self.app.renderer
+        output.write_raw(TOGETHER[0])
+        renderer.erase(leave_alternate_screen=False)
+        output.write_raw(text.replace("\n", "\r\n"))
+        output.flush()
+        self.app.renderer.render(self.app, self.app.layout)
+        output.write_raw(TOGETHER[1])
+        output.flush()
+
+    def _finish_words(self) -> None:
+        if self._stream is not None:
+            self._pending += [drawn(block, self._look()) for block in self._stream.end()]
+            self._stream = None
+
+    def _draw_tail(self) -> None:
+        rest = self._stream.rest if self._stream is not None else Block("")
+        if self._tail_of != (rest, self.width):
+            self._tail_of = (rest, self.width)
+            self._tail = drawn(rest, self._look()) if rest.source.strip() else ""
+
+    def _live_text(self) -> StyleAndTextTuples:
+        """What may still change: the end of the answer, the calls that run, what is waited for."""
+        rows = self.app.output.get_size().rows
+        room = max(rows - 8, 3)
+        lines: list[Fragments] = []
+        for call in self._live.values():
+            lines += self.drawing.call(call)
+        if self.busy is not None:
+            lines.append([("accent", f"{self._spinner()} "), ("dim", self.busy())])
+        lines = lines[-room:]
+        tail = self._tail.rstrip("\n").split("\n")[-max(room - len(lines), 1) :] if self._tail else []
+        shown: StyleAndTextTuples = []
+        if tail:
+            shown += ANSI("\n".join(tail)).__pt_formatted_text__()
+            shown.append(("", "\n"))
+        for line in lines:
+            shown += [(f"class:{style}" if style else "", text) for style, text in line]
+            shown.append(("", "\n"))
+        return shown[:-1]
+
+    def _spinner(self) -> str:
+        signs = SPINNER if self.manner.unicode else SPINNER_ASCII
+        return signs[int(time.monotonic() / SPIN) % len(signs)] if self.manner.motion else signs[0]
+
+    # -------------------------------------------------------------- layout
+
+    def _application(self) -> "Application[None]":
+        search = SearchToolbar(ignore_case=True)
+        field = BufferControl(self.buffer, search_buffer_control=search.control, focus_on_click=False)
+        self._field = Window(
+            field,
+            dont_extend_height=True,
+            wrap_lines=True,
+            height=Dimension(min=1, max=12),
+            get_line_prefix=lambda line, wrap: [("class:accent", "> " if not line and not wrap else "  ")],
+        )
+        asks = Condition(lambda: self.panel is not None)
+        self._question = Window(
+            FormattedTextControl(lambda: self._panel_text(), focusable=True, show_cursor=False),
+            dont_extend_height=True,
+            wrap_lines=True,
+        )
+        body = HSplit(
+            [
+                ConditionalContainer(
+                    Window(FormattedTextControl(self._live_text), dont_extend_height=True, wrap_lines=False),
+                    Condition(lambda: bool(self._live or self._tail or self.busy)),
+                ),
+                ConditionalContainer(self._question, asks),
+                ConditionalContainer(
+                    Window(FormattedTextControl(self._queue_text), dont_extend_height=True),
+                    Condition(lambda: bool(self.queue)),
+                ),
+                ConditionalContainer(self._field, ~is_done),
+                search,
+                ConditionalContainer(
+                    Window(FormattedTextControl(self._menu_text), dont_extend_height=True, height=Dimension(max=MENU)),
+                    has_completions & ~is_done,
+                ),
+                ConditionalContainer(
+                    Window(FormattedTextControl(self._status_text), height=1), ~has_completions & ~is_done
+                ),
+            ]
+        )
+        return Application(
+            Layout(body, focused_element=self._field),
+            style=STYLE if self.manner.colours else Style([]),
+            min_redraw_interval=REDRAW,
+            refresh_interval=SPIN if self.manner.motion else None,
+            erase_when_done=True,
+        )
+
+    def ask(self, panel: "Panel | None") -> None:
+        """Show a question and give it the keys; None gives them back to the input."""
+        self.panel = panel
+        self.app.layout.focus(self._question if panel is not None else self._field)
+        self.draw()
+
+    def _panel_text(self) -> StyleAndTextTuples:
+        lines = self.panel.lines(self.drawing) if self.panel is not None else []
+        return _joined(lines)
+
+    def _queue_text(self) -> StyleAndTextTuples:
+        cut = self.drawing.cut
+        return _joined([[("dim", cut(f"  queued: {' '.join(text.split())}", self.width))] for text in self.queue])
+
+    def _menu_text(self) -> StyleAndTextTuples:
+        state = self.buffer.complete_state
+        if state is None:
+            return []
+        index = state.complete_index or 0
+        first = max(0, min(index - MENU // 2, len(state.completions) - MENU))
+        lines: list[Fragments] = []
+        for number, one in enumerate(state.completions[first : first + MENU], first):
+            style = "chosen" if number == state.complete_index else ""
+            lines.append(
+                [
+                    (style, self.drawing.cut(f"  {one.display_text:<24}", self.width)),
+                    ("dim", f" {one.display_meta_text}"),
+                ]
+            )
+        return _joined([self.drawing.fitted(line) for line in lines])
+
+    def _status_text(self) -> StyleAndTextTuples:
+        return _joined([self.drawing.fitted([("warn", self.hint)] if self.hint else self._status())])
+
+
+def _joined(lines: Sequence[Fragments]) -> StyleAndTextTuples:
+    shown: StyleAndTextTuples = []
+    for number, line in enumerate(lines):
+        if number:
+            shown.append(("", "\n"))
+        shown += [(f"class:{style}" if style else "", text) for style, text in line]
+    return shown
+
+
+class Printed(TextIO):
+    """Standard output while the screen is there: what is printed goes above the input."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+
+    def write(self, text: str, /) -> int:
+        self._screen.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        pass
+
+    def isatty(self) -> bool:
+        return True
+
+    @property
+    def encoding(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride] - a property is what it takes
+        return "utf-8"
+
+    def fileno(self) -> int:
+        return sys.__stdout__.fileno() if sys.__stdout__ is not None else 1
+
+
+def manner(*, motion: bool = True) -> Manner:
+    """What this terminal can show, as far as its environment says."""
+    env = os.environ
+    language = env.get("LANG", "")
+    # Python itself sets LC_CTYPE where LANG is C
+    coerced = language in ("C", "POSIX") and env.get("LC_CTYPE") == "C.UTF-8"
+    letters = env.get("LC_ALL") or ("" if coerced else env.get("LC_CTYPE")) or language
+    known = env.get("TERM_PROGRAM") in ("iTerm.app", "WezTerm", "vscode", "ghostty", "Hyper")
+    vte = env.get("VTE_VERSION", "")
+    links = known or "WT_SESSION" in env or "KITTY_WINDOW_ID" in env or (vte.isdecimal() and int(vte) >= 5000)
+    ground = env.get("COLORFGBG", "").rpartition(";")[2]
+    return Manner(
+        colours=not env.get("NO_COLOR"),
+        motion=motion,
+        unicode=not letters or "utf" in letters.lower(),
+        links=links,
+        light=ground.isdecimal() and int(ground) in (7, 15),
+    )

@@ -1,0 +1,170 @@
+"""A conversation on a screen: messages, turns that can be interrupted, commands, until somebody leaves."""
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from adderclaw.channels.repl.screen import Manner, Printed, Screen
+from adderclaw.credentials.redaction import visible
+from adderclaw.kernel import lifecycle
+from adderclaw.kernel.loop import run_turn, silent
+from adderclaw.kernel.session import TurnResult
+from adderclaw.runtime import Run
+from adderclaw.types import Delta
+from adderclaw.view.items import Notice, Words
+from adderclaw.view.live import Live
+from adderclaw.view.rows import Rows
+
+if TYPE_CHECKING:
+    from prompt_toolkit.history import History
+
+    from adderclaw.channels.repl.draw import Fragments
+    from adderclaw.channels.repl.panel import OnScreen
+
+type Command = Callable[[Run, str], Awaitable[bool]]
+"""Runs a line that begins with /; False ends the conversation."""
+
+
+class Talk:
+    """One conversation with its screen."""
+
+    def __init__(self, run: Run, operator: "OnScreen", manner: Manner) -> None:
+        from prompt_toolkit.buffer import Buffer
+
+        from adderclaw.channels.repl.chips import Chips
+        from adderclaw.channels.repl.keys import Doing, Keys
+        from adderclaw.channels.repl.menu import Menu
+
+        self.run = run
+        chips = Chips()
+        buffer = Buffer(
+            completer=Menu(run),
+            complete_while_typing=True,
+            history=_history(run),
+            multiline=True,
+            tempfile_suffix=".md",
+            enable_history_search=False,
+        )
+        self.screen = operator.screen = Screen(manner, buffer, self._status)
+        doing = Doing(self.interrupt, lambda: self.screen.submit("/rewind"), self._next_mode)
+        self.screen.app.key_bindings = Keys(self.screen, chips, doing).bindings
+        place = run.session.scene.context.workspace.root
+        rows = Rows(run.session.store, run.session.secrets.clean, place)
+        self.live = Live(rows, run.session.session_id, self.screen.show, place)
+        run.runtime.bus.leave("log")  # its lines would go through what is drawn; what matters of them is a notice
+        run.runtime.bus.listen("screen", self.live.hear)
+        self._turn: asyncio.Task[TurnResult] | None = None
+        self._began = 0.0
+        self._thinking = False
+
+    async def converse(self, command: Command, first: str | None) -> TurnResult:
+        """Message after message; the last turn's result is the conversation's."""
+        printed = Printed(self.screen)
+        last = TurnResult("completed", "")
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+            self.screen.print_first()
+            shown = asyncio.ensure_future(self.screen.app.run_async(handle_sigint=False))
+            shown.add_done_callback(lambda _done: self.screen.close())
+            if first:
+                self.screen.submit(first)
+            try:
+                while (text := await self.screen.next_message()) is not None:
+                    self.screen.hint = ""
+                    self.screen.show(Words("", "user", visible(text)))
+                    if text.strip().startswith("/"):
+                        if not await command(self.run, text.strip()):
+                            break
+                    else:
+                        last = await self.turn(text)
+            finally:
+                self.screen.draw()
+                if self.screen.app.is_running:
+                    self.screen.app.exit()
+                with contextlib.suppress(asyncio.CancelledError, EOFError, KeyboardInterrupt):
+                    await shown
+        return last
+
+    async def turn(self, message: str | None) -> TurnResult:
+        """One turn; who interrupts it keeps what it did so far."""
+        run = self.run
+        run.session.budget.begin()
+        whole = "MessageDisplay" in run.session.hooks  # what is shown is known when all of it is there
+        heard = Heard(self.screen, run)
+        self._began = time.monotonic()
+        self.screen.busy = self._busy
+        self._turn = asyncio.ensure_future(run_turn(run.session, message, silent if whole else heard))
+        try:
+            result = await self._turn
+        except asyncio.CancelledError:
+            if not self._turn.cancelled() or asyncio.current_task().cancelling():  # pyright: ignore[reportOptionalMemberAccess]
+                raise
+            result = TurnResult("stopped", "", "interrupted")
+        finally:
+            self._turn, self.screen.busy = None, None
+        if result.answer and not heard.text.endswith(result.answer):
+            self.screen.hear(await lifecycle.displayed(run.session, result.answer))
+        self.screen.end_words()
+        if result.outcome != "completed":
+            self.screen.show(Notice("", "warning", f"{result.outcome}: {visible(result.reason)}"))
+        return result
+
+    def interrupt(self) -> bool:
+        if self._turn is None or self._turn.done():
+            return False
+        self._turn.cancel()
+        return True
+
+    # -------------------------------------------------------------- what is said beside it
+
+    def _busy(self) -> str:
+        busy = self.live.busy
+        seconds = int(time.monotonic() - self._began)
+        what = {"model": "thinking", "retry": "waiting to ask again"}.get(busy.on, "working")
+        tokens = f", {busy.tokens:,} tokens" if busy.tokens else ""
+        return f"{what} ({seconds} s{tokens}; Esc interrupts)"
+
+    def _status(self) -> "Fragments":
+        session, busy = self.run.session, self.live.busy
+        place = os.path.basename(session.scene.context.workspace.root) or "/"
+        parts = [session.scene.policy.autonomy, visible(session.model), visible(place, keep_newlines=False)]
+        limit = session.provider.capabilities().context_tokens
+        if busy.context and limit:
+            parts.append(f"context {100 * busy.context // limit} %")
+        if busy.cost:
+            parts.append(f"${busy.cost:.2f}")
+        return [("dim", " · ".join(parts) if self.screen.manner.unicode else " - ".join(parts))]
+
+    def _next_mode(self) -> None:
+        from adderclaw.channels.repl.modes import next_mode
+
+        self.screen.hint = next_mode(self.run)
+        self.screen.redraw()
+
+
+class Heard:
+    """The answer while it arrives, without the values of secrets."""
+
+    def __init__(self, screen: Screen, run: Run) -> None:
+        self._screen, self._secrets = screen, run.runtime.secrets
+        self.text = ""
+
+    def __call__(self, delta: Delta) -> None:
+        if delta.kind == "reset":
+            self.text = ""
+            self._screen.unhear()
+        elif delta.kind == "text":
+            self.text += delta.text
+            self._screen.hear(self._secrets.scrub(delta.text))
+
+
+def _history(run: Run) -> "History":
+    """What was typed, across conversations; kept beside the database, for its owner alone."""
+    from prompt_toolkit.history import FileHistory
+
+    path = os.path.join(run.runtime.home, "repl_history")
+    with contextlib.suppress(OSError):
+        os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+    return FileHistory(path)

@@ -1,0 +1,98 @@
+"""The REPL in a real terminal: what a person sees, and what their keys do."""
+
+import re
+
+from tests.acceptance.tmux import Tmux
+from tests.acceptance.world import World, call, text
+
+
+def test_the_first_screen_says_where_it_is(world: World) -> None:
+    with Tmux(world, "agent") as terminal:
+        screen = terminal.wait("AdderClaw in", "supervised")
+        assert str(world.workspace)[:40] in screen.replace("\n  ", "")
+        terminal.press("C-d")
+        terminal.wait("left with 0")
+
+
+def test_a_turn_with_a_question_is_seen_as_its_receipts_have_it(world: World) -> None:
+    (world.workspace / "calc.py").write_text("def add(a, b):\n    return a - b\n", encoding="utf-8")
+    world.script(
+        call("Read", file_path="calc.py"),
+        call("Edit", file_path="calc.py", old_string="a - b", new_string="a + b"),
+        call("Bash", command="seq 1 30"),
+        call("Bash", command="sudo reboot"),
+        text("# Done\n\nIt adds *now*.\n\n```python\nreturn a + b\n```\n"),
+    )
+    with Tmux(world, "agent") as terminal:
+        terminal.wait("supervised")
+        terminal.write("fix it")
+        terminal.press("Enter")
+        terminal.wait("Edit", "1. yes")
+        terminal.write("y")
+        terminal.wait("It adds now.", "return a + b")
+        terminal.press("C-d")
+        terminal.wait("left with 0")
+        shown = terminal.all()
+    assert "> fix it" in shown
+    assert re.search(r"2 - +return a - b\n +2 \+ +return a \+ b", shown)
+    heads = re.findall(r"(?m)^● (\w+) .*· (ran|denied)", shown)
+    states = {"allowed": "ran", "denied": "denied"}
+    assert heads == [(receipt["tool"], states[receipt["status"]]) for receipt in world.receipts()]
+    assert "more lines (Ctrl-O shows all)" in shown
+
+
+def test_escape_interrupts_and_what_was_queued_comes_next(world: World) -> None:
+    world.script(call("Bash", command="sleep 100"), text("after the interruption"))
+    with Tmux(world, "agent") as terminal:
+        terminal.wait("supervised")
+        terminal.write("sleep")
+        terminal.press("Enter")
+        terminal.wait("runs")
+        terminal.write("and now this")
+        terminal.press("Enter")
+        terminal.wait("queued: and now this")
+        terminal.press("Escape")
+        screen = terminal.wait("after the interruption")
+        assert "interrupted" in terminal.all()
+        assert "queued" not in screen
+        terminal.press("C-d")
+        terminal.wait("left with 0")
+
+
+def test_what_was_typed_before_the_question_answers_nothing(world: World) -> None:
+    world.script(call("Write", file_path="x.txt", content="x"), text("end of it"))
+    with Tmux(world, "agent") as terminal:
+        terminal.wait("supervised")
+        terminal.write("go")
+        terminal.press("Enter", "y", "y", "Enter")
+        terminal.wait("1. yes")
+        assert not (world.workspace / "x.txt").exists()
+        terminal.press("Escape")
+        terminal.wait("denied by")
+        assert not (world.workspace / "x.txt").exists()
+
+
+def test_a_no_may_say_what_to_do_instead(world: World) -> None:
+    world.script(call("Write", file_path="x.txt", content="x"), text("as you like"))
+    with Tmux(world, "agent") as terminal:
+        terminal.wait("supervised")
+        terminal.write("go")
+        terminal.press("Enter")
+        terminal.wait("1. yes")
+        terminal.write("i")
+        terminal.wait("say:")
+        terminal.write("use y.txt")
+        terminal.press("Enter")
+        terminal.wait("as you like")
+    assert "use y.txt" in str(world.entries("tool_result"))
+
+
+def test_a_narrow_terminal_and_no_colour(world: World) -> None:
+    world.script(call("LS", path="."), text("a | b and some more words than fit into one line of it"))
+    with Tmux(world, "agent", columns=20, rows=12, env={"NO_COLOR": "1", "LANG": "C"}) as terminal:
+        terminal.wait(">")
+        terminal.write("look")
+        terminal.press("Enter")
+        terminal.wait("line of it")
+        assert all(len(line) <= 20 for line in terminal.screen().split("\n"))
+        assert terminal.all().isascii()
