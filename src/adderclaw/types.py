@@ -442,6 +442,8 @@ class ToolContext:
     """The folder of this session's long outputs: Read, Grep and LS may look into it, nobody may write there."""
     keep: Callable[[str], str | None] = lambda _text: None
     """Keeps a text that is too long to be shown whole; the path to Read it by, or None where nothing is kept."""
+    printing: dict[str, Callable[[], bytes]] = field(default_factory=dict[str, Callable[[], bytes]])
+    """Call → the last whole lines that it has printed so far; of calls that run, for who watches them."""
     host: "Host" = field(default_factory=_nobody)
     """The session that calls the tool."""
 

@@ -96,3 +96,16 @@ def test_a_narrow_terminal_and_no_colour(world: World) -> None:
         terminal.wait("line of it")
         assert all(len(line) <= 20 for line in terminal.screen().split("\n"))
         assert terminal.all().isascii()
+
+
+def test_a_running_command_shows_its_last_lines(world: World) -> None:
+    world.configure(autonomy="full")
+    world.script(call("Bash", command="seq 1 40; sleep 100"), text("end"))
+    with Tmux(world, "agent") as terminal:
+        terminal.wait("full")
+        terminal.write("go")
+        terminal.press("Enter")
+        screen = terminal.wait("38", "39", "40", "runs")
+        assert "37" not in screen.partition("runs")[2]
+        terminal.press("Escape")
+        terminal.wait("interrupted")

@@ -45,6 +45,11 @@ class Capture:
             return bytes(self._head + self._tail)
         return bytes(self._head) + f"\n[… {self.dropped} bytes were dropped here …]\n".encode() + self._last()
 
+    def latest(self, size: int = 2_000) -> bytes:
+        """The last whole lines so far: half of a line may be half of a secret."""
+        end = bytes((self._tail or self._head)[-size:])
+        return end[end.find(b"\n") + 1 if len(end) == size else 0 : end.rfind(b"\n") + 1]
+
     def _last(self) -> bytes:
         """The end, from the beginning of a line: half of a line may be half of a secret, which nobody would know."""
         last = bytes(self._tail[-self._end :]) if self._end else b""

@@ -286,10 +286,14 @@ async def _run(arguments: BashArguments, judged: Judged, ctx: ToolContext, means
         return _begin(arguments, (await _rendered(judged, means)).text, judged, ctx, means)
     seconds = _seconds(arguments)
     kept = (Capture(KEPT_BYTES, END_BYTES), Capture(KEPT_BYTES, END_BYTES))
-    if len(parts) > 1 and means.start is not None:
-        done, note = await _in_parts(judged, seconds, ctx, means, kept)
-    else:
-        done, note = await _followed(judged, seconds, ctx, means, kept)
+    ctx.printing[ctx.tool_use_id] = lambda: b"".join(stream.latest() for stream in kept)
+    try:
+        if len(parts) > 1 and means.start is not None:
+            done, note = await _in_parts(judged, seconds, ctx, means, kept)
+        else:
+            done, note = await _followed(judged, seconds, ctx, means, kept)
+    finally:
+        ctx.printing.pop(ctx.tool_use_id, None)
     return _result(judged, done, seconds, note, sum(stream.dropped for stream in kept))
 
 

@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
 from prompt_toolkit.application import Application
@@ -36,6 +37,8 @@ REDRAW = 0.03
 SPIN = 0.12
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 SPINNER_ASCII = "|/-\\"
+PEEKED = 3
+"""Lines of what a running command prints."""
 MENU = 8
 """Rows of the menu of completions."""
 TOGETHER = ("\x1b[?2026h", "\x1b[?2026l")
@@ -79,6 +82,10 @@ class Screen:
         self.busy: Callable[[], str] | None = None
         """Says what is waited for, while a turn runs."""
         self.hint = ""
+        self.peek: Callable[[Call], str] = lambda _call: ""
+        """What a call that runs has printed last."""
+        self.seconds: Callable[[Call], float] = lambda _call: 0.0
+        """For how long a call has been running."""
         self._live: dict[str, Call] = {}
         self._stream: Stream | None = None
         self._tail = ""
@@ -235,7 +242,7 @@ class Screen:
         room = max(rows - 8, 3)
         lines: list[Fragments] = []
         for call in self._live.values():
-            lines += self.drawing.call(call)
+            lines += self._running(call)
         if self.busy is not None:
             lines.append([("accent", f"{self._spinner()} "), ("dim", self.busy())])
         lines = lines[-room:]
@@ -248,6 +255,13 @@ class Screen:
             shown += [(f"class:{style}" if style else "", text) for style, text in line]
             shown.append(("", "\n"))
         return shown[:-1]
+
+    def _running(self, call: Call) -> list[Fragments]:
+        lines = self.drawing.call(replace(call, seconds=self.seconds(call)) if call.state == "running" else call)
+        printed = self.peek(call).rstrip("\n").split("\n")[-PEEKED:]
+        below = self.drawing.marks.below
+        rows = [f"  {below if not number else ' '} {row}" for number, row in enumerate(printed) if row]
+        return lines + [[("dim", self.drawing.cut(row, self.width))] for row in rows]
 
     def _spinner(self) -> str:
         signs = SPINNER if self.manner.unicode else SPINNER_ASCII

@@ -14,7 +14,7 @@ from adderclaw.kernel.loop import run_turn, silent
 from adderclaw.kernel.session import TurnResult
 from adderclaw.runtime import Run
 from adderclaw.types import Delta
-from adderclaw.view.items import Notice, Words
+from adderclaw.view.items import Call, Notice, Words
 from adderclaw.view.live import Live
 from adderclaw.view.rows import Rows
 
@@ -56,9 +56,10 @@ class Talk:
         self.live = Live(rows, run.session.session_id, self.screen.show, place)
         run.runtime.bus.leave("log")  # its lines would go through what is drawn; what matters of them is a notice
         run.runtime.bus.listen("screen", self.live.hear)
+        self.screen.peek, self.screen.seconds = self._printed, self._runs
         self._turn: asyncio.Task[TurnResult] | None = None
         self._began = 0.0
-        self._thinking = False
+        self._since: dict[str, float] = {}
 
     async def converse(self, command: Command, first: str | None) -> TurnResult:
         """Message after message; the last turn's result is the conversation's."""
@@ -104,6 +105,7 @@ class Talk:
             result = TurnResult("stopped", "", "interrupted")
         finally:
             self._turn, self.screen.busy = None, None
+            self._since.clear()
         if result.answer and not heard.text.endswith(result.answer):
             self.screen.hear(await lifecycle.displayed(run.session, result.answer))
         self.screen.end_words()
@@ -118,6 +120,13 @@ class Talk:
         return True
 
     # -------------------------------------------------------------- what is said beside it
+
+    def _printed(self, call: Call) -> str:
+        latest = self.run.session.scene.context.printing.get(call.key)
+        return self.run.session.secrets.clean(latest().decode("utf-8", "replace")) if latest is not None else ""
+
+    def _runs(self, call: Call) -> float:
+        return time.monotonic() - self._since.setdefault(call.key, time.monotonic())
 
     def _busy(self) -> str:
         busy = self.live.busy
