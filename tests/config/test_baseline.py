@@ -49,7 +49,6 @@ LOOSENS: list[tuple[str, Any]] = [
     ("channels.cli.tools_allow", ["Read", "LS", "Bash", "Write"]),
     ("channels.cli.enabled", False),
     ("permissions.allow", ["Bash"]),
-    ("permissions.defaultMode", "bypassPermissions"),
     ("permissions.defaultMode", "acceptEdits"),
     ("permissions.additionalDirectories", ["/srv"]),
     ("telemetry.path", "/tmp/t"),
@@ -132,6 +131,7 @@ WEAKENS: list[tuple[str, Any]] = [
     ("runtime.shell_windows", "/tmp/pwsh"),
     ("logging.redact_secrets", False),
     ("logging.sanitize_control_chars", False),
+    ("permissions.defaultMode", "bypassPermissions"),
 ]
 
 

@@ -103,7 +103,7 @@ def with_snapshot(loaded: Loaded, row: Json) -> Loaded:
     """The settings with the operator's own row in place of permissions, hooks and model; raises ConfigError."""
     from adderclaw.config import settings_row
 
-    now = settings_row.with_row(loaded.config, row)
+    now = settings_row.with_row(loaded, row)
     origins = {key: origin for key, origin in loaded.origins.items() if not key.startswith("hooks[")}
     origins |= {f"hooks[{index}]": settings_row.ROW for index in range(len(now.hooks))}
     return loaded._replace(config=now, origins=origins, held_hooks=())

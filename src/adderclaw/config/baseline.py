@@ -56,6 +56,8 @@ def _kept(current: Any, wanted: Any) -> Ruled:
     return Ruled(current, wanted == current)
 
 
+MODE = "permissions.defaultMode"
+
 _TRUE, _FALSE, _DENY = _only(True), _only(False), _only("deny")
 
 EVERYWHERE: dict[str, Rule] = {
@@ -122,7 +124,7 @@ TIGHTEN: dict[str, Rule] = {
     "telemetry.include_content": _FALSE,
     "permissions.deny": _united,
     "permissions.ask": _united,
-    "permissions.defaultMode": _stricter("plan", "dontAsk", "default", None, "acceptEdits", "bypassPermissions"),
+    MODE: _stricter("plan", "dontAsk", "default", None, "acceptEdits", "bypassPermissions"),
     "permissions.additionalDirectories": _fewer,
     "permissions.disableBypassPermissionsMode": _only("disable"),
     "permissions.allowManagedPermissionRulesOnly": _TRUE,
@@ -140,6 +142,20 @@ class Judged(NamedTuple):
 UNTRUSTED = "not trusted"
 WEAKENS = "a project's file cannot weaken the baseline; only your own configuration can do that"
 NO_SANDBOX = "a project's file cannot turn the sandbox off; use --profile permissive"
+
+
+NO_BYPASS = "bypassPermissions comes from `--permission-mode` or from your own settings in AdderClaw's folder alone"
+STRICTER = "your own {named} counts; a project's mode can only be stricter"
+
+_LIKE = {"readonly": "plan", "supervised": "default", "full": "bypassPermissions"}
+"""The mode that an autonomy without one is as strict as."""
+
+
+def mode_of_project(current: str | None, wanted: str | None, autonomy: str) -> Judged:
+    """What counts of a project's mode where the operator chose a mode or an autonomy: trusted or not, the stricter."""
+    value, whole = TIGHTEN[MODE](current or _LIKE[autonomy], wanted)
+    named = f"permissions.defaultMode = {current!r}" if current else f"security.autonomy = {autonomy!r}"
+    return Judged(value, "") if whole else Judged(current, STRICTER.format(named=named))
 
 
 def everywhere(key: str, current: Any, wanted: Any) -> Judged:

@@ -4,9 +4,10 @@ import os
 import re
 from typing import Any, Literal, cast
 
-from adderclaw.config import Loaded, baseline, checks, dialects, places, policy, trust
+from adderclaw.config import Loaded, baseline, checks, dialects, permission_mode, places, policy, trust
 from adderclaw.config.leaves import Leaf, drop, get, leaves, meaning, put
 from adderclaw.config.paths import beneath, followed
+from adderclaw.config.permission_mode import BYPASS, MODE
 from adderclaw.config.places import FLAGS, Request
 from adderclaw.config.schema import Config
 from adderclaw.config.trusted_folders import leads_out
@@ -191,6 +192,8 @@ class Composition:
         """Lay one value; says what of it does not count because the project is not trusted."""
         key, current = leaf.key, get(self.tree, leaf.path)
         value, why_not = baseline.everywhere(key, current, leaf.value)
+        if not why_not and not self._may_set(layer, leaf):
+            value, why_not = current, baseline.NO_BYPASS
         if not why_not and layer.scope == "project":
             value, why_not = self._of_project(leaf, current)
         wanted = f"{layer.written.get(key, key)} = {shown(leaf.value)}"
@@ -221,19 +224,35 @@ class Composition:
             return baseline.Judged(current, "allowManagedPermissionRulesOnly is set" if leaf.value else "")
         if leaf.key == "hooks" and self.tree["allowManagedHooksOnly"]:
             return baseline.Judged(current, "allowManagedHooksOnly is set" if leaf.value else "")
+        chosen = [self.origins[key] for key in (MODE, "security.autonomy")]
+        if leaf.key == MODE and any(origin != "default" and origin not in self.project_files for origin in chosen):
+            return baseline.mode_of_project(current, leaf.value, self.tree["security"]["autonomy"])
         return baseline.of_project(leaf.key, current, leaf.value, trusted=self.trusted)
+
+    # -------------------------------------------------------------- the mode
+
+    def _may_set(self, layer: Layer, leaf: Leaf) -> bool:
+        """Whether a layer may set a mode: bypassPermissions only the command line, and the operator's files for us."""
+        own = layer.scope == "flags" or layer.origin in (*self.own_files, self.request.config_file)
+        return own or leaf.key != MODE or leaf.value != BYPASS
 
     # -------------------------------------------------------------- the whole
 
-    def user_layers(self) -> None:
+    @property
+    def own_files(self) -> tuple[str, str, str]:
+        """The operator's settings for us."""
         own = self.request.home
-        places_of_user = (os.path.join(own, "config.toml"), os.path.expanduser("~/.config/adderclaw/agent.yaml"))
-        for path in places_of_user:
+        elsewhere = os.path.expanduser("~/.config/adderclaw/agent.yaml")
+        return os.path.join(own, "config.toml"), elsewhere, os.path.join(own, "settings.json")
+
+    def user_layers(self) -> None:
+        own, settings = self.request.home, self.own_files[2]
+        for path in self.own_files[:2]:
             layer = self.file(path, "user", os.path.dirname(path))
             if self.looked_at[path] is not None:
                 self.lay(layer)
                 break
-        self.lay(self.file(os.path.join(own, "settings.json"), "user", own, settings_only=True))
+        self.lay(self.file(settings, "user", own, settings_only=True))
 
     def find_project(self) -> None:
         """Where the project is, which of its files are there, and whether they are trusted as they are."""
@@ -370,6 +389,9 @@ class Composition:
     def flags(self) -> None:
         mapped = dialects.map_file(FLAGS, self.request.overrides)
         self.lay(self.checked(mapped, self.request.overrides, "flags", self.request.cwd))
+        if self.origins[MODE] == FLAGS:
+            permission_mode.as_autonomy(self.tree, self.origins, ())
+        self.warnings += permission_mode.without_bypass(self.tree, self.origins)
 
     def environment(self) -> None:
         database = os.environ.get(DATABASE)
@@ -499,9 +521,11 @@ def compose(request: Request, *, trusted: bool | None = None) -> Composed:
         composition.lay(composition.file(request.config_file, "user", base))
         if composition.looked_at[request.config_file] is None and not composition.problems:
             composition.problems.append(Problem(request.config_file, "", "there is no such file"))
+        permission_mode.as_autonomy(composition.tree, composition.origins, composition.project_files)
         composition.find_project()
     else:
         composition.user_layers()
+        permission_mode.as_autonomy(composition.tree, composition.origins, composition.project_files)
         composition.find_project()
         composition.project_layers()
     composition.flags()

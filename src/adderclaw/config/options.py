@@ -87,5 +87,7 @@ def restored(options: Options, before: Mapping[str, str], run_id: str) -> Option
     if (file := kept.get("config_file")) and not os.path.isfile(file):
         raise UsageError(f"{file}, the --config that run {run_id} began with, is gone; put it back, or name another")
     earlier, given = json.loads(before.get("overrides", "{}")), options.overrides
+    if earlier.get("permissions", {}).get("defaultMode") == "bypassPermissions":
+        del earlier["permissions"]["defaultMode"]  # it holds for the start that was given it
     overrides = {name: {**earlier.get(name, {}), **given.get(name, {})} for name in {*earlier, *given}}
     return replace(options, overrides=overrides, **cast("Json", kept))

@@ -452,6 +452,16 @@ class Telemetry:
     """How long the end of a run waits for what is left to be sent."""
 
 
+MODE_AUTONOMY: dict[PermissionMode, Autonomy] = {
+    "default": "supervised",
+    "acceptEdits": "supervised",
+    "dontAsk": "supervised",
+    "plan": "supervised",
+    "bypassPermissions": "full",
+}
+"""The autonomy that a mode stands for; what `plan` denies beyond it, it denies itself."""
+
+
 @record
 class Permissions:
     """Permission rules, in the shape of settings.json. Rules of all files count together: deny > ask > allow."""
@@ -463,7 +473,8 @@ class Permissions:
     ask: list[str] = field(default_factory=list[str])
     """Rules that ask."""
     defaultMode: PermissionMode | None = None
-    """What happens where no rule speaks; of this and security.autonomy, the stricter decides."""
+    """What happens where no rule speaks. Yours counts in place of security.autonomy, a project's only where it is
+    stricter; bypassPermissions comes from a flag or your own file alone."""
     additionalDirectories: list[PathText] = field(default_factory=list[str])
     """As security.additional_directories."""
     disableBypassPermissionsMode: Literal["disable"] | None = None

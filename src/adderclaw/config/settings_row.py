@@ -2,17 +2,19 @@
 
 from typing import Any
 
-from adderclaw.config import checks, dialects, places
+from adderclaw.config import Loaded, checks, dialects, places
 from adderclaw.config.layers import Composition
-from adderclaw.config.schema import Config
+from adderclaw.config.permission_mode import AUTONOMY, BY_MODE, MODE, without_bypass
+from adderclaw.config.schema import MODE_AUTONOMY, Config
 from adderclaw.decode import decode, freeze
 from adderclaw.types import Json
 
 ROW = "settings_snapshot 'effective'"
 
 
-def with_row(config: Config, row: Json) -> Config:
-    """The configuration with permissions, hooks and model as the row has them."""
+def with_row(loaded: Loaded, row: Json) -> Config:
+    """The configuration with permissions, hooks and model as the row has them; a mode by flag goes before its mode."""
+    config = loaded.config
     tree: Json = freeze(config)
     tree["permissions"], tree["hooks"] = freeze(Config().permissions), []
     whole, row = row, dict(row)
@@ -26,6 +28,11 @@ def with_row(config: Config, row: Json) -> Config:
     composition.tree = tree
     mapped = dialects.map_file(ROW, row, settings_only=True)
     composition.lay(composition.checked(mapped, whole, "user", places.home()))
+    if loaded.origins.get(MODE) == places.FLAGS:
+        tree["permissions"]["defaultMode"] = config.permissions.defaultMode
+    if loaded.origins.get(AUTONOMY, "").startswith(BY_MODE):  # that of the mode which the row replaces
+        tree["security"]["autonomy"] = MODE_AUTONOMY[tree["permissions"]["defaultMode"] or "default"]
+    without_bypass(tree, composition.origins)
     composition.endpoints()
     composition.problems += checks.whole(tree, {})
     composition.raise_problems()

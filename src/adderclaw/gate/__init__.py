@@ -191,13 +191,18 @@ def policy_of(
 
 
 def with_permissions(policy: Policy, permissions: "Permissions", real: Callable[[str], str]) -> Policy:
-    """The policy after permissions changed in a session: its rules, its mode and the further directories."""
+    """The policy that a session began with, after its permissions changed: rules, mode and further directories.
+
+    Another mode than it began with stands in place of the autonomy; `plan` only adds what it denies itself.
+    """
     anchors = Anchors(policy.workspace, policy.workspace, policy.user_home)
     added = _both(permissions.additionalDirectories, real)
+    mode = _mode(permissions)
     return replace(
         policy,
         rules=parse_all(permissions.deny, permissions.ask, permissions.allow, anchors, policy.aliases),
-        mode=_mode(permissions),
+        mode=mode,
+        autonomy_set=policy.autonomy_set and mode in (policy.mode, None, "plan"),
         roots=tuple(dict.fromkeys((*policy.fixed_roots, *added))),
     )
 
@@ -218,9 +223,7 @@ def tightened(policy: Policy, mode: PermissionMode | None) -> Policy:
     """The policy of a child that wants this mode: it counts where it is stricter, and loosens nothing."""
     if mode is None or MODES.index(mode) <= MODES.index(policy.mode):
         return policy
-    from adderclaw.gate import modes
-
-    return replace(policy, mode=mode, autonomy=modes.autonomy_of(policy), autonomy_set=True)
+    return replace(policy, mode=mode, autonomy=policy.autonomy_now, autonomy_set=True)
 
 
 def _mode(permissions: "Permissions") -> PermissionMode | None:

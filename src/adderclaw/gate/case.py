@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
+from adderclaw.config.schema import MODE_AUTONOMY
 from adderclaw.gate.rules import NO_RULES, Rules
 from adderclaw.record import NamedTuple, record
 from adderclaw.types import Autonomy, Json, PermissionMode, Phase, Risk, Touch, Verdict
@@ -40,7 +41,7 @@ class Policy:
     """The workspace and the further directories, each as it is named and as it is with links followed."""
     autonomy: Autonomy = "supervised"
     autonomy_set: bool = True
-    """Whether somebody chose the autonomy. If nobody did, `mode` alone decides where it is given."""
+    """Whether the autonomy was chosen beside the mode: then the stricter of the two decides, else the mode alone."""
     mode: PermissionMode | None = None
     workspace_only: bool = True
     forbidden_paths: tuple[str, ...] = ()
@@ -82,6 +83,11 @@ class Policy:
     """Other names of tools → the canonical ones, for rules that are added while a session runs."""
     files: "tuple[PolicyFile, ...]" = ()
     """Every policy.toml that counts."""
+
+    @property
+    def autonomy_now(self) -> Autonomy:
+        """The autonomy that counts: the mode's, where that stands in its place."""
+        return self.autonomy if self.autonomy_set or self.mode is None else MODE_AUTONOMY[self.mode]
 
 
 @record

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from adderclaw.config.paths import OWN_ENDINGS, beneath
 from adderclaw.gate import commands, hosts, looking, paths, removal
 from adderclaw.gate.case import Case, Opinion
-from adderclaw.gate.modes import PLAN_DENIES, autonomy_of, is_readonly
+from adderclaw.gate.modes import PLAN_DENIES, is_readonly
 from adderclaw.gate.risk import is_inside, is_kept, is_scratch
 from adderclaw.gate.shell.planner import Plan, Raw
 from adderclaw.gate.shell.raw import may_write
@@ -41,7 +41,7 @@ def readonly(case: Case) -> str | None:
         return "nothing is written in readonly"
     if touch.command is not None and not looking.has_look_room(case) and not looking.is_harmless(touch.command):
         return f"readonly runs only commands that look; without bubblewrap: {', '.join(looking.named_harmless())}"
-    if touch.opaque and autonomy_of(case.policy) == "readonly":
+    if touch.opaque and case.policy.autonomy_now == "readonly":
         return f"readonly runs nothing of which it is not known what it touches: {case.tool}"
     for host in touch.hosts:
         if host.method.upper() not in hosts.PLAIN_METHODS:

@@ -12,15 +12,6 @@ EDITS = frozenset({"Read", "Write", "Edit"})
 PLAN_DENIES = frozenset({"Write", "Edit", "Bash", "NotebookEdit", "Delete"})
 """What is not used before a plan is approved."""
 
-IMPLIED: dict[PermissionMode, Autonomy] = {
-    "default": "supervised",
-    "acceptEdits": "supervised",
-    "dontAsk": "supervised",
-    "plan": "supervised",
-    "bypassPermissions": "full",
-}
-"""The autonomy that a mode stands for where nobody chose one; what `plan` denies beyond it, it denies itself."""
-
 BY_AUTONOMY: dict[Autonomy, dict[Risk, Verdict]] = {
     "readonly": {"low": "allow", "medium": "deny", "high": "deny"},
     "supervised": {"low": "allow", "medium": "ask", "high": "deny"},
@@ -28,17 +19,13 @@ BY_AUTONOMY: dict[Autonomy, dict[Risk, Verdict]] = {
 }
 
 
-def autonomy_of(policy: Policy) -> Autonomy:
-    return policy.autonomy if policy.autonomy_set or policy.mode is None else IMPLIED[policy.mode]
-
-
 def is_readonly(policy: Policy) -> bool:
-    return policy.mode == "plan" or autonomy_of(policy) == "readonly"
+    return policy.mode == "plan" or policy.autonomy_now == "readonly"
 
 
 def decide(case: Case, weighed: Weighed) -> Opinion:
     policy, risk = case.policy, weighed.risk
-    autonomy = autonomy_of(policy)
+    autonomy = policy.autonomy_now
     first = _by_autonomy(case, autonomy, risk)
     if policy.mode is None:
         return _opinion(case, first, autonomy, weighed)

@@ -60,9 +60,7 @@ async def with_changes(session: "Session", result: ToolResult) -> ToolResult:
 
 async def _answer(session: "Session", changes: Changes, found: Sequence[Json]) -> Literal["kept", "set_aside"] | None:
     """The operator's answer, where there is one to be had: nobody's is none, and the report is repeated."""
-    from adderclaw.gate.modes import autonomy_of
-
-    if not changes.asks or session.depth or autonomy_of(session.scene.policy) != "supervised":
+    if not changes.asks or session.depth or session.scene.policy.autonomy_now != "supervised":
         return None
     options = (Option(KEEP, "They stay as they are."), Option(ASIDE, "They are moved out of the workspace."))
     for text in (QUESTION, AGAIN):

@@ -9,32 +9,70 @@ from adderclaw.config.permissions import PermissionUpdate
 from adderclaw.config.schema import Permissions
 from adderclaw.errors import UsageError
 from adderclaw.kernel.session import Session
+from adderclaw.types import PermissionMode
 
 NOT_OURS = frozenset({"projectSettings", "localSettings"})
 """A project's files are the project's: nothing that runs in it writes them."""
 
 
 def apply(session: Session, update: PermissionUpdate) -> str:
-    """Make an update count; returns where it is kept: a file, or the session."""
+    """Make an update of a hook or an answer count; returns where it is kept: a file, or the session."""
     if update.type == "addDirectories":
         for folder in update.directories:
             _check_folder(session, folder)
+    if update.type == "setMode":
+        _check_mode(session, update)
     before = session.config.permissions
-    session.state.configured = session.state.configured or before
-    now = _with_denials(session.state.configured, kept.changed(before, update), update)
+    configured = _configured(session)
+    now = _with_denials(configured, kept.changed(before, update), update)
     place = "this session"
     if update.destination == "userSettings":
         place = kept.save(session.home, update)
     elif update.destination in NOT_OURS:
         place = f"this session alone: {update.destination} is a project's file, which is changed by hand"
-    session.config = replace(session.config, permissions=now)
-    scene = session.scene
-    scene.in_force.update(now, followed)
-    scene.hide()
+    _count(session, now)
     if update.type.endswith("Directories"):
         folders = (*session.config.security.additional_directories, *now.additionalDirectories)
-        scene.context.workspace.extra = tuple(map(followed, folders))
+        session.scene.context.workspace.extra = tuple(map(followed, folders))
     return place
+
+
+def _configured(session: Session) -> Permissions:
+    """The permissions that the session began with."""
+    session.state.configured = session.state.configured or session.config.permissions
+    return session.state.configured
+
+
+def _count(session: Session, now: Permissions) -> None:
+    session.config = replace(session.config, permissions=now)
+    session.scene.in_force.update(now, followed)
+    session.scene.hide()
+
+
+def round_of_modes(session: Session) -> list[PermissionMode | None]:
+    """The modes that a person goes through by a key; None is the autonomy that the session began with."""
+    began, policy = _configured(session).defaultMode, session.scene.in_force.begun
+    modes: list[PermissionMode | None] = ["default", "acceptEdits", "plan"]
+    if began is None and policy.autonomy != "supervised":
+        return [None, *modes]
+    return modes if began is None or began in modes else [*modes, began]
+
+
+def next_mode(session: Session) -> None:
+    """The next mode counts, by the hand of the person at the terminal."""
+    modes = round_of_modes(session)
+    now = session.scene.policy.mode
+    at = modes.index(now) if now in modes else 0
+    _count(session, replace(session.config.permissions, defaultMode=modes[(at + 1) % len(modes)]))
+
+
+def _check_mode(session: Session, update: PermissionUpdate) -> None:
+    """A hook switches no question off that the operator began with, and lifts no `readonly`."""
+    if update.mode == "bypassPermissions" and _configured(session).defaultMode != update.mode:
+        fix = "start with `--permission-mode bypassPermissions`, or set it in your own settings.json"
+        raise UsageError(f"bypassPermissions is only there in a session that began with it: {fix}")
+    if session.scene.in_force.begun.autonomy_now == "readonly" and update.mode not in ("plan", None):
+        raise UsageError(f"the mode {update.mode} would lift the autonomy readonly; the operator chooses another")
 
 
 def _check_folder(session: Session, folder: str) -> None:

@@ -62,6 +62,8 @@ class InForce:
         """They lift no deny, no ask and no guard."""
         self.own = policy
         """The policy without what is lent: a child session has this."""
+        self.begun = policy
+        """The policy that the session began with."""
 
     def lend(self, texts: Sequence[str]) -> list[str]:
         """Let allow rules count until `take_back`; those that do."""
@@ -77,7 +79,7 @@ class InForce:
         """Let other permissions count from now on; what is lent stays so until `take_back`."""
         from adderclaw import gate
 
-        self.own = gate.with_permissions(self.own, permissions, real)
+        self.own = gate.with_permissions(self.begun, permissions, real)
         rules = self.own.rules
         allow = tuple(dict.fromkeys((*rules.allow, *self.lent)))
         self.policy = replace(self.own, rules=rules._replace(allow=allow))

@@ -50,7 +50,7 @@ class Furniture:
         from adderclaw.sandbox.bubblewrap import Room
 
         runtime, roots = self._runtime, self.roots
-        now, autonomy = runtime.config, runtime.options.profile or runtime.config.security.autonomy
+        now = runtime.config
         if self._servers is None:
             self._servers = _server_files(runtime) if now.mcp_servers else ()
         return Room(
@@ -63,7 +63,7 @@ class Furniture:
             ),
             traces=runtime.traces(roots[0]),
             own=self._home,
-            read_only=autonomy == "readonly",
+            read_only=self.in_force.policy.autonomy_now == "readonly",
             network=now.security.network == "allow",
             shown=(*self._servers, *skill_folders(runtime, roots[0]), *now.sandbox.read_paths),
             cache=caches.folder_of(runtime.home, roots[0]),

@@ -110,7 +110,7 @@ def _made_of(runtime: Runtime, root: str, confinement: str, kept: str, policies:
         "sandboxed": confinement != "none",
         "bubblewrap": confinement == "bubblewrap",
         "scratch": "/tmp" if confinement == "bubblewrap" else "",
-        "autonomy_set": runtime.loaded.origins.get("security.autonomy", "default") != "default",
+        "autonomy_set": not runtime.loaded.origins.get("security.autonomy", "default").startswith(UNCHOSEN),
         "own_files": [
             *(runtime.key_path, locks.folder(runtime.config.memory.path)),
             *(file["file"] for file in runtime.loaded.policies),
@@ -125,6 +125,9 @@ def _made_of(runtime: Runtime, root: str, confinement: str, kept: str, policies:
         "real": {},
     }
 
+
+UNCHOSEN = ("default", "permissions.defaultMode in ")
+"""How the origin of an autonomy begins that nobody chose beside the mode."""
 
 OWN_PACKAGE = (
     "adderclaw itself lies in the workspace, where the sandbox lets no command change it: {places}. "

@@ -107,7 +107,8 @@ def start(options: Options) -> Runtime:
     if options.profile is not None and options.profile not in gate.PROFILES:
         raise UsageError(f"there is no profile {options.profile!r}; there is: {', '.join(gate.PROFILES)}")
     loaded, chosen = _with_a_model(options, _load(options, options.overrides))
-    if options.headless and options.profile is None:
+    by_flag = loaded.origins.get("permissions.defaultMode") == FLAGS  # which is the autonomy of this start
+    if options.headless and options.profile is None and not by_flag:
         options = replace(options, profile=loaded.config.runtime.profile)
     clock, secrets, ids = SystemClock(), Secrets(), ids_with_runs(loaded.config.logging.run_id_pattern)
     bus = Bus(clock, ids, secrets.clean, full_bodies=loaded.config.logging.debug_llm_bodies)

@@ -10,10 +10,12 @@ from adderclaw.channels.cli.plain import (
     CONFIG_FILE,
     LIMIT,
     MODEL_NAME,
+    PERMISSION_MODE,
     PROFILE,
     PROVIDER_NAME,
     STREAM_OUTPUT,
     WORKSPACE_DIR,
+    ModeName,
     Option,
     ProfileName,
     StreamFormat,
@@ -41,6 +43,7 @@ def agent(
     go_on: Annotated[bool, Option(("--continue", "-c"), "Go on with the last conversation here.")] = False,
     resume: Annotated[str | None, Option(("--resume", "-r"), "Go on with this conversation.", "ID")] = None,
     profile: Annotated[ProfileName | None, PROFILE] = None,
+    permission_mode: Annotated[ModeName | None, PERMISSION_MODE] = None,
     provider: Annotated[str | None, PROVIDER_NAME] = None,
     model: Annotated[str | None, MODEL_NAME] = None,
     workspace: Annotated[str | None, WORKSPACE_DIR] = None,
@@ -76,7 +79,7 @@ def agent(
         maintenance=maintenance,
         asks="maybe",
         choose=chooser(config),
-        overrides=_limited(limits(limit)),
+        overrides=_limited(limits(limit)) | _in_mode(permission_mode),
     )
     if message is None and again is None:
         from adderclaw.channels.repl import Repl
@@ -110,6 +113,10 @@ def _limited(given: dict[str, float]) -> Json:
     rounds = given.pop("rounds", None)
     said: Json = {"runtime": {"max_tool_rounds": rounds}} if rounds is not None else {}
     return said | ({"limits": given} if given else {})
+
+
+def _in_mode(mode: ModeName | None) -> Json:
+    return {"permissions": {"defaultMode": mode}} if mode is not None else {}
 
 
 def converse(channel: Channel, options: Options, again: Resume | None) -> int:

@@ -32,10 +32,12 @@ class Option:
 Format = Literal["text", "json"]
 StreamFormat = Literal["text", "json", "stream-json"]
 ProfileName = Literal["supervised", "sandboxed", "readonly", "permissive"]
+ModeName = Literal["default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"]
 
 CONFIG_FILE = Option(("--config",), "This file alone, over the built-in defaults.", "FILE")
 WORKSPACE_DIR = Option(("--workspace",), "Where the agent may work.", "DIR")
 PROFILE = Option(("--profile",), "How much may happen without asking; default: security.autonomy.")
+PERMISSION_MODE = Option(("--permission-mode",), "In place of the autonomy: what happens where no rule speaks.")
 PROVIDER_NAME = Option(("--provider",), "A name under providers.models.", "NAME")
 MODEL_NAME = Option(("--model",), "Another model of that provider.", "MODEL")
 STREAM_OUTPUT = Option(("--output-format",), "text for people; json or stream-json for programs.")

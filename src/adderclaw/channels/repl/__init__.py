@@ -75,7 +75,7 @@ async def _converse(run: Run) -> TurnResult:
     """Turn after turn; the last one's result is the conversation's."""
     print(f"AdderClaw in {_place(run)}", file=sys.stderr)
     print("/help lists the commands, /exit leaves.", file=sys.stderr)
-    ask = _asker()
+    ask = _asker(run)
     last = TurnResult("completed", "")
     await lifecycle.begin(run.session)
     run.session.ends_with = "prompt_input_exit"
@@ -187,7 +187,8 @@ def _memory(run: Run, rest: str) -> bool:
 
 def _policy(run: Run, _rest: str) -> bool:
     security, here = run.runtime.config.security, run.session.scene.context.workspace
-    print(f"autonomy: {run.session.scene.policy.autonomy}")
+    policy = run.session.scene.policy
+    print(f"autonomy: {policy.autonomy_now}" + (f", mode {policy.mode}" if policy.mode else ""))
     print(f"workspace: {here.root} (only there: {'yes' if security.workspace_only else 'no'})")
     for extra in here.extra:
         print(f"also: {extra}")
@@ -453,17 +454,30 @@ SLASH: dict[str, Slash] = {
 # ------------------------------------------------------------------ input
 
 
-def _asker() -> Callable[[], "asyncio.Future[str | None]"]:
+def _asker(run: Run) -> Callable[[], "asyncio.Future[str | None]"]:
     """How a line is asked for: with editing and a menu, plainly where stderr is no terminal."""
     if not sys.stderr.isatty():
         return lambda: asyncio.ensure_future(_plainly())
     from prompt_toolkit import PromptSession
     from prompt_toolkit.completion import WordCompleter
+    from prompt_toolkit.key_binding import KeyBindings
+    from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 
     words = WordCompleter(
         [f"/{name}" for name in SLASH], meta_dict={f"/{n}": c.help for n, c in SLASH.items()}, WORD=True
     )
-    session: PromptSession[str] = PromptSession("> ", completer=words, complete_while_typing=True)
+    keys = KeyBindings()
+
+    @keys.add("s-tab")
+    def _(event: KeyPressEvent) -> None:
+        from adderclaw.kernel.permission_updates import next_mode
+
+        next_mode(run.session)
+        event.app.invalidate()
+
+    session: PromptSession[str] = PromptSession(
+        lambda: _marker(run), completer=words, complete_while_typing=True, key_bindings=keys
+    )
 
     async def ask() -> str | None:
         try:
@@ -472,6 +486,12 @@ def _asker() -> Callable[[], "asyncio.Future[str | None]"]:
             return None
 
     return lambda: asyncio.ensure_future(ask())
+
+
+def _marker(run: Run) -> str:
+    """The prompt, with the mode where it is none of the usual."""
+    mode = run.session.scene.policy.mode
+    return "> " if mode in (None, "default") else f"{mode} > "
 
 
 async def _plainly() -> str | None:
