@@ -310,10 +310,9 @@ def nearest(name: str, known: list[str]) -> str:
     """The end of an "unknown key" message: what was probably meant, and what there is."""
     if not known:
         return ""
-    from difflib import get_close_matches
+    from adderclaw.near import meant
 
-    close = get_close_matches(name, known, n=1, cutoff=0.5)
-    return f'; did you mean "{close[0]}"?' if close else f"; known: {', '.join(known)}"
+    return meant(name, known, '"') or f"; known: {', '.join(known)}"
 
 
 def _real_path(data: object, loc: tuple[Any, ...]) -> tuple[Any, ...]:

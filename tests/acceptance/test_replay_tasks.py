@@ -106,7 +106,7 @@ CHANGED: list[Change] = [
     ),
     (
         "a receipt's mirror",
-        'UPDATE receipts SET line = replace(line, \'"status":"failed"\', \'"status":"allowed"\')',
+        'UPDATE receipts SET line = replace(line, \'"status":"allowed"\', \'"status":"failed"\')',
         ("receipt", "of call-", "status"),
     ),
     ("the answer", "UPDATE runs SET answer = 'Checked insteat.'", ("answer of the run",)),
@@ -137,7 +137,7 @@ def test_whatever_is_changed_of_a_task_run_is_named(place: Place, soak: Soak) ->
     run_id, world = whole(place, "anthropic"), place.world
     check_changes(world, run_id, CHANGED, ALONE, soak)
     for file, old, new in (
-        (world.log, b'"status":"failed"', b'"status":"faileD"'),
+        (world.log, b'"status":"allowed"', b'"status":"alloweD"'),
         (place.folder / "runs" / run_id / "events.jsonl", b'"status":"repair"', b'"status":"repaiR"'),
     ):
         before = file.read_bytes()

@@ -2,14 +2,16 @@
 
 import base64
 import json
+import re
 import textwrap
 import urllib.parse
+from unicodedata import category
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adderclaw.credentials.redaction import MARK, Secrets, lookalikes, looks_secret, secret_name, visible
+from adderclaw.credentials.redaction import MARK, MOST_MARKS, Secrets, lookalikes, looks_secret, secret_name, visible
 
 SECRET = 'hunter2 "very"/sécret+x=y'
 
@@ -66,6 +68,10 @@ def test_a_short_value_is_not_looked_for_across_words() -> None:
     assert secrets("password").scrub("pass\nword") == "pass\nword"
 
 
+def test_a_placeholder_is_no_secret() -> None:
+    assert secrets("ollama", "not-needed").scrub("ollama needs a key, not-needed") == "ollama needs a key, not-needed"
+
+
 def test_short_values_are_not_registered() -> None:
     assert secrets("abc", "", "   ").scrub("abc is a word") == "abc is a word"
 
@@ -87,6 +93,15 @@ SHAPES = [
     "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.c2lnbmF0dXJl",
     "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\n-----END RSA PRIVATE KEY-----",
     "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk and cut off",
+    "sk-or-v1-0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d",
+    "sk-ant-api03-aB-cD_eF-gH_iJ-kL_mN-oP_qR-sT_uV-wX_yZ-0",
+    "sk_live_4eC39HqLyjWDarjtT1zdp7dc",
+    "whsec_4eC39HqLyjWDarjt",
+    "ya29.a0AfH6SMBx-abcdefghijkl",
+    "npm_abcdefghijklmnopqrstuvwxyz",
+    "pypi-AgEIcHlwaS5vcmcCJDU3",
+    "xapp-1-A0123456789-abcdef",
+    "ASIAIOSFODNN7EXAMPLE",
 ]
 
 
@@ -107,6 +122,21 @@ IN_CONTEXT = [
     ("https://user:pa55word@example.org/x", "pa55word"),
     ("postgres://svc:pa55word@db/x", "pa55word"),
     ("https://example.org/?access_token=abcdef123&x=1", "abcdef123"),
+    ("https://abcdef123@example.org/x", "abcdef123"),
+    ("the password: correcthorse is mine", "correcthorse"),
+    ("passphrase: correct horse", "correct "),
+    ("client secret: correcthorse", "correcthorse"),
+    ("API_TOKEN=letmein", "letmein"),
+    ("PASSWORD=changeme", "changeme"),
+    ("PASSWORD=required", "required"),
+    ("token: abcdefghij", "abcdefghij"),
+    ("the token: abcdef12 is new", "abcdef12"),
+    ("the token: aBcDeFgH is new", "aBcDeFgH"),
+    ("Bearer abcdefghijkl9", "abcdefghijkl9"),
+    ("Bearer AbCdEfGhIjKlMn", "AbCdEfGhIjKlMn"),
+    ("PWD=hunter22", "hunter22"),
+    ("cookie: sid=abc123def", "abc123def"),
+    ("password = hunter22(x", "hunter22"),
 ]
 
 
@@ -124,6 +154,23 @@ HARMLESS = [
     "api_key_env = OPENAI_API_KEY",
     "def tokenize(text): return text",
     "secret: null",
+    "missing_provider_api_key: anthropic has no key",
+    "basic authentication is needed, or the bearer authentication scheme",
+    "a basic understanding of it",
+    "password: required",
+    "wrong password: access denied",
+    "token: expired at noon",
+    "invalid token: expected identifier",
+    "next token: PUNCTUATION",
+    "credentials: 'include'",
+    "keyword: secret: hidden",
+    "ssh://git@example.org/a.git",
+    "token = get_token()",
+    "secret_key = os.environ['KEY']",
+    "self.token = self.config.token",
+    "password: string",
+    "pwd: /home/me/project",
+    "pip install sk-learn-contrib-version2",
     "größe 東京 🙂 ok",
     "tab\tand\nnewline",
 ]
@@ -183,7 +230,45 @@ CONTROL = [
     ("\ud800", "\\u{d800}"),
     ("\U000e0041", "\\u{e0041}"),
     ("a\xa0b\u3000", "a\xa0b\u3000"),
+    ("a\u200db", "a\\u{200d}b"),
+    ("a\u200cb", "a\\u{200c}b"),
+    ("\U0001f468\u200d", "\U0001f468\\u{200d}"),
+    ("\u0634\u200c\u200c", "\u0634\u200c\\u{200c}"),
+    ("\u202b\u05e9\u202c", "\\u{202b}\u05e9\\u{202c}"),
+    ("\u2067\u05e9", "\\u{2067}\u05e9"),
+    ("\u05e9\u2069\u2067", "\u05e9\\u{2069}\\u{2067}"),
+    ("a\u200eb", "a\\u{200e}b"),
+    ("\xad\u2060\u180e", "\\u{ad}\\u{2060}\\u{180e}"),
+    ("\U0001f44d\ufe0f\ufe01\ufe02", "\U0001f44d\ufe0f\\u{fe01}\\u{fe02}"),
+    ("a" + "\u0301" * 12, "a" + "\u0301" * MOST_MARKS + "\\u{301}" * 2),
+    ("\U0001f3f4\U000e0067\U000e007f", "\U0001f3f4\\u{e0067}\\u{e007f}"),
 ]
+"""What steers a terminal, hides or reorders, and how it is shown."""
+
+WRITTEN = [
+    "\U0001f468\u200d\U0001f469\u200d\U0001f467\u200d\U0001f466",
+    "\u2764\ufe0f\u200d\U0001f525",
+    "\U0001f3f3\ufe0f\u200d\U0001f308 \U0001f1e9\U0001f1ea 1\ufe0f\u20e3",
+    "\U0001f469\U0001f3fd\u200d\U0001f4bb \U0001f937\u200d\u2642\ufe0f",
+    "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+    "\u0915\u094d\u200d\u0937 \u0915\u094d\u200c\u0937 \u0dc1\u0dca\u200d\u0dbb\u0dd3",
+    "\u0647\u200d.\u0634",
+    "Tie\u0302\u0301ng Vie\u0323\u0302t, \u05e9\u05b8\u05c1\u05dc\u05d5\u05b9\u05dd",
+    "\u0645\u0631\u062d\u0628\u0627 \u2068John\u2069 \u05e9\u05dc\u05d5\u05dd\u200f!",
+    "\u845b\U000e0100 \u1820\u180b \u06dd12",
+    "\u1781\u17d2\u1798\u17c2\u179a\u200b\u1797\u17b6\u179f\u17b6",
+]
+"""What people write."""
+
+
+@pytest.mark.parametrize("text", WRITTEN)
+def test_what_people_write_stays(text: str) -> None:
+    assert visible(text) == text
+    assert visible(f"line\n{text} x", keep_newlines=True) == f"line\n{text} x"
+
+
+def test_what_is_approved_shows_every_mark_of_direction() -> None:
+    assert visible("\u05e9\u2067a\u2069\u200f", directions=False) == "\u05e9\\u{2067}a\\u{2069}\\u{200f}"
 
 
 @pytest.mark.parametrize(("text", "expected"), CONTROL)
@@ -196,12 +281,30 @@ def test_newlines_can_be_escaped_too() -> None:
     assert visible("a\nb\tc", keep_newlines=False) == "a\\u{a}b\\u{9}c"
 
 
-@given(st.text())
-def test_what_is_visible_steers_no_terminal(text: str) -> None:
-    shown = visible(text)
-    assert not any((ord(char) < 32 and char not in "\n\t") or 0x7F <= ord(char) < 0xA0 for char in shown)
-    shown.encode()
-    assert visible(shown) == shown
+ODD = (
+    "\u200b\u200c\u200d\u200e\u200f\u061c\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufe0f\U000e0100"
+    "\u0301\u20e3\u05e9\u0634\u0915\u094d\u1781\U0001f468\u2764\U000e0041\x1b\x9b\u2028\xad\ufeff\n\r\t a"
+)
+
+
+@given(st.text() | st.text(alphabet=ODD, max_size=40), st.booleans())
+def test_what_is_visible_steers_no_terminal(text: str, directions: bool) -> None:
+    for newlines in (True, False):
+        shown = visible(text, keep_newlines=newlines, directions=directions)
+        assert visible(shown, keep_newlines=newlines, directions=directions) == shown
+        shown.encode()
+        assert not [char for char in shown if ord(char) < 32 and char not in "\n\t" * newlines]
+        assert not [char for char in shown if 0x7F <= ord(char) < 0xA0 or char in "\u2028\u2029\xad\ufeff"]
+        assert not [char for char in shown if 0x202A <= ord(char) <= 0x202E or 0xE0000 <= ord(char) <= 0xE007F]
+        assert not re.search("[\u200c\u200d]{2}|[a-z][\u200b-\u200d]|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{2}", shown)
+        assert directions or not re.search("[\u2066-\u2069\u200e\u200f\u061c]", shown)
+        for line in shown.split("\n"):
+            depth = [0]
+            for char in line:
+                depth.append(depth[-1] + (char in "\u2066\u2067\u2068") - (char == "\u2069"))
+            assert (min(depth), depth[-1]) == (0, 0), "an isolate goes on past its line"
+            stacks = "".join("m" if category(char) in ("Mn", "Me") else " " for char in line).split()
+            assert all(len(stack) <= MOST_MARKS for stack in stacks)
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def test_a_line_for_people(event: EventRecord, line: str) -> None:
 
 
 def test_a_long_value_is_cut() -> None:
-    assert len(log.text_line(record("warning", message="x" * 10_000))) < 350
+    assert len(log.text_line(record("hook_finished", command="x" * 10_000))) < 350
 
 
 @pytest.mark.parametrize(

@@ -44,24 +44,19 @@ class Terminal:
         from adderclaw.kernel.approvals import shown, unaskable
 
         if (refused := unaskable(request)) is not None:
-            said = f"not asked, and denied: {refused.comment}"
-            print(f"Tool request:\n  tool: {_line(request.tool)}\n  {said}", file=sys.stderr)
+            why = f"not asked, and denied: {refused.comment}"
+            print(f"Tool request:\n  tool: {_line(request.tool)}\n  {why}", file=sys.stderr)
             return refused
         seen = shown(request)
-        print(
-            f"Tool request:\n  tool: {seen.tool}\n  risk: {request.risk}\n"
-            f"  reason: {seen.reason}\n  args: {_inset(seen.text)}",
-            file=sys.stderr,
-        )
-        for mark in seen.marks:
-            print(f"  {mark}", file=sys.stderr)
+        lines = ["Tool request:", f"  tool: {seen.tool}", f"  risk: {request.risk}", f"  reason: {seen.reason}"]
+        lines += [f"  args: {_inset(seen.text)}", *(f"  {mark}" for mark in seen.marks)]
         offered = request.grants if len(request.shown) <= MOST_GRANTED else ()
-        for rule in offered:
-            print(f"  always: {_line(rule)}", file=sys.stderr)
+        lines += [f"  always: {_line(rule)}" for rule in offered]
         if offered:
             kept = "always from now on, in every project"
-            print(f"  (a = yes, and always in this session; A = yes, and {kept})", file=sys.stderr)
-        line = None if self._piped_else else await typed("Approve? [y/N] ")
+            lines.append(f"  (a = yes, and always in this session; A = yes, and {kept})")
+        # in one go: where the log is JSON, a question is one object
+        line = None if self._piped_else else await typed("\n".join([*lines, "Approve? [y/N] "]))
         if line is not None and not STDIN.is_terminal and line.rstrip("\r") not in PIPED_ANSWERS:
             self._piped_else, line = True, None
         if self._piped_else:
@@ -89,14 +84,13 @@ async def typed(question: str) -> str | None:
 
 async def _reply(question: Question) -> str | None:
     """What a person says to one question: options by number or label, or their own words."""
-    print(f"Question ({_line(question.header)}): {_line(question.question)}", file=sys.stderr)
+    lines = [f"Question ({_line(question.header)}): {_line(question.question)}"]
     for number, option in enumerate(question.options, 1):
         description = f": {_line(option.description)}" if option.description else ""
-        print(f"  {number}. {_line(option.label)}{description}", file=sys.stderr)
-        if option.preview:
-            print(f"      | {_inset(visible(option.preview))}", file=sys.stderr)
+        lines.append(f"  {number}. {_line(option.label)}{description}")
+        lines += [f"      | {_inset(visible(option.preview))}"] if option.preview else []
     several = " (several: 1,2)" if question.multi else ""
-    line = await typed(f"Your answer{several}, or your own words: ")
+    line = await typed("\n".join([*lines, f"Your answer{several}, or your own words: "]))
     if line is None or not line.strip():
         print(file=sys.stderr)
         return None

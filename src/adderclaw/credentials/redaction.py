@@ -3,6 +3,7 @@
 import json
 import re
 from binascii import b2a_base64
+from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any, cast
 
@@ -18,6 +19,17 @@ _PLAIN = frozenset({bool, int, float})
 REMEMBERED = 80
 
 
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+PLACEHOLDERS = _words(
+    "anything dummy-key example lm-studio lmstudio local-key no-key no-key-required none-needed not-needed not-used"
+    " ollama placeholder unused your-api-key"
+)
+"""What people give as a key where none is needed: no secrets, and some of them names that every text has."""
+
+
 class Secrets:
     """The exact values of loaded credentials, in every form in which they may turn up."""
 
@@ -31,7 +43,7 @@ class Secrets:
     def add(self, value: str) -> None:
         """Register a value, and its URL, JSON and base64 forms."""
         value = value.strip()
-        if len(value) >= MINIMUM:
+        if len(value) >= MINIMUM and value.lower() not in PLACEHOLDERS:
             # longest first: a form may be part of another
             self._cleaned.clear()
             self._forms = tuple(sorted({*self._forms, *_forms(value)}, key=lambda form: (-len(form), form)))
@@ -140,11 +152,15 @@ class Shape(NamedTuple):
     hints: tuple[str, ...]
     """In lower case."""
     pattern: str
-    replacement: str = MARK
+    replaced: Callable[[re.Match[str]], str] = lambda _match: MARK
 
 
 _VALUE_SHAPES = (
-    Shape(("sk-", "rk-", "pk-"), r"\b[srp]k-(?=[A-Za-z_\-]*\d)[A-Za-z0-9_\-]{16,}"),
+    # words with hyphens have short parts: "sk-learn-contrib-2"
+    Shape(
+        ("sk-", "rk-", "pk-"),
+        r"\b[srp]k-(?=[A-Za-z_\-]*\d)(?=[A-Za-z0-9_\-]{40}|[A-Za-z0-9_\-]*?[A-Za-z0-9]{12})[A-Za-z0-9_\-]{16,}",
+    ),
     Shape(("sk_live", "sk_test", "rk_live", "whsec_"), r"\b(?:[sr]k_(?:live|test)|whsec)_[A-Za-z0-9]{12,}"),
     Shape(("gh", "github_pat_"), r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,})"),
     Shape(("glpat-",), r"\bglpat-[A-Za-z0-9_\-]{16,}"),
@@ -156,9 +172,59 @@ _VALUE_SHAPES = (
     Shape(("eyj",), r"\beyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]*"),
     Shape(("private key",), r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)"),
 )
+
+
+_WORD = r"(?:[A-Z]?[a-z]+|[A-Z]+)(?:[-_'](?:[A-Z]?[a-z]+|[A-Z]+))*"
+"""As people and programs write words: no digit in it, no capital in the middle of a part."""
+_ORDINARY = _words(
+    "absent access allowed always another argument authentication authorization boolean bytes cannot change changed"
+    " could credentials default denied deprecated disabled either empty enabled encrypted environment error"
+    " example expected expired expires failed failure field found given header hidden include incorrect integer"
+    " invalid length masked maximum minimum missing mismatch needed neither nothing number object omitted optional"
+    " please redacted rejected removed required revoked same-origin should something string there undefined unknown"
+    " unset unused unsupported username value wrong your"
+)
+"""What is said of a password or a token in its own place."""
+_CHOSEN = ("passw", "passp", "pwd", "secret")
+"""What people choose themselves: it may well be a word."""
+_CODE = r"(?:os|self|this|process|config|settings|env|args|options|params|request|req|ctx|cfg)\.[A-Za-z_.]+"
+
+
+def _labelled(match: re.Match[str]) -> str:
+    """`label: value` or `label=value`: a secret, unless the value is a word of a sentence, a path or code."""
+    label, between, value = match[1], match[2], match[3]
+    kept = f"{label}{between}{MARK}"
+    bare = value.rstrip(".!?:")
+    if ":" in between and (value.lower() in _ORDINARY or bare.lower() in _ORDINARY):
+        return match[0]
+    if label.lower() == "pwd" and value.startswith(("/", "~/", "./")):
+        return match[0]
+    behind = match.string[match.end() : match.end() + 2]
+    if _is(_CODE, value) or (behind[:1] in ("(", "[") and _is(r"[A-Za-z_][A-Za-z_.]*", value)):
+        return match[0]
+    if between != ": " or label.lower().startswith(_CHOSEN) or not _is(_WORD, bare):
+        return kept
+    before = match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.start()]
+    sentence = _compiled(r"[A-Za-z]\s").search(before) or _compiled(r"\s[A-Za-z]").match(behind)
+    return match[0] if sentence else kept
+
+
+def _scheme(match: re.Match[str]) -> str:
+    """`Bearer …`: a credential, unless it goes on with a word, as "basic authentication" does."""
+    ahead = match.string[max(0, match.start() - 40) : match.start()].lower()
+    if _is(_WORD, match[3]) and len(match[3]) <= 20 and "authorization" not in ahead:
+        return match[0]
+    return f"{match[1]}{match[2]}{MARK}"
+
+
+def _authority(match: re.Match[str]) -> str:
+    """Who logs in at an address: the name of an account alone stays, as in `ssh://git@example.org`."""
+    return match[0] if _is(r"[a-z][a-z._-]{0,15}", match[2]) else f"{match[1]}{MARK}@"
+
+
 _CONTEXT_SHAPES = (
-    Shape(("bearer ", "basic "), r"(?i)\b(bearer|basic)(\s+)[A-Za-z0-9._~+/\-]{12,}=*", rf"\1\2{MARK}"),
-    Shape(("://",), r"(?i)\b([a-z][a-z0-9+.\-]*://)[^\s/@?#\"']+@", rf"\1{MARK}@"),
+    Shape(("bearer ", "basic "), r"(?i)\b(bearer|basic)(\s+)([A-Za-z0-9._~+/\-]{12,}=*)", _scheme),
+    Shape(("://",), r"(?i)\b([a-z][a-z0-9+.\-]*://)([^\s/@?#\"']+)@", _authority),
     Shape(
         (
             "apikey",
@@ -176,7 +242,7 @@ _CONTEXT_SHAPES = (
         r"(?i)(api[_\-]?key|access[_\-]?key|private[_\-]?key|secret[_\-]?key|secret|token|passw(?:or)?d|passphrase|pwd"
         r"|authorization|credentials?|cookie)(\\?[\"']?\s*[=:]\s*\\?[\"']?)"
         r"(?!\[redacted\]|(?:bearer|basic)\b|true\b|false\b|null\b|none\b|\$)([^\s\"'\\,;&(){}\[\]<>]{6,})",
-        rf"\1\2{MARK}",
+        _labelled,
     ),
 )
 
@@ -186,13 +252,17 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
+def _is(pattern: str, text: str) -> bool:
+    return _compiled(pattern).fullmatch(text) is not None
+
+
 def without_shapes(text: str) -> str:
     """The text without anything that looks like a secret."""
     lowered = text.lower()
     for shape in (*_VALUE_SHAPES, *_CONTEXT_SHAPES):
         for hint in shape.hints:
             if hint in lowered:
-                text = _compiled(shape.pattern).sub(shape.replacement, text)
+                text = _compiled(shape.pattern).sub(shape.replaced, text)
                 break
     return text
 
@@ -218,34 +288,111 @@ def secret_name(name: str) -> bool:
     return name.lower().replace("_", "").replace("-", "").replace(" ", "").endswith(_SECRET_ENDINGS)
 
 
-# ------------------------------------------------------------------ control characters
+# ------------------------------------------------------------------ what steers a terminal
 
-_HARMLESS = frozenset("\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000")
-"""Spaces that Python does not call printable."""
+_HARMLESS = frozenset(
+    "\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
+    "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
+)
+"""Spaces, and signs of Arabic, Syriac and Kaithi, that Python does not call printable."""
+MOST_MARKS = 10
+"""Of the marks that stand on one letter: no script has more, and a tower of them covers the lines above it."""
+MOST_ISOLATES = 4
+"""How deeply isolates may be nested."""
+_OPENING, _CLOSING, _DIRECTION = "\u2066\u2067\u2068", "\u2069", "\u200e\u200f\u061c"
+_JOINING = (
+    *((0x600, 0x8FF), (0x900, 0xDFF), (0xE00, 0x109F), (0x1700, 0x18AF), (0x1900, 0x1CFF), (0xA800, 0xABFF)),
+    *((0xFB50, 0xFDFF), (0xFE70, 0xFEFE), (0x10A00, 0x11FFF), (0x1E900, 0x1E95F)),
+)
+"""Scripts in which a joiner between two letters is spelling: Arabic, those of India, of South-East Asia, Mongolian …"""
 
 
-def visible(text: str, *, keep_newlines: bool = True) -> str:
-    r"""The text with every control, bidirectional, zero-width and unpaired character written as \u{..}."""
-    if text.isprintable():
-        return text
-    if keep_newlines:
-        text = text.replace("\r\n", "\n")
-        if text.replace("\n", "").replace("\t", "").isprintable():
+def visible(text: str, *, keep_newlines: bool = True, directions: bool = True) -> str:
+    r"""The text with all that steers a terminal or hides in a text written as \u{..}; what people write stays.
+
+    Escaped are control characters, line separators, what overrides or embeds a direction, invisible characters, tags,
+    unpaired surrogates. A joiner stays within an emoji or a word of a script that needs it; a variation selector on
+    its character; MOST_MARKS marks on a letter; isolates and marks of direction on a line that is written from right to
+    left, where all that are opened are closed. Without `directions` they do not: so is shown what is to be approved.
+    """
+    if text.isascii():
+        if text.isprintable():
             return text
-    kept = "\n\t" if keep_newlines else ""
-    return "".join(
-        char
-        if char.isprintable() or char in kept or char in _HARMLESS or _is_unknown(char)
-        else f"\\u{{{ord(char):x}}}"
-        for char in text
-    )
+        if keep_newlines:
+            text = text.replace("\r\n", "\n")
+            if text.replace("\n", "").replace("\t", "").isprintable():
+                return text
+    elif keep_newlines:
+        text = text.replace("\r\n", "\n")
+    if not keep_newlines:
+        return _line(text, "", directions)
+    return "\n".join(_line(line, "\t", directions) for line in text.split("\n"))
 
 
-def _is_unknown(char: str) -> bool:
-    """Private or not yet in Python's tables, such as new emoji: cannot steer a terminal."""
+def _line(text: str, kept: str, directions: bool) -> str:
     import unicodedata
 
-    return unicodedata.category(char) in ("Co", "Cn")
+    directed = directions and _is_directed(text)
+    made: list[str] = []
+    marks = 0
+    base = ""  # the last character that stands by itself
+    for place, char in enumerate(text):
+        if char < "\u0300":
+            stays = char in kept or char.isprintable() or char in _HARMLESS
+            base, marks = char, 0
+        elif (kind := unicodedata.category(char)) in ("Mn", "Me"):
+            marks += 1
+            stays = marks <= MOST_MARKS and not (_selects(char) and _selects(text[place - 1 : place]))
+        elif kind == "Cf":
+            stays = _belongs(char, base, text[place - 1 : place], text[place + 1 : place + 2], directed)
+        else:
+            # Private or not yet in Python's tables, such as new emoji: cannot steer a terminal.
+            stays = kind in ("Co", "Cn") or char.isprintable() or char in _HARMLESS
+            base, marks = char, 0
+        if not stays:
+            char, base = f"\\u{{{ord(char):x}}}", ""
+        made.append(char)
+    return "".join(made)
+
+
+def _belongs(char: str, base: str, before: str, behind: str, directed: bool) -> bool:
+    """Whether a format character is part of what is written around it."""
+    if char == "\u200d" and _is_picture(base):
+        return _is_picture(behind) and before != char
+    if char in "\u200c\u200d":
+        return _joins(base) and before not in ("\u200c", "\u200d")
+    if char == "\u200b":  # between words of scripts that write no spaces
+        return all(one and 0xE00 <= ord(one) <= 0x17FF and _joins(one) for one in (base, behind)) and before != char
+    if char in _OPENING or char in _CLOSING or char in _DIRECTION:
+        return directed
+    return char in _HARMLESS
+
+
+def _joins(char: str) -> bool:
+    return bool(char) and any(first <= ord(char) <= last for first, last in _JOINING)
+
+
+def _is_picture(char: str) -> bool:
+    """Emoji and the signs that become such: the joiner between them makes one picture of two."""
+    return bool(char) and (char in "\u2640\u2642" or 0x2190 <= ord(char) <= 0x2BFF or 0x1F000 <= ord(char) <= 0x1FAFF)
+
+
+def _selects(char: str) -> bool:
+    return "\ufe00" <= char <= "\ufe0f" or "\U000e0100" <= char <= "\U000e01ef"
+
+
+def _is_directed(text: str) -> bool:
+    """Whether a line is written from right to left, in part, and closes every isolate that it opens."""
+    import unicodedata
+
+    if not any(char in text for char in (*_OPENING, *_CLOSING, *_DIRECTION)):
+        return False
+    depth = 0
+    for char in text:
+        depth += (char in _OPENING) - (char in _CLOSING)
+        if not 0 <= depth <= MOST_ISOLATES:
+            return False
+    return depth == 0 and any(unicodedata.bidirectional(char) in ("R", "AL") for char in text if char not in _DIRECTION)
 
 
 _ALPHABETS = frozenset({"LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "GEORGIAN", "LISU"})

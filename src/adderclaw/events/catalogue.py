@@ -15,9 +15,10 @@ class Startup(TypedDict):
 
 
 class ConfigLoaded(TypedDict):
+    """What is to be said of the files is a `warning` each."""
+
     event_type: Literal["config_path"]
     paths: list[str]
-    warnings: list[str]
 
 
 class WorkspaceChosen(TypedDict):
@@ -108,14 +109,20 @@ class ApprovalExpired(TypedDict):
 
 
 class ToolCompleted(TypedDict):
+    """It ran to its end; a command that returned something else than 0 did, too."""
+
     event_type: Literal["tool_completed"]
     tool: str
     tool_use_id: str
     duration_ms: float
     bytes: int
+    exit_code: NotRequired[int]
+    """Of a command, where it is not 0."""
 
 
 class ToolFailed(TypedDict):
+    """It could not do what it was called for: input that does not fit, a crash, a time limit, an error of a server."""
+
     event_type: Literal["tool_failed"]
     tool: str
     tool_use_id: str

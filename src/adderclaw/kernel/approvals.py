@@ -55,10 +55,10 @@ class Shown(NamedTuple):
 
 def shown(asked: ApprovalRequest | approvals.Approval) -> Shown:
     def line(text: str) -> str:
-        return visible(text, keep_newlines=False)
+        return visible(text, keep_newlines=False, directions=False)
 
     why = asked.why if isinstance(asked, ApprovalRequest) else asked.reason
-    return Shown(line(asked.tool), line(why), visible(asked.shown), lookalikes(asked.shown))
+    return Shown(line(asked.tool), line(why), visible(asked.shown, directions=False), lookalikes(asked.shown))
 
 
 def too_long(asked: ApprovalRequest | approvals.Approval) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from sqlite3 import Cursor
+from typing import Literal
 
 from adderclaw.framing import Frame, cut
 from adderclaw.history import media_json
@@ -184,6 +185,7 @@ def _tell(
             }
         )
     else:
+        returned: dict[Literal["exit_code"], int] = {"exit_code": how["exit_code"]} if "exit_code" in how else {}
         session.bus.mention(
             {
                 "event_type": "tool_completed",
@@ -191,6 +193,7 @@ def _tell(
                 "tool_use_id": use,
                 "duration_ms": round(took_ms, 2),
                 "bytes": len(result.content),
+                **returned,
             }
         )
 

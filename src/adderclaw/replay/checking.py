@@ -1,10 +1,11 @@
 """Stands where the recorder stood: notes nothing, and compares what happens now with what was noted."""
 
+import re
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from typing import Any
 
-from adderclaw.kernel.permission_check import Considered
+from adderclaw.kernel.permission_check import Considered, unfit
 from adderclaw.kernel.session import Session
 from adderclaw.replay import edges
 from adderclaw.replay.edges import Moments, Reel
@@ -14,6 +15,10 @@ from adderclaw.types import Json, Tool
 
 type Differ = Callable[[str, object, object, str], None]
 """Where, what was recorded, what came now, and a note."""
+
+
+HINT = re.compile(r"; did you mean \w+\?")
+"""What another version may guess otherwise of a name that does not exist: it is played as it was answered."""
 
 
 class Later[T]:
@@ -86,4 +91,8 @@ class Checking(Recorder):
             if now != before:
                 where = f"verdict on call {found.call.id} ({found.call.name})"
                 self._differ(where, before, now, found.decision.reason)
+        if found.tool is None and found.error is not None:
+            told = self._reel.answered(found.call.id)
+            if HINT.sub("", told) == HINT.sub("", found.error):
+                return unfit(found.call, None, told)
         return found

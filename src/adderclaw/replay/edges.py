@@ -67,7 +67,7 @@ UNASKED = frozenset({"stop", "tools", "permissions", "lent"})
 """What happens to a session without its asking."""
 SETTLED = UNASKED - {"stop"}
 """Those of them that are looked for by name: they count from what came before on."""
-METADATA = {"exit": "exit_code", "unknown": "unknown", "changed_later": "changed_later", "answered": "answered"}
+METADATA = {"exit": "exit_code", **{name: name for name in ("ran", "unknown", "changed_later", "answered")}}
 """What a tape says of a result, and what a driver knows it by."""
 ASIDE = frozenset({None, "compaction"})
 """Purposes of model calls that the loop itself makes; others belong to a tool or a hook."""
@@ -113,6 +113,11 @@ class Recorded:
             row.provider,
             tuple(kept),
         )
+
+    def content(self, tool_use_id: str) -> str:
+        """What the model was answered to a call that is still to come."""
+        found = (str(entry.payload["content"]) for entry in self._results if entry.tool_use_id == tool_use_id)
+        return next(found, "")
 
     def result(self, tool_use_id: str, body: Json) -> ToolResult:
         while self._results:
@@ -296,6 +301,9 @@ class Reel:
         parameters.update(body["parameters"])
         said = body["unfit"].removeprefix(f"the arguments of {body['as']} do not fit: ")
         raise Invalid([("", said.removesuffix(f"; its schema: {canonical(parameters)}"))])
+
+    def answered(self, tool_use_id: str) -> str:
+        return self._recorded.content(tool_use_id)
 
     async def ran(self, tool_use_id: str) -> ToolResult:
         body = self.take("run")

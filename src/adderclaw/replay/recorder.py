@@ -232,6 +232,7 @@ class Recorder(Tape):
         flags["unknown"] = result.metadata.get("unknown", False)
         flags["changed_later"] = result.metadata.get("changed_later")
         flags["answered"] = result.metadata.get("answered")
+        flags["ran"] = result.metadata.get("ran", False)
         if isinstance(code := result.metadata.get("exit_code"), int):
             body["exit"] = code
         self._edge("run", session, body | {name: value for name, value in flags.items() if value})

@@ -113,7 +113,7 @@ def start(options: Options) -> Runtime:
     clock, secrets, ids = SystemClock(), Secrets(), ids_with_runs(loaded.config.logging.run_id_pattern)
     bus = Bus(clock, ids, secrets.clean, full_bodies=loaded.config.logging.debug_llm_bodies)
     level = options.log_level or loaded.config.logging.level
-    if options.live:
+    if options.live and not log.is_hushed():
         from adderclaw.sinks import console
 
         bus.listen("console", console.sink(sys.stderr))
@@ -124,7 +124,7 @@ def start(options: Options) -> Runtime:
     profile = options.profile or loaded.config.security.autonomy
     bus.tell({"event_type": "workspace_path", "path": loaded.workspace, "reason": loaded.workspace_reason})
     bus.tell({"event_type": "startup", "version": __version__, "pid": os.getpid(), "profile": profile})
-    bus.tell({"event_type": "config_path", "paths": list(loaded.files), "warnings": list(loaded.warnings)})
+    bus.tell({"event_type": "config_path", "paths": list(loaded.files)})
     for message in (*loaded.warnings, *chosen):
         bus.tell({"event_type": "warning", "message": message})
     return runtime

@@ -1,15 +1,19 @@
 """The log on stderr: one short line an event for people, or one JSON object a line for programs."""
 
 from collections.abc import Callable
+from io import TextIOWrapper
+from time import time
 from typing import Any, Protocol
 
 from adderclaw.events import EventRecord, Sink
 from adderclaw.store.text import compact, iso, plain, sql_time
 from adderclaw.types import Json
 
-LEVELS = ("debug", "info", "warning", "error")
+LEVELS = ("debug", "info", "warning", "error", "off")
 LONGEST = 300
 """Characters of one value on a line."""
+LONGEST_MESSAGE = 4_000
+"""Of a message: how to mend it stands at its end."""
 
 _LEVEL_OF = {
     "provider_fallback": "warning",
@@ -48,13 +52,14 @@ _SHOWN: dict[str, tuple[str, ...]] = {
     "tool_requested": ("tool", "summary"),
     "tool_approved": ("tool", "risk", "by", "reason"),
     "tool_denied": ("tool", "risk", "reason"),
-    "tool_completed": ("tool", "duration_ms", "bytes"),
-    "tool_failed": ("tool", "error_class", "error"),
+    "tool_completed": ("tool", "duration_ms", "bytes", "exit_code"),
+    "tool_failed": ("tool", "error"),
     "receipt_written": ("seq", "status", "tool"),
     "conversation_started": ("conversation_id", "resumed"),
     "llm_request_sent": ("provider", "model", "step", "attempt"),
     "llm_response_received": ("provider", "model", "step", "latency_ms", "stop_reason"),
     "run_finished": ("outcome", "reason"),
+    "run_failed": ("outcome", "message"),
     "changed_later": ("message",),
 }
 """What a line says of an event; of one that is not here, all of its payload."""
@@ -63,8 +68,22 @@ _UNITS: dict[str, Callable[[Any], str]] = {
     "duration_ms": lambda value: f"{value:.0f}ms",
     "latency_ms": lambda value: f"{value:.0f}ms",
     "bytes": lambda value: f"{value}B",
+    "exit_code": lambda value: f"exit {value}",
     "resumed": lambda value: "resumed" if value else "",
 }
+
+
+_hushed = False
+
+
+def hush() -> None:
+    """From here on no log of this process prints anything: `--quiet` was given, whatever the command."""
+    global _hushed
+    _hushed = True
+
+
+def is_hushed() -> bool:
+    return _hushed
 
 
 class Stream(Protocol):
@@ -72,14 +91,48 @@ class Stream(Protocol):
     def flush(self) -> object: ...
 
 
+class JsonLines(TextIOWrapper):
+    """Stderr where the log is JSON: what is written to it beside the log is one object a line, too.
+
+    A text is whole when it ends with a newline, or when it is flushed: then somebody is asked.
+    """
+
+    _text = ""
+
+    def write(self, text: str, /) -> int:
+        self._text += text
+        if text.endswith("\n"):
+            self._emit()
+        return len(text)
+
+    def flush(self) -> None:
+        self._emit()
+        super().flush()
+
+    def record(self, line: str) -> None:
+        """A line that is JSON already."""
+        super().write(f"{line}\n")
+        super().flush()
+
+    def _emit(self) -> None:
+        text, self._text = self._text, ""
+        if text.strip():
+            level = "error" if text.startswith(("adderclaw: ", "Error: ")) else "info"
+            self.record(compact({"level": level, "timestamp": iso(time()), "message": text.strip("\n")}))
+
+
 def sink(level: str, as_json: bool, stream: Stream) -> Sink:
-    least = LEVELS.index(level) if level in LEVELS else LEVELS.index("info")
+    least = LEVELS.index("off" if _hushed else level if level in LEVELS else "info")
     line = json_line if as_json else text_line
 
     def tell(record: EventRecord) -> None:
-        if LEVELS.index(level_of(record.event_type)) >= least:
-            stream.write(line(record) + "\n")
-            stream.flush()
+        if LEVELS.index(level_of(record.event_type)) < least:
+            return
+        if isinstance(stream, JsonLines):
+            stream.record(line(record))
+            return
+        stream.write(line(record) + "\n")
+        stream.flush()
 
     return tell
 
@@ -113,4 +166,5 @@ def _word(key: str, value: Any) -> str:
         return _UNITS[key](value)
     text = " ".join(map(str, value)) if isinstance(value, list) else value if isinstance(value, str) else compact(value)  # pyright: ignore[reportUnknownArgumentType]
     text = plain(" ".join(text.split()))
-    return text if len(text) <= LONGEST else text[:LONGEST] + "…"
+    longest = LONGEST_MESSAGE if key == "message" else LONGEST
+    return text if len(text) <= longest else text[:longest] + "…"

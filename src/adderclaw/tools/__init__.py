@@ -216,12 +216,9 @@ def _object(text: str) -> Json | None:
 
 def nearest(tools: Mapping[str, Tool[Any]], name: str) -> str | None:
     """The known name that looks most like an unknown one."""
-    from difflib import get_close_matches
+    from adderclaw.near import near
 
-    known = {alias.name.lower(): alias.name for tool in tools.values() for alias in tool.aliases}
-    known |= {tool.lower(): tool for tool in tools}
-    found = get_close_matches(name[:100].lower(), known, n=1)
-    return known[found[0]] if found else None
+    return near(name, [*tools, *(alias.name for tool in tools.values() for alias in tool.aliases)])
 
 
 def arguments_of(alias: Alias | None, given: Json) -> Json:

@@ -482,6 +482,8 @@ def _result(judged: Judged, done: Finished, seconds: float, note: str, dropped: 
     if done.returncode == 0 or (done.returncode == 1 and _answers(_last(command))):
         return ToolResult(printed, metadata=about)
     failed = f"Exit code {_code(done.returncode)}\n{printed}"
+    if done.returncode > 0:  # else a signal ended it
+        about["ran"] = True
     return ToolResult(failed, "tool_rejected", about)
 
 

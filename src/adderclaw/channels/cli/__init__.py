@@ -86,6 +86,10 @@ def _open_streams() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - it lives as long as we do
+    if os.environ.get("ADDERCLAW_LOG") == "json" and not sys.stderr.isatty():
+        from adderclaw.sinks.log import JsonLines
+
+        sys.stderr = JsonLines(sys.stderr.buffer, encoding="utf-8", errors="backslashreplace")
 
 
 def _end(message: str, code: int) -> Never:
@@ -104,6 +108,7 @@ def _end(message: str, code: int) -> Never:
 
 
 def _dispatch(arguments: list[str]) -> None:
+    arguments = _without_quiet(arguments)
     name = arguments[0] if arguments else ""
     if name in COMMANDS:
         from adderclaw.channels.cli.plain import run_command
@@ -113,3 +118,14 @@ def _dispatch(arguments: list[str]) -> None:
         from adderclaw.channels.cli.root import run_root
 
         run_root(arguments)
+
+
+def _without_quiet(arguments: list[str]) -> list[str]:
+    """`--quiet` belongs to every command; what stands behind `--` is another program's."""
+    ours = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    if "--quiet" not in ours:
+        return arguments
+    from adderclaw.sinks import log
+
+    log.hush()
+    return [*(word for word in ours if word != "--quiet"), *arguments[len(ours) :]]

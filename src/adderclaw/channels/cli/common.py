@@ -3,11 +3,14 @@
 import functools
 import inspect
 import json
+import re
+import sys
 from types import ModuleType
-from typing import Annotated, Any, cast, get_args
+from typing import Annotated, Any, NoReturn, cast, get_args
 
 import typer
 from typer.core import TyperGroup
+from typer.exceptions import TyperException
 from typer.main import get_command
 
 from adderclaw.channels.cli.plain import (
@@ -24,7 +27,12 @@ from adderclaw.channels.cli.plain import (
     ProfileName,
     StreamFormat,
 )
+from adderclaw.credentials.redaction import visible
 from adderclaw.errors import UsageError
+from adderclaw.near import meant
+
+EPILOG = "On every command --quiet leaves errors and questions alone on stderr."
+UNKNOWN = re.compile(r"No such command '([^']+)'")
 
 
 def _typed(option: Option) -> Any:
@@ -74,9 +82,35 @@ def run_typer(name: str, module: ModuleType, arguments: list[str]) -> None:
     """Let typer read the arguments and run the command; ends the process with its exit code."""
     command = get_command(app_of(module))
     if isinstance(command, TyperGroup) and name in command.commands:
-        command.main(arguments, prog_name="adderclaw")
+        invoke(command, arguments, "adderclaw")
     else:
-        command.main(arguments[1:], prog_name=f"adderclaw {name}")
+        invoke(command, arguments[1:], f"adderclaw {name}")
+
+
+def invoke(command: Any, arguments: list[str], program: str) -> NoReturn:
+    """Run what typer made; a word that it does not know gets the same hint as everywhere."""
+    command.epilog = command.epilog or EPILOG
+    try:
+        code = command.main(arguments, prog_name=program, standalone_mode=False)
+    except TyperException as error:  # what is wrong with the arguments
+        _hinted(error)
+        cast(Any, error).show()
+        sys.exit(error.exit_code)
+    except typer.Abort:
+        print("Aborted!", file=sys.stderr)
+        sys.exit(1)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _hinted(error: Any) -> None:
+    """Typer looks for words that are alike, too, and takes `exit` for `export`."""
+    command = error.ctx.command if getattr(error, "ctx", None) is not None else None
+    if command is not None and hasattr(error, "option_name") and hasattr(error, "possibilities"):
+        known = [name for parameter in command.params for name in parameter.opts]
+        error.message = f"No such option: {visible(error.option_name)}{meant(error.option_name, known)}"
+        error.possibilities = None
+    elif isinstance(command, TyperGroup) and (unknown := UNKNOWN.match(error.message)):
+        error.message = f"No such command {unknown[1]!r}{meant(unknown[1], command.commands)}"
 
 
 def json_object(text: str, option: str) -> dict[str, Any]:

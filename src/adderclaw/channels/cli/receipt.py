@@ -146,6 +146,8 @@ def _line(receipt: Json) -> str:
         return f"{receipt['seq']:>5}  BROKEN: {receipt['broken']}"
     decision = receipt["decision"]
     why = decision.get("reason") or decision.get("by") or ""
+    if code := decision.get("exit_code"):
+        why = f"exit {code}: {why}"
     return (
         f"{receipt['seq']:>5}  {receipt['timestamp']}  {receipt['status']:<7}  {receipt['risk']:<6}"
         f"  {receipt['tool']}  {receipt['id']}  {why}"

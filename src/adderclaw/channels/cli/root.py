@@ -9,7 +9,7 @@ from typer.main import get_command
 
 from adderclaw import __version__
 from adderclaw.channels.cli import COMMANDS
-from adderclaw.channels.cli.common import app_of
+from adderclaw.channels.cli.common import app_of, invoke
 from adderclaw.errors import UsageError
 
 SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
@@ -35,7 +35,7 @@ def run_root(arguments: list[str]) -> None:
             found = found.commands[name]
         found.name, found.short_help = name, entry.help
         command.commands[name] = found
-    command.main(arguments, prog_name="adderclaw")
+    invoke(command, arguments, "adderclaw")
 
 
 def _show_completion(shell: str) -> None:

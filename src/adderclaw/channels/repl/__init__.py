@@ -17,6 +17,7 @@ from adderclaw.kernel import lifecycle, resume
 from adderclaw.kernel.compact import compact
 from adderclaw.kernel.loop import run_turn, silent
 from adderclaw.kernel.session import TurnResult
+from adderclaw.near import near
 from adderclaw.runtime import Run
 from adderclaw.runtime.drive import drive
 from adderclaw.runtime.signals import until_signal
@@ -134,8 +135,9 @@ async def _slash(run: Run, text: str) -> bool:
     if command is None and kit.skills is not None and kit.skills.has(name):
         command = Slash("a skill", partial(_skill, name))
     if command is None:
-        near = [known for known in SLASH if known.startswith(name[:1])]
-        hint = f"did you mean /{near[0]}? " if near else ""
+        skills, _ = kit.skills.offered() if kit.skills is not None else ((), True)
+        meant = near(name, [*SLASH, *(known for known, _ in skills)])
+        hint = f"did you mean /{meant}? " if meant else ""
         print(f"there is no command /{visible(name)}: {hint}/help lists them.", file=sys.stderr)
         return True
     try:

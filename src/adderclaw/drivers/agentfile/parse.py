@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from adderclaw.drivers.agentfile.workflow import Goal, Input, InvalidAgentfile, Persona, Problem, Review, Step, Workflow
+from adderclaw.near import meant
 
 if TYPE_CHECKING:
     from lark import Lark, Token, Tree
@@ -196,14 +197,11 @@ def _at(line: Line, offset: int, message: str) -> Problem:
 
 
 def _no_statement(word: str) -> str:
-    from difflib import get_close_matches
-
     if word == "SECURITY":
         return "SECURITY is no statement: what a run may do is chosen with --profile and policy.toml"
     if word.upper() in STATEMENTS:
         return f"keywords are written in capitals: {word.upper()}"
-    near = get_close_matches(word.upper()[:40], STATEMENTS, n=1)
-    hint = f"; did you mean {near[0]}?" if near else f"; a line begins with one of {', '.join(STATEMENTS)}"
+    hint = meant(word, STATEMENTS) or f"; a line begins with one of {', '.join(STATEMENTS)}"
     return f"{word[:40]!r} is no statement{hint}"
 
 

@@ -247,6 +247,8 @@ class Otlp:
         payload = event.payload
         error = {"tool_failed": payload.get("error_class", ""), "tool_denied": "denied"}.get(event.event_type, "")
         about = {"error.type": error, "adderclaw.decision.by": payload.get("by", "")}
+        if (code := payload.get("exit_code")) is not None:
+            about["process.exit.code"] = code
         self._end(f"tool:{payload['tool_use_id']}", event, about, error)
 
     def approval_asked(self, event: EventRecord) -> None:

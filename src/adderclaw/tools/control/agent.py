@@ -73,11 +73,9 @@ def _found(kit: "Kit", given: AgentArguments) -> "Definition | ToolResult":
 
 
 def _unknown(known: Any, wanted: str) -> str:
-    from difflib import get_close_matches
+    from adderclaw.near import meant
 
-    folded = {name.lower(): name for name in known.by_name}
-    near = get_close_matches(wanted[:100].lower(), folded, n=1)
-    hint = f"; did you mean {folded[near[0]]}?" if near else "."
+    hint = meant(wanted, known.by_name) or "."
     left_out = [problem for problem in known.problems if wanted.lower() in problem.lower()]
     why = f" ({'; '.join(left_out)[:1000]})" if left_out else ""
     return f"there is no subagent_type {wanted[:100]!r}{hint} There are: {', '.join(known.by_name)}.{why}"
