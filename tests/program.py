@@ -15,7 +15,7 @@ PROGRAM = Path(sys.executable).with_name("adderclaw")
 MEASURED = {name: os.environ[name] for name in ("COVERAGE_PROCESS_CONFIG",) if name in os.environ}
 """What lets the program be measured by `make coverage`; else nothing."""
 
-ASKING = (b"> ", b"Approve? [y/N] ", b"Go on? [y/N] ", b"own words: ")
+ASKING = (b"> ", b"Approve? [y/N] ", b"Go on? [y/N] ", b"own words: ", b"? [y/N] ")
 """How what is on stderr ends where a line is waited for."""
 
 

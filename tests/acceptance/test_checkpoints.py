@@ -19,6 +19,10 @@ def full(world: World) -> World:
     return world
 
 
+ALL = ("--force", "--path", ".")
+"""Also what changed while a command ran that names no path."""
+
+
 def bash(command: str) -> dict[str, Any]:
     return call("Bash", command=command)
 
@@ -337,7 +341,7 @@ def test_a_restore_that_is_really_killed_is_finished_and_can_be_undone(full: Wor
     for number in range(count):
         (work / f"{number}.txt").write_text("old")
     ran(full, bash("for f in *.txt; do echo new > $f; done"))
-    process = full.cli.start("checkpoint", "restore", "1")
+    process = full.cli.start("checkpoint", "restore", "1", *ALL)
     probes = [work / f"{number}.txt" for number in range(0, count, 50)]
     while process.poll() is None and not any(probe.read_text() == "old" for probe in probes):
         pass
@@ -346,7 +350,7 @@ def test_a_restore_that_is_really_killed_is_finished_and_can_be_undone(full: Wor
     restored = sum(path.read_text() == "old" for path in work.glob("*.txt"))
     assert {path.read_text() for path in work.glob("*.txt")} <= {"old", "new\n"}, "each file is the one or the other"
     assert 0 < restored <= count
-    assert full.cli("checkpoint", "restore", "1").code == 0
+    assert full.cli("checkpoint", "restore", "1", *ALL).code == 0
     assert {path.read_text() for path in work.glob("*.txt")} == {"old"}
     assert not list(work.glob(".*adderclaw-restore"))
     assert len(list(work.iterdir())) == count
@@ -367,7 +371,7 @@ def test_two_subagents_that_write_at_once_are_both_undone(full: World) -> None:
     full.script({"tool_calls": both}, text("waiting"), text("waiting"), text("done"))
     full.agent("go")
     assert (full.workspace / "shared.txt").read_text() == "old\nmore\nmore\n"
-    assert full.cli("checkpoint", "restore", "1").code == 0
+    assert full.cli("checkpoint", "restore", "1", *ALL).code == 0
     assert tree(full.workspace) == {"shared.txt": (b"old\n", 0o644)}
 
 
@@ -473,7 +477,7 @@ def test_what_runs_in_the_background_is_the_agents_doing(full: World) -> None:
     )
     done = full.agent("go", stdin="y\n" * 9)
     assert done.code == 0, done.err
-    assert fates(checkpoint(full, "restore", "1")).items() >= {"late": "delete", "other": "delete"}.items()
+    assert fates(checkpoint(full, "restore", "1", *ALL)).items() >= {"late": "delete", "other": "delete"}.items()
 
 
 def test_of_a_workspace_with_too_many_files_none_is_copied(full: World) -> None:

@@ -1,11 +1,13 @@
 """What a restore may touch, and what not: never our own records, never what may be the user's."""
 
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from tests.acceptance.terminal import at_a_terminal
 from tests.acceptance.test_agentfile import Flow, result
 from tests.acceptance.world import World, call, text
 from tests.scripted import ScriptedModel
@@ -63,3 +65,92 @@ def test_29_what_is_kept_stays_under_its_cap(world: World) -> None:
     packs = (world.cli.data / "checkpoints").glob("pack-*")
     assert sum(pack.stat().st_size for pack in packs) <= 1 << 20, "the cap holds for all sessions together"
     assert (world.workspace / "big-1").exists(), "what cannot be put back is not deleted without a question"
+
+
+SCRIPT = """\
+echo begun > begun
+while [ ! -e go ]; do sleep 0.02; done
+echo made > by-script
+rm -f begun go
+"""
+
+
+@pytest.fixture
+def meanwhile(world: World) -> World:
+    """A session in which a person worked while a command ran, and file tools wrote before and after it."""
+    work = world.workspace
+    world.configure(autonomy="full")
+    (work / "work.sh").write_text(SCRIPT)
+    (work / "edited.txt").write_text("one\ntwo\n")
+    (work / "dropped.txt").write_text("dropped\n")
+    world.script(
+        call("Write", file_path="tool.txt", content="by the tool"),
+        bash("sh work.sh > named.txt"),
+        call("Delete", path="work.sh"),
+        text("done"),
+    )
+    process = world.cli.start("agent", "-m", "go")
+    limit = time.monotonic() + 60
+    while not (work / "begun").exists():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < limit
+    (work / "mine.txt").write_text("my own work\n")
+    (work / "edited.txt").write_text("one\nmy line\ntwo\n")
+    (work / "dropped.txt").unlink()
+    (work / "go").touch()
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    return world
+
+
+def test_30_what_changed_while_a_command_ran_is_left_unless_it_is_named(meanwhile: World) -> None:
+    work = meanwhile.workspace
+    shown = meanwhile.cli("checkpoint", "show", "1").out
+    assert "mine.txt  (changed while it ran, may be yours)" in shown
+    assert "tool.txt\n" in shown
+    done = meanwhile.cli("checkpoint", "restore", "1")
+    assert done.code == 3
+    assert "4 paths may be yours and were left" in done.out
+    assert not (work / "tool.txt").exists(), "what the tool wrote is the tool's"
+    assert not (work / "named.txt").exists(), "the command says that it writes it"
+    assert (work / "work.sh").read_text() == SCRIPT
+    assert (work / "mine.txt").read_text() == "my own work\n"
+    assert (work / "edited.txt").read_text() == "one\nmy line\ntwo\n"
+    assert not (work / "dropped.txt").exists()
+    assert (work / "by-script").exists()
+    assert meanwhile.cli("checkpoint", "restore", "1", "--force").code == 3
+    assert (work / "mine.txt").exists(), "it has to be named"
+    assert restored(meanwhile, "1", "--force", "--path", "by-script")["failed"] == {}
+    assert not (work / "by-script").exists()
+    assert (work / "mine.txt").exists()
+    everything = meanwhile.cli("checkpoint", "restore", "1", "--force", "--path", ".")
+    assert everything.code == 0, everything.out
+    assert sorted(path.name for path in work.iterdir()) == ["dropped.txt", "edited.txt", "work.sh"]
+    assert (work / "edited.txt").read_text() == "one\ntwo\n"
+
+
+def test_30_a_person_sees_the_difference_and_is_asked_about_each_kind(meanwhile: World) -> None:
+    work = meanwhile.workspace
+    answers = (("Delete them?", "n\n"), ("Put them back as they were?", "y\n"), ("Bring them back?", "n\n"))
+    code, shown = at_a_terminal(meanwhile, "checkpoint", "restore", "1", typed=answers)
+    assert code == 0, shown
+    assert "-my own work" in shown
+    assert "-my line" in shown
+    assert (work / "mine.txt").exists()
+    assert (work / "edited.txt").read_text() == "one\ntwo\n"
+    assert not (work / "dropped.txt").exists()
+    assert not (work / "tool.txt").exists()
+
+
+def test_30_rewind_goes_the_same_way(world: World) -> None:
+    world.configure(autonomy="full")
+    (world.workspace / "work.sh").write_text("echo made > by-script\n")
+    steps = (bash("sh work.sh"), call("Write", file_path="tool.txt", content="x"), text("done"))
+    world.script(*steps)
+    typed = "first\n/rewind 1 files\nn\n/rewind 1 files\ny\n/exit\n"
+    done = world.cli.typed("agent", stdin=typed)
+    assert done.code == 0, done.err
+    assert done.err.count("these were made while a command ran, and may be yours") == 2
+    assert "left        by-script  (changed while Bash ran, may be yours)" in done.out
+    assert "delete      by-script" in done.out
+    assert [path.name for path in world.workspace.iterdir()] == ["work.sh"]

@@ -31,7 +31,7 @@ def planted(den: Den) -> None:
 
 def put_back(den: Den) -> None:
     (session,) = {one["session_id"] for one in json.loads(den.cli("checkpoint", "list", "--output-format", "json").out)}
-    done = den.cli("checkpoint", "restore", session)
+    done = den.cli("checkpoint", "restore", session, "--force", "--path", ".")
     assert done.code == 0, done.err
 
 

@@ -1,6 +1,6 @@
 """File checkpoints of a run: the light part, which costs nothing until a call comes that may write."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -34,10 +34,13 @@ class Checkpoints:
         self._tracker.background = self.background
         return await self._tracker.begin(who, self.turn, paths, roots, anything=anything, trees=trees)
 
-    async def end(self, watch: "Watch") -> None:
-        """After a call: what changed becomes rows of the transaction that comes next."""
+    async def end(self, watch: "Watch", wrote: "Mapping[str, str]") -> None:
+        """After a call: what changed becomes rows of the transaction that comes next.
+
+        `wrote` is what file tools know of contents: path → hash, as they left it.
+        """
         if self._tracker is not None:
-            await self._tracker.end(watch)
+            await self._tracker.end(watch, wrote)
 
     def end_now(self, watch: "Watch") -> None:
         """The same for a call that was interrupted, when nothing can be awaited any more."""

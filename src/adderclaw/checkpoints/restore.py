@@ -1,13 +1,14 @@
 """Puts files back as they were before a checkpoint: first a plan that can be shown, then its steps, each of them whole.
 
 Only what tools changed is put back. What others changed since is a conflict, left alone unless `force` is said; what
-others made is never deleted. A restore is a checkpoint itself: its rows are written before the first file is touched,
-so that one that was cut off can be finished, and every one can be undone.
+others made is never deleted. What changed while a command ran, and the command does not name, may be the user's: it is
+left unless a person says so, or `force` comes with its path. A restore is a checkpoint itself: its rows are written
+before the first file is touched, so that one that was cut off can be finished, and every one can be undone.
 """
 
 import errno
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager, suppress
 from typing import Literal, NamedTuple
 
@@ -15,6 +16,7 @@ from adderclaw import workspace
 from adderclaw.checkpoints.blobs import Blobs
 from adderclaw.checkpoints.tree import Forgets, Limits, state_at, state_in
 from adderclaw.config.own_paths import Own
+from adderclaw.config.paths import beneath
 from adderclaw.errors import Refused, UsageError
 from adderclaw.store import Store
 from adderclaw.store import checkpoints as rows
@@ -24,7 +26,9 @@ from adderclaw.workspace import Folder, Place
 NEW_FOLDER = 0o700
 """The mode of a folder that was just made, before it is given its own."""
 
-type Fate = Literal["restore", "delete", "same", "conflict", "impossible"]
+type Fate = Literal["restore", "delete", "same", "conflict", "left", "impossible"]
+type Asked = Literal["conflict", "made", "changed", "deleted"]
+"""What a person is asked about together."""
 
 
 class Step(NamedTuple):
@@ -39,6 +43,18 @@ class Step(NamedTuple):
     @property
     def acts(self) -> bool:
         return self.fate in ("restore", "delete")
+
+    @property
+    def asked(self) -> Asked | None:
+        """What somebody has to say yes to before it is done."""
+        if self.fate == "conflict":
+            return "conflict"
+        if self.fate != "left":
+            return None
+        return "made" if self.then is None else "deleted" if self.now is None else "changed"
+
+    def agreed(self) -> "Step":
+        return self._replace(fate="delete" if self.then is None else "restore")
 
 
 class Plan(NamedTuple):
@@ -69,7 +85,10 @@ class Workshop(NamedTuple):
 
 
 def plan(shop: Workshop, checkpoint: int, *, force: bool = False, only: frozenset[str] = frozenset()) -> Plan:
-    """What it takes to be back before a checkpoint of its conversation; nothing is changed yet."""
+    """What it takes to be back before a checkpoint of its conversation; nothing is changed yet.
+
+    `only` are paths and folders ("." is all); with `force` also those of them that may be the user's.
+    """
     target = rows.get(shop.store, checkpoint)
     if target is None or target.kind == "other":
         raise UsageError(f"there is no checkpoint {checkpoint}: see `adderclaw checkpoint list`")
@@ -79,9 +98,11 @@ def plan(shop: Workshop, checkpoint: int, *, force: bool = False, only: frozense
     steps: list[Step] = []
     for path, changes in found.items():
         own = [change for change in changes if change.conversation_id == target.conversation_id]
-        if own and (not only or path in only):
-            steps.append(_step(shop, target, path, own, changes, force=force))
-    if only and (unknown := sorted(only - found.keys())):
+        if own and (not only or _is_named(path, only)):
+            step = _step(shop, target, path, own, changes, force=force)
+            steps.append(step if force and only else _held(step, own))
+    unknown = [name for name in sorted(only) if not any(_is_named(path, {name}) for path in found)]
+    if unknown:
         raise UsageError(f"{unknown[0]!r} was not changed since checkpoint {checkpoint}: name a path that `show` lists")
     return Plan(target, sorted(steps, key=_order))
 
@@ -108,18 +129,38 @@ def _step(shop: Workshop, target: Checkpoint, path: str, own: list[Since], every
     return Step(path, "delete" if then is None else "restore", now, then, why)
 
 
+def _is_named(path: str, only: Collection[str]) -> bool:
+    return "." in only or any(beneath(path, name.rstrip("/")) for name in only)
+
+
+def _held(step: Step, own: list[Since]) -> Step:
+    """What may be the user's is left as it is."""
+    unsure = next((one for one in own if not one.change.sure), None)
+    if unsure is None or not step.acts:
+        return step
+    while_it_ran = "background work" if unsure.tool == "background" else unsure.tool
+    return step._replace(fate="left", why=f"changed while {while_it_ran} ran, may be yours")
+
+
 def _conflict(own: list[Since], every: list[Since], now: State | None) -> str:
     """Who else changed it: between the tools' changes, or after the last of them."""
     left = own[0].change.after
     for change in every[every.index(own[0]) :]:
         if change.conversation_id == own[0].conversation_id:
             left = change.change.after
-        elif change.change.after != left:  # else it is our own change, seen again by a session that did not make it
-            return "it was changed by others, too"
+        elif not _same(change.change.after, left):
+            return "it was changed by others, too"  # else it is our own, seen again by a session that did not make it
     last = own[-1].change.after
-    if now != last and not (now is not None and last is not None and now.kind == last.kind == "folder"):
+    if not _same(now, last) and not (now is not None and last is not None and now.kind == last.kind == "folder"):
         return "it was changed since by others"
     return ""
+
+
+def _same(one: State | None, other: State | None) -> bool:
+    """Of what was not read, for want of room, the size has to do."""
+    if one is None or other is None or (one.digest and other.digest):
+        return one == other
+    return one[:3] == other[:3]
 
 
 # ------------------------------------------------------------------ the deed

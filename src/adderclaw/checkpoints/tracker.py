@@ -6,7 +6,7 @@ one the whole workspace is kept once, and then only what its `stat` says has cha
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from sqlite3 import Cursor
 
@@ -51,6 +51,8 @@ class Watch:
     """(root, path) → what was there before."""
     whole: tuple[str, ...] = ()
     """Roots that are looked at as a whole."""
+    said: frozenset[str] = frozenset()
+    """Where the call says that it writes."""
 
 
 class _Tree:
@@ -96,7 +98,8 @@ class Tracker:
     ) -> Watch | None:
         if self._off:
             return None
-        watch = Watch(who, turn)
+        paths = tuple(paths)
+        watch = Watch(who, turn, said=frozenset(paths))
         try:
             going = await asyncio.to_thread(self._beneath, trees, roots) if trees else []
         except (OSError, Refused):  # it is being exchanged for something else: this call is not looked after
@@ -125,7 +128,7 @@ class Tracker:
             elif first:
                 self._keep_base(root, found)
             else:
-                self._record(root, found.changes, self._between(watch.turn))
+                self._record(root, marked(root, found.changes), self._between(watch.turn))
         watch.whole = tuple(root for root in roots if not self._tree(root).too_big)
 
     def _begin_named(self, watch: Watch, paths: Iterable[str], roots: Sequence[str]) -> None:
@@ -181,14 +184,14 @@ class Tracker:
 
     # -------------------------------------------------------------- after
 
-    async def end(self, watch: Watch) -> None:
+    async def end(self, watch: Watch, wrote: Mapping[str, str]) -> None:
         """After a call: what changed becomes rows of the transaction that comes next."""
         try:
             async with self._one_at_a_time:
                 for root in watch.whole:
                     found = await asyncio.to_thread(self._scan, root)
                     self._ended(watch, root, found)
-                self._end_named(watch)
+                self._end_named(watch, wrote)
         except (OSError, StoreError) as error:
             self._give_up(error)
         finally:
@@ -199,7 +202,7 @@ class Tracker:
         try:
             for root in watch.whole:
                 self._ended(watch, root, self._scan(root))
-            self._end_named(watch)
+            self._end_named(watch, {})
         except (OSError, StoreError) as error:
             self._give_up(error)
         finally:
@@ -213,7 +216,7 @@ class Tracker:
         if found is None:
             self._tell_too_big(root)
         else:
-            self._record(root, found.changes, self._draft(root, watch))
+            self._record(root, marked(root, found.changes, watch.said), self._draft(root, watch))
             self._say_left_out(root, found.left_out)
 
     def _tell_too_big(self, root: str) -> None:
@@ -222,7 +225,7 @@ class Tracker:
             " only what calls say that they write there can be restored"
         )
 
-    def _end_named(self, watch: Watch) -> None:
+    def _end_named(self, watch: Watch, wrote: Mapping[str, str]) -> None:
         by_root: dict[str, list[Change]] = {}
         lost: dict[str, list[str]] = {}
         for (root, path), before in watch.named.items():
@@ -231,7 +234,9 @@ class Tracker:
             if index is not None:
                 _note(index, path, after)
             if before != after:
-                by_root.setdefault(root, []).append(Change(path, before, after))
+                known = wrote.get(f"{root.rstrip('/')}/{path}")
+                sure = known is None or after is None or after.kind != "file" or known == after.digest
+                by_root.setdefault(root, []).append(Change(path, before, after, sure))
                 if before is not None and not is_kept(before, self.blobs):
                     lost.setdefault(root, []).append(path)
         for root, paths in lost.items():
@@ -302,6 +307,40 @@ def _inside(path: str, roots: Sequence[str]) -> Iterable[tuple[str, str]]:
             while (inner := os.path.dirname(inner)) and not workspace.exists(Place(root, inner)):
                 yield root, inner
             return
+
+
+def marked(root: str, changes: Iterable[Change], said: frozenset[str] = frozenset()) -> list[Change]:
+    """What changed while a command ran is its own for sure only where it says so itself.
+
+    That is: the paths that it names as written, the folders that it makes above them, what goes with a folder that it
+    names, and, beneath one, what only has another place now.
+    """
+    top = root.rstrip("/")
+    above = {folder for path in said for folder in _folders_above(path, top)}
+    found: list[Change] = []
+    gone: set[str] = set()
+    for change in changes:
+        path = f"{top}/{change.path}"
+        sure = path in said or (change.before is None and path in above)
+        if change.after is None and not sure:
+            sure = not said.isdisjoint(_folders_above(path, top))
+        if change.after is None and sure and change.before is not None:
+            gone.add(change.before.digest)
+        found.append(change._replace(sure=sure))
+    return [_moved(change, top, said, gone) for change in found]
+
+
+def _moved(change: Change, top: str, said: frozenset[str], gone: set[str]) -> Change:
+    if change.sure or change.before is not None or change.after is None:
+        return change
+    is_moved = change.after.kind == "folder" or (change.after.digest in gone and change.after.digest != "")
+    beneath = not said.isdisjoint(_folders_above(f"{top}/{change.path}", top))
+    return change._replace(sure=True) if is_moved and beneath else change
+
+
+def _folders_above(path: str, top: str) -> Iterator[str]:
+    while (path := os.path.dirname(path)) and len(path) > len(top):
+        yield path
 
 
 def _note(index: Index, path: str, state: State | None) -> None:

@@ -217,7 +217,8 @@ async def finish(session: Session, ruling: Ruling, run: Callable[[], Awaitable[R
         raise
     session.tape.ran(session, result)
     if watch is not None and session.checkpoints is not None:
-        await session.checkpoints.end(watch)
+        wrote = {} if considered.touch.command is not None else session.scene.context.files_read
+        await session.checkpoints.end(watch, wrote)
     if changed := result.metadata.get("changed_later"):
         how = {**how, "changed_later": session.secrets.clean(changed)}
         later_report.tell(session, how["changed_later"], considered.call.id)
@@ -374,7 +375,8 @@ async def _watched(session: Session, considered: Considered) -> "Watch | None":
     place = session.scene.context.workspace
     call = considered.call
     who = Who(session.conversation_id, session.session_id, call.name, call.id)
-    paths = [fact.real for fact in considered.touch.writes]
+    # by both names: what a link leads to is written, or the link itself is exchanged
+    paths = dict.fromkeys(path for fact in considered.touch.writes for path in (fact.real, fact.path))
     trees = [fact.real for fact in considered.touch.removes]
     roots = (place.root, *place.extra)
     return await session.checkpoints.begin(who, paths, roots, anything=far == "anything", trees=trees)

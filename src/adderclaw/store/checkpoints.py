@@ -32,6 +32,8 @@ class Change(NamedTuple):
     """From the root on, as the file system has it (surrogates stand for bytes that are no UTF-8)."""
     before: State | None
     after: State | None
+    sure: bool = True
+    """Whether the call itself said that it writes there. Else it changed while the call ran, by it or by others."""
 
 
 class Checkpoint(NamedTuple):
@@ -92,8 +94,8 @@ def add(cursor: sqlite3.Cursor, draft: Draft, changes: Iterable[Change]) -> int:
     )
     made = cursor.lastrowid or 0
     cursor.executemany(
-        "INSERT INTO checkpoint_changes(checkpoint_id, path, before_json, after_json) VALUES (?, ?, ?, ?)",
-        ((made, os.fsencode(change.path), _text(change.before), _text(change.after)) for change in changes),
+        "INSERT INTO checkpoint_changes(checkpoint_id, path, before_json, after_json, sure) VALUES (?, ?, ?, ?, ?)",
+        ((made, os.fsencode(one.path), _text(one.before), _text(one.after), one.sure) for one in changes),
     )
     return made
 
@@ -138,10 +140,10 @@ def listing(store: Store, *, conversation_id: str | None = None, root: str | Non
 
 def changes(store: Store, checkpoint: int) -> list[Change]:
     rows = store.read(
-        "SELECT path, before_json, after_json FROM checkpoint_changes WHERE checkpoint_id = ? ORDER BY path",
+        "SELECT path, before_json, after_json, sure FROM checkpoint_changes WHERE checkpoint_id = ? ORDER BY path",
         (checkpoint,),
     )
-    return [Change(os.fsdecode(row[0]), _state(row[1]), _state(row[2])) for row in rows]
+    return [_change(*row) for row in rows]
 
 
 def counts(store: Store) -> dict[int, int]:
@@ -156,6 +158,7 @@ class Since(NamedTuple):
     checkpoint: int
     conversation_id: str
     kind: Kind
+    tool: str
     change: Change
 
 
@@ -163,12 +166,12 @@ def since(store: Store, root: str, first: int) -> dict[str, list[Since]]:
     """Every change in a root from a checkpoint on, by path, oldest first."""
     found: dict[str, list[Since]] = {}
     for row in store.read(
-        "SELECT c.id, c.conversation_id, c.kind, h.path, h.before_json, h.after_json FROM checkpoints c"
+        "SELECT c.id, c.conversation_id, c.kind, c.tool, h.path, h.before_json, h.after_json, h.sure FROM checkpoints c"
         " JOIN checkpoint_changes h ON h.checkpoint_id = c.id WHERE c.root = ? AND c.id >= ? ORDER BY c.id",
         (os.fsencode(root), first),
     ):
-        change = Change(os.fsdecode(row[3]), _state(row[4]), _state(row[5]))
-        found.setdefault(change.path, []).append(Since(row[0], row[1], row[2], change))
+        change = _change(*row[4:])
+        found.setdefault(change.path, []).append(Since(row[0], row[1], row[2], row[3], change))
     return found
 
 
@@ -200,6 +203,10 @@ def _checkpoint(row: sqlite3.Row) -> Checkpoint:
     values: list[Any] = list(row)
     values[1] = os.fsdecode(values[1])
     return Checkpoint(*values)
+
+
+def _change(path: bytes, before: str | None, after: str | None, sure: int) -> Change:
+    return Change(os.fsdecode(path), _state(before), _state(after), bool(sure))
 
 
 def _text(state: State | None) -> str | None:

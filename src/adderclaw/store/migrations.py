@@ -377,6 +377,15 @@ def m039_traces(cursor: sqlite3.Cursor) -> None:
         ) WITHOUT ROWID""")
 
 
+def m040_sure(cursor: sqlite3.Cursor) -> None:
+    """Whether a change was the call's for sure: what commands changed before this was known may be anybody's."""
+    cursor.execute("ALTER TABLE checkpoint_changes ADD COLUMN sure INTEGER NOT NULL DEFAULT 0")
+    cursor.execute("""
+        UPDATE checkpoint_changes SET sure = 1 WHERE checkpoint_id IN (
+            SELECT id FROM checkpoints WHERE kind = 'restore' OR tool IN ('Write', 'Edit', 'NotebookEdit', 'Delete')
+        )""")
+
+
 MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
     step.__name__: step
     for step in (
@@ -406,6 +415,7 @@ MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
         m037_questions,
         m038_replies,
         m039_traces,
+        m040_sure,
     )
 }
 

@@ -1,12 +1,15 @@
 """`adderclaw checkpoint`: what tools changed on disk, and the way back."""
 
+import asyncio
 from typing import Annotated
 
 import typer
 
+from adderclaw.channels import restoring
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group
 from adderclaw.channels.cli.plain import print_json
-from adderclaw.checkpoints.restore import Outcome, Plan, Step
+from adderclaw.channels.restoring import Restored
+from adderclaw.checkpoints.restore import Step
 from adderclaw.config import home, load
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import EXIT_CODES, UsageError
@@ -78,12 +81,13 @@ def show(checkpoint: Target, config: ConfigFile = None, output_format: OutputFor
         note = f" ({point.note})" if point.note else ""
         print(clean(f"{point.id:>6}  {point.created_at}Z  {point.tool} {point.tool_use_id}{note}"))
         for change in rows.changes(store, point.id):
-            print(clean(f"        {_verb(change):<8}  {change.path}"))
+            sure = "" if change.sure else "  (changed while it ran, may be yours)"
+            print(clean(f"        {_verb(change):<8}  {change.path}{sure}"))
 
 
 def _changes(store: Store, checkpoint: int) -> list[Json]:
     return [
-        {"path": c.path, "what": _verb(c), "before": _state(c.before), "after": _state(c.after)}
+        {"path": c.path, "what": _verb(c), "before": _state(c.before), "after": _state(c.after), "sure": c.sure}
         for c in rows.changes(store, checkpoint)
     ]
 
@@ -101,13 +105,19 @@ def _verb(change: Change) -> str:
 @app.command()
 def restore(
     checkpoint: Target,
-    path: Annotated[list[str] | None, typer.Option("--path", help="Only this path; may be given again.")] = None,
+    path: Annotated[
+        list[str] | None, typer.Option("--path", help="Only this path, or what is in this folder; may be given again.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and do nothing.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Also over what others changed since.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also over what others changed since; with --path, also what may be yours.")
+    ] = False,
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
     """Put files back as they were before a checkpoint. Your git is not touched; what others made stays.
+
+    What changed while a command ran may be yours: at a terminal you are asked, else it stays (exit code 3).
 
     Example: adderclaw checkpoint restore 1 --dry-run
     """
@@ -115,62 +125,46 @@ def restore(
     Store.open(now.memory.path, read_only=True).close()  # nothing is created only to be restored
     store = Store.open(now.memory.path)
     shop = rewind.workshop(store, home(), now)
+    only, as_json = frozenset(path or ()), output_format == "json"
     try:
-        cut_off = [] if dry_run else rewind.finished(shop)
-        plans = rewind.planned(shop, checkpoint, force=force, only=frozenset(path or ()))
-        stuck = [step for each in plans for step in each.steps if step.fate == "conflict"]
-        done = [] if dry_run or stuck else rewind.restored(shop, plans)
-        _report(plans, done, cut_off, stuck, dry_run=dry_run, as_json=output_format == "json")
+        if dry_run:
+            found = restoring.dry(shop, checkpoint, force=force, only=only)
+        else:
+            ask = None if as_json else restoring.asker()
+            found = asyncio.run(restoring.restored(shop, checkpoint, Secrets(), ask, force=force, only=only))
     finally:
         shop.blobs.close()
         store.close()
-
-
-def _report(
-    plans: list[Plan], done: list[Outcome], cut_off: list[Outcome], stuck: list[Step], *, dry_run: bool, as_json: bool
-) -> None:
-    failed = {path: why for outcome in done for path, why in outcome.failed.items()}
     if as_json:
-        steps = [{"root": each.target.root, **_step_json(step)} for each in plans for step in each.steps]
-        undo = [outcome.undo for outcome in done if outcome.undo]
-        print_json(
-            clean(
-                {
-                    "dry_run": dry_run,
-                    "refused": bool(stuck) and not dry_run,
-                    "steps": steps,
-                    "failed": failed,
-                    "undo": undo,
-                    "finished": [outcome.undo for outcome in cut_off],
-                }
-            )
-        )
+        print_json(clean(_as_json(found, dry_run=dry_run)))
     else:
-        _print(plans, done, cut_off, failed)
-    if stuck and not dry_run:
-        if not as_json:
-            print("nothing was restored: others changed these since; `--force` restores over them", flush=True)
+        for line in found.lines():
+            print(clean(line), flush=True)
+    if not dry_run:
+        _end(found, quiet=as_json)
+
+
+def _end(found: Restored, *, quiet: bool) -> None:
+    if found.refused and not quiet:
+        print("nothing was restored: others changed these since; `--force` restores over them", flush=True)
+    if found.refused or found.left:
         raise typer.Exit(EXIT_CODES["denied"])
-    if any(why != KEPT for why in failed.values()):
+    if any(why != KEPT for why in found.failed.values()):
         raise typer.Exit(EXIT_CODES["error"])
 
 
 KEPT = "kept: it holds what no tool made"
 
 
-def _print(plans: list[Plan], done: list[Outcome], cut_off: list[Outcome], failed: dict[str, str]) -> None:
-    for outcome in cut_off:
-        print(f"finished restore {outcome.undo}, which had been cut off")
-    nothing = True
-    for step in (step for each in plans for step in each.steps if step.fate != "same"):
-        nothing = False
-        why = failed.get(step.path) or step.why
-        print(clean(f"{step.fate:<10}  {step.path}{f'  ({why})' if why else ''}"))
-    for outcome in done:
-        if outcome.undo:
-            print(f"done; `adderclaw checkpoint restore {outcome.undo}` undoes it")
-    if nothing:
-        print("everything is as it was: nothing to restore")
+def _as_json(found: Restored, *, dry_run: bool) -> Json:
+    return {
+        "dry_run": dry_run,
+        "refused": found.refused,
+        "steps": [{"root": each.target.root, **_step_json(step)} for each in found.plans for step in each.steps],
+        "failed": found.failed,
+        "undo": [outcome.undo for outcome in found.done if outcome.undo],
+        "finished": [outcome.undo for outcome in found.cut_off],
+    }
 
 
 def _step_json(step: Step) -> Json:

@@ -13,7 +13,7 @@ from adderclaw.channels.terminal import STDIN, Terminal, typed
 from adderclaw.config.model_catalogue import first_of
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import AdderClawError, UsageError
-from adderclaw.kernel import lifecycle, resume
+from adderclaw.kernel import lifecycle
 from adderclaw.kernel.compact import compact
 from adderclaw.kernel.loop import run_turn, silent
 from adderclaw.kernel.session import TurnResult
@@ -222,59 +222,11 @@ async def _compact(run: Run, rest: str) -> bool:
     return True
 
 
-def _rewind(run: Run, rest: str) -> bool:
-    """The prompts of the conversation; with a number, back to before that one."""
-    from adderclaw.runtime import rewind
+async def _rewind(run: Run, rest: str) -> bool:
+    from adderclaw.channels import restoring
 
-    session, words = run.session, rest.split()
-    prompts = rewind.prompts(session)
-    if not words:
-        for number, prompt in enumerate(prompts, 1):
-            print(f"{number:>3}  {prompt.paths:>3} paths  {visible(prompt.text[:100], keep_newlines=False)}")
-        print("/rewind NUMBER [files|conversation] [--force] goes back to before it: both, or one of them")
-        return True
-    options = set(words[1:])
-    if unknown := options - {"files", "conversation", "both", "--force"}:
-        raise UsageError(f"{min(unknown)!r} is neither files, conversation, both nor --force")
-    if not words[0].isdecimal() or not 1 <= int(words[0]) <= len(prompts):
-        raise UsageError(f"{words[0]!r} is none of the {len(prompts)} prompts: /rewind lists them")
-    chosen = prompts[int(words[0]) - 1]
-    if "conversation" not in options and not _files_back(run, chosen.sequence, force="--force" in options):
-        return True
-    if "files" not in options:
-        resume.rewind(session, chosen.sequence)
-        print(f"the conversation is as it was before: {visible(chosen.text[:100], keep_newlines=False)}")
+    await restoring.slash(run, rest, restoring.asker())
     return True
-
-
-def _files_back(run: Run, sequence: int, *, force: bool) -> bool:
-    """Put files back as they were before a prompt; False where something stands in the way."""
-    from adderclaw.runtime import rewind
-
-    session = run.session
-    first = min((p.checkpoint for p in rewind.prompts(session) if p.sequence >= sequence and p.checkpoint), default=0)
-    if not first:
-        print("no file was changed since")
-        return True
-    session.store.flush()
-    shop = rewind.workshop(session.store, run.runtime.home, session.config)
-    try:
-        rewind.finished(shop)
-        plans = rewind.planned(shop, str(first), force=force)
-        steps = [step for plan in plans for step in plan.steps if step.fate != "same"]
-        for step in steps:
-            print(f"{step.fate:<10}  {visible(step.path, keep_newlines=False)}{f'  ({step.why})' if step.why else ''}")
-        if any(step.fate == "conflict" for step in steps):
-            print("nothing was changed: others changed these since; --force restores over them", file=sys.stderr)
-            return False
-        for outcome in rewind.restored(shop, plans, session):
-            for path, why in outcome.failed.items():
-                print(f"{visible(path, keep_newlines=False)}: {why}", file=sys.stderr)
-            if outcome.undo:
-                print(f"`adderclaw checkpoint restore {outcome.undo}` undoes it")
-        return True
-    finally:
-        shop.blobs.close()
 
 
 async def _login(run: Run, rest: str) -> bool:
