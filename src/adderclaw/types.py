@@ -494,6 +494,8 @@ class ApprovalRequest:
     """What who is asked reads beside the reason: that is told and compared, this is not."""
     preview: str = ""
     """Of a file that would change: a unified diff, whole. It is shown instead of the input that says the same."""
+    input: Json = field(default_factory=dict[str, Any])
+    """The call's input, for a program that is asked."""
 
     @property
     def why(self) -> str:
@@ -513,6 +515,10 @@ class Answer(NamedTuple):
     """The row of the question."""
     replies: "Replies | None" = None
     """To a question with options: what was chosen or written."""
+    input: Json | None = None
+    """What is to run in place of what was asked about: decoded and judged like any other."""
+    updates: tuple[Json, ...] = ()
+    """Changes of permissions that go with it, as `config.permissions.PermissionUpdate` has them."""
 
 
 def replied(replies: "Replies | None") -> Answer:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from threading import Thread
 
+import pytest
+
 from tests.acceptance.world import World
 
 HEAVY_FOR_VERSION = {"asyncio", "httpx2", "httpcore2", "pydantic", "sqlite3", "typer", "json"}
@@ -42,7 +44,8 @@ def test_version_imports_next_to_nothing(world: World) -> None:
     assert not tops(imported(done.stderr)) & HEAVY_FOR_VERSION
 
 
-def test_nothing_heavy_before_the_first_request(world: World) -> None:
+@pytest.mark.parametrize("asking", [("agent", "-m"), ("-p",)])
+def test_nothing_heavy_before_the_first_request(world: World, asking: tuple[str, ...]) -> None:
     """The server kills the program when the request is there: what it had imported by then is on its stderr."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(60)
@@ -50,8 +53,15 @@ def test_nothing_heavy_before_the_first_request(world: World) -> None:
         world.configure(more=f'[providers.models.here]\nkind = "openai-compatible"\nbase_url = "{url}"\nmodel = "m"')
         world.cli("config", "validate")
         world.cli("tool", "list")  # the first start validates the configuration and keeps the result
-        command = [*IMPORTTIME, "agent", "-m", "hi", "--provider", "here"]
-        process = subprocess.Popen(command, env=world.cli.env, cwd=world.cli.cwd, stderr=subprocess.PIPE, text=True)
+        command = [*IMPORTTIME, *asking, "hi", "--provider", "here"]
+        process = subprocess.Popen(
+            command,
+            env=world.cli.env,
+            cwd=world.cli.cwd,
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         requests: list[tuple[bytes, bytes]] = []
 
         def serve() -> None:

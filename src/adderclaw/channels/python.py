@@ -10,8 +10,8 @@ from types import TracebackType
 from typing import Any
 
 from adderclaw.channels import questions
+from adderclaw.channels.heard import Heard
 from adderclaw.errors import AdderClawError, UsageError
-from adderclaw.events import EventRecord
 from adderclaw.kernel import prompt
 from adderclaw.kernel.approvals import unaskable
 from adderclaw.kernel.loop import run_turn
@@ -240,26 +240,13 @@ class _Caller:
 
 
 class _Heard:
-    """What the turn says, in order: pieces as they come, and each message once it is in the history."""
+    """What the turn says, in order: parts as they come, and each message once it is in the history."""
 
     def __init__(self, session: Session, *, partial: bool) -> None:
         self._session, self._partial = session, partial
-        self._history = session.state.history
-        self._seen = len(session.state.history.messages)
-        self._first = True
         self._queue: asyncio.Queue[AgentMessage | None] = asyncio.Queue()
-
-    def event(self, _record: EventRecord) -> None:
-        """Something happened: there may be new messages."""
-        history = self._session.state.history
-        if history is not self._history:  # compacted: what stands in it now was told before
-            self._history, self._seen = history, len(history.messages)
-        for message in history.messages[self._seen :]:
-            self._seen += 1
-            if self._first and message.role == "user":
-                self._first = False  # the caller's own words
-            else:
-                self._queue.put_nowait(_told(message))
+        self._heard = Heard(session, lambda message: self._queue.put_nowait(_told(message)))
+        self.event = self._heard.event
 
     def delta(self, delta: Delta) -> None:
         if self._partial:
@@ -267,15 +254,12 @@ class _Heard:
             self._queue.put_nowait(PartialMessage(delta.kind, text))
 
     def end(self) -> None:
-        self.event(_NOTHING)
+        self._heard.look()
         self._queue.put_nowait(None)
 
     async def messages(self) -> AsyncGenerator[AgentMessage, None]:
         while (message := await self._queue.get()) is not None:
             yield message
-
-
-_NOTHING = EventRecord("", "", "", 0.0, "", {}, "summary", "", "")
 
 
 def _told(message: Message) -> AgentMessage:

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -12,6 +12,7 @@ from adderclaw.record import record
 from adderclaw.types import Json
 
 if TYPE_CHECKING:
+    from adderclaw.config import Loaded
     from adderclaw.config.found_keys import Chooser
 
 FIXTURE_VARIABLE = "ADDERCLAW_MOCK_FIXTURE"
@@ -19,6 +20,10 @@ FIXTURE_VARIABLE = "ADDERCLAW_MOCK_FIXTURE"
 
 STORED = ("provider", "model", "profile", "config_file")
 """Options that hold for a run however often it is resumed, unless others are given then."""
+
+
+type CallBack = Callable[[str, Json], Awaitable[Json]]
+"""(a hook's id, the event) → what the hook answers; OSError where nobody is there any more."""
 
 
 @record
@@ -40,8 +45,16 @@ class Options:
     """The folder of the Agentfile that is run: its policy.toml counts."""
     overrides: Json = field(default_factory=dict[str, Any])
     """Configuration that goes before every file."""
+    amend: "Callable[[Loaded], Loaded] | None" = None
+    """What the command line says that depends on the configuration: made of it whenever it is read."""
     own_servers: Mapping[str, object] = field(default_factory=dict[str, object])
     """MCP servers that live in the program that embeds us, by their names."""
+    own_hooks: Sequence[Json] = ()
+    """Hooks that live there: each `{hook_event_name, matcher, type: "callback", callback_id, timeout}`."""
+    call_back: "CallBack | None" = None
+    """Calls one of them."""
+    agents: Json = field(default_factory=dict[str, Any])
+    """Subagents that it defines: name → description, prompt, tools, model."""
     live: bool = False
     """A run at a terminal: its events are shown as they come, in place of the log."""
     headless: bool = False

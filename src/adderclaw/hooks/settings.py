@@ -13,7 +13,8 @@ from adderclaw.store.text import compact
 from adderclaw.types import Json
 from adderclaw.workspace import is_named
 
-type Kind = Literal["command", "http", "prompt", "agent", "mcp_tool"]
+type Kind = Literal["command", "http", "prompt", "agent", "mcp_tool", "callback"]
+"""A callback is a function of the program that embeds us; no file can name one."""
 type Shell = Literal["bash", "sh", "powershell"]
 
 BASELINE = frozenset({"bash-security", "bashsecurity", "adderclaw-protection", ".adderclaw-protection"})
@@ -91,6 +92,8 @@ def _hook(entry: Json, skipped: str, places: Sequence[str], environ: Mapping[str
     command = str(entry.get({"http": "url", "command": "command"}.get(kind, "prompt"), ""))
     if kind == "mcp_tool":
         command = f"{entry['server']}/{entry['tool']} {compact(entry.get('input', {}))}"
+    if kind == "callback":
+        command = str(entry["callback_id"])
     if "name" in entry and not command:
         command = _validator(str(entry["name"]), places)
         argv = (command,)

@@ -97,12 +97,16 @@ async def rule(session: Session, judged: Judged) -> Ruling:
         not_run(session, considered, life)
         raise
     if answer is not None and answer.approved:
+        considered = call_hooks.as_answered(session, considered, answer)
+        if considered.error is not None:
+            return Ruling(considered, life, _how(session, considered, None), considered.error)
         considered = _again(session, considered)
     how = _how(session, considered, answer if considered.decision.verdict == "ask" else None)
     if answer is not None and answer.remember and considered.decision.verdict == "ask":
         how |= _remember(session, considered, answer)
     if considered.decision.verdict == "deny" or (answer is not None and not answer.approved):
-        return Ruling(considered, life, how, _denial(considered, answer), told=True)
+        asked = answer if considered.decision.verdict == "ask" else None
+        return Ruling(considered, life, how, _denial(considered, asked), told=True)
     if (spent := limit_of(session)) is not None:  # others of the run may have used it up meanwhile
         considered = _denied(considered, spent)
         return Ruling(considered, life, _how(session, considered, None), _denial(considered, None))
@@ -297,6 +301,7 @@ async def _operators_word(session: Session, considered: Considered) -> Answer:
         grants=grants.exact(case) if case is not None else (),
         at_terminal=case is not None and terminal_only(case),
         room=room(case) if case is not None else "",
+        input=considered.call.input,
     )
     return await session.tape.answered(session, session.operator.approve(request))
 

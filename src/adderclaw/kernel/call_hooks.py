@@ -1,6 +1,6 @@
 """What hooks say of one tool call: before it is judged, when the operator would be asked, and after it ran."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from sqlite3 import Cursor
 from typing import TYPE_CHECKING, Any
@@ -76,14 +76,26 @@ async def before(session: Session, considered: Considered, life: Life) -> Consid
     return _rewritten(session, considered, merged.updated_input, opinion)
 
 
-def _rewritten(session: Session, considered: Considered, given: Json | None, opinion: Opinion | None) -> Considered:
+def _rewritten(
+    session: Session, considered: Considered, given: Json | None, opinion: Opinion | None, who: str = "a hook"
+) -> Considered:
     call = considered.call
     if given is not None:
         call = replace(call, arguments=session.secrets.scrub_all(given))
     now = considered_in(session, call, opinion, rewritten=considered.rewritten or given is not None)
     if now.error is not None and given is not None:
-        return replace(now, error=f"a hook rewrote the input: {now.error}")
+        return replace(now, error=f"{who} rewrote the input: {now.error}")
     return now
+
+
+def as_answered(session: Session, considered: Considered, answer: Answer) -> Considered:
+    """The call as whoever approved it wants it: with other input it is decoded and judged again, as it now is."""
+    if answer.updates:
+        _update(session, answer.updates, "the operator")
+    if answer.input is None or answer.input == considered.call.arguments:
+        return considered
+    opinion = considered.case.hook_opinion if considered.case is not None else None
+    return _rewritten(session, considered, answer.input, opinion, "the operator")
 
 
 async def requested(session: Session, considered: Considered, life: Life) -> tuple[Considered, Answer | None]:
@@ -122,20 +134,25 @@ def _suggestions(considered: Considered) -> Json:
     }
 
 
-def _allowed(session: Session, considered: Considered, decision: Json) -> tuple[Considered, Answer | None]:
+def _update(session: Session, updates: Sequence[Json], who: str) -> None:
+    """Apply changes of permissions; one that cannot be made is said, and left out."""
     from adderclaw.config.permissions import PermissionUpdate
     from adderclaw.decode import decode
     from adderclaw.kernel import permission_updates
 
-    for update in decision.get("updatedPermissions", []):
+    for update in updates:
         try:
             place = permission_updates.apply(session, wanted := decode(PermissionUpdate, update))
             if wanted.destination in permission_updates.NOT_OURS:
-                message = f"a hook's permission update counts in {place}"
+                message = f"{who}'s permission update counts in {place}"
                 session.bus.tell({"event_type": "warning", "message": message})
         except AdderClawError as error:
-            message = f"a hook's permission update is not made: {error}"
+            message = f"{who}'s permission update is not made: {error}"
             session.bus.tell({"event_type": "warning", "message": message})
+
+
+def _allowed(session: Session, considered: Considered, decision: Json) -> tuple[Considered, Answer | None]:
+    _update(session, decision.get("updatedPermissions", []), "a hook")
     opinion = considered.case.hook_opinion if considered.case is not None else None
     now = _rewritten(session, considered, decision.get("updatedInput"), opinion)
     return now, None if _is_raw(now) else Answer(approved=True, by=BY_HOOK)

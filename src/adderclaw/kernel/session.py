@@ -43,6 +43,7 @@ from adderclaw.types import (
 if TYPE_CHECKING:
     from asyncio import Task
 
+    from adderclaw.config.options import CallBack
     from adderclaw.kernel.later_report import Changes
 
 
@@ -242,6 +243,8 @@ class Session:
     """Why Setup is told before that, if it is: the project is new, or the operator wants maintenance."""
     ends_with: str = "other"
     """How it ends, for SessionEnd; empty once that was told."""
+    call_back: "CallBack | None" = None
+    """Calls a hook of the program that embeds us."""
     settings_files: dict[str, tuple[str, tuple[int, int] | None]] = field(
         default_factory=dict[str, tuple[str, tuple[int, int] | None]]
     )

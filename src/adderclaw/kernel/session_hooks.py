@@ -154,8 +154,12 @@ def _kinds(session: Session) -> Mapping[str, plane.Run]:
     async def tool(hook: Hook, stdin: Json, seconds: float) -> Ran:
         return await _within(_call(session, hook, stdin), seconds)
 
+    async def callback(hook: Hook, stdin: Json, seconds: float) -> Ran:
+        return await _within(_call_back(session, hook, stdin), seconds)
+
     more = variables(session.store.path, session.scene.context.workspace.root)
-    return {**kinds(more, ground(session.scene)), "prompt": prompt, "agent": agent, "mcp_tool": tool}
+    own: dict[str, plane.Run] = {"prompt": prompt, "agent": agent, "mcp_tool": tool, "callback": callback}
+    return {**kinds(more, ground(session.scene)), **own}
 
 
 def kinds(more: Mapping[str, str], here: Ground) -> dict[str, plane.Run]:
@@ -215,6 +219,18 @@ async def _spawn(session: Session, hook: Hook, stdin: Json) -> Ran:
     return model_hooks.answered(hook, report.answer)
 
 
+async def _call_back(session: Session, hook: Hook, stdin: Json) -> Ran:
+    """A function of the program that embeds us. One that is no longer there blocks, as a guard that cannot speak."""
+    if session.call_back is None:
+        return Ran(None, stderr="nobody is there to be called back", refused=True)
+    try:
+        return Ran(0, compact(await session.call_back(hook.command, stdin)))
+    except OSError as error:
+        return Ran(None, stderr=str(error), refused=True)
+    except AdderClawError as error:
+        return Ran(None, stderr=f"the hook failed: {error}")
+
+
 async def _call(session: Session, hook: Hook, stdin: Json) -> Ran:
     """A tool of a server; what it answers is read as what a command prints. A failure is only logged."""
     from adderclaw.config.servers import slug
@@ -271,7 +287,7 @@ def by_hand(
         base=base,
         kinds={
             **kinds(variables(database, context.workspace.root), ground(scene)),
-            **dict.fromkeys(("prompt", "agent", "mcp_tool"), unasked),
+            **dict.fromkeys(("prompt", "agent", "mcp_tool", "callback"), unasked),
         },
         time=lambda: iso(time.time()).replace("T", " ").removesuffix("Z"),
         keep=keep,

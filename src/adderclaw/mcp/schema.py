@@ -19,28 +19,66 @@ class _TooMuch(Exception):
 
 def checked(schema: Json, data: Json) -> Json:
     """The data, if it fits; raises Invalid with the problems. What of a schema cannot be used is not checked."""
-    from jsonschema import exceptions
-    from referencing import exceptions as references
-
     try:
-        found = list(_errors(schema, data))
-    except (
-        _TooMuch,
-        RecursionError,
-        exceptions.SchemaError,
-        exceptions.UnknownType,
-        references.Unresolvable,
-        references.Unretrievable,
-    ):
-        return data  # the schema is no use: the server judges
-    except (TypeError, ValueError, AttributeError, KeyError):
-        return data  # not a schema at all, in a way of its own
+        found = _found(schema, data)
+    except Unusable:
+        return data  # the server judges
     if found:
         raise Invalid([(dotted(tuple(error.absolute_path)), error.message[:200]) for error in found[:MOST_PROBLEMS]])
     return data
 
 
-def _errors(schema: Json, data: Json) -> Iterator[Any]:
+def problems(schema: Json, data: object) -> list[str]:
+    """What of the data does not fit a schema of the operator's own; also where it takes too long to say."""
+    try:
+        found = _found(schema, data)
+    except Unusable as error:
+        return [str(error)]
+    places = ((dotted(tuple(error.absolute_path)), error.message[:200]) for error in found[:MOST_PROBLEMS])
+    return [f"{place}: {message}" if place else message for place, message in places]
+
+
+def unusable(schema: Json) -> str:
+    """Why something is no schema, or none that can be checked; empty where it is one."""
+    from jsonschema import Draft202012Validator, exceptions
+
+    try:
+        cast(Any, Draft202012Validator).check_schema(schema)
+    except exceptions.SchemaError as error:
+        place = dotted(tuple(cast(Any, error).absolute_path))
+        return f"{place}: {error.message[:200]}" if place else error.message[:200]
+    except RecursionError:
+        return "it is nested too deeply"
+    samples: tuple[object, ...] = ({}, [], "", 0, None)
+    for sample in samples:
+        try:
+            _found(schema, sample)
+        except Unusable as error:
+            return str(error)
+    return ""
+
+
+class Unusable(Exception):
+    """A schema by which nothing can be checked."""
+
+
+def _found(schema: Json, data: object) -> list[Any]:
+    from jsonschema import exceptions
+    from referencing import exceptions as references
+
+    try:
+        return list(_errors(schema, data))
+    except (_TooMuch, RecursionError):
+        raise Unusable("it refers to itself without end") from None
+    except (exceptions.SchemaError, exceptions.UnknownType) as error:
+        raise Unusable(f"it is no schema: {str(error)[:200]}") from None
+    except (references.Unresolvable, references.Unretrievable) as error:
+        raise Unusable(f"it refers to something that is not in it: {str(error)[:200]}") from None
+    except (TypeError, ValueError, AttributeError, KeyError) as error:  # not a schema at all, in a way of its own
+        raise Unusable(f"it is no schema: {str(error)[:200]}") from None
+
+
+def _errors(schema: Json, data: object) -> Iterator[Any]:
     from jsonschema import Draft202012Validator, validators
     from referencing import Registry
 

@@ -21,7 +21,7 @@ def read(runtime: Runtime) -> "tuple[Hook, ...]":
     loaded = runtime.loaded
     root = followed(loaded.workspace)
     return settings.read(
-        loaded.config.hooks,
+        [*loaded.config.hooks, *runtime.options.own_hooks],
         loaded.held_hooks,
         origins=loaded.origins,
         home=runtime.home,

@@ -14,7 +14,7 @@ from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.record import NamedTuple
 from adderclaw.replay.recording import UNRECORDED, Recording
 from adderclaw.runtime import session as sessions
-from adderclaw.runtime.start import Runtime, credentials, warn
+from adderclaw.runtime.start import Runtime, credentials, loaded_by, warn
 from adderclaw.sinks import database, jsonl
 from adderclaw.store import Store, locks, runs, settings, transcript
 from adderclaw.store import later_files as rows
@@ -38,6 +38,8 @@ class Resume(NamedTuple):
     conversation: str | None
     go_on: bool
     """No new message comes: an interrupted turn is finished."""
+    fork: bool = False
+    """In a copy: the conversation itself stays as it is."""
 
 
 class Run(NamedTuple):
@@ -160,10 +162,10 @@ def opened(
             warn(runtime, store.notice)
         recording = _recording(runtime, store) if kind not in UNRECORDED else None
         runtime.recording = recording
-        conversation_id, session_id = _which(runtime, store, again)
+        conversation_id, session_id, copied = _which(runtime, store, again)
         if again is not None:
-            _check_trace(runtime, store, session_id)
-        runtime.loaded = _in_its_workspace(runtime, store, conversation_id)
+            _check_trace(runtime, store, copied.session if copied else session_id)
+        runtime.loaded = _in_its_workspace(runtime, store, copied.conversation if copied else conversation_id)
         runtime.loaded, runtime.started = _with_operators_own(runtime, store), None
         runtime.credentials = credentials(runtime.options, runtime.loaded, runtime.secrets, runtime.clock)
         _listen(runtime, store, stack, conversation_id, session_id)
@@ -184,7 +186,9 @@ def opened(
             recording.attach(session, channel)
         if again is not None:
             _go_on_counting(session, again)
-        _begin(runtime, store, session, kind, channel, resumed=again is not None, task=task)
+        if copied:
+            session.began = "fork"
+        _begin(runtime, store, session, kind, channel, resumed=again is not None, task=task, copied=copied)
         if again is not None:
             resume.restore(session, go_on=again.go_on)
         _look_after_a_kill(runtime, session)
@@ -270,10 +274,7 @@ def _in_its_workspace(runtime: Runtime, store: Store, conversation_id: str) -> c
         return runtime.loaded
     if not os.path.isdir(place):
         raise UsageError(f"the conversation's workspace {place} is gone; name another with --workspace")
-    options = runtime.options
-    loaded = config.load(
-        config_file=options.config_file, workspace=place, overrides=options.overrides, beside=options.beside
-    )
+    loaded = loaded_by(runtime.options, place, runtime.options.overrides)
     runtime.bus.tell({"event_type": "workspace_path", "path": place, "reason": "where the conversation was held"})
     return loaded
 
@@ -288,9 +289,16 @@ def _with_operators_own(runtime: Runtime, store: Store) -> config.Loaded:
     return config.with_snapshot(runtime.loaded, own)
 
 
-def _which(runtime: Runtime, store: Store, again: Resume | None) -> tuple[str, str]:
+class _Copied(NamedTuple):
+    """The conversation, and its session, that a new one begins as a copy of."""
+
+    conversation: str
+    session: str
+
+
+def _which(runtime: Runtime, store: Store, again: Resume | None) -> tuple[str, str, _Copied | None]:
     if again is None:
-        return runtime.ids("conversation"), runtime.ids("session")
+        return runtime.ids("conversation"), runtime.ids("session"), None
     if again.conversation is None:
         found = transcript.last_conversation(store, runtime.loaded.workspace)
         if found is None:
@@ -299,7 +307,10 @@ def _which(runtime: Runtime, store: Store, again: Resume | None) -> tuple[str, s
         found = transcript.conversation_of(store, again.conversation)
         if found is None:
             raise UsageError(f"no conversation {again.conversation!r}; `adderclaw memory list` shows them")
-    return found, transcript.sessions_of(store, found)[-1]
+    last = transcript.sessions_of(store, found)[-1]
+    if again.fork:
+        return runtime.ids("conversation"), runtime.ids("session"), _Copied(found, last)
+    return found, last, None
 
 
 def _listen(runtime: Runtime, store: Store, stack: ExitStack, conversation_id: str, session_id: str) -> None:
@@ -330,7 +341,15 @@ def _setup(runtime: Runtime, store: Store) -> str:
 
 
 def _begin(
-    runtime: Runtime, store: Store, session: Session, kind: str, channel: str, *, resumed: bool, task: str
+    runtime: Runtime,
+    store: Store,
+    session: Session,
+    kind: str,
+    channel: str,
+    *,
+    resumed: bool,
+    task: str,
+    copied: _Copied | None = None,
 ) -> None:
     """The rows that a run stands on, in one transaction."""
     effective = config.snapshot(runtime.loaded)
@@ -343,6 +362,8 @@ def _begin(
             session_id=session.session_id,
             project_dir=runtime.loaded.workspace,
         )
+        if copied is not None:
+            transcript.copy(cursor, copied.session, session.session_id)
         settings.snapshot(cursor, f"effective:{session.session_id}", effective)
         settings.import_effective(cursor, effective)
         runs.begin(

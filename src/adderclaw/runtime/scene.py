@@ -66,6 +66,7 @@ def scene(
         tasks=tasks,
         home=runtime.home,
         project=workspace.root,
+        agents=runtime.options.agents,
         skills=_skills(runtime, workspace.root),
         tmpdir={"none": os.environ.get("TMPDIR", ""), "bubblewrap": "/tmp"}.get(confinement),
     )

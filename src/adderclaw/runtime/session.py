@@ -109,7 +109,7 @@ def make(
     )
     session.hosted(SessionHost(runtime, session))
     here.at_terminal = bool(getattr(operator, "at_terminal", False))
-    session.instructions = files
+    session.instructions, session.call_back = files, options.call_back
     session.checkpoints = _checkpoints(runtime, store) if now.checkpoints.enabled else None
     if session.checkpoints is not None and here.kit.tasks is not None:
         session.checkpoints.background = _busy(here.kit.tasks)
@@ -124,7 +124,7 @@ def make(
 def _hooks(runtime: Runtime, session: Session) -> Mapping[str, Chain]:
     """The session's hooks; where none is configured nothing of them is imported."""
     loaded = runtime.loaded
-    if not loaded.config.hooks and not loaded.held_hooks:
+    if not loaded.config.hooks and not loaded.held_hooks and not runtime.options.own_hooks:
         return {}
     from adderclaw.hooks import matching, settings
     from adderclaw.kernel import file_watch, lifecycle, session_hooks

@@ -131,13 +131,15 @@ def start(options: Options) -> Runtime:
 
 
 def _load(options: Options, overrides: Json) -> config.Loaded:
-    return config.load(
-        config_file=options.config_file,
-        workspace=options.workspace,
-        overrides=overrides,
-        beside=options.beside,
-        here=options.here,
+    return loaded_by(options, options.workspace, overrides, here=options.here)
+
+
+def loaded_by(options: Options, workspace: str | None, overrides: Json, *, here: bool = False) -> config.Loaded:
+    """The configuration as the options have it, in one workspace."""
+    loaded = config.load(
+        config_file=options.config_file, workspace=workspace, overrides=overrides, beside=options.beside, here=here
     )
+    return loaded if options.amend is None else options.amend(loaded)
 
 
 def _with_a_model(options: Options, loaded: config.Loaded) -> tuple[config.Loaded, tuple[str, ...]]:

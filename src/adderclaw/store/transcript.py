@@ -125,6 +125,22 @@ def keep_opaque(cursor: sqlite3.Cursor, session_id: str, sequence: int, blocks: 
     )
 
 
+def copy(cursor: sqlite3.Cursor, source: str, session_id: str) -> None:
+    """A session begins as the copy of another: each entry names the one that it is of, to which its receipt belongs."""
+    cursor.execute(
+        "INSERT INTO transcript_entries(session_id, sequence, parent_entry_id, entry_type, payload_json)"
+        " SELECT ?, sequence, id, entry_type, payload_json FROM transcript_entries WHERE session_id = ?"
+        " ORDER BY sequence",
+        (session_id, source),
+    )
+    cursor.execute(
+        "INSERT INTO opaque_blocks(entry_id, blocks_json)"
+        " SELECT e.id, o.blocks_json FROM transcript_entries e JOIN opaque_blocks o ON o.entry_id = e.parent_entry_id"
+        " WHERE e.session_id = ?",
+        (session_id,),
+    )
+
+
 def clear(store: Store) -> int:
     """Deletes transcripts and memories, bytes included, and returns how many conversations; ledger rows stay."""
     store.read("PRAGMA secure_delete = ON")

@@ -134,6 +134,8 @@ class Kit:
     """AdderClaw's own folder."""
     project: str = ""
     """Where the project's own definitions are."""
+    agents: Json = field(default_factory=dict[str, Any])
+    """Subagents that were defined at the start."""
     skills: Skills | None = None
     """The skills of the operator and the project; None where there is no folder of skills."""
     surfing: Surfing = field(default_factory=Surfing)

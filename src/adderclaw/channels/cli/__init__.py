@@ -114,6 +114,13 @@ def _dispatch(arguments: list[str]) -> None:
         from adderclaw.channels.cli.plain import run_command
 
         run_command(name, COMMANDS[name].module, arguments)
+        return
+    from adderclaw.channels.cli.print_flags import is_print
+
+    if is_print(arguments):
+        from adderclaw.channels.cli.print_mode import run_print
+
+        sys.exit(run_print(arguments))
     else:
         from adderclaw.channels.cli.root import run_root
 

@@ -2,15 +2,13 @@
 
 import asyncio
 import os
-import stat
 import sys
-import threading
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import IO, Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 from adderclaw import __version__
-from adderclaw.channels import questions
+from adderclaw.channels import questions, stdio
 from adderclaw.channels.rpc import wire
 from adderclaw.channels.rpc.runs import Runs
 from adderclaw.channels.rpc.wire import Call, Id, Outbox, RpcError
@@ -371,8 +369,8 @@ async def serve(options: Options) -> int:
         raise UsageError("rpc needs stdin and stdout: the client is at their other ends")
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=wire.MAX_LINE)
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), _readable())
-    writer, written = await _writer(loop)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), stdio.readable())
+    writer, written = await stdio.writer(loop)
     outbox = Outbox(writer)
     server = Server(options, outbox)
     writing = asyncio.ensure_future(outbox.run())
@@ -392,68 +390,9 @@ async def serve(options: Options) -> int:
 
 
 async def _read(reader: asyncio.StreamReader, server: Server) -> None:
-    while True:
-        await server.room()
-        try:
-            line = await reader.readuntil(b"\n")
-        except asyncio.IncompleteReadError as error:
-            server.take(error.partial)
-            return
-        except asyncio.LimitOverrunError as error:
-            await _skip(reader, error.consumed)
-            server.refuse(f"a message has at most {wire.MAX_LINE:,} bytes")
-            continue
-        server.take(line)
-
-
-async def _skip(reader: asyncio.StreamReader, held: int) -> None:
-    """To the end of a line that is too long."""
-    await reader.readexactly(held)
-    while True:
-        try:
-            await reader.readuntil(b"\n")
-            return
-        except asyncio.LimitOverrunError as error:
-            await reader.readexactly(error.consumed)
-        except asyncio.IncompleteReadError:
-            return
-
-
-def _readable() -> IO[bytes]:
-    """Stdin, or a pipe that a thread fills from it where it is a file, which no event loop can wait for."""
-    mode = os.fstat(0).st_mode
-    if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(0):
-        return sys.stdin.buffer
-    ours, theirs = os.pipe()
-    threading.Thread(target=_pumped, args=(os.dup(0), theirs), daemon=True).start()
-    return os.fdopen(ours, "rb", buffering=0)
-
-
-async def _writer(loop: asyncio.AbstractEventLoop) -> tuple[asyncio.StreamWriter, Callable[[], None]]:
-    """The client's end, on a descriptor of its own: all else goes to stderr. And what waits for the rest."""
-    end = os.dup(1)
-    os.dup2(2, 1)
-    wait: Callable[[], None] = _nothing
-    if stat.S_ISREG(os.fstat(end).st_mode):
-        ours, theirs = os.pipe()
-        thread = threading.Thread(target=_pumped, args=(ours, end), daemon=True)
-        thread.start()
-        end, wait = theirs, lambda: thread.join(5)
-    own = os.fdopen(end, "wb", buffering=0)
-    transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, own)
-    return asyncio.StreamWriter(transport, protocol, None, loop), wait
-
-
-def _nothing() -> None:
-    return None
-
-
-def _pumped(source: int, target: int) -> None:
-    """Everything from one descriptor to another, then both are closed."""
-    try:
-        with open(source, "rb", buffering=0) as given, open(target, "wb", buffering=0) as taken:
-            while data := given.read(65_536):
-                while data:
-                    data = data[taken.write(data) :]
-    except OSError:
-        return
+    too_long = f"a message has at most {wire.MAX_LINE:,} bytes"
+    async for line in stdio.lines(reader, server.room):
+        if line is None:
+            server.refuse(too_long)
+        else:
+            server.take(line)

@@ -130,8 +130,13 @@ class Outbox:
         self._empty.clear()
         self._wake.set()
 
+    @property
+    def is_full(self) -> bool:
+        """So much waits for the client that what it can do without is left out."""
+        return len(self._waiting) >= MAX_WAITING or self._bytes >= MAX_WAITING_BYTES
+
     def put_event(self, params: Json) -> None:
-        if len(self._waiting) >= MAX_WAITING or self._bytes >= MAX_WAITING_BYTES:
+        if self.is_full:
             self._dropped += 1
             return
         if self._dropped:

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+from collections.abc import Mapping
 from typing import Any, NamedTuple, cast, get_args
 
 from adderclaw import workspace
@@ -57,8 +58,11 @@ def _built_in() -> list[Definition]:
     ]
 
 
-def known(home: str, project: str) -> Known:
-    """All definitions; a project's replaces the operator's of the same name, and that a built-in one."""
+def known(home: str, project: str, given: Mapping[str, Json] | None = None) -> Known:
+    """All definitions; a project's replaces the operator's of the same name, and that a built-in one.
+
+    Those that were `given` at the start replace all others.
+    """
     by_name = {made.name: made for made in _built_in()}
     problems: list[str] = []
     for path, data in _files(home, project, problems):
@@ -68,7 +72,14 @@ def known(home: str, project: str) -> Known:
             problems.append(f"{path}: {error}")
             continue
         by_name[made.name] = made
-    return Known(by_name, problems)
+    return Known(by_name | {name: of_json(name, one) for name, one in (given or {}).items()}, problems)
+
+
+def of_json(name: str, given: Json) -> Definition:
+    """A definition that was given as JSON; ValueError says what is wrong with it."""
+    turns: Any = given.get("maxTurns")
+    head: Json = {**given, "name": name, "maxTurns": None if turns is None else str(turns)}
+    return _definition(head, _text(given, "prompt", ""), "given at the start")
 
 
 def _files(home: str, project: str, problems: list[str]) -> list[tuple[str, bytes]]:
@@ -126,6 +137,12 @@ def _parsed(path: str, data: bytes) -> Definition:
     if len(data) > MOST_BYTES:
         raise ValueError(f"it has {len(data)} bytes; at most {MOST_BYTES} are read")
     head, body = frontmatter.whole(data)
+    return _definition(head, body, path)
+
+
+def _definition(head: Json, body: str, source: str) -> Definition:
+    from adderclaw.config import frontmatter
+
     name, description = _text(head, "name"), _text(head, "description")
     if not NAME.fullmatch(name):
         raise ValueError(f"name: {name[:80]!r} is not a name of letters, digits, - and _")
@@ -144,7 +161,7 @@ def _parsed(path: str, data: bytes) -> Definition:
         cast("PermissionMode | None", mode),
         _number(head, "maxTurns"),
         frontmatter.is_true(head.get("background")),
-        path,
+        source,
     )
 
 

@@ -1,0 +1,181 @@
+"""The flags of print mode as data, and how a command line is read by them."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from adderclaw.errors import UsageError
+from adderclaw.record import NamedTuple
+
+type Kind = Literal["switch", "text", "texts", "rules", "maybe"]
+"""texts: one or more words. rules: the same, split at commas and blanks outside of brackets. maybe: a word or none."""
+
+
+class Flag(NamedTuple):
+    name: str
+    names: tuple[str, ...]
+    kind: Kind
+    help: str
+    metavar: str = ""
+    words: tuple[str, ...] = ()
+    """The only values that there are."""
+
+
+FLAGS = (
+    Flag("print", ("-p", "--print"), "switch", "Answer one message on stdout and exit; what is piped is its context."),
+    Flag(
+        "output_format",
+        ("--output-format",),
+        "text",
+        "The answer alone, one result object, or a line for each message.",
+        "FORMAT",
+        ("text", "json", "stream-json"),
+    ),
+    Flag(
+        "input_format",
+        ("--input-format",),
+        "text",
+        "stream-json: messages and control requests come on stdin, one a line.",
+        "FORMAT",
+        ("text", "stream-json"),
+    ),
+    Flag("partial", ("--include-partial-messages",), "switch", "With stream-json: parts of an answer as they arrive."),
+    Flag("replay", ("--replay-user-messages",), "switch", "With stream-json on both sides: say each message again."),
+    Flag(
+        "json_schema", ("--json-schema",), "text", "The answer must be JSON that fits; it may be mended once.", "JSON"
+    ),
+    Flag("max_turns", ("--max-turns",), "text", "At most so many replies of the model.", "N"),
+    Flag("max_budget", ("--max-budget-usd",), "text", "At most so many US dollars.", "X"),
+    Flag("allowed", ("--allowed-tools", "--allowedTools"), "rules", "Permission rules that allow.", "RULE…"),
+    Flag("disallowed", ("--disallowed-tools", "--disallowedTools"), "rules", "Permission rules that deny.", "RULE…"),
+    Flag("tools", ("--tools",), "rules", "Only these built-in tools: names, default, or an empty text.", "NAME…"),
+    Flag(
+        "permission_mode",
+        ("--permission-mode",),
+        "text",
+        "What happens without asking.",
+        "MODE",
+        ("default", "manual", "acceptEdits", "plan", "dontAsk", "bypassPermissions"),
+    ),
+    Flag(
+        "permission_prompt_tool",
+        ("--permission-prompt-tool",),
+        "text",
+        "stdio: whoever speaks stream-json is asked.",
+        "NAME",
+        ("stdio",),
+    ),
+    Flag("system_prompt", ("--system-prompt",), "text", "In place of the usual system prompt.", "TEXT"),
+    Flag("system_prompt_file", ("--system-prompt-file",), "text", "The same from a file.", "FILE"),
+    Flag("append", ("--append-system-prompt",), "text", "After the system prompt.", "TEXT"),
+    Flag("append_file", ("--append-system-prompt-file",), "text", "The same from a file.", "FILE"),
+    Flag("mcp_config", ("--mcp-config",), "texts", "MCP servers: files, or JSON.", "FILE|JSON…"),
+    Flag("strict_mcp", ("--strict-mcp-config",), "switch", "No other MCP servers than those."),
+    Flag("agents", ("--agents",), "text", "Subagents by name: description, prompt, tools, model.", "JSON"),
+    Flag("settings", ("--settings",), "text", "Settings over those of your files.", "FILE|JSON"),
+    Flag("go_on", ("--continue", "-c"), "switch", "Go on with the last conversation here."),
+    Flag("resume", ("--resume", "-r"), "maybe", "Go on with this conversation.", "ID"),
+    Flag("fork", ("--fork-session",), "switch", "Go on in a copy; the conversation itself stays as it is."),
+    Flag("model", ("--model",), "text", "Another model, or an entry of providers.models.", "MODEL"),
+    Flag("fallback_model", ("--fallback-model",), "text", "Models to ask when it fails, in order.", "MODEL,…"),
+    Flag("add_dir", ("--add-dir",), "texts", "Directories beside the workspace.", "DIR…"),
+    Flag("workspace", ("--workspace",), "text", "Where the agent may work.", "DIR"),
+    Flag("config", ("--config",), "text", "This file alone, over the built-in defaults.", "FILE"),
+    Flag("provider", ("--provider",), "text", "A name under providers.models.", "NAME"),
+    Flag("bare", ("--bare",), "switch", "No login, no instruction files, no skills."),
+    Flag("maintenance", ("--maintenance",), "switch", "Begin with the Setup hooks, in maintenance mode."),
+    Flag("quiet", ("--quiet", "-q"), "switch", "Nothing on stderr but why it failed."),
+    Flag("verbose", ("--verbose",), "switch", "The log on stderr."),
+    Flag("help", ("--help", "-h"), "switch", "These lines."),
+)
+
+MEANT = frozenset({"-p", "--print", "--output-format", "--input-format"})
+"""One of these without a command says that print mode is meant: a program that speaks stream-json gives no -p."""
+
+_BY_NAME = {name: flag for flag in FLAGS for name in flag.names}
+
+
+def is_print(arguments: Sequence[str]) -> bool:
+    """Whether a command line that begins with no command is one of print mode."""
+    return any(argument.partition("=")[0] in MEANT for argument in arguments)
+
+
+def parsed(arguments: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """What each flag was given, by its name, and the words that belong to none; UsageError says what is wrong."""
+    given: dict[str, Any] = {}
+    words: list[str] = []
+    rest = list(arguments)
+    while rest:
+        argument = rest.pop(0)
+        if argument == "--":
+            return given, words + rest
+        if not argument.startswith("-") or argument == "-":
+            words.append(argument)
+            continue
+        name, joined, value = argument.partition("=") if argument.startswith("--") else (argument, "", "")
+        flag = _BY_NAME.get(name)
+        if flag is None:
+            raise UsageError(_unknown(name))
+        _give(given, flag, name, value if joined else None, rest)
+    return given, words
+
+
+def _give(given: dict[str, Any], flag: Flag, name: str, joined: str | None, rest: list[str]) -> None:
+    if flag.kind == "switch":
+        if joined is not None:
+            raise UsageError(f"{name} takes no value")
+        given[flag.name] = True
+        return
+    if flag.kind in ("texts", "rules"):
+        values = [joined] if joined is not None else _up_to_a_flag(rest)
+        if not values:
+            raise UsageError(f"{name}: {flag.metavar} is missing")
+        if flag.kind == "rules":
+            values = [rule for value in values for rule in split_rules(value)]
+        given[flag.name] = [*given.get(flag.name, ()), *values]
+        return
+    if flag.name in given:
+        raise UsageError(f"{name}: given twice")
+    if joined is None and (not rest or (flag.kind == "maybe" and rest[0].startswith("-"))):
+        raise UsageError(f"{name}: {flag.metavar} is missing")
+    value = rest.pop(0) if joined is None else joined
+    if flag.words and value not in flag.words:
+        raise UsageError(f"{name}: {value[:100]!r} is none of {', '.join(flag.words)}")
+    given[flag.name] = value
+
+
+def _up_to_a_flag(rest: list[str]) -> list[str]:
+    """The next word whatever it is, then all up to the next flag."""
+    values = [rest.pop(0)] if rest else []
+    while rest and not rest[0].startswith("-"):
+        values.append(rest.pop(0))
+    return values
+
+
+def split_rules(text: str) -> list[str]:
+    """`Bash(git log:*),Read Edit` → its rules: what stands in brackets is not split."""
+    rules, depth = [""], 0
+    for char in text:
+        depth = max(depth + (char == "(") - (char == ")"), 0)
+        if not depth and (char == "," or char.isspace()):
+            rules.append("")
+        else:
+            rules[-1] += char
+    return [rule for rule in rules if rule]
+
+
+def _unknown(name: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, _BY_NAME, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]}? " if near else ""
+    return f"there is no flag {name[:60]}; {hint}`adderclaw -p --help` lists them"
+
+
+def help_text() -> str:
+    lines = ['Usage: adderclaw -p "MESSAGE" [flags]', ""]
+    for flag in FLAGS:
+        head = ", ".join(flag.names) + (f" {flag.metavar}" if flag.metavar else "")
+        words = f" One of: {', '.join(flag.words)}." if len(flag.words) > 1 else ""
+        lines.append(f"  {head:<48} {flag.help}{words}")
+    lines += ["", "Exit codes: 0 completed, 1 error, 2 usage, 3 denied, 4 limit, 5 needs input, 6 stopped."]
+    return "\n".join(lines)

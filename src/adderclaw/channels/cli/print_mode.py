@@ -1,0 +1,168 @@
+"""`adderclaw -p`: one message answered on stdout, or stream-json on both sides."""
+
+import os
+import select
+import stat
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from adderclaw.channels.cli.print_flags import help_text, parsed
+from adderclaw.channels.print_mode import FALLBACK, Wanted, hold
+from adderclaw.config import Loaded
+from adderclaw.errors import UsageError
+from adderclaw.runtime import Options, Resume
+from adderclaw.types import Json
+
+if TYPE_CHECKING:
+    from adderclaw.channels.print_mode.structured import Shape
+
+MOST_PIPED = 1 << 20
+"""Bytes of what is piped in: more than most models can read."""
+FIRST_BYTE_SECONDS = 3.0
+"""How long a message waits for what may be piped in beside it."""
+PLAIN = frozenset(
+    {
+        *("print", "output_format", "input_format", "partial", "replay", "json_schema", "system_prompt", "append"),
+        *("go_on", "resume", "fork", "model", "workspace", "config", "provider", "bare", "maintenance"),
+        *("quiet", "verbose"),
+    }
+)
+"""Flags that say nothing of the configuration."""
+PIPED = "{message}\n\nThis was piped in with it:\n{framed}"
+
+
+def run_print(arguments: list[str]) -> int:
+    """Read the command line and hold the conversation; the exit code."""
+    given, words = parsed(arguments)
+    if given.get("help"):
+        print(help_text())
+        return 0
+    streams = given.get("input_format") == "stream-json"
+    shown = given.get("output_format", "text")
+    _fits(given, streams=streams)
+    message = " ".join(words)
+    if streams and message:
+        raise UsageError("--input-format stream-json: the messages come on stdin; leave the text out")
+    options, again = _options(given), _again(given)
+    wanted = Wanted(_text(given, "system_prompt"), _text(given, "append") or "", _shape(given))
+    if not streams:
+        message = _with_piped(message, given)
+    if shown == "stream-json":
+        from adderclaw.channels.print_mode import conversation
+
+        return conversation.hold(options, again, wanted, given, None if streams else message)
+    return hold(options, again, message, wanted, as_json=shown == "json")
+
+
+def _options(given: Json) -> Options:
+    """The options of the run that the flags stand for."""
+    overrides, servers, agents = {}, {}, {}
+    if not given.keys() <= PLAIN:
+        from adderclaw.channels.cli.print_options import detailed
+
+        overrides, servers, agents = detailed(given)
+    falls_back = "fallback_model" in given
+    return Options(
+        config_file=given.get("config"),
+        workspace=given.get("workspace"),
+        provider=FALLBACK if falls_back else given.get("provider"),
+        model=None if falls_back else given.get("model"),
+        log_level="info" if given.get("verbose") else "off",
+        bare=bool(given.get("bare")),
+        maintenance=bool(given.get("maintenance")),
+        asks="maybe",
+        here=True,
+        overrides=overrides,
+        agents=agents,
+        amend=lambda loaded: _amended(loaded, given, servers),
+    )
+
+
+def _amended(loaded: Loaded, given: Json, servers: dict[str, Json]) -> Loaded:
+    now = loaded.config
+    if loaded.origins.get("runtime.max_tool_rounds", "default") == "default":
+        # a script has nobody who could say "go on": what it may cost, take and call is limited all the same
+        now = replace(now, runtime=replace(now.runtime, max_tool_rounds=now.limits.tool_calls))
+        loaded = loaded._replace(config=now)
+    if given.keys() <= PLAIN:
+        return loaded
+    from adderclaw.channels.cli.print_options import amended
+
+    return amended(loaded, given, servers)
+
+
+def _text(given: Json, name: str) -> str | None:
+    """The value of a flag that can also be given as a file."""
+    if f"{name}_file" not in given:
+        return given.get(name)
+    from adderclaw.channels.cli.print_options import text_of
+
+    return text_of(given, name)
+
+
+def _warned(text: str, given: Json) -> None:
+    """A word for the person, unless they want quiet."""
+    if not given.get("quiet"):
+        print(f"adderclaw: {text}", file=sys.stderr)
+
+
+def _fits(given: Json, *, streams: bool) -> None:
+    """Flags that need each other."""
+    if streams and given.get("output_format") != "stream-json":
+        raise UsageError("--input-format stream-json needs --output-format stream-json")
+    for name, flag in (("partial", "--include-partial-messages"), ("replay", "--replay-user-messages")):
+        if given.get(name) and given.get("output_format") != "stream-json":
+            raise UsageError(f"{flag} needs --output-format stream-json")
+    if given.get("permission_prompt_tool") and not streams:
+        raise UsageError("--permission-prompt-tool stdio needs --input-format stream-json")
+    if given.get("quiet") and given.get("verbose"):
+        raise UsageError("--quiet and --verbose: give one of them")
+    if given.get("fork") and not (given.get("go_on") or "resume" in given):
+        raise UsageError("--fork-session needs --resume ID or --continue: it copies a conversation")
+    if given.get("go_on") and "resume" in given:
+        raise UsageError("--continue and --resume: give one of them")
+
+
+def _again(given: Json) -> Resume | None:
+    if "resume" in given and not given["resume"].strip():
+        raise UsageError("--resume: the id is empty; `adderclaw memory list` shows them")
+    if not (given.get("go_on") or "resume" in given):
+        return None
+    return Resume(given.get("resume"), go_on=False, fork=bool(given.get("fork")))
+
+
+def _shape(given: Json) -> "Shape | None":
+    if "json_schema" not in given:
+        return None
+    from adderclaw.channels.print_mode.structured import Shape
+
+    return Shape(given["json_schema"])
+
+
+def _with_piped(message: str, given: Json) -> str:
+    """The message with what is piped in as its context; alone, that is the message."""
+    piped = _piped(given, waits=bool(message.strip()))
+    if piped.strip() and message.strip():
+        from adderclaw.framing import framed
+
+        return PIPED.format(message=message, framed=framed(os.urandom(8).hex(), piped))
+    message = message if message.strip() else piped
+    if not message.strip():
+        raise UsageError('-p: the message is empty; give one (`adderclaw -p "…"`) or pipe it in')
+    return message
+
+
+def _piped(given: Json, *, waits: bool) -> str:
+    """What stdin holds, unless it is a terminal; with a message nobody waits for a pipe into which nothing comes."""
+    if sys.stdin is None or sys.stdin.isatty():  # pyright: ignore[reportUnnecessaryComparison] - None where it is closed
+        return ""
+    mode = os.fstat(0).st_mode
+    if waits and (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)) and not select.select([0], [], [], FIRST_BYTE_SECONDS)[0]:
+        _warned(f"nothing came on standard input within {FIRST_BYTE_SECONDS:g} s: going on without it", given)
+        return ""
+    data = sys.stdin.buffer.read(MOST_PIPED + 1)
+    if len(data) > MOST_PIPED:
+        fix = "put it into a file of the workspace and name the file in the message"
+        raise UsageError(f"standard input: more than {MOST_PIPED:,} bytes are piped in; {fix}")
+    return data.decode("utf-8", "replace")

@@ -1,0 +1,213 @@
+"""What the flags of print mode mean: options of a run, in the one configuration and the one rule engine."""
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+from adderclaw.channels.print_mode import FALLBACK
+from adderclaw.errors import UsageError
+from adderclaw.types import Json
+
+if TYPE_CHECKING:
+    from adderclaw.config import Loaded
+    from adderclaw.config.schema import Config
+
+MOST_FILE = 4 << 20
+"""Bytes of a file that a flag names."""
+
+
+def detailed(given: Json) -> tuple[Json, dict[str, Json], Json]:
+    """Configuration, MCP servers and subagents that the flags stand for; UsageError says which flag is wrong."""
+    overrides = _settings(given["settings"]) if "settings" in given else {}
+    _permitted(overrides, given)
+    if "max_turns" in given:
+        overrides.setdefault("runtime", {})["max_tool_rounds"] = _whole(given["max_turns"]) - 1
+    if "max_budget" in given:
+        overrides.setdefault("limits", {})["cost_usd"] = _amount(given["max_budget"])
+    servers = mcp_servers(given.get("mcp_config", ()))
+    if ours := {name: entry for name, entry in servers.items() if entry.get("type") != "sdk"}:
+        overrides["mcp_servers"] = {**overrides.get("mcp_servers", {}), **ours}
+    agents = agents_of(_json_or_file(given["agents"], "--agents"), "--agents") if "agents" in given else {}
+    return overrides, servers, agents
+
+
+def text_of(given: Json, name: str) -> str | None:
+    """The value of a flag that can also be given as a file."""
+    file = given.get(f"{name}_file")
+    if file is None:
+        return given.get(name)
+    if name in given:
+        flag = {"append": "--append-system-prompt", "system_prompt": "--system-prompt"}[name]
+        raise UsageError(f"{flag} and {flag}-file: give one of them")
+    return _file(file)
+
+
+def mcp_servers(given: Sequence[str]) -> dict[str, Json]:
+    """The servers of `--mcp-config`, each a file or JSON; one of type sdk lives in the client."""
+    found: dict[str, Json] = {}
+    for text in given:
+        table = _json_or_file(text, "--mcp-config")
+        servers: Any = table.get("mcpServers", table)
+        if not isinstance(servers, dict) or not all(isinstance(one, dict) for one in cast(Json, servers).values()):
+            raise UsageError('--mcp-config: it is {"mcpServers": {"NAME": {"command": …} or {"url": …}}}')
+        found |= cast("dict[str, Json]", servers)
+    return found
+
+
+# ------------------------------------------------------------------ single flags
+
+
+def _permitted(overrides: Json, given: Json) -> None:
+    table: Json = overrides.setdefault("permissions", {})
+    rules = {"allow": given.get("allowed", ()), "deny": (*given.get("disallowed", ()), *_other_tools(given))}
+    for name, texts in rules.items():
+        bad = [text for text in texts if not _is_rule(text)]
+        if bad:
+            flag = "--allowed-tools" if name == "allow" else "--disallowed-tools"
+            raise UsageError(f"{flag}: {bad[0][:100]!r} is no rule: it is Tool or Tool(specifier)")
+        if texts:
+            table[name] = [*table.get(name, ()), *texts]
+    if mode := given.get("permission_mode"):
+        table["defaultMode"] = "default" if mode == "manual" else mode
+    if not table:
+        del overrides["permissions"]
+
+
+def _is_rule(text: str) -> bool:
+    from adderclaw.config.checks import is_rule
+
+    return is_rule(text)
+
+
+def _other_tools(given: Json) -> list[str]:
+    """`--tools` as rules: the other built-in tools are denied, so that the model is not told of them."""
+    wanted: list[str] | None = given.get("tools")
+    if wanted is None or wanted == ["default"]:
+        return []
+    from adderclaw import tools
+
+    other = {name.lower(): tools.aliases().get(name, name) for name in (*tools.NAMES, *tools.aliases())}
+    if unknown := [name for name in wanted if name.lower() not in other]:
+        raise UsageError(f"--tools: there is no tool {unknown[0][:60]!r}; `adderclaw tool list` names them")
+    kept = {other.get(name.lower()) for name in wanted} | {"ToolSearch", "Call"}
+    return [name for name in tools.NAMES if name not in kept]
+
+
+def _whole(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < 1_000_000):
+        raise UsageError(f"--max-turns: {text[:40]!r} is no whole number above 0")
+    return int(text)
+
+
+def _amount(text: str) -> float:
+    try:
+        amount = float(text)
+    except ValueError:
+        amount = -1.0
+    if not 0 < amount < float("inf"):
+        raise UsageError(f"--max-budget-usd: {text[:40]!r} is no amount above 0")
+    return amount
+
+
+def _settings(text: str) -> Json:
+    from adderclaw.config import dialects
+    from adderclaw.errors import ConfigError
+
+    mapped = dialects.map_file("--settings", _json_or_file(text, "--settings"), settings_only=True)
+    if mapped.problems:
+        raise ConfigError(mapped.problems)
+    for warning in mapped.warnings:
+        print(f"adderclaw: {warning}", file=sys.stderr)
+    return mapped.data
+
+
+def _json_or_file(text: str, flag: str) -> Json:
+    text = text if text.lstrip().startswith("{") else _file(text)
+    try:
+        value: object = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{flag}: not JSON ({error})") from None
+    if not isinstance(value, dict):
+        raise UsageError(f"{flag}: it must be a JSON object")
+    return cast(Json, value)
+
+
+def _file(path: str) -> str:
+    try:
+        with open(os.path.expanduser(path), "rb") as file:
+            data = file.read(MOST_FILE + 1)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path[:200]!r} cannot be read: {error}") from None
+    if len(data) > MOST_FILE:
+        raise UsageError(f"{path[:200]!r} has more than {MOST_FILE:,} bytes")
+    return data.decode("utf-8-sig", "replace")
+
+
+# ------------------------------------------------------------------ what depends on the configuration
+
+
+def amended(loaded: "Loaded", given: Json, servers: dict[str, Json]) -> "Loaded":
+    """The configuration with what depends on it."""
+    now = loaded.config
+    if folders := [_folder(path) for path in given.get("add_dir", ())]:
+        there = now.permissions.additionalDirectories
+        now = replace(
+            now, permissions=replace(now.permissions, additionalDirectories=[*dict.fromkeys((*there, *folders))])
+        )
+    if given.get("strict_mcp"):
+        kept = {name: entry for name, entry in now.mcp_servers.items() if name in servers}
+        now = replace(now, mcp_servers=kept)
+    if "fallback_model" in given:
+        now = _with_fallback(now, given)
+    return loaded._replace(config=now)
+
+
+def _folder(path: str) -> str:
+    place = os.path.abspath(os.path.expanduser(path))
+    if not os.path.isdir(place):
+        raise UsageError(f"--add-dir: {path[:200]!r} is no directory")
+    return place
+
+
+def _with_fallback(now: "Config", given: Json) -> "Config":
+    """An entry that asks the wanted model first, then each of the others."""
+    from adderclaw import providers
+    from adderclaw.config.schema import ProviderEntry
+
+    models = dict(now.providers.models)
+    current = given.get("provider") or now.default_provider
+    first = given.get("model") or current
+    members: list[str] = []
+    for text in (first, *given["fallback_model"].split(",")):
+        if not (text := text.strip()):
+            continue
+        chosen = providers.choice(text, now, current)
+        if chosen.provider not in models:
+            raise UsageError(f"--fallback-model: there is no provider {chosen.provider!r}")
+        entry = models[chosen.provider]
+        name = chosen.provider
+        if chosen.model != providers.model_of(chosen.provider, now):
+            name = f"{chosen.provider}/{chosen.model}"
+            models[name] = replace(entry, model=chosen.model)
+        members.append(name)
+    models[FALLBACK] = ProviderEntry(kind="reliable", providers=[*dict.fromkeys(members)])
+    return replace(now, providers=replace(now.providers, models=models))
+
+
+def agents_of(given: object, where: str) -> Json:
+    """Subagents as JSON, each checked."""
+    if not isinstance(given, dict) or not all(isinstance(one, dict) for one in cast(Json, given).values()):
+        raise UsageError(f'{where}: it is {{"NAME": {{"description": "…", "prompt": "…"}}}}')
+    if not given:
+        return {}
+    from adderclaw.tools.control.definitions import of_json
+
+    for name, one in cast("dict[str, Json]", given).items():
+        try:
+            of_json(name, one)
+        except ValueError as error:
+            raise UsageError(f"{where}: {name[:60]}: {error}") from None
+    return cast(Json, given)

@@ -1,0 +1,107 @@
+"""Print mode: a message answered as text or as one result object; as a stream of messages in the modules here."""
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING
+
+from adderclaw.credentials.redaction import visible
+from adderclaw.events import EventRecord
+from adderclaw.kernel import lifecycle, prompt
+from adderclaw.kernel.approvals import Nobody
+from adderclaw.kernel.loop import run_turn, silent
+from adderclaw.kernel.session import Session, TurnResult
+from adderclaw.record import record
+from adderclaw.runtime import Options, Resume, Run, opened, start
+from adderclaw.runtime.drive import Report, checked, drive
+from adderclaw.runtime.signals import until_signal
+from adderclaw.store import memory
+from adderclaw.types import OnDelta, Operator
+
+if TYPE_CHECKING:
+    from adderclaw.channels.print_mode.structured import Shape
+
+
+FALLBACK = "with-fallback"
+"""The entry of providers.models that `--fallback-model` makes."""
+
+
+@record
+class Wanted:
+    """What flags want of a session once it is open."""
+
+    system: str | None = None
+    """In place of the usual system prompt."""
+    append: str = ""
+    """After it."""
+    shape: "Shape | None" = None
+    """Of the answer."""
+
+    def prompt(self, session: Session) -> None:
+        """Give a session its prompt."""
+        if self.system is not None:
+            tools, root = session.scene.offered.values(), session.scene.context.workspace.root
+            told = session.secrets.scrub(session.instructions.text) if session.instructions is not None else ""
+            notes = memory.context(session.store)
+            session.prompt = prompt.compose(root, notes, tools, system=self.system, instructions=told)
+        if self.append:
+            session.prompt = prompt.made(f"{session.prompt.system}\n\n{self.append}", session.prompt.tools)
+        if self.shape is not None:
+            self.shape.ask(session)
+
+
+async def answered(run: Run, message: str, wanted: Wanted, on_delta: OnDelta = silent) -> TurnResult:
+    """One turn, and its answer in the shape that is wanted."""
+    result = await run_turn(run.session, message, on_delta)
+    return result if wanted.shape is None else await wanted.shape.fitted(run.session, result, on_delta)
+
+
+def nobody(waits: float) -> Operator:
+    """Nobody is there to answer; but another process may, where the operator set a time for it."""
+    return Nobody(waits=waits > 0)
+
+
+def hold(options: Options, again: Resume | None, message: str, wanted: Wanted, *, as_json: bool) -> int:
+    """Open a run, answer the message, and end the run; the exit code."""
+    runtime = start(options)
+    operator = nobody(runtime.config.security.approval_timeout_seconds)
+    with opened(runtime, operator, kind="agent", channel="print", again=again) as run:
+        wanted.prompt(run.session)
+        return asyncio.run(_OneShot(run, message, wanted, as_json=as_json).work())
+
+
+class _OneShot:
+    def __init__(self, run: Run, message: str, wanted: Wanted, *, as_json: bool) -> None:
+        self._run, self._message, self._wanted, self._as_json = run, message, wanted, as_json
+        self._display = ""
+        self._lines = None
+        if as_json:
+            from adderclaw.channels.print_mode.lines import Lines
+
+            self._lines = Lines(run)
+            run.runtime.bus.listen("print", self._hear)
+
+    def _hear(self, record: EventRecord) -> None:
+        if self._lines is not None:
+            self._lines.hear(record)
+
+    async def work(self) -> int:
+        return (await drive(self._run, self._worked(), show=self._show)).exit_code
+
+    async def _worked(self) -> TurnResult:
+        run = self._run
+        result = await until_signal(run, answered(run, self._message, self._wanted))
+        self._display = result.answer
+        if not self._as_json and not result.signal:
+            self._display = await lifecycle.displayed(run.session, result.answer)
+        return checked(run, result)
+
+    def _show(self, report: Report) -> None:
+        if self._lines is not None:
+            from adderclaw.channels.cli.plain import print_json
+
+            print_json(self._lines.result(report.result, report.exit_code))
+        elif self._display:
+            print(visible(self._display))
+        if report.result.outcome != "completed":
+            print(f"adderclaw: {report.result.outcome}: {visible(report.result.reason)}", file=sys.stderr)
+        sys.stdout.flush()

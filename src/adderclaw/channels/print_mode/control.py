@@ -1,0 +1,216 @@
+"""The client on stdin and stdout: its messages and requests in, ours out, each answer matched to what was asked."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Any, cast
+
+from adderclaw.channels import stdio
+from adderclaw.channels.rpc.wire import MAX_LINE, Outbox
+from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.types import Json
+
+MOST_MESSAGES = 1_000
+"""Messages that wait for their turn."""
+
+type Handler = Callable[[Json], Awaitable[Json]]
+"""A request's fields → what is answered."""
+
+
+class Gone(OSError):
+    """The client has closed its end: nobody is there to answer."""
+
+
+class Refused(Exception):
+    """The client answered with an error."""
+
+
+class Link:
+    """One client. What it sends that is no message of the protocol ends the conversation, with the reason."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+        self._asked: dict[str, asyncio.Future[Json]] = {}
+        self._count = 0
+        self._line = 0
+        self._left = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._messages: asyncio.Queue[str | None] = asyncio.Queue()
+        self._begun: asyncio.Future[tuple[str, Json] | None] = asyncio.get_running_loop().create_future()
+        self.handlers: dict[str, Handler] = {}
+        """Subtype of a request → who answers it."""
+        self.problem: AdderClawError | None = None
+        """What was wrong with what the client sent."""
+        self.failed: Callable[[], object] = lambda: None
+        """Called when there is one."""
+        self.is_over = False
+        """The client sends no more."""
+
+    # ------------------------------------------------------------------ in
+
+    async def read(self, reader: asyncio.StreamReader) -> None:
+        """Take line after line, up to the end of the input."""
+        try:
+            async for line in stdio.lines(reader, _at_once):
+                self._line += 1
+                if line is None:
+                    raise UsageError(self._where(f"a message has at most {MAX_LINE:,} bytes"))
+                if line.strip():
+                    self._take(_parsed(line, self._where))
+        except AdderClawError as error:
+            self.problem = error
+            self.failed()
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        self.is_over = True
+        self._messages.put_nowait(None)
+        if not self._begun.done():
+            self._begun.set_result(None)
+        for waiting in self._asked.values():
+            if not waiting.done():
+                waiting.set_exception(Gone("the client has closed its end"))
+
+    def _where(self, problem: str) -> str:
+        return f"standard input, line {self._line}: {problem}"
+
+    def _take(self, message: Json) -> None:
+        kind = message.get("type")
+        if kind == "user":
+            if self._messages.qsize() >= MOST_MESSAGES:
+                raise UsageError(self._where(f"more than {MOST_MESSAGES:,} messages wait for their turn"))
+            self._messages.put_nowait(_text_of(message, self._where))
+            if not self._begun.done():
+                self._begun.set_result(None)
+        elif kind == "control_request":
+            self._requested(message)
+        elif kind == "control_response":
+            self._answered(message.get("response"))
+        elif kind == "control_cancel_request" or kind == "keep_alive":
+            pass  # what we are asked is answered at once
+        else:
+            raise UsageError(self._where(f"{str(kind)[:60]!r} is no type of message: user, control_request, …"))
+
+    def _requested(self, message: Json) -> None:
+        id, request = message.get("request_id"), message.get("request")
+        if not isinstance(id, str) or not isinstance(request, dict):
+            raise UsageError(self._where("a control_request has a request_id and a request"))
+        given = cast(Json, request)
+        subtype = str(given.get("subtype"))
+        if subtype == "initialize" and not self._begun.done():
+            self._begun.set_result((id, given))
+            return
+        handler = self.handlers.get(subtype)
+        if handler is None:
+            known = ", ".join(self.handlers) or "initialize, which comes first"
+            self.refuse(id, f"{subtype[:60]!r} is not supported here; there is: {known}")
+            return
+        task = asyncio.create_task(self._handled(id, handler, given))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _handled(self, id: str, handler: Handler, request: Json) -> None:
+        try:
+            self.answer(id, await handler(request))
+        except (AdderClawError, Gone, Refused) as error:
+            self.refuse(id, str(error))
+
+    def _answered(self, response: object) -> None:
+        if not isinstance(response, dict):
+            raise UsageError(self._where("a control_response has a response"))
+        given = cast(Json, response)
+        waiting = self._asked.get(str(given.get("request_id")))
+        if waiting is None or waiting.done():
+            return  # an answer that came too late
+        if given.get("subtype") == "error":
+            waiting.set_exception(Refused(str(given.get("error", ""))[:2_000]))
+        else:
+            body: Any = given.get("response")
+            waiting.set_result(cast(Json, body) if isinstance(body, dict) else {})
+
+    # ------------------------------------------------------------------ out
+
+    def answer(self, id: str, body: Json) -> None:
+        self._outbox.put(
+            {"type": "control_response", "response": {"subtype": "success", "request_id": id, "response": body}}
+        )
+
+    def refuse(self, id: str, why: str) -> None:
+        self._outbox.put({"type": "control_response", "response": {"subtype": "error", "request_id": id, "error": why}})
+
+    async def ask(self, request: Json) -> Json:
+        """What the client answers; Refused where that is an error, Gone where it has left."""
+        if self.is_over:
+            raise Gone("the client has closed its end")
+        self._count += 1
+        id = f"adderclaw-{self._count}"
+        waiting = self._asked[id] = asyncio.get_running_loop().create_future()
+        self._outbox.put({"type": "control_request", "request_id": id, "request": request})
+        try:
+            return await waiting
+        except asyncio.CancelledError:
+            self._outbox.put({"type": "control_cancel_request", "request_id": id})
+            raise
+        finally:
+            del self._asked[id]
+
+    # ------------------------------------------------------------------ what came
+
+    async def begun(self) -> tuple[str, Json] | None:
+        """The id and the fields of `initialize`; None where the first message came without it."""
+        return await asyncio.shield(self._begun)
+
+    async def messages(self) -> AsyncGenerator[str]:
+        """What the user says, one after the other."""
+        while (message := await self._messages.get()) is not None and not self._left:
+            yield message
+
+    def leave(self) -> None:
+        """No further message is taken."""
+        self._left = True
+        self._messages.put_nowait(None)
+
+    async def close(self) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+
+async def _at_once() -> None:
+    return None
+
+
+def _parsed(line: bytes, where: Callable[[str], str]) -> Json:
+    try:
+        value: object = json.loads(line, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(where(f"it is no JSON ({error}): {line[:60]!r}")) from None
+    if not isinstance(value, dict):
+        raise UsageError(where("a message is a JSON object"))
+    return cast(Json, value)
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _text_of(message: Json, where: Callable[[str], str]) -> str:
+    """What the user says: a text, or blocks of text."""
+    said: Any = message.get("message")
+    content: Any = cast(Json, said).get("content") if isinstance(said, dict) else None
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise UsageError(where('a user message is {"role": "user", "content": "…"}'))
+    texts: list[str] = []
+    for block in cast(list[Any], content):
+        kind = cast(Json, block).get("type") if isinstance(block, dict) else None
+        text = cast(Json, block).get("text") if kind == "text" else None
+        if not isinstance(text, str):
+            fix = "put the file into the workspace and name it: Read shows it to the model"
+            raise UsageError(where(f"a block of type {str(kind)[:40]!r} cannot be sent here; {fix}"))
+        texts.append(text)
+    return "\n".join(texts)

@@ -1,0 +1,140 @@
+"""A conversation in stream-json: a message that was given, or all that a client sends, each with its result."""
+
+import asyncio
+import contextlib
+
+from adderclaw.channels import stdio
+from adderclaw.channels.print_mode import Wanted, answered, nobody
+from adderclaw.channels.print_mode import client as clients
+from adderclaw.channels.print_mode.control import Link
+from adderclaw.channels.print_mode.lines import failure
+from adderclaw.channels.print_mode.stream import Stream
+from adderclaw.channels.rpc.wire import MAX_LINE, Outbox
+from adderclaw.errors import AdderClawError
+from adderclaw.kernel.session import TurnResult
+from adderclaw.runtime import Options, Resume, Run, opened, start
+from adderclaw.runtime.drive import Report, drive, exit_code
+from adderclaw.runtime.signals import until_signal
+from adderclaw.types import Json
+
+DRAIN_SECONDS = 30.0
+"""How long a client that reads slowly is waited for at the end."""
+CLOSED = "the client reads no more"
+
+
+def hold(options: Options, again: Resume | None, wanted: Wanted, given: Json, message: str | None) -> int:
+    """Answer the message, or all that come on stdin; the exit code."""
+    return asyncio.run(_held(options, again, wanted, given, message))
+
+
+async def _held(options: Options, again: Resume | None, wanted: Wanted, given: Json, message: str | None) -> int:
+    loop = asyncio.get_running_loop()
+    writer, written = await stdio.writer(loop)
+    writer.transport.set_write_buffer_limits(high=0)
+    outbox = Outbox(writer)
+    writing = asyncio.ensure_future(outbox.run())
+    link = Link(outbox)
+    reading: asyncio.Future[None] | None = None
+    try:
+        if message is None:
+            reader = asyncio.StreamReader(limit=MAX_LINE)
+            await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), stdio.readable())
+            reading = asyncio.ensure_future(link.read(reader))
+        return await _opened(options, again, wanted, given, message, link, outbox)
+    except AdderClawError as error:
+        outbox.put(failure(str(error), error.exit_code))
+        raise
+    finally:
+        await link.close()
+        await outbox.flush(DRAIN_SECONDS)
+        for task in (writing, reading):
+            if task is not None:
+                task.cancel()
+        writer.close()
+        with contextlib.suppress(asyncio.CancelledError):
+            await writing
+        written()
+
+
+async def _opened(
+    options: Options,
+    again: Resume | None,
+    wanted: Wanted,
+    given: Json,
+    message: str | None,
+    link: Link,
+    outbox: Outbox,
+) -> int:
+    begun = await link.begun() if message is None else None
+    if link.problem is not None:
+        raise link.problem
+    client = clients.Client(link, given, begun[1] if begun is not None else {})
+    runtime = start(client.options(options))
+    asks = message is None and client.asks
+    operator = client if asks else nobody(runtime.config.security.approval_timeout_seconds)
+    with opened(runtime, operator, kind="agent", channel="print", again=again) as run:
+        client.wanted(wanted).prompt(run.session)
+        talk = _Talk(run, outbox, link, client, client.wanted(wanted), given)
+        if begun is not None:
+            link.answer(begun[0], client.greeting(run))
+        work = talk.one(message) if message is not None else talk.all()
+        gone = asyncio.ensure_future(talk.watch())
+        try:
+            code = exit_code if message is not None else _code
+            report = await drive(run, until_signal(run, work), code=code, show=talk.show)
+        finally:
+            gone.cancel()
+        if link.problem is not None:
+            raise link.problem
+        return report.exit_code
+
+
+def _code(result: TurnResult) -> int:
+    """Of a conversation: a client that was told of a denial, or denied something itself, has been served."""
+    return 0 if result.outcome == "denied" else exit_code(result)
+
+
+async def _empty() -> TurnResult:
+    return TurnResult("error", "", "the message is empty; say what the agent should do")
+
+
+class _Talk:
+    """The turns of the conversation."""
+
+    def __init__(
+        self, run: Run, outbox: Outbox, link: Link, client: "clients.Client", wanted: Wanted, given: Json
+    ) -> None:
+        self._run, self._outbox, self._link, self._wanted = run, outbox, link, wanted
+        self._stream = Stream(run, outbox, partial=bool(given.get("partial")))
+        self._replays = bool(given.get("replay"))
+        client.serve(run, self._stream)
+        link.failed = self._leave
+
+    async def one(self, message: str) -> TurnResult:
+        self._outbox.put(self._stream.lines.init())
+        return await self._stream.turn(answered(self._run, message, self._wanted, self._stream.delta), last=True)
+
+    async def all(self) -> TurnResult:
+        last = TurnResult("completed", "")
+        async for message in self._link.messages():
+            self._run.session.budget.begin()
+            self._outbox.put(self._stream.lines.init())
+            if self._replays:
+                self._outbox.put(self._stream.lines.user(message))
+            work = answered(self._run, message, self._wanted, self._stream.delta) if message.strip() else _empty()
+            last = await self._stream.turn(work, last=False)
+        return last
+
+    async def watch(self) -> None:
+        """A client that closes its end wants no more."""
+        await self._outbox.gone.wait()
+        self._leave(CLOSED)
+
+    def _leave(self, why: str = "") -> None:
+        self._link.leave()
+        self._stream.interrupt(why or "the client sent what is no message")
+
+    def show(self, report: Report) -> None:
+        """A turn that a signal ended has its result, too."""
+        if report.result.signal:
+            self._stream.end(report.result)

@@ -1,0 +1,257 @@
+"""What print mode says, as the JSON objects that programs read: init, assistant, user, stream_event, result."""
+
+import os
+
+from adderclaw import __version__
+from adderclaw.events import EventRecord
+from adderclaw.kernel.session import TurnResult
+from adderclaw.runtime import Run
+from adderclaw.types import Json, Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
+
+PROTOCOL = "2.1.0"
+"""Whose shapes these are: clients look at it before they use what is newer."""
+STOP = {"end": "end_turn", "tool_use": "tool_use", "max_tokens": "max_tokens", "refusal": "refusal"}
+"""Why a reply ended, as the other side calls it."""
+LIMITS = {
+    "(runtime.max_tool_rounds)": ("error_max_turns", "max_turns"),
+    "(limits.cost_usd)": ("error_max_budget_usd", "budget_exhausted"),
+}
+"""How a reason names a limit → subtype and terminal_reason."""
+SCHEMA = "the answer does not fit --json-schema"
+"""How the reason of a run begins whose answer was never of the wanted shape."""
+MODES = {"readonly": "plan", "supervised": "default", "full": "bypassPermissions"}
+"""Autonomy → the mode that it is."""
+
+
+def new_uuid() -> str:
+    """A random UUID (version 4)."""
+    data = bytearray(os.urandom(16))
+    data[6], data[8] = data[6] & 0x0F | 0x40, data[8] & 0x3F | 0x80
+    text = data.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def usage_json(usage: Usage) -> Json:
+    return {
+        "input_tokens": usage.input_tokens,
+        "cache_creation_input_tokens": usage.cache_write_tokens,
+        "cache_read_input_tokens": usage.cache_read_tokens,
+        "output_tokens": usage.output_tokens,
+    }
+
+
+class Lines:
+    """Makes the lines of one run, and counts what its results report."""
+
+    def __init__(self, run: Run) -> None:
+        self._run, self._session = run, run.session
+        self._model, self._stop = run.session.model, "end_turn"
+        self._usage = Usage()
+        self._api_ms = 0.0
+        self._denials: list[Json] = []
+        self._began = run.runtime.clock.monotonic()
+        self._before = (0, Usage())
+        self.message_id = ""
+        """Of the reply that arrives now."""
+
+    def line(self, kind: str, body: Json) -> Json:
+        return {"type": kind, **body, "session_id": self._session.session_id, "uuid": new_uuid()}
+
+    # ------------------------------------------------------------------ the session
+
+    def init(self) -> Json:
+        session, servers = self._session, self._run.runtime.servers
+        listed = [] if servers is None else [mcp_status(row.entry.given, row.state) for row in servers.status()]
+        skills = session.scene.kit.skills
+        names = [] if skills is None else [name for name, _ in skills.offered()[0]]
+        body: Json = {
+            "subtype": "init",
+            "cwd": session.scene.context.workspace.root,
+            "model": session.model,
+            "tools": [name for name, tool in session.scene.offered.items() if tool.usable],
+            "mcp_servers": listed,
+            "permissionMode": session.scene.policy.mode or MODES[session.scene.policy.autonomy],
+            "slash_commands": names,
+            "skills": names,
+            "plugins": [],
+            "agents": [],
+            "apiKeySource": "none",
+            "output_style": "default",
+            "claude_code_version": PROTOCOL,
+            "adderclaw_version": __version__,
+            "run_id": self._run.run_id,
+            "conversation_id": session.conversation_id,
+        }
+        return self.line("system", body)
+
+    def begin(self) -> None:
+        """A turn begins: what its result reports counts from here."""
+        budget = self._session.budget
+        self._began, self._api_ms, self._denials = self._run.runtime.clock.monotonic(), 0.0, []
+        self._before = (budget.steps, budget.usage)
+
+    def hear(self, record: EventRecord) -> bool:
+        """Remember what a later line reports; whether these were the figures of a reply."""
+        body = record.payload
+        if record.event_type == "llm_response_received" and record.session_id == self._session.session_id:
+            self._model, self._stop = str(body["model"]), STOP.get(str(body["stop_reason"]), "end_turn")
+            self._usage = Usage(int(body["input_tokens"]), int(body["output_tokens"]))
+            self._api_ms += float(body["latency_ms"])
+            return True
+        if record.event_type == "tool_denied":
+            denied: Json = {"tool_name": body["tool"], "tool_use_id": body["tool_use_id"]}
+            self._denials.append({**denied, "tool_input": self._input_of(str(body["tool_use_id"]))})
+        return False
+
+    def _input_of(self, id: str) -> Json:
+        for message in reversed(self._session.state.history.messages):
+            for block in message.blocks:
+                if isinstance(block, ToolUseBlock) and block.call.id == id:
+                    return block.call.input
+        return {}
+
+    # ------------------------------------------------------------------ messages
+
+    def message(self, message: Message) -> Json | None:
+        """A message of the history; None where nothing of it is said."""
+        if message.role == "assistant":
+            return self._assistant(message)
+        blocks = [block for one in message.blocks if (block := _told(one)) is not None]
+        said: Json = {"message": {"role": "user", "content": blocks}, "parent_tool_use_id": None}
+        return self.line("user", said) if blocks else None
+
+    def user(self, text: str) -> Json:
+        """A message as it was taken from the client."""
+        said: Json = {"message": {"role": "user", "content": text}, "parent_tool_use_id": None, "isReplay": True}
+        return self.line("user", said)
+
+    def _assistant(self, message: Message) -> Json | None:
+        blocks = [block for one in message.blocks if (block := _told(one)) is not None]
+        stop = "tool_use" if any(block["type"] == "tool_use" for block in blocks) else self._stop
+        body = self.envelope() | {"content": blocks, "stop_reason": stop, "usage": usage_json(self._usage)}
+        self.message_id = ""
+        return self.line("assistant", {"message": body, "parent_tool_use_id": None}) if blocks else None
+
+    def envelope(self) -> Json:
+        """A reply without its content."""
+        self.message_id = self.message_id or f"msg_{os.urandom(12).hex()}"
+        return {
+            "id": self.message_id,
+            "type": "message",
+            "role": "assistant",
+            "model": self._model,
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": usage_json(Usage()),
+        }
+
+    def stream_event(self, event: Json) -> Json:
+        return self.line("stream_event", {"event": event, "parent_tool_use_id": None})
+
+    @property
+    def stop_reason(self) -> str:
+        return self._stop
+
+    # ------------------------------------------------------------------ the end
+
+    def result(self, result: TurnResult, exit_code: int) -> Json:
+        """How a turn ended. `is_error` is true wherever the exit code of such a run is not 0."""
+        session, clock = self._session, self._run.runtime.clock
+        steps, used = self._before
+        now = session.budget.usage
+        usage = Usage(*(after - before for after, before in zip(_counts(now), _counts(used), strict=True)))
+        subtype, why = ended_as(result)
+        details = result.details or {}
+        body: Json = {
+            "subtype": subtype,
+            "is_error": result.outcome != "completed",
+            "duration_ms": round((clock.monotonic() - self._began) * 1000),
+            "duration_api_ms": round(self._api_ms),
+            "num_turns": session.budget.steps - steps,
+            "result": result.answer or (result.reason if result.outcome != "completed" else ""),
+            "stop_reason": self._stop if session.budget.steps > steps else None,
+            "total_cost_usd": session.budget.cost,
+            "usage": usage_json(usage),
+            "modelUsage": {self._model: _model_usage(now, session.budget.cost)},
+            "permission_denials": self._denials,
+            "terminal_reason": why,
+            **({"structured_output": details["structured_output"]} if "structured_output" in details else {}),
+            **({"errors": [result.reason]} if result.outcome != "completed" else {}),
+            "outcome": result.outcome,
+            "reason": result.reason,
+            "exit_code": exit_code,
+            "run_id": self._run.run_id,
+            "conversation_id": session.conversation_id,
+        }
+        return self.line("result", body)
+
+
+def ended_as(result: TurnResult) -> tuple[str, str]:
+    """The subtype of a result, and its terminal_reason."""
+    match result.outcome:
+        case "completed":
+            return "success", "completed"
+        case "limit":
+            named = next((found for word, found in LIMITS.items() if word in result.reason), None)
+            return named or ("error_during_execution", "blocking_limit")
+        case "stopped":
+            return "error_during_execution", "aborted_streaming"
+        case "denied":
+            return "error_during_execution", "hook_stopped" if "a hook" in result.reason else "permission_denied"
+        case _ if result.reason.startswith(SCHEMA):
+            return "error_max_structured_output_retries", "structured_output_retry_exhausted"
+        case _:
+            return "error_during_execution", "api_error"
+
+
+def failure(error: str, exit_code: int) -> Json:
+    """The result of a run that could not begin."""
+    return {
+        "type": "result",
+        "subtype": "error_during_execution",
+        "is_error": True,
+        "duration_ms": 0,
+        "duration_api_ms": 0,
+        "num_turns": 0,
+        "result": error,
+        "errors": [error],
+        "startup_failure_reason": error,
+        "outcome": "error",
+        "exit_code": exit_code,
+        "session_id": "",
+        "uuid": new_uuid(),
+    }
+
+
+def mcp_status(name: str, state: str) -> Json:
+    known = {"idle": "pending", "starting": "pending", "ready": "connected", "failed": "failed"}
+    return {"name": name, "status": known.get(state, state)}
+
+
+def _counts(usage: Usage) -> tuple[int, int, int, int]:
+    return usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens
+
+
+def _model_usage(usage: Usage, cost: float | None) -> Json:
+    return {
+        "inputTokens": usage.input_tokens,
+        "outputTokens": usage.output_tokens,
+        "cacheReadInputTokens": usage.cache_read_tokens,
+        "cacheCreationInputTokens": usage.cache_write_tokens,
+        "webSearchRequests": 0,
+        "costUSD": cost,
+    }
+
+
+def _told(block: object) -> Json | None:
+    match block:
+        case TextBlock(text):
+            return {"type": "text", "text": text}
+        case ToolUseBlock(call):
+            given = call.arguments if call.arguments is not None else {"raw": call.raw}
+            return {"type": "tool_use", "id": call.id, "name": call.name, "input": given}
+        case ToolResultBlock(tool_use_id, content, is_error, _, _):
+            return {"type": "tool_result", "tool_use_id": tool_use_id, "content": content, "is_error": is_error}
+        case _:
+            return None

@@ -1,0 +1,72 @@
+"""An answer of a wanted shape: asked for in words, checked, and mended once."""
+
+import json
+import re
+from typing import cast
+
+from adderclaw.errors import UsageError
+from adderclaw.json_text import canonical
+from adderclaw.kernel import prompt
+from adderclaw.kernel.loop import run_turn
+from adderclaw.kernel.session import Session, TurnResult
+from adderclaw.mcp import schema as schemas
+from adderclaw.types import Json, OnDelta
+
+FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n?```\s*", re.DOTALL)
+MISFIT = "the answer does not fit --json-schema"
+ASKED = (
+    "Your last message must be one JSON value and nothing else: no words before or after it, no code fence. "
+    "It must fit this JSON Schema:\n{schema}"
+)
+AGAIN = "Your last message does not fit the JSON Schema: {problems}. Answer with the corrected JSON value alone."
+
+
+class Shape:
+    """The shape that `--json-schema` asks for."""
+
+    def __init__(self, text: str) -> None:
+        try:
+            value: object = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise UsageError(f"--json-schema: not JSON ({error})") from None
+        if not isinstance(value, dict):
+            raise UsageError('--json-schema: it must be a JSON object such as {"type": "object", "properties": {…}}')
+        self.schema = cast(Json, value)
+        if why := schemas.unusable(self.schema):
+            raise UsageError(f"--json-schema: it is no JSON Schema that can be checked: {why}")
+
+    def ask(self, session: Session) -> None:
+        """Tell the model, in its prompt."""
+        now = session.prompt
+        session.prompt = prompt.made(f"{now.system}\n\n{ASKED.format(schema=canonical(self.schema))}", now.tools)
+
+    async def fitted(self, session: Session, result: TurnResult, on_delta: OnDelta) -> TurnResult:
+        """The result with the value in it; an answer that does not fit is asked for once more."""
+        if result.outcome != "completed":
+            return result
+        if why := self._misfit(result.answer):
+            again = await run_turn(session, AGAIN.format(problems=why), on_delta, single=True)
+            if again.outcome != "completed":
+                return again
+            result = again
+            if why := self._misfit(result.answer):
+                return TurnResult("error", result.answer, f"{MISFIT}, and neither did the second: {why}")
+        value = json.loads(_bare(result.answer))
+        return result._replace(answer=canonical(value), details={"structured_output": value})
+
+    def _misfit(self, answer: str) -> str:
+        try:
+            value: object = json.loads(_bare(answer), parse_constant=_no_constant)
+        except (ValueError, RecursionError) as error:
+            return f"it is no JSON ({error})"
+        return "; ".join(schemas.problems(self.schema, value))
+
+
+def _bare(answer: str) -> str:
+    """Without the fence that models like to put around it."""
+    fenced = FENCE.fullmatch(answer)
+    return fenced[1] if fenced is not None else answer
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(f"{name} is no JSON")
