@@ -59,6 +59,49 @@ def test_25_c34_full_asks_only_what_the_page_names(world: World) -> None:
     assert (world.workspace / ".github/workflows/ci.yml").exists()
 
 
+# ------------------------------------------------------------------ C-43: what memory keeps
+
+
+def test_25_c43_every_message_has_its_turn_and_its_model(world: World) -> None:
+    world.configure("full")
+    (world.workspace / "a.txt").write_text("heliotrope\n")
+    once = f"test -e {world.cli.home}/once || {{ touch {world.cli.home}/once; echo more >&2; exit 2; }}"
+    settings(world, hooks={"Stop": [hook(once)]})
+    steps = [{**call("Read", file_path="a.txt"), "text": "Looking."}, text("first"), text("second")]
+    world.script(*steps)
+    assert world.agent("one").code == 0
+    world.script(*steps, text("third"))
+    assert world.cli("agent", "-m", "two", "--continue").code == 0
+    columns = "conversation_id, turn_id, timestamp, role, content, tool_calls, tool_results, provider, model, metadata"
+    log = world.rows(f"SELECT {columns} FROM memory_log")
+    assert [row[3] for row in log] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+    ]
+    turns = [row[1] for row in log]
+    assert len(set(turns)) == 2, "what a Stop hook sends back belongs to the same turn"
+    assert turns == [turns[0]] * 6 + [turns[-1]] * 2
+    assert len({row[0] for row in log}) == 1
+    assert all(row[2].endswith("Z") for row in log)
+    assert json.loads(log[1][5])[0]["name"] == "Read"
+    assert "heliotrope" in json.loads(log[2][6])[0]["content"]
+    assert [row[7:9] for row in log if row[3] == "assistant"] == [("local", "mock")] * 4
+    assert "usage" in json.loads(log[1][9])
+    shown = world.cli("memory", "show", log[0][0])
+    assert [line.split()[1] for line in shown.out.splitlines() if line.startswith("turn ")] == [turns[0], turns[-1]]
+    listed = json.loads(world.cli("memory", "show", log[0][0], "--output-format", "json").out)["entries"]
+    assert {entry["turn_id"] for entry in listed if entry["entry_type"] == "assistant"} == set(turns)
+    assert log[0][0] in world.cli("memory", "search", "liotrop").out
+    assert world.cli("memory", "clear", "--yes").code == 0
+    assert world.rows("SELECT count(*) FROM turns") == [(0,)]
+
+
 # ------------------------------------------------------------------ D-09: `model_config`
 
 

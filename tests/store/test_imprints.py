@@ -18,6 +18,7 @@ MUTABLE = {
         "used_at",
         *("terminal", "questions_json", "replies_json"),  # under the answer's own signature
     },  # runs of before have none; receipts name who answered
+    "model_calls": {"entry_sequence"},  # which entry a reply became: a link for the view of the memory
     "background_tasks": {"told"},
     "conversations": {"last_active", "phase"},
     "workflows": {"config"},

@@ -91,7 +91,8 @@ class Channel:
             with session.store.write() as cursor:
                 content = [{"type": "text", "text": f"an MCP client calls {name}"}]
                 entry: Json = {"uuid": session.ids("entry"), "content": content}
-                transcript.append(cursor, session.session_id, "user", entry)
+                sequence = transcript.append(cursor, session.session_id, "user", entry)
+                transcript.open_turn(cursor, session.session_id, sequence, session.ids("turn"))
             try:
                 result = (await run_call(session, call, refusal=limit_of(session))).result
                 if self._told:  # what belongs to a call is said before its result, or never

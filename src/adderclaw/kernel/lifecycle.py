@@ -166,7 +166,10 @@ async def displayed(session: Session, text: str) -> str:
     """MessageDisplay: what a person is shown of an answer. It is asked once, of the whole; the answer itself stays."""
     if "MessageDisplay" not in session.hooks or not text:
         return text
-    ids: Json = {"turn_id": session.ids("turn"), "message_id": session.ids("message")}
+    from adderclaw.store import turns
+
+    turn = session.state.turn_id or turns.last(session.store, session.session_id)
+    ids: Json = {"turn_id": turn, "message_id": session.ids("message")}
     merged = await session.fire("MessageDisplay", {**ids, "index": 0, "final": True, "delta": text})
     return str(merged.specific.get("displayContent", text))
 

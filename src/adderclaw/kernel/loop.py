@@ -103,7 +103,7 @@ async def _turn(session: Session, message: str | None, on_delta: OnDelta, *, sin
             session.state.rounds = 0
             if not single and (refused := await lifecycle.submitted(session, message)) is not None:
                 return TurnResult("denied", "", f"a hook refused the message: {refused}")
-            _hear(session, message)
+            _hear(session, message, opens=True)
         elif session.hooks:
             await lifecycle.begin(session)
         if message is None and (finished := _already_answered(session)) is not None:
@@ -200,9 +200,9 @@ async def _step(session: Session, turn: _Turn, prompt: Prompt, on_delta: OnDelta
     step = session.budget.steps
 
     def rows(cursor: Cursor) -> None:
-        if blocks:  # nothing may be left to say after a cut
-            _keep(session, cursor, message)
-        model.keep(session, cursor, reply, step, _response_json(text, response.tool_calls, response.stop_reason))
+        sequence = _keep(session, cursor, message) if blocks else None  # nothing may be left to say after a cut
+        kept = _response_json(text, response.tool_calls, response.stop_reason)
+        model.keep(session, cursor, reply, step, kept, sequence)
 
     session.state.rounds += bool(response.tool_calls)
     # With the first call's intent, or at once where there is none: in any case before anything is done.
@@ -342,13 +342,16 @@ def _cut_short(session: Session, call: ToolCall, life: Life | None, *, interrupt
 # ------------------------------------------------------------------ what is heard and noted
 
 
-def _hear(session: Session, text: str) -> None:
-    """The user's message, and with it what hooks have to say."""
+def _hear(session: Session, text: str, *, opens: bool = False) -> None:
+    """The user's message, and with it what hooks have to say. It opens a turn, unless a hook sends the model back."""
     texts, session.state.due = (text, *session.state.due), []
     said = tuple(TextBlock(session.secrets.scrub(part)) for part in texts)
     news = _news(session)
     with session.store.write() as cursor:
         sequence = _keep(session, cursor, Message("user", said))
+        if opens:
+            session.state.turn_id = session.ids("turn")
+            transcript.open_turn(cursor, session.session_id, sequence, session.state.turn_id)
     if session.checkpoints is not None and not session.agent_id:
         session.checkpoints.turn = (session.conversation_id, session.session_id, sequence)
     session.state.history.append(Message("user", (*news, *said)))

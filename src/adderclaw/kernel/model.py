@@ -41,8 +41,8 @@ class Reply(NamedTuple):
     """US dollars; None without a known price."""
 
 
-def keep(session: Session, cursor: Cursor, reply: Reply, step: int, said: Json) -> None:
-    """The row of a model call that was answered, and what the run has spent with it."""
+def keep(session: Session, cursor: Cursor, reply: Reply, step: int, said: Json, sequence: int | None = None) -> None:
+    """The row of a model call that was answered, and what the run has spent with it. `sequence` is its entry's."""
     response = reply.response
     model_calls.record(
         cursor,
@@ -59,6 +59,7 @@ def keep(session: Session, cursor: Cursor, reply: Reply, step: int, said: Json) 
         error=None,
         cost=reply.cost,
         run_id=session.bus.run_id,
+        entry_sequence=sequence,
     )
     session.keep_spent(cursor)
 

@@ -184,6 +184,8 @@ class State:
     cached_tokens: int = 0
     """How much of the last request the provider keeps, so that reading it again is cheaper."""
     kept_cwd: str = ""
+    turn_id: str = ""
+    """Of the turn that goes on; empty in one that was resumed."""
     rounds: int = 0
     """Rounds of tool calls of the turn that goes on, those before an interruption included."""
     watched: dict[str, tuple[int, int, int] | None] = field(default_factory=dict[str, tuple[int, int, int] | None])

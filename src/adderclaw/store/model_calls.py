@@ -43,10 +43,13 @@ def record(
     error: str | None,
     cost: float | None = None,
     run_id: str | None = None,
+    entry_sequence: int | None = None,
 ) -> None:
+    """`entry_sequence` is that of the entry which the reply became."""
     cursor.execute(
         "INSERT INTO model_calls(session_id, step, provider, model, request_hash, response_json, usage_json,"
-        " attempts, latency_ms, status, error, cost, run_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " attempts, latency_ms, status, error, cost, run_id, entry_sequence)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             session_id,
             step,
@@ -61,6 +64,7 @@ def record(
             error and plain(error),
             cost,
             run_id,
+            entry_sequence,
         ),
     )
 

@@ -116,6 +116,13 @@ def append(
     return sequence
 
 
+def open_turn(cursor: sqlite3.Cursor, session_id: str, sequence: int, turn_id: str) -> None:
+    """A turn begins with this entry, and goes on until the next one does."""
+    cursor.execute(
+        "INSERT INTO turns(turn_id, session_id, first_sequence) VALUES (?, ?, ?)", (turn_id, session_id, sequence)
+    )
+
+
 def keep_opaque(cursor: sqlite3.Cursor, session_id: str, sequence: int, blocks: list[Json]) -> None:
     """Blocks that only their provider understands, and images and documents, beside the entry that they came with."""
     cursor.execute(
@@ -149,6 +156,7 @@ def clear(store: Store) -> int:
         cursor.execute("INSERT INTO transcript_fts(transcript_fts) VALUES ('delete-all')")
         for statement in (
             "DELETE FROM opaque_blocks",
+            "DELETE FROM turns",
             "DELETE FROM background_tasks",
             "DELETE FROM tape",
             "DELETE FROM tape_texts",

@@ -9,14 +9,16 @@ from adderclaw.channels.cli.plain import print_json
 from adderclaw.config import load
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import UsageError
-from adderclaw.store import Store, transcript
+from adderclaw.store import Store, transcript, turns
 from adderclaw.store.transcript import Entry
+from adderclaw.store.turns import Line
 from adderclaw.types import Json
 
 app = group("List, search, show and clear conversations.")
 
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="At most so many.")]
 clean = Secrets().clean
+ABOUT = ("turn_id", "role", "provider", "model")
 
 
 @app.command("list")
@@ -77,16 +79,23 @@ def show(
     if found is None:
         raise UsageError(f"there is no conversation {conversation!r} in {store.path}: see `adderclaw memory list`")
     sessions = {session: transcript.entries(store, session) for session in transcript.sessions_of(store, found)}
+    lines = turns.of_conversation(store, found)
     if output_format == "json":
         listed: list[Json] = [
-            {"session_id": session, **entry._asdict()} for session, entries in sessions.items() for entry in entries
+            {"session_id": session, **entry._asdict(), **_about(lines.get(entry.id))}
+            for session, entries in sessions.items()
+            for entry in entries
         ]
         print_json(clean({"conversation_id": found, "entries": listed}))
         return
     print(f"conversation {clean(found)}")
     for session, entries in sessions.items():
         print(f"session {clean(session)}")
+        turn = None
         for entry in entries:
+            if (line := lines.get(entry.id)) and line.turn_id != turn:
+                turn = line.turn_id
+                print(clean(f"turn {turn}"))
             print(clean(f"[{entry.sequence}] {entry.created_at}Z {_said(entry)}"))
 
 
@@ -111,6 +120,11 @@ def clear(
         print_json({"cleared": count})
     else:
         print(f"cleared {count} conversation{'' if count == 1 else 's'}; the receipts stay")
+
+
+def _about(line: Line | None) -> Json:
+    """What the memory's view has of an entry; calls and results have their turn by where they stand."""
+    return {} if line is None else {key: value for key, value in line._asdict().items() if key in ABOUT}
 
 
 def _said(entry: Entry) -> str:

@@ -125,7 +125,9 @@ async def _one_call(run: Run, name: str, arguments: dict[str, Any], output_forma
     async def live() -> TurnResult:
         with session.store.write() as cursor:
             content = [{"type": "text", "text": f"by hand: {name}"}]
-            transcript.append(cursor, session.session_id, "user", {"uuid": session.ids("entry"), "content": content})
+            entry = {"uuid": session.ids("entry"), "content": content}
+            sequence = transcript.append(cursor, session.session_id, "user", entry)
+            transcript.open_turn(cursor, session.session_id, sequence, session.ids("turn"))
         done.append(await run_call(session, call))
         outcome = "denied" if done[0].denied else "error" if done[0].result.is_error else "completed"
         return TurnResult(outcome, done[0].result.content, done[0].result.content if outcome != "completed" else "")
