@@ -541,6 +541,15 @@ def test_interrupted_while_the_operator_is_asked_nothing_has_run(world: World, p
     verified(world)
 
 
+def shown_until(process: subprocess.Popen[bytes], mark: bytes) -> None:
+    assert process.stderr is not None
+    seen = b""
+    while not seen.endswith(mark):
+        chunk = os.read(process.stderr.fileno(), 1)
+        assert chunk, seen
+        seen += chunk
+
+
 def test_the_model_hears_that_nothing_has_run(world: World, pages: Pages, port: int) -> None:
     """The conversation goes on in the same process: what its history says is what the store says."""
     configure(world, port, more='[permissions]\nask = ["Read"]\n')
@@ -553,8 +562,10 @@ def test_the_model_hears_that_nothing_has_run(world: World, pages: Pages, port: 
         os.close(theirs)
         ours.write(b"go\n")
         wait_for(lambda: world.database.exists() and bool(asked(world)))
+        shown_until(process, b"Approve? [y/N] ")  # what is typed before it counts for nothing
         process.send_signal(signal.SIGINT)
-        ours.write(b"\nwell?\n/exit\n")
+        shown_until(process, b"> ")
+        ours.write(b"well?\n/exit\n")
         out, _ = process.communicate(timeout=PATIENCE)
     assert b"heard: Not run:" in out
     assert pages.begun() == []

@@ -76,6 +76,7 @@ async def _converse(run: Run) -> TurnResult:
     """Turn after turn; the last one's result is the conversation's."""
     print(f"AdderClaw in {_place(run)}", file=sys.stderr)
     print("/help lists the commands, /exit leaves.", file=sys.stderr)
+    _follow_in_lines(run)
     ask = _asker(run)
     last = TurnResult("completed", "")
     await lifecycle.begin(run.session)
@@ -89,6 +90,29 @@ async def _converse(run: Run) -> TurnResult:
             last = await _turn(run, text)
     return last
 
+
+def _follow_in_lines(run: Run) -> None:
+    """Calls and notices as lines that are printed once: for screen readers, plain terminals and files."""
+    if os.environ.get("ADDERCLAW_LOG") == "json":
+        return
+    from adderclaw.channels.repl.draw import ASCII, Drawing, ansi
+    from adderclaw.view.items import Call, Item
+    from adderclaw.view.live import Live
+    from adderclaw.view.rows import Rows
+
+    place = run.session.scene.context.workspace.root
+
+    def show(item: Item) -> None:
+        if not isinstance(item, Call) or item.ended:
+            print(ansi(Drawing(LINE, ASCII).item(item), colours=False), end="", file=sys.stderr, flush=True)
+
+    live = Live(Rows(run.session.store, run.session.secrets.clean, place), run.session.session_id, show, place)
+    run.runtime.bus.leave("log")
+    run.runtime.bus.listen("lines", live.hear)
+
+
+LINE = 100
+"""Columns of a line where nobody knows how wide the terminal is."""
 
 TALKS: "dict[str, Talk]" = {}
 """Run → its conversation, where it is held on a screen."""
