@@ -84,6 +84,8 @@ class Call:
     comment: str = ""
     """What the operator wrote beside the answer."""
     seconds: float | None = None
+    exit_code: int | None = None
+    """Of a command that ran and returned something else than 0."""
     output: str = ""
     change: Change | None = None
     todos: tuple[Todo, ...] = ()
@@ -112,7 +114,7 @@ class Call:
             case "unknown":
                 done = "interrupted, outcome unknown"
             case ended:
-                done = ended
+                done = f"{ended}, exit {self.exit_code}" if self.exit_code else ended
         return f"{done} · asked, yes by {self.by}" if self.asked else done
 
 

@@ -117,7 +117,9 @@ class Rows:
         if payload.get("resumed") or "outcome is unknown" in str(payload.get("content", ""))[:80]:
             state = "unknown"
         change = calls.change(made.tool, made.input, payload)
-        return replace(made, state=state, output=str(payload.get("content", "")), change=change, receipt=seq)
+        code = line.get("decision", {}).get("exit_code")
+        output = str(payload.get("content", ""))
+        return replace(made, state=state, output=output, change=change, receipt=seq, exit_code=code)
 
     def _decision(self, session_id: str, tool_use_id: str) -> Json:
         rows = self.store.read(

@@ -30,6 +30,9 @@ STYLES: dict[str, str] = {
 """Name of a style → its SGR code: the terminal's own sixteen colours, so that they fit its background."""
 
 
+STATE_STYLES = {"ran": "good", "failed": "bad", "denied": "bad", "unknown": "warn", "asked": "warn"}
+
+
 class Marks(NamedTuple):
     """The few signs beside words."""
 
@@ -92,9 +95,7 @@ class Drawing(NamedTuple):
 
     def head(self, call: Call) -> Fragments:
         """The one line of a call: its name, its argument, what became of it, how long it took."""
-        style = {"ran": "good", "failed": "bad", "denied": "bad", "unknown": "warn", "asked": "warn"}.get(
-            call.state, "dim"
-        )
+        style = STATE_STYLES.get(call.state, "dim") if not call.exit_code else "warn"
         short = {"denied": f"denied by {call.by or 'the gate'}", "asked": "asks"}.get(call.state, call.verdict)
         took = f" {self.marks.dot} {call.seconds:.1f} s" if call.seconds is not None and call.seconds >= 0.05 else ""
         tail = f" {self.marks.dot} {short}{took}"
