@@ -15,7 +15,7 @@ class Own(NamedTuple):
 
     home: str
     files: frozenset[str]
-    """The database and the log of receipts, with what is kept beside them."""
+    """The database and the log of receipts, with what is kept beside them, and the file of telemetry."""
     runs: str
     """The folder that `run` writes its events into; what else lies there is the project's."""
 
@@ -38,6 +38,9 @@ def own_paths(config: "Config", home: str, workspace: str, *more: str) -> Own:
     """`more` are further files of ours that the caller knows of."""
     named = (config.memory.path, config.receipts.path)
     files = (f"{path}{ending}" for path in map(followed, named) for ending in ("", *OWN_ENDINGS))
+    told = config.telemetry
+    if told.enabled and told.protocol == "file":
+        more = (*more, os.path.join(workspace, told.path or "telemetry.jsonl"))
     return Own(followed(home), frozenset((*files, *map(followed, more))), run_folder(config, followed(workspace)))
 
 

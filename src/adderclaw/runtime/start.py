@@ -94,9 +94,9 @@ class Runtime:
 
         if not self.options.headless and not is_directory(os.path.join(root, self.config.logging.jsonl_dir)):
             return ()
-        from adderclaw.workspace import own_paths
+        from adderclaw.workspace.traces import traces
 
-        return own_paths.traces(self.config, root, headless=self.options.headless)
+        return traces(self.config, root, headless=self.options.headless)
 
     def stopped(self) -> bool:
         return os.path.lexists(os.path.join(self.home, "ESTOP"))

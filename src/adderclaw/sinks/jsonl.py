@@ -26,7 +26,7 @@ class _File:
         place = folder / run_id / NAME
         self._file: BinaryIO = os.fdopen(workspace.open_append(place), "ab")
         if folder.root != "/" and not folder.is_root:  # in a workspace
-            from adderclaw.workspace.own_paths import claim
+            from adderclaw.workspace.traces import claim
 
             claim(folder, folder / run_id)
         self._digest = hashlib.blake2b(digest_size=16)

@@ -1,4 +1,4 @@
-"""Which paths of a workspace are our own: no command and no file tool writes there, and no checkpoint keeps them."""
+"""The folder in the workspace with the traces of runs: ours alone once one has written there, and ignored by git."""
 
 from adderclaw.config.schema import Config
 from adderclaw.errors import Refused
@@ -9,22 +9,10 @@ from adderclaw.workspace.writing import write
 IGNORE = ".gitignore"
 OURS = b"# AdderClaw's traces of runs. They belong to this machine: git ignores them, and no command may change them.\n"
 IGNORED = OURS + b"/.gitignore\n/*/events.jsonl\n/*/step-*.json\n"
-BESIDE = ("", "-wal", "-shm", "-journal", ".lock", ".head", ".key")
-
-
-def own_paths(config: Config, root: str, *, headless: bool = False) -> tuple[str, ...]:
-    """Absolute paths in the workspace `root` that are ours, whether they are there or not."""
-    found = [*traces(config, root, headless=headless)]
-    if config.telemetry.enabled and config.telemetry.protocol == "file":
-        found.append(configured(config.telemetry.path or "telemetry.jsonl", root).text)
-    found += [path + end for path in (config.memory.path, config.receipts.path) for end in BESIDE]
-    above = root.rstrip("/") + "/"
-    return tuple(dict.fromkeys(path for path in found if path.startswith(above)))
 
 
 def traces(config: Config, root: str, *, headless: bool = False) -> tuple[str, ...]:
-    """The folder in the workspace with the traces of runs. Many projects have a `runs` of their own: it is ours where
-    this run writes there (`headless`), or where one did before."""
+    """Many projects have a `runs` of their own: it is ours where this run writes there (`headless`), or an earlier did."""
     folder = configured(config.logging.jsonl_dir, root)
     if folder.root != root or folder.is_root:
         return ()
