@@ -39,6 +39,10 @@ class Child:
     """No hook hears of it: it is a hook's own."""
     tool_use_id: str = ""
     """The call that wants it."""
+    again: str = ""
+    """The child session of an earlier process that goes on: it was interrupted, and knows what it is told."""
+    rounds: int = 0
+    """Rounds of tool calls that it has had already."""
     cwd: str = ""
     """Where in the workspace it begins, a worktree of its own for instance; empty: at the root."""
 

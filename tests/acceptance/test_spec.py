@@ -235,7 +235,7 @@ def test_what_is_left_when_it_ends(project: Project) -> None:
     project.add(*(text("nothing") for _ in range(5)))
     done = project.run()
     assert done.code == 4
-    assert "5 sessions in a row brought no scenario further" in done.err
+    assert "5 sessions in a row brought nothing further" in done.err
 
     project.status.unlink()
     project.add(text("hm"), text("still nothing"))
@@ -353,3 +353,84 @@ def test_over_json_rpc(project: Project) -> None:
     done = client.answer(3, "run", spec=spec, max_iterations=2)["result"]
     assert done["answer"] == "1 of 1 scenarios have passed (1 session)"
     assert client.close() == 0
+
+
+# ------------------------------------------------------------------ progress is what is there
+
+
+def flips(project: Project) -> Done:
+    """Sessions that say to and fro that a scenario passed."""
+    project.say(scenario(0), scenario(1))
+    for number in range(6):
+        project.add(passes("SC-F001", number % 2 == 0), text("flipped"))
+    return project.run()
+
+
+def test_05_a_scenario_that_goes_to_and_fro_is_no_progress(project: Project) -> None:
+    done = flips(project)
+    assert done.code == 4, done.err
+    assert "0 of 2 scenarios have passed (6 sessions)" in done.out
+    assert "5 sessions in a row brought nothing further: no new commit" in done.err
+
+
+def test_05_neither_are_new_scenarios_nor_empty_commits(project: Project) -> None:
+    repository(project)
+    project.say(scenario(0))
+    for number in range(5):
+        declared = [{"id": f"SC-X{number}", "feature": "x.feature", "name": "more"}]
+        project.add(call("DeclareScenarios", scenarios=declared))
+        project.add(call("Bash", command="git commit -q --allow-empty -m nothing"), text("nothing"))
+    done = project.run()
+    assert (done.code, done.out.splitlines()[0]) == (4, "0 of 6 scenarios have passed (5 sessions)"), done.err
+    assert len(git(project, "log", "--format=%h").split()) == 6, "they were made"
+
+
+def git(project: Project, *words: str) -> str:
+    who = ("-c", "user.name=Me", "-c", "user.email=me@example.org")
+    done = subprocess.run(["git", *who, *words], cwd=project.folder, capture_output=True, check=True)
+    return done.stdout.decode()
+
+
+def repository(project: Project) -> None:
+    git(project, "init", "-q", "-b", "main")
+    git(project, "config", "user.name", "Me")
+    git(project, "config", "user.email", "me@example.org")
+    git(project, "add", "-A")
+    git(project, "commit", "-q", "-m", "first")
+
+
+def test_05_long_work_on_one_scenario_goes_on_while_it_shows(project: Project) -> None:
+    """Commits, then checks that fail and are mended, then the pass."""
+    repository(project)
+    project.say(scenario(0))
+    for number in range(6):
+        project.add(call("Write", file_path=f"step{number}.txt", content="x\n"))
+        project.add(call("Bash", command=f"git add step{number}.txt && git commit -q -m step"), text("not yet"))
+    for number in range(4):
+        project.add(call("Bash", command=f"cat check{number}"), text("fails"))
+        project.add(call("Write", file_path=f"check{number}", content="x"))
+        project.add(call("Bash", command=f"cat check{number}"), text("mended"))
+    project.add(passes("SC-F001"), text("done"))
+    done = project.run()
+    assert (done.code, done.out) == (0, "1 of 1 scenarios have passed (15 sessions)\n"), done.err
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_05_an_interrupted_run_says_what_was_reached(project: Project, as_json: bool) -> None:
+    project.say(scenario(0), scenario(1))
+    project.add(passes("SC-F001"), {"hang": 60})
+    words = ("--output-format", "json") if as_json else ()
+    process = project.world.cli.start("run", *words, cwd=project.folder)
+    deadline = time.monotonic() + 90
+    while len(project.model.requests) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=90)
+    assert process.returncode == 130, err
+    if as_json:
+        body = json.loads(out)
+        assert (body["outcome"], body["reason"]) == ("stopped", "SIGINT received")
+        assert (body["sessions"], body["scenarios_passed"], body["scenarios_total"]) == (1, 1, 2)
+    else:
+        assert out == b"1 of 2 scenarios have passed (1 session)\nleft: SC-F002 It says goodbye\n"

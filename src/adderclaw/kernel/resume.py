@@ -179,7 +179,8 @@ def restore(session: Session, *, go_on: bool) -> None:
 
     Calls that had not begun wait in `unfinished` when the turn goes on, and are closed when a new message comes.
     """
-    _return_to_place(session)
+    if not session.agent_id:
+        _return_to_place(session)
     session.state.lost = _lost(session)
     if session.instructions is not None:
         session.instructions.heard(instructed(session.store, session.session_id))
@@ -242,7 +243,7 @@ def _close_begun(session: Session, call: ToolCall) -> ToolResultBlock:
         return close(session, call, UNKNOWN, begun=True)
     if child.outcome is None:
         with session.store.write() as cursor:
-            subagents.finish(cursor, child.session_id, "stopped", "", "interrupted with its parent")
+            subagents.finish(cursor, child.session_id, "stopped", "", subagents.INTERRUPTED)
         return close(session, call, f"{UNKNOWN} (The subagent's session: {child.session_id})", begun=True)
     if child.outcome == "completed":
         return close(session, call, ToolResult(child.answer), begun=True)

@@ -26,7 +26,7 @@ from adderclaw.replay.checking import Checking
 from adderclaw.replay.edges import Diverged, RanOut, Recorded, Reel
 from adderclaw.replay.recorder import SeededIds
 from adderclaw.replay.recording import FORMAT
-from adderclaw.store import Store, model_calls, tape, transcript
+from adderclaw.store import Store, model_calls, runs, tape, transcript
 from adderclaw.store.ledger import Ledger
 from adderclaw.store.model_calls import Call
 from adderclaw.store.tape import Damaged, Item
@@ -95,7 +95,9 @@ def segments(store: Store, run_id: str, session_id: str) -> list[Segment]:
 
 
 def _next_run(store: Store, run_id: str, session_id: str) -> Json | None:
-    """Where the next run of the same session began."""
+    """Where the next run of the same session began: its tape says so, and its row even if it never got an answer."""
+    if (began := runs.next_began(store, run_id, session_id)) is not None:
+        return began
     rows = store.read(
         "SELECT run_id FROM tape WHERE session_id = ? AND run_id <> ? AND seq = 1"
         " AND rowid > (SELECT max(rowid) FROM tape WHERE run_id = ? AND session_id = ?) ORDER BY rowid LIMIT 1",

@@ -15,7 +15,7 @@ from adderclaw.replay.edges import ASIDE
 from adderclaw.replay.playing import MALFORMED, Difference, Played
 from adderclaw.replay.recording import QUESTIONS
 from adderclaw.replay.trace_file import Trace
-from adderclaw.store import Store, model_calls, tape, verify, workflows
+from adderclaw.store import Store, model_calls, subagents, tape, verify, workflows
 from adderclaw.store.runs import Run
 from adderclaw.store.tape import Damaged
 from adderclaw.store.workflows import Begun, Finished
@@ -74,7 +74,8 @@ UNPLAYED = "steps were not played"
 """What a scripted model complains about when all is over."""
 SOON = 0.01
 """Seconds by which the time of an event may be rounded; no process takes over from another as fast."""
-INTERRUPTED = "interrupted with its parent"
+BEGINS = frozenset({"run_started", "subagent_started"})
+"""What a session tells first in each process that goes on with it."""
 NOTHING: tuple[str, Json] = ("nothing", {})
 MOST = 200
 """Characters of a value that a difference shows."""
@@ -208,6 +209,8 @@ class _Session:
         for kind, (table, read) in _READ.items():
             first, until = _range(played, table)
             recorded = read(self._store, self._id, first, until)
+            if played.killed and not last:
+                recorded = _without_closings(recorded)
             # what was said before the segment began stands in the replay's store, too
             replayed = read(played.store, self._id, first if table == "entries" else 0, None)
             self._rows(kind, recorded, _at_home(replayed, os.path.realpath(folder), home), whole)
@@ -257,7 +260,7 @@ class _Session:
     def _cut(self) -> bool:
         """Whether it is a child session that ended with a process which was killed."""
         rows = self._store.read("SELECT outcome, reason FROM subagents WHERE session_id = ?", (self._id,))
-        return bool(self._who and rows) and (rows[0][0] is None or rows[0][1] == INTERRUPTED)
+        return bool(self._who and rows) and (rows[0][0] is None or rows[0][1] == subagents.INTERRUPTED)
 
     def _transitions(self, begun: Begun | None, now: dict[tuple[str, str], Finished], *, whole: bool) -> None:
         """What a task run kept of each decision and step, for whoever resumes it."""
@@ -279,8 +282,9 @@ class _Session:
         first, until = _range(played, "events")
         sources = {"events": _until_the_next_process(self._table(first, None if last else until))}
         if lines is not None:
-            mine = [line for line in lines if line.get("session_id") == self._id]
-            mine = _of_process(mine, played.segment.head["time"])
+            # it is the run's own session that says when a process begins
+            mine = _of_process(lines, played.segment.head["time"])
+            mine = [line for line in mine if line.get("session_id") == self._id]
             sources["events.jsonl"] = [(str(line.get("event_type")), _object(line.get("payload"))) for line in mine]
         for name, recorded in sources.items():
             self._compare_events(name, list(_kernel_events(recorded, asides, known)), now, whole=not played.ended)
@@ -330,11 +334,12 @@ class _Session:
 def _until_the_next_process(told: list[tuple[str, Json]]) -> list[tuple[str, Json]]:
     """Without what a process told that went on with the run, and closed what this one left open, before its own tape.
 
-    Whether the first `run_started` is this process's own depends on what was written when its tape began: it is if no
-    turn and no driver has told anything before it.
+    A run's own session says `run_started` then, and a child `subagent_started`. Whether the first of them is this
+    process's own depends on what was written when its tape began: it is if no turn and no driver has told anything
+    before it.
     """
     own = next((number for number, (kind, _) in enumerate(told) if kind in TOLD), len(told))
-    ends = (number for number, (kind, _) in enumerate(told) if number > own and kind == "run_started")
+    ends = (number for number, (kind, _) in enumerate(told) if number > own and kind in BEGINS)
     return told[: next(ends, None)]
 
 
@@ -437,6 +442,21 @@ _READ: dict[str, tuple[str, Callable[[Store, str, int, int | None], list[Named]]
     "receipt": ("receipts", _receipts),
 }
 """What is compared row by row: how a difference calls it, what a segment's beginning calls its table, who reads it."""
+
+
+def _without_closings(rows: list[Named]) -> list[Named]:
+    """Of a process that was killed: without the last rows, by which the next one closed the calls that it left open."""
+    closed: set[object] = set()
+    while rows:
+        row = rows[-1][1]
+        call = row.get("tool_use_id") or row.get("call")
+        payload = _object(json.loads(row["payload"])) if row.get("type") == "tool_result" else {}
+        if payload.get("resumed") or _object(row.get("decision")).get("by") == "resume":
+            closed.add(call)
+        elif row.get("type") != "tool_use" or call not in closed:
+            break
+        rows = rows[:-1]
+    return rows
 
 
 def _at_home(rows: list[Named], folder: str, home: str) -> list[Named]:

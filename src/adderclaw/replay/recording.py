@@ -11,7 +11,7 @@ from adderclaw.events import Bus
 from adderclaw.kernel.approvals import Durable
 from adderclaw.kernel.session import Session
 from adderclaw.replay.recorder import Recorder, SeededIds, described
-from adderclaw.store import Store, settings, tape
+from adderclaw.store import Store, runs, settings, tape
 from adderclaw.tools import NAMES
 from adderclaw.types import Clock, Json
 
@@ -107,7 +107,7 @@ def _head(run: Recording, session: Session, ids: SeededIds, channel: str) -> Cal
         "home": run.home,
         "user_home": os.path.expanduser("~"),
         "history": session.state.history.digest(b""),
-        "from": places(session.store, session.session_id),
+        "from": runs.places(session.store.read, session.session_id),
     }
 
     def write(cursor: Cursor) -> Json:
@@ -129,16 +129,3 @@ def _head(run: Recording, session: Session, ids: SeededIds, channel: str) -> Cal
 def _marks(store: Store) -> dict[str, int]:
     """How far the tables go that only ever grow."""
     return dict(zip(GROWING, store.read(_MARKS)[0], strict=True))
-
-
-def places(store: Store, session_id: str) -> Json:
-    """Where each table of a session goes on."""
-    (row,) = store.read(
-        "SELECT (SELECT coalesce(max(sequence) + 1, 0) FROM transcript_entries WHERE session_id = ?),"
-        " (SELECT coalesce(max(id), 0) FROM model_calls),"
-        " (SELECT coalesce(max(seq), 0) FROM receipts WHERE archive = ''),"
-        " (SELECT coalesce(max(rowid), 0) FROM tool_permission_log),"
-        " (SELECT coalesce(max(id), 0) FROM events)",
-        (session_id,),
-    )
-    return dict(zip(("entries", "calls", "receipts", "permissions", "events"), row, strict=True))

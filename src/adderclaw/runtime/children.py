@@ -9,7 +9,7 @@ from adderclaw import gate, providers, tools
 from adderclaw.child import Child, ChildReport
 from adderclaw.errors import AdderClawError, LimitError
 from adderclaw.hook_outcome import NO_HOOKS, Merged
-from adderclaw.kernel import prompt
+from adderclaw.kernel import prompt, resume
 from adderclaw.kernel.limits import LoopDetector
 from adderclaw.kernel.loop import run_turn, silent
 from adderclaw.kernel.session import InForce, Scene, Session, State, TurnResult
@@ -69,7 +69,7 @@ async def _lived(runtime: Runtime, parent: Session, order: Child, on_delta: OnDe
     try:
         result = await _turns(parent, child, order, on_delta)
     except asyncio.CancelledError:
-        finish(child, TurnResult("stopped", "", "interrupted with its parent"))
+        finish(child, TurnResult("stopped", "", subagents.INTERRUPTED))
         raise
     except AdderClawError as error:
         result = TurnResult("error", "", str(error))
@@ -117,7 +117,7 @@ def make(runtime: Runtime, parent: Session, order: Child) -> tuple[Session, Prov
 
     It never may more than its parent. The provider comes with it where it is not the parent's, to be closed.
     """
-    session_id = runtime.ids("session")
+    session_id = order.again or runtime.ids("session")
     chosen = _model(runtime, parent, order)
     own = None if chosen.provider == parent.provider.name else open_provider(runtime, chosen.provider)
     here = _scene(parent, order, session_id)
@@ -263,15 +263,18 @@ def begin(child: Session, parent: Session, order: Child) -> None:
             session_id=child.session_id,
             project_dir=child.scene.context.workspace.root,
         )
-        subagents.begin(
-            cursor,
-            session_id=child.session_id,
-            parent_id=parent.session_id,
-            tool_use_id=order.tool_use_id,
-            agent_type=order.agent_type,
-            description=order.description,
-            background=order.background,
-        )
+        if order.again:
+            subagents.begin_again(cursor, order.again)
+        else:
+            subagents.begin(
+                cursor,
+                session_id=child.session_id,
+                parent_id=parent.session_id,
+                tool_use_id=order.tool_use_id,
+                agent_type=order.agent_type,
+                description=order.description,
+                background=order.background,
+            )
     child.bus.tell(
         {
             "event_type": "subagent_started",
@@ -289,7 +292,11 @@ async def _turns(parent: Session, child: Session, order: Child, on_delta: OnDelt
     who = {"agent_id": child.agent_id, "agent_type": child.agent_type}
     fire = _unheard if order.unhooked else parent.fire
     begun = await fire("SubagentStart", who)
-    message = "\n\n".join((order.prompt, *begun.context))
+    message: str | None = "\n\n".join((order.prompt, *begun.context))
+    if order.again:
+        resume.restore(child, go_on=True)
+        child.state.rounds = order.rounds
+        message = None if child.state.history.messages else message
     for again in range(STOP_HOOK_CAP + 1):
         result = await _turn(child, order, message, on_delta)
         last = {"stop_hook_active": again > 0, "last_assistant_message": result.answer}
@@ -304,7 +311,7 @@ async def _turns(parent: Session, child: Session, order: Child, on_delta: OnDelt
     raise AssertionError("unreachable")
 
 
-async def _turn(child: Session, order: Child, message: str, on_delta: OnDelta) -> TurnResult:
+async def _turn(child: Session, order: Child, message: str | None, on_delta: OnDelta) -> TurnResult:
     try:
         result = await run_turn(child, message, on_delta)
         if result.outcome == "completed" and order.until is not None and (missed := order.until()) is not None:

@@ -40,7 +40,10 @@ async def until_signal(
     for number in signals:
         loop.add_signal_handler(number, stop, number)
     try:
-        return await task
+        result = await task
+        if not got or result.outcome != "stopped":
+            return result
+        return _stopped(got[0])._replace(answer=result.answer, details=result.details)
     except asyncio.CancelledError:
         if not got:
             raise

@@ -428,6 +428,11 @@ def m041_turns(cursor: sqlite3.Cursor) -> None:
         WHERE e.entry_type IN ('user', 'assistant', 'tool_result')""")
 
 
+def m042_began(cursor: sqlite3.Cursor) -> None:
+    """Where the tables of its session stood when a run began: what came before belongs to the runs before it."""
+    cursor.execute("ALTER TABLE runs ADD COLUMN began_json TEXT")
+
+
 MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
     step.__name__: step
     for step in (
@@ -459,6 +464,7 @@ MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
         m039_traces,
         m040_sure,
         m041_turns,
+        m042_began,
     )
 }
 

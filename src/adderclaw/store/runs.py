@@ -3,7 +3,8 @@
 import json
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from adderclaw.errors import UsageError
 from adderclaw.record import NamedTuple
@@ -39,12 +40,36 @@ _COLUMNS = (
 
 def begin(cursor: sqlite3.Cursor, *, run_id: str, kind: str, conversation_id: str, session_id: str, pid: int) -> None:
     """A run that is resumed under its id begins again: its earlier outcome is no longer the last word."""
+    began = compact(places(cursor.execute, session_id))
     cursor.execute(
-        "INSERT INTO runs(run_id, kind, conversation_id, session_id, pid) VALUES (?, ?, ?, ?, ?)"
+        "INSERT INTO runs(run_id, kind, conversation_id, session_id, pid, began_json) VALUES (?, ?, ?, ?, ?, ?)"
         " ON CONFLICT(run_id) DO UPDATE SET pid = excluded.pid, session_id = excluded.session_id,"
         " finished_at = NULL, outcome = NULL, exit_code = NULL",
-        (run_id, kind, conversation_id, session_id, pid),
+        (run_id, kind, conversation_id, session_id, pid, began),
     )
+
+
+def places(execute: Callable[..., Any], session_id: str) -> Json:
+    """Where each table of a session goes on."""
+    (row,) = execute(
+        "SELECT (SELECT coalesce(max(sequence) + 1, 0) FROM transcript_entries WHERE session_id = ?),"
+        " (SELECT coalesce(max(id), 0) FROM model_calls),"
+        " (SELECT coalesce(max(seq), 0) FROM receipts WHERE archive = ''),"
+        " (SELECT coalesce(max(rowid), 0) FROM tool_permission_log),"
+        " (SELECT coalesce(max(id), 0) FROM events)",
+        (session_id,),
+    )
+    return dict(zip(("entries", "calls", "receipts", "permissions", "events"), row, strict=True))
+
+
+def next_began(store: Store, run_id: str, session_id: str) -> Json | None:
+    """Where the next run of the same session began, whatever came of it."""
+    rows = store.read(
+        "SELECT began_json FROM runs WHERE session_id = ? AND began_json IS NOT NULL"
+        " AND rowid > (SELECT rowid FROM runs WHERE run_id = ?) ORDER BY rowid LIMIT 1",
+        (session_id, run_id),
+    )
+    return json.loads(rows[0][0]) if rows else None
 
 
 def spend(cursor: sqlite3.Cursor, run_id: str, used: list[float], rounds: int | None) -> None:

@@ -8,6 +8,9 @@ from adderclaw.store import Store
 from adderclaw.store.text import plain
 from adderclaw.types import Outcome
 
+INTERRUPTED = "interrupted with its parent"
+"""Why a child ended that its parent's end cut off."""
+
 
 class Subagent(NamedTuple):
     session_id: str
@@ -52,6 +55,15 @@ def begin(
     )
 
 
+def begin_again(cursor: sqlite3.Cursor, session_id: str) -> None:
+    """One that another process left unfinished goes on in this one."""
+    cursor.execute(
+        "UPDATE subagents SET pid = ?, finished_at = NULL, outcome = NULL, answer = NULL, reason = NULL"
+        " WHERE session_id = ?",
+        (os.getpid(), session_id),
+    )
+
+
 def finish(cursor: sqlite3.Cursor, session_id: str, outcome: Outcome, answer: str, reason: str) -> None:
     cursor.execute(
         "UPDATE subagents SET finished_at = datetime('now'), outcome = ?, answer = ?, reason = ? WHERE session_id = ?",
@@ -81,6 +93,16 @@ def used(store: Store, session_id: str) -> tuple[int, int]:
         (session_id, session_id),
     )
     return int(rows[0][0]), int(rows[0][1])
+
+
+def rounds(store: Store, session_id: str) -> int:
+    """Replies of a session that made calls."""
+    rows = store.read(
+        "SELECT count(*) FROM transcript_entries WHERE session_id = ? AND entry_type = 'assistant' AND EXISTS"
+        " (SELECT 1 FROM json_each(payload_json, '$.content') WHERE json_extract(value, '$.type') = 'tool_use')",
+        (session_id,),
+    )
+    return int(rows[0][0])
 
 
 def _subagent(row: sqlite3.Row) -> Subagent:

@@ -195,6 +195,24 @@ def entries(store: Store, session_id: str) -> list[Entry]:
     ]
 
 
+def accepted(store: Store, session_id: str, tool: str) -> Json | None:
+    """What the first call of a tool was given that ended well."""
+    found = entries(store, session_id)
+    well = {one.tool_use_id for one in found if one.entry_type == "tool_result" and not one.payload["is_error"]}
+    calls = (one.payload for one in found if one.entry_type == "tool_use" and one.tool_use_id in well)
+    return next((call["input"] for call in calls if call["name"] == tool), None)
+
+
+def commands(store: Store, session_id: str) -> dict[str, bool]:
+    """The commands that a session ran, and whether each succeeded the last time."""
+    found = entries(store, session_id)
+    wrong = {one.tool_use_id: bool(one.payload["is_error"]) for one in found if one.entry_type == "tool_result"}
+    ran = (one for one in found if one.entry_type == "tool_use" and one.payload["name"] == "Bash")
+    return {
+        str(one.payload["input"].get("command")): not wrong[one.tool_use_id] for one in ran if one.tool_use_id in wrong
+    }
+
+
 def live(entries: list[Entry]) -> list[Entry]:
     """The entries that still count: a rewind leaves out what came between its place and itself."""
     kept: list[Entry] = []

@@ -12,7 +12,7 @@ IGNORED = OURS + b"/.gitignore\n/*/events.jsonl\n/*/step-*.json\n"
 
 
 def traces(config: Config, root: str, *, headless: bool = False) -> tuple[str, ...]:
-    """Many projects have a `runs` of their own: it is ours where this run writes there (`headless`), or an earlier did."""
+    """Many projects have a `runs` of their own: this is ours where the run writes there (`headless`), or one did."""
     folder = configured(config.logging.jsonl_dir, root)
     if folder.root != root or folder.is_root:
         return ()

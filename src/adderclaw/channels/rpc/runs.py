@@ -193,7 +193,8 @@ async def _worked(one: Active, work: Awaitable[TurnResult]) -> TurnResult:
     """Until it is done or cancelled; the client gets an answer in any case."""
     task = one.task = asyncio.ensure_future(work)
     try:
-        return await task
+        result = await task
+        return result._replace(reason=one.cancelled) if one.cancelled and result.outcome == "stopped" else result
     except asyncio.CancelledError:
         if not one.cancelled:
             task.cancel()

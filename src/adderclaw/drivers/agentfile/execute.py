@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -14,7 +14,8 @@ from adderclaw.errors import AdderClawError, outcome_of
 from adderclaw.events import EventRecord
 from adderclaw.json_text import digest
 from adderclaw.kernel.session import Session, TurnResult
-from adderclaw.store import workflows
+from adderclaw.store import subagents, transcript, workflows
+from adderclaw.store.subagents import Subagent
 from adderclaw.store.workflows import Begun, Finished
 from adderclaw.types import ApprovalRequest, Outcome
 
@@ -22,10 +23,8 @@ VERDICT = "(review)"
 """Stands for the reviewer among the agents; no AGENT can be called so."""
 CORRECTIONS = 2
 """How often a reviewer may send a goal back."""
-INTERRUPTED = (
-    "An earlier session began this goal and was interrupted; what it did last may or may not have happened. Look at"
-    " what is there before you change anything."
-)
+SYNTHESIS = "(synthesis)"
+"""Stands for whoever reconciles several views."""
 LOOKING = ("Read", "Grep", "Glob", "LS", "Bash")
 """What a reviewer has: it looks for itself, in plan mode, and changes nothing."""
 
@@ -74,8 +73,6 @@ class WorkflowExecution:
         self.state: dict[str, str] = {}
         """The latest result of each goal, in the order in which they ran."""
         self.kept: dict[tuple[str, str], Finished] = {}
-        self.interrupted = False
-        """The goal that begins next had begun before a crash."""
         self.rounds = rounds
         """Rounds that a LOOP may go in place of what WITHIN says."""
         self.unconverged: list[str] = []
@@ -111,7 +108,6 @@ class WorkflowExecution:
         file = os.path.abspath(self.workflow.file)
         made = fingerprint(self.workflow)
         begun = Begun(self.run_id, file, self.workflow.name, made, dict(self.values), self._said)
-        self.interrupted = workflows.get(self.session.store, self.run_id) is not None
         with self.session.store.write() as cursor:
             workflows.begin(cursor, begun)
         self.kept = _finished(workflows.finished(self.session.store, self.run_id))
@@ -186,11 +182,10 @@ class WorkflowExecution:
     async def _reviewed(self, goal: Goal, place: str, loop: _Round | None) -> Result:
         """The goal's result after whoever is to look at it did."""
         who = self.workflow.reviewer_of(goal)
-        comment, known_of_it = "", [INTERRUPTED] if self.interrupted else []
-        self.interrupted = False
+        comment = again = ""
         for attempt in range(CORRECTIONS + 1):
             at = f"{place}.{attempt}"
-            result = self._known(at, "") or await self._worked(goal, at, loop, "\n\n".join(known_of_it))
+            result = self._known(at, "") or await self._worked(goal, at, loop, again)
             if who == "nobody" or not result.achieved:
                 return result
             self._keep(Finished(at, "", goal.name, self.session.session_id, result.as_json()))
@@ -201,7 +196,7 @@ class WorkflowExecution:
             if verdict.approved:
                 return result
             comment = verdict.comment
-            known_of_it = [prompts.sent_back(self._mark(), comment)]
+            again = prompts.sent_back(self._mark(), comment)
         said = f"it was sent back {CORRECTIONS + 1} times by its review: {comment}"
         return Result(achieved=False, summary=said, outputs={})
 
@@ -209,7 +204,7 @@ class WorkflowExecution:
         """One try at a goal: by one session, or by one for each persona and then one that reconciles them."""
         if len(goal.agents) < 2:
             agent = goal.agents[0] if goal.agents else ""
-            return (await self._one(goal, agent, loop, again, needed=loop is None))[0]
+            return (await self._one(goal, at, agent, loop, again, needed=loop is None))[0]
         view = replace(goal, outputs=())  # values are owed by whoever reconciles
         async with _Together() as together:
             tasks = {name: together.begin(self._view(view, at, name, again)) for name in goal.agents}
@@ -219,7 +214,7 @@ class WorkflowExecution:
         mark = self._mark()
         text = prompts.synthesis(self.workflow, goal, self._values(mark), views, mark)
         order = Child(prompt=text, agent_type="synthesis", description=goal.name, tools=())
-        made = await self._child(goal, order, report.tool, report.missing)
+        made = await self._child(goal, f"{at} {SYNTHESIS}", order, report)
         result = _result_of(goal, report, made)
         return result._replace(tool_calls=sum(one.tool_calls for one in results.values()))
 
@@ -227,12 +222,12 @@ class WorkflowExecution:
         """What one of several personas makes of a goal. One that finished before a crash does not work again."""
         if (known := self._known(at, agent)) is not None:
             return known
-        result, session_id = await self._one(goal, agent, None, again, needed=False)
+        result, session_id = await self._one(goal, at, agent, None, again, needed=False)
         self._keep(Finished(at, agent, goal.name, session_id, result.as_json()))
         return result
 
     async def _one(
-        self, goal: Goal, agent: str, loop: _Round | None, again: str, *, needed: bool
+        self, goal: Goal, at: str, agent: str, loop: _Round | None, again: str, *, needed: bool
     ) -> tuple[Result, str]:
         """One session's work on a goal, and which session it was."""
         persona = self.workflow.agent(agent) if agent else None
@@ -247,17 +242,37 @@ class WorkflowExecution:
             persona=prompts.filled(persona.prompt, values) if persona else "",
             model=self._model(persona.requires) if persona and persona.requires else None,
         )
-        made = await self._child(goal, order, report.tool, report.missing)
+        made = await self._child(goal, f"{at} {agent}", order, report)
         return _as_found(_result_of(owed, report, made), goal.outputs), made.session_id
 
-    async def _child(
-        self, goal: Goal, order: Child, tool: Callable[[], object], missing: Callable[[], str | None]
-    ) -> ChildReport:
-        """A child session with the tool that ends it; its own ending without a result is the workflow's."""
-        made = await self.spawn(replace(order, extra=(tool(),), until=missing, waits=True))
+    async def _child(self, goal: Goal, place: str, order: Child, report: Report | Verdict) -> ChildReport:
+        """A child session with the tool that ends it; its own ending without a result is the workflow's.
+
+        One that an earlier process left there goes on; if it had signalled already, that counts.
+        """
+        order = replace(order, extra=(report.tool(),), until=report.missing, waits=True, tool_use_id=place)
+        left = subagents.of_call(self.session.store, self.session.session_id, place)
+        if left is not None and left.outcome not in ("completed", "denied"):
+            if (made := self._signalled(left, report)) is not None:
+                return made
+            had = subagents.rounds(self.session.store, left.session_id) if left.outcome is None else 0
+            order = replace(order, again=left.session_id, rounds=had)
+        made = await self.spawn(order)
         if made.outcome != "completed":
             raise _Ends(made.outcome, f"goal {goal.name}: {made.reason or made.outcome}")
         return made
+
+    def _signalled(self, left: Subagent, report: Report | Verdict) -> ChildReport | None:
+        """What a session said of its goal before it was interrupted: nothing is left for it to do."""
+        store = self.session.store
+        given = transcript.accepted(store, left.session_id, report.name)
+        if given is None:
+            return None
+        report.take(given)
+        with store.write() as cursor:
+            subagents.finish(cursor, left.session_id, "stopped", "", subagents.INTERRUPTED)
+        tokens, calls = subagents.used(store, left.session_id)
+        return ChildReport(left.session_id, "completed", "", tokens=tokens, tool_calls=calls)
 
     def _mark(self) -> str:
         """Of a new frame: drawn after what it frames was written, and by the session's ids, as a replay draws them."""
@@ -277,11 +292,11 @@ class WorkflowExecution:
         kept = self.kept.get((at, VERDICT))
         if kept is not None:
             return Verdict.of(kept.result)
-        verdict = await self._review(goal, result)
+        verdict = await self._review(goal, at, result)
         self._keep(Finished(at, VERDICT, goal.name, self.session.session_id, verdict.as_json()))
         return verdict
 
-    async def _review(self, goal: Goal, result: Result) -> Verdict:
+    async def _review(self, goal: Goal, at: str, result: Result) -> Verdict:
         verdict, mark = Verdict(), self._mark()
         order = Child(
             prompt=prompts.review(self.workflow, goal, self._values(mark), _view(result), mark),
@@ -290,7 +305,7 @@ class WorkflowExecution:
             tools=LOOKING,
             mode="plan",
         )
-        await self._child(goal, order, verdict.tool, verdict.missing)
+        await self._child(goal, f"{at} {VERDICT}", order, verdict)
         if verdict.approved is None:
             raise _Ends("error", f"goal {goal.name}: the review ended without a verdict")
         return verdict

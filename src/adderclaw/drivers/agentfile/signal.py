@@ -34,12 +34,13 @@ class Report:
     """
 
     def __init__(self, outputs: tuple[str, ...], loop: str | None, *, needed: bool) -> None:
+        self.name = "GoalResult"
         self.outputs, self.loop, self.needed = outputs, loop, needed or bool(outputs)
         self.result: Result | None = None
 
     def tool(self) -> Tool[Any]:
         return Tool(
-            name="GoalResult",
+            name=self.name,
             arguments=dict,
             decode=self._decode,
             prepare=preparing(Touch(why="says what came of the goal", inward=True), self._run),
@@ -72,14 +73,17 @@ class Report:
     async def _run(self, given: Json, _context: ToolContext) -> ToolResult:
         if self.result is not None:
             return ToolResult("The result is taken down already; it stands.", ends=True, own=True)
-        outputs = {str(name): _as_text(value) for name, value in given.get("outputs", {}).items()}
+        self.take(given)
+        return ToolResult("Taken down.", ends=True, own=True)
+
+    def take(self, given: Json) -> None:
+        """The result, as it was signalled."""
         self.result = Result(
             achieved=given["achieved"],
             summary=given["summary"][:MAX_TEXT],
-            outputs=outputs,
+            outputs={str(name): _as_text(value) for name, value in given.get("outputs", {}).items()},
             converged=given.get("converged", False),
         )
-        return ToolResult("Taken down.", ends=True, own=True)
 
     def missing(self) -> str | None:
         """What a session is asked that ended without the result or the values that it owes."""
@@ -118,6 +122,7 @@ class Verdict:
     """Takes the one verdict of a reviewer."""
 
     def __init__(self, approved: bool | None = None, comment: str = "") -> None:
+        self.name = "ReviewVerdict"
         self.approved, self.comment = approved, comment
 
     def as_json(self) -> Json:
@@ -129,7 +134,7 @@ class Verdict:
 
     def tool(self) -> Tool[Any]:
         return Tool(
-            name="ReviewVerdict",
+            name=self.name,
             arguments=dict,
             decode=self._decode,
             prepare=preparing(Touch(why="says what the review found", inward=True), self._run),
@@ -156,8 +161,11 @@ class Verdict:
         return given
 
     async def _run(self, given: Json, _context: ToolContext) -> ToolResult:
-        self.approved, self.comment = given["approved"], given["comment"][:20_000]
+        self.take(given)
         return ToolResult("Taken down.", ends=True, own=True)
+
+    def take(self, given: Json) -> None:
+        self.approved, self.comment = given["approved"], given["comment"][:20_000]
 
     def missing(self) -> str | None:
         return None if self.approved is not None else "You ended without a verdict. Call ReviewVerdict now."

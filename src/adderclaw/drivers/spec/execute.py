@@ -1,12 +1,15 @@
 """Runs a SPEC.md on a session that every coding session is a child of."""
 
+import asyncio
+
 from adderclaw.child import Child, Spawn
 from adderclaw.drivers.spec import status, tools
 from adderclaw.drivers.spec.prompts import Names
-from adderclaw.drivers.spec.sessions import Ended, Order, work
+from adderclaw.drivers.spec.sessions import Came, Ended, Order, work
 from adderclaw.drivers.spec.status import Status
 from adderclaw.errors import AdderClawError, LimitError
 from adderclaw.kernel.session import Session, TurnResult
+from adderclaw.store import transcript
 from adderclaw.types import Json, Outcome
 
 NAMES = Names(tools.DECLARE, tools.UPDATE)
@@ -17,12 +20,15 @@ class SpecExecution:
     def __init__(self, session: Session, spec: str, spawn: Spawn, most: int | None) -> None:
         """`spec` is the specification's path in the workspace; `most` bounds the coding sessions."""
         self.session, self.spec, self.spawn, self.most = session, spec, spawn, most
+        self._sessions = 0
 
     async def run(self) -> TurnResult:
         try:
             came = await work(self._root, self.spec, self._ask, NAMES, most=self.most, watcher=self)
         except AdderClawError as error:  # the list itself became unreadable
             return TurnResult("error", "", str(error))
+        except asyncio.CancelledError:  # whoever ended it is told what was reached, as at every other end
+            came = Came("stopped", "interrupted", self._sessions, status.read(self._root))
         counts: Json = {"sessions": came.sessions, "scenarios_passed": came.passed, "scenarios_total": came.total}
         return TurnResult(came.outcome, came.answer, came.reason, details=counts)
 
@@ -53,11 +59,13 @@ class SpecExecution:
             made = await self.spawn(child)
         except AdderClawError as error:
             return Ended(self._outcome_of(error), str(error))
-        return Ended(made.outcome, made.reason, made.tool_calls)
+        checks = transcript.commands(self.session.store, made.session_id)
+        return Ended(made.outcome, made.reason, made.tool_calls, checks)
 
     # -------------------------------------------------------------- told
 
     def began(self, order: Order, now: Status | None) -> None:
+        self._sessions = order.number
         self.session.bus.tell(
             {
                 "event_type": "coding_session_started",

@@ -1,15 +1,17 @@
 """One coding session after another, until every scenario has passed, or something ends it."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from adderclaw.drivers.spec import status
+from adderclaw.drivers.spec.evidence import NONE, Evidence
 from adderclaw.drivers.spec.prompts import Names, prompt
 from adderclaw.drivers.spec.status import Status
 from adderclaw.types import Outcome
 
 STALLED = 5
-"""Sessions in a row that change nothing in the list: then somebody has to look."""
+"""Sessions in a row that leave nothing which shows progress: then somebody has to look."""
 GOES_ON = frozenset({"completed", "denied", "limit"})
 """How a session may end so that another may begin: its own limit of rounds is no end of the work."""
 
@@ -29,6 +31,8 @@ class Ended(NamedTuple):
     outcome: Outcome
     reason: str = ""
     tool_calls: int = 0
+    checks: Mapping[str, bool] = MappingProxyType({})
+    """The commands that it ran, and whether each succeeded the last time."""
 
 
 class Ask(Protocol):
@@ -85,15 +89,16 @@ async def work(
 ) -> Came:
     """`most` bounds the sessions; `pause` is waited for between two of them."""
     now, idle, number = status.read(project), 0, 0
+    evidence = Evidence(project, now)
     while now is None or now.left:
         if most is not None and number >= most:
             return Came("limit", f"{_counted(number)} held, as many as are allowed (--max-iterations)", number, now)
         if idle == STALLED:
-            return Came("limit", f"{STALLED} sessions in a row brought no scenario further", number, now)
+            return Came("limit", f"{STALLED} sessions in a row brought nothing further: {NONE}", number, now)
         if pause is not None and number:
             await pause()
         number += 1
-        before, order = now, Order(number, prompt(spec, now, names), now is None)
+        order = Order(number, prompt(spec, now, names), now is None)
         if watcher is not None:
             watcher.began(order, now)
         ended = await ask(order)
@@ -102,5 +107,5 @@ async def work(
             watcher.ended(order, ended, now)
         if ended.outcome not in GOES_ON or (ended.outcome == "limit" and not ended.tool_calls):
             return Came(ended.outcome, f"session {number}: {ended.reason or ended.outcome}", number, now)
-        idle = 0 if now != before else idle + 1
+        idle = 0 if evidence.grew(now, ended.checks) else idle + 1
     return Came("completed", "", number, now)
