@@ -137,7 +137,7 @@ def test_a09_a31_begun_then_gone_on_with_until_all_pass(project: Path) -> None:
     [
         ([DONE, DONE, DONE], {"max_iterations": 2}, 2, "limit: 2 sessions held, as many as are allowed"),
         ([DONE], {"max_iterations": 0}, 0, "limit: 0 sessions held"),
-        ([DONE] * 9, {}, 5, "brought no scenario further"),
+        ([DONE] * 9, {}, 5, "brought nothing further"),
         (
             [[ResultMessage("stopped", "", "interrupted by the program")], DONE],
             {},
@@ -146,7 +146,7 @@ def test_a09_a31_begun_then_gone_on_with_until_all_pass(project: Path) -> None:
         ),
         ([[ResultMessage("error", "", "no key")], DONE], {}, 1, "error: session 1: no key"),
         ([[ResultMessage("limit", "", "tokens")], DONE], {}, 1, "limit: session 1: tokens"),
-        ([[ResultMessage("limit", "", "rounds", tool_calls=9)], *[DONE] * 4], {}, 5, "brought no scenario further"),
+        ([[ResultMessage("limit", "", "rounds", tool_calls=9)], *[DONE] * 4], {}, 5, "brought nothing further"),
     ],
 )
 def test_a34_it_stops_with_what_was_reached(
