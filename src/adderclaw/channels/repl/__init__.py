@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from adderclaw.channels.cli import auth
 from adderclaw.channels.cli.agent import Shown
 from adderclaw.channels.terminal import STDIN, Terminal, typed
 from adderclaw.config.model_catalogue import first_of
@@ -254,6 +253,8 @@ async def _rewind(run: Run, rest: str) -> bool:
 
 
 async def _login(run: Run, rest: str) -> bool:
+    from adderclaw.channels.cli import auth
+
     name = auth.chosen(rest or None, run.session.config)
     place = await auth.logged_in(run.runtime.credentials, name, "auto")
     print(f"logged in to {visible(name)}; kept in {place}")
@@ -261,6 +262,8 @@ async def _login(run: Run, rest: str) -> bool:
 
 
 async def _logout(run: Run, rest: str) -> bool:
+    from adderclaw.channels.cli import auth
+
     name = auth.chosen(rest or None, run.session.config)
     for complaint in (await auth.logged_out(run.runtime.credentials, [name])).values():
         print(complaint, file=sys.stderr)
@@ -269,6 +272,8 @@ async def _logout(run: Run, rest: str) -> bool:
 
 async def _status(run: Run, _rest: str) -> bool:
     """Whether credentials can be used, and of which class; never a part of one."""
+    from adderclaw.channels.cli import auth
+
     now = run.session.config
     served = first_of(run.session.provider.name, run.session.model, now)
     print(f"model {visible(served.model)} of the provider {visible(served.provider)}")
