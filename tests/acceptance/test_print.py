@@ -4,7 +4,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from tests.acceptance.world import World, call, text
 from tests.program import Done
 from tests.scripted import ScriptedModel
+from tests.scripted_anthropic import ScriptedMessages
 
 type Json = dict[str, Any]
 WRITES = (call("Write", file_path="made.txt", content="hi\n"), text("Made."))
@@ -29,6 +31,11 @@ def on(world: World, model: ScriptedModel, **more: str) -> None:
 
 def system_of(model: ScriptedModel, number: int = 0) -> str:
     return str(model.requests[number].messages[0]["content"])
+
+
+def until(seen: Callable[[], bool]) -> None:
+    while not seen():
+        time.sleep(0.01)
 
 
 @pytest.fixture
@@ -340,8 +347,7 @@ def test_10_a_signal_ends_a_stream_with_its_result(world: World) -> None:
         assert process.stdout is not None
         process.stdin.close()
         assert json.loads(process.stdout.readline())["subtype"] == "init"
-        while not model.requests:
-            pass
+        until(lambda: bool(model.requests))
         process.terminate()
         (end,) = map(json.loads, process.stdout.read().splitlines())
         assert process.wait(60) == 143
@@ -361,6 +367,19 @@ def test_10_a_client_that_closes_early_ends_the_run(world: World) -> None:
         assert process.stderr is not None
         process.stderr.close()
     assert world.rows("SELECT outcome FROM runs") == [("stopped",)]
+
+
+def test_10_print_without_a_model_is_no_success_and_a_key_that_is_used_is_named(world: World) -> None:
+    world.cli.configure(f'workspace_dir = "{world.workspace}"\n')
+    done = world.cli("-p", "hi")
+    assert (done.code, done.out) == (2, "")
+    assert "no model is chosen" in done.err
+    with ScriptedMessages([{"text": "a"}, {"text": "b"}]) as model:
+        keys = {"ANTHROPIC_API_KEY": "sk-ant-0123456789", "ANTHROPIC_BASE_URL": model.base_url}
+        done = world.cli("-p", "hi", env=keys)
+        quiet = world.cli("-p", "hi", "--quiet", env=keys)
+    assert "ANTHROPIC_API_KEY (anthropic, claude-sonnet-4-5) is used" in done.err
+    assert (quiet.out, quiet.err) == ("b\n", "")
 
 
 def test_10_help_lists_the_flags(world: World) -> None:

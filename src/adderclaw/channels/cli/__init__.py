@@ -108,19 +108,19 @@ def _end(message: str, code: int) -> Never:
 
 
 def _dispatch(arguments: list[str]) -> None:
+    if next((word for word in arguments if word != "--quiet"), "") not in COMMANDS:
+        from adderclaw.channels.cli.print_flags import is_print
+
+        if is_print(arguments):
+            from adderclaw.channels.cli.print_mode import run_print
+
+            sys.exit(run_print(arguments))
     arguments = _without_quiet(arguments)
     name = arguments[0] if arguments else ""
     if name in COMMANDS:
         from adderclaw.channels.cli.plain import run_command
 
         run_command(name, COMMANDS[name].module, arguments)
-        return
-    from adderclaw.channels.cli.print_flags import is_print
-
-    if is_print(arguments):
-        from adderclaw.channels.cli.print_mode import run_print
-
-        sys.exit(run_print(arguments))
     else:
         from adderclaw.channels.cli.root import run_root
 

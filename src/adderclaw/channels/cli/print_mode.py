@@ -45,7 +45,12 @@ def run_print(arguments: list[str]) -> int:
     if streams and message:
         raise UsageError("--input-format stream-json: the messages come on stdin; leave the text out")
     options, again = _options(given), _again(given)
-    wanted = Wanted(_text(given, "system_prompt"), _text(given, "append") or "", _shape(given))
+    wanted = Wanted(
+        _text(given, "system_prompt"),
+        _text(given, "append") or "",
+        _shape(given),
+        aloud=not (given.get("quiet") or given.get("verbose")),
+    )
     if not streams:
         message = _with_piped(message, given)
     if shown == "stream-json":
@@ -71,7 +76,7 @@ def _options(given: Json) -> Options:
         log_level="info" if given.get("verbose") else "off",
         bare=bool(given.get("bare")),
         maintenance=bool(given.get("maintenance")),
-        asks="maybe",
+        asks="must",
         here=True,
         overrides=overrides,
         agents=agents,

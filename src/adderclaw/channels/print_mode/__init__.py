@@ -11,7 +11,7 @@ from adderclaw.kernel.approvals import Nobody
 from adderclaw.kernel.loop import run_turn, silent
 from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.record import record
-from adderclaw.runtime import Options, Resume, Run, opened, start
+from adderclaw.runtime import Options, Resume, Run, Runtime, opened, start
 from adderclaw.runtime.drive import Report, checked, drive
 from adderclaw.runtime.signals import until_signal
 from adderclaw.store import memory
@@ -35,6 +35,8 @@ class Wanted:
     """After it."""
     shape: "Shape | None" = None
     """Of the answer."""
+    aloud: bool = False
+    """Warnings are said on stderr, without the rest of the log."""
 
     def prompt(self, session: Session) -> None:
         """Give a session its prompt."""
@@ -47,6 +49,16 @@ class Wanted:
             session.prompt = prompt.made(f"{session.prompt.system}\n\n{self.append}", session.prompt.tools)
         if self.shape is not None:
             self.shape.ask(session)
+
+    def listen(self, runtime: Runtime) -> None:
+        """Before the run is opened, so that nothing is missed."""
+        if self.aloud:
+            runtime.bus.listen("warnings", _warn)
+
+
+def _warn(record: EventRecord) -> None:
+    if record.event_type == "warning":
+        print(f"adderclaw: {visible(record.payload['message'])}", file=sys.stderr, flush=True)
 
 
 async def answered(run: Run, message: str, wanted: Wanted, on_delta: OnDelta = silent) -> TurnResult:
@@ -63,6 +75,7 @@ def nobody(waits: float) -> Operator:
 def hold(options: Options, again: Resume | None, message: str, wanted: Wanted, *, as_json: bool) -> int:
     """Open a run, answer the message, and end the run; the exit code."""
     runtime = start(options)
+    wanted.listen(runtime)
     operator = nobody(runtime.config.security.approval_timeout_seconds)
     with opened(runtime, operator, kind="agent", channel="print", again=again) as run:
         wanted.prompt(run.session)

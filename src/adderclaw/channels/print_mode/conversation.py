@@ -70,6 +70,7 @@ async def _opened(
         raise link.problem
     client = clients.Client(link, given, begun[1] if begun is not None else {})
     runtime = start(client.options(options))
+    wanted.listen(runtime)
     asks = message is None and client.asks
     operator = client if asks else nobody(runtime.config.security.approval_timeout_seconds)
     with opened(runtime, operator, kind="agent", channel="print", again=again) as run:
