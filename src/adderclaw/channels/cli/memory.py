@@ -6,6 +6,7 @@ import typer
 
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group
 from adderclaw.channels.cli.plain import print_json
+from adderclaw.channels.export import Format
 from adderclaw.config import load
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import UsageError
@@ -97,6 +98,33 @@ def show(
                 turn = line.turn_id
                 print(clean(f"turn {turn}"))
             print(clean(f"[{entry.sequence}] {entry.created_at}Z {_said(entry)}"))
+
+
+@app.command()
+def export(
+    conversation: Annotated[str, typer.Argument(metavar="CONVERSATION_ID", help="Its id, or the beginning of it.")],
+    file: Annotated[str, typer.Argument(metavar="[FILE]", help="Where to; without it, standard output.")] = "",
+    form: Annotated[
+        Format | None, typer.Option("--format", help="markdown, html or json; by default as the file's name ends.")
+    ] = None,
+    config: ConfigFile = None,
+) -> None:
+    """Write one conversation for others to read, with its calls, their verdicts and what they changed.
+
+    Example: adderclaw memory export conversation-1f2e talk.html
+    """
+    from adderclaw.channels import export
+
+    store = Store.open(load(config_file=config).config.memory.path, read_only=True)
+    found = transcript.conversation_of(store, conversation)
+    if found is None:
+        raise UsageError(f"there is no conversation {conversation!r} in {store.path}: see `adderclaw memory list`")
+    text = export.conversation(store, found, form or export.form_of(file), clean)
+    if file:
+        export.write(file, text)
+        print(f"{clean(found)} is in {clean(file)}")
+    else:
+        print(text, end="")
 
 
 @app.command()
