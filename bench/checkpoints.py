@@ -9,6 +9,7 @@ from statistics import median
 from time import perf_counter
 
 from adderclaw.checkpoints.tracker import Tracker, Who, limits_of
+from adderclaw.config.own_paths import Own
 from adderclaw.config.schema import Checkpoints
 from adderclaw.store import Store
 
@@ -45,7 +46,7 @@ async def call(tracker: Tracker, root: Path, *, anything: bool) -> None:
     who = Who("c", "s", "Bash", "t")
     watch = await tracker.begin(who, ("c", "s", 0), [str(root / "d0/f0.txt")], [str(root)], anything=anything)
     if watch is not None:
-        await tracker.end(watch)
+        await tracker.end(watch, {})
 
 
 async def measured(folder: Path) -> dict[str, float]:
@@ -53,13 +54,14 @@ async def measured(folder: Path) -> dict[str, float]:
     planted(root)
     store = Store.open(str(folder / "memory.sqlite"))
     limits = limits_of(Checkpoints())
+    own = Own(str(folder / "home"), frozenset(), str(root / "runs"))
     floor = median(walked(root) for _ in range(ROUNDS))
-    tracker = Tracker(store, str(folder / "home"), limits, print)
+    tracker = Tracker(store, own, str(root), limits, print)
     first = await timed(lambda: call(tracker, root, anything=True))
     later = median([await timed(lambda: call(tracker, root, anything=True)) for _ in range(ROUNDS)])
     named = median([await timed(lambda: call(tracker, root, anything=False)) for _ in range(ROUNDS)])
     tracker.close()
-    again = Tracker(store, str(folder / "home"), limits, print)
+    again = Tracker(store, own, str(root), limits, print)
     next_session = await timed(lambda: call(again, root, anything=True))
     again.close()
     store.close()

@@ -7,6 +7,7 @@ import argparse
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -42,6 +43,7 @@ class Size(NamedTuple):
     files: int
     steps: int
     conversations: int
+    notes: int
 
 
 class Version:
@@ -74,6 +76,13 @@ class Version:
         if done.returncode:
             sys.exit(f"{self.name}: {done.stderr[-2000:]}")
         return took
+
+    def command(self, home: Path, *words: str) -> float:
+        """Seconds of another command."""
+        env = {**os.environ, "HOME": str(home), "ADDERCLAW_HOME": f"{home}/.adderclaw"}
+        began = time.perf_counter()
+        subprocess.run([self.program, *words], env=env, capture_output=True, check=True)
+        return time.perf_counter() - began
 
     def calls(self, home: Path, steps: Sequence[object]) -> list[float]:
         """Seconds of each call of a run: from the reply that asks for it to the request that carries its result."""
@@ -137,6 +146,33 @@ def many_conversations(version: Version, small: Path, size: Size) -> Callable[[]
     return lambda: {key: version.run(home, []) / version.run(one, [])}
 
 
+def many_notes(version: Version, small: Path, size: Size) -> Callable[[], dict[str, float]]:
+    home, one = version.home(small), version.home(small)
+    write = [call("MemoryWrite", key="a", value="b")] * 3
+    for place in (home, one):
+        version.run(place, write)
+    with sqlite3.connect(home / ".adderclaw" / "memory.sqlite") as database:
+        notes = ((f"kv:{n}", f"key {n}", f"content {n}") for n in range(size.notes))
+        database.executemany("INSERT INTO memories VALUES (?,'kv',?,?,'','','','',1,1,1,1,0,0.5)", notes)
+    key = f"MemoryWrite with {size.notes:,} notes, × with one"
+    return lambda: {key: median(version.calls(home, write)) / median(version.calls(one, write))}
+
+
+def many_receipts(version: Version, small: Path, size: Size) -> Callable[[], dict[str, float]]:
+    home, one = version.home(small), version.home(small)
+    version.run(one, [call("Glob", pattern="1")])
+    version.run(home, [call("Glob", pattern=f"{number}") for number in range(size.steps)])
+
+    def measure() -> dict[str, float]:
+        of = f"with {size.steps:,} receipts, × with one"
+        return {
+            f"`receipt {word}` {of}": version.command(home, "receipt", word) / version.command(one, "receipt", word)
+            for word in ("head", "list")
+        }
+
+    return measure
+
+
 def large_workspace(version: Version, large: Path, size: Size) -> Callable[[], dict[str, float]]:
     touch = call("Bash", command="touch made.txt")
     finds = [call("Glob", pattern=pattern) for pattern in ("**/*", "**/*.py", "**/7.py")]
@@ -160,6 +196,9 @@ def large_workspace(version: Version, large: Path, size: Size) -> Callable[[], d
     return measure
 
 
+SMALL = (long_conversation, many_conversations, many_notes, many_receipts)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("programs", nargs="*", metavar="NAME=PROGRAM")
@@ -167,9 +206,10 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=100_000)
     parser.add_argument("--steps", type=int, default=1_000)
     parser.add_argument("--conversations", type=int, default=400)
+    parser.add_argument("--notes", type=int, default=100_000)
     given = parser.parse_args()
     programs: list[str] = given.programs or [f"now={Path(sys.executable).with_name('adderclaw')}"]
-    size = Size(given.files, given.steps, given.conversations)
+    size = Size(given.files, given.steps, given.conversations, given.notes)
     root = Path(tempfile.mkdtemp(prefix="adderclaw-growth-"))
     try:
         small, large = root / "small", root / "large"
@@ -177,10 +217,7 @@ def main() -> None:
         plant(large, size.files)
         pairs = [program.partition("=") for program in programs]
         versions = [Version(name, path, root) for name, _, path in pairs]
-        made = [
-            (version, [long_conversation(version, small, size), many_conversations(version, small, size)])
-            for version in versions
-        ]
+        made = [(version, [make(version, small, size) for make in SMALL]) for version in versions]
         for version, measures in made:
             measures.append(large_workspace(version, large, size))
         found: dict[str, dict[str, list[float]]] = {}

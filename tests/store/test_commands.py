@@ -126,7 +126,8 @@ def test_a_tampered_chain(cli: Cli, kept: Book, spoil: Callable[[Book], None], f
     assert f"invalid chain at receipt {first}" in done.out
     found = json.loads(cli("receipt", "verify", "--against", kept_head, "--output-format", "json").out)
     assert (found["valid"], found["first_broken"]) == (False, first)
-    assert cli("receipt", "head").code == 1
+    head = cli("receipt", "head")
+    assert head.code == 1 or head.out.strip() == kept_head, "never the head of what was changed"
     archived = cli("receipt", "archive", "--yes")
     assert archived.code == 0
     assert cli("receipt", "verify").out.startswith("valid: 0 receipts\n")

@@ -433,6 +433,16 @@ def m042_began(cursor: sqlite3.Cursor) -> None:
     cursor.execute("ALTER TABLE runs ADD COLUMN began_json TEXT")
 
 
+def m043_notes(cursor: sqlite3.Cursor) -> None:
+    """The index of notes has their row numbers, so that one note is one row of it; the newest are found at once."""
+    cursor.execute("DELETE FROM memories_fts")
+    cursor.execute(
+        "INSERT INTO memories_fts(rowid, title, content, keywords, anticipated_queries)"
+        " SELECT rowid, title, content, keywords, anticipated_queries FROM memories"
+    )
+    cursor.execute("CREATE INDEX IF NOT EXISTS idx_memories_updated ON memories(updated_at)")
+
+
 MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
     step.__name__: step
     for step in (
@@ -465,6 +475,7 @@ MIGRATIONS: dict[str, Callable[[sqlite3.Cursor], None]] = {
         m040_sure,
         m041_turns,
         m042_began,
+        m043_notes,
     )
 }
 

@@ -385,11 +385,11 @@ def _like(character: str) -> str:
 
 def _hit(row: sqlite3.Row, words: list[str]) -> Hit:
     recency = 1 + 1 / (1 + max(row["days"] or 0.0, 0.0) / 7)
-    snippet = _snippet(text_of(json.loads(row[4])), words)
-    return Hit(row[0], row[1], row[2], row[3], snippet, round(-row["rank"] * recency, 9), row[5])
+    found = snippet(text_of(json.loads(row[4])), words)
+    return Hit(row[0], row[1], row[2], row[3], found, round(-row["rank"] * recency, 9), row[5])
 
 
-def _snippet(text: str, words: list[str], width: int = 160) -> str:
+def snippet(text: str, words: list[str], width: int = 160) -> str:
     text = " ".join(text.split())
     folded = text.lower()
     at = min((place for word in words if (place := folded.find(word)) >= 0), default=0)

@@ -35,19 +35,23 @@ class MemoryWriteArguments:
 
 
 def search(store: Store, arguments: MemorySearchArguments, ctx: ToolContext) -> ToolResult:
-    from adderclaw.store import transcript
+    from adderclaw.store import memory, transcript
 
     if not arguments.query.strip():
         return rejected("query is empty: name what to search for.")
     if not 1 <= arguments.limit <= MAX_HITS:
         return rejected(f"limit is {arguments.limit}; it must be from 1 to {MAX_HITS}.")
     project = None if arguments.all else ctx.workspace.root
-    hits = transcript.search(store, arguments.query, arguments.limit, project)
-    if not hits:
-        where = "" if arguments.all else " in the conversations of this project"
+    notes = memory.find(store, arguments.query, max(1, arguments.limit // 2))  # the rest is for what was talked about
+    words = arguments.query.lower().split()
+    lines = [f"note {shown(note.key)}: {shown(transcript.snippet(note.content, words))}" for note in notes]
+    left = arguments.limit - len(lines)
+    hits = transcript.search(store, arguments.query, left, project) if left else []
+    lines += [f"{hit.conversation_id} {hit.created_at} {hit.role}: {shown(hit.snippet)}" for hit in hits]
+    if not lines:
+        where = "" if arguments.all else " in the notes and in the conversations of this project"
         return own_words(f"No matches found{where}", {"hits": 0})
-    lines = [f"{hit.conversation_id} {hit.created_at} {hit.role}: {shown(hit.snippet)}" for hit in hits]
-    return ToolResult("\n".join(lines), metadata={"hits": len(hits)})
+    return ToolResult("\n".join(lines), metadata={"hits": len(lines)})
 
 
 def read(store: Store, arguments: MemoryReadArguments, _ctx: ToolContext) -> ToolResult:

@@ -2,7 +2,6 @@
 
 import os
 import time
-from collections import deque
 from typing import Annotated
 
 import typer
@@ -12,7 +11,7 @@ from adderclaw.channels.cli.plain import print_json
 from adderclaw.config import home, load
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import UsageError
-from adderclaw.store import Store, anchors, ledger, logfile, verify
+from adderclaw.store import Store, anchors, ledger, log_end, logfile, verify
 from adderclaw.store.verify import Verification
 from adderclaw.types import Json
 
@@ -31,7 +30,7 @@ def list_receipts(
 
     Example: adderclaw receipt list -n 50
     """
-    found = deque(verify.receipts(load(config_file=config).config.receipts.path), maxlen=limit)
+    found = log_end.last(load(config_file=config).config.receipts.path, limit)
     if output_format == "json":
         print_json([clean(receipt) for receipt in found])
         return
@@ -72,9 +71,12 @@ def verify_log(
 def head(config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
     """Print the head of the chain, to be kept elsewhere: `receipt verify --against` then finds a rollback.
 
+    The end of the log alone is read, and compared with the database; `receipt verify` looks at all of it.
+
     Example: adderclaw receipt head
     """
-    found = verify.head(*_places(config))
+    places = _places(config)
+    found = log_end.head(*places) or verify.head(*places)
     if output_format == "json":
         print_json({"head": found})
     else:
