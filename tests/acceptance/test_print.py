@@ -135,6 +135,7 @@ RULES: dict[str, tuple[tuple[str, ...], int]] = {
     "deny wins": (("--allowed-tools", "Write", "--disallowed-tools", "Write(made.txt)"), 3),
     "a mode": (("--permission-mode", "acceptEdits"), 0),
     "a mode that asks nobody": (("--permission-mode", "dontAsk"), 3),
+    "no questions at all": (("--dangerously-skip-permissions",), 0),
     "settings": (("--settings", '{"permissions": {"allow": ["Write"]}}'), 0),
 }
 
@@ -228,6 +229,13 @@ def test_10_conversations_go_on_and_fork(world: World) -> None:
     assert world.cli("receipt", "verify").code == 0, "the copy has no calls of its own"
     own = world.rows("SELECT count(*) FROM transcript_entries WHERE session_id = ?", first["session_id"])
     assert own == [(7,)], "the first has nothing of what was said in its copy"
+    named = "01234567-89ab-4cde-8f01-23456789abcd"
+    world.script(text("named"))
+    (result,) = lines(world.cli("-p", "x", "--session-id", named.upper(), "--output-format", "json"))
+    assert result["session_id"] == named
+    again = world.cli("-p", "x", "--session-id", named)
+    assert (again.code, "already" in again.err) == (2, True)
+    assert "count all the same" in world.cli("-p", "x", "--setting-sources", "user", "-r", named).err
     assert world.cli("-p", "x", "--fork-session").code == 2
     assert world.cli("-p", "x", "--resume", "nothing-like-it").code == 2
     assert world.cli("-p", "x", "--resume", "").code == 2
@@ -296,6 +304,11 @@ WRONG: Mapping[str, tuple[tuple[str, ...], str]] = {
     "partial messages in text": (("--include-partial-messages",), "needs --output-format stream-json"),
     "streams one way": (("--input-format", "stream-json"), "needs --output-format stream-json"),
     "two prompts": (("--system-prompt", "a", "--system-prompt-file", "b"), "give one of them"),
+    "two modes": (("--dangerously-skip-permissions", "--permission-mode", "plan"), "give one of them"),
+    "an id that is none": (("--session-id", "../x"), "is no UUID"),
+    "an id for an old session": (("--session-id", f"{'1' * 8}-1111-1111-1111-{'1' * 12}", "-c"), "new session"),
+    "sources that are none": (("--setting-sources=user,friends",), "is none of user, project, local"),
+    "our own folder": (("--add-dir", "~/.adderclaw"), "AdderClaw's own files"),
     "quiet and verbose": (("--quiet", "--verbose"), "give one of them"),
     "no JSON for a schema": (("--json-schema", "{"), "not JSON"),
     "no schema": (("--json-schema", '{"type": "hexagon"}'), "no JSON Schema"),

@@ -136,13 +136,15 @@ def test_10_a_hook_of_the_sdk_denies_and_rewrites(sdk: Any, world: World) -> Non
         return {"hookSpecificOutput": {"hookEventName": "PreToolUse", **decision}}
 
     async def hold(client: Any) -> None:
-        assert (await said(client, "make it"))[-1].is_error
+        told = await said(client, "make it")
+        assert told[-1].is_error
+        assert [one.hook_event_name for one in told if type(one).__name__ == "HookEventMessage"] == ["PreToolUse"]
         assert not (await said(client, "make another"))[-1].is_error
 
     with ScriptedModel([MAKES, text("No."), call("Write", file_path="b", content="c"), text("Yes.")]) as model:
         on(world, model)
         hooks = {"PreToolUse": [sdk.HookMatcher(hooks=[guard])]}
-        talk(sdk, options(sdk, world, hooks=hooks, allowed_tools=["Read"]), hold)
+        talk(sdk, options(sdk, world, hooks=hooks, allowed_tools=["Read"], include_hook_events=True), hold)
         assert "the program says no" in json.dumps(model.requests[1].messages[-1])
     assert [path.name for path in world.workspace.iterdir()] == ["kept.txt"]
 
@@ -392,6 +394,30 @@ def test_10_what_cannot_begin_says_so_to_the_client(world: World) -> None:
     (last,) = map(json.loads, out.splitlines())
     assert (code, last["type"], last["is_error"]) == (2, "result", True), err
     assert "nonsense" in last["result"]
+
+
+def test_10_a_client_answers_questions_and_asks_for_a_shape(world: World) -> None:
+    option = {"label": "Plum", "description": "a fruit"}
+    questions = [
+        {"question": "Which?", "header": "Fruit", "options": [option, {"label": "Pear"}], "multiSelect": False}
+    ]
+    with ScriptedModel([call("AskUserQuestion", questions=questions), text('{"fruit": "plum"}')]) as model:
+        on(world, model)
+        client = Client(world, "--permission-prompt-tool", "stdio")
+        schema = {"type": "object", "required": ["fruit"]}
+        begin = {"subtype": "initialize", "jsonSchema": schema, "appendSystemPrompt": "Ask first."}
+        client.send({"type": "control_request", "request_id": "a", "request": begin})
+        client.user("choose")
+        asked = client.next("control_request")
+        assert asked["request"]["tool_name"] == "AskUserQuestion"
+        (question,) = asked["request"]["input"]["questions"]
+        assert (question["question"], question["options"][0]) == ("Which?", option)
+        answers = {"Which?": "Plum"}
+        client.answer(asked, behavior="allow", updatedInput={**asked["request"]["input"], "answers": answers})
+        assert client.next("result")["structured_output"] == {"fruit": "plum"}
+        assert client.end()[0] == 0
+        assert "Plum" in json.dumps(model.requests[1].messages[-1])
+        assert "Ask first." in str(model.requests[0].messages[0]["content"])
 
 
 def test_10_messages_are_said_again_where_that_is_wanted(world: World) -> None:

@@ -55,6 +55,8 @@ class Options:
     """Calls one of them."""
     agents: Json = field(default_factory=dict[str, Any])
     """Subagents that it defines: name → description, prompt, tools, model."""
+    session_id: str | None = None
+    """What the new session is called."""
     live: bool = False
     """A run at a terminal: its events are shown as they come, in place of the log."""
     headless: bool = False

@@ -297,8 +297,11 @@ class _Copied(NamedTuple):
 
 
 def _which(runtime: Runtime, store: Store, again: Resume | None) -> tuple[str, str, _Copied | None]:
+    named = runtime.options.session_id
+    if named is not None and transcript.conversation_of(store, named) is not None:
+        raise UsageError(f"there is a session {named!r} already; give another id, or go on with it by --resume")
     if again is None:
-        return runtime.ids("conversation"), runtime.ids("session"), None
+        return runtime.ids("conversation"), named or runtime.ids("session"), None
     if again.conversation is None:
         found = transcript.last_conversation(store, runtime.loaded.workspace)
         if found is None:
@@ -309,7 +312,7 @@ def _which(runtime: Runtime, store: Store, again: Resume | None) -> tuple[str, s
             raise UsageError(f"no conversation {again.conversation!r}; `adderclaw memory list` shows them")
     last = transcript.sessions_of(store, found)[-1]
     if again.fork:
-        return runtime.ids("conversation"), runtime.ids("session"), _Copied(found, last)
+        return runtime.ids("conversation"), named or runtime.ids("session"), _Copied(found, last)
     return found, last, None
 
 

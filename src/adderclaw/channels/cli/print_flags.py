@@ -57,6 +57,12 @@ FLAGS = (
         ("default", "manual", "acceptEdits", "plan", "dontAsk", "bypassPermissions"),
     ),
     Flag(
+        "skip_permissions",
+        ("--dangerously-skip-permissions",),
+        "switch",
+        "The same as --permission-mode bypassPermissions: what no rule and no guard denies runs, in the sandbox.",
+    ),
+    Flag(
         "permission_prompt_tool",
         ("--permission-prompt-tool",),
         "text",
@@ -72,6 +78,9 @@ FLAGS = (
     Flag("strict_mcp", ("--strict-mcp-config",), "switch", "No other MCP servers than those."),
     Flag("agents", ("--agents",), "text", "Subagents by name: description, prompt, tools, model.", "JSON"),
     Flag("settings", ("--settings",), "text", "Settings over those of your files.", "FILE|JSON"),
+    Flag("sources", ("--setting-sources",), "text", "user, project, local: all count here, if trusted.", "LIST"),
+    Flag("hook_events", ("--include-hook-events",), "switch", "With stream-json: a line for each hook that ran."),
+    Flag("session_id", ("--session-id",), "text", "The id of the new session: a UUID.", "UUID"),
     Flag("go_on", ("--continue", "-c"), "switch", "Go on with the last conversation here."),
     Flag("resume", ("--resume", "-r"), "maybe", "Go on with this conversation.", "ID"),
     Flag("fork", ("--fork-session",), "switch", "Go on in a copy; the conversation itself stays as it is."),

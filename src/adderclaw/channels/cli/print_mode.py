@@ -1,6 +1,7 @@
 """`adderclaw -p`: one message answered on stdout, or stream-json on both sides."""
 
 import os
+import re
 import select
 import stat
 import sys
@@ -25,7 +26,7 @@ PLAIN = frozenset(
     {
         *("print", "output_format", "input_format", "partial", "replay", "json_schema", "system_prompt", "append"),
         *("go_on", "resume", "fork", "model", "workspace", "config", "provider", "bare", "maintenance"),
-        *("quiet", "verbose"),
+        *("quiet", "verbose", "session_id", "hook_events", "sources"),
     }
 )
 """Flags that say nothing of the configuration."""
@@ -44,6 +45,7 @@ def run_print(arguments: list[str]) -> int:
     message = " ".join(words)
     if streams and message:
         raise UsageError("--input-format stream-json: the messages come on stdin; leave the text out")
+    _sources(given)
     options, again = _options(given), _again(given)
     wanted = Wanted(
         _text(given, "system_prompt"),
@@ -77,11 +79,32 @@ def _options(given: Json) -> Options:
         bare=bool(given.get("bare")),
         maintenance=bool(given.get("maintenance")),
         asks="must",
+        session_id=_uuid(given["session_id"]) if "session_id" in given else None,
         here=True,
         overrides=overrides,
         agents=agents,
         amend=lambda loaded: _amended(loaded, given, servers),
     )
+
+
+def _sources(given: Json) -> None:
+    """Programs name the settings that they want; ours count all the same, and who wants fewer is told so."""
+    if "sources" not in given:
+        return
+    named = {name.strip() for name in given["sources"].split(",")} - {""}
+    if unknown := named - {"user", "project", "local"}:
+        raise UsageError(f"--setting-sources: {min(unknown)[:40]!r} is none of user, project, local")
+    if missing := {"user", "project"} - named:
+        left = " and ".join(sorted(missing))
+        _warned(
+            f"--setting-sources: settings of {left} count all the same, a project's once you have trusted it", given
+        )
+
+
+def _uuid(text: str) -> str:
+    if re.fullmatch(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", text) is None:
+        raise UsageError(f"--session-id: {text[:60]!r} is no UUID")
+    return text.lower()
 
 
 def _amended(loaded: Loaded, given: Json, servers: dict[str, Json]) -> Loaded:
@@ -116,7 +139,12 @@ def _fits(given: Json, *, streams: bool) -> None:
     """Flags that need each other."""
     if streams and given.get("output_format") != "stream-json":
         raise UsageError("--input-format stream-json needs --output-format stream-json")
-    for name, flag in (("partial", "--include-partial-messages"), ("replay", "--replay-user-messages")):
+    if given.get("skip_permissions") and given.get("permission_mode", "bypassPermissions") != "bypassPermissions":
+        raise UsageError("--dangerously-skip-permissions and --permission-mode: give one of them")
+    if "session_id" in given and (given.get("go_on") or "resume" in given) and not given.get("fork"):
+        raise UsageError("--session-id is for a new session: add --fork-session, or leave it out")
+    names = {"partial": "--include-partial-messages", "replay": "--replay-user-messages"}
+    for name, flag in {**names, "hook_events": "--include-hook-events"}.items():
         if given.get(name) and given.get("output_format") != "stream-json":
             raise UsageError(f"{flag} needs --output-format stream-json")
     if given.get("permission_prompt_tool") and not streams:

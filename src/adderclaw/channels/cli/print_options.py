@@ -8,6 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from adderclaw.channels.print_mode import FALLBACK
+from adderclaw.config import home
+from adderclaw.config.paths import beneath, followed
 from adderclaw.errors import UsageError
 from adderclaw.types import Json
 
@@ -70,7 +72,8 @@ def _permitted(overrides: Json, given: Json) -> None:
             raise UsageError(f"{flag}: {bad[0][:100]!r} is no rule: it is Tool or Tool(specifier)")
         if texts:
             table[name] = [*table.get(name, ()), *texts]
-    if mode := given.get("permission_mode"):
+    mode = "bypassPermissions" if given.get("skip_permissions") else given.get("permission_mode")
+    if mode:
         table["defaultMode"] = "default" if mode == "manual" else mode
     if not table:
         del overrides["permissions"]
@@ -169,6 +172,9 @@ def _folder(path: str) -> str:
     place = os.path.abspath(os.path.expanduser(path))
     if not os.path.isdir(place):
         raise UsageError(f"--add-dir: {path[:200]!r} is no directory")
+    real, own = followed(place), followed(home())
+    if beneath(own, real) or beneath(real, own):
+        raise UsageError(f"--add-dir: {path[:200]!r} holds AdderClaw's own files; name a directory beside them")
     return place
 
 

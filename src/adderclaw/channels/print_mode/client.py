@@ -1,5 +1,6 @@
 """The program at the other end: the operator who is asked, whose hooks are called, and whose requests are served."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
@@ -48,6 +49,10 @@ class Client:
         system, append = self._begun.get("systemPrompt"), self._begun.get("appendSystemPrompt")
         if isinstance(system, str):
             wanted = replace(wanted, system=system)
+        if (schema := self._begun.get("jsonSchema")) is not None:
+            from adderclaw.channels.print_mode.structured import Shape
+
+            wanted = replace(wanted, shape=Shape(json.dumps(schema)))
         return replace(wanted, append=append) if isinstance(append, str) else wanted
 
     def greeting(self, run: Run) -> Json:
@@ -248,7 +253,8 @@ class _Requests:
         if wanted in (None, "", "default"):
             chosen = chosen_by(self._run.runtime.options, self._run.session.config)
             wanted = f"{chosen.provider}/{chosen.model}"
-        await self._run.switch(str(wanted))
+        async with self._stream.free:  # a turn goes on with the model that it began with
+            await self._run.switch(str(wanted))
         return {"model": self._run.session.model}
 
     async def _mcp_status(self, _request: Json) -> Json:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import sys
 
 from adderclaw.channels import stdio
 from adderclaw.channels.print_mode import Wanted, answered, nobody
@@ -10,7 +11,8 @@ from adderclaw.channels.print_mode.control import Link
 from adderclaw.channels.print_mode.lines import failure
 from adderclaw.channels.print_mode.stream import Stream
 from adderclaw.channels.rpc.wire import MAX_LINE, Outbox
-from adderclaw.errors import AdderClawError
+from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.events import EventRecord
 from adderclaw.kernel.session import TurnResult
 from adderclaw.runtime import Options, Resume, Run, opened, start
 from adderclaw.runtime.drive import Report, drive, exit_code
@@ -29,6 +31,8 @@ def hold(options: Options, again: Resume | None, wanted: Wanted, given: Json, me
 
 async def _held(options: Options, again: Resume | None, wanted: Wanted, given: Json, message: str | None) -> int:
     loop = asyncio.get_running_loop()
+    if message is None and sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison] - None where it is closed
+        raise UsageError("--input-format stream-json needs standard input: the client is at its other end")
     writer, written = await stdio.writer(loop)
     writer.transport.set_write_buffer_limits(high=0)
     outbox = Outbox(writer)
@@ -70,12 +74,13 @@ async def _opened(
         raise link.problem
     client = clients.Client(link, given, begun[1] if begun is not None else {})
     runtime = start(client.options(options))
+    wanted = client.wanted(wanted)
     wanted.listen(runtime)
     asks = message is None and client.asks
     operator = client if asks else nobody(runtime.config.security.approval_timeout_seconds)
     with opened(runtime, operator, kind="agent", channel="print", again=again) as run:
-        client.wanted(wanted).prompt(run.session)
-        talk = _Talk(run, outbox, link, client, client.wanted(wanted), given)
+        wanted.prompt(run.session)
+        talk = _Talk(run, outbox, link, client, wanted, given)
         if begun is not None:
             link.answer(begun[0], client.greeting(run))
         work = talk.one(message) if message is not None else talk.all()
@@ -108,8 +113,14 @@ class _Talk:
         self._run, self._outbox, self._link, self._wanted = run, outbox, link, wanted
         self._stream = Stream(run, outbox, partial=bool(given.get("partial")))
         self._replays = bool(given.get("replay"))
+        if given.get("hook_events"):
+            run.runtime.bus.listen("hook events", self._hook_ran)
         client.serve(run, self._stream)
         link.failed = self._leave
+
+    def _hook_ran(self, record: EventRecord) -> None:
+        if record.event_type == "hook_finished":
+            self._outbox.put(self._stream.lines.hook(record.payload))
 
     async def one(self, message: str) -> TurnResult:
         self._outbox.put(self._stream.lines.init())

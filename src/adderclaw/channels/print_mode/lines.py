@@ -74,7 +74,7 @@ class Lines:
             "slash_commands": names,
             "skills": names,
             "plugins": [],
-            "agents": [],
+            "agents": ["general-purpose", "Explore", "Plan", *session.scene.kit.agents],
             "apiKeySource": "none",
             "output_style": "default",
             "claude_code_version": PROTOCOL,
@@ -145,6 +145,13 @@ class Lines:
             "stop_sequence": None,
             "usage": usage_json(Usage()),
         }
+
+    def hook(self, ran: Json) -> Json:
+        """A hook that ended."""
+        failed = bool(ran["error"]) or ran["exit_code"] not in (0, 2)
+        named: Json = {"hook_event": ran["hook_event"], "hook_name": ran["command"], "hook_id": str(ran["ordinal"])}
+        ended: Json = {"exit_code": ran["exit_code"], "outcome": "error" if failed else "success"}
+        return self.line("system", {"subtype": "hook_response", **named, **ended, "stderr": ran["error"]})
 
     def stream_event(self, event: Json) -> Json:
         return self.line("stream_event", {"event": event, "parent_tool_use_id": None})

@@ -74,6 +74,8 @@ class Stream:
         self._why = ""
         self._counted = False
         """The figures of the reply that comes next are known."""
+        self.free = asyncio.Lock()
+        """Held while a turn runs."""
         run.runtime.bus.listen("stream", self._event)
 
     def _event(self, record: EventRecord) -> None:
@@ -117,6 +119,10 @@ class Stream:
 
     async def turn(self, work: Awaitable[TurnResult], *, last: bool) -> TurnResult:
         """One turn to its result. `last`: nothing more will be asked, so that a script must be played to its end."""
+        async with self.free:
+            return await self._turned(work, last=last)
+
+    async def _turned(self, work: Awaitable[TurnResult], *, last: bool) -> TurnResult:
         self._heard.begin()
         self.lines.begin()
         self._counted = False
