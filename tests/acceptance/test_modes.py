@@ -6,11 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.terminal import at_a_terminal
+from tests.acceptance.tmux import Tmux
 from tests.acceptance.world import World, call, text
-
-SHIFT_TAB = "\x1b[Z"
-PROMPT = "\x1b[0m>"
 
 
 def settings(folder: Path, **permissions: Any) -> None:
@@ -124,26 +121,27 @@ def test_12_a_hook_sets_a_mode_but_no_bypass(world: World) -> None:
 def test_12_shift_tab_goes_through_the_modes(world: World) -> None:
     """default, acceptEdits, plan; bypassPermissions only where the session began with it."""
     edit = call("Write", file_path="a.txt", content="written\n")
-    world.script(edit, text("first"), edit, text("second"), text("third"))
-    keys = ((PROMPT, SHIFT_TAB), ("acceptEdits >", "go\r"), ("first", ""), ("acceptEdits >", SHIFT_TAB))
-    more = (
-        ("plan >", "go\r"),
-        ("second", ""),
-        ("plan >", SHIFT_TAB),
-        (PROMPT, "/policy\r"),
-        ("mode default", "/exit\r"),
-    )
-    code, shown = at_a_terminal(world, "agent", typed=(*keys, *more))
-    assert code == 0, shown
-    assert "Approve?" not in shown, shown
+    world.script(edit, text("first"), edit, text("second"))
+    with Tmux(world, "agent") as terminal:
+        terminal.wait("AdderClaw in", "supervised")
+        for mode, answer in (("acceptEdits", "first"), ("plan", "second")):
+            terminal.press("BTab")
+            terminal.wait(f"mode: {mode}")
+            terminal.write("go")
+            terminal.press("Enter")
+            terminal.wait(answer)
+        terminal.press("BTab")
+        terminal.wait("mode: default")
+        terminal.write("/exit")
+        terminal.press("Enter")
+        shown = terminal.wait("left with 0")
     assert "bypassPermissions" not in shown
-    assert "mode default" in shown
     assert [row["decision"]["verdict"] for row in world.receipts()] == ["allow", "deny"], world.receipts()
     (run,) = world.rows("SELECT run_id FROM runs")
     proved = world.cli("replay", run[0], "--verify")
     assert proved.code == 0, proved.out + proved.err
-    started = ("agent", "--permission-mode", "bypassPermissions")
-    keys = (("bypassPermissions >", SHIFT_TAB), (PROMPT, SHIFT_TAB), ("acceptEdits >", SHIFT_TAB))
-    more = (("plan >", SHIFT_TAB), ("bypassPermissions >", "/exit\r"))
-    code, shown = at_a_terminal(world, *started, typed=(*keys, *more))
-    assert code == 0, shown
+    with Tmux(world, "agent", "--permission-mode", "bypassPermissions") as terminal:
+        terminal.wait("AdderClaw in", "bypassPermissions")
+        for mode in ("default", "acceptEdits", "plan", "bypassPermissions"):
+            terminal.press("BTab")
+            terminal.wait(f"mode: {mode}")

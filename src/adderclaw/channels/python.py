@@ -54,7 +54,7 @@ class AgentClient:
         """Nothing happens before the first message is asked for."""
         if not message.strip():
             raise UsageError("the message is empty; say what the agent should do")
-        return Query(self.options, message, resume or self.options.resume)
+        return Query(self.options, message, self.options.resume if resume is None else resume)
 
     async def questions(self, *, everything: bool = False, limit: int = 100) -> list[Json]:
         """The questions that wait for an answer in the operator's store, whatever process asked them; or all."""
@@ -114,7 +114,7 @@ class Query(AsyncGenerator["AgentMessage", None]):
 
     async def _run(self) -> AsyncGenerator["AgentMessage", None]:
         runtime = start(options_of(self._options))
-        again = Resume(self._resume, go_on=False) if self._resume else None
+        again = Resume(self._resume, go_on=False) if self._resume is not None else None
         operator = _Caller(self._options)
         with opened(runtime, operator, kind="agent", channel="python", again=again) as run:
             _prompted(run.session, self._options)

@@ -61,6 +61,8 @@ class Request(NamedTuple):
     """The folder of the Agentfile that is to be run, whose policy.toml counts too."""
     here: bool = False
     """Whether the current directory is the workspace where it belongs to no project; else it is `workspace_dir`."""
+    looks: bool = False
+    """Whether the current directory is the home or `/`, and nothing is to run: then it is passed over, not refused."""
 
 
 def request(
@@ -71,6 +73,7 @@ def request(
     beside: str | None = None,
     *,
     here: bool = False,
+    looks: bool = False,
 ) -> Request:
     own = home()
     try:
@@ -93,6 +96,7 @@ def request(
         marker,
         beside,
         here,
+        looks and followed(current) in ("/", followed(os.path.expanduser("~"))),
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from adderclaw.config.paths import beneath, followed
-from adderclaw.gate.case import Case, Decision, Opinion, Policy
+from adderclaw.gate.case import WRITING_TOOLS, Case, Decision, Opinion, Policy
 from adderclaw.gate.hosts import covers
 from adderclaw.gate.rules import Anchors, Rule, literal_path, matches_path, names_tool, parse_all
 from adderclaw.types import Autonomy, Json, PathFact, PermissionMode
@@ -50,11 +50,15 @@ def keeps(policy: Policy) -> Callable[[str], bool]:
 
 
 def withholds(policy: Policy, tool: str) -> bool:
-    """Whether every call of a tool is denied, whatever it says: then the model is not even told of it."""
+    """Whether every call of a tool is denied, whatever it says: then the model is not even told of it.
+
+    The prompt is made once, so that what a session may still change (the mode, the phase) withholds nothing.
+    """
     if any(rule.subject == "all" and names_tool(rule, tool) for rule in policy.rules.deny):
         return True
-    found = (file.section(tool) for file in policy.files)
-    return any(section is not None and section.enabled is False for section in found)
+    if tool in WRITING_TOOLS and policy.autonomy_now == "readonly":
+        return True
+    return any(file.withholds(tool) for file in policy.files)
 
 
 def unreachable(policy: Policy, host: str, port: int) -> str | None:

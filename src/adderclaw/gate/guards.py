@@ -4,14 +4,13 @@ from collections.abc import Iterator
 
 from adderclaw.config.paths import OWN_ENDINGS, beneath
 from adderclaw.gate import commands, hosts, looking, paths, removal
-from adderclaw.gate.case import Case, Opinion
+from adderclaw.gate.case import WRITING_TOOLS, Case, Opinion
 from adderclaw.gate.modes import PLAN_DENIES, is_readonly
 from adderclaw.gate.risk import is_inside, is_kept, is_scratch
 from adderclaw.gate.shell.planner import Plan, Raw
 from adderclaw.gate.shell.raw import may_write
 from adderclaw.types import PathFact
 
-WRITING_TOOLS = frozenset({"Write", "Edit", "NotebookEdit", "Delete"})
 SEARCHES_CONTENT = frozenset({"Grep"})
 
 
@@ -167,15 +166,18 @@ def forbidden_paths(case: Case) -> str | None:
 def workspace(case: Case) -> str | None:
     policy = case.policy
     # In a sandbox raw bash reaches nothing else anyway, and not every word that looks like a path is one.
-    if not policy.workspace_only or (policy.sandboxed and isinstance(case.touch.command, Raw)):
+    if policy.sandboxed and isinstance(case.touch.command, Raw):
         return None
     reads = () if case.free_reads else [fact for fact in case.touch.reads if not is_kept(fact, case)]
-    for fact in (*reads, *case.touch.writes):
+    # The file tools open what they write beneath a root, whatever else is allowed.
+    writes = case.touch.writes if policy.workspace_only or case.touch.command is None else ()
+    for fact in (*(reads if policy.workspace_only else ()), *writes):
         if not paths.is_device(fact) and not is_inside(fact, policy.roots) and not is_scratch(fact, case):
             leads = f" (it leads to {fact.real})" if fact.real != fact.path else ""
+            also = " or workspace_only = false" if fact not in case.touch.writes else ""
             return (
                 f"{fact.path}{leads} is outside the workspace {policy.workspace}:"
-                " [security] additional_directories or workspace_only = false would allow it"
+                f" [security] additional_directories{also} would allow it"
             )
     return None
 

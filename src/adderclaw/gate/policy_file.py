@@ -46,6 +46,15 @@ class PolicyFile(NamedTuple):
     def section(self, tool: str) -> Section | None:
         return self.sections.get(tool) or self.sections.get(FAMILY.get(tool, ""))
 
+    def withholds(self, tool: str) -> bool:
+        """Whether the file denies every call of a tool: `Call` is judged as the tool that it is about."""
+        section = self.section(tool)
+        if section is not None and (section.enabled is False or section.rate_limit == 0):
+            return True
+        if not self.default_deny or tool == "Call":
+            return False
+        return section is None or not (section.enabled if section.scope == "none" else section.allow)
+
 
 # ------------------------------------------------------------------ compiling
 

@@ -53,6 +53,8 @@ def round_of_modes(session: Session) -> list[PermissionMode | None]:
     """The modes that a person goes through by a key; None is the autonomy that the session began with."""
     began, policy = _configured(session).defaultMode, session.scene.in_force.begun
     modes: list[PermissionMode | None] = ["default", "acceptEdits", "plan"]
+    if policy.autonomy_now == "readonly":  # its prompt has no tool that writes
+        return [began]
     if began is None and policy.autonomy != "supervised":
         return [None, *modes]
     return modes if began is None or began in modes else [*modes, began]

@@ -21,7 +21,7 @@ from adderclaw.kernel.tape import UNTAPED, Tape
 from adderclaw.record import NamedTuple, changing
 from adderclaw.store import Store, runs
 from adderclaw.store.ledger import Ledger
-from adderclaw.tools import Kit, told_of
+from adderclaw.tools import NAMES, Kit, told_of
 from adderclaw.types import (
     Background,
     Block,
@@ -135,10 +135,16 @@ class Scene:
 
     @property
     def offered(self) -> dict[str, Tool[Any]]:
-        """Those of its tools that the model is told of: one that is denied whatever the call says is not among them."""
+        """Those of its tools that the model is told of: one that is denied whatever the call says is not among them.
+
+        A driver's own tools, by which it learns how its work ended, are no policy's.
+        """
         from adderclaw import gate
 
-        return told_of(self.tools, lambda name: gate.withholds(self.policy, name))
+        def withheld(name: str) -> bool:
+            return (name in NAMES or name.startswith("mcp__")) and gate.withholds(self.policy, name)
+
+        return told_of(self.tools, withheld)
 
 
 def _hidden(denied: Callable[[str], bool], own: Callable[[], frozenset[tuple[int, int]]]) -> Callable[[str], bool]:

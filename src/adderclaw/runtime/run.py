@@ -306,6 +306,8 @@ def _which(runtime: Runtime, store: Store, again: Resume | None) -> tuple[str, s
         found = transcript.last_conversation(store, runtime.loaded.workspace)
         if found is None:
             raise UsageError(f"no conversation to continue in {runtime.loaded.workspace}; begin one with `agent -m`")
+    elif not again.conversation.strip():
+        raise UsageError("the conversation to go on with has an empty name; `adderclaw memory list` shows them")
     else:
         found = transcript.conversation_of(store, again.conversation)
         if found is None:

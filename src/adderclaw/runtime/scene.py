@@ -3,10 +3,12 @@
 import os
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from adderclaw import gate, tools
 from adderclaw.config.paths import followed
+from adderclaw.config.schema import Config
 from adderclaw.errors import AdderClawError
 from adderclaw.kernel.limits import Pace
 from adderclaw.kernel.policy import policy_of
@@ -56,7 +58,7 @@ def scene(
     start = None if furniture is None else Starter(runtime, confinement, furniture)
     tasks = Tasks(runtime.clock, runtime.ids, keep, store, runtime.stopped) if store is not None else None
     kit = tools.Kit(
-        settings_now,
+        _as_judged(settings_now, in_force.policy),
         store,
         runtime.clock,
         start=start,
@@ -100,6 +102,13 @@ def scene(
 
         runtime.servers = servers.join(runtime, store, here, offered)
     return here
+
+
+def _as_judged(now: Config, policy: gate.Policy) -> Config:
+    """The configuration with the policy's word on the workspace: what the gate lets be read is what a tool opens."""
+    if now.security.workspace_only == policy.workspace_only:
+        return now
+    return replace(now, security=replace(now.security, workspace_only=policy.workspace_only))
 
 
 def _made_of(runtime: Runtime, root: str, confinement: str, kept: str, policies: tuple[Json, ...] | None) -> Json:

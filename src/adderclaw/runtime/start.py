@@ -137,7 +137,12 @@ def _load(options: Options, overrides: Json) -> config.Loaded:
 def loaded_by(options: Options, workspace: str | None, overrides: Json, *, here: bool = False) -> config.Loaded:
     """The configuration as the options have it, in one workspace."""
     loaded = config.load(
-        config_file=options.config_file, workspace=workspace, overrides=overrides, beside=options.beside, here=here
+        config_file=options.config_file,
+        workspace=workspace,
+        overrides=overrides,
+        beside=options.beside,
+        here=here,
+        looks=options.looks,
     )
     return loaded if options.amend is None else options.amend(loaded)
 

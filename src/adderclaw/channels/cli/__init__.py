@@ -107,6 +107,11 @@ def _end(message: str, code: int) -> Never:
     sys.exit(code)
 
 
+def _at_a_terminal() -> bool:
+    """Whether a person types and sees the answer: then no command is the REPL, else it is help (X-93)."""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()  # pyright: ignore[reportUnnecessaryComparison] - None where it is closed
+
+
 def _dispatch(arguments: list[str]) -> None:
     if next((word for word in arguments if word != "--quiet"), "") not in COMMANDS:
         from adderclaw.channels.cli.print_flags import is_print
@@ -116,6 +121,8 @@ def _dispatch(arguments: list[str]) -> None:
 
             sys.exit(run_print(arguments))
     arguments = _without_quiet(arguments)
+    if not arguments and _at_a_terminal():
+        arguments = ["agent"]
     name = arguments[0] if arguments else ""
     if name in COMMANDS:
         from adderclaw.channels.cli.plain import run_command

@@ -64,7 +64,7 @@ def agent(
 
     Example: adderclaw agent -m "what is in this project?"
     """
-    again = Resume(resume, message is None) if go_on or resume else None
+    again = Resume(resume, message is None) if go_on or resume is not None else None
     if message == "-" or (message is None and again is None and not _is_terminal()):
         message = _piped()
     if message is not None and not message.strip():

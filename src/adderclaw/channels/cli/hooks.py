@@ -104,7 +104,7 @@ async def tried(runtime: Runtime, event: str, fields: Json) -> tuple[Merged, lis
 
 
 def _start(config: str | None, workspace: str | None) -> Runtime:
-    return start(Options(config_file=config, workspace=workspace, log_level="warning"))
+    return start(Options(config_file=config, workspace=workspace, log_level="warning", here=True, looks=True))
 
 
 def _known(event: str) -> None:

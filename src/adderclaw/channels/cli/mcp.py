@@ -3,6 +3,7 @@
 import asyncio
 import sys
 import time
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -367,7 +368,8 @@ def serve(
 
 
 def _runtime(config_file: str | None, workspace: str | None, profile: str | None = None) -> Runtime:
-    return start(Options(config_file=config_file, workspace=workspace, profile=profile, log_level="warning"))
+    options = Options(config_file=config_file, workspace=workspace, profile=profile, log_level="warning")
+    return start(replace(options, here=True, looks=True))
 
 
 def _named(known: list[Entry], name: str) -> Entry:

@@ -55,6 +55,7 @@ LIMITS: dict[str, type[int] | type[float]] = {
 
 def run_command(name: str, module: str, arguments: list[str]) -> None:
     """Import one command's module and run it; ends the process with its exit code."""
+    refuse_empty(arguments)
     found = importlib.import_module(f"adderclaw.channels.cli.{module}")
     command: Plain | None = getattr(found, "command", None)
     if command is not None and (given := parsed(command, arguments[1:])) is not None:
@@ -62,6 +63,23 @@ def run_command(name: str, module: str, arguments: list[str]) -> None:
     from adderclaw.channels.cli.common import run_typer
 
     run_typer(name, found, arguments)
+
+
+MAY_BE_EMPTY = frozenset({"--comment", "--message", "-m", "--json"})
+"""Options whose command has its own word for an empty value, or takes one."""
+
+
+def refuse_empty(arguments: Sequence[str]) -> None:
+    """An option with an empty value is a variable that was not set: as if it were left out would be a surprise."""
+    before = ""
+    for argument in arguments:
+        if argument == "--":
+            return
+        joined = argument.startswith("--") and argument.find("=") == len(argument) - 1
+        name = argument[:-1] if joined else before if not argument and before.startswith("-") else ""
+        if name and name not in MAY_BE_EMPTY:
+            raise UsageError(f"{name}: its value is empty; give one, or leave the option out")
+        before = argument
 
 
 def parsed(command: Plain, arguments: Sequence[str]) -> dict[str, Any] | None:

@@ -44,7 +44,9 @@ def check(
     as_json = output_format == "json"
     try:
         given = read(file)
-        options = Options(config_file=config, workspace=workspace, profile=profile, log_level="warning")
+        options = Options(
+            config_file=config, workspace=workspace, profile=profile, log_level="warning", here=True, looks=True
+        )
         here = scene(start(options), None, policies=(given,))
     except ConfigError as error:
         if not as_json:

@@ -1,6 +1,7 @@
 """`adderclaw skills`: list what there is, look at one, check one against the specification."""
 
 import os
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -124,7 +125,8 @@ def _loaded(skills_dir: str | None, config: str | None, workspace: str | None) -
     if skills_dir is not None and not os.path.isdir(os.path.expanduser(skills_dir)):
         raise UsageError(f"--skills-dir: {skills_dir!r} is not a folder")
     overrides: Json = {"skills": {"dir": os.path.abspath(os.path.expanduser(skills_dir))}} if skills_dir else {}
-    runtime = start(Options(config_file=config, workspace=workspace, log_level="warning", overrides=overrides))
+    options = Options(config_file=config, workspace=workspace, log_level="warning", overrides=overrides)
+    runtime = start(replace(options, here=True, looks=True))
     return catalogue.load(located(runtime))
 
 

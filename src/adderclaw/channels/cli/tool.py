@@ -9,7 +9,7 @@ import typer
 
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, Profile, WorkspaceDir, group, json_object
 from adderclaw.channels.cli.plain import print_json
-from adderclaw.channels.terminal import OwnHand
+from adderclaw.channels.terminal import OwnHand, Terminal
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import UsageError
 from adderclaw.gate.case import Decision
@@ -17,7 +17,7 @@ from adderclaw.kernel.call import run_call
 from adderclaw.kernel.permission_check import consider
 from adderclaw.kernel.result import Done
 from adderclaw.kernel.session import Scene, TurnResult
-from adderclaw.runtime import Options, Run, opened, scene, start
+from adderclaw.runtime import Options, Run, Runtime, opened, scene, start
 from adderclaw.runtime.drive import Report, drive
 from adderclaw.runtime.signals import until_signal
 from adderclaw.store import transcript
@@ -42,9 +42,9 @@ def list_tools(
     """
     here = _scene(config, workspace, None)
     if output_format == "json":
-        print_json([_described(tool, schema=True) for tool in here.tools.values()])
+        print_json([_described(tool, schema=True) for tool in here.offered.values()])
         return
-    for tool in here.tools.values():
+    for tool in here.offered.values():
         names = ", ".join(alias.name for alias in tool.aliases)
         print(f"{tool.name:<14} {tool.description.splitlines()[0]}" + (f"  (also: {names})" if names else ""))
         if schema:
@@ -153,10 +153,20 @@ def _print_done(done: list[Done], result: TurnResult, output_format: str) -> Non
 
 
 def _scene(config: str | None, workspace: str | None, profile: str | None) -> Scene:
-    options = Options(config_file=config, workspace=workspace, profile=profile, log_level="warning", here=True)
-    here = scene(start(options), None)
+    here = _judged_in(start(_looking(config, workspace, profile)))
     for warning in here.policy.rules.warnings:
         print(f"warning: {visible(warning)}", file=sys.stderr)
+    return here
+
+
+def _looking(config: str | None, workspace: str | None, profile: str | None) -> Options:
+    return Options(config_file=config, workspace=workspace, profile=profile, log_level="warning", here=True, looks=True)
+
+
+def _judged_in(runtime: Runtime) -> Scene:
+    """The scene that a call of a session begun here and now is judged in; nothing of it can run."""
+    here = scene(runtime, None)
+    here.at_terminal = Terminal().at_terminal
     return here
 
 
@@ -179,8 +189,8 @@ async def _explained_with_hooks(
     from adderclaw.channels.cli.hooks import tried
     from adderclaw.gate.case import Opinion
 
-    runtime = start(Options(config_file=config, workspace=workspace, profile=profile, log_level="warning", here=True))
-    here = scene(runtime, None)
+    runtime = start(_looking(config, workspace, profile))
+    here = _judged_in(runtime)
     found = find(here.tools, name)
     if found is None:
         return _explained(here, name, arguments)

@@ -1,8 +1,16 @@
 """Shift+Tab: the modes, one after the other."""
 
+from adderclaw.gate import Policy
+from adderclaw.kernel import permission_updates
 from adderclaw.runtime import Run
 
 
 def next_mode(run: Run) -> str:
     """Take the next mode, and say which it is."""
-    return f"mode: {run.session.scene.policy.autonomy}"
+    permission_updates.next_mode(run.session)
+    return f"mode: {named(run.session.scene.policy)}"
+
+
+def named(policy: Policy) -> str:
+    """What a person reads of how much happens unasked: the mode, or the autonomy where there is none."""
+    return policy.mode or policy.autonomy_now

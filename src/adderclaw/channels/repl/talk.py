@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from adderclaw.channels.repl.modes import named
 from adderclaw.channels.repl.screen import Manner, Printed, Screen
 from adderclaw.credentials.redaction import visible
 from adderclaw.kernel import lifecycle
@@ -138,7 +139,7 @@ class Talk:
     def _status(self) -> "Fragments":
         session, busy = self.run.session, self.live.busy
         place = os.path.basename(session.scene.context.workspace.root) or "/"
-        parts = [session.scene.policy.autonomy, visible(session.model), visible(place, keep_newlines=False)]
+        parts = [named(session.scene.policy), visible(session.model), visible(place, keep_newlines=False)]
         limit = session.provider.capabilities().context_tokens
         if busy.context and limit:
             parts.append(f"context {100 * busy.context // limit} %")

@@ -196,6 +196,8 @@ class Server:
             raise RpcError(wire.INVALID_PARAMS, f"Invalid params: {error}", problems) from error
         if any("\0" in str(getattr(params, name, "")) for name in NAMES):
             raise RpcError(wire.INVALID_PARAMS, "Invalid params: no path and no name has a NUL character in it")
+        if empty := [name for name in NAMES if getattr(params, name, None) == ""]:
+            raise RpcError(wire.INVALID_PARAMS, f"Invalid params: {', '.join(empty)}: empty; give one, or leave it out")
         return await method(params, call.id)
 
     # -------------------------------------------------------------- methods
