@@ -785,3 +785,110 @@ def test_a_servers_tool_as_a_hook_is_called_for_each_of_two_personas(world: Worl
     ran = "hook_event = 'PreToolUse' AND exit_code = 0 AND stderr_text = ''"
     rows = world.rows(f"SELECT DISTINCT session_id FROM hook_invocations WHERE {ran}")
     assert len(rows) == 2, world.rows("SELECT session_id, exit_code, stderr_text FROM hook_invocations ORDER BY id")
+
+
+# ------------------------------------------------------------------ files as their authors write them
+
+PACKAGED = """# As packages of workflows have it
+SECURITY default
+NAME reviewer-of-code
+VERSION 1.0.0
+
+INPUT topic
+INPUT level DEFAULT "plain"
+GOAL topic
+  Look into $topic.
+
+  # not a comment: part of the text
+  Say it in "$level" words.
+
+GOAL style "Check the style
+  of $topic" USING strict
+AGENT strict
+\tYou are strict.
+GOAL merge "Merge"
+RUN main USING topic, style THEN merge
+"""
+
+
+def test_26_files_of_the_origin_run(flow: Flow) -> None:
+    """VERSION, THEN, a goal called like an input, texts that go on in the next lines with quotes and without."""
+    (flow.folder / "Agentfile").write_text(PACKAGED)
+    flow.add(result("looked"), result("styled"), result("merged"))
+    done = flow.run("--input", "topic=bees")
+    assert (done.code, done.out.strip()) == (0, "merged"), done.err
+    first, second = asked(flow.model, 0), asked(flow.model, 1)
+    assert 'Look into bees.\n\n# not a comment: part of the text\nSay it in "plain" words.' in first
+    assert "Check the style\nof bees" in second, "the input, not the result of the goal of its name"
+    assert "- topic:\n" in second
+    assert "You are strict." in str(flow.model.requests[1].messages[0]["content"])
+    shown = json.loads(flow.world.cli("inspect", str(flow.folder), "--output-format", "json").out)
+    assert (shown["version"], shown["security"]) == ("1.0.0", "default")
+    assert flow.world.cli("validate", str(flow.folder)).code == 0
+
+
+def test_26_a_step_says_who_looks_at_its_goals(flow: Flow) -> None:
+    flow.write(
+        'GOAL a "x" UNSUPERVISED\nGOAL b "y"\nGOAL c "z" SUPERVISED\n'
+        "RUN one USING a, b\nRUN two USING a, b, c SUPERVISED HUMAN\n"
+    )
+    plan = json.loads(flow.run("--dry-run", "--output-format", "json").out)
+    assert [[goal["review"] for goal in step["goals"]] for step in plan["steps"]] == [
+        ["nobody", "nobody"],
+        ["operator", "operator", "operator"],
+    ]
+    flow.add(result("a"), result("b"), result("again"))
+    done = flow.run()
+    assert done.code == 5, done.err
+    assert "goal a waits for the operator" in done.err
+
+
+@pytest.mark.parametrize(
+    ("mode", "ran", "said"),
+    [
+        ("default", True, ""),
+        ("paranoid", False, "SECURITY paranoid: what could do harm is asked about"),
+        ('research "the lab is mine"', True, "SECURITY research grants nothing"),
+    ],
+)
+def test_26_security_makes_a_run_stricter_and_never_freer(flow: Flow, mode: str, ran: bool, said: str) -> None:
+    flow.write(f'SECURITY {mode}\nGOAL g "x"\nRUN r USING g\n')
+    flow.add(call("Bash", command="touch made"), result("done") if ran else text("it was not allowed"))
+    flow.add(*([] if ran else [text("still not")]))
+    done = flow.run()
+    assert (flow.folder / "made").exists() == ran, done.err
+    assert said in done.err
+    flow.add(call("Bash", command="touch other"), text("no"))
+    done = flow.run("--profile", "readonly")
+    assert not (flow.folder / "other").exists(), done.err
+
+
+SEED = """NAME everything
+INPUT feature_request
+INPUT rounds DEFAULT 3
+INPUT mood DEFAULT calm
+AGENT creative FROM agents/creative.md
+AGENT devils_advocate FROM agents/devils_advocate.md
+
+GOAL analyze FROM goals/analyze.md USING creative, devils_advocate
+GOAL understand "Understand $feature_request" USING creative, devils_advocate
+GOAL run_tests "Run all tests and capture failures"
+RUN setup USING analyze, understand
+# interleaved
+GOAL fix FROM goals/fix.md
+LOOP impl USING run_tests, fix WITHIN $rounds
+LOOP more USING fix WITHIN 2
+"""
+
+
+def test_26_every_form_of_the_language_is_read(flow: Flow) -> None:
+    for name in ("agents/creative.md", "agents/devils_advocate.md", "goals/analyze.md", "goals/fix.md"):
+        (flow.folder / name).parent.mkdir(exist_ok=True)
+        (flow.folder / name).write_text(f"the text of {name}, $feature_request\n")
+    (flow.folder / "Agentfile").write_text(SEED)
+    for command in ("validate", "inspect"):
+        done = flow.world.cli(command, str(flow.folder / "Agentfile"))
+        assert done.code == 0, done.err
+    shown = flow.run("--input", "feature_request=login", "--dry-run")
+    assert shown.code == 0, shown.err
+    assert "the text of agents/creative.md, login" in shown.out

@@ -71,12 +71,10 @@ def _distinct(steps: tuple[Step, ...]) -> Iterable[Step]:
 
 
 def _shared_variables(workflow: Workflow) -> Found:
-    """Inputs, goals and outputs are variables of one set: two of the same name could not be told apart."""
+    """Inputs, goals and outputs are variables of one set: two of the same name could not be told apart. A goal may be
+    called like an input, which `$name` then stands for."""
     owner = {one.name: f"the input in line {one.line}" for one in workflow.inputs}
-    inputs = frozenset(owner)
     for goal in workflow.goals:
-        if goal.name in inputs:
-            yield goal.line, f"the goal {goal.name!r} would hide {owner[goal.name]} as ${goal.name}; rename one"
         owner.setdefault(goal.name, f"the goal in line {goal.line}")
     for goal in workflow.goals:
         for output in goal.outputs:

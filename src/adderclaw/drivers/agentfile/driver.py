@@ -14,6 +14,13 @@ from adderclaw.errors import UsageError
 from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.types import Json
 
+STRICT = ("supervised", "readonly")
+"""Profiles in which nothing that could do harm happens unasked."""
+SECURITY = {
+    "paranoid": "SECURITY paranoid: what could do harm is asked about, as in --profile supervised",
+    "research": "SECURITY research grants nothing: what a run may do is said by --profile and policy.toml",
+}
+
 
 def prepare(options: Options, path: str, inputs: Mapping[str, str], rounds: int | None = None) -> "AgentfileDriver":
     """`rounds`: how many each LOOP may go, whatever the file says."""
@@ -32,7 +39,8 @@ class AgentfileDriver:
     @property
     def opening(self) -> Opening:
         folder = os.path.dirname(os.path.abspath(self.workflow.file))
-        return Opening("agentfile", replace(self.options, beside=folder), again=self.again)
+        options = replace(self.options, beside=folder)
+        return Opening("agentfile", _careful(options, self.workflow), again=self.again)
 
     def plan(self) -> Json:
         return dry.as_json(self.workflow, self.inputs)
@@ -45,6 +53,8 @@ class AgentfileDriver:
 
     async def run(self, session: Session) -> TurnResult:
         _need_capabilities(self.workflow, session.config.capabilities)
+        if (said := SECURITY.get(self.workflow.security.mode)) is not None:
+            session.bus.tell({"event_type": "warning", "message": said})
         execution = WorkflowExecution(
             session,
             self.workflow,
@@ -55,6 +65,19 @@ class AgentfileDriver:
             rounds=self.rounds,
         )
         return await execution.run()
+
+
+def _careful(options: Options, workflow: Workflow) -> Options:
+    """`SECURITY paranoid` has asked what a profile would let pass. Nothing that a file says lets more pass."""
+    if workflow.security.mode != "paranoid":
+        return options
+    from adderclaw import config
+
+    loaded = config.load(
+        config_file=options.config_file, workspace=options.workspace, beside=options.beside, here=options.here
+    )
+    profile = options.profile or loaded.config.runtime.profile
+    return options if profile in STRICT else replace(options, profile=STRICT[0])
 
 
 def _need_capabilities(workflow: Workflow, known: Mapping[str, str]) -> None:

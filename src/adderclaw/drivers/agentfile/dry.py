@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from adderclaw.drivers.agentfile import prompts
 from adderclaw.drivers.agentfile.variables import filled
-from adderclaw.drivers.agentfile.workflow import Goal, Workflow
+from adderclaw.drivers.agentfile.workflow import Goal, Step, Workflow
 from adderclaw.types import Json
 
 MARK = "MARK"
@@ -19,16 +19,16 @@ def as_json(workflow: Workflow, values: Mapping[str, str]) -> Json:
             "name": step.name,
             "within": filled(step.limit, known) if isinstance(step.limit, str) else step.limit,
             "condition": filled(step.condition, known) or None,
-            "goals": [_goal(workflow, workflow.goal(name), known) for name in step.goals],
+            "goals": [_goal(workflow, workflow.goal(name), step, known) for name in step.goals],
         }
         for step in workflow.steps
     ]
     return {"mode": "dry_run", "workflow": workflow.name, "inputs": dict(values), "steps": steps}
 
 
-def _goal(workflow: Workflow, goal: Goal, known: Mapping[str, str]) -> Json:
+def _goal(workflow: Workflow, goal: Goal, step: Step, known: Mapping[str, str]) -> Json:
     views = {name: f"(what {name} found)" for name in goal.agents}
-    review = workflow.reviewer_of(goal)
+    review = workflow.reviewer_of(goal, step)
     return {
         "name": goal.name,
         "prompt": prompts.goal(workflow, workflow.owed(goal), known, {}, MARK),

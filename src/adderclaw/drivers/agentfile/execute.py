@@ -67,6 +67,9 @@ class WorkflowExecution:
         self.session, self.workflow, self.spawn, self.run_id = session, workflow, spawn, run_id
         self._said = dict(said or {})
         self.values = dict(inputs)
+        self._inputs = frozenset(inputs)
+        self._step: Step | None = None
+        """The step that runs."""
         """Inputs, results and outputs by name: what `$name` stands for."""
         self._made: set[str] = set()
         """The names whose values a model made."""
@@ -86,6 +89,7 @@ class WorkflowExecution:
         self.session.bus.listen("workflow", self._calls)
         try:
             for number, step in enumerate(self.workflow.steps):
+                self._step = step
                 if step.kind == "RUN":
                     for place, name in enumerate(step.goals):
                         await self._goal(self.workflow.goal(name), f"{number}.0.{place}", None)
@@ -167,9 +171,11 @@ class WorkflowExecution:
             self._keep(Finished(place, "", goal.name, self.session.session_id, result.as_json()))
             self._told_end(goal, result)
         self.answer = result.summary
-        self.state[goal.name] = self.values[goal.name] = result.summary
-        self.values.update(result.outputs)
-        self._made |= {goal.name, *result.outputs}
+        self.state[goal.name] = result.summary
+        made = {goal.name: result.summary, **result.outputs}
+        given = {name: value for name, value in made.items() if name not in self._inputs}  # `$name` is the input
+        self.values.update(given)
+        self._made |= given.keys()
         if loop is None:
             _need_reached({goal.name: result})
         return result
@@ -181,7 +187,7 @@ class WorkflowExecution:
 
     async def _reviewed(self, goal: Goal, place: str, loop: _Round | None) -> Result:
         """The goal's result after whoever is to look at it did."""
-        who = self.workflow.reviewer_of(goal)
+        who = self.workflow.reviewer_of(goal, self._step)
         comment = again = ""
         for attempt in range(CORRECTIONS + 1):
             at = f"{place}.{attempt}"

@@ -5,9 +5,22 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
+from textwrap import dedent
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from adderclaw.drivers.agentfile.workflow import Goal, Input, InvalidAgentfile, Persona, Problem, Review, Step, Workflow
+from adderclaw.drivers.agentfile.workflow import (
+    SECURITY,
+    Goal,
+    Input,
+    InvalidAgentfile,
+    Mode,
+    Persona,
+    Problem,
+    Review,
+    Security,
+    Step,
+    Workflow,
+)
 from adderclaw.near import meant
 
 if TYPE_CHECKING:
@@ -24,8 +37,19 @@ MAX_WORD = 1_024
 UNSHOWN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 QUOTES = '"""'
 
-STATEMENTS = ("NAME", "INPUT", "AGENT", "GOAL", "CONVERGE", "RUN", "LOOP", "SUPERVISED", "UNSUPERVISED")
-KEYWORDS = frozenset({*STATEMENTS, "DEFAULT", "FROM", "USING", "WITHIN", "REQUIRES", "HUMAN"})
+STATEMENTS = (
+    "NAME",
+    "INPUT",
+    "AGENT",
+    "GOAL",
+    "CONVERGE",
+    "RUN",
+    "LOOP",
+    "SUPERVISED",
+    "UNSUPERVISED",
+    *("VERSION", "SECURITY"),
+)
+KEYWORDS = frozenset({*STATEMENTS, "DEFAULT", "FROM", "USING", "THEN", "WITHIN", "REQUIRES", "HUMAN"})
 
 WORDS = {
     "IDENTIFIER": "a name",
@@ -90,12 +114,14 @@ def read(text: str, file: str) -> Draft:
 # ------------------------------------------------------------------ lines
 
 PIECE = re.compile(
-    r'''(?P<quoted>"""(?:[^"\\]|\\.|"(?!""))*"""|"(?!"")(?:[^"\\\n]|\\.)*")'''
+    r'''(?P<quoted>"""(?:[^"\\]|\\.|"(?!""))*"""|"(?!"")(?:[^"\\]|\\.)*")'''
     r"""|(?P<comment>(?<!\S)\#[^\n]*)|(?P<bare>(?:[^"\#]|(?<=\S)\#)+)|(?P<open>"{1,3})""",
     re.DOTALL,
 )
 """What a statement is made of: texts in quotes, a comment, all else; and a quote that nothing closes."""
-LONG_END = re.compile(r'(?:[^"\\]|\\.|"(?!""))*"""', re.DOTALL)
+ENDS = {QUOTES: re.compile(r'(?:[^"\\]|\\.|"(?!""))*"""', re.DOTALL), '"': re.compile(r'(?:[^"\\]|\\.)*"')}
+UNQUOTED = re.compile(r"\s*(?:AGENT|GOAL|CONVERGE)\s+[A-Za-z][A-Za-z0-9_-]*\s*")
+"""A statement whose text stands in the lines below it, indented and without quotes."""
 WORD = re.compile(r'->|[^\s",]+')
 WHOLE_WORD = re.compile(r'[^\s"]+')
 
@@ -106,36 +132,57 @@ def lines_of(text: str) -> list[str]:
 
 
 def statements(text: str) -> Iterator[Line]:
-    """The statements of a text, each with the number of its first line; comments and empty lines are none."""
-    held: list[str] = []
-    first, inside = 0, False
-    for number, line in enumerate(lines_of(text), 1):
-        if not held:
-            if not line.strip() or line.lstrip().startswith("#"):
-                continue
-            first = number
-        held.append(line)
-        inside = _inside(line, inside=inside)
-        if not inside:
-            yield Line(first, "\n".join(held))
-            held = []
-    if held:
+    """The statements of a text, each with the number of its first line; comments and empty lines are none.
+
+    A text in triple quotes goes on until they are closed; one in plain quotes, and one without any, in indented lines.
+    """
+    lines, at = lines_of(text), 0
+    while at < len(lines):
+        line, first = lines[at], at + 1
+        at += 1
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        if UNQUOTED.fullmatch(line) and (below := _below(lines, at)):
+            at += len(below)
+            body = dedent("\n".join(below)).replace("\\", "\\\\").replace('"', '\\"')
+            yield Line(first, f"{line.rstrip()} {QUOTES}\n{body}{QUOTES}")
+            continue
+        held, inside = [line], _inside(line, "")
+        while at < len(lines) and (inside == QUOTES or (inside and _is_indented(lines[at]))):
+            held.append(lines[at])
+            inside = _inside(lines[at], inside)
+            at += 1
         yield Line(first, "\n".join(held))
 
 
-def _inside(line: str, *, inside: bool) -> bool:
-    """Whether a text in triple quotes is open at the end of a line, if it was or was not at its beginning."""
+def _is_indented(line: str) -> bool:
+    return line[:1] in (" ", "\t") and bool(line.strip())
+
+
+def _below(lines: list[str], at: int) -> list[str]:
+    """The indented lines from there on, with the empty ones between them."""
+    end = last = at
+    while end < len(lines) and (_is_indented(lines[end]) or not lines[end].strip()):
+        end += 1
+        last = end if lines[end - 1].strip() else last
+    return lines[at:last]
+
+
+def _inside(line: str, inside: str) -> str:
+    """The quotes of the text that is open at the end of a line, if one is; `inside` was open at its beginning."""
     at = 0
     while at < len(line):
         if inside:
-            end = LONG_END.match(line, at)
+            end = ENDS[inside].match(line, at)
             if end is None:
-                return True
-            at, inside = end.end(), False
+                return inside
+            at, inside = end.end(), ""
             continue
         piece = PIECE.match(line, at)
         if piece is None or (piece["open"] and len(piece["open"]) == 3):
-            inside, at = True, at + 3
+            inside, at = QUOTES, at + 3
+        elif piece["open"]:
+            return '"'
         else:
             at = piece.end()
     return inside
@@ -197,8 +244,6 @@ def _at(line: Line, offset: int, message: str) -> Problem:
 
 
 def _no_statement(word: str) -> str:
-    if word == "SECURITY":
-        return "SECURITY is no statement: what a run may do is chosen with --profile and policy.toml"
     if word.upper() in STATEMENTS:
         return f"keywords are written in capitals: {word.upper()}"
     hint = meant(word, STATEMENTS) or f"; a line begins with one of {', '.join(STATEMENTS)}"
@@ -263,6 +308,7 @@ class _Taker:
         self.steps: list[Step] = []
         self.converging: dict[str, Step] = {}
         self.review: Review = "nobody"
+        self.version, self.security = "", Security()
         self.problems: list[Problem] = []
 
     def take(self, line: Line) -> Problem | None:
@@ -282,6 +328,8 @@ class _Taker:
     def _takers(self) -> "dict[str, Callable[[Line, Node], None]]":
         return {
             "name_stmt": self._name,
+            "version_stmt": self._version,
+            "security_stmt": self._security,
             "input_stmt": self._input,
             "agent_stmt": self._agent,
             "goal_stmt": self._goal,
@@ -303,6 +351,21 @@ class _Taker:
             self._complain(line, token, f"the workflow already has a NAME, {self.name!r} in line {self.name_line}")
             return
         self.name, self.name_line = str(token), line.number
+
+    def _version(self, line: Line, node: "Node") -> None:
+        if self.version:
+            self.problems.append(_at(line, 0, f"the workflow already has a VERSION, {self.version!r}"))
+        self.version = self.version or _default(cast("Node", _child(node, "value")))
+
+    def _security(self, line: Line, node: "Node") -> None:
+        """What a file says of itself can only make a run stricter."""
+        token, scope = _names(node)[0], _child(node, "string")
+        if self.security.line:
+            self._complain(line, token, f"SECURITY stands in line {self.security.line} already")
+        elif str(token) not in SECURITY:
+            self._complain(line, token, f"SECURITY is one of {', '.join(SECURITY)}; more is said by --profile")
+        else:
+            self.security = Security(cast("Mode", str(token)), _text(scope) if scope else "", line.number)
 
     def _input(self, line: Line, node: "Node") -> None:
         default = _child(node, "value")
@@ -344,12 +407,13 @@ class _Taker:
         self.converging[name] = step
 
     def _step(self, line: Line, node: "Node") -> None:
-        goals = _listed(node, "using")
+        goals, review = _listed(node, "using"), _review_of(node)
         name, number = str(_names(node)[0]), line.number
         if node.data == "loop_stmt":
-            self.steps.append(Step("LOOP", name, goals, _limit(node), number))
+            self.steps.append(Step("LOOP", name, goals, _limit(node), number, review=review))
             return
-        self.steps += _run_steps(name, goals, number, self.converging)
+        made = _run_steps(name, goals, number, self.converging)
+        self.steps += [replace(step, review=review) for step in made]
         for goal in goals:
             if (own := self.converging.pop(goal, None)) is not None:
                 self.steps.remove(own)
@@ -366,6 +430,8 @@ class _Taker:
             goals=tuple(self.goals),
             steps=tuple(self.steps),
             review=self.review,
+            version=self.version,
+            security=self.security,
         )
 
 
@@ -462,7 +528,8 @@ def _text(node: "Node") -> str:
     if token.startswith('"""'):
         inner = token[3:-3].removeprefix("\n")
         return re.sub(r'\\(["\\$])', lambda found: ESCAPES[found[1]], inner).strip("\n")
-    return re.sub(r"\\(.)", lambda found: ESCAPES.get(found[1], found[0]), token[1:-1])
+    inner = re.sub(r"\n[ \t]*", "\n", token[1:-1])
+    return re.sub(r"\\(.)", lambda found: ESCAPES.get(found[1], found[0]), inner)
 
 
 def _limit(node: "Node") -> int | str:

@@ -14,6 +14,8 @@ def as_json(workflow: Workflow) -> Json:
     return {
         "file": workflow.file,
         "name": workflow.name,
+        "version": workflow.version or None,
+        "security": workflow.security.mode,
         "inputs": [
             {"name": one.name, "default": one.default, "required": one.default is None} for one in workflow.inputs
         ],
@@ -38,7 +40,7 @@ def _goal_json(workflow: Workflow, goal: Goal) -> Json:
 
 
 def _step_json(step: Step) -> Json:
-    shown: dict[str, Any] = {"kind": step.kind, "name": step.name, "goals": list(step.goals)}
+    shown: dict[str, Any] = {"kind": step.kind, "name": step.name, "goals": list(step.goals), "review": step.review}
     if step.kind == "LOOP":
         shown |= {"within": step.limit, "condition": step.condition or None}
     return shown
@@ -47,13 +49,16 @@ def _step_json(step: Step) -> Json:
 def tree(workflow: Workflow) -> str:
     """The workflow for a person: inputs, then the steps in their order with all that each goal has."""
     defaults = {one.name: f" = {one.default}" if one.default is not None else " (required)" for one in workflow.inputs}
-    rows = [workflow.name, *(f"├─ input {name}{default}" for name, default in defaults.items())]
+    rows = [
+        f"{workflow.name} {workflow.version}".rstrip(),
+        *(f"├─ input {name}{default}" for name, default in defaults.items()),
+    ]
     for place, step in enumerate(workflow.steps):
         last = place == len(workflow.steps) - 1
         rows.append(f"{'└─' if last else '├─'} {_headline(step)}")
         bar = "   " if last else "│  "
         for nth, name in enumerate(step.goals):
-            rows += [bar + row for row in _goal_rows(workflow, workflow.goal(name), nth == len(step.goals) - 1)]
+            rows += [bar + row for row in _goal_rows(workflow, step, name, nth == len(step.goals) - 1)]
     return "\n".join(rows)
 
 
@@ -62,7 +67,8 @@ def _headline(step: Step) -> str:
     return f"{step.kind} {step.name}" + (f" (at most {step.limit} rounds){until}" if step.kind == "LOOP" else "")
 
 
-def _goal_rows(workflow: Workflow, goal: Goal, last: bool) -> list[str]:
+def _goal_rows(workflow: Workflow, step: Step, name: str, last: bool) -> list[str]:
+    goal = workflow.goal(name)
     rows = [f"{'└─' if last else '├─'} goal {goal.name}: {_first(goal.outcome)}"]
     bar = "   " if last else "│  "
     for name in goal.agents:
@@ -72,7 +78,7 @@ def _goal_rows(workflow: Workflow, goal: Goal, last: bool) -> list[str]:
         rows.append(f"{bar}· agent {name}{source}{gives}" + (f", requires {agent.requires}" if agent.requires else ""))
     if goal.outputs:
         rows.append(f"{bar}· gives {', '.join(goal.outputs)}")
-    if (review := workflow.reviewer_of(goal)) != "nobody":
+    if (review := workflow.reviewer_of(goal, step)) != "nobody":
         rows.append(f"{bar}· looked at by {REVIEW[review]}")
     return rows
 
@@ -111,6 +117,8 @@ def _label(text: str) -> str:
 
 SECTIONS = {
     "NAME": "name",
+    "VERSION": "name",
+    "SECURITY": "name",
     "SUPERVISED": "name",
     "UNSUPERVISED": "name",
     "INPUT": "input",

@@ -10,6 +10,21 @@ type Review = Literal["reviewer", "operator", "nobody"]
 """Who looks at a goal's result before the next one begins: another model call, the operator, or nobody."""
 
 
+type Mode = Literal["default", "paranoid", "research"]
+SECURITY: tuple[Mode, ...] = ("default", "paranoid", "research")
+STRICTER: dict[Review | None, int] = {None: 0, "nobody": 0, "reviewer": 1, "operator": 2}
+
+
+@record
+class Security:
+    """What a file says of how careful its run is to be."""
+
+    mode: Mode = "default"
+    scope: str = ""
+    """Of `research`: what the author says is allowed. Nobody here takes a file's word for that."""
+    line: int = 0
+
+
 @record
 class Input:
     name: str
@@ -52,6 +67,8 @@ class Step:
     line: int
     condition: str = ""
     """Of a CONVERGE: when it is enough."""
+    review: Review | None = None
+    """Who reviews its goals, where that is said behind it."""
 
 
 @record
@@ -64,6 +81,8 @@ class Workflow:
     steps: tuple[Step, ...]
     review: Review = "nobody"
     """Who reviews a goal that does not say."""
+    version: str = ""
+    security: Security = Security()
 
     def goal(self, name: str) -> Goal:
         return next(goal for goal in self.goals if goal.name == name)
@@ -77,8 +96,10 @@ class Workflow:
         more = self.agent(agent).outputs if agent else ()
         return replace(goal, outputs=tuple(dict.fromkeys((*own, *more))))
 
-    def reviewer_of(self, goal: Goal) -> Review:
-        return goal.review or self.review
+    def reviewer_of(self, goal: Goal, step: Step | None = None) -> Review:
+        """Who looks at a goal's result in a step: the stricter of what both say, else what the file says for all."""
+        own, there = goal.review, step.review if step is not None else None
+        return max(own, there, key=lambda one: STRICTER[one]) if own and there else own or there or self.review
 
 
 SHOWN = 160
