@@ -534,7 +534,7 @@ def test_settings_of_the_reference_product_load_as_they_are(world: World) -> Non
     validated = world.cli("config", "validate")
     assert validated.code == 0
     assert (
-        "no effect here: $schema, model, env, includeCoAuthoredBy, permissions.disableAutoMode"
+        "no effect here: $schema, model, includeCoAuthoredBy, permissions.disableAutoMode"
         in validated.err + validated.out
     )
 

@@ -92,6 +92,14 @@ def test_a_trusted_project_can(world: World, key: str, value: Any) -> None:
     assert value_of(world, key) == value
 
 
+def test_no_project_lets_another_programs_settings_count(world: World) -> None:
+    world.user(USER)
+    world.project(yaml.safe_dump(nested("compat.claude", True)))
+    world.trust()
+    assert "is ignored" in world.load().warnings[0]
+    assert value_of(world, "compat.claude") is False
+
+
 TIGHTENS: list[tuple[str, Any, Any]] = [
     ("security.autonomy", "readonly", "readonly"),
     ("security.forbidden_commands", ["curl"], ["rm", "shutdown", "reboot", "mkfs", "dd", "curl"]),

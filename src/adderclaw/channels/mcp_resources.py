@@ -53,7 +53,9 @@ async def _skill(session: Session, name: str, arguments: str) -> str:
     called = kit.skills.called(name, arguments, session.session_id)
     if (refused := await lifecycle.skill_expanded(session, name, arguments, called.path)) is not None:
         raise Refused(f"a hook refused it: {refused}")
-    return called.text
+    from adderclaw.tools.control.skill import with_outputs
+
+    return await with_outputs(called, session.host)
 
 
 def _document(session: Session, uri: str) -> Json | list[Json]:

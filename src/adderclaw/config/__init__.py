@@ -28,6 +28,8 @@ class Loaded(NamedTuple):
     """Hooks of a project that is not trusted: they do not run. Each has its `source`."""
     started: tuple[str, ...] = ()
     """Files of a trusted project that its hooks, MCP servers and helpers start: only the operator changes them."""
+    notes: tuple[str, ...] = ()
+    """Those of the warnings that need to be read once only."""
 
 
 def load(
@@ -60,7 +62,7 @@ def load(
 def _restored(kept: Json | None) -> Loaded | None:
     try:
         if kept is not None:
-            listed = ("files", "warnings", "policies", "held_hooks", "started")
+            listed = ("files", "warnings", "policies", "held_hooks", "started", "notes")
             values: Json = kept | {name: tuple(kept[name]) for name in listed}
             values["config"] = thaw(Config, kept["config"])
             return Loaded(**values)

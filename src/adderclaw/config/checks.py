@@ -21,10 +21,11 @@ _NO_SECRETS = "keys and secrets do not belong in a file: put it in a variable, a
 
 def secrets(table: Json) -> dict[str, str]:
     """Key → message, for each value that is or looks like a secret. The value is never in the message."""
-    return {key: _NO_SECRETS for key, name, text in _texts(table) if _is_secret(name, text)}
+    return {key: _NO_SECRETS for key, name, text in _texts(table) if is_secret(name, text)}
 
 
-def _is_secret(name: str, text: str) -> bool:
+def is_secret(name: str, text: str) -> bool:
+    """Whether a text under that name is, or looks like, a secret."""
     return bool(text) and ((secret_name(name) and not _REFERENCE.fullmatch(text)) or looks_secret(text))
 
 
@@ -95,8 +96,17 @@ def whole(tree: Json, origins: dict[str, str]) -> list[Problem]:
         *_run_ids(tree["logging"]),
         *_telemetry(tree["telemetry"]),
         *_servers(tree["mcp_servers"]),
+        *_variables(tree["env"]),
     ]
     return [Problem(origin_of(key, origins), key, message) for key, message in found]
+
+
+def _variables(env: dict[str, str]) -> Iterator[tuple[str, str]]:
+    if not env:
+        return
+    from adderclaw.config.variables import sifted
+
+    yield from ((f"env.{name}", why) for name, why in sifted(env)[1].items())
 
 
 def _run_ids(logging: Json) -> Iterator[tuple[str, str]]:

@@ -18,7 +18,7 @@ __all__ = ["KEY_VARIABLES", "KINDS", "MODEL_CONFIG", "RENAMED", "VARIABLES", "Ma
 type Path = tuple[str, ...]
 
 SETTINGS_KEYS = (
-    *("permissions", "hooks", "mcpServers", "model_config", "apiKeyHelper"),
+    *("permissions", "hooks", "mcpServers", "model_config", "apiKeyHelper", "env"),
     *("disableAllHooks", "allowManagedHooksOnly"),
 )
 """All of `.adderclaw/agent.json` and `settings.json` that counts; settings_keys.ELSEWHERE may stand there, too."""
@@ -86,6 +86,8 @@ class Mapped:
         """Key of the schema → the key as it stands in the file."""
         self.problems: list[Problem] = []
         self.warnings: list[str] = []
+        self.notes: list[str] = []
+        """Warnings that need to be read once only: of what another program would heed."""
 
     def put(self, path: Path, value: Any, written: str) -> None:
         """Set one key; a second spelling must say the same."""
@@ -158,9 +160,26 @@ def _settings_only(rest: Json, mapped: Mapped) -> None:
             mapped.refuse(key, f"unknown key{nearest(key, list(SETTINGS_KEYS))}")
     elsewhere += _permission_keys(rest)
     if elsewhere:
-        mapped.warnings.append(
-            f"{mapped.file}: settings of another program have no effect here: {', '.join(elsewhere)}"
-        )
+        mapped.notes.append(f"{mapped.file}: settings of another program have no effect here: {', '.join(elsewhere)}")
+    if "env" in rest:
+        _variables(rest, mapped)
+
+
+def _variables(rest: Json, mapped: Mapped) -> None:
+    """What of `env` may reach a command."""
+    from adderclaw.config.variables import sifted
+
+    rest["env"], left = sifted(rest["env"])
+    if left:
+        reasons = "; ".join(f"{', '.join(names)}: {why}" for why, names in _by_reason(left).items())
+        mapped.notes.append(f"{mapped.file}: of env, these reach no command: {reasons}")
+
+
+def _by_reason(left: dict[str, str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, why in left.items():
+        found.setdefault(why, []).append(name[:100] or "env")
+    return found
 
 
 def _sandbox(value: Any, rest: Json, mapped: Mapped) -> None:

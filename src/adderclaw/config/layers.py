@@ -51,6 +51,9 @@ class Composition:
         self.assumed = trusted
         self.problems: list[Problem] = []
         self.warnings: list[str] = []
+        self.notes: list[str] = []
+        """Those of the warnings that need to be read once only."""
+        self.disabled_servers: set[str] = set()
         self.looked_at: dict[str, bytes | None] = {}
         self.variables: set[str] = {DATABASE, *dialects.VARIABLES}
         self.files: list[str] = []
@@ -101,11 +104,12 @@ class Composition:
             self.problems += error.problems
             return None
         mapped = dialects.map_file(path, raw, settings_only=settings_only)
-        self.warnings += mapped.warnings
         return self.checked(mapped, raw, scope, base)
 
     def checked(self, mapped: dialects.Mapped, raw: Json, scope: Scope, base: str) -> Layer:
-        secret = checks.secrets(raw)
+        secret = checks.secrets({**raw, "env": mapped.data.get("env")})
+        self.warnings += mapped.warnings
+        self.note(mapped.notes)
         self.problems += mapped.problems
         self._drop_invalid_rules(mapped)
         self.problems += [Problem(mapped.file, key, message) for key, message in secret.items()]
@@ -119,6 +123,10 @@ class Composition:
         layer = Layer(mapped.file, scope, mapped.data, mapped.written)
         self._expand(layer, base)
         return layer
+
+    def note(self, notes: list[str]) -> None:
+        self.warnings += notes
+        self.notes += notes
 
     def _expand(self, layer: Layer, base: str) -> None:
         """Fill in variables where the schema says that a text is a path or a URL."""
@@ -250,9 +258,19 @@ class Composition:
         for path in self.own_files[:2]:
             layer = self.file(path, "user", os.path.dirname(path))
             if self.looked_at[path] is not None:
-                self.lay(layer)
+                self.own_layer(layer)
                 break
         self.lay(self.file(settings, "user", own, settings_only=True))
+
+    def own_layer(self, layer: Layer | None) -> None:
+        """The operator's configuration; another program's settings, where it lets them count, lie below it."""
+        compat: Any = layer.data.get("compat") if layer is not None else None
+        if isinstance(compat, dict) and cast(Json, compat).get("claude") is True:
+            from adderclaw.config import foreign
+
+            for home in places.foreign_homes(True):
+                foreign.lay(self, os.path.join(home, foreign.OPERATORS), "user")
+        self.lay(layer)
 
     def find_project(self) -> None:
         """Where the project is, which of its files are there, and whether they are trusted as they are."""
@@ -291,6 +309,11 @@ class Composition:
             )
 
     def project_layers(self) -> None:
+        for name in places.FOREIGN_FILES:
+            if name in self.present:
+                from adderclaw.config import foreign
+
+                foreign.lay(self, os.path.join(self.project, name), "project")
         there = [name for name in places.PROJECT_FILES if name in self.present]
         for name in there[:1]:
             self.lay(self.file(os.path.join(self.project, name), "project", self.project))
@@ -300,8 +323,10 @@ class Composition:
             if name in self.present:
                 path = os.path.join(self.project, name)
                 self.lay(self.file(path, "project", self.project, settings_only=True))
+        if ".mcp.json" in self.present:
+            from adderclaw.config import foreign
 
-        self.servers_file()
+            foreign.servers(self)
 
     def tightening(self, path: str, first: str) -> None:
         """A file that another stands before: what it denies and asks counts, so that none can be hidden."""
@@ -313,41 +338,6 @@ class Composition:
         kept = {key: value for key, value in table.items() if key in ("deny", "ask")}
         self.lay(layer._replace(data={"permissions": kept} if kept else {}))
         self.warnings.append(f"{path}: {first} is there, too, and counts; of this file only what it denies and asks")
-
-    def servers_file(self) -> None:
-        """The servers of `.mcp.json`. It is other programs' file too: what is wrong in it is said, and left out."""
-        from adderclaw.config import servers
-
-        data = self.present.get(servers.FILE)
-        if data is None:
-            return
-        path = os.path.join(self.project, servers.FILE)
-        self.files.append(path)
-        table = self._shared(path, data)
-        kept: Json = {}
-        for name, entry in table.items():
-            wrong = _wrong(name, entry)
-            if wrong:
-                self.warnings.append(f"{path}: the server {name!r} is left out: {wrong}")
-            else:
-                kept[name] = entry
-        if kept:
-            written = {f"mcp_servers.{name}": f"mcpServers.{name}" for name in kept}
-            self.lay(Layer(path, "project", {"mcp_servers": kept}, written))
-
-    def _shared(self, path: str, data: bytes) -> Json:
-        from adderclaw.config import syntax
-
-        try:
-            raw: Any = syntax.parse(path, data)
-        except ConfigError as error:
-            self.warnings += [f"{path} is left out: {problem.message}" for problem in error.problems]
-            return {}
-        table: Any = cast(Json, raw).get("mcpServers", {})
-        if not isinstance(table, dict):
-            self.warnings.append(f"{path} is left out: mcpServers must be a table of servers")
-            return {}
-        return cast(Json, table)
 
     def policies(self) -> tuple[Json, ...]:
         """Every policy.toml, the project's first. They count whatever `--config` says: denials are never left out."""
@@ -489,11 +479,12 @@ class Composition:
             reason,
             tuple(self.files),
             self.origins,
-            tuple(visible(without_shapes(text), keep_newlines=False) for text in dict.fromkeys(self.warnings)),
+            tuple(_shown(text) for text in dict.fromkeys(self.warnings)),
             self.trusted,
             policies,
             tuple(self.held_hooks),
             self.started,
+            tuple(_shown(text) for text in dict.fromkeys(self.notes)),
         )
         return Composed(loaded, self.looked_at, tuple(sorted(self.variables)), self.project, self.named)
 
@@ -505,12 +496,7 @@ class Composition:
     def raise_problems(self) -> None:
         if self.problems:
             # what a file says is shown here: it must not steer the terminal
-            raise ConfigError(
-                [
-                    Problem(*(visible(without_shapes(part), keep_newlines=False) for part in problem))
-                    for problem in dict.fromkeys(self.problems)
-                ]
-            )
+            raise ConfigError([Problem(*map(_shown, problem)) for problem in dict.fromkeys(self.problems)])
 
 
 def compose(request: Request, *, trusted: bool | None = None) -> Composed:
@@ -518,7 +504,7 @@ def compose(request: Request, *, trusted: bool | None = None) -> Composed:
     composition = Composition(request, trusted=trusted)
     if request.config_file:
         base = os.path.dirname(request.config_file)
-        composition.lay(composition.file(request.config_file, "user", base))
+        composition.own_layer(composition.file(request.config_file, "user", base))
         if composition.looked_at[request.config_file] is None and not composition.problems:
             composition.problems.append(Problem(request.config_file, "", "there is no such file"))
         permission_mode.as_autonomy(composition.tree, composition.origins, composition.project_files)
@@ -533,6 +519,11 @@ def compose(request: Request, *, trusted: bool | None = None) -> Composed:
     composition.endpoints()
     composition.default_keys()
     return composition.finish()
+
+
+def _shown(text: str) -> str:
+    """What a file says, as it may be printed."""
+    return visible(without_shapes(text), keep_newlines=False)
 
 
 def _defaults(home: str) -> Json:
@@ -551,16 +542,6 @@ def _invalid(data: Json) -> list[tuple[str, str]]:
     except Invalid as error:
         return error.problems
     return []
-
-
-def _wrong(name: str, entry: Any) -> str:
-    """Why a server of a shared file cannot be used; empty if it can."""
-    from adderclaw.config import servers
-
-    secret = checks.secrets({name: entry})
-    if secret:
-        return "; ".join(f"{key}: {message}" for key, message in secret.items())
-    return "; ".join(f"{key}: {message}" for key, message in servers.problems({name: entry}))
 
 
 def _as_written(key: str, written: dict[str, str]) -> str:

@@ -40,6 +40,15 @@ def choose_provider(home: str, name: str, entry: Mapping[str, str], *, autonomy:
     return edit(home, change)
 
 
+def count_foreign(home: str) -> str:
+    """Let the settings of another program count, too (`[compat] claude = true`)."""
+
+    def change(document: Any) -> None:
+        _table(document, "compat")["claude"] = True
+
+    return edit(home, change)
+
+
 def _check(home: str, text: str) -> None:
     """Raise ConfigError where the file would be wrong."""
     from adderclaw.config import layers

@@ -17,14 +17,9 @@ PROJECT_FILES = ("agent.yaml", "agent.toml", "agent.json")
 """The first that is there is the project's configuration."""
 SETTINGS_FILES = (".adderclaw/agent.json", ".adderclaw/settings.json")
 """Permissions, hooks, MCP servers and model of a project."""
-SETTINGS = (
-    *PROJECT_FILES,
-    *SETTINGS_FILES,
-    ".adderclaw/policy.toml",
-    "policy.toml",
-    ".claude/settings.json",
-    ".claude/settings.local.json",
-)
+FOREIGN_FILES = (".claude/settings.json", ".claude/settings.local.json")
+"""The same in the files of another program, which our own go before."""
+SETTINGS = (*PROJECT_FILES, *SETTINGS_FILES, ".adderclaw/policy.toml", "policy.toml", *FOREIGN_FILES)
 """The files of a project that can say what is denied: there or not, only the operator writes them."""
 MARKERS = (".git", "SPEC.md", "Agentfile", *PROJECT_FILES, ".adderclaw")
 """The nearest folder upwards with one of these is the project."""
@@ -44,6 +39,11 @@ VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([^}]*)\})")
 def home() -> str:
     """AdderClaw's own folder: $ADDERCLAW_HOME, else ~/.adderclaw."""
     return os.path.abspath(os.path.expanduser(os.environ.get("ADDERCLAW_HOME") or "~/.adderclaw"))
+
+
+def foreign_homes(counts: bool) -> tuple[str, ...]:
+    """The folder of another program in which the operator keeps what counts here, too, where they say that it does."""
+    return (os.path.expanduser("~/.claude"),) if counts else ()
 
 
 class Request(NamedTuple):

@@ -26,9 +26,12 @@ From the lowest to the highest; a higher one replaces a lower one, key by key:
 
 1. the built-in defaults below;
 2. your own file: `~/.adderclaw/config.toml`, else `~/.config/adderclaw/agent.yaml`; then `~/.adderclaw/settings.json`;
-3. the project's file: the first of `agent.yaml`, `agent.toml`, `agent.json` in the project's directory;
-   of the others only what they deny and ask;
-4. `.adderclaw/agent.json` and `.adderclaw/settings.json` of the project: permissions, hooks, mcpServers, model_config;
+   with `[compat] claude = true`, your `~/.claude/settings.json` below them;
+3. a project's `.claude/settings.json` and `.claude/settings.local.json` ([compatibility](compatibility.md)); then the
+   project's file: the first of `agent.yaml`, `agent.toml`, `agent.json` in the project's directory; of the others
+   only what they deny and ask;
+4. `.adderclaw/agent.json` and `.adderclaw/settings.json` of the project: permissions, hooks, mcpServers, env,
+   model_config;
 5. flags of the command.
 
 `--config F` means F alone over the defaults. Permission rules and hooks of all layers count together.

@@ -393,6 +393,8 @@ class Skills:
     """Most bytes of references that are disclosed."""
     disclosure_max_reference_tokens: Count = 4_000
     """Most tokens of references that are disclosed."""
+    inline_commands: bool = True
+    """Run the commands that a skill or a command of yours, or of a trusted project, marks by `!` in its text."""
 
 
 @record
@@ -484,6 +486,15 @@ class Permissions:
 
 
 @record
+class Compat:
+    """Settings of other programs that count here, too. Only your own configuration can say so."""
+
+    claude: bool = False
+    """Your `~/.claude`: its settings.json below your own settings, its commands, skills and agents beside your own. A
+    project's `.claude` needs no word here; docs/compatibility.md says what counts of both."""
+
+
+@record
 class Config:
     """The whole configuration."""
 
@@ -529,6 +540,11 @@ class Config:
     """Web tools."""
     telemetry: Telemetry = field(default_factory=Telemetry)
     """Telemetry."""
+    compat: Compat = field(default_factory=Compat)
+    """Other programs' settings."""
+    env: dict[str, str] = field(default_factory=dict[str, str])
+    """Variables that commands and MCP servers have inside the sandbox. None that names what programs load, run or
+    where they read their settings (PATH, LD_*, GIT_*, NODE_OPTIONS …), no endpoint and no credential."""
     permissions: Permissions = field(default_factory=Permissions)
     """Permission rules."""
     hooks: list[Json] = field(default_factory=list[dict[str, Any]])

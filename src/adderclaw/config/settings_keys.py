@@ -13,7 +13,7 @@ ELSEWHERE = frozenset(
     disableCommandPluginSources disableDeepLinkRegistration disableMobileSimulatorTools disableRemoteControl
     disableSideloadFlags disableSkillShellExecution disableWorkflows disabledMcpjsonServers editorMode effortLevel
     emojiCompletionEnabled enableAllProjectMcpServers enableArtifact enableWorkflows enabledMcpjsonServers
-    enabledPlugins enforceAvailableModels env externalEditorContext extraKnownMarketplaces fallbackModel fastMode
+    enabledPlugins enforceAvailableModels externalEditorContext extraKnownMarketplaces fallbackModel fastMode
     fastModePerSessionOptIn feedbackSurveyRate fileCheckpointingEnabled fileSuggestion footerLinksRegexes
     forceLoginGatewayUrl forceLoginMethod forceLoginOrgUUID forceRemoteSettingsRefresh gcpAuthRefresh
     httpHookAllowedEnvVars includeCoAuthoredBy includeGitInstructions inputNeededNotifEnabled isolatePeerMachines

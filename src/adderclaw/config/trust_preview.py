@@ -49,16 +49,20 @@ def _policies(request: Request) -> list[Json]:
 
 
 def _skills(project: str, found: trust.Fingerprint) -> list[Json]:
-    """Skills that grant themselves tools."""
+    """Skills and commands that grant themselves tools, or whose text holds commands that are run."""
     rows: list[Json] = []
     for name in found.files:
-        if os.path.basename(name) != "SKILL.md":
+        is_command = "/commands/" in name and name.endswith(".md")
+        if os.path.basename(name) != "SKILL.md" and not is_command:
             continue
-        data = read(os.path.join(project, name), project) or b""
-        head = data[:65_536].decode("utf-8", "replace").split("\n---", 1)[0]
+        what, shown = ("command", name) if is_command else ("skill", os.path.dirname(name))
+        text = (read(os.path.join(project, name), project) or b"").decode("utf-8", "replace")
+        head = text[:65_536].split("\n---", 1)[0]
         granted = [line.partition(":")[2].strip() for line in head.splitlines() if line.startswith("allowed-tools:")]
         if granted:
-            rows.append(_row("skill's tools", os.path.dirname(name), granted[0], None, os.path.join(project, name)))
+            rows.append(_row(f"{what}'s tools", shown, granted[0], None, os.path.join(project, name)))
+        if "!`" in text or "```!" in text:
+            rows.append(_row(f"{what}'s lines", shown, "those marked by ! run", None, os.path.join(project, name)))
     return rows
 
 

@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from adderclaw import __version__
@@ -61,6 +61,8 @@ class Wires:
     """Hosts that may be private or on an unusual port, beside a server's own address (security.allowed_domains)."""
     login: Callable[[Entry, str], Awaitable[Any]] | None = None
     """(server, its address) → an httpx2 `Auth` with the stored login; None where there is none."""
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Variables of the settings, for servers that are started in the sandbox."""
     elicit: Elicit | None = None
     sample: Sample | None = None
 
@@ -255,7 +257,7 @@ class Connection:
         server, root = self.entry.server, self._wires.roots[0]
         cwd = os.path.join(root, os.path.expanduser(filled(server.cwd or "")))
         argv = [os.path.expanduser(filled(command)), *(filled(argument) for argument in server.args)]
-        env = environment(self._filled(server.env), workspace_roots=self._wires.roots)
+        env = environment({**self._wires.env, **self._filled(server.env)}, workspace_roots=self._wires.roots)
         try:
             self._child = await converse(argv, cwd=cwd, env=env, start=self._wires.start)
         except (OSError, ValueError) as error:

@@ -109,7 +109,8 @@ def settings_files(root: str) -> tuple[str, ...]:
 
 def skill_folders(runtime: Runtime, root: str) -> tuple[str, ...]:
     """Folders of skills outside of the workspace that the operator keeps or named; a project's own word opens none."""
-    found = [os.path.join(runtime.home, "skills")]
+    homes = (runtime.home, *runtime.foreign_homes)
+    found = [os.path.join(home, name) for home in homes for name in ("skills", "commands")]
     if operators_own(runtime.options, runtime.loaded, "skills.dir"):
         found.append(os.path.join(root, runtime.config.skills.dir))
     real = [followed(path) for path in found if is_directory(path)]

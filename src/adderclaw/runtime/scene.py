@@ -64,6 +64,7 @@ def scene(
         start=start,
         has_look_room=confinement == "bubblewrap",
         begin=start.begin if start is not None else lambda: None,
+        env=settings_now.env,
         reach=_reach(runtime, in_force),
         tasks=tasks,
         home=runtime.home,
@@ -145,13 +146,15 @@ OWN_PACKAGE = (
 )
 
 
-SKILLS = (".adderclaw/skills", ".agents/skills")
+SKILLS = (".adderclaw/skills", ".agents/skills", ".claude/skills", ".adderclaw/commands", ".claude/commands")
 
 
 def _skills(runtime: Runtime, root: str) -> "tools.Skills | None":
     """The session's skills; where there is no folder of them nothing is imported and nothing is looked for."""
     own = os.path.join(root, os.path.expanduser(runtime.config.skills.dir))
-    folders = (own, *(os.path.join(root, name) for name in SKILLS), os.path.join(runtime.home, "skills"))
+    homes = (runtime.home, *runtime.foreign_homes)
+    of_user = (os.path.join(home, name) for home in homes for name in ("skills", "commands"))
+    folders = (own, *(os.path.join(root, name) for name in SKILLS), *of_user)
     if runtime.options.bare or not any(map(is_directory, folders)):
         return None
     from adderclaw.runtime.skills import Skills

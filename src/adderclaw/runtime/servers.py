@@ -46,6 +46,7 @@ def join(runtime: Runtime, store: Store | None, here: Scene, offered: dict[str, 
         start=here.kit.start,
         allowed=tuple(runtime.config.security.allowed_domains),
         login=stored_login(runtime),
+        env=here.kit.env if here.kit.start is not None else {},
     )
     kept = store or _read_only(runtime)
     servers = Servers(configured(runtime), wires, kept, offer)

@@ -20,7 +20,7 @@ def located(runtime: Runtime) -> tuple[Place, ...]:
     """Where skills are looked for, the place that goes before the others first."""
     project = runtime.loaded.workspace
     own = os.path.join(project, os.path.expanduser(runtime.config.skills.dir))
-    return catalogue.places(project, runtime.home, own)
+    return catalogue.places(project, runtime.home, own, homes=runtime.foreign_homes)
 
 
 def files(runtime: Runtime) -> list[str]:
@@ -74,9 +74,13 @@ class Skills:
             if file:
                 return Called(invocation.part(skill, file), skill.path)
             variables = {"SKILL_DIR": skill.folder, "PROJECT_DIR": self._project, "SESSION_ID": session_id}
-            text = invocation.told(skill, arguments, variables)
+            text, inline = invocation.told(skill, arguments, variables)
+            if why := self._unrun(skill) if inline else "":
+                for mark, command in inline.items():
+                    text = text.replace(mark, f"[`{command}` was not run: {why}]")
+                inline = {}
             rules, why = self._granted(skill)
-            return Called(f"{text}\n[{why}]" if why else text, skill.path, rules)
+            return Called(f"{text}\n[{why}]" if why else text, skill.path, rules, inline)
 
         return PreparedSkill(place, read)
 
@@ -99,6 +103,14 @@ class Skills:
         if not skill.allowed_tools or skill.scope == "user" or self._trusted(skill):
             return skill.allowed_tools, ""
         return (), "its allowed-tools do not count: this project's skills are not trusted (`adderclaw trust`)"
+
+    def _unrun(self, skill: Skill) -> str:
+        """Why commands in a skill's text are not run; empty where they are."""
+        if not self._runtime.config.skills.inline_commands:
+            return "skills.inline_commands is false"
+        if skill.scope == "user" or self._trusted(skill):
+            return ""
+        return "this project is not trusted (`adderclaw trust`)"
 
     def _trusted(self, skill: Skill) -> bool:
         """Whether these very bytes are among what the operator trusts."""

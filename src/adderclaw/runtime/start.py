@@ -9,7 +9,7 @@ from adderclaw import __version__, config, gate, providers
 from adderclaw.checkpoints import Checkpoints
 from adderclaw.config.options import Options
 from adderclaw.config.paths import followed
-from adderclaw.config.places import FLAGS
+from adderclaw.config.places import FLAGS, foreign_homes
 from adderclaw.config.schema import Config
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.credentials.sources import Sources
@@ -98,6 +98,11 @@ class Runtime:
 
         return traces(self.config, root, headless=self.options.headless)
 
+    @property
+    def foreign_homes(self) -> tuple[str, ...]:
+        """Folders of other programs in which the operator keeps skills, commands and agents that count here, too."""
+        return foreign_homes(self.config.compat.claude)
+
     def stopped(self) -> bool:
         return os.path.lexists(os.path.join(self.home, "ESTOP"))
 
@@ -125,9 +130,19 @@ def start(options: Options) -> Runtime:
     bus.tell({"event_type": "workspace_path", "path": loaded.workspace, "reason": loaded.workspace_reason})
     bus.tell({"event_type": "startup", "version": __version__, "pid": os.getpid(), "profile": profile})
     bus.tell({"event_type": "config_path", "paths": list(loaded.files)})
-    for message in (*loaded.warnings, *chosen):
+    for message in (*_to_be_said(loaded), *chosen):
         bus.tell({"event_type": "warning", "message": message})
     return runtime
+
+
+def _to_be_said(loaded: config.Loaded) -> tuple[str, ...]:
+    """All warnings, but for those that need to be read once only and were."""
+    if not loaded.notes:
+        return loaded.warnings
+    from adderclaw.config import said
+
+    new = said.first_time(config.home(), loaded.notes)
+    return tuple(text for text in loaded.warnings if text not in loaded.notes or text in new)
 
 
 def _load(options: Options, overrides: Json) -> config.Loaded:

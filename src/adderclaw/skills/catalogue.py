@@ -18,7 +18,10 @@ from adderclaw.types import Json
 type Scope = Literal["project", "user", "plugin"]
 
 NAMES = ("SKILL.md", "skill.md")
-PROJECT_FOLDERS = (".adderclaw/skills", ".agents/skills")
+PROJECT_FOLDERS = (".adderclaw/skills", ".agents/skills", ".claude/skills")
+COMMANDS = (".adderclaw/commands", ".claude/commands")
+"""Folders of a project whose Markdown files are commands: each is a skill of one file, called by that file's name."""
+COMMAND = re.compile(r"[A-Za-z0-9][\w.-]{0,63}", re.ASCII)
 MOST = 10_000
 """Skills that are loaded; that there are more is said."""
 DEEPEST = 3
@@ -33,6 +36,8 @@ class Place(NamedTuple):
     scope: Scope
     root: str = ""
     """What links may not lead out of; empty where they may lead anywhere, since the folder is the operator's own."""
+    commands: bool = False
+    """Whether each Markdown file in it is one, instead of each folder."""
 
 
 @record
@@ -60,6 +65,8 @@ class Skill:
     file: str = "SKILL.md"
     fields: Json = field(default_factory=dict[str, Any])
     """The frontmatter as it is."""
+    alone: bool = False
+    """A command: what else lies in its folder is not its own."""
 
     @property
     def path(self) -> str:
@@ -68,11 +75,15 @@ class Skill:
     @property
     def references_index(self) -> tuple[str, ...]:
         """Its other files, by their way from its folder; they are listed, not read."""
+        if self.alone:
+            return ()
         return tuple(way for way in files.listed(self.folder) if way != self.file)
 
     @property
     def for_model(self) -> bool:
-        """False: only a person calls it (`disable-model-invocation`)."""
+        """False: only a person calls it (`disable-model-invocation`, or a command that says nothing of itself)."""
+        if self.alone and not self.fields.get("description"):
+            return False
         return str(self.fields.get("disable-model-invocation", "")).lower() not in TRUE
 
     @property
@@ -113,17 +124,30 @@ class Catalogue:
 # ------------------------------------------------------------------ loading
 
 
-def places(project: str, home: str, own: str = "", further: Iterable[Place] = ()) -> tuple[Place, ...]:
-    """Where skills are, the first that has a name before the others: `own` is skills.dir or --skills-dir."""
+def places(
+    project: str, home: str, own: str = "", further: Iterable[Place] = (), homes: Sequence[str] = ()
+) -> tuple[Place, ...]:
+    """Where skills are, the first that has a name before the others: `own` is skills.dir or --skills-dir.
+
+    `homes` are folders of the operator beside `home`, which is AdderClaw's own.
+    """
     root = followed(project)
-    folders = ([own] if own else []) + [os.path.join(root, name) for name in PROJECT_FOLDERS]
-    found = [_project_place(followed(folder), root) for folder in folders]
-    if home:
-        found.append(Place(followed(os.path.join(home, "skills")), "user"))
+    found = [_project_place(followed(own), root)] if own else []
+    found += _of_project(root, PROJECT_FOLDERS, commands=False)
+    mine = [folder for folder in (home, *homes) if folder]
+    found += [Place(followed(os.path.join(folder, "skills")), "user") for folder in mine]
+    found += _of_project(root, COMMANDS, commands=True)
+    found += [Place(followed(os.path.join(folder, "commands")), "user", commands=True) for folder in mine]
     by_folder: dict[str, Place] = {}
     for place in (*found, *further):
         by_folder.setdefault(place.folder, place)
     return tuple(by_folder.values())
+
+
+def _of_project(root: str, names: Sequence[str], *, commands: bool) -> list[Place]:
+    """Its own folders; one that leads out of it is not its to bring."""
+    folders = [followed(os.path.join(root, name)) for name in names]
+    return [Place(folder, "project", root, commands) for folder in folders if beneath(folder, root)]
 
 
 def _project_place(folder: str, root: str) -> Place:
@@ -158,6 +182,9 @@ def load(where: Sequence[Place], most: int = MOST) -> Catalogue:
 
 
 def _of_place(place: Place, notes: list[str]) -> Iterator[Skill]:
+    if place.commands:
+        yield from _commands(place, place.folder, "", 1, notes)
+        return
     if _file(place.folder):
         yield inspect(place.folder, place.scope)
         return
@@ -187,7 +214,49 @@ def _beneath(place: Place, folder: str, depth: int, notes: list[str]) -> Iterato
                 yield _broken(name, path, place.scope, "there is no SKILL.md in its folder")
 
 
-def _folders(folder: str, notes: list[str]) -> list[workspace.Entry]:
+def _commands(place: Place, folder: str, prefix: str, depth: int, notes: list[str]) -> Iterator[Skill]:
+    """`a.md` is /a, and `b/a.md` is /b:a."""
+    for entry in _entries(folder, notes):
+        name, path = entry.place.name, entry.place.text
+        if entry.is_folder:
+            if depth < DEEPEST:
+                yield from _commands(place, path, f"{prefix}{name}:", depth + 1, notes)
+        elif name.endswith(".md"):
+            yield _command(place, followed(path) if entry.is_link else path, f"{prefix}{name.removesuffix('.md')}")
+
+
+def _command(place: Place, path: str, name: str) -> Skill:
+    folder, file = os.path.split(path)
+    shown = visible(name, keep_newlines=False)
+    if place.root and not beneath(path, place.root):
+        return _broken(shown, folder, place.scope, "it is a link that leads out of the project", file)
+    if not all(COMMAND.fullmatch(part) for part in name.split(":")):
+        return _broken(shown, folder, place.scope, "a command is named with letters, digits, '.', '_' and '-'", file)
+    try:
+        data = _head(folder, file)
+        head = frontmatter.parse(data) if data.removeprefix(frontmatter.BOM).startswith(b"---") else NO_HEAD
+    except (frontmatter.Malformed, Refused) as error:
+        return _broken(shown, folder, place.scope, str(error), file)
+    except OSError as error:
+        return _broken(shown, folder, place.scope, f"{file} cannot be read: {error.strerror}", file)
+    fields = head.fields
+    return Skill(
+        checks.normal(name),
+        _line(fields.get("description")),
+        folder,
+        place.scope,
+        allowed_tools=_tools(fields.get("allowed-tools")),
+        repairs=head.repairs,
+        file=file,
+        fields=fields,
+        alone=True,
+    )
+
+
+NO_HEAD = frontmatter.Head({}, ())
+
+
+def _entries(folder: str, notes: list[str]) -> list[workspace.Entry]:
     try:
         found = workspace.entries(workspace.anywhere(folder))
     except (FileNotFoundError, NotADirectoryError, Refused):
@@ -195,7 +264,11 @@ def _folders(folder: str, notes: list[str]) -> list[workspace.Entry]:
     except OSError as error:
         notes.append(f"{folder} cannot be looked into: {error.strerror}")
         return []
-    shown = (one for one in found if not one.place.name.startswith(".") and one.place.name not in files.SKIPPED)
+    return [one for one in found if not one.place.name.startswith(".") and one.place.name not in files.SKIPPED]
+
+
+def _folders(folder: str, notes: list[str]) -> list[workspace.Entry]:
+    shown = _entries(folder, notes)
     return [entry for entry in shown if entry.is_folder or (entry.is_link and _leads_to_a_folder(entry))]
 
 

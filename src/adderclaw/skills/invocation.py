@@ -3,6 +3,8 @@
 import re
 import shlex
 from collections.abc import Mapping
+from secrets import token_hex
+from typing import NamedTuple
 
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import Refused
@@ -13,21 +15,47 @@ MOST_BYTES, MOST_TOKENS = 100_000, 25_000
 """Of one skill's body; the rest can be asked for by section."""
 VARIABLES = ("SKILL_DIR", "PROJECT_DIR", "SESSION_ID")
 """Each can be written as ${ADDERCLAW_X} and as ${CLAUDE_X}."""
+MOST_INLINE = 20
+"""Commands in one text that are run."""
+_INLINE = re.compile(r"^[ \t]*```!\s*\n(.*?)^[ \t]*```[ \t]*$|(?<![\w`\\])!`([^`\n]+)`", re.DOTALL | re.MULTILINE)
 _PLACE = re.compile(r"\\\$|\$ARGUMENTS(?:\[(\d{1,3})\])?|\$(\d{1,2})(?![\w.])|\$\{(?:ADDERCLAW|CLAUDE)_(\w+)\}")
 
 
-def told(skill: Skill, arguments: str, variables: Mapping[str, str]) -> str:
+class Told(NamedTuple):
+    """A skill's text, and the commands in it whose output belongs where their marks stand."""
+
+    text: str
+    inline: dict[str, str]
+    """Mark → command. A mark is random: no text of the skill or of its caller can hold it."""
+
+
+def told(skill: Skill, arguments: str, variables: Mapping[str, str]) -> Told:
     """The whole of a skill for the model; raises Refused where its file cannot be read."""
-    body = filled(Disclosure(skill, max_bytes=0, max_tokens=0).body(), arguments, variables).strip()
+    inline: dict[str, str] = {}
+    secret = token_hex(8)
+
+    def mark(found: re.Match[str]) -> str:
+        if len(inline) == MOST_INLINE:
+            return found[0]
+        name = f"[command {len(inline) + 1} {secret}]"
+        inline[name] = _command(found[1] or found[2], arguments, variables)
+        return name
+
+    body = _INLINE.sub(mark, Disclosure(skill, max_bytes=0, max_tokens=0).body())
+    body = filled(body, arguments, variables).strip()
     whole = Disclosure(skill, max_bytes=MOST_BYTES, max_tokens=MOST_TOKENS)
     cut = whole.shown(skill.file, body)
     index = [way for way in skill.references_index if not way.startswith(".")][:60]
     listed = f"\nIts files: {', '.join(index)}. Skill {{skill, file}} shows one." if index else ""
-    return f"The skill {skill.name}, in {visible(skill.folder, keep_newlines=False)}. Follow it.{listed}\n{cut}"
+    kind = "command" if skill.alone else "skill"
+    where = visible(skill.folder, keep_newlines=False)
+    return Told(f"The {kind} {skill.name}, in {where}. Follow it.{listed}\n{cut}", inline)
 
 
 def part(skill: Skill, file: str) -> str:
     """One file or section of a skill; raises Refused where it is not to be had."""
+    if skill.alone and file.partition("#")[0] not in ("", skill.file):
+        raise Refused(f"{skill.name} is a command: it has no other files")
     found = Disclosure(skill, max_bytes=MOST_BYTES, max_tokens=MOST_TOKENS).requested([file])
     if found.blocked:
         raise Refused(found.blocked[0].reason)
@@ -57,6 +85,23 @@ def filled(body: str, arguments: str, variables: Mapping[str, str]) -> str:
 
     text = _PLACE.sub(fill, body)
     return text if placed or not arguments else f"{text.rstrip()}\n\nARGUMENTS: {arguments}"
+
+
+def _command(text: str, arguments: str, variables: Mapping[str, str]) -> str:
+    """A command of the text with its places filled in, each word quoted: what was given is data, and no command."""
+    words = _words(arguments)
+
+    def fill(found: re.Match[str]) -> str:
+        if found[3]:
+            return shlex.quote(variables[found[3]]) if found[3] in variables else found[0]
+        number = found[1] or found[2]
+        if found[0] == "\\$" or (not arguments and found[2]):
+            return found[0]
+        if number is None:
+            return shlex.join(words)
+        return shlex.quote(words[int(number)]) if int(number) < len(words) else "''"
+
+    return _PLACE.sub(fill, text).strip()
 
 
 def _words(arguments: str) -> list[str]:

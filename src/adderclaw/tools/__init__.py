@@ -78,6 +78,8 @@ class Called(NamedTuple):
     """Its SKILL.md."""
     rules: tuple[str, ...] = ()
     """Permission rules that count with it: what the operator vouches for of its `allowed-tools`."""
+    inline: Mapping[str, str] = {}
+    """Mark in the text → the command whose output stands there."""
 
 
 class Skills(Protocol):
@@ -126,6 +128,8 @@ class Kit:
     """Has the sandbox start before its first child, and waits for nothing."""
     tmpdir: str | None = None
     """TMPDIR in there, empty where it is not set; None where that is not known before a child runs."""
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Variables of the settings that commands have in there."""
     reach: "Judge | None" = None
     """Which hosts every command in there may reach; None where there are none."""
     tasks: "Tasks | None" = None

@@ -17,7 +17,8 @@ type Make = Callable[[Any, "Kit"], Iterable[Tool[Any]]]
 
 def _shell(module: Any, kit: "Kit") -> Iterable[Tool[Any]]:
     bash = kit.config.runtime.shell_linux
-    means = module.Means(kit.start, kit.tasks, kit.tmpdir, bash, kit.reach, kit.has_look_room)
+    env = kit.env if kit.start is not None else None
+    means = module.Means(kit.start, kit.tasks, kit.tmpdir, bash, kit.reach, kit.has_look_room, env)
     return module.tools(kit.config, means)
 
 

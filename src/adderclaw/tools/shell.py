@@ -5,7 +5,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
@@ -112,6 +112,8 @@ class Means(NamedTuple):
     """Which hosts every command may reach; None where there are none."""
     has_look_room: bool = False
     """Whether the sandbox has a room in which nothing can be written: without it, no command is known to only look."""
+    env: Mapping[str, str] | None = None
+    """Variables of the settings, where a sandbox confines the command."""
 
     def argv(self, text: str) -> list[str]:
         return [self.shell, *OPTIONS, text]
@@ -239,7 +241,7 @@ def _landed(merged: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 def _planned(text: str, ctx: ToolContext, means: Means) -> "Judged":
     roots, cwd, tmpdir = _roots(ctx), ctx.workspace.cwd, means.tmpdir
-    given = env = process.environment(workspace_roots=roots)
+    given = env = process.environment(means.env, workspace_roots=roots)
     if tmpdir is not None:
         env = {**given, "TMPDIR": tmpdir}
         if not tmpdir:

@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from adderclaw.channels.cli import local_models
+from adderclaw.channels.cli import local_models, offer_claude
 from adderclaw.channels.cli.common import OutputFormat, group
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.terminal import STDIN
@@ -148,6 +148,9 @@ def onboard(
         str | None, typer.Option("--api-key-env", metavar="NAME", help="The variable that holds the key.")
     ] = None,
     autonomy: Annotated[str | None, typer.Option("--autonomy", metavar="LEVEL", help=", ".join(AUTONOMY))] = None,
+    claude: Annotated[
+        bool | None, typer.Option("--claude/--no-claude", help="Let your ~/.claude count here, too, or not.")
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Take the suggestions; ask nothing.")] = False,
 ) -> None:
     """Set up with questions; flags answer them where there is no terminal.
@@ -169,6 +172,7 @@ def onboard(
     print(f"{done.config_file}: {answers.kind} with the model {answers.model}, autonomy {answers.autonomy}")
     if answers.api_key_env and not os.environ.get(answers.api_key_env):
         print(f"the variable {answers.api_key_env} is not set yet: export it before you start")
+    offer_claude.offer(False if claude is None and yes else claude)
 
 
 def _answers(

@@ -307,8 +307,11 @@ async def _skill(name: str, run: Run, rest: str) -> bool:
     if (refused := await lifecycle.skill_expanded(session, name, rest, called.path)) is not None:
         print(f"/{visible(name)}: a hook refused it: {visible(refused)}", file=sys.stderr)
         return True
+    from adderclaw.tools.control.skill import with_outputs
+
+    message = await with_outputs(called, session.host)
     session.scene.in_force.lend(called.rules)
-    await _turn(run, called.text)
+    await _turn(run, message)
     return True
 
 
@@ -380,11 +383,12 @@ def _agents(run: Run, _rest: str) -> bool:
     from adderclaw.store import subagents
     from adderclaw.tools.control import definitions
 
-    known = definitions.known(run.runtime.home, run.session.scene.context.workspace.root)
+    foreign = run.session.config.compat.claude
+    known = definitions.known(run.runtime.home, run.session.scene.context.workspace.root, foreign=foreign)
     for one in known.by_name.values():
         print(visible(f"{one.name:<18} {one.description}  ({one.source})", keep_newlines=False))
     for problem in known.problems:
-        print(f"left out: {visible(problem, keep_newlines=False)}", file=sys.stderr)
+        print(f"note: {visible(problem, keep_newlines=False)}", file=sys.stderr)
     for child in subagents.of_parent(run.session.store, run.session.session_id):
         line = f"{child.session_id}  {child.agent_type}  {child.status}  {child.description}"
         print(visible(line, keep_newlines=False))

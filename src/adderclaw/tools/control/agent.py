@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from adderclaw import workspace
 from adderclaw.child import Child, ChildReport
+from adderclaw.config.places import foreign_homes
 from adderclaw.errors import AdderClawError
 from adderclaw.record import record
 from adderclaw.tools import long_outputs
@@ -66,7 +67,7 @@ def _found(kit: "Kit", given: AgentArguments) -> "Definition | ToolResult":
     if len(given.prompt) > MAX_PROMPT:
         fix = "put long material into a file and name it"
         return rejected(f"the prompt has {len(given.prompt)} characters, at most {MAX_PROMPT} are given: {fix}.")
-    known = definitions.known(kit.home, kit.project, kit.agents)
+    known = definitions.known(kit.home, kit.project, kit.agents, foreign=kit.config.compat.claude)
     wanted = given.subagent_type.strip() or DEFAULT
     found = known.by_name.get(wanted)
     return found if found is not None else rejected(_unknown(known, wanted))
@@ -192,12 +193,14 @@ LISTED = 4_000
 
 def _described(kit: "Kit", text: str) -> str:
     """With the types that are not built in; no file is looked for where there is no folder for it."""
-    folders = [os.path.join(kit.home, "agents"), *(os.path.join(kit.project, name) for name in FOLDERS)]
+    foreign = kit.config.compat.claude
+    homes = (kit.home, *foreign_homes(foreign))
+    folders = [*(os.path.join(home, "agents") for home in homes), *(os.path.join(kit.project, one) for one in FOLDERS)]
     if not kit.agents and (not kit.home or not any(map(workspace.is_directory, folders))):
         return text
     from adderclaw.tools.control import definitions
 
-    found = definitions.known(kit.home, kit.project, kit.agents).by_name.values()
+    found = definitions.known(kit.home, kit.project, kit.agents, foreign=foreign).by_name.values()
     lines = [f"\n- {one.name}: {one.description[:300]}" for one in found if one.source != "built in"]
     return (text + "".join(lines))[: len(text) + LISTED]
 

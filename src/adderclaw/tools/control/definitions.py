@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast, get_args
 
 from adderclaw import workspace
 from adderclaw.config.paths import followed
+from adderclaw.config.places import foreign_homes
 from adderclaw.errors import ConfigError, Refused
 from adderclaw.gate.rules import READERS
 from adderclaw.tools.control.agent import FOLDERS
@@ -19,6 +20,9 @@ LONGEST = 1536
 """Characters of a description that are kept."""
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 MODES: tuple[str, ...] = get_args(PermissionMode.__value__)
+KEYS = frozenset(
+    ("name", "description", "tools", "disallowedTools", "model", "permissionMode", "maxTurns", "background")
+)
 LOOKING = (*READERS, "MemorySearch", "MemoryRead", "WebFetch", "WebSearch")
 
 COMMON = """\
@@ -43,7 +47,7 @@ class Definition(NamedTuple):
 class Known(NamedTuple):
     by_name: dict[str, Definition]
     problems: list[str]
-    """Files that could not be taken, each with the reason."""
+    """Files that could not be taken, each with the reason, and what of the others has no effect."""
 
 
 def _built_in() -> list[Definition]:
@@ -58,16 +62,17 @@ def _built_in() -> list[Definition]:
     ]
 
 
-def known(home: str, project: str, given: Mapping[str, Json] | None = None) -> Known:
+def known(home: str, project: str, given: Mapping[str, Json] | None = None, *, foreign: bool = False) -> Known:
     """All definitions; a project's replaces the operator's of the same name, and that a built-in one.
 
-    Those that were `given` at the start replace all others.
+    Those that were `given` at the start replace all others. `foreign`: those that the operator keeps for another
+    program count, too, below their own.
     """
     by_name = {made.name: made for made in _built_in()}
     problems: list[str] = []
-    for path, data in _files(home, project, problems):
+    for path, data in _files(home, project, problems, foreign=foreign):
         try:
-            made = _parsed(path, data)
+            made = _parsed(path, data, problems)
         except ValueError as error:
             problems.append(f"{path}: {error}")
             continue
@@ -82,11 +87,12 @@ def of_json(name: str, given: Json) -> Definition:
     return _definition(head, _text(given, "prompt", ""), "given at the start")
 
 
-def _files(home: str, project: str, problems: list[str]) -> list[tuple[str, bytes]]:
+def _files(home: str, project: str, problems: list[str], *, foreign: bool) -> list[tuple[str, bytes]]:
     """The operator's own, then the project's if the operator trusts them as they are."""
     if not home:
         return []
-    found = _markdown(home, "agents", problems)
+    homes = (*foreign_homes(foreign), home)
+    found = {name: data for folder in homes for name, data in _markdown(folder, "agents", problems).items()}
     theirs = {name: data for folder in FOLDERS for name, data in _markdown(project, folder, problems).items()}
     return [*found.items(), *(theirs.items() if theirs and _trusted(home, project, theirs, problems) else ())]
 
@@ -131,13 +137,16 @@ def _trusted(home: str, project: str, theirs: dict[str, bytes], problems: list[s
 # ------------------------------------------------------------------ one file
 
 
-def _parsed(path: str, data: bytes) -> Definition:
+def _parsed(path: str, data: bytes, problems: list[str]) -> Definition:
     from adderclaw.config import frontmatter
 
     if len(data) > MOST_BYTES:
         raise ValueError(f"it has {len(data)} bytes; at most {MOST_BYTES} are read")
     head, body = frontmatter.whole(data)
-    return _definition(head, body, path)
+    made = _definition(head, body, path)
+    if idle := [key for key in head if key not in KEYS]:
+        problems.append(f"{path}: these have no effect here: {', '.join(key[:40] for key in idle[:20])}")
+    return made
 
 
 def _definition(head: Json, body: str, source: str) -> Definition:

@@ -3,8 +3,10 @@
 from typing import TYPE_CHECKING, Any
 
 from adderclaw.errors import Refused
+from adderclaw.framing import framed
+from adderclaw.host import Host
 from adderclaw.record import record
-from adderclaw.tools import PreparedSkill, paths
+from adderclaw.tools import Called, PreparedSkill, paths
 from adderclaw.tools.specs import spec
 from adderclaw.types import Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
 
@@ -44,6 +46,21 @@ def _described(kit: "Kit", text: str) -> str:
     return "\n".join(lines)
 
 
+async def with_outputs(called: Called, host: Host) -> str:
+    """The text with what its commands print, each judged and recorded as a call of Bash, and shown as what it is: data.
+
+    Who trusts the text has said yes to them; what the gate denies stays denied.
+    """
+    from secrets import token_hex
+
+    text = called.text
+    for mark, command in called.inline.items():
+        if mark in text:  # else it stood in a part that there was no room for
+            result = await host.call("Bash", {"command": command}, f"a command in {called.path}")
+            text = text.replace(mark, f"`{command}`:\n{framed(token_hex(8), result.content)}")
+    return text
+
+
 def _name(given: SkillArguments) -> str:
     return given.skill.strip().lstrip("/")
 
@@ -75,7 +92,8 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
         except Refused as error:
             return rejected(error.reason)
         granted = ctx.host.lend(called.rules) if called.rules else []
-        return own_words(called.text, {"skill": given.skill, "file": called.path, "granted": granted})
+        text = await with_outputs(called, ctx.host)
+        return own_words(text, {"skill": given.skill, "file": called.path, "granted": granted})
 
     known = spec("Skill")
     return (

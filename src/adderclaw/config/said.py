@@ -1,0 +1,32 @@
+"""What was said once and need not be said again: by the hash of each text, in a file of the operator's own folder."""
+
+import json
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, cast
+
+from adderclaw.config.places import read, replace
+from adderclaw.errors import ConfigError
+from adderclaw.json_text import digest
+
+MOST = 500
+
+
+def first_time(home: str, texts: Sequence[str]) -> tuple[str, ...]:
+    """Those of the texts that were never said, which they are from now on. Where nothing can be kept, all of them."""
+    path = os.path.join(home, "said.json")
+    known = _known(path)
+    new = tuple(text for text in texts if digest(text) not in known)
+    if new:
+        with suppress(OSError):
+            replace(path, json.dumps([*known, *map(digest, new)][-MOST:]) + "\n")
+    return new
+
+
+def _known(path: str) -> list[str]:
+    try:
+        value: Any = json.loads(read(path) or b"[]")
+    except (ValueError, ConfigError):
+        return []
+    return [item for item in cast(list[Any], value) if isinstance(item, str)] if isinstance(value, list) else []
