@@ -1,19 +1,17 @@
 """SIGINT is heard: in a pause that it came just before, and by every command whose starter had it ignored."""
 
-import json
 import os
 import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from adderclaw.channels.cli.interrupts import heard_in_pauses
+from tests.acceptance.world import World, text
 from tests.program import PROGRAM, Cli
 
-RUN = "20260512-140000-00000000"
 LONG = 3000.0
 """Seconds that no test waits: what is not heard fails by the time limit of the test."""
 
@@ -52,25 +50,22 @@ def test_no_signal_is_no_interruption_and_nothing_is_left_behind() -> None:
     assert signal.set_wakeup_fd(-1) == -1
 
 
-def events(cli: Cli) -> list[str]:
-    """`replay --event-stream` in the middle of an hour's pause."""
-    folder = cli.data / "runs" / RUN
-    folder.mkdir(parents=True)
-    shown: dict[str, Any] = {"event_type": "warning", "payload": {"message": "began"}, "session_id": "s"}
-    stamps = ("2026-05-12T14:00:00.000Z", "2026-05-12T15:00:00.000Z")
-    (folder / "events.jsonl").write_text("".join(json.dumps({**shown, "timestamp": at}) + "\n" for at in stamps))
-    return ["replay", RUN, "--event-stream"]
+def events(cli: Cli, base: Path) -> list[str]:
+    """`replay --event-stream` in the middle of an hour's pause: a run took some milliseconds, and is shown slowly."""
+    world = World(cli, base)
+    world.script(text("hello"))
+    assert world.agent("hi").code == 0
+    return ["replay", str(world.rows("SELECT run_id FROM runs")[0][0]), "--event-stream", "--speed", "0.000001"]
 
 
 @pytest.mark.parametrize("ignored", [True, False])
 def test_a_stream_ends_at_once_however_it_was_started(cli: Cli, tmp_path: Path, ignored: bool) -> None:
     """`sh` without job control starts what stands before `&` with SIGINT ignored."""
-    (tmp_path / "workspace").mkdir()
-    words = [str(PROGRAM), *events(cli), "--workspace", str(tmp_path / "workspace")]
+    words = [str(PROGRAM), *events(cli, tmp_path), "--workspace", str(tmp_path / "workspace")]
     before = ["sh", "-c", 'trap "" INT; exec "$@"', "sh"] if ignored else []
     with subprocess.Popen([*before, *words], stdout=-1, stderr=-1, env=cli.env, cwd=cli.cwd) as process:
         assert process.stdout is not None
-        assert b"began" in process.stdout.readline()
+        assert b"workspace_path" in process.stdout.readline()
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=90)
     assert (process.returncode, out) == (130, b"")
