@@ -76,11 +76,10 @@ async def _converse(run: Run) -> TurnResult:
     print(f"AdderClaw in {_place(run)}", file=sys.stderr)
     print("/help lists the commands, /exit leaves.", file=sys.stderr)
     _follow_in_lines(run)
-    ask = _asker(run)
     last = TurnResult("completed", "")
     await lifecycle.begin(run.session)
     run.session.ends_with = "prompt_input_exit"
-    while (line := await ask()) is not None:
+    while (line := await _plainly()) is not None:
         text = line.strip()
         if text.startswith("/"):
             if not await _slash(run, text):
@@ -439,46 +438,6 @@ SLASH: dict[str, Slash] = {
 
 
 # ------------------------------------------------------------------ input
-
-
-def _asker(run: Run) -> Callable[[], "asyncio.Future[str | None]"]:
-    """How a line is asked for: with editing and a menu, plainly where stderr is no terminal."""
-    if not sys.stderr.isatty():
-        return lambda: asyncio.ensure_future(_plainly())
-    from prompt_toolkit import PromptSession
-    from prompt_toolkit.completion import WordCompleter
-    from prompt_toolkit.key_binding import KeyBindings
-    from prompt_toolkit.key_binding.key_processor import KeyPressEvent
-
-    words = WordCompleter(
-        [f"/{name}" for name in SLASH], meta_dict={f"/{n}": c.help for n, c in SLASH.items()}, WORD=True
-    )
-    keys = KeyBindings()
-
-    @keys.add("s-tab")
-    def _(event: KeyPressEvent) -> None:
-        from adderclaw.kernel.permission_updates import next_mode
-
-        next_mode(run.session)
-        event.app.invalidate()
-
-    session: PromptSession[str] = PromptSession(
-        lambda: _marker(run), completer=words, complete_while_typing=True, key_bindings=keys
-    )
-
-    async def ask() -> str | None:
-        try:
-            return await session.prompt_async()
-        except (EOFError, KeyboardInterrupt):
-            return None
-
-    return lambda: asyncio.ensure_future(ask())
-
-
-def _marker(run: Run) -> str:
-    """The prompt, with the mode where it is none of the usual."""
-    mode = run.session.scene.policy.mode
-    return "> " if mode in (None, "default") else f"{mode} > "
 
 
 async def _plainly() -> str | None:
