@@ -1,12 +1,17 @@
 """What people and programs are told: once, in its own place, in words that say what happened."""
 
 import json
+import subprocess
+import threading
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.acceptance.terminal import at_a_terminal
 from tests.acceptance.test_replay import verified
+from tests.acceptance.test_rpc import Rpc
 from tests.acceptance.world import World, call, text
 
 
@@ -176,3 +181,79 @@ def test_23_a_command_to_be_approved_hides_nothing(world: World) -> None:
     world.script(call("Write", file_path="שלום\u2067a\u2069.txt", content="x"), text("done"))
     err = world.agent("go", stdin="n\n").err
     assert "\\u{2067}a\\u{2069}" in err
+
+
+# ------------------------------------------------------------------ 24: JSON-RPC
+
+
+def test_24_a_client_of_mcp_is_answered_and_events_have_the_times_of_the_trace(world: World) -> None:
+    world.script(text("done"))
+    client = Rpc(world)
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {"roots": {"listChanged": True}}, "_meta": {"a": 1}}
+    said = client.answer(1, "initialize", **hello, clientInfo={"name": "editor", "version": "1", "icons": []})
+    assert said["result"]["protocolVersion"] == "2025-06-18"
+    assert said["result"]["serverInfo"] == said["result"]["server"]
+    client.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+    assert client.answer(2, "ping")["result"] == {}
+    run_id = client.answer(3, "run", message="hi")["result"]["run_id"]
+    assert client.close() == 0
+    (log,) = (*world.cli.data.glob(f"runs/{run_id}/events.jsonl"), *world.workspace.glob(f"runs/{run_id}/events.jsonl"))
+    kept = [json.loads(line) for line in log.read_text().splitlines()]
+    told = [one["params"] for one in client.seen if one.get("method") == "event"]
+    assert len(told) > 5
+    assert [{key: one[key] for key in kept[0]} for one in told] == kept
+
+
+def memory(process: "subprocess.Popen[bytes]") -> int:
+    """The most that it ever held, in MiB."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) >> 10
+
+
+def test_24_a_client_that_does_not_read_takes_no_memory(world: World) -> None:
+    """It asks for 300 MB of answers and reads none of them, until it does: then all of them come."""
+    client = Rpc(world)
+    client.answer("warm", "status")
+    before, sent = memory(client.process), 300
+    ids = [f"{number:04}" + "x" * 1_000_000 for number in range(sent)]
+    writing = threading.Thread(target=lambda: [client.request(id, "status") for id in ids])
+    writing.start()
+    stuck(client.process)
+    assert memory(client.process) - before < 80
+    heard = {client.read()["id"] for _ in range(sent)}
+    writing.join()
+    assert heard == {*ids}
+    assert client.close() == 0
+
+
+def stuck(process: "subprocess.Popen[bytes]") -> None:
+    """Until it waits and nothing but its client can wake it: its processor time stands still."""
+    spent, still = -1, 0
+    while still < 5:
+        now = sum(map(int, Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]))
+        still = still + 1 if now == spent else 0
+        spent = now
+        time.sleep(0.1)
+
+
+def test_24_events_that_nobody_reads_are_dropped_and_counted(world: World) -> None:
+    world.configure(rounds=100, more="[limits]\ntool_calls = 5000\n")
+    looks = [{"name": "Read", "arguments": {"file_path": f"missing-{number}"}} for number in range(1_500)]
+    world.script(*({"tool_calls": looks[first : first + 100]} for first in range(0, 1_500, 100)), text("done"))
+    client = Rpc(world)
+    client.request(1, "run", message="hi")
+    wait_for_end(world)
+    said = client.until(id=1)["result"]
+    assert (said["outcome"], said["tool_calls"]) == ("completed", 1_500)
+    told = [one["params"] for one in client.seen if one.get("method") == "event"]
+    lost = sum(one.get("dropped", 0) for one in told)
+    lost += sum(one["params"]["events"] for one in client.seen if one.get("method") == "events_dropped")
+    kept = next(world.cli.data.glob("runs/*/events.jsonl")).read_text().splitlines()
+    assert lost > 0
+    assert len(told) + lost == len(kept)
+    assert client.close() == 0
+
+
+def wait_for_end(world: World) -> None:
+    while len(world.receipts_so_far()) < 1_500 or not world.rows("SELECT 1 FROM runs WHERE outcome IS NOT NULL"):
+        time.sleep(0.1)

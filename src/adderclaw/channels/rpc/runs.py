@@ -22,6 +22,7 @@ from adderclaw.kernel.approvals import questions_json, shown, unaskable
 from adderclaw.kernel.session import TurnResult
 from adderclaw.runtime import Run, Runtime, opened, run_again, start
 from adderclaw.runtime.drive import drive
+from adderclaw.sinks.log import fields
 from adderclaw.types import Answer, ApprovalRequest, Json, QuestionRequest, Replies, replied
 
 MOST_RUNS = 8
@@ -127,7 +128,7 @@ class Runs:
 
     def _teller(self, id: Id) -> Callable[[EventRecord], None]:
         def tell(record: EventRecord) -> None:
-            self._outbox.put_event({"request_id": id, **record._asdict()})
+            self._outbox.put_event({"request_id": id, **fields(record)})
 
         return tell
 

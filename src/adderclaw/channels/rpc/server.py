@@ -30,12 +30,6 @@ from adderclaw.types import Answer, Json
 PROTOCOL = "1.0"
 
 
-@record
-class InitializeParams:
-    protocol_version: str = PROTOCOL
-    client: dict[str, str] | None = None
-
-
 WHAT = ("agentfile", "task", "spec", "message", "resume")
 """What says what is to be run."""
 
@@ -116,8 +110,9 @@ class Server:
         self._options, self._outbox = options, outbox
         self.runs = Runs(outbox)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._methods: dict[str, tuple[type[object], Callable[[Any, Id], Awaitable[object]]]] = {
-            "initialize": (InitializeParams, self._initialize),
+        self._methods: dict[str, tuple[type[object] | None, Callable[[Any, Id], Awaitable[object]]]] = {
+            "initialize": (None, self._initialize),
+            "ping": (None, self._ping),
             "run": (RunParams, self._run),
             "cancel": (CancelParams, self._cancel),
             "approve": (ApproveParams, self._approve),
@@ -189,6 +184,8 @@ class Server:
             if call.params:
                 raise RpcError(wire.INVALID_PARAMS, "Invalid params: they are given by name, as an object")
             call = call._replace(params={})
+        if kind is None:
+            return await method(call.params, call.id)
         try:
             params: object = decode(kind, call.params)
         except Invalid as error:
@@ -202,19 +199,27 @@ class Server:
 
     # -------------------------------------------------------------- methods
 
-    async def _initialize(self, params: InitializeParams, _id: Id) -> Json:  # noqa: ARG002 - one version so far
+    async def _initialize(self, params: Json, _id: Id) -> Json:
+        """Whatever a client says of itself, in our own names or those of MCP, changes nothing."""
+        server = {"name": "adderclaw", "version": __version__}
+        wanted = params.get("protocolVersion")
         return {
             "protocol_version": PROTOCOL,
-            "server": {"name": "adderclaw", "version": __version__},
+            "server": server,
+            "protocolVersion": wanted if isinstance(wanted, str) else PROTOCOL,
+            "serverInfo": server,
             "capabilities": {
                 "methods": list(self._methods),
-                "notifications": ["event", "approval_request", "question_request"],
+                "notifications": ["event", "events_dropped", "approval_request", "question_request"],
                 "batch": True,
                 "approvals": True,
                 "questions": True,
                 "resume": True,
             },
         }
+
+    async def _ping(self, _params: Json, _id: Id) -> Json:
+        return {}
 
     async def _run(self, params: RunParams, id: Id) -> Json:
         given = [name for name in WHAT if getattr(params, name)]
@@ -398,3 +403,4 @@ async def _read(reader: asyncio.StreamReader, server: Server) -> None:
             server.refuse(too_long)
         else:
             server.take(line)
+            await asyncio.sleep(0)  # its answer counts before the next message is read

@@ -17,6 +17,8 @@ MAX_WAITING_BYTES = 32 << 20
 """The same in bytes."""
 MAX_ANSWERS = 1_024
 """Answers that wait for a client; while there are more, no further message of it is read."""
+MAX_ANSWER_BYTES = 8 << 20
+"""The same in bytes: one more answer may be on its way, which has at most as many."""
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -111,7 +113,7 @@ class Outbox:
         self._waiting: deque[tuple[bytes, bool]] = deque()
         """Lines, and whether each is an event."""
         self._bytes = 0
-        self._answers = 0
+        self._answers = self._answer_bytes = 0
         self._room = asyncio.Event()
         self._room.set()
         self._wake = asyncio.Event()
@@ -121,12 +123,13 @@ class Outbox:
         """The client reads no more."""
 
     def put(self, message: Json | list[Json], *, event: bool = False) -> None:
+        if self._dropped and not event:
+            lost, self._dropped = self._dropped, 0
+            self.put(notice("events_dropped", {"events": lost}))
         line = json.dumps(message, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
         self._waiting.append((line, event))
         self._bytes += len(line)
-        self._answers += not event
-        if self._answers >= MAX_ANSWERS:
-            self._room.clear()
+        self._count(line, event, 1)
         self._empty.clear()
         self._wake.set()
 
@@ -134,6 +137,15 @@ class Outbox:
     def is_full(self) -> bool:
         """So much waits for the client that what it can do without is left out."""
         return len(self._waiting) >= MAX_WAITING or self._bytes >= MAX_WAITING_BYTES
+
+    def _count(self, line: bytes, event: bool, by: int) -> None:
+        if not event:
+            self._answers += by
+            self._answer_bytes += by * len(line)
+        if self._answers >= MAX_ANSWERS or self._answer_bytes >= MAX_ANSWER_BYTES:
+            self._room.clear()
+        else:
+            self._room.set()
 
     def put_event(self, params: Json) -> None:
         if self.is_full:
@@ -156,9 +168,7 @@ class Outbox:
                     self._writer.write(line)
                     await self._writer.drain()
                     self._bytes -= len(line)
-                    self._answers -= not event
-                    if self._answers < MAX_ANSWERS:
-                        self._room.set()
+                    self._count(line, event, -1)
                 self._empty.set()
                 self._wake.clear()
                 await self._wake.wait()
