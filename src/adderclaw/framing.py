@@ -34,3 +34,16 @@ def cut(text: str, most: int = SHOWN, where: str = "") -> str:
     half = max(most - 96 - len(where), 0) // 2
     left_out = len(text) - 2 * half
     return f"{text[:half]}\n[… {left_out} characters left out{where} …]\n{text[len(text) - half :]}\n{TRUNCATED}"
+
+
+def sealed(text: str) -> str:
+    """A mark that the text cannot hold, for it is made of the text: the same text has it again, in every process."""
+    from hashlib import sha256
+
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def tagged(name: str, text: str, attributes: str = "") -> str:
+    """A part of a prompt under its name. Where something in it could be taken for a tag, ours have a mark."""
+    name = f"{name}-{sealed(text)}" if "<" in text else name
+    return f"<{name}{attributes}>\n{text}\n</{name}>"

@@ -72,6 +72,7 @@ def test_a_tool_runs_in_the_sandbox_behind_the_gate_with_a_receipt(demo: World) 
     assert "do not fit" in unfit
     assert "no tool named" in unknown
     assert "mcp__demo__add" in found
+    assert "frame" in demo.entries("tool_result")[6], "what a server says of its tools comes from outside"
     assert called == "9"
     statuses = ["allowed"] * 4 + ["failed"] * 2 + ["allowed"] * 2
     assert [receipt["status"] for receipt in demo.receipts()] == statuses

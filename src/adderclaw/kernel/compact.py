@@ -8,7 +8,7 @@ import os
 from typing import Literal
 
 from adderclaw.errors import LimitError, ProviderError
-from adderclaw.framing import framed
+from adderclaw.framing import framed, tagged
 from adderclaw.history import History
 from adderclaw.kernel import lifecycle, resume, side_question
 from adderclaw.kernel.session import Session, is_told
@@ -165,14 +165,14 @@ def _carried(session: Session, older: list[Entry], earlier: Carried, summary: st
 def _told(carried: Carried) -> str:
     """The one message that stands for everything before the cut."""
     parts = ["[The conversation so far was compacted. This is what remains of it.]"]
-    parts.append("<what-the-user-said>\n" + "\n---\n".join(carried.said) + "\n</what-the-user-said>")
+    parts.append(tagged("what-the-user-said", "\n---\n".join(carried.said)))
     if carried.denials:
-        parts.append("<refused>\n" + "\n".join(carried.denials) + "\n</refused>")
+        parts.append(tagged("refused", "\n".join(carried.denials)))
     if carried.files:
-        parts.append("<files-in-play>\n" + "\n".join(carried.files) + "\n</files-in-play>")
+        parts.append(tagged("files-in-play", "\n".join(carried.files)))
     if carried.skills:
-        parts.append("<skills-in-use>\n" + "\n".join(carried.skills) + "\n</skills-in-use>")
-    parts.append(f"<summary>\n{carried.summary}\n</summary>")
+        parts.append(tagged("skills-in-use", "\n".join(carried.skills)))
+    parts.append(tagged("summary", carried.summary))
     return "\n\n".join(parts)
 
 

@@ -1,5 +1,6 @@
 """A session: everything that one line of work reaches, put together by the composition root."""
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
 from sqlite3 import Cursor
@@ -9,6 +10,7 @@ from adderclaw.checkpoints import Checkpoints
 from adderclaw.config.schema import Config, Permissions
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.events import Bus
+from adderclaw.framing import tagged
 from adderclaw.gate.case import Policy
 from adderclaw.gate.rules import Rule
 from adderclaw.history import History
@@ -309,11 +311,11 @@ class Session:
 
 def told(event: str, texts: Sequence[str]) -> str:
     """What hooks say to the model, marked as theirs."""
-    return f'<hook event="{event}">\n{"\n".join(texts)}\n</hook>'
+    return tagged("hook", "\n".join(texts), f' event="{event}"')
 
 
 def is_told(text: str) -> bool:
-    return text.startswith('<hook event="')
+    return re.match(r'<hook(?:-\w{16})? event="', text) is not None
 
 
 class TurnResult(NamedTuple):

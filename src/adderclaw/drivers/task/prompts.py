@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from adderclaw.drivers.task.contracts import StepExecutionResult, TokenBudget
 from adderclaw.errors import LimitError, ProviderError
+from adderclaw.framing import tagged
 from adderclaw.history import History
 from adderclaw.json_text import canonical
 from adderclaw.kernel.prompt import Prompt
@@ -88,23 +89,27 @@ class _Draft:
 
     def sections(self) -> dict[str, str]:
         return {
-            "task": f"<task>\n{self.parts.task}\n</task>",
+            "task": tagged("task", self.parts.task),
             "run_state": self._state(),
             "candidates": self._offered(),
-            "disclosed": "\n".join(excerpt.text for excerpt in self.excerpts),
+            "disclosed": self._disclosed(),
         }
 
     def _state(self) -> str:
         if not self.results and not self.notes:
-            return "<run_state>\nNothing was done yet.\n</run_state>"
+            return tagged("run_state", "Nothing was done yet.")
         # what a step printed is a JSON text without a `<`: it cannot end this part, or look like another one
         rows = [canonical(result).replace("<", "\\u003c") for result in self.results]
-        return "<run_state>\n" + "\n".join((*self.notes, *rows)) + "\n</run_state>"
+        return tagged("run_state", "\n".join((*self.notes, *rows)))
 
     def _offered(self) -> str:
         if not self.candidates:
-            return "<candidate_skills>\nThere is no skill for this: work without one.\n</candidate_skills>"
-        return "<candidate_skills>\n" + "\n".join(text for _, text in self.candidates) + "\n</candidate_skills>"
+            return tagged("candidate_skills", "There is no skill for this: work without one.")
+        return tagged("candidate_skills", "\n".join(text for _, text in self.candidates))
+
+    def _disclosed(self) -> str:
+        text = "\n".join(excerpt.text for excerpt in self.excerpts)
+        return tagged("disclosed", text) if "<" in text else text
 
     def text(self) -> str:
         return "\n\n".join(text for text in self.sections().values() if text)

@@ -71,7 +71,10 @@ def _described(found: list[Tool[Any]], notes: list[str]) -> ToolResult:
     ]
     lines += notes
     lines.append('Use one with Call {"tool": NAME, "input": {…}}; `input` above is the JSON Schema of its input.')
-    return own_words("\n".join(lines), {"tools": [tool.name for tool in found]})
+    about: Json = {"tools": [tool.name for tool in found]}
+    # what a server says of its tools comes from outside
+    foreign = any(tool.name.startswith("mcp__") for tool in found)
+    return ToolResult("\n".join(lines), metadata=about) if foreign else own_words("\n".join(lines), about)
 
 
 def _nothing(query: str, late: Mapping[str, Tool[Any]]) -> ToolResult:
