@@ -2,6 +2,7 @@
 
 AdderClawError                 1   anything the operator must read
 ├── UsageError                 2   a command line that makes no sense
+│   └── Completed              2   the run that is to go on has come to its end: carries what it answered
 ├── ConfigError                2   configuration: carries every problem found, not the first
 ├── StoreError                 1   the database cannot be used
 ├── LedgerError                1   the receipt log cannot be written: no tool may run
@@ -39,6 +40,17 @@ class AdderClawError(Exception):
 
 class UsageError(AdderClawError):
     exit_code = EXIT_USAGE
+
+
+class Completed(UsageError):
+    """A run that is to go on has nothing left to do; whoever asked for that gets its answer."""
+
+    def __init__(self, run_id: str, answer: str) -> None:
+        super().__init__(f"run {run_id} is completed: there is nothing left to go on with")
+        self.run_id, self.answer = run_id, answer
+
+    def as_json(self) -> dict[str, str | int]:
+        return {"outcome": "completed", "answer": self.answer, "reason": "", "run_id": self.run_id}
 
 
 class Problem(NamedTuple):

@@ -434,3 +434,35 @@ def test_05_an_interrupted_run_says_what_was_reached(project: Project, as_json: 
         assert (body["sessions"], body["scenarios_passed"], body["scenarios_total"]) == (1, 1, 2)
     else:
         assert out == b"1 of 2 scenarios have passed (1 session)\nleft: SC-F002 It says goodbye\n"
+
+
+KILLED = """
+import os, signal, sys
+from adderclaw.drivers.spec import status
+fsync = os.fsync
+os.fsync = lambda fd: (fsync(fd), os.kill(os.getpid(), signal.SIGKILL))  # what is written is on the disk, and then
+status.update(sys.argv[1], "SC-F001", True)
+"""
+
+
+def test_37_a_kill_while_the_status_is_written_leaves_no_file_behind(project: Project) -> None:
+    project.say(scenario(0), scenario(1))
+    done = subprocess.run([sys.executable, "-c", KILLED, str(project.folder)], capture_output=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert os.listdir(project.status.parent) == ["status.json"]
+    assert project.passed() == {"SC-F001": False, "SC-F002": False}
+
+
+def test_37_resuming_what_is_completed_gives_its_answer(project: Project) -> None:
+    project.say(scenario(0))
+    project.add(passes("SC-F001"), text("done"))
+    first = project.run()
+    assert first.code == 0, first.err
+    again = project.world.cli("run", "--resume", project.run_id, cwd=project.folder)
+    assert (again.code, again.out) == (0, first.out), again.err
+    shown = project.world.cli("run", "--resume", project.run_id, "--output-format", "json", cwd=project.folder)
+    assert json.loads(shown.out)["answer"] == first.out.strip()
+    client = Rpc(project.world)
+    answer = client.answer(1, "run", resume=project.run_id)["result"]
+    assert client.close() == 0
+    assert (answer["outcome"], answer["answer"], answer["exit_code"]) == ("completed", first.out.strip(), 0)

@@ -8,7 +8,7 @@ from adderclaw.drivers.agentfile.execute import fingerprint
 from adderclaw.drivers.agentfile.load import load
 from adderclaw.drivers.driver import Driver
 from adderclaw.drivers.task.driver import TaskDriver
-from adderclaw.errors import UsageError
+from adderclaw.errors import Completed, UsageError
 from adderclaw.store import Store, runs, transcript, workflows
 from adderclaw.store.workflows import Begun
 
@@ -39,6 +39,8 @@ def _begun(options: Options, run_id: str) -> tuple[Begun, str]:
         held_in = transcript.workspace_of(store, row.conversation_id) if row is not None else ""
     finally:
         store.close()
+    if row is not None and row.outcome == "completed":
+        raise Completed(row.run_id, row.answer or "")
     if row is not None and row.kind == "spec":
         where = f"what has passed stands in {held_in}/.adderclaw/status.json"
         raise UsageError(f"run {row.run_id} worked on a specification: {where}, and `adderclaw run` goes on with it")

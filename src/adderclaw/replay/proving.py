@@ -209,13 +209,13 @@ class _Session:
         for kind, (table, read) in _READ.items():
             first, until = _range(played, table)
             recorded = read(self._store, self._id, first, until)
+            self.steps += len(recorded) if kind == "model call" else 0
+            self.calls += len(recorded) if kind == "receipt" else 0
             if played.killed and not last:
                 recorded = _without_closings(recorded)
             # what was said before the segment began stands in the replay's store, too
             replayed = read(played.store, self._id, first if table == "entries" else 0, None)
             self._rows(kind, recorded, _at_home(replayed, os.path.realpath(folder), home), whole)
-            self.steps += len(recorded) if kind == "model call" else 0
-            self.calls += len(recorded) if kind == "receipt" else 0
         if self._run.outcome is not None and not self._who and whole and last:
             self._outcome(played)
 

@@ -75,8 +75,9 @@ def _parent(place: Place) -> int:
 def _put(place: Place, data: bytes, old: os.stat_result | None, parent: int, mode: int | None) -> None:
     temporary = f".adderclaw-{os.urandom(8).hex()}.tmp"
     try:
-        with held(os.open(temporary, NEW, 0o666, dir_fd=parent)) as fd:
-            _fill(fd, data, old, mode)
+        if not _put_nameless(temporary, data, old, parent, mode):
+            with held(os.open(temporary, NEW, 0o666, dir_fd=parent)) as fd:
+                _fill(fd, data, old, mode)
         _unchanged(place, parent, old)
         os.rename(temporary, place.name, src_dir_fd=parent, dst_dir_fd=parent)
     except BaseException as error:
@@ -86,6 +87,22 @@ def _put(place: Place, data: bytes, old: os.stat_result | None, parent: int, mod
             error.filename = place.text  # nobody asked for a file of the other name
         raise
     os.fsync(parent)
+
+
+def _put_nameless(name: str, data: bytes, old: os.stat_result | None, parent: int, mode: int | None) -> bool:
+    """Fill a file that has no name before it is whole, and then give it one: a process that is killed meanwhile leaves
+    nothing behind. Whether this file system, and /proc, can do that."""
+    try:
+        made = os.open(".", os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o666, dir_fd=parent)
+    except OSError:
+        return False
+    with held(made) as fd:
+        _fill(fd, data, old, mode)
+        try:
+            os.link(f"/proc/self/fd/{fd}", name, dst_dir_fd=parent, follow_symlinks=True)
+        except OSError:
+            return False
+    return True
 
 
 def _fill(fd: int, data: bytes, old: os.stat_result | None, mode: int | None) -> None:

@@ -20,7 +20,7 @@ from adderclaw.drivers.agentfile.load import MAX_VALUE, text_of
 from adderclaw.drivers.driver import Driver, Opening
 from adderclaw.drivers.resume import resumed
 from adderclaw.drivers.task.driver import TaskDriver
-from adderclaw.errors import UsageError
+from adderclaw.errors import Completed, UsageError
 from adderclaw.kernel.approvals import Nobody
 from adderclaw.runtime import Options, Run, Runtime, opened, run_again, start
 from adderclaw.runtime.drive import Report, drive
@@ -142,10 +142,14 @@ def run(
         raise UsageError("TARGET, --task, --agentfile, --spec and --resume each say what to run: give one of them")
     inputs = _inputs(given or [], files or [])
     most = None if rounds is None else int(rounds)
-    if resume is None and target is None and task is None and agentfile is None:
-        made = _specified(options, spec, max_iterations)
-    else:
-        made = _made(options, target, task, agentfile, resume, inputs, most)
+    try:
+        if resume is None and target is None and task is None and agentfile is None:
+            made = _specified(options, spec, max_iterations)
+        else:
+            made = _made(options, target, task, agentfile, resume, inputs, most)
+    except Completed as ended:
+        _show_again(ended, output_format)
+        return
     kind = made.opening.kind
     if kind != "spec" and max_iterations is not None:
         raise UsageError("--max-iterations is for a specification; a task has --max-turns, a LOOP has WITHIN")
@@ -161,6 +165,15 @@ def run(
     elif dry_run:
         return
     raise typer.Exit(execute(made, output_format))
+
+
+def _show_again(ended: Completed, output_format: StreamFormat) -> None:
+    """What a run that is to go on had answered: it has nothing left to do."""
+    if output_format == "text":
+        print(visible(ended.answer))
+        print(f"adderclaw: {ended}; this is what it answered", file=sys.stderr)
+    else:
+        print_json({**({"type": "result"} if output_format == "stream-json" else {}), **ended.as_json()})
 
 
 def _planned(made: Driver, output_format: StreamFormat) -> Driver | None:

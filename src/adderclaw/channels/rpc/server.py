@@ -20,7 +20,7 @@ from adderclaw.drivers.agentfile.workflow import InvalidAgentfile
 from adderclaw.drivers.driver import Driver, MessageDriver
 from adderclaw.drivers.resume import resumed
 from adderclaw.drivers.task.driver import TaskDriver
-from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.errors import AdderClawError, Completed, UsageError
 from adderclaw.kernel.approvals import AlreadyAnswered, NotCounted
 from adderclaw.record import record
 from adderclaw.runtime import Options
@@ -238,6 +238,8 @@ class Server:
         )
         try:
             made = _prepared(options, params)
+        except Completed as ended:
+            return {**ended.as_json(), "exit_code": 0}
         except AdderClawError as error:
             raise RpcError(wire.INVALID_PARAMS, f"Invalid params: {error}", _problems(error)) from error
         planned = made.dry() if params.dry_run else made
