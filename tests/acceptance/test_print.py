@@ -253,6 +253,15 @@ def test_10_models_of_flags_and_their_fallback(world: World) -> None:
         assert (done.code, done.out) == (0, "b\n"), done.err
         failed = world.cli("-p", "x", "--model", "mine/huge", "--output-format", "json")
         assert [request.json["model"] for request in model.requests] == ["large", "large", "small", "huge"]
+        model.add({"text": "c"})
+        assert world.cli("-p", "x", "--provider", "mine", "--model", "sonnet").out == "c\n"
+        assert model.requests[-1].json["model"] == "m", "a name of elsewhere is the model that there is"
+    with ScriptedMessages([{"text": "d"}]) as claude:
+        entry = f'kind = "anthropic"\nbase_url = "{claude.base_url}"\nmodel = "claude-haiku-4-5"\napi_key_env = "K"\n'
+        world.configure(more=f"[providers.models.theirs]\n{entry}")
+        done = world.cli("-p", "x", "--provider", "theirs", "--model", "opus", env={"K": "sk-ant-0123456789"})
+        assert done.out == "d\n", done.err
+        assert claude.requests[0].json["model"].startswith("claude-opus-4-")
     (result,) = lines(failed)
     assert (failed.code, result["is_error"], result["subtype"]) == (1, True, "error_during_execution")
     assert "no such model" in result["result"]

@@ -146,6 +146,17 @@ def _packaged() -> dict[str, Json]:
     return _files["models"]
 
 
+def newest(beginning: str) -> str | None:
+    """The model of the packaged list with the highest version behind this beginning (`claude-opus-` → its last)."""
+    found: list[tuple[tuple[int, ...], str]] = []
+    for pattern in _packaged():
+        name = pattern.removesuffix("*")
+        parts = name.removeprefix(beginning).split("-")
+        if name.startswith(beginning) and len(parts) == 2 and all(part.isdigit() and len(part) < 3 for part in parts):
+            found.append((tuple(map(int, parts)), name))
+    return max(found)[1] if found else None
+
+
 def _found[T](model: str, table: "dict[str, T]") -> T | None:
     """The entry of the longest pattern; `vendor/model`, as routers of models spell it, counts as the model too."""
     for name in dict.fromkeys((model, model.lower(), model.lower().rpartition("/")[2])):

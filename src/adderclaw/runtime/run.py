@@ -187,7 +187,7 @@ def opened(
         if again is not None:
             _go_on_counting(session, again)
         if copied:
-            session.began = "fork"
+            session.began = "resume"
         _begin(runtime, store, session, kind, channel, resumed=again is not None, task=task, copied=copied)
         if again is not None:
             resume.restore(session, go_on=again.go_on)

@@ -12,6 +12,7 @@ from adderclaw.channels.cli.print_flags import help_text, parsed
 from adderclaw.channels.print_mode import FALLBACK, Wanted, hold
 from adderclaw.config import Loaded
 from adderclaw.errors import UsageError
+from adderclaw.providers import ALIASES
 from adderclaw.runtime import Options, Resume
 from adderclaw.types import Json
 
@@ -70,10 +71,11 @@ def _options(given: Json) -> Options:
 
         overrides, servers, agents = detailed(given)
     falls_back = "fallback_model" in given
+    alias = given.get("model") in ALIASES
     return Options(
         config_file=given.get("config"),
         workspace=given.get("workspace"),
-        provider=FALLBACK if falls_back else given.get("provider"),
+        provider=FALLBACK if falls_back else None if alias else given.get("provider"),
         model=None if falls_back else given.get("model"),
         log_level="info" if given.get("verbose") else "off",
         bare=bool(given.get("bare")),
@@ -113,7 +115,7 @@ def _amended(loaded: Loaded, given: Json, servers: dict[str, Json]) -> Loaded:
         # a script has nobody who could say "go on": what it may cost, take and call is limited all the same
         now = replace(now, runtime=replace(now.runtime, max_tool_rounds=now.limits.tool_calls))
         loaded = loaded._replace(config=now)
-    if given.keys() <= PLAIN:
+    if given.keys() <= PLAIN and given.get("model") not in ALIASES:
         return loaded
     from adderclaw.channels.cli.print_options import amended
 

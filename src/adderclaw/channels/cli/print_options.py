@@ -163,6 +163,7 @@ def amended(loaded: "Loaded", given: Json, servers: dict[str, Json]) -> "Loaded"
     if given.get("strict_mcp"):
         kept = {name: entry for name, entry in now.mcp_servers.items() if name in servers}
         now = replace(now, mcp_servers=kept)
+    now = _with_aliases(now, given)
     if "fallback_model" in given:
         now = _with_fallback(now, given)
     return loaded._replace(config=now)
@@ -176,6 +177,21 @@ def _folder(path: str) -> str:
     if beneath(own, real) or beneath(real, own):
         raise UsageError(f"--add-dir: {path[:200]!r} holds AdderClaw's own files; name a directory beside them")
     return place
+
+
+def _with_aliases(now: "Config", given: Json) -> "Config":
+    """`sonnet` and the like as entries of the provider: its newest model of that name, or the one that it has."""
+    from adderclaw.config.model_catalogue import newest
+    from adderclaw.providers import ALIASES
+
+    wanted = {text.strip() for text in (given.get("model", ""), *given.get("fallback_model", "").split(","))}
+    entry = now.providers.models.get(given.get("provider") or now.default_provider)
+    made = {
+        name: replace(entry, model=newest(f"claude-{name}-") or entry.model) if entry.kind == "anthropic" else entry
+        for name in wanted & ALIASES
+        if entry is not None and name not in now.providers.models
+    }
+    return replace(now, providers=replace(now.providers, models={**now.providers.models, **made})) if made else now
 
 
 def _with_fallback(now: "Config", given: Json) -> "Config":
