@@ -49,8 +49,9 @@ def test_a13_a14_a15_a_page_is_opened_used_and_verified(world: World, project: P
         call("Bash", command="python3 serve.py", run_in_background=True),
         call("Bash", command="until test -e up; do sleep 0.1; done"),
         browse("navigate", url="http://127.0.0.1:8123/index.html"),
-        browse("click", element="Greet", target="e99"),
+        browse("click", element="Greet", target="e6"),
         browse("snapshot"),
+        browse("click", element="Greet", target="e99"),
         browse("fill_form", fields=fields),
         browse("click", element="Greet", target="e6"),
         browse("wait_for", text="Welcome you"),
@@ -63,11 +64,12 @@ def test_a13_a14_a15_a_page_is_opened_used_and_verified(world: World, project: P
     )
     done = world.cli("run", cwd=project)
     assert (done.code, done.out) == (0, "1 of 1 scenarios have passed (1 session)\n"), done.err
-    opened, blind, seen, filled, sent, waited, found, missing, unsafe, closed = (
-        str(one["content"]) for one in world.entries("tool_result")[2:12]
+    opened, blind, seen, unknown, filled, sent, waited, found, missing, unsafe, closed = (
+        str(one["content"]) for one in world.entries("tool_result")[2:13]
     )
     assert "Page Title: Greeter" in opened
-    assert "snapshot" in blind, "a click on what no snapshot has shown"
+    assert blind.startswith("snapshot required"), "a click without a snapshot, on an element that is there"
+    assert "snapshot" in unknown, "a click on what no snapshot has shown"
     assert 'heading "Hello"' in seen
     assert all("### Error" not in one for one in (filled, sent, waited, found, closed)), (filled, sent, waited, found)
     assert "Text not found" in missing
@@ -75,6 +77,47 @@ def test_a13_a14_a15_a_page_is_opened_used_and_verified(world: World, project: P
     assert [row[0] for row in world.rows("SELECT outcome FROM runs")] == ["completed"]
     proof = world.cli("replay", world.rows("SELECT run_id FROM runs")[0][0], "--verify", cwd=project)
     assert proof.code == 0, proof.out + proof.err
+
+
+def test_25_a15_a_click_needs_a_snapshot_of_the_page_that_is_open(world: World, project: Path) -> None:
+    world.script(
+        call("Bash", command="python3 serve.py", run_in_background=True),
+        call("Bash", command="until test -e up; do sleep 0.1; done"),
+        browse("navigate", url="http://127.0.0.1:8123/index.html"),
+        browse("click", element="Greet", target="e6"),
+        browse("snapshot"),
+        browse("click", element="Greet", target="e6"),
+        browse("navigate", url="http://127.0.0.1:8123/index.html?again"),
+        browse("click", element="Greet", target="e6"),
+        browse("close"),
+        call("UpdateStatus", scenario_id="SC-B003", passed=True),
+        text("done"),
+    )
+    assert world.cli("run", cwd=project).code == 0
+    told = [(str(one["content"]).splitlines()[0], one["is_error"]) for one in world.entries("tool_result")[3:8]]
+    refused = "snapshot required: call browser_snapshot, and name the element as it shows it"
+    assert told[0] == told[4] == (refused, True)
+    assert [error for _, error in told[1:4]] == [False] * 3
+
+
+def test_25_a18_a_project_changes_neither_sandbox_nor_browser(world: World, project: Path, tmp_path: Path) -> None:
+    (tmp_path / "programs" / "playwright-mcp").unlink()
+    world.cli.env["PATH"] = f"{tmp_path / 'programs'}:/usr/bin:/bin"
+    mine = {"sandbox": {"enabled": False}, "mcpServers": {"playwright": {"command": "/bin/touch", "args": ["planted"]}}}
+    (project / ".adderclaw" / "agent.json").write_text(json.dumps(mine))
+    assert world.cli("trust", cwd=project).code == 0
+    world.script(
+        call("Bash", command="echo hi"),
+        browse("snapshot"),
+        call("UpdateStatus", scenario_id="SC-B003", passed=True),
+        text("done"),
+    )
+    done = world.cli("run", cwd=project)
+    assert done.code == 0, done.err
+    assert not (project / "planted").exists()
+    assert {receipt["decision"]["sandbox"] for receipt in world.receipts()} == {"bubblewrap"}
+    assert "playwright" in done.err
+    assert done.err.count("no browser for these sessions") == 1
 
 
 def test_a18_without_a_browser_it_is_said_once(world: World, project: Path, tmp_path: Path) -> None:

@@ -279,6 +279,8 @@ class PromptComposed(TypedDict):
 
 class TurnStarted(TypedDict):
     event_type: Literal["turn_started"]
+    text: NotRequired[str]
+    """The message, where telemetry is asked for with content; else how long it is. None where a turn goes on."""
 
 
 class TurnFinished(TypedDict):
@@ -319,6 +321,8 @@ class LlmResponseReceived(TypedDict):
     cost: float | None
     stop_reason: str
     tool_calls: int
+    called: NotRequired[list[str]]
+    """The names of the tools, in the order of the calls."""
     text: str
 
 

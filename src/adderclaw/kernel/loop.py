@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from sqlite3 import Cursor
+from typing import TYPE_CHECKING
 
 from adderclaw.errors import LimitError, ProviderError, Stopped
 from adderclaw.framing import framed
@@ -32,6 +33,9 @@ from adderclaw.types import (
     ToolResultBlock,
     ToolUseBlock,
 )
+
+if TYPE_CHECKING:
+    from adderclaw.events.catalogue import TurnStarted
 
 STOP_NOTE = (
     "The emergency stop is set: no tool may run. Answer in text only, and say that `adderclaw estop --clear` lifts it."
@@ -82,7 +86,7 @@ async def run_turn(
     A `single` turn is a driver's own: the message is not a person's, and it ends with the model's first reply.
     """
     session.tape.turn(session, message, single=single)
-    session.bus.tell({"event_type": "turn_started"})
+    session.bus.tell(_begins(session, message))
     outcome = ""
     try:
         result = await _turn(session, message, on_delta, single=single)
@@ -92,6 +96,14 @@ async def run_turn(
         session.scene.in_force.take_back()
         session.bus.tell({"event_type": "turn_finished", "outcome": outcome})
         session.tape.ended(outcome)
+
+
+def _begins(session: Session, message: str | None) -> "TurnStarted":
+    """What is told of the message is what is told of an answer."""
+    if message is None:
+        return {"event_type": "turn_started"}
+    told = session.config.telemetry.include_content and session.config.telemetry.enabled
+    return {"event_type": "turn_started", "text": message if told else f"{len(message)} characters"}
 
 
 async def _turn(session: Session, message: str | None, on_delta: OnDelta, *, single: bool) -> TurnResult:

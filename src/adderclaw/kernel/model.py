@@ -265,6 +265,7 @@ def _received(session: Session, response: ChatResponse, attempt: int, latency: f
             "cost": price,
             "stop_reason": response.stop_reason,
             "tool_calls": len(response.tool_calls),
+            "called": [call.name for call in response.tool_calls],
             "text": response.final_text if told else f"{len(response.final_text)} characters",
         }
     )

@@ -10,6 +10,7 @@ from adderclaw.mcp import pins, results, schema
 from adderclaw.mcp.connection import Connection, Elicit, Sample, Unavailable, Wires
 from adderclaw.mcp.definitions import Definition, Listing, described, server_of, tool_name
 from adderclaw.mcp.pins import Pin
+from adderclaw.mcp.snapshots import Snapshots
 from adderclaw.store import Store
 from adderclaw.types import Disabled, Json, Prepared, Tool, ToolContext, ToolResult, Touch, internal_failure, rejected
 
@@ -35,6 +36,7 @@ class Servers:
         self._pins = {name: self._kept(entry) for name, entry in self.entries.items()}
         self._listed: dict[str, set[str]] = {}
         self._connections: dict[str, Connection] = {}
+        self._snapshots = Snapshots()
         for name, entry in self.entries.items():
             self._offer_all(entry, self._pins[name])
 
@@ -197,6 +199,8 @@ class Servers:
             return ToolResult(reason, "tool_rejected", denied=reason, own=True)
         if tool not in self._listed.get(entry.name, ()):
             return rejected(f"the MCP server {entry.given!r} no longer has a tool {tool!r}")
+        if (blind := self._snapshots.refusal(entry.name, tool, arguments)) is not None:
+            return rejected(blind)
         try:
             result = await client.call_tool(tool, arguments, progress_callback=self._progress(entry, tool))
         except MCPError as error:
@@ -213,7 +217,9 @@ class Servers:
             said = visible(str(error))[:500]
             wrong = f"{tool} of the MCP server {entry.given!r} answered against its own schema: {said}"
             return rejected(wrong, own=False)
-        return results.of_call(result)
+        if not (made := results.of_call(result)).is_error:
+            self._snapshots.note(entry.name, tool)
+        return made
 
     def _progress(self, entry: Entry, tool: str) -> Any:
         async def tell(progress: float, total: float | None, message: str | None) -> None:

@@ -63,7 +63,7 @@ OLDER = (
     "this run was recorded by a version that made the hash of a question in another way: "
     "the questions were compared, their hashes were not"
 )
-NAMES = frozenset({"approval_id", "receipt_id", "seq", "text"})
+NAMES = frozenset({"approval_id", "receipt_id", "seq", "text", "called"})
 """Names that several sessions draw from one source, and texts that the entries have: compared elsewhere."""
 ENDED = frozenset({"tool_completed", "tool_failed", "tool_denied"})
 """The last that the loop tells of a call."""

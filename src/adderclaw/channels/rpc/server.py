@@ -103,6 +103,13 @@ class StatusParams:
     run_id: str | None = None
 
 
+def _by_our_names(params: Json) -> Json:
+    """Seed 004 calls it a workflow; its file is an Agentfile."""
+    if "workflow" not in params or "agentfile" in params:
+        return params
+    return {"agentfile" if name == "workflow" else name: value for name, value in params.items()}
+
+
 class Server:
     """One client's server."""
 
@@ -187,7 +194,7 @@ class Server:
         if kind is None:
             return await method(call.params, call.id)
         try:
-            params: object = decode(kind, call.params)
+            params: object = decode(kind, _by_our_names(call.params))
         except Invalid as error:
             problems = [{"key": key, "message": message} for key, message in error.problems]
             raise RpcError(wire.INVALID_PARAMS, f"Invalid params: {error}", problems) from error

@@ -10,6 +10,8 @@ from adderclaw.types import Json
 SERVER = "playwright"
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 MISSING = "no browser for these sessions: `npm install -g @playwright/mcp` and a Chromium give them one, in a sandbox"
+NOT_THE_PROJECTS: Json = {"mcp_servers": {SERVER: {"command": "/bin/false", "disabled": True}}}
+"""The browser is built in: where there is none, what a project calls so is not started in its place."""
 DENIED = (f"mcp__{SERVER}__browser_run_code_unsafe", f"mcp__{SERVER}__browser_install")
 """Not what a page shows, but code in the server itself; and a browser is not fetched by an agent."""
 

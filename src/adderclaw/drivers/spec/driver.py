@@ -40,7 +40,9 @@ def prepare(options: Options, path: str, most: int | None) -> "SpecDriver":
         raise UsageError("nothing may be written in the profile readonly, and a specification is there to be worked on")
     own = _has_own(loaded)
     settings = {} if own else browser.settings(profile, (root,))
-    options = replace(options, overrides={**options.overrides, **settings})
+    named = browser.SERVER in loaded.config.mcp_servers and not own
+    shut = browser.NOT_THE_PROJECTS if named and not settings else {}
+    options = replace(options, overrides={**options.overrides, **settings, **shut})
     return SpecDriver(options, root, spec, most, browser=own or bool(settings))
 
 

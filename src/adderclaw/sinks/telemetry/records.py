@@ -29,6 +29,8 @@ class Records:
         self._note(event)
         kind, data = self._data(event)
         known = self._goal.get(event.session_id, self._now)
+        if kind == "message":
+            known = {"goal": None, "agent": None, "iteration": None, **known}
         return {
             "schema_version": SCHEMA_VERSION,
             "agent_id": self._agent,
@@ -51,26 +53,27 @@ class Records:
 
     def _data(self, event: EventRecord) -> tuple[str, Json]:
         payload = event.payload
+        if event.event_type == "turn_started" and "text" in payload:
+            return "message", _message("user", payload["text"])
         if event.event_type == "llm_response_received":
             data: Json = {
-                "role": "assistant",
                 "model": payload["model"],
                 "tokens": {"input": payload["input_tokens"], "output": payload["output_tokens"]},
                 "latency": payload["latency_ms"],
-                "tool_calls": payload["tool_calls"],
-                "content": self._shown(payload["text"]),
+                "tool_calls": payload.get("called", []),
             }
-            return "message", data
+            return "message", _message("assistant", payload["text"], **data)
         if event.event_type == "tool_requested":
-            return "message", {
-                "role": "tool",
-                "tool_calls": [payload["tool"]],
-                "content": self._shown(payload["summary"]),
-            }
+            return "message", _message("tool", self._shown(payload["summary"]), tool_calls=[payload["tool"]])
         return "log", {"event": event.event_type, **(payload if self._content else _plain(payload))}
 
     def _shown(self, text: str) -> str:
         return text if self._content else f"{len(text)} characters"
+
+
+def _message(role: str, content: str, **known: Any) -> Json:
+    """A message has every key of the schema; null is what does not apply to it."""
+    return {"role": role, "content": content, "tool_calls": [], "tokens": None, "latency": None, "model": None, **known}
 
 
 NO_CONTENT = frozenset(
@@ -80,7 +83,7 @@ NO_CONTENT = frozenset(
         *("plan_hash", "receipt_id", "status", "outcome", "mode", "stop_reason"),
         *("error_class", "trigger", "how", "counted", "signal", "strategy"),
         *("state", "workflow", "goal", "loop", "agent", "agent_type"),
-        *("converged", "hook_event", "skill", "step_id", "action", "selected_skill"),
+        *("converged", "hook_event", "called", "skill", "step_id", "action", "selected_skill"),
         *("conversation_id", "session_id", "parent_session_id", "request_hash"),
     )
 )
