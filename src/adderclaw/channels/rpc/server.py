@@ -103,9 +103,9 @@ class StatusParams:
     run_id: str | None = None
 
 
-def _by_our_names(params: Json) -> Json:
+def _by_our_names(params: "Json | list[Any]") -> "Json | list[Any]":
     """Seed 004 calls it a workflow; its file is an Agentfile."""
-    if "workflow" not in params or "agentfile" in params:
+    if isinstance(params, list) or "workflow" not in params or "agentfile" in params:
         return params
     return {"agentfile" if name == "workflow" else name: value for name, value in params.items()}
 
