@@ -85,8 +85,10 @@ def test_12_bypass_is_no_projects_and_can_be_switched_off(world: World) -> None:
     assert happened(world) == (False, False)
     assert "bypassPermissions comes from" in done.err
     settings(world.cli.home / ".claude", defaultMode="bypassPermissions")
-    done = world.agent("go")
-    assert happened(world) == (False, False), "the settings of another program are not ours"
+    for more in ("", "[compat]\nclaude = true\n"):
+        world.cli.configure(config + more)
+        done = world.agent("go")
+        assert happened(world) == (False, False), "the settings of another program are not ours"
     settings(world.workspace / ".adderclaw", disableBypassPermissionsMode="disable")
     done = world.agent("go", "--permission-mode", "bypassPermissions")
     assert happened(world) == (False, False), done.err

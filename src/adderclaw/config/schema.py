@@ -118,6 +118,9 @@ class ProviderEntry:
     """The environment variable that holds the key. Keys themselves never stand in a file."""
     api_key_helper: str | None = None
     """A command line of yours that prints the key, where the variable is not set; see docs/credentials.md."""
+    api_key_stored: bool = False
+    """Where neither gives a key: the one that `onboard` stored for this entry, in the keyring or the encrypted file.
+    Only your own configuration can say so."""
     fixture: PathText | None = None
     """For `mock`: the file of scripted steps."""
     providers: list[str] = field(default_factory=list[str])

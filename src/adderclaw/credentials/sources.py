@@ -44,7 +44,9 @@ class Credential(NamedTuple):
         return f"Credential([redacted], {self.scheme!r}, {self.source!r})"
 
 
-type SourceKind = Literal["socket", "environment variable", "helper", "file descriptor", "login", "not needed", "none"]
+type SourceKind = Literal[
+    "socket", "environment variable", "helper", "stored key", "file descriptor", "login", "not needed", "none"
+]
 
 
 class Place(NamedTuple):
@@ -77,6 +79,8 @@ class Entry(Protocol):
     def api_key_env(self) -> str | None: ...
     @property
     def api_key_helper(self) -> str | None: ...
+    @property
+    def api_key_stored(self) -> bool: ...
 
 
 class OAuthSettings(Protocol):
@@ -196,6 +200,13 @@ class Sources:
                     return Status(True, place.kind, place.name)
                 case "helper":
                     return Status(True, "helper", note="it runs before the first model call")
+                case "stored key":
+                    try:
+                        if await self.logins().text(place.name):
+                            return Status(True, "stored key")
+                        problem = "no key is stored for it; `adderclaw onboard` stores one"
+                    except AdderClawError as error:
+                        problem = str(error)
                 case "login":
                     found = await self._login_status(name)
                     if found.usable:
@@ -223,11 +234,18 @@ class Sources:
             yield Place("helper", helper)
         if self._bare:
             return
+        if entry.api_key_stored and self._is_operators(name):
+            yield Place("stored key", stored_name(name))
         if _is_anthropic(entry):
             yield Place("environment variable", OAUTH_TOKEN, "bearer")
             yield Place("file descriptor", OAUTH_DESCRIPTOR, "bearer")
         if self._auth is not None and name in self._auth.oauth:
             yield Place("login", name, "bearer")
+
+    def _is_operators(self, name: str) -> bool:
+        """Whether the operator said where a stored key goes: a project's address is never shown it."""
+        keys = ("api_key_stored", "base_url", "kind")
+        return self._auth is not None and all(self._operators_own(f"providers.models.{name}.{key}") for key in keys)
 
     def _helper(self, name: str, entry: Entry) -> str:
         """The entry's own helper; the one for all is Anthropic's: no other server is ever shown its key."""
@@ -246,6 +264,8 @@ class Sources:
                 return os.environ.get(place.name, "").strip()
             case "helper":
                 return await self._from_helper(name, place.name)
+            case "stored key":
+                return await self._from_store(name, place.name)
             case "file descriptor":
                 return self._from_descriptor(name)
             case "login":
@@ -277,6 +297,12 @@ class Sources:
             self._register(value)
             self._helped[command] = (value, self._clock.monotonic() + self._auth.api_key_helper_ttl_seconds)
             return value
+
+    async def _from_store(self, name: str, stored: str) -> str:
+        try:
+            return (await self.logins().text(stored) or "").strip()
+        except AdderClawError as error:
+            raise self._fault("authentication_failed", name, str(error)) from None
 
     def _from_descriptor(self, name: str) -> str:
         """Whoever started us handed a token over in an open descriptor: read once, then closed."""
@@ -345,7 +371,8 @@ class Sources:
         return f"needs its key{named}; {' or '.join(fixes) or 'name its variable in api_key_env'}"
 
     def _registered(self, name: str, value: str, place: Place) -> Credential:
-        source = {"helper": "apiKeyHelper", "login": "login"}.get(place.kind) or f"environment {place.name}"
+        sources = {"helper": "apiKeyHelper", "login": "login", "stored key": "stored key"}
+        source = sources.get(place.kind) or f"environment {place.name}"
         if not value.isascii() or not value.isprintable() or " " in value:
             message = f"the value of {source} cannot be a key: it holds a space, a line break or letters outside ASCII"
             raise self._fault("authentication_failed", name, message)
@@ -360,6 +387,11 @@ class Sources:
     def _fault(self, kind: ProviderErrorKind, name: str, message: str) -> ProviderError:
         line = " ".join(f"provider {name!r}: {message}".split())
         return ProviderError(kind, str(self._secrets.clean(line)), provider=name)
+
+
+def stored_name(name: str) -> str:
+    """What a provider's stored key is called in the vault: no login has such a name."""
+    return f"key:{name}"
 
 
 def _is_anthropic(entry: Entry) -> bool:

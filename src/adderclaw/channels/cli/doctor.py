@@ -4,13 +4,16 @@ import os
 import platform
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import Annotated
 
 import typer
 
+from adderclaw.channels.cli import doctor_run
+from adderclaw.channels.cli.checks import Check
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.config import Loaded, home, load
+from adderclaw.config.options import Options
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import AdderClawError, ConfigError, NotMigrated, Problem
 from adderclaw.runtime.configured_hooks import roots_of
@@ -23,23 +26,23 @@ SQLITE = (3, 37, 0)
 UNBOUND = "root's processes inside are not bounded in number: no control group can be made here"
 
 
-class Check(NamedTuple):
-    name: str
-    state: Literal["ok", "warning", "broken"]
-    detail: str
-    fix: str = ""
-
-
 @app.command()
-def doctor(config: ConfigFile = None, workspace: WorkspaceDir = None, output_format: OutputFormat = "text") -> None:
-    """Check this installation and say how to mend it.
+def doctor(
+    config: ConfigFile = None,
+    workspace: WorkspaceDir = None,
+    connect: Annotated[
+        bool, typer.Option("--connect", help="Ask the model one word, wherever it is; that may cost a little.")
+    ] = False,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Check what a run would need, by trying it, and say how to mend it.
 
     Changes nothing. Exit code 1 when something that is needed is broken.
 
     Example: adderclaw doctor
     """
     clean = Secrets().clean
-    checks = [Check(*clean(check)) for check in _checks(config, workspace)]
+    checks = [Check(*clean(check)) for check in _checks(config, workspace, connect=connect)]
     broken = [check for check in checks if check.state == "broken"]
     if output_format == "json":
         found = {"ok": not broken, "checks": [check._asdict() for check in checks]}
@@ -51,7 +54,7 @@ def doctor(config: ConfigFile = None, workspace: WorkspaceDir = None, output_for
     raise typer.Exit(1 if broken else 0)
 
 
-def _checks(config_file: str | None, workspace: str | None) -> Iterator[Check]:
+def _checks(config_file: str | None, workspace: str | None, *, connect: bool) -> Iterator[Check]:
     loaded, problems = _loaded(config_file, workspace)
     # Where no configuration says what the workspace is, it may be here.
     here = (workspace or os.getcwd(), os.getcwd())
@@ -67,11 +70,13 @@ def _checks(config_file: str | None, workspace: str | None) -> Iterator[Check]:
         yield Check("configuration", "broken", str(problem), "correct it, then `adderclaw config validate`")
     if loaded:
         yield from _configured(loaded, kind)
+        options = Options(config_file=config_file, workspace=workspace, log_level="off", here=True, looks=True)
+        yield from doctor_run.checks(loaded, options, roots, connect=connect)
 
 
 def _loaded(config_file: str | None, workspace: str | None) -> tuple[Loaded | None, Sequence[Problem]]:
     try:
-        return load(config_file=config_file, workspace=workspace), ()
+        return load(config_file=config_file, workspace=workspace, here=True, looks=True), ()
     except ConfigError as error:
         return None, error.problems
 
@@ -98,7 +103,7 @@ def _everything_seen(config_file: str | None, workspace: str | None) -> list[str
     from adderclaw.sandbox import seen
 
     try:
-        loaded = load(config_file=config_file, workspace=workspace)
+        loaded = load(config_file=config_file, workspace=workspace, here=True, looks=True)
     except ConfigError:
         return []
     return [*seen.readable((followed(loaded.workspace),), loaded.config.sandbox.read_paths)]

@@ -13,6 +13,8 @@ from adderclaw.credentials.redaction import visible
 PORTS = {11434: "ollama", 1234: "lm-studio", 8080: "openai-compatible"}
 """Port → the kind of provider that is usually there; 8080 is llama.cpp's."""
 SECONDS = 0.3
+PATIENCE = 5.0
+"""For a server that the operator named."""
 LARGEST = 262_144
 SHOWN = 3
 
@@ -45,10 +47,35 @@ def _ollama_host() -> str:
     return os.environ.get("OLLAMA_HOST", "").strip()
 
 
+def address_of(kind: str, base_url: str | None) -> str | None:
+    """Where a server of this machine is said to be that can be asked for its models; None for any other."""
+    from urllib.parse import urlsplit
+
+    from adderclaw.providers.openai_server import base_url_of
+
+    if kind not in PORTS.values() or not (address := base_url_of(kind, base_url)):
+        return None
+    host = urlsplit(address).hostname or ""
+    local = host == "localhost" or (host.startswith("127.") and host.replace(".", "").isdigit())
+    return address if local and address.startswith("http://") else None
+
+
+def at(address: str, kind: str) -> Server | None:
+    """The server at such an address, if one answers."""
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(address)
+    return _listed(parts.hostname or "", parts.port or 80, f"{parts.path.rstrip('/')}/models", kind, address, PATIENCE)
+
+
 def _ask(port: int, kind: str) -> Server | None:
-    connection = HTTPConnection("127.0.0.1", port, timeout=SECONDS)
+    return _listed("127.0.0.1", port, "/v1/models", kind, f"http://127.0.0.1:{port}/v1", SECONDS)
+
+
+def _listed(host: str, port: int, path: str, kind: str, address: str, seconds: float) -> Server | None:
+    connection = HTTPConnection(host, port, timeout=seconds)
     try:
-        connection.request("GET", "/v1/models", headers={"accept": "application/json"})
+        connection.request("GET", path, headers={"accept": "application/json"})
         response = connection.getresponse()
         body = response.read(LARGEST) if response.status == 200 else b""
     except (OSError, HTTPException):
@@ -56,7 +83,7 @@ def _ask(port: int, kind: str) -> Server | None:
     finally:
         connection.close()
     models = _models(body)
-    return None if models is None else Server(kind, f"http://127.0.0.1:{port}/v1", models)
+    return None if models is None else Server(kind, address, models)
 
 
 def _models(body: bytes) -> tuple[str, ...] | None:

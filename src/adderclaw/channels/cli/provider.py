@@ -224,6 +224,26 @@ async def _tried(runtime: "Runtime", name: str) -> Json:
     }
 
 
+async def one_word(runtime: "Runtime", name: str) -> tuple[float, str]:
+    """Ask a model for one word: the milliseconds until it had answered, and what it said. Raises ProviderError."""
+    clock = runtime.clock
+    provider = providers.make(
+        name,
+        runtime.config,
+        secrets=runtime.secrets,
+        tell=runtime.bus.tell,
+        clock=clock,
+        credentials=runtime.credentials,
+    )
+    began = clock.monotonic()
+    try:
+        request = _request("Reply with the one word: ready", providers.model_of(name, runtime.config))
+        response = await provider.chat(request, lambda _delta: None)
+    finally:
+        await provider.close()
+    return round((clock.monotonic() - began) * 1000, 1), response.final_text.strip()
+
+
 class _Heard:
     """Counts the pieces of an answer, and when the first one came."""
 

@@ -1,0 +1,178 @@
+"""What a run would need, tried: the model and its key, git, a browser, the project's trust, MCP servers."""
+
+import asyncio
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from adderclaw.channels.cli import auth, local_models
+from adderclaw.channels.cli.checks import Check
+from adderclaw.config import Loaded, found_keys, home
+from adderclaw.config.options import Options
+from adderclaw.credentials.redaction import Secrets
+from adderclaw.errors import AdderClawError
+from adderclaw.sandbox import programs
+
+if TYPE_CHECKING:
+    from adderclaw.runtime import Runtime
+
+MCP_SECONDS = 30.0
+ONBOARD = "`adderclaw onboard` sets one up"
+
+
+def checks(loaded: Loaded, options: Options, roots: Sequence[str], *, connect: bool) -> Iterator[Check]:
+    yield from model(loaded, options, connect=connect)
+    yield git(loaded.workspace, roots)
+    yield trust(loaded)
+    yield browser(loaded, roots)
+    yield from servers(loaded, options)
+
+
+# ------------------------------------------------------------------ the model
+
+
+def model(loaded: Loaded, options: Options, *, connect: bool) -> Iterator[Check]:
+    """The provider that a run would ask: whether one is chosen, has its key, and answers."""
+    now = loaded.config
+    name = now.default_provider
+    if found_keys.is_unscripted(now, name):
+        yield _unchosen()
+        return
+    entry = now.providers.models.get(name)
+    if entry is None:
+        known = ", ".join(now.providers.models)
+        yield Check("model", "broken", f"default_provider is {name!r}, and there is no such entry", f"one of: {known}")
+        return
+    from adderclaw.kernel.clock import SystemClock
+    from adderclaw.runtime.start import credentials
+
+    sources = credentials(options, loaded, Secrets(), SystemClock())
+    (row,) = asyncio.run(auth.rows(sources, now, [name]))
+    said = f"{name} ({entry.kind}, {entry.model or now.default_model})"
+    if not row["usable"]:
+        why, _, fix = str(row["note"]).partition("; ")
+        yield Check("model", "broken", f"{said} {why}", f"{fix or ONBOARD}, or `adderclaw onboard` stores a key")
+        return
+    source = f"{row['class']} {row['source']}".strip()
+    yield Check("model", "ok", f"{said}, key: {source}")
+    yield from connection(loaded, options, connect=connect)
+
+
+def _unchosen() -> Check:
+    """What `run` does where nothing chooses a model."""
+    keys = found_keys.undeclined(home())
+    if len(keys) == 1:
+        return Check("model", "ok", f"none is chosen, so {keys[0]} is used")
+    if keys:
+        named = ", ".join(map(str, keys))
+        return Check("model", "broken", f"none is chosen, and the environment holds several keys: {named}", ONBOARD)
+    found = local_models.servers(local_models.usual_ports())
+    here = f"; on this machine: {', '.join(map(str, found))}" if found else ""
+    detail = f"none is chosen: the built-in `local` provider only plays scripts, and `run` refuses to start{here}"
+    return Check("model", "warning", detail, ONBOARD)
+
+
+def connection(loaded: Loaded, options: Options, *, connect: bool) -> Iterator[Check]:
+    """A server of this machine is asked for its models, which is free; another only with --connect: it may cost."""
+    now = loaded.config
+    entry = now.providers.models[now.default_provider]
+    if connect:
+        yield _answers(loaded, options)
+        return
+    address = local_models.address_of(entry.kind, entry.base_url)
+    if address is None:
+        return
+    found = local_models.at(address, entry.kind)
+    fix = "start the server, or correct base_url"
+    if found is None:
+        yield Check("connection", "broken", f"no model server answers at {address}", fix)
+    elif entry.model and found.models and entry.model not in found.models:
+        listed = ", ".join(found.models[:5])
+        yield Check("connection", "broken", f"{address} has no model {entry.model!r}: {listed}", "name one of these")
+    else:
+        yield Check("connection", "ok", f"{address} answers")
+
+
+def _answers(loaded: Loaded, options: Options) -> Check:
+    from adderclaw.channels.cli.provider import one_word
+    from adderclaw.runtime.start import start
+
+    name = loaded.config.default_provider
+    try:
+        took, said = asyncio.run(one_word(start(options), name))
+    except AdderClawError as error:
+        return Check("connection", "broken", f"{name}: {error}", f"`adderclaw provider test {name}` says more")
+    return Check("connection", "ok", f"{name} answered in {took:g} ms: {said[:60]!r}")
+
+
+# ------------------------------------------------------------------ around it
+
+
+def git(workspace: str, roots: Sequence[str]) -> Check:
+    found = programs.resolve("git", roots)
+    if found is None:
+        needed = os.path.lexists(os.path.join(workspace, ".git"))
+        detail = "there is no git: commands of git and worktrees cannot run"
+        return Check("git", "broken" if needed else "warning", detail, "install git")
+    try:
+        said = subprocess.run([found, "--version"], capture_output=True, text=True, timeout=10, cwd="/", check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        return Check("git", "broken", f"{found} does not run: {error}", "install git anew")
+    return Check("git", "ok", f"{said.stdout.strip()} at {found}")
+
+
+def trust(loaded: Loaded) -> Check:
+    if loaded.trusted:
+        return Check("trust", "ok", f"{loaded.workspace}: what its files say counts, or there are none")
+    detail = f"{loaded.workspace} is not trusted: nothing that its files allow, set or start counts"
+    return Check("trust", "warning", detail, f"look at it: `adderclaw trust --show {loaded.workspace}`, then trust it")
+
+
+def browser(loaded: Loaded, roots: Sequence[str]) -> Check:
+    from adderclaw.drivers.spec import browser as found
+
+    if found.settings(loaded.config.runtime.profile, roots):
+        return Check("browser", "ok", "Playwright's MCP server and a Chromium are there for coding sessions")
+    detail = "none for the sessions of a SPEC.md: playwright-mcp, node or a Chromium is missing, or a sandbox"
+    fix = "`npm install -g @playwright/mcp` and a Chromium give them one"
+    return Check("browser", "warning", detail, fix)
+
+
+def servers(loaded: Loaded, options: Options) -> Iterator[Check]:
+    """Each configured MCP server, started where a session would start it."""
+    if not loaded.config.mcp_servers:
+        return
+    from adderclaw.runtime.start import start
+
+    runtime = start(options)
+    if runtime.stopped():
+        yield Check("mcp", "warning", "not tried: the emergency stop is set", "`adderclaw estop --clear` lifts it")
+        return
+    for name, failure in asyncio.run(_reached(runtime)).items():
+        if failure:
+            yield Check("mcp", "broken", f"{name}: {failure}", f"`adderclaw mcp test {name}` says more")
+        else:
+            yield Check("mcp", "ok", f"{name}: it started and listed its tools")
+
+
+async def _reached(runtime: "Runtime") -> dict[str, str]:
+    from adderclaw.runtime import scene
+
+    scene(runtime, None)
+    known = runtime.servers
+    assert known is not None
+    found: dict[str, str] = {}
+    try:
+        for row in known.status():
+            name = row.entry.name
+            try:
+                async with asyncio.timeout(MCP_SECONDS):
+                    found[name] = await known.reach(name)
+            except TimeoutError:
+                found[name] = f"it was not ready after {MCP_SECONDS:g} s"
+    finally:
+        await known.close()
+        if runtime.box is not None:
+            runtime.box.close()
+    return found
