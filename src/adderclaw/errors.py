@@ -38,6 +38,10 @@ class AdderClawError(Exception):
     exit_code = 1
 
 
+class InUse(AdderClawError):
+    """Another process works in the session."""
+
+
 class UsageError(AdderClawError):
     exit_code = EXIT_USAGE
 

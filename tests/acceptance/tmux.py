@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -16,6 +17,9 @@ from tests.program import PROGRAM
 
 PATIENCE = 60.0
 """Seconds that a loaded machine may need to show something."""
+
+
+_NUMBERS = count()
 
 
 class Tmux:
@@ -33,7 +37,7 @@ class Tmux:
         program = shutil.which("tmux")
         if program is None:
             pytest.skip("tmux is not installed")
-        self._socket = str(world.cli.home / "tmux")
+        self._socket = str(world.cli.home / f"tmux-{next(_NUMBERS)}")
         self._tmux = [program, "-S", self._socket, "-f", "/dev/null"]
         given = {**world.cli.env, "TERM": "tmux-256color", "COLORTERM": "", **(env or {})}
         words = ["env", "-i", *(f"{name}={value}" for name, value in given.items()), str(PROGRAM), *arguments]
@@ -78,6 +82,13 @@ class Tmux:
             if all(text in screen for text in texts) and not (gone and gone in screen):
                 return screen
             assert time.monotonic() < until, f"{texts} (without {gone!r}) never came:\n{self.all()}"
+            time.sleep(0.05)
+
+    def wait_for_number(self, text: str, times: int) -> None:
+        """Until something has been shown so often, in the scrollback or on the screen, and the input is there."""
+        until = time.monotonic() + PATIENCE
+        while self.all().count(text) < times or not self.screen().split("\n")[-2].startswith(">"):
+            assert time.monotonic() < until, f"{text} was not shown {times} times:\n{self.all()}"
             time.sleep(0.05)
 
     def __enter__(self) -> Self:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 
-from adderclaw.errors import AdderClawError
+from adderclaw.errors import InUse
 
 PAUSE = 0.001
 """Seconds after which a lock that somebody only looks at is tried again."""
@@ -46,7 +46,7 @@ def held(store_path: str, session_id: str, run_id: str) -> Generator[None]:
                 time.sleep(PAUSE)
                 continue
             fix = "wait for it, or end it"
-            raise AdderClawError(f"session {session_id} is in use by another process; {fix}") from error
+            raise InUse(f"session {session_id} is in use by another process; {fix}") from error
         try:
             if os.path.samestat(os.stat(path), os.fstat(descriptor)):
                 break

@@ -59,7 +59,7 @@ class Conversation(NamedTuple):
     phase: str
     entries: int
     title: str
-    """The beginning of its first user message."""
+    """Its name; where it has none, the beginning of its first user message."""
 
 
 class Hit(NamedTuple):
@@ -289,11 +289,31 @@ def conversations(store: Store, limit: int) -> list[Conversation]:
         "SELECT c.id, c.project_dir, c.created_at, c.last_active, c.phase,"
         " (SELECT count(*) FROM sessions s JOIN transcript_entries USING (session_id) WHERE s.conversation_id = c.id),"
         " (SELECT e.payload_json FROM sessions s JOIN transcript_entries e USING (session_id)"
-        "  WHERE s.conversation_id = c.id AND e.entry_type = 'user' ORDER BY e.id LIMIT 1)"
+        "  WHERE s.conversation_id = c.id AND e.entry_type = 'user' ORDER BY e.id LIMIT 1),"
+        " (SELECT value FROM state t WHERE t.conversation_id = c.id AND t.key = 'title')"
         " FROM conversations c ORDER BY c.last_active DESC, c.rowid DESC LIMIT ?",
         (limit,),
     )
-    return [Conversation(*tuple(row)[:6], title=_title(row[6])) for row in rows]
+    return [Conversation(*tuple(row)[:6], title=row[7] or _title(row[6])) for row in rows]
+
+
+def entitle(cursor: sqlite3.Cursor, conversation_id: str, title: str) -> None:
+    """A name of its own; an empty one takes it back."""
+    cursor.execute("DELETE FROM state WHERE conversation_id = ? AND key = 'title'", (conversation_id,))
+    if title:
+        cursor.execute(
+            "INSERT INTO state(conversation_id, key, value) VALUES (?, 'title', ?)", (conversation_id, plain(title))
+        )
+
+
+def last_words(store: Store, conversation_id: str) -> str:
+    """What was said last, by either side."""
+    rows = store.read(
+        "SELECT e.payload_json FROM transcript_entries e JOIN sessions s USING (session_id)"
+        " WHERE s.conversation_id = ? AND e.entry_type IN ('user', 'assistant') ORDER BY e.id DESC LIMIT 8",
+        (conversation_id,),
+    )
+    return next((text for row in rows if (text := text_of(json.loads(row[0])).strip())), "")
 
 
 def _title(payload_json: str | None) -> str:

@@ -121,8 +121,8 @@ def _dispatch(arguments: list[str]) -> None:
 
             sys.exit(run_print(arguments))
     arguments = _without_quiet(arguments)
-    if not arguments and _at_a_terminal():
-        arguments = ["agent"]
+    if arguments or _at_a_terminal():
+        arguments = _conversation(arguments)
     name = arguments[0] if arguments else ""
     if name in COMMANDS:
         from adderclaw.channels.cli.plain import run_command
@@ -132,6 +132,18 @@ def _dispatch(arguments: list[str]) -> None:
         from adderclaw.channels.cli.root import run_root
 
         run_root(arguments)
+
+
+def _conversation(arguments: list[str]) -> list[str]:
+    """A conversation that is opened without its command: `-c`, `-r [ID or words]`, or a message, which has a space."""
+    if not arguments:
+        return ["agent"]
+    name, *rest = arguments
+    if name in ("-c", "--continue"):
+        return ["agent", *arguments]
+    if name in ("-r", "--resume"):
+        return ["agent", *arguments] if rest and not rest[0].startswith("-") else ["agent", "--pick", *rest]
+    return ["agent", "--begin-with", name, *rest] if " " in name.strip() and not name.startswith("-") else arguments
 
 
 def _without_quiet(arguments: list[str]) -> list[str]:

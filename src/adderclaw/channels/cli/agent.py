@@ -42,6 +42,8 @@ def agent(
     ] = None,
     go_on: Annotated[bool, Option(("--continue", "-c"), "Go on with the last conversation here.")] = False,
     resume: Annotated[str | None, Option(("--resume", "-r"), "Go on with this conversation.", "ID")] = None,
+    pick: Annotated[bool, Option(("--pick",), "Choose the conversation to go on with from a list.")] = False,
+    begin_with: Annotated[str | None, Option(("--begin-with",), "Open the REPL with this message.", "TEXT")] = None,
     profile: Annotated[ProfileName | None, PROFILE] = None,
     permission_mode: Annotated[ModeName | None, PERMISSION_MODE] = None,
     provider: Annotated[str | None, PROVIDER_NAME] = None,
@@ -81,10 +83,10 @@ def agent(
         choose=chooser(config),
         overrides=_limited(limits(limit)) | _in_mode(permission_mode),
     )
-    if message is None and again is None:
-        from adderclaw.channels.repl import Repl
+    if message is None and (again is None or at_terminal()):
+        from adderclaw.channels.repl import hold
 
-        return converse(Repl(), replace(options, log_level="warning"), None)
+        return hold(replace(options, log_level="warning"), again, first=begin_with, words="" if pick else resume)
     return converse(OneShot(message, output_format), options, again)
 
 
@@ -92,6 +94,11 @@ command = agent
 
 MOST_PIPED = 1 << 20
 """Bytes of a message on stdin: more than any argument may have, and less than no model could read."""
+
+
+def at_terminal() -> bool:
+    """Whether a person types and sees what comes of it."""
+    return _is_terminal() and sys.stdout.isatty()
 
 
 def _is_terminal() -> bool:

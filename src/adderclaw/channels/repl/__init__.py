@@ -7,20 +7,22 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from adderclaw.channels.cli.agent import Shown
+from adderclaw.channels.cli.agent import Shown, at_terminal, converse
+from adderclaw.channels.repl import conversations
+from adderclaw.channels.repl.conversations import Next
 from adderclaw.channels.terminal import STDIN, Terminal, typed
 from adderclaw.config.model_catalogue import first_of
 from adderclaw.credentials.redaction import visible
-from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.errors import AdderClawError, InUse, UsageError
 from adderclaw.kernel import lifecycle
 from adderclaw.kernel.compact import compact
 from adderclaw.kernel.loop import run_turn, silent
 from adderclaw.kernel.session import TurnResult
 from adderclaw.near import near
-from adderclaw.runtime import Run
+from adderclaw.runtime import Options, Resume, Run
 from adderclaw.runtime.drive import drive
 from adderclaw.runtime.signals import until_signal
-from adderclaw.store import memory, transcript
+from adderclaw.store import Store, memory, transcript
 from adderclaw.types import Json, Operator
 from adderclaw.view.items import Notice
 
@@ -40,8 +42,11 @@ class Repl:
     name = "repl"
     supports_draft_updates = True
 
-    def __init__(self, first: str | None = None) -> None:
-        self._first = first
+    def __init__(self, first: str | None = None, began: str = "") -> None:
+        self._first, self._began = first, began
+        self.next: Next | None = None
+        """What is held after this one."""
+        self.talk: Talk | None = None
         self._on_screen = is_screen()
         self.operator: Operator = Terminal()
         if self._on_screen:
@@ -50,6 +55,7 @@ class Repl:
             self.operator = OnScreen()
 
     def start(self, run: Run) -> int:
+        REPLS[run.run_id] = self
         work = self._on_a_screen(run) if self._on_screen else _converse(run)
         return asyncio.run(drive(run, work, code=lambda _result: 0)).exit_code
 
@@ -59,8 +65,9 @@ class Repl:
         from adderclaw.channels.repl.talk import Talk
 
         assert isinstance(self.operator, OnScreen)
-        talk = Talk(run, self.operator, manner())
-        TALKS[run.run_id] = talk
+        talk = self.talk = Talk(run, self.operator, manner())
+        talk.screen.greet(talk.rows.conversation(run.session.conversation_id))
+        run.session.began = self._began or run.session.began
         await lifecycle.begin(run.session)
         run.session.ends_with = "prompt_input_exit"
         place = Notice("", "note", f"AdderClaw in {_place(run)}. /help lists the commands, Ctrl-D leaves.")
@@ -69,6 +76,49 @@ class Repl:
 
     def send(self, conversation_id: str, message: str) -> None:  # noqa: ARG002 - there is one conversation
         print(visible(message))
+
+
+def hold(options: Options, again: Resume | None, *, first: str | None = None, words: str | None = None) -> int:
+    """One conversation after the other, until somebody leaves. With `words` the one that is meant is looked for."""
+    if words is not None and at_terminal():
+        if (again := _meant(options, words)) is None:
+            return 0
+    elif again is not None:
+        again = again._replace(go_on=False)
+    began = ""
+    while True:
+        channel = Repl(first, began)
+        try:
+            code = converse(channel, options, again)
+        except InUse:
+            if again is None or (again := _copied(again)) is None:
+                raise
+            continue
+        if (after := channel.next) is None:
+            return code
+        again, began, first = after.again, after.began, None
+        if after.words is not None:
+            again = _meant(options, after.words) or again
+
+
+def _copied(again: Resume) -> Resume | None:
+    """A conversation that is open elsewhere goes on in a copy of it, if the person wants that."""
+    if again.fork or not at_terminal():
+        return None
+    asked = "This conversation is open in another terminal. Go on in a copy of it? [y/N] "
+    answer = asyncio.run(typed(asked)) or ""
+    return again._replace(fork=True) if answer.strip().lower() in ("y", "yes") else None
+
+
+def _meant(options: Options, words: str) -> Resume | None:
+    from adderclaw.config import load
+
+    loaded = load(config_file=options.config_file, workspace=options.workspace)
+    store = Store.open(loaded.config.memory.path, read_only=True)
+    try:
+        return conversations.chosen(store, loaded.workspace, words)
+    finally:
+        store.close()
 
 
 async def _converse(run: Run) -> TurnResult:
@@ -112,8 +162,8 @@ def _follow_in_lines(run: Run) -> None:
 LINE = 100
 """Columns of a line where nobody knows how wide the terminal is."""
 
-TALKS: "dict[str, Talk]" = {}
-"""Run → its conversation, where it is held on a screen."""
+REPLS: "dict[str, Repl]" = {}
+"""Run → the REPL that it is."""
 
 
 def is_screen() -> bool:
@@ -124,7 +174,7 @@ def is_screen() -> bool:
 
 async def _turn(run: Run, message: str | None) -> TurnResult:
     """One turn; at the limit of tool rounds the person decides whether it goes on."""
-    if (talk := TALKS.get(run.run_id)) is not None:
+    if (talk := REPLS[run.run_id].talk) is not None:
         return await talk.turn(message)
     run.session.budget.begin()
     while True:
@@ -414,7 +464,48 @@ def _plan(run: Run, rest: str) -> bool:
     return True
 
 
+def _clear(run: Run, rest: str) -> bool:
+    """A new conversation; this one can be resumed, by its name if it gets one."""
+    if rest:
+        conversations.name(run, rest)
+    REPLS[run.run_id].next = Next(None, "clear")
+    run.session.ends_with = "clear"
+    return False
+
+
+def _resume(run: Run, rest: str) -> bool:
+    REPLS[run.run_id].next = Next(Resume(run.session.conversation_id, go_on=False), words=rest)
+    run.session.ends_with = "resume"
+    return False
+
+
+def _branch(run: Run, rest: str) -> bool:
+    if rest:
+        conversations.name(run, rest)
+    REPLS[run.run_id].next = Next(Resume(run.session.conversation_id, go_on=False, fork=True))
+    run.session.ends_with = "other"
+    return False
+
+
+def _rename(run: Run, rest: str) -> bool:
+    named = conversations.name(run, rest)
+    print(f"this conversation is called {named!r}" if named else "this conversation has its first words as its name")
+    return True
+
+
+def _export(run: Run, rest: str) -> bool:
+    print(f"written to {visible(conversations.exported(run, rest), keep_newlines=False)}")
+    return True
+
+
 SLASH: dict[str, Slash] = {
+    "clear": Slash("begin a new conversation; this one can be resumed: /clear [ITS NAME]", _clear),
+    "reset": Slash("the same as /clear", _clear),
+    "new": Slash("the same as /clear", _clear),
+    "resume": Slash("go on with another conversation: /resume [ID or words]", _resume),
+    "branch": Slash("go on in a copy of this conversation: /branch [NAME OF THE OLD ONE]", _branch),
+    "rename": Slash("give this conversation a name: /rename NAME", _rename),
+    "export": Slash("write this conversation to a file: /export [FILE.md, .html or .json]", _export),
     "help": Slash("list the commands, or those that contain a word", _help),
     "tools": Slash("list the active tools", _tools),
     "memory": Slash("search memory: /memory QUERY; alone, show the instruction files and what is kept", _memory),

@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
@@ -27,7 +27,7 @@ from prompt_toolkit.widgets import SearchToolbar
 from adderclaw.channels.repl.draw import ASCII, UNICODE, Drawing, Fragments, ansi
 from adderclaw.channels.repl.markdown import Block, Look, Stream, drawn
 from adderclaw.record import NamedTuple
-from adderclaw.view.items import Call, Item
+from adderclaw.view.items import Call, Item, Words
 
 if TYPE_CHECKING:
     from adderclaw.channels.repl.panel import Panel
@@ -155,6 +155,14 @@ class Screen:
     def take_back(self) -> str | None:
         """The message that was queued last, if one waits."""
         return self.queue.pop() if self.queue else None
+
+    def greet(self, items: Iterable[Item]) -> None:
+        """What was said before, where a conversation goes on."""
+        for item in items:
+            if isinstance(item, Words) and item.role == "assistant":
+                self._pending.append(drawn(Block(item.text), self._look()))
+            else:
+                self._pending.append(ansi(self.drawing.item(item), colours=self.manner.colours))
 
     def print_first(self) -> None:
         """What is there before the input is."""

@@ -53,8 +53,8 @@ class Talk:
         doing = Doing(self.interrupt, lambda: self.screen.submit("/rewind"), self._next_mode)
         self.screen.app.key_bindings = Keys(self.screen, chips, doing).bindings
         place = run.session.scene.context.workspace.root
-        rows = Rows(run.session.store, run.session.secrets.clean, place)
-        self.live = Live(rows, run.session.session_id, self.screen.show, place)
+        self.rows = Rows(run.session.store, run.session.secrets.clean, place)
+        self.live = Live(self.rows, run.session.session_id, self.screen.show, place)
         run.runtime.bus.leave("log")  # its lines would go through what is drawn; what matters of them is a notice
         run.runtime.bus.listen("screen", self.live.hear)
         self.screen.peek, self.screen.seconds = self._printed, self._runs
