@@ -130,7 +130,8 @@ class Stream:
         try:
             result = await self._turn
         except asyncio.CancelledError:
-            if not self._why:
+            task = asyncio.current_task()
+            if not self._why or (task is not None and task.cancelling()):  # a signal ends more than the turn
                 raise
             result = TurnResult("stopped", "", self._why)
         except AdderClawError as error:
