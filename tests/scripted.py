@@ -40,6 +40,8 @@ class Step(TypedDict, total=False):
 
     text: str
     """`{{last_result}}` in it is the content of the last tool message, `{{last_user}}` of the last user message."""
+    parts: list[str]
+    """A text in the parts in which it arrives."""
     tool_calls: list[Json]
     """Each {"name", "arguments"}, and perhaps an "id"; arguments given as a text are sent as they are."""
     finish_reason: str | None
@@ -285,7 +287,9 @@ def stream_of(step: Step, asked: Json) -> bytes:
         return {**_envelope(asked, "chat.completion.chunk"), "choices": [_choice("delta", delta, finish)]}
 
     events = [event({"role": "assistant", "content": ""})]
-    events += [event({"content": word}) for word in re.findall(r"\S+\s*|\s+", step.get("text", ""))]
+    events += [
+        event({"content": part}) for part in step.get("parts") or re.findall(r"\S+\s*|\s+", step.get("text", ""))
+    ]
     for index, call in enumerate(_calls(step, asked)):
         function = call["function"]
         middle = len(function["arguments"]) // 2

@@ -13,6 +13,7 @@ from tests.acceptance.terminal import at_a_terminal
 from tests.acceptance.test_replay import verified
 from tests.acceptance.test_rpc import Rpc
 from tests.acceptance.world import World, call, text
+from tests.scripted import ScriptedModel
 
 
 def lines(err: str, event: str) -> list[str]:
@@ -175,6 +176,19 @@ def test_23_what_people_write_is_shown_and_what_steers_is_escaped(world: World, 
     for char in "\u202e\x07\x9b\u2028\U000e0041":
         assert char not in shown
     assert "a\\u{200d}b \\u{2067}שלום" in shown
+
+
+def test_23_a_sign_or_a_secret_that_arrives_in_two_parts_is_whole(world: World) -> None:
+    secret, family = "sk-live-abcdefghij0123456789", "\U0001f468\u200d\U0001f469\u200d\U0001f467"
+    parts = [f"It is {secret[:14]}", f"{secret[14:]} of {family[:1]}", family[1:2], f"{family[2:]}, done"]
+    with ScriptedModel([{"parts": parts}]) as model:
+        entry = f'kind = "openai-compatible"\nbase_url = "{model.base_url}"\nmodel = "m"\napi_key_env = "SOME_KEY"\n'
+        world.configure(more=f"[providers.models.mine]\n{entry}")
+        world.cli.env["SOME_KEY"] = secret
+        code, shown = at_a_terminal(world, "agent", "-m", "which?", "--provider", "mine", "--quiet")
+    assert code == 0, shown
+    assert f"It is [redacted] of {family}, done" in shown
+    assert secret[:14] not in shown
 
 
 def test_23_a_command_to_be_approved_hides_nothing(world: World) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from sqlite3 import Cursor
 
 from adderclaw.config.model_catalogue import Quote, Served, cost
-from adderclaw.deltas import DeltaRelay
+from adderclaw.deltas import DeltaRelay, WholeWords
 from adderclaw.errors import LimitError, ProviderError, Stopped
 from adderclaw.history import History, message_json
 from adderclaw.kernel.event_wait import attended
@@ -97,12 +97,13 @@ async def ask(
         held = _reserve(session, prompt, messages)
         began = session.clock.monotonic()
         _sent(session, request, request_hash, attempt)
-        relay = DeltaRelay(on_delta)
+        relay = DeltaRelay(words := WholeWords(on_delta, session.secrets.scrub))
         try:
             with session.store.write() as cursor:  # before it costs anything: nobody may live to say what it did
                 session.keep_spent(cursor)
             asking = _within_budget(session, request, relay)
             response = await session.tape.asked(session, asking)
+            words.end()
             price = _settle(session, held, response, messages)
             if not goes_on or response.stop_reason not in ("end", "max_tokens"):
                 _not_empty(session, response)
