@@ -23,6 +23,7 @@ from tests.oauth_server import OAuthServer
 from tests.program import PROGRAM, Done
 from tests.scripted import ScriptedModel
 from tests.scripted_anthropic import ScriptedMessages
+from tests.scripted_gemini import ScriptedGemini
 
 HI = {"text": "hi there"}
 CLAUDE = {"provider": "claude_code_subscription", "model_id": "claude_sonnet_4"}
@@ -271,6 +272,26 @@ def test_a3_by_a_pasted_address(world: World, oauth: OAuthServer) -> None:
     out, err = process.communicate(oauth.location_of(found[0].decode().strip()).encode() + b"\n", 30)
     assert process.returncode == 0, err
     assert b"logged in" in out
+
+
+def test_25_d22_a_login_to_any_vendor_with_the_endpoints_that_it_publishes(world: World, oauth: OAuthServer) -> None:
+    """As docs/credentials.md has it for Google: endpoints and a client of one's own, a header for the project."""
+    without = world.cli("login", "claude_code_subscription")
+    assert without.code == 2
+    assert "docs/credentials.md" in without.err
+    with ScriptedGemini([HI]) as server:
+        entry = f'[providers.models.google]\nkind = "gemini"\nmodel = "m"\nbase_url = "{server.base_url}"\n'
+        headers = '[providers.models.google.headers]\nx-goog-user-project = "mine"\n'
+        world.configure(more='[auth]\nstorage = "file"\n' + oauth.config("google") + entry + headers)
+        browser(world)
+        done = world.cli("login", "google")
+        assert done.code == 0, done.err
+        spoken = world.cli("agent", "-m", "hello", "--provider", "google")
+        assert (spoken.code, spoken.out) == (0, "hi there\n"), spoken.err
+        sent = server.asked[0].headers
+    assert sent["authorization"] == f"Bearer {oauth.issued[1]}"
+    assert sent["x-goog-user-project"] == "mine"
+    leaked(world, oauth.issued, done.out, done.err, spoken.out, spoken.err)
 
 
 DENIED: list[tuple[dict[str, Any], str, str]] = [

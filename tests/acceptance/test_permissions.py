@@ -85,3 +85,45 @@ def test_what_a_hook_may_change_of_the_permissions(world: World) -> None:
     assert not (world.workspace / ".adderclaw").exists()
     assert written
     assert again
+
+
+def test_25_d110_updates_of_the_session_and_of_the_users_settings(world: World) -> None:
+    """Every type of update, by the hook of a question; what goes into the user's settings counts in the next run."""
+    world.configure()
+    beside = world.workspace.with_name("beside")
+    beside.mkdir()
+    (beside / "b.txt").write_text("words from beside")
+    for_now: dict[str, Any] = {"destination": "session"}
+    edits = {"rules": [{"toolName": "Bash", "ruleContent": "mkdir:*"}], "behavior": "allow"}
+    times = {"rules": [{"toolName": "Time"}], "behavior": "deny"}
+    wanted = [
+        {"type": "setMode", "mode": "acceptEdits", **for_now},
+        {"type": "addRules", **times, **for_now},
+        {"type": "removeRules", **times, **for_now},
+        {"type": "replaceRules", "rules": [{"toolName": "Glob"}], "behavior": "deny", **for_now},
+        {"type": "addDirectories", "directories": [str(beside)], **for_now},
+        {"type": "addRules", **edits, "destination": "userSettings"},
+    ]
+    user(world, PermissionRequest=[hook(updates(*wanted), "Write")])
+    world.script(
+        call("Write", file_path="a.txt", content="1"),
+        call("Edit", file_path="a.txt", old_string="1", new_string="2"),
+        call("Bash", command="mkdir made"),
+        call("Read", file_path=str(beside / "b.txt")),
+        call("Glob", pattern="*"),
+        text("done"),
+    )
+    done = world.agent("go")
+    assert "Approve?" not in done.err, done.err
+    by = [(receipt["status"], receipt["decision"]["by"]) for receipt in world.receipts()]
+    assert by == [
+        ("allowed", "mode"),  # judged again, as the update has it
+        ("allowed", "mode"),
+        ("allowed", "permission rules"),
+        ("allowed", "mode"),
+        ("denied", "permission rules"),
+    ]
+    user(world)
+    world.script(call("Bash", command="mkdir again"), call("Glob", pattern="*"), text("done"))
+    assert world.agent("go").code == 0
+    assert [receipt["status"] for receipt in world.receipts()[-2:]] == ["allowed", "allowed"]
