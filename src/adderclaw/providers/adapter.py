@@ -123,7 +123,8 @@ def _wire_of(parts: Parts, place: Endpoint) -> Wire:
     for header, value in parts.entry.headers.items():
         if secret_name(header):
             parts.secrets.add(value)
-    return Wire(parts.name, place, parts.secrets, parts.clock, timeout=timeout, max_bytes=limit)
+    between = parts.entry.idle_timeout_seconds
+    return Wire(parts.name, place, parts.secrets, parts.clock, timeout=timeout, max_bytes=limit, between=between)
 
 
 def place_of(parts: Parts, base_url: str, tail: str) -> Endpoint:

@@ -51,7 +51,7 @@ _ADVICE: dict[ProviderErrorKind, str] = {
     "context_overflow": "the conversation is longer than the model can read: begin a new one",
     "server_error": "the fault is the server's: try again later",
     "network": "check base_url and the network",
-    "timeout": "check the server, or raise timeout_seconds of this provider",
+    "timeout": "check the server, or raise timeout_seconds or idle_timeout_seconds of this provider",
     "malformed": "is base_url a chat completions server? `stream = false` helps with some",
 }
 

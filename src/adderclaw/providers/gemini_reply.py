@@ -47,6 +47,10 @@ class Answer:
     over = False
     """The end of the connection says it, nothing before."""
 
+    @property
+    def size(self) -> int:
+        return self._size
+
     def take(self, event: Json) -> None:
         if event.get("type") != "[DONE]":  # not Google's, but some proxies'
             self.add(event)

@@ -14,12 +14,21 @@ STREAM_OVERHEAD = 32
 """A streamed answer is this much larger on the wire than what it says: a small JSON object around every few letters."""
 
 
+MOST_EMPTY = 16
+"""Events without content after which it is waited anew: an answer has some at its beginning and between its parts."""
+
+
 class Answering(Protocol):
     """An answer while it arrives. What it cannot be, it says by a ValueError."""
 
     @property
     def over(self) -> bool:
         """Nothing of interest comes any more."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """How much of the answer has come."""
         ...
 
     def take(self, event: Json) -> None:
@@ -45,6 +54,10 @@ class Growing:
         self.over = False
         self.ended = False
         """The server named the reason of the end: nothing of the answer is missing."""
+
+    @property
+    def size(self) -> int:
+        return self._size
 
     def end(self) -> None:
         if not self.ended:
@@ -105,12 +118,16 @@ def _is_stream(content_type: str, first: bytes) -> bool:
 
 
 async def _read_stream(reply: Reply, piece: bytes, answer: Answering, wire: Wire) -> None:
-    events, start = Events(), b""
+    events, start, empty = Events(), b"", 0
     try:
         while piece:
             start = start if len(start) > 2048 else start + piece[:2048]
             for data in events.feed(piece):
-                answer.take(_event(data))
+                event, before = _event(data), answer.size
+                answer.take(event)
+                empty += answer.size == before
+                if answer.size != before or (empty <= MOST_EMPTY and event.get("type") != "ping"):
+                    reply.went_on()
                 if answer.over:
                     reply.last_read()
                     return
@@ -146,6 +163,8 @@ async def _json(reply: Reply, piece: bytes, wire: Wire) -> tuple[Any, bytes]:
     body = bytearray()
     while piece:
         body += piece
+        if not piece.isspace():
+            reply.went_on()
         if len(body) > reply.max_bytes:
             raise wire.too_large()
         piece = await reply.read()

@@ -68,13 +68,21 @@ class Wire:
     """The connections of one provider to its one endpoint. Redirects are never followed."""
 
     def __init__(
-        self, provider: str, place: Endpoint, secrets: Secrets, clock: Clock, *, timeout: float, max_bytes: int
+        self,
+        provider: str,
+        place: Endpoint,
+        secrets: Secrets,
+        clock: Clock,
+        *,
+        timeout: float,
+        max_bytes: int,
+        between: float | None = None,
     ) -> None:
         self.provider, self.place = provider, place
         self._secrets, self._clock = secrets, clock
-        self._first_seconds = timeout
+        self.first_seconds = timeout
         # Some servers hold tool arguments back until they are whole: whoever allows more time gets longer gaps too.
-        self.between_seconds = max(60.0, timeout / 2)
+        self.between_seconds = between if between is not None else max(60.0, timeout / 2)
         self.max_bytes = max_bytes
         self.socket = ""
         """A Unix socket to connect to instead: what listens there goes on to the endpoint, with its own credential."""
@@ -153,10 +161,11 @@ class Wire:
         http.send(h11.Data(data=body))
         http.send(h11.EndOfMessage())
         connection.write(head, body)
+        due = connection.loop.time() + self.first_seconds
         while True:
-            event = await connection.event(self._first_seconds)
+            event = await connection.event(due)
             if isinstance(event, h11.Response):
-                return Reply(self, connection, event, self._first_seconds)
+                return Reply(self, connection, event, due)
 
     def keep(self, connection: "_Connection") -> None:
         connection.used = True
@@ -176,7 +185,7 @@ class Wire:
     async def _open(self) -> "_Connection":
         place, loop = self.place, asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(min(CONNECT_SECONDS, self._first_seconds)):
+            async with asyncio.timeout(min(CONNECT_SECONDS, self.first_seconds)):
                 if self.socket:
                     return (await loop.create_unix_connection(lambda: _Connection(loop), self.socket))[1]
                 _, connection = await loop.create_connection(
@@ -205,7 +214,7 @@ class Wire:
             case TimeoutError() if connection is None:
                 raise self.fault("timeout", f"{where} did not accept a connection in time; {advice('timeout')}")
             case TimeoutError():
-                waited = f"{self._first_seconds:g} seconds"
+                waited = f"{self.first_seconds:g} seconds"
                 raise self.fault("timeout", f"{where} sent nothing for {waited}; {advice('timeout')}")
             case ssl.SSLCertVerificationError():
                 fix = "set SSL_CERT_FILE to your authority's file if the server is yours"
@@ -249,35 +258,45 @@ class Wire:
 class Reply:
     """An answer whose head has come. Read it to its end, then close it: the connection is kept if all was well."""
 
-    def __init__(self, wire: Wire, connection: "_Connection", head: h11.Response, first_seconds: float) -> None:
+    def __init__(self, wire: Wire, connection: "_Connection", head: h11.Response, due: float) -> None:
         self.status = head.status_code
         self.headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers}
         self.content_type = self.headers.get("content-type", "").partition(";")[0].strip().lower()
         self._wire, self._connection = wire, connection
-        self._seconds, self._bytes, self._open = first_seconds, 0, True
+        self._due, self._bytes, self._open = due, 0, True
+        self._seconds = wire.first_seconds
+        """How long it is waited for content, until when: comments, pings and blanks move neither."""
         self.max_bytes = wire.max_bytes
 
     async def read(self) -> bytes:
         """The next piece of the body; b"" when it is whole."""
         try:
-            event = await self._connection.event(self._seconds)
+            event = await self._connection.event(self._due)
         except TimeoutError:
-            message = f"{self._wire.place.origin} fell silent for {self._seconds:g} seconds; {advice('timeout')}"
-            raise self._wire.fault("timeout", message) from None
+            silent = f"{self._wire.place.origin} fell silent for {self._seconds:g} seconds"
+            hint = "comments and pings are no answer"
+            raise self._wire.fault("timeout", f"{silent} ({hint}); {advice('timeout')}") from None
         except (OSError, h11.RemoteProtocolError):
             message = f"{self._wire.place.origin} cut the answer off; {self._wire.advise('malformed', None, '')}"
             raise self._wire.fault("malformed", message) from None
         if not isinstance(event, h11.Data):
             return b""
-        self._seconds = self._wire.between_seconds
         self._bytes += len(event.data)
         if self._bytes > self.max_bytes:
             raise self._wire.too_large()
         return bytes(event.data)
 
+    def went_on(self) -> None:
+        """Something of the answer came: it is waited for more."""
+        self._wait(self._wire.between_seconds)
+
+    def _wait(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._due = self._connection.loop.time() + seconds
+
     async def rest_of_error(self) -> bytes:
         body = b""
-        self._seconds = min(self._seconds, 10.0)
+        self._wait(min(self._seconds, 10.0))
         try:
             while len(body) < ERROR_BODY_BYTES and (piece := await self.read()):
                 body += piece
@@ -348,9 +367,10 @@ class _Connection(asyncio.Protocol):
             raise ConnectionResetError("closed before the request was sent")
         self._transport.writelines((head, body))
 
-    async def event(self, seconds: float) -> object:
+    async def event(self, due: float) -> object:
+        """The next of the conversation; what has come by then is read, and nothing is waited for any longer."""
         while (event := self.http.next_event()) is h11.NEED_DATA:
-            data = await self._receive(seconds)
+            data = await self._receive(due)
             if not data and not self.heard:
                 raise ConnectionResetError("closed without an answer")
             self.http.receive_data(data)
@@ -358,11 +378,11 @@ class _Connection(asyncio.Protocol):
             self.may_finish = True
         return event
 
-    async def _receive(self, seconds: float) -> bytes:
+    async def _receive(self, due: float) -> bytes:
         if not self._received and not self._ended:
             self._waiter = self.loop.create_future()
             try:
-                async with asyncio.timeout(seconds):
+                async with asyncio.timeout_at(due):
                     await self._waiter
             finally:
                 self._waiter = None
