@@ -86,13 +86,14 @@ def sampling(entry: Entry, sample: "Sample") -> SamplingFnT:
                 return ErrorData(code=INTERNAL_ERROR, message="only text can be sampled here")
             said.append((message.role, "\n".join(block.text for block in blocks)))
         try:
-            text, model = await sample(
+            text, model, is_cut = await sample(
                 entry.name, params.system_prompt or "", said, min(params.max_tokens, MOST_TOKENS)
             )
         except AdderClawError as error:
             return ErrorData(code=INTERNAL_ERROR, message=str(error))
+        why = "maxTokens" if is_cut else "endTurn"
         return CreateMessageResult(
-            role="assistant", content=TextContent(type="text", text=text), model=model, stop_reason="endTurn"
+            role="assistant", content=TextContent(type="text", text=text), model=model, stop_reason=why
         )
 
     return answer

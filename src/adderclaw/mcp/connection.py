@@ -3,9 +3,10 @@
 import asyncio
 import os
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from adderclaw import __version__
@@ -14,17 +15,22 @@ from adderclaw.credentials.redaction import Secrets, secret_name, visible
 from adderclaw.errors import AdderClawError
 from adderclaw.events import Body
 from adderclaw.mcp.definitions import MOST_TOOLS, Listing, listing
+from adderclaw.mcp.fetches import OFFLINE
 from adderclaw.types import Clock, Json
 
 if TYPE_CHECKING:
     from mcp import Client
 
+    from adderclaw.mcp.fetches import Fetch
     from adderclaw.sandbox.piped import Piped
     from adderclaw.sandbox.process import Start
 
 LONGEST_PAUSE = 60.0
 MOST_PAGES = 50
 CLOSE_SECONDS = 3.0
+FETCH_SECONDS = 600.0
+"""How long a server that is fetched first may take to its first word."""
+PROGRESS_SECONDS = 5
 SHOWN = 300
 
 
@@ -39,11 +45,11 @@ class Elicit(Protocol):
 
 
 class Sample(Protocol):
-    """Asks our model something for a server: (server, system prompt, (role, text)…, most tokens) → (text, model)."""
+    """Asks our model for a server: (server, system prompt, (role, text)…, most tokens) → (text, model, is it cut)."""
 
     async def __call__(
         self, server: str, system: str, said: list[tuple[str, str]], tokens: int, /
-    ) -> tuple[str, str]: ...
+    ) -> tuple[str, str, bool]: ...
 
 
 @dataclass(eq=False, repr=False)
@@ -65,6 +71,8 @@ class Wires:
     """Variables of the settings, for servers that are started in the sandbox."""
     elicit: Elicit | None = None
     sample: Sample | None = None
+    fetch: "Callable[[str, Sequence[str]], Fetch | None]" = lambda _server, _argv: None
+    """(server, command line) → the package that has to be fetched before it can start, if so."""
 
 
 type State = Literal["idle", "starting", "ready", "failed"]
@@ -84,6 +92,8 @@ class Connection:
         self._over, self._changed = asyncio.Event(), asyncio.Event()
         self._failures, self._not_before = 0, 0.0
         self._child: Piped | None = None
+        self._more: Mapping[str, str] = {}
+        """What it is started with beside its own environment."""
 
     async def client(self) -> "Client":
         """The connected client; starts the server if need be. Raises Unavailable."""
@@ -151,19 +161,64 @@ class Connection:
         return self._task is None or self._task is asyncio.current_task()
 
     async def _started(self, stack: AsyncExitStack, ready: "asyncio.Future[Client]") -> None:
-        seconds = self.entry.server.startupTimeout / 1000
-        try:
-            async with asyncio.timeout(seconds):
-                client = await stack.enter_async_context(await self._client())
-                self.protocol, self.instructions = client.protocol_version, visible(client.instructions or "")[:2048]
-                await self._list(client)
-        except TimeoutError:
-            raise Unavailable(f"it did not answer within {seconds:g} s") from None
+        client = await self._reached(stack)
         self.state, self.reason, self._failures = "ready", "", 0
         self._tell("ready", f"protocol {self.protocol}")
         ready.set_result(client)
         watching = asyncio.create_task(self._watch(client))
         stack.callback(watching.cancel)
+
+    async def _reached(self, stack: AsyncExitStack) -> "Client":
+        """Start it and list its tools. What has to be fetched first is asked about, once; after that it is there."""
+        command = self.entry.server.command
+        fetch = self._wires.fetch(self.entry.name, (command, *self.entry.server.args)) if command else None
+        if fetch is None:
+            return await self._connected(stack)
+        if fetch.is_there:
+            async with AsyncExitStack() as own:
+                try:
+                    client = await self._connected(own, OFFLINE)
+                except Exception as error:  # noqa: BLE001 - as below; the cache may have been cleared
+                    self._tell("starting", f"it did not start from the cache ({self._why(error)[:200]})")
+                else:
+                    stack.push_async_exit(own.pop_all())
+                    return client
+        if why := await fetch.begin():
+            raise Unavailable(why)
+        came, progress = False, asyncio.create_task(self._progress(fetch.package))
+        try:
+            client = await self._connected(stack, first=FETCH_SECONDS)
+            came = True
+            return client
+        finally:
+            progress.cancel()
+            fetch.end(came=came)
+
+    async def _progress(self, package: str) -> None:
+        seconds = 0
+        while True:
+            so_far = f", {seconds} s so far" if seconds else ""
+            self._tell("starting", f"fetching {visible(package, keep_newlines=False)[:200]}{so_far}")
+            await asyncio.sleep(PROGRESS_SECONDS)
+            seconds += PROGRESS_SECONDS
+
+    async def _connected(
+        self, stack: AsyncExitStack, more: Mapping[str, str] = MappingProxyType({}), first: float | None = None
+    ) -> "Client":
+        """`first` is how long its first word may take: from then on its own limit counts."""
+        seconds, loop = self.entry.server.startupTimeout / 1000, asyncio.get_running_loop()
+        self._more = more
+        try:
+            async with asyncio.timeout(first or seconds) as limit:
+                made = await self._client()
+                if first and self._child is not None:
+                    self._child.first = lambda: None if limit.expired() else limit.reschedule(loop.time() + seconds)
+                client = await stack.enter_async_context(made)
+                self.protocol, self.instructions = client.protocol_version, visible(client.instructions or "")[:2048]
+                await self._list(client)
+                return client
+        except TimeoutError:
+            raise Unavailable(f"it did not answer within {seconds:g} s") from None
 
     async def _until(self, over: asyncio.Event, stack: AsyncExitStack) -> None:
         """Wait until nobody needs it, or its process has ended."""
@@ -257,7 +312,8 @@ class Connection:
         server, root = self.entry.server, self._wires.roots[0]
         cwd = os.path.join(root, os.path.expanduser(filled(server.cwd or "")))
         argv = [os.path.expanduser(filled(command)), *(filled(argument) for argument in server.args)]
-        env = environment({**self._wires.env, **self._filled(server.env)}, workspace_roots=self._wires.roots)
+        known = {**self._wires.env, **self._filled(server.env), **self._more}
+        env = environment(known, workspace_roots=self._wires.roots)
         try:
             self._child = await converse(argv, cwd=cwd, env=env, start=self._wires.start)
         except (OSError, ValueError) as error:

@@ -39,6 +39,7 @@ async def _read(child: Piped, inward: MemoryObjectSendStream[SessionMessage | Ex
     rubbish = 0
     with inward:
         while rubbish <= MOST_RUBBISH and (line := await _line(child)):
+            child.spoke()
             try:
                 message = jsonrpc_message_adapter.validate_json(line, by_name=False)
             except ValueError:

@@ -1,17 +1,18 @@
-"""What a session's commands see of the machine and of the workspace, by configuration, rules and one look at it."""
+"""What a session's commands see of the machine and of the workspace, and which hosts they reach."""
 
 import os
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from adderclaw import gate
 from adderclaw.config import places
 from adderclaw.config.paths import beneath, followed
 from adderclaw.kernel.session import InForce
 from adderclaw.runtime import configured_hooks
 from adderclaw.runtime.start import Runtime, operators_own, warn
 from adderclaw.store import locks
-from adderclaw.types import Workspace
+from adderclaw.types import CommandFact, Workspace
 from adderclaw.workspace import is_directory, is_regular, reached
 
 if TYPE_CHECKING:
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
     from adderclaw.sandbox.bubblewrap import Room
     from adderclaw.workspace.shut import Shut
     from adderclaw.workspace.survey import Survey
+
+
+NO_NETWORK = "its commands have no network"
+ONLY = "it reaches nothing but {hosts}"
+MOST_NAMED = 4
 
 
 class Furniture:
@@ -130,3 +136,90 @@ def _own_files(store: str, receipts: str, key: str) -> tuple[str, ...]:
     """What we keep our word with: no command sees it."""
     files = (f"{path}{end}" for path in (store, receipts, key) for end in ("", "-wal", "-shm", ".lock", ".head"))
     return (*files, locks.folder(store))
+
+
+# ------------------------------------------------------------------ hosts
+
+
+class WaysOut:
+    """What commands reach through the one proxy. A model names no host here: all come from configuration."""
+
+    def __init__(self, runtime: Runtime, in_force: InForce, confinement: str) -> None:
+        self._security, self._in_force = runtime.config.security, in_force
+        self._always = (
+            *self._security.allowed_domains,
+            *(self._security.registries if runtime.options.headless else ()),
+        )
+        self._let_in: tuple[str, ...] = ()
+        self.refused = 0
+        """How often a command was kept from a host."""
+        self._opened: list[str] = []
+        """For as long as a server is fetched."""
+        self.is_sealed = confinement == "bubblewrap" and self._security.network != "allow"
+
+    @property
+    def domains(self) -> tuple[str, ...]:
+        return (*self._always, *self._let_in, *self._opened)
+
+    @property
+    def is_any(self) -> bool:
+        """Whether there is, or may come to be, a host that is reached: without one there is no proxy."""
+        return bool(self._always or self._security.registries)
+
+    def judge(self, host: str, port: int, addresses: list[str] | None) -> str | None:
+        from adderclaw.gate import hosts
+
+        policy = self._in_force.policy
+        why = gate.unreachable(policy, host, port) or hosts.tunnel(host, port, addresses, self.domains)
+        if why is not None:
+            self.refused += 1
+        return why
+
+    def offered(self, command: CommandFact | None) -> tuple[str, ...]:
+        """The registries of a plan's package managers that the operator could let in: those that they list."""
+        if not self.is_sealed or command is None:
+            return ()
+        from adderclaw.gate import registries
+
+        listed = self._security.registries
+        wanted = [host for host in registries.needed(command) if host in listed]
+        if registries.needed(command):  # one of the operator's own may serve any of them
+            wanted += [host for host in listed if host not in registries.KNOWN]
+        policy = self._in_force.policy
+        return tuple(one for one in wanted if one not in self.domains and not gate.unreachable(policy, one, 443))
+
+    def let_in(self, command: CommandFact | None) -> tuple[str, ...]:
+        """The operator said so: until the session ends, its commands reach what was offered."""
+        hosts = self.offered(command)
+        self._let_in = tuple(dict.fromkeys((*self._let_in, *hosts)))
+        return hosts
+
+    def of_program(self, program: str) -> tuple[str, ...]:
+        """Where a package manager fetches from, as far as the operator lists it."""
+        from adderclaw.gate import registries
+
+        own, _ = registries.MANAGERS.get(program, ((), frozenset[str]()))
+        policy, listed = self._in_force.policy, self._security.registries
+        wanted = (host for host in listed if host in own or host not in registries.KNOWN)
+        return tuple(host for host in wanted if own and not gate.unreachable(policy, host, 443))
+
+    def open(self, hosts: tuple[str, ...]) -> None:
+        self._opened += hosts
+
+    def shut(self, hosts: tuple[str, ...]) -> None:
+        for host in hosts:
+            self._opened.remove(host)
+
+    def words(self, command: CommandFact | None) -> str:
+        """What who is asked about a command that wants the network has to know of it."""
+        if not self.is_sealed or command is None:
+            return ""
+        from adderclaw.gate import registries
+
+        if not registries.is_networked(command):
+            return ""
+        if not self.domains:
+            return NO_NETWORK
+        named = ", ".join(self.domains[:MOST_NAMED])
+        more = f" and {len(self.domains) - MOST_NAMED} more hosts" if len(self.domains) > MOST_NAMED else ""
+        return ONLY.format(hosts=named + more)

@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from adderclaw.sandbox.box import Box
     from adderclaw.sandbox.bubblewrap import Room
     from adderclaw.sandbox.process import Order, Started
-    from adderclaw.sandbox.proxy import Judge
 from adderclaw.runtime import configured_hooks
-from adderclaw.runtime.sandbox_setup import Furniture, settings_files, skill_folders
+from adderclaw.runtime.sandbox_setup import Furniture, WaysOut, settings_files, skill_folders
 from adderclaw.runtime.start import Runtime, warn
 from adderclaw.tools.background import Tasks
 from adderclaw.tools.long_outputs import LongOutputs
@@ -55,7 +54,8 @@ def scene(
     made_of = _made_of(runtime, workspace.root, confinement, keep.folder, policies)
     in_force = InForce(policy_of(settings_now, made_of))
     furniture = Furniture(runtime, confinement, workspace, in_force) if confinement != "none" else None
-    start = None if furniture is None else Starter(runtime, confinement, furniture)
+    ways = WaysOut(runtime, in_force, confinement)
+    start = None if furniture is None else Starter(runtime, confinement, furniture, ways)
     tasks = Tasks(runtime.clock, runtime.ids, keep, store, runtime.stopped) if store is not None else None
     kit = tools.Kit(
         _as_judged(settings_now, in_force.policy),
@@ -65,7 +65,8 @@ def scene(
         has_look_room=confinement == "bubblewrap",
         begin=start.begin if start is not None else lambda: None,
         env=settings_now.env,
-        reach=_reach(runtime, in_force),
+        reach=ways.judge if ways.is_any else None,
+        refused=lambda: ways.refused,
         tasks=tasks,
         home=runtime.home,
         project=workspace.root,
@@ -94,6 +95,7 @@ def scene(
         background=tasks,
         made_of=made_of,
         shortened=keep.shortened,
+        ways_out=ways,
         later=runtime.later,
         unmasked=lambda touch: _is_unmasked(touch, in_force.policy, furniture),
     )
@@ -194,8 +196,8 @@ def _is_unmasked(touch: Touch, policy: gate.Policy, furniture: Furniture | None)
 class Starter:
     """Starts commands in the session's sandbox, which is made once and follows rules and directories."""
 
-    def __init__(self, runtime: Runtime, kind: str, furniture: Furniture) -> None:
-        self._runtime, self._kind, self._furniture = runtime, kind, furniture
+    def __init__(self, runtime: Runtime, kind: str, furniture: Furniture, ways: WaysOut) -> None:
+        self._runtime, self._kind, self._furniture, self._ways = runtime, kind, furniture, ways
         self._is_first = True
 
     def __call__(self, order: "Order") -> "Started":
@@ -212,7 +214,7 @@ class Starter:
     def _box(self) -> "Box":
         runtime = self._runtime
         if runtime.box is None:
-            runtime.box = _box(runtime, self._kind, self._furniture.outline(), self._furniture.in_force)
+            runtime.box = _box(runtime, self._kind, self._furniture.outline(), self._ways)
         return runtime.box
 
 
@@ -223,30 +225,15 @@ def _tell_of_own_package(runtime: Runtime, roots: tuple[str, ...]) -> None:
         warn(runtime, OWN_PACKAGE.format(places=", ".join(places)))
 
 
-def _box(runtime: Runtime, kind: str, room: "Room", in_force: InForce) -> "Box":
+def _box(runtime: Runtime, kind: str, room: "Room", ways: WaysOut) -> "Box":
     from adderclaw.sandbox import confinement
     from adderclaw.sandbox.proxy import Proxy
 
     def tell(message: str) -> None:
         warn(runtime, message)
 
-    judge = _reach(runtime, in_force)
-    proxy = Proxy(judge, tell=tell) if judge is not None else None
+    proxy = Proxy(ways.judge, tell=tell) if ways.is_any else None
     return confinement.box(kind, room, proxy=proxy, tell=tell, recorder=runtime.later, surveyor=runtime.surveyor)
-
-
-def _reach(runtime: Runtime, in_force: InForce) -> "Judge | None":
-    """Which hosts a command in the sandbox may reach; None where there are none."""
-    now = runtime.config
-    registries = now.security.registries if runtime.options.headless else ()
-    domains = (*now.security.allowed_domains, *registries)
-
-    def judge(host: str, port: int, addresses: list[str] | None) -> str | None:
-        from adderclaw.gate import hosts
-
-        return gate.unreachable(in_force.policy, host, port) or hosts.tunnel(host, port, addresses, domains)
-
-    return judge if domains else None
 
 
 def _allowed(everything: Mapping[str, Tool[Any]], names: list[str]) -> dict[str, Tool[Any]]:

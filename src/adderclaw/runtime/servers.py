@@ -11,6 +11,8 @@ from adderclaw.kernel.session import Scene, Session
 from adderclaw.mcp import forms
 from adderclaw.mcp.connection import Wires
 from adderclaw.mcp.servers import Servers
+from adderclaw.runtime.fetches import Fetches, asking
+from adderclaw.runtime.sandbox_setup import WaysOut
 from adderclaw.runtime.start import Runtime
 from adderclaw.store import Store
 from adderclaw.types import Json, Message, QuestionRequest, TextBlock, Tool
@@ -48,6 +50,9 @@ def join(runtime: Runtime, store: Store | None, here: Scene, offered: dict[str, 
         login=stored_login(runtime),
         env=here.kit.env if here.kit.start is not None else {},
     )
+    if isinstance(here.ways_out, WaysOut):
+        runtime.fetches = Fetches(runtime.home, here.context.workspace.root, here.ways_out)
+        wires.fetch = runtime.fetches.of
     kept = store or _read_only(runtime)
     servers = Servers(configured(runtime), wires, kept, offer)
     if store is None and kept is not None:
@@ -108,10 +113,10 @@ def _only(specific: Json) -> Json:
     return {key: specific[key] for key in ("action", "content") if key in specific}
 
 
-def attach(session: Session, servers: Servers) -> None:
+def attach(runtime: Runtime, session: Session, servers: Servers) -> None:
     """What servers need of a session that is made: its model, and a moment to start in."""
 
-    async def sample(server: str, system: str, said: list[tuple[str, str]], tokens: int) -> tuple[str, str]:
+    async def sample(server: str, system: str, said: list[tuple[str, str]], tokens: int) -> tuple[str, str, bool]:
         messages = [
             Message("assistant" if role == "assistant" else "user", (TextBlock(session.secrets.scrub(text)),))
             for role, text in said
@@ -119,9 +124,11 @@ def attach(session: Session, servers: Servers) -> None:
         asked = system or f"The MCP server {server} asks."
         with session.tape.inside():  # it belongs to a tool's result
             response = await side_question.recorded(session, asked, History(messages), f"mcp:{server}", tokens)
-        return response.final_text, response.model or session.model
+        return response.final_text, response.model or session.model, response.stop_reason == "max_tokens"
 
     servers.answer_with(sample, elicitor(session.host))
+    if runtime.fetches is not None:
+        runtime.fetches.approve = asking(session.host.approve)
     warm = session.warm
 
     def both() -> None:

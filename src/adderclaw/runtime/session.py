@@ -117,7 +117,7 @@ def make(
     if runtime.servers is not None:
         from adderclaw.runtime import servers
 
-        servers.attach(session, runtime.servers)
+        servers.attach(runtime, session, runtime.servers)
     return session
 
 

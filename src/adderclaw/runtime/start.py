@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from adderclaw.mcp.servers import Servers
     from adderclaw.replay.recording import Recording
+    from adderclaw.runtime.fetches import Fetches
     from adderclaw.runtime.later_record import Later
     from adderclaw.sandbox.box import Box
     from adderclaw.workspace import Place
@@ -53,6 +54,8 @@ class Runtime:
     """What programs run later, of this session and its children."""
     servers: "Servers | None" = None
     """The MCP servers of the session; None where none is configured."""
+    fetches: "Fetches | None" = None
+    """What servers are fetched by; None where none is configured."""
     children: int = 0
     """How many child sessions run now, or are about to."""
     child_ended: "Event | None" = None

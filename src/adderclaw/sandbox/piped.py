@@ -9,7 +9,7 @@ import contextlib
 import os
 import signal
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from adderclaw.sandbox.process import KILL_WAIT, TERM_GRACE, Order, Start, Started, bare
 
@@ -29,9 +29,16 @@ class Piped:
         self._started = started
         self._loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
+        self.first: Callable[[], object] = lambda: None
+        """Called when it has said something for the first time."""
         self._errors: deque[bytes] = deque()
         self._poll: asyncio.TimerHandle | None = None
         self._open: list[asyncio.BaseTransport] = [stdin.transport]
+
+    def spoke(self) -> None:
+        """It said something: who waits for its first word hears of that."""
+        first, self.first = self.first, lambda: None
+        first()
 
     @property
     def errors(self) -> str:
