@@ -36,6 +36,8 @@ class ToolCall:
     name: str
     arguments: Json | None
     raw: str = ""
+    cut: bool = False
+    """The reply reached its length limit in this call: what does not fit may be half of what was meant."""
 
     @property
     def input(self) -> Json:
@@ -353,6 +355,8 @@ class Prepared(NamedTuple):
     run: Callable[[], Awaitable[ToolResult]]
     overlaps: bool = False
     """It only reads, and changes nothing in the session either: it may run at the same time as other such calls."""
+    fails: Callable[[], str] = lambda: ""
+    """Why it can only fail, as far as that is known before it runs: it is asked where else the operator would be."""
 
 
 type Prepare[A] = "Callable[[A, ToolContext], Prepared]"
@@ -497,6 +501,9 @@ class ApprovalRequest:
     input: Json = field(default_factory=dict[str, Any])
     """The call's input, for a program that is asked."""
 
+    registries: tuple[str, ...] = ()
+    """Package registries that its programs need, and that the operator may let the commands of this session reach."""
+
     @property
     def why(self) -> str:
         return f"{self.reason}; {self.room}" if self.room else self.reason
@@ -507,8 +514,9 @@ class Answer(NamedTuple):
     by: str
     """Who answered: "operator", "no_operator", "timeout"."""
     comment: str = ""
-    remember: Literal["", "session", "user"] = ""
-    """Whether the request's `grants` count from now on: in this session, or by the operator's own file."""
+    remember: Literal["", "session", "user", "registries"] = ""
+    """Whether the request's `grants` count from now on, in this session or by the operator's own file; or `registries`:
+    the commands of this session reach those of the request."""
     who: str = ""
     """The person who answered, and on which channel; empty where nobody did."""
     approval_id: str = ""

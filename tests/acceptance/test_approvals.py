@@ -203,10 +203,9 @@ def test_an_answer_for_a_call_that_changed_meanwhile_does_not_count(world: World
     (world.workspace / "b.txt").write_text("other")
     id, conversation = killed(world)
     assert world.cli("approvals", "answer", id, "yes").code == 0
-    (world.workspace / "a.txt").unlink()
-    (world.workspace / "a.txt").symlink_to("b.txt")
+    (world.workspace / "b.txt").replace(world.workspace / "a.txt")
     assert "Approve?" in world.cli("agent", "--resume", conversation, stdin="n\n").err
-    assert (world.workspace / "b.txt").read_text() == "other"
+    assert (world.workspace / "a.txt").read_text() == "other"
     assert world.receipts()[0]["status"] == "denied"
 
 

@@ -108,7 +108,7 @@ async def think(ctx: Context[Any, Any]) -> str:
     """Ask the client's model something."""
     asked = SamplingMessage(role="user", content=TextContent(type="text", text="what is the word?"))
     said = await ctx.session.create_message(messages=[asked], max_tokens=5)  # pyright: ignore[reportDeprecated]
-    return f"it said: {getattr(said.content, 'text', said.content)}"
+    return f"it said: {getattr(said.content, 'text', said.content)} ({said.stop_reason})"
 
 
 @server.tool()

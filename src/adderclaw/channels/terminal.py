@@ -55,6 +55,9 @@ class Terminal:
         if offered:
             kept = "always from now on, in every project"
             lines.append(f"  (a = yes, and always in this session; A = yes, and {kept})")
+        if request.registries:
+            hosts = _line(", ".join(request.registries))
+            lines.append(f"  (r = yes, and let the commands of this session reach {hosts})")
         # in one go: where the log is JSON, a question is one object
         line = None if self._piped_else else await typed("\n".join([*lines, "Approve? [y/N] "]))
         if line is not None and not STDIN.is_terminal and line.rstrip("\r") not in PIPED_ANSWERS:
@@ -66,6 +69,9 @@ class Terminal:
             print(file=sys.stderr)
             return Answer(approved=False, by="no_operator", comment="no answer: the end of standard input")
         word, _, comment = line.strip().partition(" ")
+        if request.registries and word == "r":
+            reached = f"with {', '.join(request.registries)} for this session"
+            return Answer(approved=True, by="operator", comment=reached, remember="registries")
         always = ALWAYS.get(word) if offered else None
         approved = always is not None or word.lower() in ("y", "yes")
         return Answer(approved, "operator", comment.strip(), always or "")

@@ -74,7 +74,8 @@ class Security:
     allowed_domains: list[str] = field(default_factory=list[str])
     """Hosts whose GET is low risk and that the sandbox lets through; `*.example.org` holds for its subdomains."""
     registries: list[str] = field(default_factory=_registries)
-    """Package registries that commands of `run` reach from inside the sandbox, beside `allowed_domains`."""
+    """Package registries that commands of `run` reach from inside the sandbox, beside `allowed_domains`; elsewhere they
+    are offered when a package manager is asked about."""
     raw_bash: Literal["deny", "ask"] = "deny"
     """Bash that cannot be compiled to a plan: refused when supervised, or asked each time."""
     network: Literal["deny", "allow"] = "deny"
@@ -132,7 +133,9 @@ class ProviderEntry:
     stream: bool = True
     """Receive answers as they are written."""
     timeout_seconds: Seconds = 120.0
-    """How long one request may take."""
+    """How long a server may take until its answer begins."""
+    idle_timeout_seconds: Seconds | None = None
+    """How long it may then send nothing of it; comments and pings do not count. Absent: half of that, at least 60."""
     max_tokens: Positive | None = None
     """Longest answer."""
     temperature: Annotated[float, Between(0, 2)] | None = None

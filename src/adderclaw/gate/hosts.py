@@ -75,7 +75,7 @@ def _address(host: str) -> str | None:
 def tunnel(host: str, port: int, addresses: Collection[str] | None, allowed: Collection[str]) -> str | None:
     """Why a command in the sandbox may not reach a host: first by its name alone, then with its addresses."""
     if not any(covers(pattern, host, port) for pattern in allowed):
-        return f"{host} is not in security.allowed_domains"
+        return f"{host} is not in security.allowed_domains, and no registry that was let in"
     fact = HostFact("CONNECT", f"https://{f'[{host}]' if ':' in host else host}:{port}/", host, port, "https")
     return refusal(fact, allowed) or connection(host, port, addresses or (), allowed)
 

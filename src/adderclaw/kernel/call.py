@@ -89,6 +89,8 @@ async def judge(session: Session, call: ToolCall, life: Life, refusal: str | Non
 async def rule(session: Session, judged: Judged) -> Ruling:
     """Ask whoever is to be asked, and see whether the limits still allow it. Nothing has begun yet."""
     considered, life = judged
+    if considered.error is None and considered.fails:
+        considered = _failed(considered)
     if considered.error is not None:
         return Ruling(considered, life, _how(session, considered, None), considered.error)
     try:
@@ -150,6 +152,12 @@ def ruled_again(session: Session, ruling: Ruling) -> Ruling:
 
 def _denied(considered: Considered, why: str, by: str = "limit") -> Considered:
     return replace(considered, decision=Decision("deny", considered.decision.risk, why, by, ()))
+
+
+def _failed(considered: Considered) -> Considered:
+    """What can only fail is asked about by nobody: the model hears why, as it would after a yes."""
+    why = considered.fails
+    return replace(considered, decision=Decision("deny", considered.decision.risk, why, "input", ()), error=why)
 
 
 def not_run(session: Session, considered: Considered, life: Life, note: str = ASKED) -> Done:
@@ -289,7 +297,7 @@ async def _operators_word(session: Session, considered: Considered) -> Answer:
     decision, case = considered.decision, considered.case
     session.store.flush()
     session.bus.catch_up()
-    command = considered.touch.command
+    command, ways = considered.touch.command, session.scene.ways_out
     shown = command.shown if command is not None else canonical(considered.call.arguments)
     request = ApprovalRequest(
         considered.call.name,
@@ -300,7 +308,8 @@ async def _operators_word(session: Session, considered: Considered) -> Answer:
         plan_hash=_plan_hash(session, considered),
         grants=grants.exact(case) if case is not None else (),
         at_terminal=case is not None and terminal_only(case),
-        room=room(case) if case is not None else "",
+        room="; ".join(filter(None, (room(case) if case is not None else "", ways.words(command) if ways else ""))),
+        registries=ways.offered(command) if ways else (),
         input=considered.call.input,
     )
     return await session.tape.answered(session, session.operator.approve(request))
@@ -317,6 +326,10 @@ def _plan_hash(session: Session, considered: Considered) -> str:
 
 def _remember(session: Session, considered: Considered, answer: Answer) -> Json:
     """Grant what the operator was told that "always" grants, and no more; what the receipt says of it."""
+    if answer.remember == "registries":  # the comment says which
+        if session.scene.ways_out is not None:
+            session.scene.ways_out.let_in(considered.touch.command)
+        return {}
     from adderclaw.config.permissions import grant
     from adderclaw.gate import grants
     from adderclaw.kernel import permission_updates

@@ -251,6 +251,8 @@ def _scrubbed(session: Session, response: ChatResponse) -> ChatResponse:
     """A model that repeats a key is not to bring it into the store: in no field of its answer."""
     scrub = session.secrets.scrub_all
     made = [ToolCall(*scrub([call.id, call.name, call.arguments, call.raw])) for call in response.tool_calls]
+    if made and response.stop_reason == "max_tokens":
+        made[-1] = replace(made[-1], cut=True)
     # what is signed cannot be changed, only left out
     opaque = [block for block in response.opaque if scrub(block.payload) == block.payload]
     return replace(response, final_text=scrub(response.final_text), tool_calls=tuple(made), opaque=tuple(opaque))

@@ -12,6 +12,9 @@ from adderclaw.tools import arguments_of, decoded, find, nearest, unwrapped
 from adderclaw.types import Disabled, Prepared, Tool, ToolCall, Touch
 
 UNKNOWN = Touch(opaque=True)
+CUT = (
+    " (the reply reached its limit of output tokens and was cut in this call: write less in one call, in several parts)"
+)
 
 
 @record
@@ -30,6 +33,8 @@ class Considered:
     """What the gate was shown, if it came to that."""
     rewritten: bool = False
     """A hook, and not the model, wrote its input as it is."""
+    fails: str = ""
+    """Where the operator would be asked: why it can only fail."""
 
     @property
     def touch(self) -> Touch:
@@ -46,7 +51,8 @@ def consider(
         return unfit(call, None, _unknown(scene, call.name))
     tool, alias = found
     if call.arguments is None:
-        return unfit(call, tool, f"the arguments of {call.name} are not a JSON object: {call.raw[:200]!r}")
+        cut = CUT if call.cut else ""
+        return unfit(call, tool, f"the arguments of {call.name} are not a JSON object: {call.raw[:200]!r}{cut}")
     from adderclaw.decode import Invalid
 
     try:
@@ -54,7 +60,8 @@ def consider(
         arguments = decoded(tool, given)
     except Invalid as error:
         schema = f"; its schema: {canonical(tool.parameters)}" if tool.deferred else ""
-        return unfit(call, tool, f"the arguments of {call.name} do not fit: {error}{schema}")
+        cut = CUT if call.cut else ""
+        return unfit(call, tool, f"the arguments of {call.name} do not fit: {error}{schema}{cut}")
     context = replace(scene.context, called_as=call.name, tool_use_id=call.id, rewritten=rewritten, approved=approved)
     try:
         prepared = tool.prepare(arguments, context)
@@ -79,7 +86,13 @@ def consider(
         hook_opinion=opinion,
         recent=scene.pace.recent(FAMILY.get(tool.name, tool.name)) if scene.pace and scene.policy.files else 0,
     )
-    return Considered(call, tool, arguments, prepared, gate.judge(case), case=case, rewritten=rewritten)
+    decision, fails = gate.judge(case), ""
+    if decision.verdict == "ask" and not approved:
+        try:  # only now: what is denied tells nobody whether it would work
+            fails = prepared.fails()
+        except (ValueError, OSError) as error:
+            decision = Decision("deny", "high", str(error), "paths", (), tool.name)
+    return Considered(call, tool, arguments, prepared, decision, case=case, rewritten=rewritten, fails=fails)
 
 
 def considered_in(

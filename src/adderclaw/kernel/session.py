@@ -4,7 +4,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
 from sqlite3 import Cursor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from adderclaw.checkpoints import Checkpoints
 from adderclaw.config.schema import Config, Permissions
@@ -28,6 +28,7 @@ from adderclaw.types import (
     Background,
     Block,
     Clock,
+    CommandFact,
     Ids,
     Json,
     Operator,
@@ -47,6 +48,14 @@ if TYPE_CHECKING:
 
     from adderclaw.config.options import CallBack
     from adderclaw.kernel.later_report import Changes
+
+
+class WaysOut(Protocol):
+    """What commands reach, for who is asked about them. `runtime.sandbox_setup` has it."""
+
+    def offered(self, command: CommandFact | None) -> tuple[str, ...]: ...
+    def let_in(self, command: CommandFact | None) -> tuple[str, ...]: ...
+    def words(self, command: CommandFact | None) -> str: ...
 
 
 class Planning(NamedTuple):
@@ -121,6 +130,8 @@ class Scene:
     """What the policy was made of beside the configuration, so that it can be made again."""
     shortened: Callable[[ToolResult], ToolResult] = lambda result: result
     """Cuts a result that is too long to be shown, and keeps the whole; what was recorded is cut already."""
+    ways_out: "WaysOut | None" = None
+    """Which hosts its commands reach; None where nothing runs."""
     later: "Changes | None" = None
     """What the sandbox found changed of what other programs run later; None where nothing looks."""
 

@@ -14,6 +14,7 @@ from adderclaw.hook_outcome import Merged
 from adderclaw.json_text import canonical
 from adderclaw.kernel.instructions import File, Instructions
 from adderclaw.kernel.limits import Pace
+from adderclaw.kernel.permission_check import CUT
 from adderclaw.kernel.session import Chain, Planning, Rows, Session
 from adderclaw.store.model_calls import Call
 from adderclaw.store.tape import Item
@@ -299,7 +300,7 @@ class Reel:
         body = self.take("touch")
         parameters.clear()
         parameters.update(body["parameters"])
-        said = body["unfit"].removeprefix(f"the arguments of {body['as']} do not fit: ")
+        said = body["unfit"].removeprefix(f"the arguments of {body['as']} do not fit: ").removesuffix(CUT)
         raise Invalid([("", said.removesuffix(f"; its schema: {canonical(parameters)}"))])
 
     def answered(self, tool_use_id: str) -> str:
@@ -314,7 +315,8 @@ class Reel:
     def prepared(self, name: str, ctx: ToolContext) -> Prepared:
         """A call as it was judged, with the result that it had."""
         touch = self.touched(name, ctx)
-        return Prepared(touch, lambda: self.ran(ctx.tool_use_id), overlaps=self.case.get("overlaps", False))
+        overlaps, fails = self.case.get("overlaps", False), self.case.get("fails", "")
+        return Prepared(touch, lambda: self.ran(ctx.tool_use_id), overlaps, lambda: fails)
 
 
 class Told(Bus):

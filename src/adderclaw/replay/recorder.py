@@ -200,6 +200,7 @@ class Recorder(Tape):
                 "at_terminal": case.at_terminal,
                 "unmasked": case.unmasked,
                 "overlaps": found.prepared is not None and found.prepared.overlaps,
+                "fails": session.secrets.scrub(found.fails),
                 "hook": list(case.hook_opinion) if case.hook_opinion is not None else None,
                 "lent": [rule.text for rule in session.scene.in_force.lent],
             }

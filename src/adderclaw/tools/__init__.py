@@ -132,6 +132,8 @@ class Kit:
     """Variables of the settings that commands have in there."""
     reach: "Judge | None" = None
     """Which hosts every command in there may reach; None where there are none."""
+    refused: Callable[[], int] = lambda: 0
+    """How often a command was kept from a host so far."""
     tasks: "Tasks | None" = None
     """The background tasks of the session; None where nothing can run."""
     home: str = ""

@@ -4,6 +4,8 @@ import asyncio
 import errno
 import hashlib
 import os
+from collections.abc import Callable
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -73,10 +75,8 @@ class Content(NamedTuple):
 
 
 async def read(place: PathFact, arguments: ReadArguments, ctx: ToolContext, *, anywhere: bool) -> ToolResult:
-    if arguments.offset < 0 or arguments.limit < 1:
-        return rejected(
-            f"offset {arguments.offset} and limit {arguments.limit}: offset counts lines from 1, limit is at least 1."
-        )
+    if why := _unfit(arguments):
+        return rejected(why)
     try:
         fd = paths.open_file(place, ctx, anywhere=anywhere)
     except FileNotFoundError:
@@ -92,6 +92,12 @@ async def read(place: PathFact, arguments: ReadArguments, ctx: ToolContext, *, a
     finally:
         os.close(fd)
     return _shown(place, arguments, content, ctx)
+
+
+def _unfit(arguments: ReadArguments) -> str:
+    if arguments.offset >= 0 and arguments.limit >= 1:
+        return ""
+    return f"offset {arguments.offset} and limit {arguments.limit}: offset counts lines from 1, limit is at least 1."
 
 
 async def _other_kind(fd: int, place: PathFact, arguments: ReadArguments, ctx: ToolContext) -> ToolResult | None:
@@ -262,14 +268,31 @@ def nearest_names(path: str, ctx: ToolContext) -> list[str]:
 # ------------------------------------------------------------------ Write
 
 
-async def write(place: PathFact, arguments: WriteArguments, ctx: ToolContext) -> ToolResult:
+class Change(NamedTuple):
+    """What a call makes of a file."""
+
+    data: bytes
+    old: Old | None
+    verb: str
+    more: str = ""
+
+
+def failing(place: PathFact, plan: Callable[[], Change | str], ctx: ToolContext) -> str:
+    """Why a change can only fail. Of a file that may not be read, nobody hears what is in it that way."""
+    if ctx.hidden(place.path) or ctx.hidden(place.real):
+        return ""
+    planned = plan()
+    return planned if isinstance(planned, str) else ""
+
+
+def _written(place: PathFact, arguments: WriteArguments, ctx: ToolContext) -> Change | str:
     data = _bytes(arguments.content)
     if isinstance(data, str):
-        return rejected(f"content {data}")
+        return f"content {data}"
     old = paths.current(place, ctx)
     if old is not None and (reason := unseen(place, old, ctx, whole=True)):
-        return rejected(reason)
-    return put(place, data, old, ctx, "Wrote")
+        return reason
+    return Change(data, old, "Wrote")
 
 
 def _bytes(content: str) -> bytes | str:
@@ -295,7 +318,8 @@ def unseen(place: PathFact, old: Old, ctx: ToolContext, *, whole: bool) -> str |
     return None
 
 
-def put(place: PathFact, data: bytes, old: Old | None, ctx: ToolContext, verb: str, more: str = "") -> ToolResult:
+def put(place: PathFact, change: Change, ctx: ToolContext) -> ToolResult:
+    data, old, verb, more = change
     paths.replace(place, ctx, data, old)
     ctx.files_read[place.real] = digest(data)
     lines = text.count_lines(data)
@@ -310,53 +334,51 @@ def put(place: PathFact, data: bytes, old: Old | None, ctx: ToolContext, verb: s
 # ------------------------------------------------------------------ Edit
 
 
-async def edit(place: PathFact, arguments: EditArguments, ctx: ToolContext) -> ToolResult:
+def _edited(place: PathFact, arguments: EditArguments, ctx: ToolContext) -> Change | str:
     if arguments.old_string == arguments.new_string:
-        return rejected("old_string and new_string are the same: there is nothing to change.")
+        return "old_string and new_string are the same: there is nothing to change."
     data = _bytes(arguments.new_string)
     if isinstance(data, str):
-        return rejected(f"new_string {data}")
+        return f"new_string {data}"
     old = paths.current(place, ctx)
     if not arguments.old_string and (old is None or not old.data):
-        return put(place, data, old, ctx, "Wrote")
+        return Change(data, old, "Wrote")
     if place.path.endswith(".ipynb"):
-        return rejected(f"{paths.relative(place.path, ctx)} is a notebook: use NotebookEdit.")
+        return f"{paths.relative(place.path, ctx)} is a notebook: use NotebookEdit."
     if old is None:
-        return rejected(f"{missing(place, ctx)} An empty old_string would create it.")
+        return f"{missing(place, ctx)} An empty old_string would create it."
     if not arguments.old_string:
-        return rejected("old_string is empty, but the file exists and is not: name the text to replace.")
+        return "old_string is empty, but the file exists and is not: name the text to replace."
     if reason := unseen(place, old, ctx, whole=False):
-        return rejected(reason)
-    return _edited(place, arguments, old, ctx)
+        return reason
+    return _replaced(place, arguments, old, ctx)
 
 
-def _edited(place: PathFact, arguments: EditArguments, old: Old, ctx: ToolContext) -> ToolResult:
+def _replaced(place: PathFact, arguments: EditArguments, old: Old, ctx: ToolContext) -> Change | str:
     name = paths.relative(place.path, ctx)
     if kind := text.binary_kind(old.data[: text.HEAD]):
-        return rejected(f"{name} is a binary file ({kind}); Edit changes text only.")
+        return f"{name} is a binary file ({kind}); Edit changes text only."
     try:
         before, encoding = text.decoded(old.data)
     except UnicodeDecodeError as error:
-        return rejected(f"{name} is not valid {error.encoding.upper()} (byte {error.start}); Edit changes text only.")
+        return f"{name} is not valid {error.encoding.upper()} (byte {error.start}); Edit changes text only."
     find, into = _line_ends(before, arguments.old_string, arguments.new_string)
     count = before.count(find)
     if count == 0:
-        return rejected(f"String to replace not found in file {name}. It must match exactly, spaces and all.")
+        return f"String to replace not found in file {name}. It must match exactly, spaces and all."
     if count > 1 and not arguments.replace_all:
-        return rejected(
-            f"old_string occurs {count} times in {name}: add lines around it until it is unique, or set replace_all."
-        )
+        return f"old_string occurs {count} times in {name}: add lines around it until it is unique, or set replace_all."
     after = before.replace(find, into)
     data = text.encoded(after, encoding)
     if len(data) > paths.MAX_BYTES:
-        return rejected(f"{name} would grow to {len(data)} bytes; at most {paths.MAX_BYTES} can be written at once.")
+        return f"{name} would grow to {len(data)} bytes; at most {paths.MAX_BYTES} can be written at once."
     start = before.find(find)
     # with several replacements the excerpt ends at the first: later ones move the text behind it
     once = after if count == 1 else before[:start] + into + before[start + len(find) :]
     diff = text.difference(before, once, start, len(find), len(into))
     shown = diff.encode("utf-8", "replace").decode("utf-8")
     more = f"\n(and {count - 1} more)" if count > 1 else ""
-    return put(place, data, old, ctx, "Edited", shown + more)
+    return Change(data, old, "Edited", shown + more)
 
 
 def _line_ends(before: str, find: str, put: str) -> tuple[str, str]:
@@ -374,18 +396,25 @@ def _crlf(string: str) -> str:
 # ------------------------------------------------------------------ the tools
 
 
-def _writing(place: PathFact, ctx: ToolContext) -> Touch:
-    return Touch(writes=(place,), why=paths.why("writes", "to", place, ctx))
+def changing(place: PathFact, plan: Callable[[], Change | str], ctx: ToolContext) -> Prepared:
+    """A call that replaces one file: planned once more when it runs, since the file may have changed by then."""
+    touch = Touch(writes=(place,), why=paths.why("writes", "to", place, ctx))
+
+    async def run() -> ToolResult:
+        planned = plan()
+        return rejected(planned) if isinstance(planned, str) else put(place, planned, ctx)
+
+    return Prepared(touch, run, fails=lambda: failing(place, plan, ctx))
 
 
 def prepare_write(arguments: WriteArguments, ctx: ToolContext) -> Prepared:
     place = paths.fact(arguments.file_path, ctx)
-    return Prepared(_writing(place, ctx), lambda: write(place, arguments, ctx))
+    return changing(place, lambda: _written(place, arguments, ctx), ctx)
 
 
 def prepare_edit(arguments: EditArguments, ctx: ToolContext) -> Prepared:
     place = paths.fact(arguments.file_path, ctx)
-    return Prepared(_writing(place, ctx), lambda: edit(place, arguments, ctx))
+    return changing(place, lambda: _edited(place, arguments, ctx), ctx)
 
 
 PATH = {"path": "file_path"}
@@ -399,7 +428,8 @@ def tools(config: Config) -> tuple[Tool[Any], ...]:
     def prepare_read(arguments: ReadArguments, ctx: ToolContext) -> Prepared:
         place = paths.fact(arguments.file_path, ctx)
         touch = Touch(reads=(place,), why=paths.why("reads", "from", place, ctx))
-        return Prepared(touch, lambda: read(place, arguments, ctx, anywhere=anywhere), overlaps=True)
+        run = partial(read, place, arguments, ctx, anywhere=anywhere)
+        return Prepared(touch, run, overlaps=True, fails=lambda: _unfit(arguments))
 
     def limit(_: object) -> float:
         return seconds

@@ -18,7 +18,9 @@ type Make = Callable[[Any, "Kit"], Iterable[Tool[Any]]]
 def _shell(module: Any, kit: "Kit") -> Iterable[Tool[Any]]:
     bash = kit.config.runtime.shell_linux
     env = kit.env if kit.start is not None else None
-    means = module.Means(kit.start, kit.tasks, kit.tmpdir, bash, kit.reach, kit.has_look_room, env)
+    sealed = kit.has_look_room and kit.config.security.network != "allow"
+    network = (kit.reach, sealed, kit.refused)
+    means = module.Means(kit.start, kit.tasks, kit.tmpdir, bash, *network, kit.has_look_room, env)
     return module.tools(kit.config, means)
 
 

@@ -65,15 +65,20 @@ def read(store: Store, arguments: MemoryReadArguments, _ctx: ToolContext) -> Too
     return rejected(f"nothing is kept under the key {shown(arguments.key[:MAX_KEY])!r}.{hint}")
 
 
+def _unfit(arguments: MemoryWriteArguments) -> str:
+    key = arguments.key
+    if not key.strip() or not key.isprintable() or len(key) > MAX_KEY:
+        return f"the key {shown(key[:MAX_KEY])!r} must be 1 to {MAX_KEY} printable characters."
+    size = len(arguments.value.encode("utf-8", "replace"))
+    return f"the value has {size} bytes; at most {MAX_VALUE} are kept under one key." if size > MAX_VALUE else ""
+
+
 def write(store: Store, arguments: MemoryWriteArguments, now: float) -> ToolResult:
     from adderclaw.store import memory
 
-    key = arguments.key
-    if not key.strip() or not key.isprintable() or len(key) > MAX_KEY:
-        return rejected(f"the key {shown(key[:MAX_KEY])!r} must be 1 to {MAX_KEY} printable characters.")
-    size = len(arguments.value.encode("utf-8", "replace"))
-    if size > MAX_VALUE:
-        return rejected(f"the value has {size} bytes; at most {MAX_VALUE} are kept under one key.")
+    if why := _unfit(arguments):
+        return rejected(why)
+    key, size = arguments.key, len(arguments.value.encode("utf-8", "replace"))
     with store.write() as cursor:
         memory.put(cursor, key, arguments.value, now=now)
     return own_words(f"Kept {key} ({size} bytes)", {"key": key, "bytes": size})
@@ -89,12 +94,13 @@ def _tool[A](
     touch: Callable[[A], Touch],
     store: Store | None,
     act: Callable[[Store, A, ToolContext], ToolResult],
+    fails: Callable[[A], str] = lambda _given: "",
 ) -> Tool[A]:
     async def run(given: A, ctx: ToolContext) -> ToolResult:
         return rejected(NO_STORE) if store is None else act(store, given, ctx)
 
     def prepare(given: A, ctx: ToolContext) -> Prepared:
-        return Prepared(touch(given), lambda: run(given, ctx))
+        return Prepared(touch(given), lambda: run(given, ctx), fails=lambda: fails(given))
 
     known = spec(name)
     return Tool(name, arguments, prepare, known.description, known.parameters, (Alias(alias),), deferred=True)
@@ -119,5 +125,5 @@ def tools(store: Store | None, clock: Clock) -> tuple[Tool[Any], ...]:
     return (
         _tool("MemorySearch", MemorySearchArguments, "memory_search", _touch_search, store, search),
         _tool("MemoryRead", MemoryReadArguments, "memory_read", touch_read, store, read),
-        _tool("MemoryWrite", MemoryWriteArguments, "memory_write", touch_write, store, keep),
+        _tool("MemoryWrite", MemoryWriteArguments, "memory_write", touch_write, store, keep, _unfit),
     )

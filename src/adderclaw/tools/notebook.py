@@ -4,13 +4,16 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from adderclaw.record import record
 from adderclaw.tools import paths
 from adderclaw.tools.paths import Old, answered
 from adderclaw.tools.specs import spec
-from adderclaw.types import Json, MediaBlock, PathFact, Prepared, Tool, ToolContext, ToolResult, Touch, rejected
+from adderclaw.types import Json, MediaBlock, PathFact, Prepared, Tool, ToolContext, ToolResult
+
+if TYPE_CHECKING:
+    from adderclaw.tools.files import Change
 
 OUTPUT_CHARS = 10_000
 """Of one cell's output."""
@@ -171,24 +174,24 @@ def _picture(encoded: str) -> MediaBlock | None:
 # ------------------------------------------------------------------ NotebookEdit
 
 
-async def edit(place: PathFact, arguments: NotebookEditArguments, ctx: ToolContext) -> ToolResult:
-    from adderclaw.tools.files import missing, put, unseen
+def _edited(place: PathFact, arguments: NotebookEditArguments, ctx: ToolContext) -> "Change | str":
+    from adderclaw.tools.files import Change, missing, unseen
 
     name = paths.relative(place.path, ctx)
     if not place.path.endswith(".ipynb"):
-        return rejected(f"{name} is no notebook (.ipynb): use Edit for other files.")
+        return f"{name} is no notebook (.ipynb): use Edit for other files."
     old = paths.current(place, ctx)
     if old is None:
-        return rejected(f"{missing(place, ctx)} Write makes a new notebook.")
+        return f"{missing(place, ctx)} Write makes a new notebook."
     if reason := unseen(place, old, ctx, whole=False):
-        return rejected(reason)
+        return reason
     try:
         summary, data = changed(arguments, old)
     except NoNotebook as error:
-        return rejected(f"{name} is no notebook that can be changed: {error}.")
+        return f"{name} is no notebook that can be changed: {error}."
     except LookupError as error:
-        return rejected(str(error.args[0]))
-    return put(place, data, old, ctx, summary)
+        return str(error.args[0])
+    return Change(data, old, summary)
 
 
 def changed(arguments: NotebookEditArguments, old: Old) -> tuple[str, bytes]:
@@ -255,9 +258,10 @@ def _replace(cell: Json, arguments: NotebookEditArguments) -> None:
 
 
 def _prepare(arguments: NotebookEditArguments, ctx: ToolContext) -> Prepared:
+    from adderclaw.tools import files
+
     place = paths.fact(arguments.notebook_path, ctx)
-    touch = Touch(writes=(place,), why=paths.why("writes", "to", place, ctx))
-    return Prepared(touch, lambda: edit(place, arguments, ctx))
+    return files.changing(place, lambda: _edited(place, arguments, ctx), ctx)
 
 
 def tools(seconds: float) -> tuple[Tool[Any], ...]:

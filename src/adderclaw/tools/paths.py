@@ -160,9 +160,16 @@ def answered[A](prepare: Prepare[A]) -> Prepare[A]:
 
     def prepared(arguments: A, ctx: ToolContext) -> Prepared:
         made = prepare(arguments, ctx)
-        return made._replace(run=lambda: _answered(made.run()))
+        return made._replace(run=lambda: _answered(made.run()), fails=lambda: _reason(made.fails))
 
     return prepared
+
+
+def _reason(fails: Callable[[], str]) -> str:
+    try:
+        return fails()
+    except OSError as error:
+        return explain(error)
 
 
 async def _answered(running: Awaitable[ToolResult]) -> ToolResult:

@@ -5,7 +5,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
@@ -27,7 +27,7 @@ from adderclaw.record import NamedTuple, record
 from adderclaw.sandbox import known, process, programs
 from adderclaw.sandbox.capture import Capture
 from adderclaw.sandbox.process import Finished
-from adderclaw.tools import hardened, identity, paths, wildcards
+from adderclaw.tools import hardened, identity, paths, unreached, wildcards
 from adderclaw.tools.background import OUTPUT_BYTES, End, Output, Tasks, TooMany
 from adderclaw.tools.hardened import Ready
 from adderclaw.tools.specs import spec
@@ -56,6 +56,7 @@ BEHIND_DEFAULT_MS, BEHIND_MAX_MS = 1_800_000, 7_200_000
 TRUNCATED = "[SDLC_TRUNCATED]"
 KEPT_BYTES, END_BYTES = 16 << 20, 1 << 20
 """What is kept of each stream of a command: its head, and its end. What lies between them is dropped and counted."""
+NOT_BEHIND = "nothing can run in the background here: run it in the foreground."
 GRACE = 5.0
 """Seconds that the kernel waits beyond our own time limit, so that what was printed so far is still reported."""
 GIT_ANSWERS = ("git diff", "git grep")
@@ -110,6 +111,10 @@ class Means(NamedTuple):
     shell: str = "/bin/bash"
     reach: "Judge | None" = None
     """Which hosts every command may reach; None where there are none."""
+    is_sealed: bool = False
+    """Whether commands reach no network but what `reach` lets through."""
+    refused: Callable[[], int] = lambda: 0
+    """How often a command was kept from a host so far."""
     has_look_room: bool = False
     """Whether the sandbox has a room in which nothing can be written: without it, no command is known to only look."""
     env: Mapping[str, str] | None = None
@@ -162,7 +167,8 @@ def prepare(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) ->
         looks=looks,
         why=why,
     )
-    return Prepared(touch, lambda: _run(arguments, judged, ctx, means), overlaps=looks and not _moves(command))
+    overlaps, fails = looks and not _moves(command), _not_behind(arguments, judged, means)
+    return Prepared(touch, lambda: _run(arguments, judged, ctx, means), overlaps, lambda: fails)
 
 
 def _is_here(fact: PathFact, ctx: ToolContext) -> bool:
@@ -286,7 +292,7 @@ async def _run(arguments: BashArguments, judged: Judged, ctx: ToolContext, means
         return rejected(f"{cwd} is no longer a directory of the workspace.\n{_reset(ctx)}\nNothing was run: try again.")
     if arguments.run_in_background:
         return _begin(arguments, (await _rendered(judged, means)).text, judged, ctx, means)
-    seconds = _seconds(arguments)
+    seconds, refused = _seconds(arguments), means.refused()
     kept = (Capture(KEPT_BYTES, END_BYTES), Capture(KEPT_BYTES, END_BYTES))
     ctx.printing[ctx.tool_use_id] = lambda: b"".join(stream.latest() for stream in kept)
     try:
@@ -296,7 +302,15 @@ async def _run(arguments: BashArguments, judged: Judged, ctx: ToolContext, means
             done, note = await _followed(judged, seconds, ctx, means, kept)
     finally:
         ctx.printing.pop(ctx.tool_use_id, None)
-    return _result(judged, done, seconds, note, sum(stream.dropped for stream in kept))
+    dropped = sum(stream.dropped for stream in kept)
+    if (
+        means.is_sealed
+        and done.returncode
+        and not _is_alone(judged)
+        and (means.refused() > refused or unreached.found_none(done))
+    ):
+        note = f"{note}\n{unreached.NO_NETWORK}" if note else unreached.NO_NETWORK
+    return _result(judged, done, seconds, note, dropped)
 
 
 async def _followed(judged: Judged, seconds: float, ctx: ToolContext, means: Means, kept: Kept) -> tuple[Finished, str]:
@@ -407,12 +421,21 @@ def _seconds(arguments: BashArguments) -> float:
     return min(arguments.timeout or DEFAULT_MS, MAX_MS) / 1000
 
 
+def _not_behind(arguments: BashArguments, judged: Judged, means: Means) -> str:
+    """Why it cannot run in the background, where it is to."""
+    if not arguments.run_in_background:
+        return ""
+    if means.tasks is None:
+        return NOT_BEHIND
+    return "git reaches a remote only while a call waits for it: run it in the foreground." if judged.grants else ""
+
+
 def _begin(arguments: BashArguments, text: str, judged: Judged, ctx: ToolContext, means: Means) -> ToolResult:
     """Start it as a background task: it goes on when the call is over, and ends with the session at the latest."""
     if means.tasks is None:
-        return rejected("nothing can run in the background here: run it in the foreground.")
-    if judged.grants:
-        return rejected("git reaches a remote only while a call waits for it: run it in the foreground.")
+        return rejected(NOT_BEHIND)
+    if why := _not_behind(arguments, judged, means):
+        return rejected(why)
     seconds, cwd, env = _seconds(arguments), judged.cwd, judged.env
 
     async def work(output: Output) -> End:

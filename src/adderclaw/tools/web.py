@@ -53,16 +53,24 @@ def _headers(arguments: HttpArguments) -> dict[str, str] | str:
     return made
 
 
-async def http(target: HostFact, arguments: HttpArguments, *, hosts: Hosts, seconds: float, limit: int) -> ToolResult:
+def _request(arguments: HttpArguments) -> tuple[dict[str, str], bytes] | str:
+    """What is sent, or why it cannot be."""
     headers = _headers(arguments)
     if isinstance(headers, str):
-        return rejected(headers)
+        return headers
     if arguments.body and arguments.method in ("GET", "HEAD"):
-        return rejected(f"{arguments.method} has no body: leave it out, or use POST.")
+        return f"{arguments.method} has no body: leave it out, or use POST."
     try:
-        content = arguments.body.encode("utf-8")
+        return headers, arguments.body.encode("utf-8")
     except UnicodeEncodeError:
-        return rejected("body cannot be sent as UTF-8: it holds lone surrogates.")
+        return "body cannot be sent as UTF-8: it holds lone surrogates."
+
+
+async def http(target: HostFact, arguments: HttpArguments, *, hosts: Hosts, seconds: float, limit: int) -> ToolResult:
+    made = _request(arguments)
+    if isinstance(made, str):
+        return rejected(made)
+    headers, content = made
     from adderclaw.net.client import Failed
 
     try:
@@ -169,7 +177,11 @@ def tools(config: Config) -> tuple[Tool[Any], ...]:
     def prepare(arguments: HttpArguments, _ctx: ToolContext) -> Prepared:
         target = parse(arguments.url, arguments.method)
         touch = Touch(hosts=(target,), why=f"sends {target.method} to {target.host}")
-        return Prepared(touch, lambda: run(target, arguments))
+        return Prepared(touch, lambda: run(target, arguments), fails=lambda: fails(arguments))
+
+    def fails(arguments: HttpArguments) -> str:
+        made = _request(arguments)
+        return made if isinstance(made, str) else ""
 
     async def run(target: HostFact, arguments: HttpArguments) -> ToolResult:
         try:

@@ -175,7 +175,10 @@ class Searcher:
         )
         where = f" with {place.host}" if place is not None else ""
         touch = Touch(opaque=not known, why=f"searches the web{where} for {arguments.query[:200]!r}")
-        return Prepared(touch, lambda: self._run(arguments))
+        return Prepared(touch, lambda: self._run(arguments), fails=lambda: self._why_not(arguments))
+
+    def _why_not(self, arguments: WebSearchArguments) -> str:
+        return NONE if self.name is None else _unfit(arguments) or ""
 
     def _place(self) -> HostFact | None:
         web = self._kit.config.web

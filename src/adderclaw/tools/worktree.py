@@ -157,17 +157,25 @@ async def _git(kit: Kit, ctx: ToolContext, cwd: str, *words: str) -> process.Fin
 
 # ------------------------------------------------------------------ the tools
 
+NOT_INSIDE = "the session is in no worktree of its own"
+
+
+def _not_entered(arguments: EnterWorktreeArguments, ctx: ToolContext) -> str:
+    if bool(arguments.name) == bool(arguments.path):
+        return "give either the name of a new worktree or the path of one that is there"
+    inside = current(ctx)
+    return f"the session is in the worktree {inside} already: leave it first with ExitWorktree" if inside else ""
+
 
 def tools(kit: Kit) -> tuple[Tool[Any], ...]:
     def prepare_enter(arguments: EnterWorktreeArguments, ctx: ToolContext) -> Prepared:
         fact = paths.fact(_wanted(arguments, ctx), ctx)
-        return Prepared(_entering(fact, arguments, ctx), lambda: enter(fact, arguments, ctx))
+        touch = _entering(fact, arguments, ctx)
+        return Prepared(touch, lambda: enter(fact, arguments, ctx), fails=lambda: _not_entered(arguments, ctx))
 
     async def enter(fact: PathFact, arguments: EnterWorktreeArguments, ctx: ToolContext) -> ToolResult:
-        if bool(arguments.name) == bool(arguments.path):
-            return rejected("give either the name of a new worktree or the path of one that is there")
-        if inside := current(ctx):
-            return rejected(f"the session is in the worktree {inside} already: leave it first with ExitWorktree")
+        if why := _not_entered(arguments, ctx):
+            return rejected(why)
         if arguments.path:
             place = paths.locate(fact.real, ctx)
             found = workspace.is_file(place / ".git")
@@ -181,11 +189,12 @@ def tools(kit: Kit) -> tuple[Tool[Any], ...]:
 
     def prepare_leave(arguments: ExitWorktreeArguments, ctx: ToolContext) -> Prepared:
         inside = current(ctx)
-        return Prepared(_leaving(inside, arguments, ctx), lambda: leave(inside, arguments, ctx))
+        fails = "" if inside else NOT_INSIDE
+        return Prepared(_leaving(inside, arguments, ctx), lambda: leave(inside, arguments, ctx), fails=lambda: fails)
 
     async def leave(inside: str, arguments: ExitWorktreeArguments, ctx: ToolContext) -> ToolResult:
         if not inside:
-            return rejected("the session is in no worktree of its own")
+            return rejected(NOT_INSIDE)
         if arguments.action == "remove" and (why := await remove(kit, ctx, inside, discard=arguments.discard_changes)):
             return rejected(f"The worktree stays: {why}.")
         ctx.workspace.cwd = ctx.workspace.root

@@ -209,7 +209,8 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
     def prepare(given: AgentArguments, ctx: ToolContext) -> Prepared:
         found = _found(kit, given)
         overlaps = _only_reads(given, found)
-        return Prepared(_touch(given, ctx), lambda: run(given, found, ctx, overlaps=overlaps), overlaps)
+        fails = found.content if isinstance(found, ToolResult) else ""
+        return Prepared(_touch(given, ctx), lambda: run(given, found, ctx, overlaps=overlaps), overlaps, lambda: fails)
 
     async def run(
         given: AgentArguments, found: "Definition | ToolResult", ctx: ToolContext, *, overlaps: bool
