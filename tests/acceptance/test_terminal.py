@@ -109,3 +109,27 @@ def test_a_running_command_shows_its_last_lines(world: World) -> None:
         assert "37" not in screen.partition("runs")[2]
         terminal.press("Escape")
         terminal.wait("interrupted")
+
+
+def test_escape_twice_goes_back_after_the_diff_was_shown(world: World) -> None:
+    (world.workspace / "a.txt").write_text("before\n", encoding="utf-8")
+    world.configure(autonomy="full")
+    world.script(
+        call("Read", file_path="a.txt"),
+        call("Edit", file_path="a.txt", old_string="before", new_string="after"),
+        text("changed it"),
+    )
+    with Tmux(world, "agent") as terminal:
+        terminal.wait("full")
+        terminal.write("change it")
+        terminal.press("Enter")
+        terminal.wait("changed it", "full · mock")
+        terminal.press("Escape")
+        terminal.press("Escape")
+        terminal.wait("Go back to before which message?", "change it")
+        terminal.press("Enter")
+        terminal.wait("What is to be as it was?", "-after", "+before")
+        assert (world.workspace / "a.txt").read_text(encoding="utf-8") == "after\n"
+        terminal.write("b")
+        terminal.wait("undoes it", "the conversation is as it was")
+        assert (world.workspace / "a.txt").read_text(encoding="utf-8") == "before\n"

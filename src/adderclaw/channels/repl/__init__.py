@@ -297,7 +297,12 @@ async def _compact(run: Run, rest: str) -> bool:
 async def _rewind(run: Run, rest: str) -> bool:
     from adderclaw.channels import restoring
 
-    await restoring.slash(run, rest, restoring.asker())
+    if (talk := REPLS[run.run_id].talk) is not None:
+        from adderclaw.channels.repl.rewinding import go_back
+
+        await go_back(run, talk.screen, rest)
+    else:
+        await restoring.slash(run, rest, restoring.asker())
     return True
 
 

@@ -128,7 +128,7 @@ class OnScreen:
         async with self._turn:
             screen.print(_asked_about(request, seen.text, seen.marks, screen.drawing))
             offered = request.grants if len(request.shown) <= MOST_GRANTED else ()
-            values, words = await _answered(screen, Panel(f"{seen.tool}: {seen.reason}", _options(offered)))
+            values, words = await answered(screen, Panel(f"{seen.tool}: {seen.reason}", _options(offered)))
         return _answer(values, words)
 
     async def ask(self, request: QuestionRequest) -> Answer:
@@ -137,7 +137,7 @@ class OnScreen:
         replies: Replies = {}
         async with self._turn:
             for question in request.questions:
-                values, words = await _answered(screen, _question(question))
+                values, words = await answered(screen, _question(question))
                 if not values:
                     return replied(None)
                 replies[question.question] = meant(question, words) if words else ", ".join(values)
@@ -194,7 +194,7 @@ def _asked_about(request: ApprovalRequest, text: str, marks: Sequence[str], draw
     return rows + [[("bad", f"    {mark}")] for mark in marks]
 
 
-async def _answered(screen: Screen, panel: Panel) -> tuple[list[str], str]:
+async def answered(screen: Screen, panel: Panel) -> tuple[list[str], str]:
     """Wait for the answer; keys that were typed before the question was there count for nothing."""
     screen.ask(panel)
     _forget_typed(screen)

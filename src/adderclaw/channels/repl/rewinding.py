@@ -1,0 +1,62 @@
+"""Going back on the screen: the turns with what each changed, the diff first, then conversation, files, or both."""
+
+from adderclaw.channels import restoring
+from adderclaw.channels.repl.panel import Option, Panel, answered
+from adderclaw.channels.repl.screen import Screen
+from adderclaw.checkpoints.difference import lines
+from adderclaw.runtime import Run, rewind
+
+WAYS = (
+    Option("b", "conversation and files", "both"),
+    Option("c", "the conversation alone", "conversation"),
+    Option("f", "the files alone", "files"),
+    Option("n", "never mind", ""),
+)
+
+
+async def go_back(run: Run, screen: Screen, rest: str) -> None:
+    """What is typed behind /rewind says all of it; without that the person chooses."""
+    chosen = rest or await _chosen(run, screen)
+    if chosen:
+        await restoring.slash(run, chosen, lambda question: _asked(screen, question))
+
+
+async def _chosen(run: Run, screen: Screen) -> str:
+    prompts = rewind.prompts(run.session)
+    if not prompts:
+        print("there is nothing to go back to yet")
+        return ""
+    clean = run.runtime.secrets.clean
+    options = [
+        Option("", clean(f"{prompt.paths} paths changed: {prompt.text[:100]}"), str(number))
+        for number, prompt in enumerate(prompts, 1)
+    ]
+    values, _ = await answered(screen, Panel("Go back to before which message? (Esc: none)", options[::-1]))
+    if not values:
+        return ""
+    _show_changes(run, prompts[int(values[0]) - 1 :])
+    ways, _ = await answered(screen, Panel("What is to be as it was?", WAYS))
+    return f"{values[0]} {ways[0]}" if ways and ways[0] else ""
+
+
+def _show_changes(run: Run, undone: list[rewind.Prompt]) -> None:
+    """What would be put back, as a diff."""
+    first = min((prompt.checkpoint for prompt in undone if prompt.checkpoint), default=None)
+    if first is None:
+        print("no file was changed since")
+        return
+    session = run.session
+    session.store.flush()
+    shop = rewind.workshop(session.store, run.runtime.home, session.config)
+    try:
+        plan = restoring.dry(shop, str(first), force=False, only=frozenset())
+        for row in lines(shop.blobs, [step for step in plan.steps if step.fate != "same"]):
+            print(run.runtime.secrets.clean(row))
+    finally:
+        shop.blobs.close()
+
+
+async def _asked(screen: Screen, question: str) -> str | None:
+    yes_or_no = (Option("y", "yes", "y"), Option("n", "no", "n"))
+    values, _ = await answered(screen, Panel(question.removesuffix("[y/N] "), yes_or_no))
+    return values[0] if values else None
