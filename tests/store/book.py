@@ -39,7 +39,7 @@ def numbered(prefix: str = "") -> Callable[[str], str]:
 
 def draft(tool_use_id: str = "t", **changes: Any) -> ReceiptDraft:
     made = ReceiptDraft(
-        "conversation", "session", tool_use_id, "Read", "a" * 64, digest("x"), "allowed", "low", {"by": "mode"}
+        "conversation", "session", tool_use_id, "Read", digest({}), digest("x"), "allowed", "low", {"by": "mode"}
     )
     return made._replace(**changes)
 

@@ -1,4 +1,4 @@
-"""Whether the transcript still has the results that the receipts were written for."""
+"""Whether the transcript still has the calls and the results that the receipts were written for."""
 
 import json
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ PAGE = 32
 
 
 class Changed(NamedTuple):
-    """A call whose result is not the one that its receipt was written for."""
+    """A call whose arguments or result are not those that its receipt was written for."""
 
     seq: int
     reason: str
@@ -35,6 +35,7 @@ class _Session:
         self._store, self._id = store, session_id
         self._entries = _results(store, session_id)
         self._ahead: dict[str, list[_Kept]] = {}
+        self._calls: dict[str, list[Json]] = {}
 
     def found(self, use: str, wanted: str) -> _Kept | None:
         """The call's result with this hash, else any other of the call: providers may use an id again."""
@@ -48,7 +49,19 @@ class _Session:
             entry = next(self._entries, None)
             if entry is None:
                 return kept[0] if kept else None
-            self._ahead.setdefault(entry[0], []).append(_kept(*entry[1:]))
+            use_id, kind, payload, blocks = entry
+            if kind == "tool_use":
+                self._calls.setdefault(use_id, []).append(_body(payload))
+            else:
+                self._ahead.setdefault(use_id, []).append(_kept(payload, blocks))
+
+    def called(self, use: str, tool: str, wanted: str) -> bool:
+        """Whether the transcript has the call as it was; asked when its result was found, which stands behind it."""
+        calls = self._calls.get(use, [])
+        same = next((one for one in calls if _is_call(one, tool, wanted)), None)
+        if same is not None:
+            calls.remove(same)
+        return same is not None
 
     def asked(self, use: str) -> bool:
         """Whether the transcript has the call itself; one that was cleared has neither."""
@@ -78,6 +91,27 @@ class Compared:
                 self.lost.append(f"receipt {seq}: {call} was lost in a crash; the transcript says that it was")
             elif result.hash != receipt["result_hash"]:
                 self.changed.append(Changed(seq, f"{call} is not what the transcript says: the transcript was changed"))
+            elif not result.resumed and not session.called(use, receipt["tool"], receipt["args_hash"]):
+                asked = f"what its call {use} ({receipt['tool']}, session {session_id}) asked for"
+                self.changed.append(
+                    Changed(seq, f"{asked} is not what the transcript says: the transcript was changed")
+                )
+
+
+def _body(payload: str) -> Json:
+    try:
+        body: Any = json.loads(payload)
+    except (ValueError, RecursionError):
+        return {}
+    return cast(Json, body) if isinstance(body, dict) else {}
+
+
+def _is_call(body: Json, tool: str, args_hash: str) -> bool:
+    """Of broken JSON the receipt has the text; what UTF-8 cannot hold stands in the transcript as U+FFFD."""
+    given = cast(object, body.get("input"))
+    raw: object = cast(Json, body["input"]).get("_raw") if isinstance(body.get("input"), dict) else None
+    lossy = "\ufffd" in json.dumps(body, ensure_ascii=False)
+    return str(body.get("name"))[:256] == tool and (lossy or args_hash in (digest(given), digest(raw)))
 
 
 def _kept(payload: str, blocks: str | None) -> _Kept:
@@ -94,17 +128,19 @@ def _kept(payload: str, blocks: str | None) -> _Kept:
     return _Kept(digest([content, *media] if media else content), resumed)
 
 
-def _results(store: Store, session_id: str) -> Iterator[tuple[str, str, str | None]]:
+def _results(store: Store, session_id: str) -> Iterator[tuple[str, str, str, str | None]]:
+    """Calls and their results, in the order in which they were written."""
     sequence = -1
     while rows := store.read(
-        "SELECT e.sequence, e.tool_use_id, e.payload_json, o.blocks_json"
+        "SELECT e.sequence, e.tool_use_id, e.entry_type, e.payload_json, o.blocks_json"
         " FROM transcript_entries e LEFT JOIN opaque_blocks o ON o.entry_id = e.id"
-        " WHERE e.session_id = ? AND e.sequence > ? AND e.entry_type = 'tool_result' AND e.tool_use_id IS NOT NULL"
+        " WHERE e.session_id = ? AND e.sequence > ? AND e.tool_use_id IS NOT NULL"
+        " AND e.entry_type IN ('tool_use', 'tool_result')"
         " ORDER BY e.sequence LIMIT ?",
         (session_id, sequence, PAGE),
     ):
         for row in rows:
-            yield row[1], row[2], row[3]
+            yield row[1], row[2], row[3], row[4]
         sequence = rows[-1][0]
 
 

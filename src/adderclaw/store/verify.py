@@ -100,7 +100,7 @@ def _results_agree(store: Store, archive: str, replay: "_Replay") -> None:
     replay.notes += compared.lost
     if compared.changed:
         first, *more = compared.changed
-        others = f"; so are the results of {len(more)} more (receipts {_few(more)})" if more else ""
+        others = f"; so are {len(more)} more (receipts {_few(more)})" if more else ""
         raise _Invalid(first.seq, first.reason + others)
 
 

@@ -87,12 +87,12 @@ class View(NamedTuple):
 def view(file: BinaryIO, offset: int, limit: int) -> View:
     """Lines `offset` (from 1) and on, at most `limit` and VIEW_CHARS of them, without holding the file."""
     lines: list[str] = []
-    number = used = position = 0
+    number, used, position = _pass_over(file, offset - 1), 0, 0
     replaced, room = False, True
     while position < SCAN_BYTES and (piece := file.readline(LINE_BYTES)):
         number += 1
         position += len(piece) + _skip_rest(file, piece)
-        if number < offset or not room:
+        if not room:
             continue
         line, bad = _line(piece)
         used += len(line) + 8
@@ -101,6 +101,21 @@ def view(file: BinaryIO, offset: int, limit: int) -> View:
             lines.append(line)
             replaced = replaced or bad
     return View(lines, number, position < SCAN_BYTES, replaced)
+
+
+def _pass_over(file: BinaryIO, count: int) -> int:
+    """Go on behind so many lines, however far that is; returns how many there were."""
+    passed, last = 0, b"\n"
+    while passed < count and (block := file.read(1 << 20)):
+        found = block.count(b"\n")
+        if passed + found >= count:
+            at = -1
+            for _ in range(count - passed):
+                at = block.index(b"\n", at + 1)
+            file.seek(at + 1 - len(block), 1)
+            return count
+        passed, last = passed + found, block[-1:]
+    return passed if last == b"\n" else passed + 1  # the last line has no end
 
 
 def _skip_rest(file: BinaryIO, piece: bytes) -> int:

@@ -2,9 +2,16 @@
 
 import gc
 import sys
-from typing import NamedTuple, Never  # the one of adderclaw.record brings dataclasses, which --version does without
+from typing import (
+    TYPE_CHECKING,
+    NamedTuple,
+    Never,
+)  # the one of adderclaw.record brings dataclasses, which --version does without
 
 from adderclaw import __version__
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 
 class Command(NamedTuple):
@@ -76,20 +83,47 @@ def _run(arguments: list[str]) -> None:
         _end(str(error), error.exit_code)
     except OSError as error:
         # what no part had a better word for: a full disk under stdout, a reader that has gone, a home without rights
-        _end(f"{error.filename or 'standard output'}: {error.strerror}", AdderClawError.exit_code)
+        _end(f"{_place(error)}: {error.strerror or error}", AdderClawError.exit_code)
+
+
+def _place(error: OSError) -> str:
+    """What an error of the system is about, where it does not say so itself."""
+    if error.filename:
+        return str(error.filename)
+    try:
+        sys.stdout.flush()  # what could not be printed still waits
+    except OSError:
+        return "standard output"
+    return "the operating system refused a call"
 
 
 def _open_streams() -> None:
-    """A stream that was closed before we began swallows what is written to it."""
+    """A stream that was closed before we began swallows what is written to it, and stderr also one that nobody reads.
+
+    What we say beside the work is no reason for the work to fail, or for another exit code.
+    """
+    import io
     import os
+
+    class Unread(io.FileIO):
+        def write(self, data: "ReadableBuffer", /) -> int:
+            try:
+                return super().write(data)
+            except OSError:  # its reader has gone, or its disk is full
+                return memoryview(data).nbytes
 
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - it lives as long as we do
+    buffer = sys.stderr.buffer
+    if type(sys.stderr) is io.TextIOWrapper and sys.stderr.fileno() == 2:
+        buffer = io.BufferedWriter(Unread(2, "wb", closefd=False))
     if os.environ.get("ADDERCLAW_LOG") == "json" and not sys.stderr.isatty():
         from adderclaw.sinks.log import JsonLines
 
-        sys.stderr = JsonLines(sys.stderr.buffer, encoding="utf-8", errors="backslashreplace")
+        sys.stderr = JsonLines(buffer, encoding="utf-8", errors="backslashreplace")
+    elif buffer is not sys.stderr.buffer:
+        sys.stderr = io.TextIOWrapper(buffer, sys.stderr.encoding, "backslashreplace", line_buffering=True)
 
 
 def _end(message: str, code: int) -> Never:

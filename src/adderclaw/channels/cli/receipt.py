@@ -10,7 +10,7 @@ from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.config import home, load
 from adderclaw.credentials.redaction import Secrets
-from adderclaw.errors import UsageError
+from adderclaw.errors import StoreError, UsageError
 from adderclaw.store import Store, anchors, ledger, log_end, logfile, verify
 from adderclaw.store.verify import Verification
 from adderclaw.types import Json
@@ -52,19 +52,28 @@ def verify_log(
 ) -> None:
     """Replay the log: is every receipt true (integrity), and is one there for every call (completeness)?
 
-    Compares the results in the transcript with their receipts. Changes nothing. Exit code 1 when anything is invalid.
+    Compares the calls and results in the transcript with their receipts. Changes nothing. Exit code 1 when anything is
+    invalid or missing, or when the database cannot be read: the log is then verified alone.
 
     Example: adderclaw receipt verify --against 42:9f0c…
     """
-    log, store, key = _places(config)
+    settings = load(config_file=config).config
+    log, key = settings.receipts.path, os.path.join(home(), "receipt.key")
     if archive != os.path.basename(archive):
         raise UsageError(f"--archive {archive!r}: give the name of a file beside {log}, without its folder")
-    found = verify.verify(log, store, key, against, archive=archive, results=True)
+    try:
+        store = _opened(settings.memory.path)
+        found = verify.verify(log, store, key, against, archive=archive, results=True)
+        unread = ""
+    except StoreError as error:
+        unread = str(error)
+        found = verify.verify(log, None, key, against, archive=archive)
+        found = found._replace(completeness={"store": False, "unread": unread})
     if output_format == "json":
         print_json(clean(found.as_json()))
     else:
         print(clean(_report(found)))
-    raise typer.Exit(0 if found.valid else 1)
+    raise typer.Exit(0 if found.valid and not unread and found.completeness.get("complete", True) else 1)
 
 
 @app.command()
@@ -138,9 +147,11 @@ def archive(
 def _places(config: str | None) -> tuple[str, Store | None, str]:
     """Log, store (if there is one) and key."""
     settings = load(config_file=config).config
-    path = settings.memory.path
-    store = Store.open(path, read_only=True) if os.path.exists(path) else None
-    return settings.receipts.path, store, os.path.join(home(), "receipt.key")
+    return settings.receipts.path, _opened(settings.memory.path), os.path.join(home(), "receipt.key")
+
+
+def _opened(path: str) -> Store | None:
+    return Store.open(path, read_only=True) if os.path.exists(path) else None
 
 
 def _line(receipt: Json) -> str:
@@ -168,6 +179,9 @@ def _report(found: Verification) -> str:
 
 
 def _complete(figures: Json) -> str:
+    if "unread" in figures:
+        alone = "only the log was verified: neither its mirror nor calls, results and answers could be compared"
+        return f"completeness: unknown, the database cannot be read ({figures['unread']}); {alone}"
     if not figures["store"]:
         return "completeness: unknown, there is no store to compare with: only the log was looked at"
     calls, missing = figures["tool_calls"], figures["without_receipt"]
