@@ -93,6 +93,33 @@ def test_a_later_conversation_cannot_forge_the_trace_of_a_run(world: Den) -> Non
     assert trace(world).read_bytes() == before
 
 
+def test_nor_can_one_that_works_elsewhere_and_was_given_the_folder(world: Den) -> None:
+    run(world)
+    before, place = trace(world).read_bytes(), str(world.workspace)
+    other = world.base / "other"
+    other.mkdir()
+    file = str(trace(world))
+    world.configure(security=f'additional_directories = ["{place}"]')
+    attack = world.attack(
+        f"cd {place} && python3 forge.py {' '.join(WAYS)}",
+        call("Write", file_path=file, content="x"),
+        arguments=("--workspace", str(other)),
+    )
+    assert "FAILED rewrite" in attack.results[0], attack.results
+    assert "DONE" not in attack.results[0], attack.results
+    assert trace(world).read_bytes() == before
+
+
+def test_a_workspace_that_is_named_by_a_link_keeps_its_traces(world: Den) -> None:
+    run(world)
+    before = trace(world).read_bytes()
+    (world.base / "by").symlink_to(world.workspace)
+    named = str(world.base / "by")
+    attack = world.attack(f"python3 forge.py {' '.join(WAYS)}", arguments=("--workspace", named))
+    assert "FAILED rewrite" in attack.results[0], attack.results
+    assert trace(world).read_bytes() == before
+
+
 def test_git_does_not_see_the_traces_and_a_projects_own_files_there_stay_its_own(world: Den) -> None:
     (world.workspace / "runs" / "exp1").mkdir(parents=True)
     (world.workspace / "runs" / "exp1" / "weights.bin").write_text("mine")

@@ -67,7 +67,7 @@ class Furniture:
                 *filter(is_regular, settings_files(roots[0])),
                 *seen.own(roots),
             ),
-            traces=runtime.traces(roots[0]),
+            traces=runtime.traces(*roots),
             own=self._home,
             read_only=self.in_force.policy.autonomy_now == "readonly",
             network=now.security.network == "allow",

@@ -52,6 +52,7 @@ def scene(
     workspace = Workspace(followed(runtime.loaded.workspace), tuple(map(followed, extra)))
     keep = LongOutputs(outputs(runtime, session_id), runtime.secrets.scrub)
     made_of = _made_of(runtime, workspace.root, confinement, keep.folder, policies)
+    made_of["traces"] = list(runtime.traces(workspace.root, *workspace.extra))
     in_force = InForce(policy_of(settings_now, made_of))
     furniture = Furniture(runtime, confinement, workspace, in_force) if confinement != "none" else None
     ways = WaysOut(runtime, in_force, confinement)
@@ -133,7 +134,6 @@ def _made_of(runtime: Runtime, root: str, confinement: str, kept: str, policies:
         "started": list(configured_hooks.files(runtime)),
         "hooked": list(configured_hooks.own_files(runtime)),
         "settings": list(settings_files(root)),
-        "traces": list(runtime.traces(root)),
         "policies": list(runtime.loaded.policies if policies is None else policies),
         "real": {},
     }

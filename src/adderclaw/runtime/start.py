@@ -91,15 +91,19 @@ class Runtime:
             return workspace.anywhere(followed(os.path.join(self.home, "runs")))
         return workspace.configured(self.config.logging.jsonl_dir, self.loaded.workspace)
 
-    def traces(self, root: str) -> tuple[str, ...]:
-        """Folders of the workspace with traces of runs, which are ours alone."""
+    def traces(self, root: str, *extra: str) -> tuple[str, ...]:
+        """Folders with traces of runs, of the workspace and of further directories: ours alone."""
         from adderclaw.workspace import is_directory
 
-        if not self.options.headless and not is_directory(os.path.join(root, self.config.logging.jsonl_dir)):
+        name, own = os.path.relpath(self.config.logging.jsonl_dir, self.loaded.workspace), self.options.headless
+        if name.startswith(".."):
+            return ()
+        found = [one for one in (root, *extra) if (own and one == root) or is_directory(os.path.join(one, name))]
+        if not found:
             return ()
         from adderclaw.workspace.traces import traces
 
-        return traces(self.config, root, headless=self.options.headless)
+        return tuple(path for one in found for path in traces(name, one, headless=own and one == root))
 
     @property
     def foreign_homes(self) -> tuple[str, ...]:

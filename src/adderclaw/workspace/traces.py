@@ -1,8 +1,7 @@
 """The folder in the workspace with the traces of runs: ours alone once one has written there, and ignored by git."""
 
-from adderclaw.config.schema import Config
 from adderclaw.errors import Refused
-from adderclaw.workspace.place import Place, configured
+from adderclaw.workspace.place import Place
 from adderclaw.workspace.reading import start
 from adderclaw.workspace.writing import write
 
@@ -11,10 +10,10 @@ OURS = b"# AdderClaw's traces of runs. They belong to this machine: git ignores 
 IGNORED = OURS + b"/.gitignore\n/*/events.jsonl\n/*/step-*.json\n"
 
 
-def traces(config: Config, root: str, *, headless: bool = False) -> tuple[str, ...]:
+def traces(name: str, root: str, *, headless: bool = False) -> tuple[str, ...]:
     """Many projects have a `runs` of their own: this is ours where the run writes there (`headless`), or one did."""
-    folder = configured(config.logging.jsonl_dir, root)
-    if folder.root != root or folder.is_root:
+    folder = Place(root, name)
+    if folder.is_root:
         return ()
     return (folder.text,) if headless or is_ours(folder) else ()
 
