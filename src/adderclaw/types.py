@@ -357,6 +357,8 @@ class Prepared(NamedTuple):
     """It only reads, and changes nothing in the session either: it may run at the same time as other such calls."""
     fails: Callable[[], str] = lambda: ""
     """Why it can only fail, as far as that is known before it runs: it is asked where else the operator would be."""
+    preview: Callable[[], str] = lambda: ""
+    """Of a file that would change: a unified diff, whole; empty where that is not known or would be too long."""
 
 
 type Prepare[A] = "Callable[[A, ToolContext], Prepared]"

@@ -27,7 +27,9 @@ def test_a_turn_with_a_question_is_seen_as_its_receipts_have_it(world: World) ->
         terminal.wait("supervised")
         terminal.write("fix it")
         terminal.press("Enter")
-        terminal.wait("Edit", "1. yes")
+        asked = terminal.wait("Edit", "1. yes")
+        assert re.search(r"2 - +return a - b\n +2 \+ +return a \+ b", asked), "it is shown as a diff before it is done"
+        assert "old_string" not in asked
         terminal.write("y")
         terminal.wait("It adds now.", "return a + b")
         terminal.press("C-d")

@@ -310,9 +310,18 @@ async def _operators_word(session: Session, considered: Considered) -> Answer:
         at_terminal=case is not None and terminal_only(case),
         room="; ".join(filter(None, (room(case) if case is not None else "", ways.words(command) if ways else ""))),
         registries=ways.offered(command) if ways else (),
+        preview=_preview(considered),
         input=considered.call.input,
     )
     return await session.tape.answered(session, session.operator.approve(request))
+
+
+def _preview(considered: Considered) -> str:
+    """What a file would look like; who is asked sees the input where nobody can say."""
+    try:
+        return considered.prepared.preview() if considered.prepared is not None else ""
+    except (ValueError, OSError):
+        return ""
 
 
 def _plan_hash(session: Session, considered: Considered) -> str:

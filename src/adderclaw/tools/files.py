@@ -404,7 +404,18 @@ def changing(place: PathFact, plan: Callable[[], Change | str], ctx: ToolContext
         planned = plan()
         return rejected(planned) if isinstance(planned, str) else put(place, planned, ctx)
 
-    return Prepared(touch, run, fails=lambda: failing(place, plan, ctx))
+    return Prepared(touch, run, fails=lambda: failing(place, plan, ctx), preview=lambda: _previewed(place, plan, ctx))
+
+
+def _previewed(place: PathFact, plan: Callable[[], Change | str], ctx: ToolContext) -> str:
+    if ctx.hidden(place.path) or ctx.hidden(place.real) or place.path.endswith(".ipynb"):
+        return ""
+    planned = plan()
+    return (
+        ""
+        if isinstance(planned, str)
+        else text.whole_difference(planned.old.data if planned.old else b"", planned.data)
+    )
 
 
 def prepare_write(arguments: WriteArguments, ctx: ToolContext) -> Prepared:

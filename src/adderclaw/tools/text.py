@@ -159,6 +159,10 @@ def folded(data: bytes) -> BinaryIO:
 # ------------------------------------------------------------------ differences
 
 
+MOST_COMPARED = 4_000
+"""Lines of two texts that are compared as a whole."""
+
+
 def difference(old: str, new: str, start: int, length: int, added: int) -> str:
     """A unified diff around one replacement: `length` characters at `start` of `old` became `added` of `new`."""
     from difflib import unified_diff
@@ -173,6 +177,22 @@ def difference(old: str, new: str, start: int, length: int, added: int) -> str:
         return f"({len(before)} lines became {len(after)})"
     line = old.count("\n", 0, begin)
     return "\n".join(_moved(row, line) for row in list(unified_diff(before, after, lineterm=""))[2:])
+
+
+def whole_difference(old: bytes, new: bytes) -> str:
+    """A unified diff of two whole texts; empty where one is none, or where it would take long to make."""
+    from difflib import unified_diff
+
+    if b"\0" in old or b"\0" in new:
+        return ""
+    try:
+        before, after = (decoded(data)[0] if data else "" for data in (old, new))
+    except UnicodeDecodeError:
+        return ""
+    rows = _rows(before) if before else [], _rows(after) if after else []
+    if sum(map(len, rows)) > MOST_COMPARED:
+        return ""
+    return "\n".join(list(unified_diff(*rows, lineterm=""))[2:])
 
 
 def _rows(text: str) -> list[str]:

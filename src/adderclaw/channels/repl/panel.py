@@ -128,8 +128,9 @@ class OnScreen:
         async with self._turn:
             screen.print(_asked_about(request, seen.text, seen.marks, screen.drawing))
             offered = request.grants if len(request.shown) <= MOST_GRANTED else ()
-            values, words = await answered(screen, Panel(f"{seen.tool}: {seen.reason}", _options(offered)))
-        return _answer(values, words)
+            options = _options(offered, request.registries)
+            values, words = await answered(screen, Panel(f"{seen.tool}: {seen.reason}", options))
+        return _answer(values, words, request.registries)
 
     async def ask(self, request: QuestionRequest) -> Answer:
         screen = self.screen
@@ -144,22 +145,27 @@ class OnScreen:
         return replied(replies)
 
 
-def _options(offered: Sequence[str]) -> list[Option]:
+def _options(offered: Sequence[str], registries: Sequence[str]) -> list[Option]:
     rules = ", ".join(visible(rule, keep_newlines=False) for rule in offered)
+    hosts = ", ".join(visible(host, keep_newlines=False) for host in registries)
     always = [
         Option("a", f"yes, and in this session always: {rules}", "session"),
         Option("A", f"yes, and always, in every project: {rules}", "user"),
     ]
     return [
         Option("y", "yes", "yes"),
+        *([Option("r", f"yes, and let commands of this session reach {hosts}", "registries")] if registries else []),
         *(always if offered else []),
         Option("n", "no", "no"),
         Option("i", "no, and say what to do instead", "instead", writes=True),
     ]
 
 
-def _answer(values: list[str], words: str) -> Answer:
+def _answer(values: list[str], words: str, registries: Sequence[str]) -> Answer:
     match values:
+        case ["registries"]:
+            reached = f"with {', '.join(registries)} for this session"
+            return Answer(approved=True, by="operator", comment=reached, remember="registries")
         case ["yes"]:
             return Answer(approved=True, by="operator")
         case ["session"]:
