@@ -235,3 +235,18 @@ def test_a_skill_survives_compaction(world: World) -> None:
     assert "NEVER FORGET THIS LINE." in boundary["skills"][0]
     assert "<skills-in-use>" in boundary["content"]
     verified(world)
+
+
+def test_26_a_description_that_is_too_long_is_a_warning(world: World) -> None:
+    folder = world.workspace / "skills" / "long"
+    folder.mkdir(parents=True)
+    words = "reads tables " * 100
+    (folder / "SKILL.md").write_text(f"---\nname: long\ndescription: {words}\n---\nThe long one's text.\n")
+    listed = world.cli("skills", "list", "--workspace", str(world.workspace)).out
+    assert "at most 1024 are allowed" in listed
+    assert "invalid" not in listed
+    world.script(call("Skill", skill="long"), text("done"))
+    done = world.agent("go", "--workspace", str(world.workspace))
+    assert "The long one's text." in world.entries("tool_result")[0]["content"]
+    assert "the skill long: description: it has 1299 characters" in done.err
+    assert world.cli("skills", "validate", str(folder)).code == 1, "the specification objects to it as ever"

@@ -106,5 +106,11 @@ def _noted(stderr: str, note: str) -> str:
 
 
 def decoded(data: bytes, *, cut: bool) -> str:
-    """UTF-8 as the WHATWG decodes it: a byte order mark at the beginning goes, what is invalid becomes U+FFFD."""
-    return data.removeprefix(BOM_UTF8).decode("utf-8", "replace") + (TRUNCATED if cut else "")
+    """UTF-8 as the WHATWG decodes it: a byte order mark at the beginning goes, what is invalid becomes U+FFFD.
+
+    That takes three bytes in the place of one: the limit holds for these, too.
+    """
+    text = data.removeprefix(BOM_UTF8).decode("utf-8", "replace")
+    if "\ufffd" in text and len(kept := text.encode()) > STREAM_BYTES:
+        text, cut = kept[:STREAM_BYTES].decode("utf-8", "ignore"), True
+    return text + (TRUNCATED if cut else "")

@@ -68,7 +68,7 @@ def _chain(event: str, hooks: tuple[Hook, ...]) -> Chain:
 
 def _place(session: Session, kept: list[rows_of.Invocation], *, beside: bool = True) -> plane.Place:
     """Where nothing comes after it there is nothing to run beside: such a hook is waited for."""
-    clean, policy = session.secrets.clean, session.scene.policy
+    policy = session.scene.policy
 
     def told(hook: Hook, ran: Ran, wrong: str, seconds: float) -> None:
         session.bus.tell(
@@ -95,7 +95,7 @@ def _place(session: Session, kept: list[rows_of.Invocation], *, beside: bool = T
         warn=warn,
         stopped=session.scene.stopped,
         seconds_left=max(session.budget.seconds_left, 0.0),
-        clean=clean,
+        clean=session.secrets.scrub,  # a row has what was printed; who shows it makes it fit to be shown
         scrub=session.secrets.scrub_all,
         applies=lambda rule, fields: applies(session.scene, warn, rule, fields),
         aliases=policy.aliases,

@@ -186,7 +186,6 @@ def opened(
             recording.attach(session, channel)
         if again is not None:
             _go_on_counting(session, again)
-        if copied:
             session.began = "resume"
         _begin(runtime, store, session, kind, channel, resumed=again is not None, task=task, copied=copied)
         if again is not None:

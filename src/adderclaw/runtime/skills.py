@@ -6,8 +6,8 @@ import os
 from adderclaw.config import trust
 from adderclaw.config.paths import followed
 from adderclaw.errors import ConfigError, Refused
-from adderclaw.runtime.start import Runtime
-from adderclaw.skills import catalogue, invocation
+from adderclaw.runtime.start import Runtime, warn
+from adderclaw.skills import catalogue, checks, invocation
 from adderclaw.skills import files as contents
 from adderclaw.skills.catalogue import Catalogue, Place, Skill
 from adderclaw.tools import Called, PreparedSkill
@@ -68,6 +68,8 @@ class Skills:
             raise Refused(f"only a person may call the skill {skill.name}, as /{skill.name}")
         if by_user and not skill.for_user:
             raise Refused(f"the skill {skill.name} is no command (user-invocable: false)")
+        if too_long := checks.too_long_description(skill.fields):
+            warn(self._runtime, f"the skill {skill.name}: {too_long}")
         place = os.path.normpath(os.path.join(skill.folder, file.partition("#")[0] or skill.file))
 
         def read() -> Called:

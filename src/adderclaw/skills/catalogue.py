@@ -329,7 +329,7 @@ def _made(head: frontmatter.Head, folder: str, scope: Scope, named: str, file: s
         repairs.append("invisible characters of the description are shown as \\u{…}")
     return Skill(
         checks.normal(cast(str, name)) if own else visible(named, keep_newlines=False),
-        description,
+        description[: checks.LONGEST_DESCRIPTION],
         folder,
         scope,
         _words(more.get("tags", fields.get("tags"))),

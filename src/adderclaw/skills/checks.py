@@ -17,12 +17,21 @@ def wrong(fields: Json, folder: str) -> list[str]:
 
 
 def strange(fields: Json) -> list[str]:
-    """What the specification does not know, and which keeps nobody from using it."""
-    extra = sorted(str(key) for key in fields if key not in FIELDS)
-    if not extra:
-        return []
-    named = ", ".join(key[:40] for key in extra[:10])
-    return [f"fields that the specification does not have: {named}; it has {', '.join(FIELDS)}"]
+    """What the specification objects to, and which keeps nobody from using it."""
+    found: list[str] = []
+    if extra := sorted(str(key) for key in fields if key not in FIELDS):
+        named = ", ".join(key[:40] for key in extra[:10])
+        found.append(f"fields that the specification does not have: {named}; it has {', '.join(FIELDS)}")
+    if too_long := too_long_description(fields):
+        found.append(too_long)
+    return found
+
+
+def too_long_description(fields: Json) -> str:
+    given: Any = fields.get("description")
+    if not isinstance(given, str) or len(given) <= LONGEST_DESCRIPTION:
+        return ""
+    return f"description: it has {len(given)} characters; at most {LONGEST_DESCRIPTION} are allowed, and used"
 
 
 def normal(name: str) -> str:
@@ -56,8 +65,6 @@ def _description(fields: Json) -> list[str]:
     given: Any = fields["description"]
     if not isinstance(given, str) or not given.strip():
         return ["description: it must be a text that is not empty"]
-    if len(given) > LONGEST_DESCRIPTION:
-        return [f"description: it has {len(given)} characters; at most {LONGEST_DESCRIPTION} are allowed"]
     return []
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from adderclaw.channels.cli.agent import Shown, at_terminal, converse
-from adderclaw.channels.repl import conversations
+from adderclaw.channels.repl import conversations, leaving
 from adderclaw.channels.repl.conversations import Next
 from adderclaw.channels.terminal import STDIN, Terminal, typed
 from adderclaw.config.model_catalogue import first_of
@@ -56,6 +56,7 @@ class Repl:
 
     def start(self, run: Run) -> int:
         REPLS[run.run_id] = self
+        run.session.began = self._began or run.session.began
         work = self._on_a_screen(run) if self._on_screen else _converse(run)
         return asyncio.run(drive(run, work, code=lambda _result: 0)).exit_code
 
@@ -67,7 +68,6 @@ class Repl:
         assert isinstance(self.operator, OnScreen)
         talk = self.talk = Talk(run, self.operator, manner())
         talk.screen.greet(talk.rows.conversation(run.session.conversation_id))
-        run.session.began = self._began or run.session.began
         await lifecycle.begin(run.session)
         run.session.ends_with = "prompt_input_exit"
         place = Notice("", "note", f"AdderClaw in {_place(run)}. /help lists the commands, Ctrl-D leaves.")
@@ -134,6 +134,8 @@ async def _converse(run: Run) -> TurnResult:
         if text.startswith("/"):
             if not await _slash(run, text):
                 break
+        elif text and leaving.bypass_is_over(run):
+            break
         elif text:
             last = await _turn(run, text)
     return last
@@ -321,7 +323,11 @@ async def _logout(run: Run, rest: str) -> bool:
     name = auth.chosen(rest or None, run.session.config)
     for complaint in (await auth.logged_out(run.runtime.credentials, [name])).values():
         print(complaint, file=sys.stderr)
-    return True
+    if name != run.session.provider.name:
+        return True
+    print("the conversation's own provider was logged out of: it ends here")
+    run.session.ends_with = "logout"
+    return False
 
 
 async def _status(run: Run, _rest: str) -> bool:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from adderclaw.channels.repl.leaving import bypass_is_over
 from adderclaw.channels.repl.modes import named
 from adderclaw.channels.repl.screen import Manner, Printed, Screen
 from adderclaw.credentials.redaction import visible
@@ -79,6 +80,8 @@ class Talk:
                     if text.strip().startswith("/"):
                         if not await command(self.run, text.strip()):
                             break
+                    elif bypass_is_over(self.run):
+                        break
                     else:
                         last = await self.turn(text)
             finally:

@@ -7,7 +7,7 @@ from adderclaw.drivers.task.contracts import SkillCandidate
 from adderclaw.drivers.task.prompts import Excerpt
 from adderclaw.errors import AdderClawError, Refused
 from adderclaw.kernel.session import Session
-from adderclaw.skills import router, scripts
+from adderclaw.skills import checks, router, scripts
 from adderclaw.skills.catalogue import Catalogue, Skill
 from adderclaw.skills.disclosure import Constraints, Disclosed, Disclosure, heard
 from adderclaw.types import Json
@@ -71,6 +71,9 @@ class Disclosing:
         self._for_model = Catalogue(tuple(skill for skill in found.skills if skill.for_model))
         router.ready(self._for_model)
         said = [f"the skill {one.name!r} cannot be used: {'; '.join(one.diagnosis)}" for one in found.invalid]
+        said += [
+            f"the skill {one.name!r}: {why}" for one in found.skills if (why := checks.too_long_description(one.fields))
+        ]
         said += [
             f"the skill {one.name!r} appears twice: {one.used} counts, {one.ignored} does not"
             for one in found.duplicates

@@ -1,0 +1,18 @@
+"""When a conversation at the REPL may not go on: its mode was switched off."""
+
+from adderclaw.runtime import Run
+
+
+def bypass_is_over(run: Run) -> bool:
+    """Whether the mode of the session was switched off in the settings since it began: then it ends."""
+    session, runtime = run.session, run.runtime
+    if session.scene.policy.mode != "bypassPermissions":
+        return False
+    from adderclaw.runtime.start import loaded_by
+
+    now = loaded_by(runtime.options, runtime.loaded.workspace, runtime.options.overrides).config.permissions
+    if not now.disableBypassPermissionsMode:
+        return False
+    session.ends_with = "bypass_permissions_disabled"
+    print("bypassPermissions is switched off by permissions.disableBypassPermissionsMode: it ends here. Start again.")
+    return True
