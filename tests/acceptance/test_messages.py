@@ -92,9 +92,8 @@ def test_22_hints_are_near_misses(world: World) -> None:
 
 
 def test_22_a_slash_command_that_is_none_is_not_taken_for_one_with_its_first_letter(world: World) -> None:
-    typed = ((">", "/export\n"), ("no command /export", "/cmpact\n"), ("no command /cmpact", "/exit\n"))
-    _, shown = at_a_terminal(world, "agent", typed=typed)
-    assert "no command /export: /help lists them" in shown
+    shown = world.cli.typed("agent", stdin="/exprot\n/elephant\n/cmpact\n/exit\n", env={"TERM": "dumb"}).err
+    assert "no command /elephant: /help lists them" in shown
     assert "did you mean /compact?" in shown
 
 
