@@ -500,6 +500,8 @@ class ApprovalRequest:
     """What who is asked reads beside the reason: that is told and compared, this is not."""
     preview: str = ""
     """Of a file that would change: a unified diff, whole. It is shown instead of the input that says the same."""
+    touches: tuple[str, ...] = ()
+    """What it would read, write and reach, a line each."""
     input: Json = field(default_factory=dict[str, Any])
     """The call's input, for a program that is asked."""
 

@@ -135,3 +135,25 @@ def test_escape_twice_goes_back_after_the_diff_was_shown(world: World) -> None:
         terminal.write("b")
         terminal.wait("undoes it", "the conversation is as it was")
         assert (world.workspace / "a.txt").read_text(encoding="utf-8") == "before\n"
+
+
+def test_a_call_is_asked_about_by_its_arguments_and_what_it_touches(world: World) -> None:
+    world.script(
+        call("Http", url="http://example.org/x", method="POST", body="line one\nline two \u202etxt"),
+        call("Bash", command="touch made.txt && mkdir -p sub"),
+        text("end of it"),
+    )
+    with Tmux(world, "agent", rows=40) as terminal:
+        terminal.wait("supervised")
+        terminal.write("go")
+        terminal.press("Enter")
+        screen = terminal.wait("1. yes")
+        while "Http" in screen and "end of it" not in screen and "made.txt" not in screen:
+            assert "url: http://example.org/x" in screen
+            assert "body: line one" in screen
+            assert "\u202e" not in screen
+            terminal.press("n")
+            screen = terminal.wait("denied by", "made.txt")
+        screen = terminal.wait("touch made.txt", "writes: made.txt", "1. yes")
+        terminal.press("n")
+        terminal.wait("end of it")

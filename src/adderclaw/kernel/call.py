@@ -311,6 +311,7 @@ async def _operators_word(session: Session, considered: Considered) -> Answer:
         room="; ".join(filter(None, (room(case) if case is not None else "", ways.words(command) if ways else ""))),
         registries=ways.offered(command) if ways else (),
         preview=_preview(considered),
+        touches=_touches(considered.touch, session.scene.context.workspace.root),
         input=considered.call.input,
     )
     return await session.tape.answered(session, session.operator.approve(request))
@@ -322,6 +323,18 @@ def _preview(considered: Considered) -> str:
         return considered.prepared.preview() if considered.prepared is not None else ""
     except (ValueError, OSError):
         return ""
+
+
+def _touches(touch: Touch, root: str) -> tuple[str, ...]:
+    """In words, for who is asked."""
+    top = f"{root.rstrip('/')}/"
+    found = {
+        "reads": [fact.path.removeprefix(top) for fact in touch.reads],
+        "writes": [fact.path.removeprefix(top) for fact in touch.writes],
+        "removes": [fact.path.removeprefix(top) for fact in touch.removes],
+        "reaches": [f"{fact.host}:{fact.port}" for fact in touch.hosts] + [one.address for one in touch.remotes],
+    }
+    return tuple(f"{what}: {', '.join(dict.fromkeys(names))}" for what, names in found.items() if names)
 
 
 def _plan_hash(session: Session, considered: Considered) -> str:

@@ -8,8 +8,9 @@ from adderclaw.channels.repl.draw import Drawing, Fragments
 from adderclaw.channels.repl.screen import Screen
 from adderclaw.channels.terminal import MOST_GRANTED, meant
 from adderclaw.credentials.redaction import visible
+from adderclaw.json_text import canonical
 from adderclaw.record import NamedTuple
-from adderclaw.types import Answer, ApprovalRequest, Question, QuestionRequest, Replies, replied
+from adderclaw.types import Answer, ApprovalRequest, Json, Question, QuestionRequest, Replies, replied
 from adderclaw.view import calls
 
 type Choice = Literal["yes", "session", "user", "no", "instead"]
@@ -189,15 +190,33 @@ def _question(question: Question) -> Panel:
 
 
 def _asked_about(request: ApprovalRequest, text: str, marks: Sequence[str], drawing: Drawing) -> list[Fragments]:
-    """What is asked about, whole: as a change of a file where it is one."""
-    rows: list[Fragments] = [
-        [("warn", f"{drawing.marks.call} "), ("tool", request.tool), ("dim", f" risk: {request.risk}")]
-    ]
+    """What is asked about, whole: a change as a diff, a command as its plan, other calls by their arguments."""
+    head = [("warn", f"{drawing.marks.call} "), ("tool", request.tool), ("dim", f" risk: {request.risk}")]
+    rows: list[Fragments] = [head]
     if request.preview:
-        rows += drawing.changed(calls.parsed(visible(request.preview)))
+        path = str(request.input.get("file_path", "")) if request.input else ""
+        rows.append([("accent", f"    {visible(path, keep_newlines=False, directions=False)}")])
+        rows += drawing.changed(calls.parsed(visible(request.preview, directions=False)))
     else:
-        rows += [[("", f"    {row}")] for line in text.split("\n") for row in drawing.wrapped(line, drawing.width - 4)]
+        lines = text.split("\n") if request.tool == "Bash" or not request.input else _arguments(request.input)
+        rows += [[("", f"    {row}")] for line in lines for row in drawing.wrapped(line, drawing.width - 4)]
+    for line in request.touches:
+        rows += [[("dim", f"    {row}")] for row in drawing.wrapped(_line(line), drawing.width - 4)]
     return rows + [[("bad", f"    {mark}")] for mark in marks]
+
+
+def _arguments(given: Json) -> list[str]:
+    """Each by its name; what is no text as JSON."""
+    rows: list[str] = []
+    for name, value in given.items():
+        shown = visible(value if isinstance(value, str) else canonical(value), directions=False)
+        first, *more = shown.split("\n")
+        rows += [f"{_line(name)}: {first}", *(f"  | {line}" for line in more)]
+    return rows
+
+
+def _line(text: str) -> str:
+    return visible(text, keep_newlines=False, directions=False)
 
 
 async def answered(screen: Screen, panel: Panel) -> tuple[list[str], str]:
