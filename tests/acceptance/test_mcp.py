@@ -266,7 +266,7 @@ def test_serve_runs_calls_behind_the_same_gate(world: World) -> None:
     assert not (world.workspace / "c.txt").exists()
     alone = asyncio.run(work(None))
     assert [error for error, _ in alone] == [False, True, True, True, True, True, True, True]
-    assert "no_operator" in alone[2][1]
+    assert "no_operator" in alone[3][1]
     assert len(world.receipts()) == 18
     assert {row[0] for row in world.rows("SELECT kind FROM runs")} == {"mcp"}
 
