@@ -46,8 +46,11 @@ class Host(Protocol):
         """Make a child session and run its turn. AdderClawError where none may be made."""
         ...
 
-    async def call(self, name: str, given: Json, why: str) -> ToolResult:
-        """Call a tool for a hook, beside the conversation; it is judged and recorded as any other call."""
+    async def call(self, name: str, given: Json, why: str, *, asked: bool = False) -> ToolResult:
+        """Call a tool for a hook or a skill, beside the conversation; it is judged and recorded as any other call.
+
+        Who wrote the hook or the skill has said yes to it; with `asked` the operator is asked as for the model's own.
+        """
         ...
 
     async def aside(self, instructions: str, text: str, purpose: str, wanted: str) -> str:
@@ -89,7 +92,7 @@ class Nobody:
     async def spawn(self, order: Child) -> ChildReport:  # noqa: ARG002
         raise AdderClawError("there is no session that could begin a subagent")
 
-    async def call(self, name: str, given: Json, why: str) -> ToolResult:  # noqa: ARG002
+    async def call(self, name: str, given: Json, why: str, *, asked: bool = False) -> ToolResult:  # noqa: ARG002
         raise AdderClawError("there is no session that could call a tool")
 
     async def aside(self, instructions: str, text: str, purpose: str, wanted: str) -> str:  # noqa: ARG002

@@ -496,6 +496,8 @@ class ApprovalRequest:
     """The row by which another process may answer."""
     at_terminal: bool = False
     """It may be asked because a person sits at the terminal: nobody else says yes to it (X-90)."""
+    raw: bool = False
+    """Nobody looks through the command: no hook and no rule says yes to it."""
     room: str = ""
     """What who is asked reads beside the reason: that is told and compared, this is not."""
     preview: str = ""

@@ -308,6 +308,7 @@ async def _operators_word(session: Session, considered: Considered) -> Answer:
         plan_hash=_plan_hash(session, considered),
         grants=grants.exact(case) if case is not None else (),
         at_terminal=case is not None and terminal_only(case),
+        raw=call_hooks.is_raw(considered),
         room="; ".join(filter(None, (room(case) if case is not None else "", ways.words(command) if ways else ""))),
         registries=ways.offered(command) if ways else (),
         preview=_preview(considered),

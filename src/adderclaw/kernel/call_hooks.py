@@ -110,7 +110,7 @@ async def requested(session: Session, considered: Considered, life: Life) -> tup
             if decision.get("interrupt"):
                 life.stop = str(decision.get("message", ""))
             return considered, Answer(approved=False, by=BY_HOOK, comment=str(decision.get("message", "")))
-        if decision is not None and not _is_raw(considered):
+        if decision is not None and not is_raw(considered):
             return _allowed(session, considered, decision)
     if "Notification" in session.hooks:
         message = f"{considered.call.name} needs your approval: {considered.decision.reason}"
@@ -155,10 +155,10 @@ def _allowed(session: Session, considered: Considered, decision: Json) -> tuple[
     _update(session, decision.get("updatedPermissions", []), "a hook")
     opinion = considered.case.hook_opinion if considered.case is not None else None
     now = _rewritten(session, considered, decision.get("updatedInput"), opinion)
-    return now, None if _is_raw(now) else Answer(approved=True, by=BY_HOOK)
+    return now, None if is_raw(now) else Answer(approved=True, by=BY_HOOK)
 
 
-def _is_raw(considered: Considered) -> bool:
+def is_raw(considered: Considered) -> bool:
     """Raw bash is asked for each time: no hook grants it, nor by what it makes of another call."""
     from adderclaw.gate.shell.planner import Raw
 

@@ -145,7 +145,7 @@ def make(runtime: Runtime, parent: Session, order: Child) -> tuple[Session, Prov
             instructions=scrubbed(runtime, files if order.system is None else None),
         ),
         instructions=files,
-        operator=_operator(parent, order, session_id),
+        operator=operator_of(parent, order, session_id),
         state=State(LoopDetector(config.runtime.loop_warn_at, config.runtime.loop_stop_at)),
         agent_id=session_id,
         agent_type=order.agent_type,
@@ -240,7 +240,7 @@ def _named(above: Mapping[str, Tool[Any]], names: tuple[str, ...]) -> set[str]:
     return found | ({name for name in above if name.startswith(servers)} if servers else set())
 
 
-def _operator(parent: Session, order: Child, session_id: str) -> Operator:
+def operator_of(parent: Session, order: Child, session_id: str) -> Operator:
     from adderclaw.kernel.approvals import Durable
 
     if order.background:

@@ -1,4 +1,4 @@
-"""A call that a hook makes of a server's tool: the whole life of a call, in a session of its own that no hook hears."""
+"""A call that a hook makes of a server's tool, or a line of a skill: the whole life of one, in a session of its own."""
 
 import asyncio
 from collections.abc import Mapping
@@ -31,6 +31,8 @@ class Configured:
     """Stands behind a hook's call: whoever wrote the hook has said yes to it. What the gate denies stays denied."""
 
     async def approve(self, request: ApprovalRequest) -> Answer:
+        if request.raw:
+            return Answer(approved=False, by="no_operator", comment="raw bash is run by no hook and no skill")
         return Answer(approved=True, by="operator", comment=f"{request.tool} is called by the operator's own hook")
 
     async def ask(self, request: QuestionRequest) -> Answer:  # noqa: ARG002
@@ -38,19 +40,28 @@ class Configured:
 
 
 async def call(
-    runtime: Runtime, parent: Session, tools: Mapping[str, Tool[Any]], name: str, given: dict[str, object], why: str
+    runtime: Runtime,
+    parent: Session,
+    tools: Mapping[str, Tool[Any]],
+    name: str,
+    given: dict[str, object],
+    why: str,
+    *,
+    asked: bool = False,
 ) -> ToolResult:
     """What the tool answers; a refusal and a failure are results like any other.
 
-    `tools` are all that the session has: what its model may call just now can be less.
+    `tools` are all that the session has: what its model may call just now can be less. No hook hears of it, and nobody
+    is asked, unless with `asked`: then words of the model are in it.
     """
     arrive = parent.scene.arrive
     if name not in tools and arrive is not None and (why_not := await arrive(name)):
         return rejected(why_not)
     if name not in tools:
         return rejected(f"there is no tool {name!r}")
-    child = _session(runtime, parent, tools[name])
-    children.begin(child, parent, Child("", agent_type=AGENT, description=why, background=True))
+    order = Child("", agent_type=AGENT, description=why, background=not asked)
+    child = _session(runtime, parent, tools[name], order)
+    children.begin(child, parent, order)
     try:
         done = await run_call(child, ToolCall(child.ids("toolu"), name, given))
     except asyncio.CancelledError:
@@ -60,7 +71,7 @@ async def call(
     return done.result
 
 
-def _session(runtime: Runtime, parent: Session, tool: Tool[Any]) -> Session:
+def _session(runtime: Runtime, parent: Session, tool: Tool[Any], order: Child) -> Session:
     above, session_id = parent.scene, runtime.ids("session")
     place = above.context.workspace
     context = ToolContext(
@@ -80,8 +91,8 @@ def _session(runtime: Runtime, parent: Session, tool: Tool[Any]) -> Session:
         parent,
         scene=here,
         bus=parent.bus.of_session(session_id),
-        hooks={},
-        operator=Configured(),
+        hooks={} if order.background else parent.hooks,
+        operator=Configured() if order.background else children.operator_of(parent, order, session_id),
         state=State(LoopDetector(running.loop_warn_at, running.loop_stop_at)),
         agent_id=session_id,
         agent_type=AGENT,

@@ -210,10 +210,10 @@ class SessionHost:
 
         return await children.run(self._runtime, self._session, order)
 
-    async def call(self, name: str, given: Json, why: str) -> ToolResult:
+    async def call(self, name: str, given: Json, why: str, *, asked: bool = False) -> ToolResult:
         from adderclaw.runtime import hook_calls
 
-        return await hook_calls.call(self._runtime, self._session, self._everything, name, given, why)
+        return await hook_calls.call(self._runtime, self._session, self._everything, name, given, why, asked=asked)
 
     async def aside(self, instructions: str, text: str, purpose: str, wanted: str) -> str:
         return await _aside(self._runtime, self._session, instructions, text, purpose, wanted)

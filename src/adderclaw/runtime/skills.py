@@ -76,13 +76,15 @@ class Skills:
             if file:
                 return Called(invocation.part(skill, file), skill.path)
             variables = {"SKILL_DIR": skill.folder, "PROJECT_DIR": self._project, "SESSION_ID": session_id}
-            text, inline = invocation.told(skill, arguments, variables)
+            text, inline, given = invocation.told(skill, arguments, variables)
             if why := self._unrun(skill) if inline else "":
                 for mark, command in inline.items():
                     text = text.replace(mark, f"[`{command}` was not run: {why}]")
                 inline = {}
             rules, why = self._granted(skill)
-            return Called(f"{text}\n[{why}]" if why else text, skill.path, rules, inline)
+            return Called(
+                f"{text}\n[{why}]" if why else text, skill.path, rules, inline, frozenset() if by_user else given
+            )
 
         return PreparedSkill(place, read)
 

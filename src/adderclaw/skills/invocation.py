@@ -28,18 +28,23 @@ class Told(NamedTuple):
     text: str
     inline: dict[str, str]
     """Mark → command. A mark is random: no text of the skill or of its caller can hold it."""
+    given: frozenset[str]
+    """Marks of the commands that have something of the arguments in them."""
 
 
 def told(skill: Skill, arguments: str, variables: Mapping[str, str]) -> Told:
     """The whole of a skill for the model; raises Refused where its file cannot be read."""
     inline: dict[str, str] = {}
+    given: set[str] = set()
     secret = token_hex(8)
 
     def mark(found: re.Match[str]) -> str:
         if len(inline) == MOST_INLINE:
             return found[0]
         name = f"[command {len(inline) + 1} {secret}]"
-        inline[name] = _command(found[1] or found[2], arguments, variables)
+        inline[name] = command = _command(found[1] or found[2], arguments, variables)
+        if command != _command(found[1] or found[2], "", variables):
+            given.add(name)
         return name
 
     body = _INLINE.sub(mark, Disclosure(skill, max_bytes=0, max_tokens=0).body())
@@ -51,7 +56,7 @@ def told(skill: Skill, arguments: str, variables: Mapping[str, str]) -> Told:
     listed += "" if skill.alone else _barred(body)
     kind = "command" if skill.alone else "skill"
     where = visible(skill.folder, keep_newlines=False)
-    return Told(f"The {kind} {skill.name}, in {where}. Follow it.{listed}\n{cut}", inline)
+    return Told(f"The {kind} {skill.name}, in {where}. Follow it.{listed}\n{cut}", inline, frozenset(given))
 
 
 def _barred(body: str) -> str:

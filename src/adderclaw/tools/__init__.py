@@ -80,6 +80,8 @@ class Called(NamedTuple):
     """Permission rules that count with it: what the operator vouches for of its `allowed-tools`."""
     inline: Mapping[str, str] = {}
     """Mark in the text → the command whose output stands there."""
+    asked: frozenset[str] = frozenset()
+    """Marks of those that have words of the model in them: nobody has said yes to these yet."""
 
 
 class Skills(Protocol):

@@ -49,14 +49,15 @@ def _described(kit: "Kit", text: str) -> str:
 async def with_outputs(called: Called, host: Host) -> str:
     """The text with what its commands print, each judged and recorded as a call of Bash, and shown as what it is: data.
 
-    Who trusts the text has said yes to them; what the gate denies stays denied.
+    Who trusts the text has said yes to them, but not to what a model adds; what the gate denies stays denied.
     """
     from secrets import token_hex
 
     text = called.text
     for mark, command in called.inline.items():
         if mark in text:  # else it stood in a part that there was no room for
-            result = await host.call("Bash", {"command": command}, f"a command in {called.path}")
+            asked = mark in called.asked
+            result = await host.call("Bash", {"command": command}, f"a command in {called.path}", asked=asked)
             text = text.replace(mark, f"`{command}`:\n{framed(token_hex(8), result.content)}")
     return text
 
