@@ -18,7 +18,7 @@ class Menu(Completer):
             yield from self._commands(text[1:])
 
     def _commands(self, typed: str) -> Iterable[Completion]:
-        from adderclaw.channels.repl import SLASH
+        from adderclaw.channels.repl.slash.table import SLASH
 
         known = {name: command.help for name, command in SLASH.items()}
         starting = [name for name in known if name.startswith(typed)]

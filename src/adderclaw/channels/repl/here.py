@@ -1,0 +1,53 @@
+"""The conversation of this terminal, as its commands see it: the REPL of a run, its screen, one more turn."""
+
+import sys
+from typing import TYPE_CHECKING
+
+from adderclaw.channels.cli.agent import Shown
+from adderclaw.channels.terminal import typed
+from adderclaw.credentials.redaction import visible
+from adderclaw.kernel import lifecycle
+from adderclaw.kernel.loop import run_turn, silent
+from adderclaw.kernel.session import TurnResult
+from adderclaw.runtime import Run
+from adderclaw.runtime.signals import until_signal
+
+if TYPE_CHECKING:
+    from adderclaw.channels.repl import Repl
+    from adderclaw.channels.repl.screen import Screen
+
+REPLS: "dict[str, Repl]" = {}
+"""Run → the REPL that it is."""
+
+
+def of(run: Run) -> "Repl":
+    return REPLS[run.run_id]
+
+
+def screen_of(run: Run) -> "Screen | None":
+    """The screen, where there is one; None where lines are printed one after the other."""
+    talk = of(run).talk
+    return talk.screen if talk is not None else None
+
+
+async def turn(run: Run, message: str | None) -> TurnResult:
+    """One turn; at the limit of tool rounds the person decides whether it goes on."""
+    if (talk := of(run).talk) is not None:
+        return await talk.turn(message)
+    run.session.budget.begin()
+    while True:
+        shown = Shown(run.runtime.secrets)
+        whole = "MessageDisplay" in run.session.hooks  # what is shown is known when all of it is there
+        asked = run_turn(run.session, message, silent if whole else shown)
+        result = await until_signal(run, asked, goes_on=True)
+        if not (result.answer and shown.text.endswith(result.answer)):
+            print(visible(await lifecycle.displayed(run.session, result.answer)), end="")
+        print()
+        if result.outcome == "completed":
+            return result
+        print(f"[{result.outcome}] {visible(result.reason)}", file=sys.stderr)
+        if result.outcome != "limit" or "max_tool_rounds" not in result.reason:
+            return result
+        if (await typed("Go on? [y/N] ") or "").strip().lower() not in ("y", "yes"):
+            return result
+        message = "Go on."

@@ -1,0 +1,40 @@
+"""Skills, custom commands and prompts of MCP servers, sent as the person's own message."""
+
+import sys
+
+from adderclaw.channels.repl.here import turn
+from adderclaw.channels.repl.slash.row import Done
+from adderclaw.credentials.redaction import visible
+from adderclaw.kernel import lifecycle
+from adderclaw.runtime import Run
+from adderclaw.types import Json
+
+
+async def skill(name: str, run: Run, rest: str) -> Done:
+    """Send a skill as the person's own message; what it asks to be allowed counts for this turn, if it is trusted."""
+    session = run.session
+    kit = session.scene.kit
+    assert kit.skills is not None
+    called = kit.skills.called(name, rest, session.session_id)
+    if (refused := await lifecycle.skill_expanded(session, name, rest, called.path)) is not None:
+        print(f"/{visible(name)}: a hook refused it: {visible(refused)}", file=sys.stderr)
+        return None
+    from adderclaw.tools.control.skill import with_outputs
+
+    message = await with_outputs(called, session.host)
+    session.scene.in_force.lend(called.rules)
+    await turn(run, message)
+
+
+async def prompt(name: str, run: Run, rest: str) -> Done:
+    """Send a prompt of an MCP server as the person's own message."""
+    servers = run.runtime.servers
+    if servers is None:
+        print(f"there is no command /{visible(name)}: no MCP server is configured.", file=sys.stderr)
+        return None
+    prompt = await servers.prompt(name, rest.split())
+    fields: Json = {"expansion_type": "mcp_prompt", "command_name": name, "command_args": rest, "prompt": prompt}
+    if (refused := await lifecycle.expanded(run.session, fields)) is not None:
+        print(f"/{visible(name)}: a hook refused it: {visible(refused)}", file=sys.stderr)
+        return None
+    await turn(run, prompt)

@@ -1,0 +1,83 @@
+"""Commands about the conversation itself: another one, a copy, its name, its past, its plan."""
+
+from adderclaw.channels.repl import conversations, here
+from adderclaw.channels.repl.conversations import Next
+from adderclaw.channels.repl.slash.row import Done
+from adderclaw.credentials.redaction import visible
+from adderclaw.errors import UsageError
+from adderclaw.kernel.compact import compact as compact_history
+from adderclaw.runtime import Resume, Run
+
+
+def clear(run: Run, rest: str) -> Done:
+    """A new conversation; this one can be resumed, by its name if it gets one."""
+    if rest:
+        conversations.name(run, rest)
+    here.of(run).next = Next(None, "clear")
+    run.session.ends_with = "clear"
+    return "leave"
+
+
+def resume(run: Run, rest: str) -> Done:
+    here.of(run).next = Next(Resume(run.session.conversation_id, go_on=False), words=rest)
+    run.session.ends_with = "resume"
+    return "leave"
+
+
+def branch(run: Run, rest: str) -> Done:
+    if rest:
+        conversations.name(run, rest)
+    here.of(run).next = Next(Resume(run.session.conversation_id, go_on=False, fork=True))
+    run.session.ends_with = "other"
+    return "leave"
+
+
+def rename(run: Run, rest: str) -> Done:
+    named = conversations.name(run, rest)
+    print(f"this conversation is called {named!r}" if named else "this conversation has its first words as its name")
+
+
+def export(run: Run, rest: str) -> Done:
+    print(f"written to {visible(conversations.exported(run, rest), keep_newlines=False)}")
+
+
+async def compact(run: Run, rest: str) -> Done:
+    before = run.session.state.history.size
+    if await compact_history(run.session, "manual", rest):
+        print(f"compacted: {before:,} bytes of history are now {run.session.state.history.size:,}")
+    else:
+        print("there is nothing to compact yet")
+
+
+async def rewind(run: Run, rest: str) -> Done:
+    from adderclaw.channels import restoring
+
+    if (talk := here.of(run).talk) is not None:
+        from adderclaw.channels.repl.rewinding import go_back
+
+        await go_back(run, talk.screen, rest)
+    else:
+        await restoring.slash(run, rest, restoring.asker())
+
+
+def plan(run: Run, rest: str) -> Done:
+    from adderclaw.store import plans
+
+    store, conversation = run.session.store, run.session.conversation_id
+    if rest not in ("", "approve"):
+        raise UsageError(f"{rest!r}: it takes nothing, or `approve`")
+    found = plans.last(store, conversation)
+    if rest and found is not None and found.status == "draft":
+        with store.write() as cursor:
+            if plans.approve(cursor, found.id):
+                plans.implement(cursor, conversation)
+        found = plans.last(store, conversation)
+    print(f"phase: {plans.phase_of(store, conversation)}")
+    if found is None:
+        print("there is no plan yet")
+    else:
+        print(f"plan {found.id}, {found.status}, of {found.created_at}:\n{visible(found.content)}")
+
+
+def leave(_run: Run, _rest: str) -> Done:
+    return "leave"

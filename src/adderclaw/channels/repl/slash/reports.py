@@ -1,0 +1,109 @@
+"""Commands that only show something: tools, policy, memory, servers, lists."""
+
+import sys
+
+from adderclaw.channels.repl.slash.row import Done
+from adderclaw.config.model_catalogue import first_of
+from adderclaw.credentials.redaction import visible
+from adderclaw.runtime import Run
+from adderclaw.store import memory as memories
+from adderclaw.store import transcript
+
+
+def tools(run: Run, _rest: str) -> Done:
+    for tool in run.session.scene.offered.values():
+        print(f"{tool.name:<14} {tool.description.splitlines()[0]}")
+
+
+def memory(run: Run, rest: str) -> Done:
+    if not rest:
+        files = run.session.instructions.files if run.session.instructions is not None else []
+        for file in files:
+            how = f", imported by {visible(file.parent)}" if file.parent else ""
+            print(f"{visible(file.path)} ({file.scope.lower()}, {len(file.text):,} characters{how})")
+        print(visible(memories.context(run.session.store)) or "no memories yet")
+        return None
+    hits = transcript.search(run.session.store, rest, 10)
+    for hit in hits:
+        print(f"{hit.conversation_id}  {hit.created_at}  {hit.role}: {visible(hit.snippet, keep_newlines=False)}")
+    if not hits:
+        print(f"nothing found for {visible(rest)!r}")
+
+
+def policy(run: Run, _rest: str) -> Done:
+    security, here = run.runtime.config.security, run.session.scene.context.workspace
+    policy = run.session.scene.policy
+    print(f"autonomy: {policy.autonomy_now}" + (f", mode {policy.mode}" if policy.mode else ""))
+    print(f"workspace: {here.root} (only there: {'yes' if security.workspace_only else 'no'})")
+    for extra in here.extra:
+        print(f"also: {extra}")
+    print(f"forbidden paths: {', '.join(security.forbidden_paths)}")
+    print(f"forbidden commands: {', '.join(security.forbidden_commands)}")
+    print(f"sandbox: {run.session.scene.confinement}")
+
+
+async def status(run: Run, _rest: str) -> Done:
+    """Whether credentials can be used, and of which class; never a part of one."""
+    from adderclaw.channels.cli import auth
+
+    now = run.session.config
+    served = first_of(run.session.provider.name, run.session.model, now)
+    print(f"model {visible(served.model)} of the provider {visible(served.provider)}")
+    for row in await auth.rows(run.runtime.credentials, now, [served.provider]):
+        print(auth.line(row))
+    return ids(run, "")
+
+
+async def mcp(run: Run, rest: str) -> Done:
+    """What is known of the MCP servers; with a name, that server's prompts too."""
+    servers = run.runtime.servers
+    if servers is None:
+        print("no MCP server is configured; `adderclaw mcp add` adds one")
+        return None
+    for row in servers.status():
+        if rest in ("", row.entry.name):
+            off = sum(not pin.usable for pin in row.pins.values())
+            said = f"{len(row.pins)} tools" + (f", {off} off until approved" if off else "")
+            print(f"{row.entry.name:<16} {row.state:<9} {said}  {visible(row.reason, keep_newlines=False)}")
+    for prompt in await servers.prompts(rest) if rest else ():
+        print(f"/{visible(prompt['name'])} {' '.join(map(visible, prompt['arguments']))}  {prompt['description']}")
+
+
+def skills(run: Run, _rest: str) -> Done:
+    kit = run.session.scene.kit
+    listed, whole = kit.skills.offered() if kit.skills is not None else ([], True)
+    for name, description in listed:
+        print(f"/{name:<24} {description[:120]}")
+    if not listed:
+        print("there are no skills; `adderclaw skills list` says where they are looked for")
+    elif not whole:
+        print("there are more: `adderclaw skills list` shows all")
+
+
+def ids(run: Run, _rest: str) -> Done:
+    print(f"conversation {run.session.conversation_id}, session {run.session.session_id}, run {run.run_id}")
+
+
+def todos(run: Run, _rest: str) -> Done:
+    from adderclaw.store import lists
+    from adderclaw.tools.control.lists import MARKS, line
+
+    session = run.session
+    lines = [f"{MARKS[todo.status]} {todo.content}" for todo in lists.todos(session.store, session.session_id)]
+    lines += map(line, lists.tasks(session.store, session.conversation_id))
+    print(visible("\n".join(lines)) or "nothing is to be done")
+
+
+def agents(run: Run, _rest: str) -> Done:
+    from adderclaw.store import subagents
+    from adderclaw.tools.control import definitions
+
+    foreign = run.session.config.compat.claude
+    known = definitions.known(run.runtime.home, run.session.scene.context.workspace.root, foreign=foreign)
+    for one in known.by_name.values():
+        print(visible(f"{one.name:<18} {one.description}  ({one.source})", keep_newlines=False))
+    for problem in known.problems:
+        print(f"note: {visible(problem, keep_newlines=False)}", file=sys.stderr)
+    for child in subagents.of_parent(run.session.store, run.session.session_id):
+        line = f"{child.session_id}  {child.agent_type}  {child.status}  {child.description}"
+        print(visible(line, keep_newlines=False))

@@ -1,0 +1,28 @@
+"""What a slash command is: one row of the table."""
+
+from collections.abc import Awaitable, Callable
+from typing import Literal
+
+from adderclaw.record import NamedTuple
+from adderclaw.runtime import Run
+
+type Done = Literal["leave"] | None
+"""What follows a command: nothing, or the end of this conversation."""
+type Does = Callable[[Run, str], Done | Awaitable[Done]]
+"""Gets what follows the name."""
+
+
+class Row(NamedTuple):
+    name: str
+    help: str
+    """One line: what it does."""
+    run: Does
+    arguments: str = ""
+    """As they are typed: [OPTIONAL] NEEDED."""
+    aliases: tuple[str, ...] = ()
+    at_once: bool = False
+    """Whether it runs while a turn does; the others wait for its end."""
+
+    @property
+    def usage(self) -> str:
+        return f"/{self.name} {self.arguments}".strip()

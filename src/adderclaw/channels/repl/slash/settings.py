@@ -1,0 +1,62 @@
+"""Commands that change what the session works with: model, login, directories."""
+
+import os
+import sys
+
+from adderclaw.channels.repl.slash.row import Done
+from adderclaw.config.model_catalogue import first_of
+from adderclaw.credentials.redaction import visible
+from adderclaw.errors import UsageError
+from adderclaw.kernel import lifecycle
+from adderclaw.runtime import Run
+
+
+async def model(run: Run, rest: str) -> Done:
+    if rest:
+        await run.switch(rest)
+    session = run.session
+    served = first_of(session.provider.name, session.model, session.config)
+    through = "" if served.provider == session.provider.name else f", through {visible(session.provider.name)}"
+    print(f"model {visible(served.model)} of the provider {visible(served.provider)}{through}")
+    if not rest:
+        others = ", ".join(visible(name) for name in session.config.providers.models)
+        print(f"/model NAME takes another of it; /model ENTRY or ENTRY/NAME another provider: {others}")
+
+
+async def login(run: Run, rest: str) -> Done:
+    from adderclaw.channels.cli import auth
+
+    name = auth.chosen(rest or None, run.session.config)
+    place = await auth.logged_in(run.runtime.credentials, name, "auto")
+    print(f"logged in to {visible(name)}; kept in {place}")
+
+
+async def logout(run: Run, rest: str) -> Done:
+    from adderclaw.channels.cli import auth
+
+    name = auth.chosen(rest or None, run.session.config)
+    for complaint in (await auth.logged_out(run.runtime.credentials, [name])).values():
+        print(complaint, file=sys.stderr)
+    if name != run.session.provider.name:
+        return None
+    print("the conversation's own provider was logged out of: it ends here")
+    run.session.ends_with = "logout"
+    return "leave"
+
+
+async def add_dir(run: Run, rest: str) -> Done:
+    """Let the session work in one more directory, until it ends."""
+    from adderclaw.config.paths import followed
+    from adderclaw.config.permissions import PermissionUpdate
+    from adderclaw.kernel import permission_updates
+
+    place = followed(os.path.expanduser(rest)) if rest else ""
+    if not os.path.isdir(place):
+        raise UsageError(f"{rest!r} is no directory: /add-dir PATH takes one that is there")
+    session = run.session
+    # a link is judged by both its names; what `..` after a link means, only the real one says
+    named = os.path.abspath(os.path.expanduser(rest))
+    named = named if followed(named) == place else place
+    permission_updates.apply(session, PermissionUpdate("addDirectories", "session", directories=[named]))
+    print(f"{visible(place, keep_newlines=False)} belongs to this session now")
+    await lifecycle.added(session, place)
