@@ -100,10 +100,13 @@ def proved(world: World, run_id: str, moments: object) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("part", range(12))
 def test_32_killed_anywhere_and_resumed_a_workflow_is_proved(world: World, soak: Soak, part: int) -> None:
+    mine = [nth for nth in soak.of(48) if nth // 4 == part]
+    if not mine:
+        return
     with Killing() as model:
         flow = Flow(world, model)
         flow.write(BODY)
-        for number in (nth for nth in soak.of(48) if nth // 4 == part):
+        for number in mine:
             after = (-1.0, 0.0, 0.004, 0.01, 0.02, 0.04)[number % 6]
             moments = [(1 + number % 8, after), (1 + number // 8 % 6, (0.0, -1.0, 0.008)[number % 3])]
             proved(world, killed_and_resumed(flow, model, moments), moments)

@@ -68,6 +68,8 @@ class WorkflowExecution:
         self._said = dict(said or {})
         self.values = dict(inputs)
         self._inputs = frozenset(inputs)
+        self._tried = frozenset[str]()
+        """Places of goals of which an earlier process kept a result, whatever it was."""
         self._step: Step | None = None
         """The step that runs."""
         """Inputs, results and outputs by name: what `$name` stands for."""
@@ -114,7 +116,9 @@ class WorkflowExecution:
         begun = Begun(self.run_id, file, self.workflow.name, made, dict(self.values), self._said)
         with self.session.store.write() as cursor:
             workflows.begin(cursor, begun)
-        self.kept = _finished(workflows.finished(self.session.store, self.run_id))
+        before = workflows.finished(self.session.store, self.run_id)
+        self._tried = frozenset(place for place, agent in before if not agent and place.count(".") == 2)
+        self.kept = _finished(before)
 
     # -------------------------------------------------------------- loops
 
@@ -258,6 +262,8 @@ class WorkflowExecution:
         """
         order = replace(order, extra=(report.tool(),), until=report.missing, waits=True, tool_use_id=place)
         left = subagents.of_call(self.session.store, self.session.session_id, place)
+        if left is not None and left.outcome == "completed" and not self._is_tried(place):
+            return self._taken(left, report)
         if left is not None and left.outcome not in ("completed", "denied"):
             if (made := self._signalled(left, report)) is not None:
                 return made
@@ -267,6 +273,17 @@ class WorkflowExecution:
         if made.outcome != "completed":
             raise _Ends(made.outcome, f"goal {goal.name}: {made.reason or made.outcome}")
         return made
+
+    def _is_tried(self, place: str) -> bool:
+        """Whether a result of the goal at this place was kept: then it was not reached, and is tried again."""
+        return ".".join(place.split(" ")[0].split(".")[:3]) in self._tried
+
+    def _taken(self, left: Subagent, report: Report | Verdict) -> ChildReport:
+        """The result of a session that had ended when the process was killed, just before it was kept."""
+        if (given := transcript.accepted(self.session.store, left.session_id, report.name)) is not None:
+            report.take(given)
+        tokens, calls = subagents.used(self.session.store, left.session_id)
+        return ChildReport(left.session_id, "completed", left.answer, tokens=tokens, tool_calls=calls)
 
     def _signalled(self, left: Subagent, report: Report | Verdict) -> ChildReport | None:
         """What a session said of its goal before it was interrupted: nothing is left for it to do."""
