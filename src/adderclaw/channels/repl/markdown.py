@@ -180,13 +180,27 @@ def _prose(source: str, look: Look) -> str:
     elements = {**Markdown.elements, "heading_open": Headings}
     made = Markdown(source, hyperlinks=look.links)
     made.elements = elements  # pyright: ignore[reportAttributeAccessIssue] - a class variable that an instance may have
+    _make_visible(made.parsed)
     _console(out, look).print(made)
-    lines = [_PADDING.sub("", line) for line in out.getvalue().split("\n")]
+    lines = [_closed(_PADDING.sub("", line)) for line in out.getvalue().split("\n")]
     text = "\n".join(lines).strip("\n") + "\n"
     return _ascii(text) if look.plain else text
 
 
+def _make_visible(tokens: "list[Token]") -> None:
+    """References such as `&#x202e;` are characters only now."""
+    for token in tokens:
+        token.content = visible(token.content)
+        _make_visible(token.children or [])
+
+
 _PADDING = re.compile(r"(?: |(?:\x1b\[[\d;]*m)(?= ))+(?=(?:\x1b\[0m)?$)")
+
+
+def _closed(line: str) -> str:
+    """A line that lost its end with its padding ends its style all the same: what comes next is not the model's."""
+    last = line.rfind("\x1b[")
+    return line if last < 0 or line.startswith("\x1b[0m", last) else f"{line}\x1b[0m"
 
 
 def _ascii(text: str) -> str:
