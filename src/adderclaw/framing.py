@@ -43,6 +43,15 @@ def sealed(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
+def attached(text: str) -> str:
+    """What a person put to a message beside their words: a file, what a command printed."""
+    return tagged("attached", text)
+
+
+def is_attached(text: str) -> bool:
+    return text.startswith(("<attached>\n", "<attached-"))
+
+
 def tagged(name: str, text: str, attributes: str = "") -> str:
     """A part of a prompt under its name. Where something in it could be taken for a tag, ours have a mark."""
     name = f"{name}-{sealed(text)}" if "<" in text else name

@@ -8,7 +8,7 @@ import os
 from typing import Literal
 
 from adderclaw.errors import LimitError, ProviderError
-from adderclaw.framing import framed, tagged
+from adderclaw.framing import framed, is_attached, tagged
 from adderclaw.history import History
 from adderclaw.kernel import lifecycle, resume, side_question
 from adderclaw.kernel.session import Session, is_told
@@ -181,7 +181,7 @@ def _said(entries: list[Entry]) -> list[str]:
     for entry in entries:
         if entry.entry_type == "user":
             texts += [block["text"] for block in entry.payload["content"] if block["type"] == "text"]
-    return [text for text in texts if not is_told(text)]
+    return [text for text in texts if not is_told(text) and not is_attached(text)]
 
 
 def _within(said: list[str]) -> list[str]:

@@ -17,7 +17,7 @@ from adderclaw.kernel.call import limit_of, run_call
 from adderclaw.kernel.call_hooks import Keep, Life
 from adderclaw.kernel.prompt import Prompt
 from adderclaw.kernel.result import Done
-from adderclaw.kernel.session import Session, TurnResult
+from adderclaw.kernel.session import ALONE, Attached, Session, TurnResult
 from adderclaw.store import model_calls, tasks, transcript
 from adderclaw.types import (
     Block,
@@ -79,17 +79,22 @@ class _Turn:
 
 
 async def run_turn(
-    session: Session, message: str | None, on_delta: OnDelta = silent, *, single: bool = False
+    session: Session,
+    message: str | None,
+    on_delta: OnDelta = silent,
+    *,
+    single: bool = False,
+    attached: Attached = ALONE,
 ) -> TurnResult:
     """From a user's message to the final answer. Without a message an interrupted turn goes on.
 
     A `single` turn is a driver's own: the message is not a person's, and it ends with the model's first reply.
     """
-    session.tape.turn(session, message, single=single)
+    session.tape.turn(session, message, single=single, attached=attached)
     session.bus.tell(_begins(session, message))
     outcome = ""
     try:
-        result = await _turn(session, message, on_delta, single=single)
+        result = await _turn(session, message, on_delta, attached, single=single)
         outcome = result.outcome
         return result
     finally:
@@ -106,7 +111,9 @@ def _begins(session: Session, message: str | None) -> "TurnStarted":
     return {"event_type": "turn_started", "text": message if told else f"{len(message)} characters"}
 
 
-async def _turn(session: Session, message: str | None, on_delta: OnDelta, *, single: bool) -> TurnResult:
+async def _turn(
+    session: Session, message: str | None, on_delta: OnDelta, attached: Attached, *, single: bool
+) -> TurnResult:
     turn = _Turn(single=single)
     before = len(session.state.history.messages)
     prompt = session.prompt.without_tools(STOP_NOTE) if session.scene.stopped() else session.prompt
@@ -115,7 +122,7 @@ async def _turn(session: Session, message: str | None, on_delta: OnDelta, *, sin
             session.state.rounds = 0
             if not single and (refused := await lifecycle.submitted(session, message)) is not None:
                 return TurnResult("denied", "", f"a hook refused the message: {refused}")
-            _hear(session, message, opens=True)
+            _hear(session, message, attached, opens=True)
         elif session.hooks:
             await lifecycle.begin(session)
         if message is None and (finished := _already_answered(session)) is not None:
@@ -356,10 +363,10 @@ def _cut_short(session: Session, call: ToolCall, life: Life | None, *, interrupt
 # ------------------------------------------------------------------ what is heard and noted
 
 
-def _hear(session: Session, text: str, *, opens: bool = False) -> None:
+def _hear(session: Session, text: str, attached: Attached = ALONE, *, opens: bool = False) -> None:
     """The user's message, and with it what hooks have to say. It opens a turn, unless a hook sends the model back."""
-    texts, session.state.due = (text, *session.state.due), []
-    said = tuple(TextBlock(session.secrets.scrub(part)) for part in texts)
+    texts, session.state.due = (text, *attached.texts, *session.state.due), []
+    said = (*attached.media, *(TextBlock(session.secrets.scrub(part)) for part in texts))
     news = _news(session)
     with session.store.write() as cursor:
         sequence = _keep(session, cursor, Message("user", said))

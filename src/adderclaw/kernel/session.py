@@ -31,6 +31,7 @@ from adderclaw.types import (
     CommandFact,
     Ids,
     Json,
+    MediaBlock,
     Operator,
     Outcome,
     Phase,
@@ -327,6 +328,17 @@ def told(event: str, texts: Sequence[str]) -> str:
 
 def is_told(text: str) -> bool:
     return re.match(r'<hook(?:-\w{16})? event="', text) is not None
+
+
+class Attached(NamedTuple):
+    """What a message has beside its words."""
+
+    texts: tuple[str, ...] = ()
+    media: tuple[MediaBlock, ...] = ()
+
+
+ALONE = Attached()
+"""A message of words alone."""
 
 
 class TurnResult(NamedTuple):

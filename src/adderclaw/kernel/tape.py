@@ -13,7 +13,7 @@ from adderclaw.types import Answer, ChatResponse, Json, TaskEnd, Tool, ToolResul
 if TYPE_CHECKING:
     from adderclaw.kernel.instructions import File
     from adderclaw.kernel.permission_check import Considered
-    from adderclaw.kernel.session import Session
+    from adderclaw.kernel.session import Attached, Session
 
 
 class Tape:
@@ -24,7 +24,7 @@ class Tape:
 
     # -------------------------------------------------------------- the turns
 
-    def turn(self, session: "Session", message: str | None, *, single: bool) -> None:
+    def turn(self, session: "Session", message: str | None, *, single: bool, attached: "Attached") -> None:
         """A turn begins."""
 
     def drives(self, session: "Session", driver: str, given: Json) -> None:

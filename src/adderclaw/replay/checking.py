@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from typing import Any
 
 from adderclaw.kernel.permission_check import Considered, unfit
-from adderclaw.kernel.session import Session
+from adderclaw.kernel.session import Attached, Session
 from adderclaw.replay import edges
 from adderclaw.replay.edges import Moments, Reel
 from adderclaw.replay.recorder import Recorder
@@ -39,7 +39,7 @@ class Checking(Recorder):
         self.driven = False
         """A driver is replayed: it begins its turns by itself."""
 
-    def turn(self, session: Session, message: str | None, *, single: bool) -> None:
+    def turn(self, session: Session, message: str | None, *, single: bool, attached: Attached) -> None:  # noqa: ARG002 - no driver attaches anything
         """Whoever replays has begun the turn already; a driver has not."""
         if not self.driven:
             return

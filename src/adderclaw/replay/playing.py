@@ -19,7 +19,7 @@ from adderclaw.kernel.approvals import Durable
 from adderclaw.kernel.limits import Budget, LoopDetector
 from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.policy import policy_of
-from adderclaw.kernel.session import InForce, Scene, Session, State, TurnResult
+from adderclaw.kernel.session import Attached, InForce, Scene, Session, State, TurnResult
 from adderclaw.record import record
 from adderclaw.replay import edges
 from adderclaw.replay.checking import Checking
@@ -237,7 +237,9 @@ async def _turn(
 ) -> None:
     session.model, session.provider = body["model"], edges.Script(reel, body["provider"])
     try:
-        result = await run_turn(session, body["message"], single=body.get("single", False))
+        given: Json = body.get("attached", {})
+        attached = Attached(tuple(given.get("texts", ())), resume.media(given.get("media", [])))
+        result = await run_turn(session, body["message"], single=body.get("single", False), attached=attached)
     except asyncio.CancelledError:
         result = TurnResult("stopped", "", "interrupted")
         outcome = ""

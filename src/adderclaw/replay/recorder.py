@@ -15,6 +15,7 @@ from sqlite3 import Cursor
 from typing import TYPE_CHECKING, Any
 
 from adderclaw.errors import LimitError, ProviderError, Stopped
+from adderclaw.history import media_json
 from adderclaw.hook_outcome import ASKED_BY_SERVERS, Merged
 from adderclaw.kernel.tape import Tape
 from adderclaw.store import Store, tape
@@ -25,7 +26,7 @@ from adderclaw.types import Answer, ChatResponse, Clock, Json, TaskEnd, Tool, To
 if TYPE_CHECKING:
     from adderclaw.kernel.instructions import File
     from adderclaw.kernel.permission_check import Considered
-    from adderclaw.kernel.session import Chain, Rows, Session
+    from adderclaw.kernel.session import Attached, Chain, Rows, Session
 
 type Head = Callable[["Session"], Callable[[Cursor], Json]]
 """Takes what a session begins with, and later writes it down."""
@@ -76,13 +77,16 @@ class Recorder(Tape):
 
     # -------------------------------------------------------------- the turns
 
-    def turn(self, session: "Session", message: str | None, *, single: bool) -> None:
+    def turn(self, session: "Session", message: str | None, *, single: bool, attached: "Attached") -> None:
         """A turn begins. Before the model was asked for the first time nothing is written."""
         self._begin(session)
         said = session.secrets.scrub(message) if message is not None else None
         body: Json = {"message": said, "provider": session.provider.name, "model": session.model}
         if single:
             body["single"] = True
+        if any(attached):
+            texts = [session.secrets.scrub(text) for text in attached.texts]
+            body["attached"] = {"texts": texts, "media": media_json(attached.media)}
         self._lent = 0
         self._opens("turn", session, body)
 

@@ -1,4 +1,4 @@
-"""A call that a hook makes of a server's tool, or a line of a skill: the whole life of one, in a session of its own."""
+"""A call beside the conversation, by a hook, a line of a skill or a person's hand, in a session of its own."""
 
 import asyncio
 from collections.abc import Mapping
@@ -8,14 +8,17 @@ from typing import Any
 from adderclaw.child import Child
 from adderclaw.kernel.call import run_call
 from adderclaw.kernel.limits import LoopDetector
+from adderclaw.kernel.result import Done
 from adderclaw.kernel.session import InForce, Session, State, TurnResult
 from adderclaw.kernel.session_hooks import AGENT
 from adderclaw.kernel.tape import UNTAPED
+from adderclaw.record import NamedTuple
 from adderclaw.runtime import children
 from adderclaw.runtime.start import Runtime
 from adderclaw.types import (
     Answer,
     ApprovalRequest,
+    Operator,
     QuestionRequest,
     Tool,
     ToolCall,
@@ -25,6 +28,9 @@ from adderclaw.types import (
     rejected,
     replied,
 )
+
+HAND = "hand"
+"""What a session is called in which a person calls a tool."""
 
 
 class Configured:
@@ -61,14 +67,37 @@ async def call(
         return rejected(f"there is no tool {name!r}")
     order = Child("", agent_type=AGENT, description=why, background=not asked)
     child = _session(runtime, parent, tools[name], order)
+    return (await _run(child, parent, ToolCall(child.ids("toolu"), name, given), order)).result
+
+
+class ByHand(NamedTuple):
+    """A call that a person made, and where its rows are."""
+
+    session_id: str
+    tool_use_id: str
+    done: Done
+
+
+async def by_hand(
+    runtime: Runtime, parent: Session, name: str, given: dict[str, object], operator: Operator, why: str
+) -> ByHand:
+    """The same for what a person types: hooks hear of it, and a file that is read so was read in the conversation."""
+    order = Child("", agent_type=HAND, description=why)
+    child = _session(runtime, parent, parent.scene.tools[name], order)
+    child.operator, child.scene.context.files_read = operator, parent.scene.context.files_read
+    call = ToolCall(child.ids("toolu"), name, given)
+    return ByHand(child.session_id, call.id, await _run(child, parent, call, order))
+
+
+async def _run(child: Session, parent: Session, call: ToolCall, order: Child) -> Done:
     children.begin(child, parent, order)
     try:
-        done = await run_call(child, ToolCall(child.ids("toolu"), name, given))
+        done = await run_call(child, call)
     except asyncio.CancelledError:
-        children.finish(child, TurnResult("stopped", "", "interrupted with its hook"))
+        children.finish(child, TurnResult("stopped", "", "interrupted"))
         raise
     children.finish(child, TurnResult("denied" if done.denied else "completed", ""))
-    return done.result
+    return done
 
 
 def _session(runtime: Runtime, parent: Session, tool: Tool[Any], order: Child) -> Session:
@@ -95,7 +124,7 @@ def _session(runtime: Runtime, parent: Session, tool: Tool[Any], order: Child) -
         operator=Configured() if order.background else children.operator_of(parent, order, session_id),
         state=State(LoopDetector(running.loop_warn_at, running.loop_stop_at)),
         agent_id=session_id,
-        agent_type=AGENT,
+        agent_type=order.agent_type,
         depth=parent.depth + 1,
         ids=runtime.ids,
         tape=UNTAPED,

@@ -97,7 +97,7 @@ async def grep(
             left = until - clock()
             return process.run(argv, cwd=spot.cwd, env=env, timeout=left, start=spot.start, max_bytes=MOST_SORTED)
 
-        done, endless = await _searched(searching, paths.locate(place.real, ctx, anywhere=True, reading=True))
+        done, endless = await searched(searching, paths.locate(place.real, ctx, anywhere=True, reading=True))
         if (done.stdout_cut or done.flooded) and is_folder:  # which part of it came first is chance
             done = await searching("--sort=path", *(["--no-ignore"] if endless else []))
     finally:
@@ -115,9 +115,7 @@ async def grep(
     return replace(found, content=f"{found.content}\n{note}")
 
 
-async def _searched(
-    searching: "Callable[..., Coroutine[None, None, Finished]]", place: Place
-) -> "tuple[Finished, str]":
+async def searched(searching: "Callable[..., Coroutine[None, None, Finished]]", place: Place) -> "tuple[Finished, str]":
     """What ripgrep came to; and the ignore file, if one kept it from its end, so that all of them were left out.
 
     A walk before each search would cost more than most searches: it is made for those that take long.

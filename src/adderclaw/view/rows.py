@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, cast
 
+from adderclaw.framing import is_attached
 from adderclaw.store import Store, subagents, transcript
 from adderclaw.store.transcript import Entry
 from adderclaw.types import Json
@@ -164,10 +165,18 @@ class Rows:
         key = f"entry-{entry.id}"
         match entry.entry_type:
             case "user" | "assistant":
-                text = transcript.text_of(cast(Json, payload))
+                text = transcript.text_of(_said(cast(Json, payload)))
                 role = "user" if entry.entry_type == "user" else "assistant"
                 return Words(key, role, text, entry.created_at, entry.sequence) if text.strip() else None
             case "system" if payload.get("subtype") == "compact_boundary":
                 return Notice(key, "note", "the conversation was compacted here", entry.created_at, entry.sequence)
             case _:
                 return None
+
+
+def _said(payload: Json) -> Json:
+    """A message without what was attached to it: that is shown where it was read."""
+    blocks = payload.get("content")
+    if not isinstance(blocks, list):
+        return payload
+    return {"content": [block for block in cast(list[Json], blocks) if not is_attached(str(block.get("text", "")))]}

@@ -1,10 +1,16 @@
 """Long pastes as one short word in the input; the message has the text itself."""
 
+import re
+
 LINES, CHARACTERS = 10, 1_000
 """From which on a paste is a chip."""
+MOST_TYPED = 20_000
+"""Characters of an input that are drawn; more of them, however they came, are a chip, too."""
 
 
 class Chips:
+    """The texts that chips of one conversation stand for: what is queued or called back from the history has them."""
+
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
 
@@ -13,15 +19,18 @@ class Chips:
         lines = text.count("\n") + 1
         if lines <= LINES and len(text) <= CHARACTERS:
             return text
-        chip = f"[pasted text {len(self._texts) + 1}, {lines:,} lines]"
+        size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
+        chip = f"[pasted text {len(self._texts) + 1}, {size}]"
         self._texts[chip] = text
         return chip
 
-    def whole(self, text: str) -> str:
-        """The input with what its chips stand for."""
-        for chip, pasted in self._texts.items():
-            text = text.replace(chip, pasted)
-        return text
+    def shortened(self, text: str) -> str:
+        """An input that is not too long to be drawn."""
+        return text if len(text) <= MOST_TYPED else self.pasted(self.whole(text))
 
-    def clear(self) -> None:
-        self._texts.clear()
+    def whole(self, text: str) -> str:
+        """The input with what its chips stand for; what is pasted is not looked at."""
+        if not self._texts:
+            return text
+        chips = "|".join(map(re.escape, self._texts))
+        return re.sub(chips, lambda found: self._texts[found[0]], text)

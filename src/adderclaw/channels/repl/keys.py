@@ -107,7 +107,7 @@ class Keys:
         self.screen.buffer.complete_state = None
 
     def _paste(self, event: KeyPressEvent) -> None:
-        text = event.data.replace("\r\n", "\n").replace("\r", "\n")
+        text = event.data.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "")
         self.screen.buffer.insert_text(self.chips.pasted(text))
 
     def _edit(self) -> None:
@@ -123,12 +123,11 @@ class Keys:
 
     def _submit(self) -> None:
         buffer = self.screen.buffer
-        text = self.chips.whole(buffer.text)
+        text = buffer.text
         if not text.strip():
             return
         buffer.append_to_history()
         buffer.reset()
-        self.chips.clear()
         self.screen.submit(text)
 
     # -------------------------------------------------------------- the conversation

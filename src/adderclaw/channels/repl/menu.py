@@ -1,16 +1,65 @@
 """The menu below the input: commands after /, files after @."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import AsyncGenerator, Callable, Iterable
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
+from adderclaw.channels.repl.files import Files
+from adderclaw.credentials.redaction import visible
+from adderclaw.errors import AdderClawError
 from adderclaw.runtime import Run
+
+NAMING = re.compile(r"""(?<![^\s(\[{])@(?:"([^"\n]*)|([^\s"]*))$""")
+"""What is typed of a name so far, at the end of the text."""
+LOOKED_AT = 4_096
+"""Characters before the cursor in which a name may begin."""
 
 
 class Menu(Completer):
     def __init__(self, run: Run) -> None:
         self._run = run
+        self.files = Files(run)
+        self.wanted: Callable[[Document], bool] = lambda _document: True
+        """Whether the completions of a text are still wanted."""
+        self._resources: list[tuple[str, str]] | None = None
+        """What MCP servers let be read, as it is named here, and what they call it."""
+
+    def begin(self, _buffer: object) -> None:
+        """Somebody types: the files are listed before their names are asked for."""
+        self.files.renew()
+
+    async def get_completions_async(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> AsyncGenerator[Completion, None]:
+        naming = NAMING.search(document.text_before_cursor[-LOOKED_AT:])
+        if naming is None:
+            for command in self.get_completions(document, complete_event):
+                yield command
+            return
+        typed, before = naming[1] or naming[2] or "", -len(naming[0])
+        await self.files.ready()
+        async for name in self.files.found(typed, lambda: self.wanted(document)):
+            yield _named(name, before, "folder" if name.endswith("/") else "")
+        for name, title in await self._readable():
+            if typed.lower() in name.lower():
+                yield _named(name, before, title)
+
+    async def _readable(self) -> list[tuple[str, str]]:
+        """The resources of MCP servers, asked for once."""
+        servers = self._run.runtime.servers
+        if self._resources is None:
+            self._resources = []
+            try:
+                rows = (await servers.resources(None))[0] if servers is not None else []
+            except AdderClawError:
+                rows = []
+            for row in rows:
+                name = f"{row.get('server', '')}:{row.get('uri', '')}"
+                if name.isprintable() and '"' not in name and visible(name) == name:
+                    self._resources.append((name, visible(str(row.get("name", "")), keep_newlines=False)))
+        return self._resources
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:  # noqa: ARG002 - its interface
         text = document.text_before_cursor
@@ -25,3 +74,12 @@ class Menu(Completer):
         inside = [name for name in known if typed in name and name not in starting]
         for name in (*starting, *inside):
             yield Completion(f"/{name}", -len(typed) - 1, display_meta=known[name])
+
+
+def _named(name: str, before: int, meta: str) -> Completion:
+    """A folder is not closed: what is in it may be named next."""
+    if name.endswith("/"):
+        text = f'@"{name}' if re.search(r"\s", name) else f"@{name}"
+    else:
+        text = f'@"{name}" ' if re.search(r"\s", name) else f"@{name} "
+    return Completion(text, before, display=name, display_meta=meta)

@@ -279,7 +279,9 @@ class Screen:
 
     def _application(self) -> "Application[None]":
         search = SearchToolbar(ignore_case=True)
-        field = BufferControl(self.buffer, search_buffer_control=search.control, focus_on_click=False)
+        field = BufferControl(
+            self.buffer, search_buffer_control=search.control, focus_on_click=False, preview_search=True
+        )
         self._field = Window(
             field,
             dont_extend_height=True,

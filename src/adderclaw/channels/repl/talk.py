@@ -4,16 +4,17 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any
 
+from adderclaw.channels.repl.by_hand import Hands
 from adderclaw.channels.repl.leaving import bypass_is_over
 from adderclaw.channels.repl.modes import named
 from adderclaw.channels.repl.screen import Manner, Printed, Screen
 from adderclaw.credentials.redaction import visible
 from adderclaw.kernel import lifecycle
 from adderclaw.kernel.loop import run_turn, silent
-from adderclaw.kernel.session import TurnResult
+from adderclaw.kernel.session import ALONE, Attached, TurnResult
 from adderclaw.runtime import Run
 from adderclaw.types import Delta
 from adderclaw.view.items import Call, Notice, Words
@@ -41,25 +42,30 @@ class Talk:
         from adderclaw.channels.repl.menu import Menu
 
         self.run = run
-        chips = Chips()
+        self._chips = chips = Chips()
+        menu = Menu(run)
         buffer = Buffer(
-            completer=Menu(run),
+            completer=menu,
             complete_while_typing=True,
             history=_history(run),
             multiline=True,
             tempfile_suffix=".md",
-            enable_history_search=False,
+            enable_history_search=True,
         )
+        menu.wanted = lambda document: buffer.document == document
+        buffer.on_text_insert += menu.begin
         self.screen = operator.screen = Screen(manner, buffer, self._status)
         doing = Doing(self.interrupt, lambda: self.screen.submit("/rewind"), self._next_mode)
         self.screen.app.key_bindings = Keys(self.screen, chips, doing).bindings
         place = run.session.scene.context.workspace.root
         self.rows = Rows(run.session.store, run.session.secrets.clean, place)
+        self._hands = Hands(run, self.rows, self.screen.show)
         self.live = Live(self.rows, run.session.session_id, self.screen.show, place)
         run.runtime.bus.leave("log")  # its lines would go through what is drawn; what matters of them is a notice
         run.runtime.bus.listen("screen", self.live.hear)
         self.screen.peek, self.screen.seconds = self._printed, self._runs
-        self._turn: asyncio.Task[TurnResult] | None = None
+        self._turn: asyncio.Task[Any] | None = None
+        """The turn at hand, or what a person does in its place."""
         self._began = 0.0
         self._since: dict[str, float] = {}
 
@@ -78,12 +84,12 @@ class Talk:
                     self.screen.hint = ""
                     self.screen.show(Words("", "user", visible(text)))
                     if text.strip().startswith("/"):
-                        if not await command(self.run, text.strip()):
+                        if not await command(self.run, self._chips.whole(text.strip())):
                             break
                     elif bypass_is_over(self.run):
                         break
                     else:
-                        last = await self.turn(text)
+                        last = await self._message(text) or last
             finally:
                 self.screen.draw()
                 if self.screen.app.is_running:
@@ -92,7 +98,34 @@ class Talk:
                     await shown
         return last
 
-    async def turn(self, message: str | None) -> TurnResult:
+    async def _message(self, typed: str) -> TurnResult | None:
+        """A message with what it names; or what a person does by hand instead, which is no turn."""
+        hands, line = self._hands, typed.strip()
+        if line.startswith("!"):
+            await self._beside(hands.command(self._chips.whole(line[1:])))
+            return None
+        if line.startswith("#") and "\n" not in line and not line.startswith("##"):
+            await self._beside(hands.note(self._chips.whole(line[1:])))
+            return None
+        attached = await self._beside(hands.attached(typed))
+        return await self.turn(self._chips.whole(typed), attached) if attached is not None else None
+
+    async def _beside[T](self, work: Coroutine[Any, Any, T]) -> T | None:
+        """What is done by hand, with its result; None if it was interrupted."""
+        self._began = time.monotonic()
+        self.screen.busy = self._busy
+        self._turn = asyncio.ensure_future(work)
+        try:
+            return await self._turn
+        except asyncio.CancelledError:
+            if not self._turn.cancelled() or asyncio.current_task().cancelling():  # pyright: ignore[reportOptionalMemberAccess]
+                raise
+            self.screen.show(Notice("", "warning", "interrupted"))
+            return None
+        finally:
+            self._turn, self.screen.busy = None, None
+
+    async def turn(self, message: str | None, attached: Attached = ALONE) -> TurnResult:
         """One turn; who interrupts it keeps what it did so far."""
         run = self.run
         run.session.budget.begin()
@@ -100,7 +133,9 @@ class Talk:
         heard = Heard(self.screen, run)
         self._began = time.monotonic()
         self.screen.busy = self._busy
-        self._turn = asyncio.ensure_future(run_turn(run.session, message, silent if whole else heard))
+        self._turn = asyncio.ensure_future(
+            run_turn(run.session, message, silent if whole else heard, attached=attached)
+        )
         try:
             result = await self._turn
         except asyncio.CancelledError:
@@ -174,10 +209,6 @@ class Heard:
 
 
 def _history(run: Run) -> "History":
-    """What was typed, across conversations; kept beside the database, for its owner alone."""
-    from prompt_toolkit.history import FileHistory
+    from adderclaw.channels.repl.typed_history import TypedHistory
 
-    path = os.path.join(run.runtime.home, "repl_history")
-    with contextlib.suppress(OSError):
-        os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
-    return FileHistory(path)
+    return TypedHistory(os.path.join(run.runtime.home, "repl_history"), run.runtime.secrets.scrub)

@@ -1,0 +1,177 @@
+"""The files that @ names: listed once beside the conversation, and searched without holding up a key."""
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from itertools import islice
+
+from adderclaw.record import NamedTuple
+from adderclaw.runtime import Run
+
+CHUNK = 1_000
+"""Names that are searched in one go."""
+TURN = 0.003
+"""Seconds after which the search lets keys pass."""
+FRESH = 5.0
+"""Seconds for which a list is not made anew."""
+SHOWN = 50
+HITS = 400
+"""Names with the typed word in them, of which the best are shown."""
+ENOUGH = 10
+"""So many of them, and no others are looked for."""
+LIKENESS = 75.0
+"""Of a name to a word with a mistake in it; 100 is the same."""
+
+
+class Chunk(NamedTuple):
+    names: Sequence[str]
+    lowered: str
+    """The same, one a line."""
+
+
+class Index(NamedTuple):
+    """The names of one listing, ready to be searched; folders end with a slash."""
+
+    chunks: Sequence[Chunk] = ()
+    first: Sequence[str] = ()
+    """What is shown before anything is typed."""
+
+
+def indexed(names: Sequence[str]) -> Index:
+    folders = {f"{folder}/": None for name in names for folder in _above(name)}
+    every = [*folders, *names]
+    top = [name for name in every if "/" not in name.rstrip("/")]
+    chunks = [every[at : at + CHUNK] for at in range(0, len(every), CHUNK)]
+    return Index([Chunk(part, "\n".join(part).lower()) for part in chunks], sorted(top)[:SHOWN])
+
+
+def _above(name: str) -> Iterator[str]:
+    while "/" in name:
+        name = name.rpartition("/")[0]
+        yield name
+
+
+class Files:
+    """The list of one session. An old one is used while a new one is made."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self.index = Index()
+        self._made = 0.0
+        self._making: asyncio.Task[None] | None = None
+
+    def renew(self) -> None:
+        """Make the list anew, unless that was done just now."""
+        if self._making is None and (not self._made or time.monotonic() - self._made > FRESH):
+            self._making = asyncio.get_running_loop().create_task(self._list())
+
+    async def ready(self) -> None:
+        """Until there is a list at all."""
+        self.renew()
+        if not self._made and self._making is not None:
+            await asyncio.wait({self._making})
+
+    async def _list(self) -> None:
+        from adderclaw.errors import AdderClawError
+        from adderclaw.tools.listing import listed
+
+        place, start = self._run.session.scene.context.workspace, self._run.session.scene.kit.start
+        roots = (place.root, *place.extra)
+        names: list[str] = []
+        try:
+            for root in roots:
+                found = await listed(root, roots, start)
+                names += found if root == place.root else [f"{root}/{name}" for name in found]
+            self.index = await asyncio.to_thread(indexed, names)
+        except (AdderClawError, OSError):
+            pass  # the menu stays as it was: who types a name by hand is answered with what is wrong
+        finally:
+            self._made, self._making = time.monotonic(), None
+
+    async def found(self, typed: str, wanted: Callable[[], bool]) -> AsyncIterator[str]:
+        """The best names for what is typed, until nobody wants them any more; never what may not be read."""
+        hidden = self._run.session.scene.context.hidden
+        root = self._run.session.scene.context.workspace.root
+        async for name in searched(self.index, typed, wanted):
+            if not hidden(f"{root}/{name.rstrip('/')}" if not name.startswith("/") else name.rstrip("/")):
+                yield name
+
+
+async def searched(index: Index, typed: str, wanted: Callable[[], bool]) -> AsyncIterator[str]:
+    if not typed:
+        for name in index.first:
+            yield name
+        return
+    word = typed.lower()
+    shown: dict[str, None] = {}
+    for search in (_containing, _in_order, _alike):
+        hits: list[str] = []
+        before = time.monotonic()
+        for found in search(index, word):
+            hits += islice(found, HITS - len(hits))
+            if len(hits) >= HITS:
+                break
+            if time.monotonic() - before > TURN:
+                await asyncio.sleep(0)
+                before = time.monotonic()
+                if not wanted():
+                    return
+        for name in _best(hits, word):
+            if name not in shown and len(shown) < SHOWN:
+                shown[name] = None
+                yield name
+        if len(shown) >= (ENOUGH if search is _containing else 1):
+            return
+
+
+def _best(hits: Sequence[str], word: str) -> list[str]:
+    """Names that begin with the word, those that hold it, then the others by how like they are; short ones first."""
+    from rapidfuzz import fuzz
+
+    def rank(name: str) -> tuple[int, float, int, str]:
+        lowered = name.lower()
+        last = lowered.rstrip("/").rpartition("/")[2]
+        if word in lowered:
+            return 0 if last.startswith(word) else 1 if word in last else 2, 0.0, len(name), name
+        return 3, -fuzz.WRatio(word, lowered), len(name), name
+
+    return sorted(hits, key=rank)
+
+
+def _containing(index: Index, word: str) -> Iterator[Iterator[str]]:
+    for chunk in index.chunks:
+        yield _lines(chunk, word)
+
+
+def _lines(chunk: Chunk, word: str) -> Iterator[str]:
+    at, line, text = 0, 0, chunk.lowered
+    while (hit := text.find(word, at)) >= 0:
+        line += text.count("\n", at, hit)
+        yield chunk.names[line]
+        end = text.find("\n", hit)
+        if end < 0:
+            return
+        at, line = end + 1, line + 1
+
+
+def _in_order(index: Index, word: str) -> Iterator[Iterator[str]]:
+    """Names that have the letters of the word in their order."""
+    # possessive: no name, however made, takes longer than its length
+    letters = "".join(f"[^{re.escape(one)}\n]*+{re.escape(one)}" for one in word)
+    pattern = re.compile(f"(?m)^{letters}")
+    for chunk in index.chunks:
+        names, text = chunk.names, chunk.lowered
+        yield (names[text.count("\n", 0, hit.start())] for hit in pattern.finditer(text))
+
+
+def _alike(index: Index, word: str) -> Iterator[Iterator[str]]:
+    """Names of which a part is like the word, for one with a mistake in it."""
+    from rapidfuzz import fuzz, process
+
+    if len(word) < 3:
+        return
+    for chunk in index.chunks:
+        last = [line.rstrip("/").rpartition("/")[2] for line in chunk.lowered.split("\n")]
+        best = process.extract(word, last, scorer=fuzz.ratio, limit=5, score_cutoff=LIKENESS)
+        yield (chunk.names[place] for _, _, place in best)

@@ -1,0 +1,165 @@
+"""What a person types at the REPL in a real terminal: names of files, commands, notes, pastes, keys."""
+
+import os
+import stat
+from pathlib import Path
+
+from tests.acceptance.tmux import Tmux
+from tests.acceptance.world import World, text
+
+
+def said(world: World) -> list[str]:
+    """The parts of the last message, as the model has them."""
+    return [block["text"] for block in world.entries("user")[-1]["content"]]
+
+
+def test_a_file_is_found_after_at_and_goes_along_as_read_would_give_it(world: World) -> None:
+    (world.workspace / "src").mkdir()
+    (world.workspace / ".git").mkdir()
+    (world.workspace / "src" / "screen drawing.py").write_text("the-file-itself\n", encoding="utf-8")
+    (world.workspace / "ignored.py").write_text("x", encoding="utf-8")
+    (world.workspace / ".gitignore").write_text("ignored.py\n", encoding="utf-8")
+    for name in ("bad\nname.py", "bad\x1b[2Jname.py", "bad\u202ename.py"):
+        (world.workspace / name).write_text("x", encoding="utf-8")
+    os.mkfifo(world.workspace / "pipe.py")
+    world.script(text("seen it"))
+    with Tmux(world, "agent") as terminal:
+        terminal.wait("supervised")
+        terminal.write("look at @")
+        menu = terminal.wait("src/", ".gitignore")
+        assert "ignored.py" not in menu
+        assert "bad" not in menu
+        terminal.write("scdraw")
+        terminal.wait("src/screen drawing.py", gone=".gitignore")
+        terminal.press("Tab")
+        terminal.wait('> look at @"src/screen drawing.py"')
+        terminal.write("and @nobody, @pipe.py")
+        terminal.press("Enter")
+        terminal.wait("seen it", "supervised")
+        terminal.press("C-d")
+        terminal.wait("left with 0")
+    words, attached, pipe = said(world)
+    assert words == 'look at @"src/screen drawing.py" and @nobody, @pipe.py'
+    assert attached.startswith("<attached")
+    assert "the-file-itself" in attached
+    assert "pipe.py" in pipe
+    assert [(one["tool"], one["status"]) for one in world.receipts()] == [("Read", "allowed"), ("Read", "denied")]
+    with Tmux(world, "agent", "-c") as terminal:
+        shown = terminal.wait("look at", "seen it", "supervised")
+        assert "attached" not in shown, "what was attached is no word of the person's"
+
+
+def test_a_denied_file_stays_denied_when_a_person_names_it(world: World) -> None:
+    world.configure(more='[permissions]\ndeny = ["Read(./secret.txt)"]')
+    (world.workspace / "secret.txt").write_text("the-canary", encoding="utf-8")
+    (world.workspace / "plain.txt").write_text("x", encoding="utf-8")
+    world.script(text("no file"))
+    with Tmux(world, "agent") as terminal:
+        terminal.wait("supervised")
+        terminal.write("@")
+        assert "secret" not in terminal.wait("plain.txt")
+        terminal.write("secret.txt ")
+        terminal.press("Enter")
+        terminal.wait("no file", "denied by")
+        terminal.press("C-d")
+        terminal.wait("left with 0")
+    assert "the-canary" not in str(said(world))
+    assert [one["status"] for one in world.receipts()] == ["denied"]
+
+
+def test_a_command_and_a_note_by_hand(world: World) -> None:
+    world.script(text("heard"))
+    with Tmux(world, "agent") as terminal:
+        terminal.wait("supervised")
+        terminal.write("!echo by-$((40 + 2)) > made.txt; cat made.txt")
+        terminal.press("Enter")
+        terminal.wait("by-42", "ran")
+        terminal.write("!sudo reboot")
+        terminal.press("Enter")
+        terminal.wait("denied by")
+        terminal.write("# the build needs make")
+        terminal.press("Enter")
+        terminal.wait("remembered as 'the build needs make'", "supervised")
+        terminal.write("what was it?")
+        terminal.press("Enter")
+        terminal.wait("heard", "supervised")
+        terminal.press("C-d")
+        terminal.wait("left with 0")
+    words, made, denied = said(world)
+    assert words == "what was it?"
+    assert "by-42" in made
+    assert "Denied" in denied
+    assert world.rows("SELECT content FROM memories") == [("the build needs make",)]
+    decided = [(one["tool"], one["status"]) for one in world.receipts()]
+    assert decided == [("Bash", "allowed"), ("Bash", "denied"), ("MemoryWrite", "allowed")]
+    run = world.rows("SELECT run_id FROM runs")[0][0]
+    assert world.cli("replay", run).code == 0, "what was attached is part of the recording"
+
+
+def test_long_pastes_are_one_chip_and_name_no_files(world: World) -> None:
+    (world.workspace / "a.txt").write_text("the-file-itself", encoding="utf-8")
+    world.script(text("answer-one"), text("answer-two"))
+    with Tmux(world, "agent") as terminal:
+        terminal.wait("supervised")
+        terminal.write("this: ")
+        terminal.paste("/help @a.txt\x00\n" + "line of many\n" * 9_999)
+        terminal.wait("[pasted text 1, 10,001 lines]")
+        terminal.press("Enter")
+        terminal.wait("answer-one", "supervised")
+        assert "line of many" not in terminal.all()
+        assert said(world) == ["this: /help @a.txt\n" + "line of many\n" * 9_999]
+        terminal.paste("x" * 1_000_000)
+        terminal.wait("[pasted text 2, 1,000,000 characters]")
+        terminal.press("Enter")
+        terminal.wait("answer-two", "supervised")
+        assert said(world) == ["x" * 1_000_000]
+        terminal.press("C-d")
+        terminal.wait("left with 0")
+
+
+def test_the_history_is_searched_across_conversations_and_has_no_secrets(world: World) -> None:
+    world.cli.env["OPENAI_API_KEY"] = "sk-proj-canary0123456789abcdef"
+    world.script(text("one"), text("two"))
+    history = world.cli.data / "repl_history"
+    with Tmux(world, "agent") as terminal:
+        terminal.wait("supervised")
+        for line in ("first words", "second words", "the key sk-proj-canary0123456789abcdef"):
+            terminal.write(f"#{line}")
+            terminal.press("Enter")
+            terminal.wait(f"remembered as '{line[:7]}", "supervised")
+        terminal.press("C-d")
+        terminal.wait("left with 0")
+    assert stat.S_IMODE(history.stat().st_mode) == 0o600
+    assert "canary" not in history.read_text(encoding="utf-8")
+    assert len(history.read_text(encoding="utf-8").splitlines()) == 3
+    with Tmux(world, "agent") as terminal:
+        terminal.wait("supervised")
+        terminal.press("C-r")
+        terminal.write("first")
+        terminal.wait("> #first words", "first")
+        terminal.press("C-g")
+        terminal.wait("supervised", gone="#first words")
+        terminal.write("#se")
+        terminal.press("Up")
+        terminal.wait("> #second words")
+        terminal.press("C-c")
+        terminal.wait("supervised", gone="second")
+        terminal.press("C-c")
+        terminal.wait("Ctrl-C once more leaves")
+        terminal.press("C-c")
+        terminal.wait("left with 0")
+
+
+def test_the_input_is_written_in_an_editor(world: World, tmp_path: Path) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\nprintf "edited\\nin two lines" >> "$1"\n', encoding="utf-8")
+    editor.chmod(0o755)
+    world.script(text("heard"))
+    with Tmux(world, "agent", env={"EDITOR": str(editor)}) as terminal:
+        terminal.wait("supervised")
+        terminal.write("begun and ")
+        terminal.press("C-g")
+        terminal.wait("begun and edited", "in two lines")
+        terminal.press("Enter")
+        terminal.wait("heard")
+    assert said(world) == ["begun and edited\nin two lines"]
