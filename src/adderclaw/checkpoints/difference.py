@@ -17,7 +17,7 @@ MOST = 1 << 20
 def lines(blobs: Blobs, steps: list[Step]) -> Iterator[str]:
     """Each path with what it would lose (-) and get back (+)."""
     for step in steps[:PATHS]:
-        yield f"  {step.path}  ({step.why})"
+        yield f"  {step.path}" + (f"  ({step.why})" if step.why else "")
         changed = _changed(blobs, step)
         yield from (f"    {line}" for line in changed[:LINES])
         if len(changed) > LINES:

@@ -113,7 +113,7 @@ def make(
     session.checkpoints = _checkpoints(runtime, store) if now.checkpoints.enabled else None
     if session.checkpoints is not None and here.kit.tasks is not None:
         session.checkpoints.background = _busy(here.kit.tasks)
-    session.hooks = _hooks(runtime, session)
+    session.hooks = hooks_of(runtime, session)
     if runtime.servers is not None:
         from adderclaw.runtime import servers
 
@@ -121,7 +121,7 @@ def make(
     return session
 
 
-def _hooks(runtime: Runtime, session: Session) -> Mapping[str, Chain]:
+def hooks_of(runtime: Runtime, session: Session) -> Mapping[str, Chain]:
     """The session's hooks; where none is configured nothing of them is imported."""
     loaded = runtime.loaded
     if not loaded.config.hooks and not loaded.held_hooks and not runtime.options.own_hooks:

@@ -1,6 +1,7 @@
 """The log on stderr: one short line an event for people, or one JSON object a line for programs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from io import TextIOWrapper
 from time import time
 from typing import Any, Protocol
@@ -80,6 +81,17 @@ def hush() -> None:
     """From here on no log of this process prints anything: `--quiet` was given, whatever the command."""
     global _hushed
     _hushed = True
+
+
+@contextmanager
+def hushed() -> Generator[None]:
+    """A log that is begun in here prints nothing; those that are there already go on."""
+    global _hushed
+    before, _hushed = _hushed, True
+    try:
+        yield
+    finally:
+        _hushed = before
 
 
 def is_hushed() -> bool:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from adderclaw.channels.cli.agent import at_terminal, converse
@@ -86,6 +87,7 @@ def hold(options: Options, again: Resume | None, *, first: str | None = None, wo
         if (after := channel.next) is None:
             return code
         again, began, first = after.again, after.began, None
+        options = replace(options, workspace=after.workspace or options.workspace)
         if after.words is not None:
             again = _meant(options, after.words) or again
 

@@ -31,6 +31,8 @@ class Next(NamedTuple):
     """What hooks are told of it, where that does not follow from the rest."""
     words: str | None = None
     """The one that is meant by them is looked for; where nobody chooses one, `again` goes on."""
+    workspace: str | None = None
+    """Another folder than that of the one before."""
 
 
 def of_folder(store: Store, folder: str) -> list[Conversation]:

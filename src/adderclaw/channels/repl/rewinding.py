@@ -1,9 +1,9 @@
 """Going back on the screen: the turns with what each changed, the diff first, then conversation, files, or both."""
 
 from adderclaw.channels import restoring
+from adderclaw.channels.repl.changes import show_changes
 from adderclaw.channels.repl.panel import Option, Panel, answered
 from adderclaw.channels.repl.screen import Screen
-from adderclaw.checkpoints.difference import lines
 from adderclaw.runtime import Run, rewind
 
 WAYS = (
@@ -34,26 +34,9 @@ async def _chosen(run: Run, screen: Screen) -> str:
     values, _ = await answered(screen, Panel("Go back to before which message? (Esc: none)", options[::-1]))
     if not values:
         return ""
-    _show_changes(run, prompts[int(values[0]) - 1 :])
+    show_changes(run, prompts[int(values[0]) - 1 :], back=True)
     ways, _ = await answered(screen, Panel("What is to be as it was?", WAYS))
     return f"{values[0]} {ways[0]}" if ways and ways[0] else ""
-
-
-def _show_changes(run: Run, undone: list[rewind.Prompt]) -> None:
-    """What would be put back, as a diff."""
-    first = min((prompt.checkpoint for prompt in undone if prompt.checkpoint), default=None)
-    if first is None:
-        print("no file was changed since")
-        return
-    session = run.session
-    session.store.flush()
-    shop = rewind.workshop(session.store, run.runtime.home, session.config)
-    try:
-        plan = restoring.dry(shop, str(first), force=False, only=frozenset())
-        for row in lines(shop.blobs, [step for step in plan.steps if step.fate != "same"]):
-            print(run.runtime.secrets.clean(row))
-    finally:
-        shop.blobs.close()
 
 
 async def _asked(screen: Screen, question: str) -> str | None:

@@ -1,61 +1,101 @@
 """The table of slash commands: the menu, /help, completion and docs/REPL.md are made of it."""
 
-from adderclaw.channels.repl.slash import conversation, reports, settings
-from adderclaw.channels.repl.slash.row import Done, Row
+from adderclaw.channels.repl.slash import asked, conversation, key_help, reports, session, settings
+from adderclaw.channels.repl.slash.command_line import by
+from adderclaw.channels.repl.slash.row import Does, Done, Row
 from adderclaw.runtime import Run
 
 
 def show_help(_run: Run, rest: str) -> Done:
-    for row in ROWS:
-        if rest in f"/{row.name} {' '.join(row.aliases)} {row.help}":
-            print(f"{row.usage:<34} {row.help}")
+    wanted = rest.removeprefix("/").lower()
+    found = [row for row in ROWS if wanted in f"{row.name} {' '.join(row.aliases)} {row.help}".lower()]
+    for row in found:
+        also = f" (also {', '.join(f'/{name}' for name in row.aliases)})" if row.aliases else ""
+        print(f"{row.usage:<40} {row.help}{also}")
+    if not found:
+        print(f"no command has {rest!r} in its name or its help")
+
+
+def _row(name: str, arguments: str, run: Does, text: str, *aliases: str, at_once: bool = False) -> Row:
+    return Row(name, text, run, arguments, aliases, at_once)
 
 
 ROWS: tuple[Row, ...] = (
-    Row(
-        "clear",
-        "begin a new conversation; this one can be resumed, by NAME if it gets one",
-        conversation.clear,
-        "[NAME]",
-        ("reset", "new"),
-    ),
-    Row("resume", "go on with another conversation", conversation.resume, "[ID or words]"),
-    Row("branch", "go on in a copy of this conversation", conversation.branch, "[NAME OF THE OLD ONE]"),
-    Row("rename", "give this conversation a name", conversation.rename, "NAME"),
-    Row("export", "write this conversation to a file", conversation.export, "[FILE.md, .html or .json]"),
-    Row("help", "list the commands, or those that contain a word", show_help, "[WORD]"),
-    Row("tools", "list the active tools", reports.tools),
-    Row(
-        "memory",
-        "search memory; alone, show the instruction files and what is stored",
-        reports.memory,
-        "[QUERY]",
-    ),
-    Row("policy", "show the autonomy and the workspace boundary", reports.policy),
-    Row("model", "show the model, or change it", settings.model, "[NAME, ENTRY or ENTRY/NAME]"),
-    Row("todos", "show what is to be done", reports.todos),
-    Row("agents", "list the kinds of subagents, and those of this conversation", reports.agents),
-    Row("plan", "show the plan and the phase; /plan approve approves it", conversation.plan, "[approve]"),
-    Row("add-dir", "work in one more directory until the session ends", settings.add_dir, "PATH", at_once=True),
-    Row(
-        "compact",
-        "replace the older part of the conversation by a summary",
-        conversation.compact,
-        "[WHAT MATTERS]",
-    ),
-    Row(
+    # ---- conversations
+    _row("clear", "[NAME]", conversation.clear, "begin a new conversation; this one can be resumed", "reset", "new"),
+    _row("resume", "[ID or words]", conversation.resume, "go on with another conversation", "continue"),
+    _row("branch", "[NAME OF THE OLD ONE]", conversation.branch, "go on in a copy of this conversation"),
+    _row("rename", "NAME", conversation.rename, "give this conversation a name"),
+    _row("export", "[FILE.md, .html or .json]", conversation.export, "write this conversation to a file"),
+    _row("compact", "[WHAT MATTERS]", conversation.compact, "replace the older part of the conversation by a summary"),
+    _row(
         "rewind",
-        "go back; alone, it lists the prompts",
-        conversation.rewind,
         "[NUMBER] [files|conversation] [--force]",
+        conversation.rewind,
+        "go back; alone, it lists the prompts",
+        "checkpoint",
+        "undo",
     ),
-    Row("login", "log in to a provider", settings.login, "[PROVIDER]"),
-    Row("logout", "forget a login", settings.logout, "[PROVIDER]"),
-    Row("status", "show the model, and whether its credentials can be used", reports.status, at_once=True),
-    Row("mcp", "show the MCP servers; with a name, its prompts too", reports.mcp, "[NAME]"),
-    Row("skills", "list the skills; /NAME [ARGUMENTS] calls one", reports.skills),
-    Row("session", "show the ids of this conversation", reports.ids),
-    Row("exit", "leave", conversation.leave, aliases=("quit",)),
+    _row("diff", "", session.diff, "show what this conversation changed on disk"),
+    _row("copy", "[N]", session.copy, "give the last answer, or the Nth from the end, to the clipboard"),
+    _row("recap", "", asked.recap, "say in a sentence or two what this conversation is about"),
+    _row("btw", "QUESTION", asked.btw, "ask something beside the conversation, which does not enter it"),
+    _row("cd", "PATH", session.cd, "begin a new conversation in another folder"),
+    _row("exit", "", conversation.leave, "leave", "quit"),
+    # ---- work
+    _row("plan", "[approve]", conversation.plan, "show the plan and the phase; approve it"),
+    _row("goal", "[WORDS or clear]", asked.goal, "work until this is reached; the model is asked at each stop"),
+    _row("todos", "", reports.todos, "show what is to be done"),
+    _row("tasks", "[stop ID]", session.tasks, "list what runs in the background, or stop it", "bashes", at_once=True),
+    _row("agents", "", reports.agents, "list the kinds of subagents, and those of this conversation"),
+    _row("init", "[WORDS]", asked.prompt("init"), "write an AGENTS.md for this project"),
+    _row(
+        "review", "[TARGET]", asked.prompt("review"), "review a change, by default the uncommitted one", "code-review"
+    ),
+    _row("security-review", "[TARGET]", asked.prompt("security-review"), "review a change for security alone"),
+    _row("simplify", "[TARGET]", asked.prompt("simplify"), "make changed code simpler"),
+    # ---- what the session has
+    _row("status", "", reports.status, "show the model, and whether its credentials can be used", at_once=True),
+    _row("context", "", session.context, "show what fills the model's window"),
+    _row("usage", "[OPTIONS]", session.usage, "show tokens and cost", "cost", "stats", at_once=True),
+    _row("session", "", reports.ids, "show the ids of this conversation"),
+    _row("tools", "", reports.tools, "list the active tools"),
+    _row("skills", "", reports.skills, "list the skills; /NAME [ARGUMENTS] calls one"),
+    _row("mcp", "[NAME]", reports.mcp, "show the MCP servers; with a name, its prompts too"),
+    _row("memory", "[QUERY]", reports.memory, "search memory; alone, show the instruction files and what is stored"),
+    _row("receipts", "[list|verify|head]", by("receipt", alone=("list",)), "list or verify the receipts"),
+    _row("replay", "RUN_ID [OPTIONS]", by("replay"), "show a run again, or prove it"),
+    # ---- what it may do
+    _row(
+        "permissions",
+        "[allow|ask|deny|remove RULE]",
+        session.permissions,
+        "show the rules, or change those of this session",
+        "allowed-tools",
+        at_once=True,
+    ),
+    _row("policy", "", reports.policy, "show the autonomy and the workspace boundary"),
+    _row("sandbox", "", session.sandbox, "show what holds the commands"),
+    _row("hooks", "", by("hooks", "list"), "list the configured hooks"),
+    _row("add-dir", "PATH", settings.add_dir, "work in one more directory until the session ends", at_once=True),
+    _row("estop", "[--status|--clear]", by("estop"), "stop every tool, now and until it is cleared", at_once=True),
+    # ---- settings
+    _row("model", "[NAME, ENTRY or ENTRY/NAME]", settings.model, "show the model, or change it at once"),
+    _row(
+        "config",
+        "[model=… mode=… theme=… editor=…]",
+        session.config,
+        "show the configuration, or change this session",
+        "settings",
+    ),
+    _row("login", "[PROVIDER]", settings.login, "log in to a provider"),
+    _row("logout", "[PROVIDER]", settings.logout, "forget a login"),
+    _row("theme", "[light|dark]", session.theme, "change the colours of code"),
+    _row("vim", "", session.vim, "switch between the keys of vi and the usual ones"),
+    _row("keys", "", key_help.show, "list the keys", "keybindings"),
+    _row("doctor", "", by("doctor"), "check this installation and say how to mend it"),
+    _row("bug", "[WORDS]", session.bug, "write a report into a file", "feedback", "share", at_once=True),
+    _row("help", "[WORD]", show_help, "list the commands, or those that contain a word"),
 )
 
 SLASH: dict[str, Row] = {name: row for row in ROWS for name in (row.name, *row.aliases)}

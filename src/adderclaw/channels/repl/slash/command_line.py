@@ -1,0 +1,67 @@
+"""Slash commands that are commands of the command line: the same function, the same words."""
+
+import asyncio
+import contextlib
+import io
+import shlex
+from importlib import import_module
+from typing import Any
+
+from adderclaw.channels.repl.slash.row import Does, Done
+from adderclaw.errors import UsageError
+from adderclaw.runtime import Run
+
+
+def by(*words: str, alone: tuple[str, ...] = ()) -> Does:
+    """The command of these words, with what follows the slash command; `alone` stands in where nothing does."""
+
+    async def run_it(run: Run, rest: str) -> Done:
+        try:
+            given = shlex.split(rest)
+        except ValueError as error:
+            raise UsageError(f"{rest!r}: {error}") from None
+        await printed(run, [*words, *(given or alone)])
+
+    return run_it
+
+
+async def output(run: Run, arguments: list[str]) -> str:
+    """What a command prints; it runs beside the loop, and may need one of its own."""
+    return await asyncio.to_thread(_output, run, arguments)
+
+
+async def printed(run: Run, arguments: list[str]) -> None:
+    """Print it when it is done."""
+    print(await output(run, arguments), end="")
+
+
+def _output(run: Run, arguments: list[str]) -> str:
+    from adderclaw.channels.cli import COMMANDS
+    from adderclaw.channels.cli.common import run_typer
+    from adderclaw.sinks import log
+
+    module = import_module(f"adderclaw.channels.cli.{COMMANDS[arguments[0]].module}")
+    text = io.StringIO()
+    printing = contextlib.redirect_stdout(text), contextlib.redirect_stderr(text)
+    with log.hushed(), printing[0], printing[1], contextlib.suppress(SystemExit):
+        run_typer(arguments[0], module, [*arguments, *_same_place(run, module, arguments)])
+    return text.getvalue()
+
+
+def _same_place(run: Run, module: Any, arguments: list[str]) -> list[str]:
+    """The configuration and the workspace of this session, for a command that asks for them."""
+    from typer.core import TyperGroup
+    from typer.main import get_command
+
+    from adderclaw.channels.cli.common import app_of
+
+    found: Any = get_command(app_of(module))
+    for word in arguments[:2]:
+        if isinstance(found, TyperGroup):
+            found = found.commands.get(word, found)
+    known = {name for parameter in found.params for name in parameter.opts}
+    runtime = run.runtime
+    places = (("--config", runtime.options.config_file), ("--workspace", runtime.loaded.workspace))
+    return [
+        word for name, value in places if value and name in known and name not in arguments for word in (name, value)
+    ]

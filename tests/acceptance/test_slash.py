@@ -1,0 +1,217 @@
+"""Slash commands: one table, what each does, and what is said of those that are none here."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from adderclaw.channels.repl.slash import elsewhere
+from adderclaw.channels.repl.slash.table import ROWS, SLASH
+from adderclaw.store import transcript
+from tests.acceptance.world import World, call, text
+
+ROOT = Path(__file__).parents[2]
+REFERENCE = json.loads((Path(__file__).parent / "reference_names.json").read_text(encoding="utf-8"))
+
+
+def talk(world: World, *lines: str) -> tuple[str, str]:
+    done = world.cli.typed("agent", stdin="".join(f"{line}\n" for line in (*lines, "/exit")))
+    assert done.code == 0, done.err
+    assert "Traceback" not in done.err
+    return done.out, done.err
+
+
+def messages(world: World) -> list[str]:
+    return [transcript.text_of(entry) for entry in world.entries("user")]
+
+
+# ------------------------------------------------------------------ one table
+
+
+def test_d_02_every_command_of_the_reference_works_or_is_a_row_of_the_closed_table() -> None:
+    known = {*SLASH, *elsewhere.COMMANDS}
+    assert [name for name in REFERENCE["commands"] if name not in known] == []
+    assert sorted({*SLASH} & {*elsewhere.COMMANDS}) == [], "a command works, or there is something instead: not both"
+    assert [name for name in elsewhere.COMMANDS if name not in REFERENCE["commands"]] == []
+
+
+def test_d_02_every_flag_of_the_reference_works_or_is_a_row_of_the_closed_table() -> None:
+    from adderclaw.channels.cli.print_flags import FLAGS
+
+    works = {name for flag in FLAGS for name in flag.names} | {"--version"}
+    known = works | {*elsewhere.FLAGS}
+    assert [name for name in REFERENCE["flags"] if name not in known] == []
+    assert sorted(works & {*elsewhere.FLAGS}) == []
+
+
+def test_d_32_a_name_is_there_once() -> None:
+    names = [name for row in ROWS for name in (row.name, *row.aliases)]
+    assert len(names) == len(set(names))
+    assert [row.name for row in ROWS if not row.help or "\n" in row.help] == []
+
+
+def test_d_32_the_page_is_what_the_table_says() -> None:
+    argv = [sys.executable, str(ROOT / "scripts" / "generate_repl_page.py"), "--check"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+# ------------------------------------------------------------------ what they do
+
+
+def test_d_33_help_lists_all_of_them_and_filters(world: World) -> None:
+    out, _ = talk(world, "/help")
+    assert {*re.findall(r"^/([a-z-]+)", out, re.MULTILINE)} == {row.name for row in ROWS}
+    out, _ = talk(world, "/help receipt")
+    assert [line.split()[0] for line in out.splitlines()] == ["/receipts"]
+
+
+def test_commands_that_show_something(world: World) -> None:
+    world.script(call("Write", file_path="a.txt", content="new words\n"), text("written it is"))
+    out, err = talk(
+        world, "write", "y", "/context", "/usage", "/permissions", "/sandbox", "/tasks", "/keys", "/diff", "/copy"
+    )
+    assert re.search(r"^conversation +about +[\d,]+ tokens", out, re.MULTILINE)
+    assert re.search(r"^this session: .*2 model calls, 1 tool calls", out, re.MULTILINE)
+    assert re.search(r"^total +2 ", out, re.MULTILINE), "the table of `adderclaw usage`"
+    assert "mode: supervised" in out
+    assert "commands run in: " in out
+    assert "nothing runs in the background" in out
+    assert "Shift+Tab" in out
+    assert "+new words" in out
+    assert out.count("written it is") == 2, "the answer, and the copy of it"
+    assert "there is no" not in err
+
+
+def test_commands_of_the_command_line_say_the_same_here(world: World) -> None:
+    world.script(call("Read", file_path="missing.txt"), text("done"))
+    out, _ = talk(world, "read", "/receipts", "/receipts verify", "/hooks", "/estop --status", "/config", "/doctor")
+    for words in (("receipt", "list"), ("receipt", "verify"), ("hooks", "list"), ("estop", "--status")):
+        assert world.cli(*words).out.strip().splitlines()[0] in out, words
+    assert "default_provider" in out
+    assert re.search(r"sandbox", out)
+
+
+def test_estop_of_the_slash_stops_tools(world: World) -> None:
+    world.script(call("Read", file_path="a.txt"), text("done"))
+    talk(world, "/estop", "read")
+    assert "stopped" in json.dumps(world.rows("SELECT outcome FROM runs"))
+    assert (world.cli.data / "ESTOP").exists()
+
+
+def test_permissions_of_the_session_change_at_once(world: World) -> None:
+    world.script(
+        call("Write", file_path="a.txt", content="x\n"),
+        text("one"),
+        call("Write", file_path="b.txt", content="x\n"),
+        text("two"),
+    )
+    out, err = talk(
+        world,
+        "/permissions allow Edit(a.txt)",
+        "a",
+        "/permissions deny Edit(b.txt)",
+        "b",
+        "/permissions remove Edit(a.txt)",
+    )
+    assert (world.workspace / "a.txt").exists()
+    assert "Approve?" not in err
+    assert not (world.workspace / "b.txt").exists()
+    assert "removed from this session: Edit(a.txt)" in out
+
+
+def test_d_33_config_changes_the_session(world: World) -> None:
+    world.script(call("Write", file_path="a.txt", content="x\n"), text("one"))
+    out, err = talk(world, "/config mode=acceptEdits", "write", "/settings model=other", "/model", "/config colour=red")
+    assert "mode: acceptEdits" in out
+    assert (world.workspace / "a.txt").exists()
+    assert "model other of the provider local" in out
+    assert "/config: 'colour=red': it takes model=NAME" in err
+
+
+def judge(world: World, answer: str) -> None:
+    """The small model, by a fixture that the agent itself can write."""
+    fixture = world.workspace / "judge.json"
+    fixture.write_text(json.dumps({"steps": [text(answer)], "partial": True}))
+    entry = f'[providers.models.judge]\nkind = "mock"\nmodel = "mock"\nfixture = "{fixture}"\n'
+    world.configure("full", more=f'{entry}[providers]\nsmall = "judge"\n')
+
+
+def test_a_side_question_does_not_enter_the_conversation(world: World) -> None:
+    judge(world, "beside it")
+    world.script(text("first"), text("second"))
+    out, _ = talk(world, "hello", "/btw what was that?", "/recap", "and again")
+    assert out.splitlines() == ["first", "beside it", "beside it", "second"]
+    assert messages(world) == ["hello", "and again"]
+    purposes = world.rows("SELECT json_extract(response_json, '$.purpose') FROM model_calls WHERE provider = 'judge'")
+    assert purposes == [("btw",), ("recap",)], "they are on record, and in the budget"
+
+
+def test_a_goal_is_asked_about_at_each_stop(world: World) -> None:
+    judge(world, '{"ok": false, "reason": "the other half is missing"}')
+    reached = json.dumps({"steps": [text('{"ok": true}')], "partial": True})
+    world.script(
+        text("half of it"),
+        call("Read", file_path="judge.json"),
+        call("Write", file_path="judge.json", content=reached),
+        text("the whole of it"),
+        text("nobody asks"),
+    )
+    out, _ = talk(world, "/goal both halves are there", "/goal", "/goal clear", "and now?")
+    assert out.index("half of it") < out.index("the whole of it") < out.index("the goal: both halves are there")
+    assert "there is no goal any more" in out
+    assert out.rstrip().endswith("nobody asks")
+    assert len(world.rows("SELECT id FROM model_calls WHERE provider = 'judge'")) == 2
+
+
+def test_prompts_of_our_own_are_messages(world: World) -> None:
+    world.script(text("one"), text("two"))
+    talk(world, "/review src/a.py", "/init")
+    first, second = messages(world)
+    assert first.startswith("Review a change")
+    assert first.endswith("The person adds: src/a.py")
+    assert "AGENTS.md" in second
+
+
+def test_a_report_is_a_file_and_nothing_is_sent(world: World) -> None:
+    secret = "sk-ant-" + "api03-a1B2c3D4" * 4
+    out, _ = talk(world, f"/bug it hangs with {secret}")
+    (path,) = re.findall(r"written to (.*?);", out)
+    report = Path(path).read_text(encoding="utf-8")
+    assert "it hangs" in report
+    assert secret not in report
+
+
+def test_cd_begins_a_conversation_elsewhere(world: World, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    world.script(text("one"), text("two"))
+    done = world.cli.typed("agent", stdin=f"hello\n/cd {other}\nhello there\n/exit\n")
+    assert done.code == 0, done.err
+    assert f"AdderClaw in {other}" in done.err
+    folders = [row[0] for row in world.rows("SELECT project_dir FROM conversations ORDER BY rowid")]
+    assert folders == [str(world.workspace), str(other)]
+
+
+@pytest.mark.parametrize(
+    "line", ["/cd /nowhere", "/copy x", "/tasks stop 7", "/permissions frob", "/theme pink", "/btw"]
+)
+def test_what_a_command_cannot_do_is_said_and_the_conversation_goes_on(world: World, line: str) -> None:
+    world.script(text("still here"))
+    out, err = talk(world, line, "hello")
+    assert f"{line.split()[0]}: " in err
+    assert out.endswith("still here\n")
+
+
+# ------------------------------------------------------------------ what is none here
+
+
+def test_d_02_typing_a_command_that_is_none_here_says_so(world: World) -> None:
+    _, err = talk(world, "/teleport", "/plugin list", "/stop", "/ultraplan")
+    assert "/teleport is left out: it needs a vendor's cloud service" in err
+    assert "/plugin is left out: there are no plugins" in err
+    assert "/stop is not a command here. Instead: /tasks stop ID" in err
+    assert "/ultraplan is left out" in err
