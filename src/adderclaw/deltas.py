@@ -8,6 +8,8 @@ from adderclaw.types import Delta, OnDelta
 
 _ENDS = re.compile(r"[\s\u3000-\u9fff\uac00-\ud7a3]")
 """A word ends with a blank, or with a sign of a script that writes none."""
+LOOK_BACK = 400
+"""Characters of the line before it that what is shown of a word may depend on."""
 
 
 class DeltaRelay:
@@ -27,15 +29,18 @@ class DeltaRelay:
 
 
 class WholeWords:
-    """Passes an answer on word by word: a secret, or a sign of several characters, that came in two parts is one."""
+    """Passes an answer on as it may be shown: word by word, and a secret of several words as one."""
 
-    def __init__(self, on_delta: OnDelta, scrub: Callable[[str], str]) -> None:
-        self._on_delta, self._scrub = on_delta, scrub
+    def __init__(self, on_delta: OnDelta, shown: Callable[[str], str], settled: Callable[[str], int]) -> None:
+        """`settled`: how much of a text can be shown whatever comes behind it."""
+        self._on_delta, self._shown, self._settled = on_delta, shown, settled
         self._held = Delta("text", "")
+        self._before = ""
+        """What was passed on of this line: whether a word is a secret may depend on it."""
 
     def __call__(self, delta: Delta) -> None:
         if delta.kind == "reset":
-            self._held = Delta("text", "")
+            self._held, self._before = Delta("text", ""), ""
         elif delta.kind != self._held.kind:
             self.end()
         if delta.kind not in ("text", "thinking"):
@@ -43,6 +48,7 @@ class WholeWords:
             return
         text = self._held.text + delta.text
         whole = next((place for place in range(len(text), 0, -1) if _ENDS.match(text[place - 1])), 0)
+        whole = self._settled(text[:whole])
         self._held = Delta(delta.kind, text[whole:])
         self._pass_on(delta.kind, text[:whole])
 
@@ -51,7 +57,13 @@ class WholeWords:
         kind, text = self._held
         self._held = Delta("text", "")
         self._pass_on(kind, text)
+        self._before = ""
 
     def _pass_on(self, kind: Literal["text", "thinking", "tool", "reset"], text: str) -> None:
-        if text:
-            self._on_delta(Delta(kind, self._scrub(text)))
+        if not text:
+            return
+        before, line = self._shown(self._before), self._before + text
+        shown = self._shown(line)
+        shown = shown[len(before) :] if shown.startswith(before) else self._shown(text)
+        self._before = line[line.rfind("\n") + 1 :][-LOOK_BACK:]
+        self._on_delta(Delta(kind, shown))

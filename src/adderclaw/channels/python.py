@@ -6,11 +6,13 @@ channel does, and runs the one turn loop in it.
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
 from adderclaw.channels import questions
 from adderclaw.channels.heard import Heard
+from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.kernel import prompt
 from adderclaw.kernel.approvals import unaskable
@@ -243,15 +245,14 @@ class _Heard:
     """What the turn says, in order: parts as they come, and each message once it is in the history."""
 
     def __init__(self, session: Session, *, partial: bool) -> None:
-        self._session, self._partial = session, partial
+        self._partial = partial
         self._queue: asyncio.Queue[AgentMessage | None] = asyncio.Queue()
-        self._heard = Heard(session, lambda message: self._queue.put_nowait(_told(message)))
+        self._heard = Heard(session, lambda message: self._queue.put_nowait(_told(message, session.secrets)))
         self.event = self._heard.event
 
     def delta(self, delta: Delta) -> None:
         if self._partial:
-            text = self._session.secrets.scrub(delta.text)
-            self._queue.put_nowait(PartialMessage(delta.kind, text))
+            self._queue.put_nowait(PartialMessage(delta.kind, delta.text))
 
     def end(self) -> None:
         self._heard.look()
@@ -262,11 +263,15 @@ class _Heard:
             yield message
 
 
-def _told(message: Message) -> AgentMessage:
+def _told(message: Message, secrets: Secrets) -> AgentMessage:
+    """Without what has the shape of a secret; `can_use_tool` is asked about a call as it is."""
+    text, shown = secrets.shown(message.text), secrets.shown
     if message.role == "assistant":
-        calls = tuple(block.call for block in message.blocks if isinstance(block, ToolUseBlock))
-        return AssistantMessage(message.text, calls)
-    return UserMessage(message.text, tuple(block for block in message.blocks if isinstance(block, ToolResultBlock)))
+        calls = [block.call for block in message.blocks if isinstance(block, ToolUseBlock)]
+        clean = (replace(one, arguments=secrets.shown_all(one.arguments), raw=shown(one.raw)) for one in calls)
+        return AssistantMessage(text, tuple(clean))
+    results = (block for block in message.blocks if isinstance(block, ToolResultBlock))
+    return UserMessage(text, tuple(block._replace(content=shown(block.content)) for block in results))
 
 
 __all__ = ["AgentClient", "Query", "options_of"]

@@ -76,6 +76,25 @@ class Secrets:
             case _:
                 return value
 
+    def shown(self, text: str) -> str:
+        """The text as it is shown or leaves: without registered values and secret shapes."""
+        return without_shapes(self.scrub(text))
+
+    def shown_all(self, value: Any) -> Any:
+        """A JSON value as it leaves, all its strings so."""
+        match value:
+            case str():
+                return self.shown(value)
+            case dict():
+                return {self.shown(str(key)): self._shown_entry(str(key), item) for key, item in _items(value)}
+            case list() | tuple():
+                return [self.shown_all(item) for item in cast(list[Any], value)]
+            case _:
+                return value
+
+    def _shown_entry(self, key: str, value: Any) -> Any:
+        return MARK if value and isinstance(value, str) and secret_name(key) else self.shown_all(value)
+
     def clean(self, value: Any) -> Any:
         """A JSON value without registered values, secret shapes and control characters."""
         return self._clean(value, 0)
@@ -107,7 +126,7 @@ class Secrets:
         return self._clean(value, depth + 1)
 
     def _text(self, text: str) -> str:
-        cleaned = visible(without_shapes(self.scrub(text)))
+        cleaned = visible(self.shown(text))
         if len(text) <= REMEMBERED:
             if len(self._cleaned) > 2_000:
                 self._cleaned.clear()
@@ -170,7 +189,13 @@ _VALUE_SHAPES = (
     Shape(("ya29.",), r"\bya29\.[A-Za-z0-9_\-]{20,}"),
     Shape(("hf_", "npm_", "pypi-"), r"\b(?:hf_|npm_|pypi-)[A-Za-z0-9_\-]{20,}"),
     Shape(("eyj",), r"\beyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]*"),
-    Shape(("private key",), r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)"),
+    # without an end: the rest of the line, the next one, and those below that look like parts of a key
+    Shape(
+        ("private key",),
+        r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----(?:[\s\S]*?-----END [A-Z0-9 ]*PRIVATE KEY-----"
+        r"|[^\n]*(?:\n[^\n]+)?"
+        r"(?:\n(?:[^\n]*[A-Za-z0-9+/]{16}[^\n]*|[ \t\r]*(?=\n[A-Za-z0-9+/]{16})|[A-Za-z0-9+/=]+(?=\Z)))*)",
+    ),
 )
 
 
@@ -222,6 +247,10 @@ def _authority(match: re.Match[str]) -> str:
     return match[0] if _is(r"[a-z][a-z._-]{0,15}", match[2]) else f"{match[1]}{MARK}@"
 
 
+_LABELS = (
+    r"api[_\-]?key|access[_\-]?key|private[_\-]?key|secret[_\-]?key|secret|token|passw(?:or)?d|passphrase|pwd"
+    r"|authorization|credentials?|cookie"
+)
 _CONTEXT_SHAPES = (
     Shape(("bearer ", "basic "), r"(?i)\b(bearer|basic)(\s+)([A-Za-z0-9._~+/\-]{12,}=*)", _scheme),
     Shape(("://",), r"(?i)\b([a-z][a-z0-9+.\-]*://)([^\s/@?#\"']+)@", _authority),
@@ -239,8 +268,7 @@ _CONTEXT_SHAPES = (
             "credential",
             "cookie",
         ),
-        r"(?i)(api[_\-]?key|access[_\-]?key|private[_\-]?key|secret[_\-]?key|secret|token|passw(?:or)?d|passphrase|pwd"
-        r"|authorization|credentials?|cookie)(\\?[\"']?\s*[=:]\s*\\?[\"']?)"
+        rf"(?i)({_LABELS})(\\?[\"']?\s*[=:]\s*\\?[\"']?)"
         r"(?!\[redacted\]|(?:bearer|basic)\b|true\b|false\b|null\b|none\b|\$)([^\s\"'\\,;&(){}\[\]<>]{6,})",
         _labelled,
     ),
@@ -265,6 +293,25 @@ def without_shapes(text: str) -> str:
                 text = _compiled(shape.pattern).sub(shape.replaced, text)
                 break
     return text
+
+
+_UNSETTLED = (
+    r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----(?![\s\S]*-----END [A-Z0-9 ]*PRIVATE KEY-----)[\s\S]*\Z"
+    r"|-+\Z|-----B[A-Z0-9 ]*-*\Z"
+    rf"|(?i:{_LABELS})\\?[\"']?\s*(?:[=:]\s*\\?[\"']?(?:[^\s\"'\\,;&(){{}}\[\]<>]+\s?)?)?\Z"
+    r"|(?i:\b(?:bearer|basic)\s*[A-Za-z0-9._~+/\-]*=*\Z)"
+    r"|://[^\s/@?#\"']*\Z"
+)
+_MAY_BE_UNSETTLED = ("-", "bearer", "basic", "://", *_CONTEXT_SHAPES[-1].hints)
+
+
+def settled(text: str) -> int:
+    """How much of a text that goes on can be shown: no shape begins in it that what comes could complete or clear."""
+    lowered = text.lower()
+    if not any(hint in lowered for hint in _MAY_BE_UNSETTLED):
+        return len(text)
+    found = _compiled(_UNSETTLED).search(text)
+    return found.start() if found is not None else len(text)
 
 
 def looks_secret(text: str) -> bool:

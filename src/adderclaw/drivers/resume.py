@@ -3,6 +3,7 @@
 import os
 
 from adderclaw.config.options import Options, restored
+from adderclaw.credentials.redaction import without_shapes
 from adderclaw.drivers.agentfile.driver import AgentfileDriver
 from adderclaw.drivers.agentfile.execute import fingerprint
 from adderclaw.drivers.agentfile.load import load
@@ -40,7 +41,7 @@ def _begun(options: Options, run_id: str) -> tuple[Begun, str]:
     finally:
         store.close()
     if row is not None and row.outcome == "completed":
-        raise Completed(row.run_id, row.answer or "")
+        raise Completed(row.run_id, without_shapes(row.answer or ""))
     if row is not None and row.kind == "spec":
         where = f"what has passed stands in {held_in}/.adderclaw/status.json"
         raise UsageError(f"run {row.run_id} worked on a specification: {where}, and `adderclaw run` goes on with it")

@@ -163,15 +163,18 @@ async def added(session: Session, directory: str) -> None:
 
 
 async def displayed(session: Session, text: str) -> str:
-    """MessageDisplay: what a person is shown of an answer. It is asked once, of the whole; the answer itself stays."""
+    """MessageDisplay: what a person is shown of an answer. It is asked once, of the whole; the answer itself stays.
+
+    Nobody is shown what has the shape of a secret.
+    """
     if "MessageDisplay" not in session.hooks or not text:
-        return text
+        return session.secrets.shown(text)
     from adderclaw.store import turns
 
     turn = session.state.turn_id or turns.last(session.store, session.session_id)
     ids: Json = {"turn_id": turn, "message_id": session.ids("message")}
     merged = await session.fire("MessageDisplay", {**ids, "index": 0, "final": True, "delta": text})
-    return str(merged.specific.get("displayContent", text))
+    return session.secrets.shown(str(merged.specific.get("displayContent", text)))
 
 
 # ------------------------------------------------------------------ settings that change while a session runs

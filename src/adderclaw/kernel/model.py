@@ -5,6 +5,7 @@ from collections.abc import Callable
 from sqlite3 import Cursor
 
 from adderclaw.config.model_catalogue import Quote, Served, cost
+from adderclaw.credentials.redaction import settled
 from adderclaw.deltas import DeltaRelay, WholeWords
 from adderclaw.errors import LimitError, ProviderError, Stopped
 from adderclaw.history import History, message_json
@@ -97,7 +98,7 @@ async def ask(
         held = _reserve(session, prompt, messages)
         began = session.clock.monotonic()
         _sent(session, request, request_hash, attempt)
-        relay = DeltaRelay(words := WholeWords(on_delta, session.secrets.scrub))
+        relay = DeltaRelay(words := WholeWords(on_delta, session.secrets.shown, settled))
         try:
             with session.store.write() as cursor:  # before it costs anything: nobody may live to say what it did
                 session.keep_spent(cursor)

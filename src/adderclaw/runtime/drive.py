@@ -22,7 +22,7 @@ LIMITS = {
 
 
 class Report(NamedTuple):
-    """How a run ended."""
+    """How a run ended, as it is shown: secret shapes are in the rows alone."""
 
     run: Run
     result: TurnResult
@@ -54,6 +54,13 @@ def exit_code(result: TurnResult) -> int:
     return 128 + result.signal if result.signal else EXIT_CODES[result.outcome]
 
 
+def shown(run: Run, result: TurnResult) -> TurnResult:
+    """The result without what has the shape of a secret."""
+    clean = run.session.secrets
+    details = clean.shown_all(result.details) if result.details else result.details
+    return result._replace(answer=clean.shown(result.answer), reason=clean.shown(result.reason), details=details)
+
+
 def unshown(_report: Report) -> None:
     """Whoever waits for the report shows it."""
 
@@ -83,7 +90,8 @@ async def drive(
         raise
     await run.settle()
     result = _advised(result, resume) if resume else result
-    report = Report(run, result, run.finish(result, exit_code=code(result), mode=mode))
+    ended = run.finish(result, exit_code=code(result), mode=mode)
+    report = Report(run, shown(run, result), ended)
     show(report)
     await run.close()
     return report

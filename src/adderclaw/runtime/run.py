@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from adderclaw import config, providers
 from adderclaw.config.paths import followed
+from adderclaw.credentials.redaction import without_shapes
 from adderclaw.errors import EXIT_CODES, AdderClawError, Completed, UsageError
 from adderclaw.kernel import later_report, lifecycle, resume
 from adderclaw.kernel.session import Session, TurnResult
@@ -134,7 +135,7 @@ def run_again(runtime: Runtime, run_id: str) -> Resume:
     if row.status == "running":
         raise UsageError(f"run {row.run_id} is still running (process {row.pid})")
     if row.outcome == "completed":
-        raise Completed(row.run_id, row.answer or "")
+        raise Completed(row.run_id, without_shapes(row.answer or ""))
     runtime.bus.go_on_with(row.run_id)
     return Resume(row.conversation_id, go_on=False)
 

@@ -24,7 +24,7 @@ from adderclaw.channels.cli.plain import (
     print_json,
 )
 from adderclaw.channels.terminal import Terminal
-from adderclaw.credentials.redaction import Secrets, visible
+from adderclaw.credentials.redaction import visible
 from adderclaw.errors import UsageError
 from adderclaw.events import EventRecord
 from adderclaw.kernel import lifecycle
@@ -162,13 +162,13 @@ class OneShot:
     async def _turn(self, run: Run) -> int:
         """One turn from start to exit code. A signal ends it cleanly: children killed, everything written."""
         drafts = self.supports_draft_updates and "MessageDisplay" not in run.session.hooks
-        self._shown = Shown(run.runtime.secrets) if drafts else None
+        self._shown = Shown() if drafts else None
         resume = f"agent --resume {run.session.conversation_id}"
         return (await drive(run, self._worked(run), resume=resume, show=self._show)).exit_code
 
     async def _worked(self, run: Run) -> TurnResult:
         result = await until_signal(run, run_turn(run.session, self.message, self._shown or silent))
-        self._display = result.answer
+        self._display = run.session.secrets.shown(result.answer)
         if self.output_format == "text" and not result.signal:
             self._display = await lifecycle.displayed(run.session, result.answer)
         return checked(run, result)
@@ -198,8 +198,7 @@ def show_outcome(report: Report, output_format: StreamFormat) -> None:
 class Shown:
     """Prints the answer while it arrives, and remembers that it did."""
 
-    def __init__(self, secrets: Secrets) -> None:
-        self._secrets = secrets
+    def __init__(self) -> None:
         self.text = ""
 
     def __call__(self, delta: Delta) -> None:
@@ -209,7 +208,7 @@ class Shown:
             self.text = ""
         elif delta.kind == "text":
             self.text += delta.text
-            print(visible(self._secrets.scrub(delta.text)), end="", flush=True)
+            print(visible(delta.text), end="", flush=True)
 
 
 def show_brief(record: EventRecord) -> None:

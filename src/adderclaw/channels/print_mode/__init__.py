@@ -103,7 +103,7 @@ class _OneShot:
     async def _worked(self) -> TurnResult:
         run = self._run
         result = await until_signal(run, answered(run, self._message, self._wanted))
-        self._display = result.answer
+        self._display = run.session.secrets.shown(result.answer)
         if not self._as_json and not result.signal:
             self._display = await lifecycle.displayed(run.session, result.answer)
         return checked(run, result)

@@ -107,7 +107,7 @@ class Lines:
         for message in reversed(self._session.state.history.messages):
             for block in message.blocks:
                 if isinstance(block, ToolUseBlock) and block.call.id == id:
-                    return block.call.input
+                    return self._session.secrets.shown_all(block.call.input)
         return {}
 
     # ------------------------------------------------------------------ messages
@@ -116,9 +116,14 @@ class Lines:
         """A message of the history; None where nothing of it is said."""
         if message.role == "assistant":
             return self._assistant(message)
-        blocks = [block for one in message.blocks if (block := _told(one)) is not None]
+        blocks = self._blocks(message)
         said: Json = {"message": {"role": "user", "content": blocks}, "parent_tool_use_id": None}
         return self.line("user", said) if blocks else None
+
+    def _blocks(self, message: Message) -> list[Json]:
+        """Without what has the shape of a secret; a client that is asked about a call is asked about it as it is."""
+        told = [block for one in message.blocks if (block := _told(one)) is not None]
+        return self._session.secrets.shown_all(told)
 
     def user(self, text: str) -> Json:
         """A message as it was taken from the client."""
@@ -126,7 +131,7 @@ class Lines:
         return self.line("user", said)
 
     def _assistant(self, message: Message) -> Json | None:
-        blocks = [block for one in message.blocks if (block := _told(one)) is not None]
+        blocks = self._blocks(message)
         stop = "tool_use" if any(block["type"] == "tool_use" for block in blocks) else self._stop
         body = self.envelope() | {"content": blocks, "stop_reason": stop, "usage": usage_json(self._usage)}
         self.message_id = ""

@@ -10,7 +10,7 @@ from adderclaw.errors import AdderClawError, outcome_of
 from adderclaw.events import EventRecord
 from adderclaw.kernel.session import TurnResult
 from adderclaw.runtime import Run
-from adderclaw.runtime.drive import checked, exit_code
+from adderclaw.runtime.drive import checked, exit_code, shown
 from adderclaw.types import Delta, Json, Message
 
 INTERRUPTED = "interrupted by the client"
@@ -102,7 +102,7 @@ class Stream:
     def delta(self, delta: Delta) -> None:
         if self._parts is not None:
             self._all()
-            self._parts.delta(delta._replace(text=self._run.runtime.secrets.scrub(delta.text)))
+            self._parts.delta(delta)
 
     def _put_part(self, line: Json) -> None:
         """Parts come again in the whole message: for a client that does not read they are left out."""
@@ -146,4 +146,4 @@ class Stream:
         return result
 
     def end(self, result: TurnResult) -> None:
-        self._outbox.put(self.lines.result(result, exit_code(result)))
+        self._outbox.put(self.lines.result(shown(self._run, result), exit_code(result)))

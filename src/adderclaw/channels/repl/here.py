@@ -36,11 +36,11 @@ async def turn(run: Run, message: str | None) -> TurnResult:
         return await talk.turn(message)
     run.session.budget.begin()
     while True:
-        shown = Shown(run.runtime.secrets)
+        shown = Shown()
         whole = "MessageDisplay" in run.session.hooks  # what is shown is known when all of it is there
         asked = run_turn(run.session, message, silent if whole else shown)
         result = await until_signal(run, asked, goes_on=True)
-        if not (result.answer and shown.text.endswith(result.answer)):
+        if not (result.answer and shown.text.endswith(run.session.secrets.shown(result.answer))):
             print(visible(await lifecycle.displayed(run.session, result.answer)), end="")
         print()
         if result.outcome == "completed":

@@ -130,7 +130,7 @@ class Talk:
         run = self.run
         run.session.budget.begin()
         whole = "MessageDisplay" in run.session.hooks  # what is shown is known when all of it is there
-        heard = Heard(self.screen, run)
+        heard = Heard(self.screen)
         self._began = time.monotonic()
         self.screen.busy = self._busy
         self._turn = asyncio.ensure_future(
@@ -145,7 +145,7 @@ class Talk:
         finally:
             self._turn, self.screen.busy = None, None
             self._since.clear()
-        if result.answer and not heard.text.endswith(result.answer):
+        if result.answer and not heard.text.endswith(run.session.secrets.shown(result.answer)):
             self.screen.hear(await lifecycle.displayed(run.session, result.answer))
         self.screen.end_words()
         if result.outcome != "completed":
@@ -193,10 +193,10 @@ class Talk:
 
 
 class Heard:
-    """The answer while it arrives, without the values of secrets."""
+    """The answer while it arrives."""
 
-    def __init__(self, screen: Screen, run: Run) -> None:
-        self._screen, self._secrets = screen, run.runtime.secrets
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
         self.text = ""
 
     def __call__(self, delta: Delta) -> None:
@@ -205,7 +205,7 @@ class Heard:
             self._screen.unhear()
         elif delta.kind == "text":
             self.text += delta.text
-            self._screen.hear(self._secrets.scrub(delta.text))
+            self._screen.hear(delta.text)
 
 
 def _history(run: Run) -> "History":

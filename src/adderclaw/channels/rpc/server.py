@@ -299,6 +299,7 @@ class Server:
         return {"valid": True, "problems": [], "workflow": show.as_json(workflow)}
 
     async def _status(self, params: StatusParams, _id: Id) -> Json:
+        from adderclaw.credentials.redaction import without_shapes
         from adderclaw.replay.trace_file import checked
         from adderclaw.store import Store, runs
 
@@ -316,7 +317,8 @@ class Server:
             store.close()
         if row is None:
             raise RpcError(wire.NO_SUCH_RUN, f"there is no run {params.run_id!r}")
-        said = {"answer": row.answer, "reason": row.reason, "trace": trace}
+        answer = without_shapes(row.answer) if row.answer else row.answer
+        said = {"answer": answer, "reason": row.reason, "trace": trace}
         return {"run_id": row.run_id, "kind": row.kind, "status": row.status, **said}
 
     async def end(self) -> None:
