@@ -1,10 +1,15 @@
-"""Measures skills: loading 500 and 2,000 by their frontmatter, routing a task among 500 at first and later on."""
+"""Measures skills: loading 500 and 2,000 by their frontmatter, routing a task among 500 at first and later on.
+
+And what 5,000 cost a start that finds them as it left them: over a bare walk through the same folders.
+"""
 
 import json
+import os
 import tempfile
 from pathlib import Path
 from time import perf_counter, process_time
 
+from adderclaw.config.trusted_folders import stamps
 from adderclaw.skills import router
 from adderclaw.skills.catalogue import Catalogue, Place, load
 
@@ -39,14 +44,34 @@ def routed(catalogue: Catalogue) -> float:
     return process_time() - began
 
 
+def looked_at(project: Path) -> float:
+    began = process_time()
+    count = len(list(stamps(str(project), ())))
+    taken = process_time() - began
+    assert count == 5_000, count
+    return taken
+
+
+def walked(project: Path) -> float:
+    began = process_time()
+    for folder, _, names, _ in os.fwalk(project):
+        for name in names:
+            os.stat(os.path.join(folder, name), follow_symlinks=False)
+    return process_time() - began
+
+
 def measured(folder: Path) -> dict[str, float]:
     few, many = planted(folder / "few", 500), planted(folder / "many", 2_000)
     catalogue = loaded(few)[1]
+    planted(folder / "project" / "skills", 5_000)
+    looks = min(looked_at(folder / "project") for _ in range(3))
     first = routed(catalogue)
     later = min(routed(catalogue) for _ in range(ROUNDS))
     return {
         "load_500_ms": min(loaded(few)[0] for _ in range(5)) * 1000,
         "load_2000_ms": min(loaded(many)[0] for _ in range(5)) * 1000,
+        "look_5000_ms": looks * 1000,
+        "look_5000_over_walk": looks / min(walked(folder / "project") for _ in range(3)),
         "route_500_first_ms": first * 1000,
         "route_500_ms": later * 1000,
         "route_first_over_later": first / later,

@@ -2,6 +2,8 @@
 
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -221,3 +223,50 @@ def test_what_leads_out_of_the_project_is_not_read(world: World, tmp_path: Path,
         assert not loaded.held_hooks
         assert any("leads out of the project" in warning for warning in loaded.warnings), loaded.warnings
     assert secret.stat().st_atime_ns == before, "not opened"
+
+
+COUNTED = """
+import sys
+from adderclaw.config import trusted_folders
+opened = []
+sys.addaudithook(lambda event, _given: opened.append(event) if event in ("open", "os.readlink") else None)
+found = list(trusted_folders.stamps(sys.argv[1], ()))
+print(len(found), len(opened))
+"""
+
+
+def test_33_a_look_at_many_skills_opens_no_file(tmp_path: Path) -> None:
+    """Their folders are listed, and the status of what is in them is asked by the folder's descriptor."""
+    for number in range(400):
+        folder = tmp_path / "skills" / f"s{number}"
+        folder.mkdir(parents=True)
+        for name in ("SKILL.md", "a.txt", "b.txt"):
+            (folder / name).touch()
+    (tmp_path / "skills" / "s0" / "link").symlink_to(tmp_path / "skills" / "s1" / "a.txt")
+    done = subprocess.run([sys.executable, "-c", COUNTED, tmp_path], capture_output=True, text=True, check=True)
+    files, opened = map(int, done.stdout.split())
+    assert files == 1201
+    assert opened < 200 + 2 * 400, "none of them by itself; without openat2 a folder costs two"
+
+
+@pytest.mark.parametrize("kind", ["content", "time", "exchanged", "link"])
+def test_33_the_look_sees_every_change(tmp_path: Path, kind: str) -> None:
+    skill = tmp_path / "skills" / "a" / "b" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("one")
+    (tmp_path / "skills" / "linked.md").symlink_to("../elsewhere.md")
+    (tmp_path / "elsewhere.md").write_text("two")
+    before = list(trusted_folders.stamps(str(tmp_path), ()))
+    assert [path for path, *_ in before] == ["skills/linked.md", "skills/a/b/SKILL.md"]
+    assert list(trusted_folders.stamps(str(tmp_path), ())) == before
+    match kind:
+        case "content":
+            skill.write_text("one more")
+        case "time":
+            os.utime(skill, ns=(1, 1))
+        case "exchanged":
+            (tmp_path / "new").write_text("one")
+            (tmp_path / "new").replace(skill)
+        case _:
+            (tmp_path / "elsewhere.md").write_text("other")
+    assert list(trusted_folders.stamps(str(tmp_path), ())) != before

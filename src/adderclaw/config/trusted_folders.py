@@ -2,10 +2,11 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from stat import S_ISLNK
 
 from adderclaw.config.paths import beneath as within
 from adderclaw.config.paths import followed
-from adderclaw.config.safe_open import ANCHOR, open_real
+from adderclaw.config.safe_open import ANCHOR, open_real, opener
 from adderclaw.errors import ConfigError, Problem
 
 OURS = ("hooks", "plugins", "skills", "agents", "commands", "sops")
@@ -22,9 +23,9 @@ FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 def stamps(project: str, named: Sequence[str]) -> Iterator[tuple[str, int, int, int, int]]:
     """What shows cheaply whether anything that is no configuration has changed: names, sizes, times of change."""
-    for path in (*(path for tree in TREES for path in beneath(project, tree, strict=False)), *named):
-        whole = os.path.join(project, path)
-        status = _status(whole, project)
+    found = (one for tree in TREES for one in _walked(project, tree, strict=False))
+    for path, known in (*found, *((path, None) for path in named)):
+        status = known or _status(os.path.join(project, path), project)
         if status is None:
             continue
         yield path, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
@@ -51,40 +52,65 @@ def _status(path: str, project: str) -> os.stat_result | None:
 
 def beneath(project: str, tree: str, *, strict: bool = True) -> Iterator[str]:
     """Every file of a folder, sorted, by its path inside the project. A link to a folder cannot be looked into."""
+    return (path for path, _ in _walked(project, tree, strict=strict))
+
+
+def _walked(project: str, tree: str, *, strict: bool) -> Iterator[tuple[str, os.stat_result | None]]:
+    """The files of a folder, each with its status; of a link there is none."""
     if leads_out(project, tree):
         if strict:
             raise unfit(os.path.join(project, tree), "is a link that leads out of the project")
         return
-    waiting, count, real = [tree], 0, followed(os.path.join(project, tree))
-    while waiting:
-        folder = waiting.pop()
-        try:
-            entries = _listed(os.path.normpath(os.path.join(real, os.path.relpath(folder, tree))))
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        except OSError as error:
-            raise unfit(os.path.join(project, folder), f"cannot be read: {error.strerror}") from None
-        for entry in entries:
-            name = f"{folder}/{entry.name}"
-            if entry.is_dir(follow_symlinks=False):
-                waiting.append(name)
-            elif strict and entry.is_symlink() and _is_folder(os.path.join(project, name)):
-                raise unfit(os.path.join(project, name), "is a link to a folder, whose content could change unseen")
-            else:
-                yield name
-            count += 1
-            if count > 2 * MOST_FILES:
-                raise unfit(os.path.join(project, tree), f"has more than {MOST_FILES} files")
+    try:
+        root = open_real(followed(os.path.join(project, tree)), ANCHOR)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        raise unfit(os.path.join(project, tree), f"cannot be read: {error.strerror}") from None
+    waiting, count = ["."], 0
+    try:
+        while waiting:
+            folder = waiting.pop()
+            for name, is_folder, status in _listed(root, folder, os.path.join(project, tree)):
+                below = name if folder == "." else f"{folder}/{name}"
+                path = f"{tree}/{below}"
+                if is_folder:
+                    waiting.append(below)
+                elif strict and status is None and _is_folder(os.path.join(project, path)):
+                    raise unfit(os.path.join(project, path), "is a link to a folder, whose content could change unseen")
+                else:
+                    yield path, status
+                count += 1
+                if count > 2 * MOST_FILES:
+                    raise unfit(os.path.join(project, tree), f"has more than {MOST_FILES} files")
+    finally:
+        os.close(root)
 
 
-def _listed(real: str) -> list["os.DirEntry[str]"]:
+def _listed(root: int, folder: str, tree: str) -> list[tuple[str, bool, os.stat_result | None]]:
     """By descriptor, through no link: what is exchanged for one meanwhile is not looked into."""
-    fd = open_real(real, FOLDER)
+    try:
+        fd = opener()(root, folder, FOLDER)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise unfit(os.path.normpath(os.path.join(tree, folder)), f"cannot be read: {error.strerror}") from None
     try:
         with os.scandir(fd) as entries:
-            return sorted(entries, key=lambda entry: entry.name)
+            return sorted(((entry.name, *_kind(entry)) for entry in entries), key=lambda found: found[0])
     finally:
         os.close(fd)
+
+
+def _kind(entry: "os.DirEntry[str]") -> tuple[bool, os.stat_result | None]:
+    """Whether it is a folder, and else its own status, asked while its folder is open; none of a link."""
+    if entry.is_dir(follow_symlinks=False):
+        return True, None
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except OSError:  # gone, or not to be looked at
+        return False, None
+    return False, None if S_ISLNK(status.st_mode) else status
 
 
 def _is_folder(path: str) -> bool:
