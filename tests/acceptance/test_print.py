@@ -410,3 +410,43 @@ def test_10_help_lists_the_flags(world: World) -> None:
     for flag in ("--allowed-tools, --allowedTools", "--json-schema JSON", "--fork-session", "Exit codes: 0"):
         assert flag in done.out
     assert subprocess.run([*world.cli.argv("-p"), "-h"], env=world.cli.env, capture_output=True).returncode == 0
+
+
+def test_11_print_calls_commands_and_skills_by_name(world: World) -> None:
+    folder = world.workspace / ".claude" / "commands"
+    folder.mkdir(parents=True)
+    (folder / "state.md").write_text("---\nallowed-tools: Write\n---\nState of $ARGUMENTS: !`cat state.txt`\n")
+    (world.workspace / "state.txt").write_text("42 apples\n")
+    assert world.cli("trust", str(world.workspace)).code == 0
+    world.script(call("Write", file_path="w.txt", content="x"), text("one"))
+    done = world.cli("-p", "/state the $(touch pwned) garden", stdin="; touch pwned\nmore\n")
+    assert (done.code, done.out) == (0, "one\n"), done.err
+    sent = json.dumps(world.entries("user")[0]["content"])
+    assert "State of the $(touch pwned) garden: `cat state.txt`" in sent
+    assert "42 apples" in sent
+    assert "This was piped in with it" in sent
+    assert (world.workspace / "w.txt").read_text() == "x", "its allowed-tools hold for the turn"
+    assert not (world.workspace / "pwned").exists()
+    assert [one["tool"] for one in world.receipts()] == ["Bash", "Write"]
+    (run,) = world.rows("SELECT run_id FROM runs")
+    assert world.cli("replay", str(run[0]), "--verify").code == 0
+
+
+def test_11_what_is_only_piped_in_or_names_nothing_is_a_message(world: World) -> None:
+    folder = world.workspace / ".claude" / "commands"
+    folder.mkdir(parents=True)
+    (folder / "greet.md").write_text("Say hello to $ARGUMENTS.\n")
+    for given, stdin in ((("/etc/hosts has what?",), None), ((), "/greet you\n"), (("/greet you",), None)):
+        world.script(text("one"))
+        done = world.cli("-p", *given, stdin=stdin)
+        assert done.code == 0, done.err
+    first, second, third = (json.dumps(entry["content"]) for entry in world.entries("user"))
+    assert "/etc/hosts has what?" in first
+    assert "/greet you" in second
+    assert "Say hello to you." in third
+
+
+def test_10_help_names_print_mode_and_what_opens_a_conversation(world: World) -> None:
+    shown = world.cli("--help").out
+    for line in ("adderclaw    ", 'adderclaw "SOME WORDS"', "adderclaw -c ", "adderclaw -r ", 'adderclaw -p "MESSAGE"'):
+        assert f"\n  {line}" in shown, shown

@@ -52,6 +52,7 @@ def run_print(arguments: list[str]) -> int:
         _text(given, "system_prompt"),
         _text(given, "append") or "",
         _shape(given),
+        by_name=streams or bool(message.strip()),
         aloud=not (given.get("quiet") or given.get("verbose")),
     )
     if not streams:

@@ -16,6 +16,14 @@ SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 
 HELP = """A local-first agent runtime: every action passes one gate and is appended to one ledger.
 
+\b
+adderclaw                 Open a conversation, at a terminal.
+adderclaw "SOME WORDS"    Open one with this message.
+adderclaw -c              Go on with the last conversation here.
+adderclaw -r [ID|WORDS]   Go on with this one; without ID, choose from a list.
+adderclaw -p "MESSAGE"    Answer one message on stdout and exit, for scripts;
+                          `adderclaw -p --help` lists its flags.
+
 Begin with `adderclaw init`, then `adderclaw agent -m "what is in this project?"`.
 """
 

@@ -35,6 +35,8 @@ class Wanted:
     """After it."""
     shape: "Shape | None" = None
     """Of the answer."""
+    by_name: bool = True
+    """The message may call a skill or a command; what was only piped in does not."""
     aloud: bool = False
     """Warnings are said on stderr, without the rest of the log."""
 
@@ -63,6 +65,10 @@ def _warn(record: EventRecord) -> None:
 
 async def answered(run: Run, message: str, wanted: Wanted, on_delta: OnDelta = silent) -> TurnResult:
     """One turn, and its answer in the shape that is wanted."""
+    if wanted.by_name and message.lstrip().startswith("/"):
+        from adderclaw.channels.by_name import expanded
+
+        message = await expanded(run.session, message.lstrip())
     result = await run_turn(run.session, message, on_delta)
     return result if wanted.shape is None else await wanted.shape.fitted(run.session, result, on_delta)
 

@@ -2,6 +2,7 @@
 
 import sys
 
+from adderclaw.channels import by_name
 from adderclaw.channels.repl.here import turn
 from adderclaw.channels.repl.slash.row import Done
 from adderclaw.credentials.redaction import visible
@@ -11,19 +12,8 @@ from adderclaw.types import Json
 
 
 async def skill(name: str, run: Run, rest: str) -> Done:
-    """Send a skill as the person's own message; what it asks to be allowed counts for this turn, if it is trusted."""
-    session = run.session
-    kit = session.scene.kit
-    assert kit.skills is not None
-    called = kit.skills.called(name, rest, session.session_id)
-    if (refused := await lifecycle.skill_expanded(session, name, rest, called.path)) is not None:
-        print(f"/{visible(name)}: a hook refused it: {visible(refused)}", file=sys.stderr)
-        return None
-    from adderclaw.tools.control.skill import with_outputs
-
-    message = await with_outputs(called, session.host)
-    session.scene.in_force.lend(called.rules)
-    await turn(run, message)
+    """Send a skill as the person's own message."""
+    await turn(run, await by_name.called(run.session, name, rest))
 
 
 async def prompt(name: str, run: Run, rest: str) -> Done:

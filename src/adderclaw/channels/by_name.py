@@ -1,0 +1,34 @@
+"""A message that calls a skill or a command by its name: `/review src/`."""
+
+from adderclaw.errors import DeniedError
+from adderclaw.kernel import lifecycle
+from adderclaw.kernel.session import Session
+
+
+async def expanded(session: Session, text: str) -> str:
+    """What is sent to the model; a text that names none stays as it is.
+
+    The first line has the arguments: what is below it, such as what was piped in, goes into no command of the skill.
+    """
+    line, _, below = text.partition("\n")
+    name, _, rest = line.strip().partition(" ")
+    skills = session.scene.kit.skills
+    if not name.startswith("/") or skills is None or not skills.has(name[1:]):
+        return text
+    made = await called(session, name[1:], rest.strip())
+    return f"{made}\n{below}" if below.strip() else made
+
+
+async def called(session: Session, name: str, arguments: str) -> str:
+    """A skill's text with what its commands print; what it asks to be allowed counts in this turn, if it is trusted."""
+    from adderclaw.tools.control.skill import with_outputs
+
+    skills = session.scene.kit.skills
+    assert skills is not None
+    await lifecycle.begin(session)  # its hooks come first
+    found = skills.called(name, arguments, session.session_id)
+    if (refused := await lifecycle.skill_expanded(session, name, arguments, found.path)) is not None:
+        raise DeniedError(f"a hook refused it: {refused}")
+    message = await with_outputs(found, session.host)
+    session.scene.in_force.lend(found.rules)
+    return message
