@@ -436,7 +436,7 @@ def test_11_what_is_only_piped_in_or_names_nothing_is_a_message(world: World) ->
     folder = world.workspace / ".claude" / "commands"
     folder.mkdir(parents=True)
     (folder / "greet.md").write_text("Say hello to $ARGUMENTS.\n")
-    for given, stdin in ((("/etc/hosts has what?",), None), ((), "/greet you\n"), (("/greet you",), None)):
+    for given, stdin in ((("/etc/hosts has what?",), ""), ((), "/greet you\n"), (("/greet you",), "")):
         world.script(text("one"))
         done = world.cli("-p", *given, stdin=stdin)
         assert done.code == 0, done.err
