@@ -354,6 +354,16 @@ class Runtime:
 
 
 @record
+class AfterEdit:
+    """The project's own type checkers and linters, after an edit. Each runs only where the gate does not ask."""
+
+    check: bool = True
+    """Tell the model what they find in a file that it edited."""
+    seconds: Annotated[float, Between(0.001, 60)] = 5.0
+    """How long each may take."""
+
+
+@record
 class Limits:
     """What one run may use up, its children included. 0 means zero."""
 
@@ -530,6 +540,8 @@ class Config:
     """File checkpoints."""
     runtime: Runtime = field(default_factory=Runtime)
     """Turns and runs."""
+    after_edit: AfterEdit = field(default_factory=AfterEdit)
+    """Checks after an edit."""
     limits: Limits = field(default_factory=Limits)
     """Budgets."""
     subagents: Subagents = field(default_factory=Subagents)

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from adderclaw.kernel.result import Done
 
 BY_HOOK = "hook"
+AFTER_EDIT = "AfterEdit"
+"""What follows an edit by itself: in the table of hooks, but none that anybody configures."""
+EDITS = frozenset({"Write", "Edit", "NotebookEdit"})
 
 
 type Keep = Callable[[Cursor, ToolResult, bool], None]
@@ -176,6 +179,16 @@ async def denied(session: Session, considered: Considered, how: Json, life: Life
 
 
 async def after(session: Session, considered: Considered, result: ToolResult, life: Life) -> ToolResult:
+    """What hooks make of a call that ran; an edit is looked at after them, as they left the file."""
+    heard = await _heard(session, considered, result, life)
+    edits = considered.tool is not None and considered.tool.name in EDITS and not result.is_error
+    if edits and AFTER_EDIT in session.hooks and not session.scene.stopped():
+        files = [fact.real for fact in considered.touch.writes]
+        life.hear(AFTER_EDIT, await session.fire(AFTER_EDIT, {"files": files}, life.rows))
+    return heard
+
+
+async def _heard(session: Session, considered: Considered, result: ToolResult, life: Life) -> ToolResult:
     """PostToolUse, PostToolUseFailure or PermissionDenied, as it ended; the result, which a hook may replace."""
     if result.denied:
         how = {"by": "open", "reason": result.denied}

@@ -8,6 +8,7 @@ from typing import Any
 from adderclaw.child import Child
 from adderclaw.kernel.call import run_call
 from adderclaw.kernel.limits import LoopDetector
+from adderclaw.kernel.permission_check import consider
 from adderclaw.kernel.result import Done
 from adderclaw.kernel.session import InForce, Session, State, TurnResult
 from adderclaw.kernel.session_hooks import AGENT
@@ -45,6 +46,13 @@ class Configured:
         return replied(None)
 
 
+class Unasked(Configured):
+    """Stands behind a call that nobody wrote down: what would be asked about is not done."""
+
+    async def approve(self, request: ApprovalRequest) -> Answer:  # noqa: ARG002
+        return Answer(approved=False, by="no_operator", comment="nobody is asked about this call")
+
+
 async def call(
     runtime: Runtime,
     parent: Session,
@@ -68,6 +76,19 @@ async def call(
     order = Child("", agent_type=AGENT, description=why, background=not asked)
     child = _session(runtime, parent, tools[name], order)
     return (await _run(child, parent, ToolCall(child.ids("toolu"), name, given), order)).result
+
+
+async def unasked(runtime: Runtime, parent: Session, name: str, given: dict[str, object], why: str) -> ToolResult | str:
+    """The same for what the gate allows without a question; else nothing happens, and this says why."""
+    order = Child("", agent_type=AGENT, description=why, background=True)
+    child = _session(runtime, parent, parent.scene.tools[name], order)
+    child.operator = Unasked()
+    call = ToolCall(child.ids("toolu"), name, given)
+    considered = consider(child.scene, call)
+    if considered.error is not None or considered.decision.verdict != "allow":
+        verdict = "it would be asked about" if considered.decision.verdict == "ask" else "it is denied"
+        return f"{verdict} ({considered.error or considered.decision.reason})"
+    return (await _run(child, parent, call, order)).result
 
 
 class ByHand(NamedTuple):

@@ -16,11 +16,13 @@ from adderclaw.errors import ProviderError, Refused, UsageError
 from adderclaw.hook_outcome import Merged
 from adderclaw.json_text import canonical
 from adderclaw.kernel import prompt
+from adderclaw.kernel.call_hooks import AFTER_EDIT
 from adderclaw.kernel.instructions import Instructions
 from adderclaw.kernel.limits import Budget, LoopDetector
 from adderclaw.kernel.session import Chain, Session, State
 from adderclaw.store import Store, memory
 from adderclaw.store.ledger import Ledger
+from adderclaw.tools import CHECKER_FILES
 from adderclaw.types import (
     Answer,
     ApprovalRequest,
@@ -122,6 +124,12 @@ def make(
 
 
 def hooks_of(runtime: Runtime, session: Session) -> Mapping[str, Chain]:
+    """The session's hooks, and what follows an edit by itself."""
+    checks = _checks(runtime, session.scene.context.workspace.root)
+    return recorded_hooks({**_configured(runtime, session), **checks})
+
+
+def _configured(runtime: Runtime, session: Session) -> Mapping[str, Chain]:
     """The session's hooks; where none is configured nothing of them is imported."""
     loaded = runtime.loaded
     if not loaded.config.hooks and not loaded.held_hooks and not runtime.options.own_hooks:
@@ -144,7 +152,19 @@ def hooks_of(runtime: Runtime, session: Session) -> Mapping[str, Chain]:
             session.settings_files[path] = ("skills", lifecycle.stamp(path))
     names = [name for hook in found if hook.event == "FileChanged" for name in hook.matcher.split("|")]
     file_watch.watch(session, [name for name in names if name and name != "*"])
-    return recorded_hooks(session_hooks.table(found))
+    return session_hooks.table(found)
+
+
+def _checks(runtime: Runtime, root: str) -> Mapping[str, Chain]:
+    """The project's own checkers, after an edit; where no file configures one nothing of them is imported."""
+    if runtime.options.bare or not runtime.config.after_edit.check:
+        return {}
+    there = {name for name in CHECKER_FILES if os.path.lexists(os.path.join(root, name))}
+    if not there:
+        return {}
+    from adderclaw.runtime.after_edit import Checks
+
+    return {AFTER_EDIT: Checks(runtime, root, there).fire}
 
 
 def _whose(runtime: Runtime, path: str) -> str:

@@ -21,6 +21,14 @@ if TYPE_CHECKING:
     from adderclaw.store import Store
     from adderclaw.tools.background import Tasks
 
+CHECKER_FILES = (
+    *("ruff.toml", ".ruff.toml", "pyproject.toml", "setup.cfg", "pyrightconfig.json", "mypy.ini", ".mypy.ini"),
+    *("tsconfig.json", "Cargo.toml", "go.mod", ".eslintrc", ".eslintrc.json", ".eslintrc.js", ".eslintrc.cjs"),
+    *(".eslintrc.yml", ".eslintrc.yaml", "eslint.config.js", "eslint.config.mjs", "eslint.config.cjs"),
+    *("eslint.config.ts", "eslint.config.mts", "eslint.config.cts"),
+)
+"""What configures the checkers of `tools.checkers`: looked for before that is imported."""
+
 NAMES = (
     "Bash",
     "Read",
