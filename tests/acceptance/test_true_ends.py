@@ -36,6 +36,25 @@ def test_37_verify_of_an_incomplete_ledger_is_no_success(looked: World) -> None:
     assert "put back to an older state" in done.out
 
 
+def test_37_calls_without_receipts_because_these_were_off_are_told_apart(looked: World) -> None:
+    looked.configure(more="[receipts]\nenabled = false\n")
+    looked.script(call("Glob", pattern="*"), call("Glob", pattern="a*"), text("done"))
+    assert looked.agent("without").code == 0
+    done = looked.cli("receipt", "verify")
+    assert done.code == 0, done.out
+    assert "complete: 5 tool calls in the transcript, none of them answered without a receipt; 2 made while" in done.out
+    assert "receipts were switched off (receipts.enabled = false)" in done.out
+    looked.configure()
+    again = json.loads(looked.cli("receipt", "verify", "--output-format", "json").out)["completeness"]
+    assert (again["complete"], again["without_receipt"], again["switched_off"]) == (True, 0, 2)
+    with sqlite3.connect(looked.database) as database:  # nothing says any more that they were off
+        database.execute("DELETE FROM tape")
+    lost = looked.cli("receipt", "verify")
+    assert lost.code == 1
+    assert "incomplete: 5 tool calls" in lost.out
+    assert "2 of them answered without a receipt" in lost.out
+
+
 def test_37_a_damaged_database_leaves_the_log_to_be_verified(looked: World) -> None:
     for file in looked.database.parent.glob("memory.sqlite-*"):
         file.unlink()

@@ -43,6 +43,15 @@ def first(store: Store, run_id: str) -> Json:
         return {}
 
 
+def heads(store: Store, session_id: str) -> list[Json]:
+    """What a session began with, in each run that it was part of; nothing of one that cannot be read."""
+    rows = store.read("SELECT items_json FROM tape WHERE session_id = ? AND seq = 1", (session_id,))
+    try:
+        return [dict(json.loads(text)).get("head", {}) for (text,) in rows]
+    except (ValueError, TypeError):
+        return []
+
+
 def append(cursor: sqlite3.Cursor, run_id: str, session_id: str, seq: int, text: str, seal: str) -> None:
     cursor.execute(
         "INSERT OR REPLACE INTO tape(run_id, session_id, seq, items_json, seal) VALUES (?, ?, ?, ?, ?)",

@@ -332,10 +332,10 @@ _CALLS = """
                sum(entry_type = 'tool_use') AS asked, sum(entry_type = 'tool_result') AS answered
         FROM transcript_entries
         WHERE entry_type IN ('tool_use', 'tool_result') AND tool_use_id IS NOT NULL GROUP BY session_id, tool_use_id)
-    SELECT coalesce(sum(max(asked, answered)), 0),
-           coalesce(sum(max(answered - coalesce(n, 0), 0)), 0),
-           coalesce(sum(max(asked - max(answered, coalesce(n, 0)), 0)), 0)
-    FROM call LEFT JOIN receipt USING (session_id, tool_use_id)"""
+    SELECT session_id, sum(max(asked, answered)),
+           sum(max(answered - coalesce(n, 0), 0)),
+           sum(max(asked - max(answered, coalesce(n, 0)), 0))
+    FROM call LEFT JOIN receipt USING (session_id, tool_use_id) GROUP BY session_id"""
 
 _ALONE = """
     WITH call AS MATERIALIZED (
@@ -346,8 +346,22 @@ _ALONE = """
     WHERE r.archive = '' AND c.tool_use_id IS NULL"""
 
 
+def _switched_off(store: Store, session_id: str) -> bool:
+    """Whether the session's own record says, of every run that it was part of, that receipts were switched off."""
+    from adderclaw.store import tape
+
+    heads = tape.heads(store, session_id)
+    return bool(heads) and all(head.get("receipts") is False for head in heads)
+
+
 def _completeness(store: Store, replay: _Replay) -> Json:
-    calls, without_receipt, interrupted = store.read(_CALLS)[0]
+    calls = without_receipt = interrupted = switched_off = 0
+    for session_id, made, missing, open_ones in store.read(_CALLS):
+        calls, interrupted = calls + made, interrupted + open_ones
+        if missing and _switched_off(store, session_id):
+            switched_off += missing
+        else:
+            without_receipt += missing
     alone, nobodys = store.read(_ALONE)[0]
     # A receipt whose transaction was lost in a crash belongs to one of these calls; which one, nobody wrote down.
     without_receipt = max(0, without_receipt - nobodys)
@@ -358,6 +372,7 @@ def _completeness(store: Store, replay: _Replay) -> Json:
         "complete": without_receipt == 0 and unmirrored <= 1,  # a crash leaves one
         "tool_calls": calls,
         "without_receipt": without_receipt,
+        "switched_off": switched_off,
         "interrupted": interrupted,
         "without_call": alone,
         "unmirrored": unmirrored,

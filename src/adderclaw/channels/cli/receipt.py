@@ -186,6 +186,9 @@ def _complete(figures: Json) -> str:
         return "completeness: unknown, there is no store to compare with: only the log was looked at"
     calls, missing = figures["tool_calls"], figures["without_receipt"]
     said = [f"{calls} tool calls in the transcript, {missing or 'none'} of them answered without a receipt"]
+    if figures["switched_off"]:
+        off = "made while receipts were switched off (receipts.enabled = false), so that nothing proves them"
+        said.append(f"{figures['switched_off']} {off}")
     if figures["interrupted"]:
         said.append(f"{figures['interrupted']} interrupted or still running")
     if figures["unmirrored"] == 1:
