@@ -364,6 +364,14 @@ class AfterEdit:
 
 
 @record
+class Git:
+    """Commits of `/commit`."""
+
+    co_author: str = ""
+    """`Name <address>`: put into each message as its Co-authored-by line. Empty: no such line."""
+
+
+@record
 class Limits:
     """What one run may use up, its children included. 0 means zero."""
 
@@ -542,6 +550,8 @@ class Config:
     """Turns and runs."""
     after_edit: AfterEdit = field(default_factory=AfterEdit)
     """Checks after an edit."""
+    git: Git = field(default_factory=Git)
+    """Commits."""
     limits: Limits = field(default_factory=Limits)
     """Budgets."""
     subagents: Subagents = field(default_factory=Subagents)

@@ -18,7 +18,7 @@ async def go_back(run: Run, screen: Screen, rest: str) -> None:
     """What is typed behind /rewind says all of it; without that the person chooses."""
     chosen = rest or await _chosen(run, screen)
     if chosen:
-        await restoring.slash(run, chosen, lambda question: _asked(screen, question))
+        await restoring.slash(run, chosen, lambda question: asked(screen, question))
 
 
 async def _chosen(run: Run, screen: Screen) -> str:
@@ -39,7 +39,7 @@ async def _chosen(run: Run, screen: Screen) -> str:
     return f"{values[0]} {ways[0]}" if ways and ways[0] else ""
 
 
-async def _asked(screen: Screen, question: str) -> str | None:
+async def asked(screen: Screen, question: str) -> str | None:
     yes_or_no = (Option("y", "yes", "y"), Option("n", "no", "n"))
     values, _ = await answered(screen, Panel(question.removesuffix("[y/N] "), yes_or_no))
     return values[0] if values else None

@@ -1,6 +1,6 @@
 """The table of slash commands: the menu, /help, completion and docs/REPL.md are made of it."""
 
-from adderclaw.channels.repl.slash import asked, conversation, key_help, reports, session, settings
+from adderclaw.channels.repl.slash import asked, conversation, git, key_help, reports, session, settings
 from adderclaw.channels.repl.slash.command_line import by
 from adderclaw.channels.repl.slash.row import Does, Done, Row
 from adderclaw.runtime import Run
@@ -54,6 +54,8 @@ ROWS: tuple[Row, ...] = (
     ),
     _row("security-review", "[TARGET]", asked.prompt("security-review"), "review a change for security alone"),
     _row("simplify", "[TARGET]", asked.prompt("simplify"), "make changed code simpler"),
+    _row("commit", "[WHAT MATTERS]", git.commit, "commit what is staged, or everything: drafts the message, and asks"),
+    _row("pr", "[WHAT MATTERS]", git.pr, "push the branch and open a pull request with gh: drafts it, and asks"),
     # ---- what the session has
     _row("status", "", reports.status, "show the model, and whether its credentials can be used", at_once=True),
     _row("context", "", session.context, "show what fills the model's window"),

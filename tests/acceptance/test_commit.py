@@ -1,0 +1,175 @@
+"""/commit and /pr: the message is drafted, the changes are shown, somebody is asked, and git runs by the gate."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.test_repl import talk
+from tests.acceptance.test_replay import verified
+from tests.acceptance.world import World, text
+
+
+def git(world: World, *words: str) -> str:
+    done = subprocess.run(
+        ["git", "-c", "user.name=A", "-c", "user.email=a@example.org", *words],
+        cwd=world.workspace,
+        env=world.cli.env,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+@pytest.fixture
+def repository(world: World) -> World:
+    """One commit, a staged change of a.txt, and a file that is not staged."""
+    (world.cli.home / ".gitconfig").write_text("[user]\n\tname = Ann\n\temail = ann@example.org\n")
+    git(world, "init", "-q", "-b", "main")
+    (world.workspace / "a.txt").write_text("one\n")
+    git(world, "add", "-A")
+    git(world, "commit", "-qm", "First")
+    (world.workspace / "a.txt").write_text("two\n")
+    git(world, "add", "a.txt")
+    (world.workspace / "new.txt").write_text("new\n")
+    world.configure(autonomy="full")
+    return world
+
+
+def messages(world: World) -> list[str]:
+    return git(world, "log", "--format=%B%x00").strip("\n\0").split("\0\n")
+
+
+def test_what_is_staged_is_committed_after_a_yes(repository: World) -> None:
+    drafted = "Say two\n\nOne was not enough: it's 'more' $(touch owned) now."
+    repository.script(text(drafted), text("second"))  # a question beside the conversation is answered by the first
+    out, err = talk(repository, "hello", "/commit the reason matters", "y", "and again", "/exit")
+    assert "-one\n+two" in out
+    assert "What is staged is committed with this message:" in out
+    assert "Commit? [y/N]" in err
+    assert messages(repository)[0] == f"{drafted}\n"
+    assert git(repository, "log", "-1", "--format=%an <%ae>") == "Ann <ann@example.org>\n"
+    assert git(repository, "status", "--short") == "?? new.txt\n"
+    assert not (repository.workspace / "owned").exists()
+    commands = [receipt for receipt in repository.receipts() if receipt["tool"] == "Bash"]
+    assert {receipt["status"] for receipt in commands} == {"allowed"}
+    assert verified(repository)["verified"]
+
+
+def test_without_a_yes_nothing_happens(repository: World) -> None:
+    repository.script(text("Say two"))
+    out, _ = talk(repository, "/commit", "n", "/commit", "", "/exit")
+    assert out.count("nothing was committed") == 2
+    assert len(messages(repository)) == 1
+
+
+def test_where_nothing_is_staged_everything_is_committed(repository: World) -> None:
+    git(repository, "reset", "-q")
+    repository.script(text("```\nAdd all\n```"))
+    out, _ = talk(repository, "/commit", "y", "/commit", "/exit")
+    assert "?? new.txt" in out
+    assert "Everything is committed with this message:" in out
+    assert "there is nothing to commit" in out
+    assert messages(repository)[0] == "Add all\n"
+    assert git(repository, "status", "--short") == ""
+
+
+def test_where_the_gate_asks_that_is_the_question(repository: World) -> None:
+    repository.configure()
+    repository.script(text("Say two"))
+    out, err = talk(repository, "/commit", "n", "/commit", "y", "/exit")
+    assert "Commit? [y/N]" not in err
+    assert err.count("Approve? [y/N]") == 2
+    assert "git commit -m" in err
+    assert len(messages(repository)) == 2
+    assert "Denied by operator" in out
+
+
+def test_readonly_commits_nothing(repository: World) -> None:
+    repository.configure(autonomy="readonly")
+    repository.script(text("Say two"))
+    talk(repository, "/commit", "y", "/exit")
+    assert len(messages(repository)) == 1
+
+
+def test_the_co_author_is_off_unless_it_is_set(repository: World) -> None:
+    repository.configure(autonomy="full", more='[git]\nco_author = "Bo <bo@example.org>"\n')
+    repository.script(text("Say two"))
+    talk(repository, "/commit", "y", "/exit")
+    assert messages(repository)[0] == "Say two\n\nCo-authored-by: Bo <bo@example.org>\n"
+
+
+def test_what_is_shown_is_what_is_committed_without_control_characters(repository: World) -> None:
+    repository.script(text("Say \x1b[2J two\u202e"))
+    out, _ = talk(repository, "/commit", "y", "/exit")
+    assert "\x1b[2J" not in out
+    assert "\x1b" not in messages(repository)[0]
+    assert messages(repository)[0].strip() in out
+
+
+def test_no_repository(world: World) -> None:
+    world.configure(autonomy="full")
+    _, err = talk(world, "/commit", "/exit")
+    assert "/commit: `git diff --cached --stat --patch` failed" in err
+
+
+def test_pr_needs_gh(repository: World, tmp_path: Path) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("git", "bash", "sh"):
+        (programs / name).symlink_to(f"/usr/bin/{name}")
+    repository.cli.env["PATH"] = str(programs)
+    _, err = talk(repository, "/pr", "/exit")
+    assert "/pr: gh is not there" in err
+
+
+def test_pr_on_the_main_branch_says_what_to_do(repository: World, tmp_path: Path) -> None:
+    gh(repository, tmp_path)
+    remote(repository)
+    _, err = talk(repository, "/pr", "/exit")
+    assert "/pr: a pull request needs a branch of its own" in err
+
+
+def test_pr_pushes_and_opens_one_each_asked_about(repository: World, tmp_path: Path) -> None:
+    gh(repository, tmp_path)
+    remote(repository)
+    git(repository, "switch", "-qc", "more")
+    git(repository, "commit", "-qm", "Say two")
+    repository.configure()
+    repository.script(text("Say two\n\nIt is more."))
+    out, err = talk(repository, "/pr", "y", "y", "/exit")
+    assert "more is pushed to origin, and proposed for main:\n\nSay two\n\nIt is more.\n" in out
+    assert err.count("Approve? [y/N]") == 2
+    assert "pr create --title Say two --body It is more. --base main --head more" in out
+
+
+def test_pr_where_gh_fails_says_what_to_run(repository: World, tmp_path: Path) -> None:
+    gh(repository, tmp_path, "echo no login >&2; exit 4")
+    remote(repository)
+    git(repository, "switch", "-qc", "more")
+    git(repository, "commit", "-qm", "Say two")
+    repository.script(text("Say two\n\nIt is more."))
+    out, _ = talk(repository, "/pr", "y", "/exit")
+    assert "no login" in out
+    assert "gh pr create --title 'Say two' --body 'It is more.' --base main --head more" in out
+    assert "more" in git(repository, "ls-remote", "origin")
+
+
+def gh(world: World, tmp_path: Path, does: str = 'echo "$@"') -> None:
+    """A program of that name that says what it is given: the service itself is nobody's to reach here."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "gh").write_text(f"#!/bin/sh\n{does}\n")
+    (programs / "gh").chmod(0o755)
+    world.cli.env["PATH"] = f"{programs}:{world.cli.env['PATH']}"
+
+
+def remote(world: World) -> None:
+    """A remote in the workspace: git inside reaches it without the network."""
+    place = world.workspace / ".remote.git"
+    subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(place)], check=True)
+    (world.workspace / ".git" / "info" / "exclude").write_text(".remote.git\n")
+    git(world, "remote", "add", "origin", str(place))
+    git(world, "push", "-q", "origin", "main")
+    git(world, "remote", "set-head", "origin", "main")
