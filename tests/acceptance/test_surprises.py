@@ -349,9 +349,9 @@ def test_15_a_server_is_fetched_once_asked_about_and_started_from_the_cache_afte
 ) -> None:
     needs("bwrap")
     needs("npx")
-    (world.workspace / ".npmrc").write_text(f"registry=http://{registry}/\n", encoding="utf-8")
     world.configure("full", security=f'registries = ["{registry}"]')
-    assert world.cli("mcp", "add", "fs", "--", "npx", "-y", "adder-demo", ".").code == 0
+    where = f"npm_config_registry=http://{registry}/"
+    assert world.cli("mcp", "add", "fs", "-e", where, "--", "npx", "-y", "adder-demo", ".").code == 0
     steps = (call("mcp__fs__where"), text("done"))
     world.script(*steps)
     nobody = world.agent("go")
@@ -367,14 +367,14 @@ def test_15_a_server_is_fetched_once_asked_about_and_started_from_the_cache_afte
     assert "mcp_server fs starting fetching adder-demo" in fetched.err, "progress is shown"
     assert results(world)[-1]["content"] == "from the package", fetched.err
     # the next session asks nobody, and needs no network: nobody lists the registry any more
-    world.cli.configure((world.cli.data / "config.toml").read_text().replace(registry, "registry.invalid"))
+    world.cli.configure((world.cli.data / "config.toml").read_text().replace(f'["{registry}"]', '["registry.invalid"]'))
     world.script(*steps)
     again = world.agent("go")
     assert again.code == 0, again.err
     assert "fetching" not in again.err
     assert results(world)[-1]["content"] == "from the package", again.err
     # where the cache is gone, it is asked about anew
-    world.cli.configure((world.cli.data / "config.toml").read_text().replace("registry.invalid", registry))
+    world.cli.configure((world.cli.data / "config.toml").read_text().replace('["registry.invalid"]', f'["{registry}"]'))
     assert world.cli("cache", "--clear").code == 0
     assert world.cli("mcp", "test", "fs", "--workspace", str(world.workspace)).code == 0, "typed by hand: a yes"
 

@@ -15,7 +15,7 @@ from adderclaw.credentials.redaction import Secrets, secret_name, visible
 from adderclaw.errors import AdderClawError
 from adderclaw.events import Body
 from adderclaw.mcp.definitions import MOST_TOOLS, Listing, listing
-from adderclaw.mcp.fetches import OFFLINE
+from adderclaw.mcp.fetches import NO_SETTINGS, OFFLINE, apart
 from adderclaw.types import Clock, Json
 
 if TYPE_CHECKING:
@@ -71,6 +71,8 @@ class Wires:
     """Variables of the settings, for servers that are started in the sandbox."""
     elicit: Elicit | None = None
     sample: Sample | None = None
+    start_fetched: "Start | None" = None
+    """Starts those that are fetched first, where no command writes what was."""
     fetch: "Callable[[str, Sequence[str]], Fetch | None]" = lambda _server, _argv: None
     """(server, command line) → the package that has to be fetched before it can start, if so."""
 
@@ -92,6 +94,8 @@ class Connection:
         self._over, self._changed = asyncio.Event(), asyncio.Event()
         self._failures, self._not_before = 0, 0.0
         self._child: Piped | None = None
+        self._start: Start | None = None
+        """What starts it, where that is not what starts commands."""
         self._more: Mapping[str, str] = {}
         """What it is started with beside its own environment."""
 
@@ -174,6 +178,7 @@ class Connection:
         fetch = self._wires.fetch(self.entry.name, (command, *self.entry.server.args)) if command else None
         if fetch is None:
             return await self._connected(stack)
+        self._start = self._wires.start_fetched
         if fetch.is_there:
             async with AsyncExitStack() as own:
                 try:
@@ -313,9 +318,11 @@ class Connection:
         cwd = os.path.join(root, os.path.expanduser(filled(server.cwd or "")))
         argv = [os.path.expanduser(filled(command)), *(filled(argument) for argument in server.args)]
         known = {**self._wires.env, **self._filled(server.env), **self._more}
+        if self._start is not None:
+            argv, known = apart(argv), {**known, **NO_SETTINGS}
         env = environment(known, workspace_roots=self._wires.roots)
         try:
-            self._child = await converse(argv, cwd=cwd, env=env, start=self._wires.start)
+            self._child = await converse(argv, cwd=cwd, env=env, start=self._start or self._wires.start)
         except (OSError, ValueError) as error:
             raise Unavailable(f"{argv[0]!r} cannot be started: {error}") from None
         return spoken(self._child)

@@ -21,6 +21,8 @@ FETCHERS: dict[str, tuple[str, ...]] = {
 NAMED = ("-p", "--package", "--from", "--spec")
 """Options whose value is the package."""
 VALUED = ("--python", "--with", "-c", "--call", "-w", "--workspace", "--index", "--index-url", "--cache")
+NO_SETTINGS = {"UV_NO_CONFIG": "1"}
+"""What keeps them from reading settings in the workspace, which may name code to load."""
 OFFLINE = {"npm_config_offline": "true", "UV_OFFLINE": "1"}
 """What lets them take the package out of their cache, and ask nobody."""
 
@@ -46,6 +48,18 @@ def fetched(argv: Sequence[str]) -> Fetched | None:
         elif not word.startswith("-"):
             return Fetched(program, word)
     return None
+
+
+def apart(argv: Sequence[str]) -> list[str]:
+    """The command line with which npm looks for packages and settings in `/`, where none are, not in the workspace.
+
+    What it runs is still there: a server's own `.` is the workspace.
+    """
+    program = argv[0].rpartition("/")[2]
+    if program not in ("npx", "npm"):
+        return list(argv)
+    place = 1 + len(FETCHERS[program])
+    return [*argv[:place], "--prefix=/", *argv[place:]]
 
 
 class Fetch(Protocol):

@@ -178,7 +178,7 @@ def opened(
         stack.callback(runtime.later.close)
         session = sessions.make(runtime, store, operator, conversation_id, session_id, provider, stack)
         stack.callback(lambda: runtime.checkpoints and runtime.checkpoints.close())
-        stack.callback(lambda: runtime.box and runtime.box.close())
+        stack.callback(runtime.close_boxes)
         run = Run(runtime, session)
         stack.callback(lambda: _end(run))
         if kind != "tool":  # there the operator has answered already, by typing the call

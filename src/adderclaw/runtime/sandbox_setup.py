@@ -30,8 +30,11 @@ MOST_NAMED = 4
 class Furniture:
     """Furnishes the sandbox of one session (`sandbox.box.Furniture`); nothing is looked at before it is needed."""
 
-    def __init__(self, runtime: Runtime, kind: str, workspace: Workspace, in_force: InForce) -> None:
-        self.in_force = in_force
+    def __init__(
+        self, runtime: Runtime, kind: str, workspace: Workspace, in_force: InForce, *, for_servers: bool = False
+    ) -> None:
+        """`for_servers`: those that are fetched, whose cache no command writes."""
+        self.in_force, self._for_servers = in_force, for_servers
         self._runtime, self._kind, self._workspace = runtime, kind, workspace
         self._home = followed(runtime.home)
         self._made: Shutter | None = None
@@ -72,7 +75,7 @@ class Furniture:
             read_only=self.in_force.policy.autonomy_now == "readonly",
             network=now.security.network == "allow",
             shown=(*self._servers, *skill_folders(runtime, roots[0]), *now.sandbox.read_paths),
-            cache=caches.folder_of(runtime.home, roots[0]),
+            cache=caches.folder_of(runtime.home, roots[0], servers=self._for_servers),
         )
 
     def shut(self) -> "Shut":

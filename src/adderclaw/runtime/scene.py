@@ -104,7 +104,11 @@ def scene(
     if settings_now.mcp_servers or runtime.options.own_servers:
         from adderclaw.runtime import servers
 
-        runtime.servers = servers.join(runtime, store, here, offered)
+        beside: ServerStarter | None = None
+        if ways.is_sealed and start is not None:
+            own = Furniture(runtime, confinement, workspace, in_force, for_servers=True)
+            beside = ServerStarter(runtime, own, ways)
+        runtime.servers = servers.join(runtime, store, here, offered, beside)
     return here
 
 
@@ -218,6 +222,19 @@ class Starter:
         return runtime.box
 
 
+class ServerStarter:
+    """Starts servers that are fetched, in a sandbox beside the commands': what one has fetched no command changes."""
+
+    def __init__(self, runtime: Runtime, furniture: Furniture, ways: WaysOut) -> None:
+        self._runtime, self._furniture, self._ways = runtime, furniture, ways
+
+    def __call__(self, order: "Order") -> "Started":
+        runtime = self._runtime
+        if runtime.server_box is None:
+            runtime.server_box = _box(runtime, "bubblewrap", self._furniture.outline(), self._ways, beside=True)
+        return runtime.server_box.start(order, self._furniture)
+
+
 def _tell_of_own_package(runtime: Runtime, roots: tuple[str, ...]) -> None:
     from adderclaw.sandbox import seen
 
@@ -225,7 +242,8 @@ def _tell_of_own_package(runtime: Runtime, roots: tuple[str, ...]) -> None:
         warn(runtime, OWN_PACKAGE.format(places=", ".join(places)))
 
 
-def _box(runtime: Runtime, kind: str, room: "Room", ways: WaysOut) -> "Box":
+def _box(runtime: Runtime, kind: str, room: "Room", ways: WaysOut, *, beside: bool = False) -> "Box":
+    """`beside` that of the commands, which looks at the workspace and tells what changed."""
     from adderclaw.sandbox import confinement
     from adderclaw.sandbox.proxy import Proxy
 
@@ -233,6 +251,8 @@ def _box(runtime: Runtime, kind: str, room: "Room", ways: WaysOut) -> "Box":
         warn(runtime, message)
 
     proxy = Proxy(ways.judge, tell=tell) if ways.is_any else None
+    if beside:
+        return confinement.box(kind, room, proxy=proxy, tell=tell)
     return confinement.box(kind, room, proxy=proxy, tell=tell, recorder=runtime.later, surveyor=runtime.surveyor)
 
 

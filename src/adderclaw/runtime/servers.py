@@ -1,6 +1,6 @@
 """The MCP servers of a session, bound to its tools, sandbox, hooks, operator and model."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adderclaw.config.servers import Entry, Server, entries, slug
 from adderclaw.errors import StoreError, UsageError
@@ -17,6 +17,9 @@ from adderclaw.runtime.start import Runtime
 from adderclaw.store import Store
 from adderclaw.types import Json, Message, QuestionRequest, TextBlock, Tool
 
+if TYPE_CHECKING:
+    from adderclaw.sandbox.process import Start
+
 SETTLE_SECONDS = 30.0
 """How long ToolSearch waits for servers that are still starting."""
 
@@ -32,7 +35,13 @@ def configured(runtime: Runtime) -> list[Entry]:
     return found + [Entry(slug(name), name, Server(), "program", live) for name, live in own.items()]
 
 
-def join(runtime: Runtime, store: Store | None, here: Scene, offered: dict[str, Tool[Any]]) -> Servers:
+def join(
+    runtime: Runtime,
+    store: Store | None,
+    here: Scene,
+    offered: dict[str, Tool[Any]],
+    start_fetched: "Start | None" = None,
+) -> Servers:
     """Give a session its servers: their tools into its own, what they ask to its operator."""
     allowed = runtime.config.channels.cli.tools_allow
 
@@ -46,6 +55,7 @@ def join(runtime: Runtime, store: Store | None, here: Scene, offered: dict[str, 
         tell=runtime.bus.tell,
         roots=(here.context.workspace.root, *here.context.workspace.extra),
         start=here.kit.start,
+        start_fetched=start_fetched,
         allowed=tuple(runtime.config.security.allowed_domains),
         login=stored_login(runtime),
         env=here.kit.env if here.kit.start is not None else {},

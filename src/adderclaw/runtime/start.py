@@ -48,6 +48,8 @@ class Runtime:
     bus: Bus
     box: "Box | None" = None
     """The sandbox of the session's commands."""
+    server_box: "Box | None" = None
+    """That of servers which are fetched."""
     looker: "Surveyor | None" = None
     """Who looks at the workspace, once somebody has to: what one look has read, no other reads again."""
     later: "Later | None" = None
@@ -70,6 +72,12 @@ class Runtime:
     @property
     def config(self) -> Config:
         return self.loaded.config
+
+    def close_boxes(self) -> None:
+        """End all that runs in the sandboxes."""
+        for box in (self.server_box, self.box):
+            if box is not None:
+                box.close()
 
     @property
     def key_path(self) -> str:

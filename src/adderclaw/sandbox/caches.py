@@ -18,9 +18,10 @@ class Cache(NamedTuple):
     size: int
 
 
-def folder_of(home: str, workspace: str) -> str:
-    """The folder of one project. It need not be there yet."""
-    return os.path.join(home, "caches", hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24])
+def folder_of(home: str, workspace: str, *, servers: bool = False) -> str:
+    """The folder of one project, or that of its MCP servers, which no command writes. It need not be there yet."""
+    name = hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24]
+    return os.path.join(home, "caches", f"{name}-servers" if servers else name)
 
 
 def environment(place: str) -> dict[str, str]:

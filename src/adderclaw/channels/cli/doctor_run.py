@@ -173,6 +173,5 @@ async def _reached(runtime: "Runtime") -> dict[str, str]:
                 found[name] = f"it was not ready after {MCP_SECONDS:g} s"
     finally:
         await known.close()
-        if runtime.box is not None:
-            runtime.box.close()
+        runtime.close_boxes()
     return found
