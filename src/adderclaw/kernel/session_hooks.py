@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
 from adderclaw.child import Child
-from adderclaw.credentials.redaction import Secrets
+from adderclaw.credentials.redaction import Secrets, without_shapes
 from adderclaw.errors import AdderClawError
 from adderclaw.gate import judges
 from adderclaw.gate.rules import READERS, Anchors, Invalid, parse
@@ -95,7 +95,8 @@ def _place(session: Session, kept: list[rows_of.Invocation], *, beside: bool = T
         warn=warn,
         stopped=session.scene.stopped,
         seconds_left=max(session.budget.seconds_left, 0.0),
-        clean=session.secrets.scrub,  # a row has what was printed; who shows it makes it fit to be shown
+        # a row has what was printed, without secrets; who shows it makes it fit to be shown
+        clean=lambda text: without_shapes(session.secrets.scrub(text)),
         scrub=session.secrets.scrub_all,
         applies=lambda rule, fields: applies(session.scene, warn, rule, fields),
         aliases=policy.aliases,
