@@ -7,6 +7,7 @@ import pytest
 
 from tests.acceptance.test_repl import talk
 from tests.acceptance.test_replay import verified
+from tests.acceptance.tmux import Tmux
 from tests.acceptance.world import World, text
 
 
@@ -55,6 +56,28 @@ def test_what_is_staged_is_committed_after_a_yes(repository: World) -> None:
     commands = [receipt for receipt in repository.receipts() if receipt["tool"] == "Bash"]
     assert {receipt["status"] for receipt in commands} == {"allowed"}
     assert verified(repository)["verified"]
+
+
+def test_on_a_screen_changes_that_are_no_longer_those_shown_are_not_committed(repository: World) -> None:
+    repository.script(text("Say two"))
+    with Tmux(repository, "agent") as terminal:
+        terminal.wait("full")
+        terminal.write("/commit ")
+        terminal.press("Enter")
+        terminal.wait("Commit?", "1. yes")
+        (repository.workspace / "a.txt").write_text("three\n")
+        git(repository, "add", "a.txt")
+        terminal.write("y")
+        terminal.wait("the changes are no longer those that were shown")
+        assert len(messages(repository)) == 1
+        terminal.write("/commit ")
+        terminal.press("Enter")
+        terminal.wait("+three", "Commit?", "1. yes")
+        terminal.write("y")
+        terminal.wait("[main ", "] Say two")
+        terminal.press("C-d")
+        terminal.wait("left with 0")
+    assert git(repository, "show", "HEAD:a.txt") == "three\n"
 
 
 def test_without_a_yes_nothing_happens(repository: World) -> None:
