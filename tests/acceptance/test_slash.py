@@ -11,6 +11,7 @@ import pytest
 from adderclaw.channels.repl.slash import elsewhere
 from adderclaw.channels.repl.slash.table import ROWS, SLASH
 from adderclaw.store import transcript
+from tests.acceptance.tmux import Tmux
 from tests.acceptance.world import World, call, text
 
 ROOT = Path(__file__).parents[2]
@@ -140,6 +141,14 @@ def judge(world: World, answer: str) -> None:
     world.configure("full", more=f'{entry}[providers]\nsmall = "judge"\n')
 
 
+def test_a_task_is_planned_in_the_mode_plan(world: World) -> None:
+    world.script(call("Write", file_path="a.txt", content="x\n"), text("a plan"))
+    out, _ = talk(world, "/plan write a file", "y", "/permissions")
+    assert "mode: plan" in out
+    assert not (world.workspace / "a.txt").exists()
+    assert messages(world)[0] == "write a file"
+
+
 def test_a_side_question_does_not_enter_the_conversation(world: World) -> None:
     judge(world, "beside it")
     world.script(text("first"), text("second"))
@@ -215,3 +224,70 @@ def test_d_02_typing_a_command_that_is_none_here_says_so(world: World) -> None:
     assert "/plugin is left out: there are no plugins" in err
     assert "/stop is not a command here. Instead: /tasks stop ID" in err
     assert "/ultraplan is left out" in err
+
+
+# ------------------------------------------------------------------ in a terminal
+
+
+def test_d_32_the_menu_filters_and_has_own_commands_and_skills(world: World) -> None:
+    commands = world.workspace / ".adderclaw" / "commands"
+    commands.mkdir(parents=True)
+    (commands / "deploy-it.md").write_text("---\ndescription: Sends it out.\n---\nDeploy $ARGUMENTS.\n")
+    (commands / "evil\u202egro.md").write_text("---\ndescription: Is not what it seems.\n---\nx\n")
+    world.script(text("deployed"))
+    with Tmux(world, "agent") as terminal:
+        terminal.wait("supervised")
+        terminal.write("/")
+        first = terminal.wait("/clear", "/resume")
+        assert "/reset" not in first, "other names are shown once something is typed"
+        terminal.write("rev")
+        terminal.wait("/review", "/security-review", gone="/clear")
+        terminal.press("C-c")
+        terminal.write("/it")
+        terminal.wait("/deploy-it", "Sends it out.")
+        terminal.press("Tab")
+        terminal.write(" now")
+        terminal.press("Enter")
+        terminal.wait("deployed")
+        terminal.write("/evil")
+        terminal.wait("> /evil")
+        assert "Is not what it seems" not in terminal.screen()
+        terminal.press("C-c", "C-d")
+        terminal.wait("left with 0")
+    assert "\nDeploy now.\n" in messages(world)[0]
+
+
+def test_a_command_that_runs_at_once_does_not_wait_for_the_turn(world: World) -> None:
+    world.script(call("Bash", command="sleep 100"), text("after the interruption"))
+    with Tmux(world, "agent") as terminal:
+        terminal.wait("supervised")
+        terminal.write("sleep")
+        terminal.press("Enter")
+        terminal.wait("· runs ·")
+        terminal.write("/permissions")
+        terminal.press("Enter")
+        terminal.wait("/permissions allow|ask|deny RULE", "· runs ·")
+        terminal.write("/session")
+        terminal.press("Enter")
+        terminal.wait("queued: /session")
+        terminal.press("Escape")
+        terminal.wait("conversation conversation-", gone="queued")
+        terminal.press("C-d")
+        terminal.wait("left with 0")
+
+
+def test_settings_of_the_terminal_change_while_it_is_there(world: World) -> None:
+    with Tmux(world, "agent") as terminal:
+        terminal.wait("supervised")
+        for line, shown in (("/theme light", "theme: light"), ("/vim", "keys of the input: vi")):
+            terminal.write(line)
+            terminal.press("Enter")
+            terminal.wait(shown)
+        terminal.write("/vim")
+        terminal.press("Enter")
+        terminal.wait("keys of the input: emacs")
+        terminal.write("/config mode=plan")
+        terminal.press("Enter")
+        terminal.wait("mode: plan", "plan · ")
+        terminal.press("C-d")
+        terminal.wait("left with 0")

@@ -50,6 +50,9 @@ class Skills:
         listed = [(skill.name, skill.description) for skill in found.skills if skill.for_model]
         return listed, not found.notes
 
+    def callable(self) -> list[tuple[str, str]]:
+        return [(skill.name, skill.description) for skill in self.catalogue.skills if skill.for_user]
+
     def has(self, name: str) -> bool:
         return self.catalogue.find(name) is not None
 

@@ -99,6 +99,10 @@ class Skills(Protocol):
         """Name and description of those that the model may call, and whether these are all."""
         ...
 
+    def callable(self) -> list[tuple[str, str]]:
+        """Name and description of those that a person may call."""
+        ...
+
     def has(self, name: str) -> bool: ...
 
     def called(self, name: str, arguments: str, session_id: str) -> Called:

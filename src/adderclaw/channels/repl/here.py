@@ -1,6 +1,8 @@
 """The conversation of this terminal, as its commands see it: the REPL of a run, its screen, one more turn."""
 
 import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, redirect_stderr, redirect_stdout
 from typing import TYPE_CHECKING
 
 from adderclaw.channels.cli.agent import Shown
@@ -28,6 +30,23 @@ def screen_of(run: Run) -> "Screen | None":
     """The screen, where there is one; None where lines are printed one after the other."""
     talk = of(run).talk
     return talk.screen if talk is not None else None
+
+
+@asynccontextmanager
+async def line_by_line(run: Run) -> AsyncGenerator[None]:
+    """The terminal as it is without the screen, for what prints and reads by itself."""
+    screen = screen_of(run)
+    if screen is None:
+        yield
+        return
+    from prompt_toolkit.application import in_terminal
+    from prompt_toolkit.application.current import set_app
+
+    screen.draw()
+    with set_app(screen.app):
+        async with in_terminal():
+            with redirect_stdout(sys.__stdout__), redirect_stderr(sys.__stderr__):
+                yield
 
 
 async def turn(run: Run, message: str | None) -> TurnResult:

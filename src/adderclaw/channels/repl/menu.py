@@ -7,6 +7,7 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from adderclaw.channels.repl.files import Files
+from adderclaw.channels.repl.slash.offered import Offers
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import AdderClawError
 from adderclaw.runtime import Run
@@ -21,6 +22,7 @@ class Menu(Completer):
     def __init__(self, run: Run) -> None:
         self._run = run
         self.files = Files(run)
+        self._offers = Offers(run)
         self.wanted: Callable[[Document], bool] = lambda _document: True
         """Whether the completions of a text are still wanted."""
         self._resources: list[tuple[str, str]] | None = None
@@ -67,13 +69,8 @@ class Menu(Completer):
             yield from self._commands(text[1:])
 
     def _commands(self, typed: str) -> Iterable[Completion]:
-        from adderclaw.channels.repl.slash.table import SLASH
-
-        known = {name: command.help for name, command in SLASH.items()}
-        starting = [name for name in known if name.startswith(typed)]
-        inside = [name for name in known if typed in name and name not in starting]
-        for name in (*starting, *inside):
-            yield Completion(f"/{name}", -len(typed) - 1, display_meta=known[name])
+        for offer in self._offers.matching(typed):
+            yield Completion(f"/{offer.name}", -len(typed) - 1, display_meta=offer.help)
 
 
 def _named(name: str, before: int, meta: str) -> Completion:

@@ -81,6 +81,8 @@ class Screen:
         """The question that is open."""
         self.busy: Callable[[], str] | None = None
         """Says what is waited for, while a turn runs."""
+        self.at_once: Callable[[str], bool] = lambda _text: False
+        """Runs a message that does not wait for the turn's end; False where it does."""
         self.hint = ""
         self.peek: Callable[[Call], str] = lambda _call: ""
         """What a call that runs has printed last."""
@@ -148,6 +150,8 @@ class Screen:
     # -------------------------------------------------------------- messages
 
     def submit(self, text: str) -> None:
+        if self.busy is not None and self.at_once(text.strip()):
+            return
         self.queue.append(text)
         self._arrived.set()
         self.redraw()

@@ -64,6 +64,8 @@ class Talk:
         run.runtime.bus.leave("log")  # its lines would go through what is drawn; what matters of them is a notice
         run.runtime.bus.listen("screen", self.live.hear)
         self.screen.peek, self.screen.seconds = self._printed, self._runs
+        self.screen.at_once = self._at_once
+        self._meanwhile: set[asyncio.Task[bool]] = set()
         self._turn: asyncio.Task[Any] | None = None
         """The turn at hand, or what a person does in its place."""
         self._began = 0.0
@@ -156,6 +158,18 @@ class Talk:
         if self._turn is None or self._turn.done():
             return False
         self._turn.cancel()
+        return True
+
+    def _at_once(self, text: str) -> bool:
+        """A command that may run while a turn does, does."""
+        from adderclaw.channels.repl.slash import command, runs_at_once
+
+        if not runs_at_once(text):
+            return False
+        self.screen.show(Words("", "user", visible(text)))
+        task = asyncio.ensure_future(command(self.run, self._chips.whole(text)))
+        self._meanwhile.add(task)
+        task.add_done_callback(self._meanwhile.discard)
         return True
 
     # -------------------------------------------------------------- what is said beside it

@@ -25,6 +25,14 @@ async def command(run: Run, text: str) -> bool:
         return True
 
 
+def runs_at_once(text: str) -> bool:
+    """Whether a line is a command that does not wait for the end of the turn at hand."""
+    from adderclaw.channels.repl.slash.table import SLASH
+
+    row = SLASH.get(text[1:].partition(" ")[0]) if text.startswith("/") else None
+    return row is not None and row.at_once
+
+
 def _found(run: Run, name: str) -> Does | None:
     from adderclaw.channels.repl.slash import called
     from adderclaw.channels.repl.slash.table import SLASH

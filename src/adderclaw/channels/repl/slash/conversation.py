@@ -3,8 +3,9 @@
 from adderclaw.channels.repl import conversations, here
 from adderclaw.channels.repl.conversations import Next
 from adderclaw.channels.repl.slash.row import Done
+from adderclaw.config.permissions import PermissionUpdate
 from adderclaw.credentials.redaction import visible
-from adderclaw.errors import UsageError
+from adderclaw.kernel import permission_updates
 from adderclaw.kernel.compact import compact as compact_history
 from adderclaw.runtime import Resume, Run
 
@@ -60,12 +61,16 @@ async def rewind(run: Run, rest: str) -> Done:
         await restoring.slash(run, rest, restoring.asker())
 
 
-def plan(run: Run, rest: str) -> Done:
+async def plan(run: Run, rest: str) -> Done:
+    """The plan and the phase; what is not `approve` is a task, which is planned in the mode plan."""
     from adderclaw.store import plans
 
     store, conversation = run.session.store, run.session.conversation_id
     if rest not in ("", "approve"):
-        raise UsageError(f"{rest!r}: it takes nothing, or `approve`")
+        permission_updates.apply(run.session, PermissionUpdate("setMode", "session", mode="plan"))
+        print("mode: plan; Shift+Tab or /config mode=default leaves it")
+        await here.turn(run, rest)
+        return
     found = plans.last(store, conversation)
     if rest and found is not None and found.status == "draft":
         with store.write() as cursor:

@@ -6,6 +6,10 @@ from adderclaw.runtime import Run
 KEYS: tuple[tuple[str, str], ...] = (
     ("Enter", "send the message; take the entry of the menu that is chosen"),
     ("Alt-Enter, Ctrl-J, \\ at the end", "a new line"),
+    ("/", "at the start of a message: the menu of commands"),
+    ("@", "the menu of files, folders and MCP resources"),
+    ("!", "at the start of a message: a command of your own; its output becomes context"),
+    ("#", "at the start of a message: something to remember"),
     ("Tab", "complete by the menu"),
     ("Up, Down", "history; Up in an empty input takes a queued message back"),
     ("Ctrl-R", "search the history"),

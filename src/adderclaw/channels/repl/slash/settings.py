@@ -3,6 +3,7 @@
 import os
 import sys
 
+from adderclaw.channels.repl import here
 from adderclaw.channels.repl.slash.row import Done
 from adderclaw.config.model_catalogue import first_of
 from adderclaw.credentials.redaction import visible
@@ -27,7 +28,8 @@ async def login(run: Run, rest: str) -> Done:
     from adderclaw.channels.cli import auth
 
     name = auth.chosen(rest or None, run.session.config)
-    place = await auth.logged_in(run.runtime.credentials, name, "auto")
+    async with here.line_by_line(run):  # an address to open is printed, and a code is read
+        place = await auth.logged_in(run.runtime.credentials, name, "auto")
     print(f"logged in to {visible(name)}; kept in {place}")
 
 

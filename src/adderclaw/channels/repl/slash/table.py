@@ -43,7 +43,7 @@ ROWS: tuple[Row, ...] = (
     _row("cd", "PATH", session.cd, "begin a new conversation in another folder"),
     _row("exit", "", conversation.leave, "leave", "quit"),
     # ---- work
-    _row("plan", "[approve]", conversation.plan, "show the plan and the phase; approve it"),
+    _row("plan", "[TASK or approve]", conversation.plan, "show the plan and the phase; approve it; or plan a task"),
     _row("goal", "[WORDS or clear]", asked.goal, "work until this is reached; the model is asked at each stop"),
     _row("todos", "", reports.todos, "show what is to be done"),
     _row("tasks", "[stop ID]", session.tasks, "list what runs in the background, or stop it", "bashes", at_once=True),
