@@ -9,12 +9,14 @@ from adderclaw.checkpoints.restore import Outcome, Plan, Workshop, carry_out, fi
 from adderclaw.checkpoints.saved_index import alone
 from adderclaw.checkpoints.tracker import limits_of
 from adderclaw.config.own_paths import Own, own_paths
+from adderclaw.config.paths import beneath
 from adderclaw.config.schema import Config
 from adderclaw.errors import UsageError
 from adderclaw.kernel.session import Session
 from adderclaw.store import Store, locks, transcript
 from adderclaw.store import checkpoints as rows
 from adderclaw.store.checkpoints import Change, Checkpoint
+from adderclaw.workspace.traces import traces
 
 
 class Prompt(NamedTuple):
@@ -42,9 +44,17 @@ class Group(NamedTuple):
     status: str
 
 
+def own_of(config: Config, home: str, root: str, *, headless: bool = False) -> Own:
+    """What is ours in a workspace. A project's own folder of runs is the project's, whatever is in it is called."""
+    made = own_paths(config, home, root, locks.folder(config.memory.path))
+    if not beneath(made.runs, root) or traces(os.path.relpath(made.runs, root), root, headless=headless):
+        return made
+    return made._replace(runs="")
+
+
 def workshop(store: Store, home: str, config: Config) -> Workshop:
     def own(root: str) -> Own:
-        return own_paths(config, home, root, locks.folder(config.memory.path))
+        return own_of(config, home, root)
 
     return Workshop(store, Blobs(os.path.join(home, FOLDER), store), limits_of(config.checkpoints), own)
 

@@ -272,12 +272,11 @@ def _checkpoints(runtime: Runtime, store: Store) -> Checkpoints:
 
         def tracker() -> "Tracker":
             from adderclaw.checkpoints.tracker import Tracker, limits_of
-            from adderclaw.config.own_paths import own_paths
             from adderclaw.config.paths import followed
-            from adderclaw.store import locks
+            from adderclaw.runtime.rewind import own_of
 
             now, root = runtime.config, followed(runtime.loaded.workspace)
-            own = own_paths(now, runtime.home, root, locks.folder(now.memory.path))
+            own = own_of(now, runtime.home, root, headless=runtime.options.headless)
             settings = now.checkpoints
             made = Tracker(store, own, root, limits_of(settings), lambda text: warn(runtime, text))
             made.keep_days = settings.keep_days
