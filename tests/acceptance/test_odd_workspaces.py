@@ -109,8 +109,8 @@ def test_a_device_folder_is_refused(world: World) -> None:
     if not os.path.isdir("/dev/shm"):
         pytest.skip("this machine has no /dev/shm")
     done = world.cli("tool", "run", "LS", "--workspace", "/dev/shm")
-    assert done.code == 3
-    assert "/dev/shm is not a file but a door into the system" in done.err
+    assert done.code == 2
+    assert "/dev/shm cannot be a workspace" in done.err
 
 
 @pytest.fixture

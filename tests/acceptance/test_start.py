@@ -37,6 +37,17 @@ def test_10_without_a_command_it_is_the_repl_at_a_terminal_and_else_help(world: 
     assert b"Usage: adderclaw" in ran.stdout + ran.stderr
 
 
+@pytest.mark.parametrize("place", ["/dev/shm", "/proc/self", "/sys"])
+def test_10_a_place_of_the_system_is_no_workspace(world: World, place: str) -> None:
+    """Every call in it would be denied, and commands would see another /dev/shm: it is said at the start."""
+    world.script(text("hi"))
+    for done in (world.agent("hi", "--workspace", place), world.cli("-p", "hi", "--workspace", place)):
+        assert done.code == 2, done
+        assert "cannot be a workspace" in done.err
+        assert "name a folder on a disk: `--workspace DIR`" in done.err
+    assert not world.database.exists() or not world.rows("SELECT run_id FROM runs")
+
+
 @pytest.mark.parametrize("wide", ["home", "root"])
 def test_10_the_home_and_the_root_are_no_workspace_of_any_command(world: World, wide: str) -> None:
     """Unless they are named; a command under which nothing runs explains for `workspace_dir`."""

@@ -22,6 +22,8 @@ type Scope = Literal["user", "project", "flags"]
 UNITED = frozenset({"permissions.allow", "permissions.deny", "permissions.ask", "hooks"})
 """Lists that every layer adds to; any other value replaces the one below it."""
 
+OF_THE_KERNEL = ("/dev", "/proc", "/sys")
+"""Where no tool may touch anything, so that no work can be done; /dev/shm is among them."""
 DATABASE = "AGENT_SDLC_DB"
 
 
@@ -440,8 +442,12 @@ class Composition:
         return configured if chosen or self.request.looks or not self.request.here else self.request.cwd
 
     def too_wide(self, workspace: str, reason: str) -> None:
-        """The home and `/` are somebody's whole machine: only who names one on purpose gets it."""
+        """The home and `/` are somebody's whole machine: only who names one on purpose gets it; nobody gets /dev."""
         own, real = followed(os.path.expanduser("~")), followed(workspace)
+        if (system := next((place for place in OF_THE_KERNEL if beneath(real, place)), "")) and not self.request.looks:
+            why = f"{system} belongs to the system, no tool may touch it, and commands see another one in their sandbox"
+            fix = "name a folder on a disk: `--workspace DIR`"
+            self.problems.append(Problem(reason, "", f"{workspace} cannot be a workspace: {why}; {fix}"))
         if not beneath(own, real):
             return
         what = "the root of the disk" if real == "/" else "your home directory" if real == own else "above your home"
