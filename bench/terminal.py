@@ -202,6 +202,51 @@ def keys(terminal: Terminal, model: Model, count: int) -> dict[str, object]:
     }
 
 
+def menu(program: str, home: Path, folder: Path, files: int, rounds: int) -> tuple[float, list[float]]:
+    """Milliseconds from the first @ to its menu, and from the keys of a name to the menu that has it."""
+    for number in range(files):
+        place = folder / f"part{number // 1_000}" / f"of{number // 100 % 10}"
+        if number % 100 == 0:
+            place.mkdir(parents=True, exist_ok=True)
+        (place / f"file{number}.txt").touch()
+    (folder / "part0" / "qqneedle.txt").touch()
+    terminal = Terminal(program, home, folder)
+    terminal.until(b"> ")
+    for _ in terminal.read(1):
+        pass
+    took: list[float] = []
+    pressed = time.monotonic()
+    terminal.press("@")
+    terminal.until(b"part0/")
+    first = time.monotonic() - pressed
+    for _ in range(rounds):
+        terminal.press("\x15")
+        for _ in terminal.read(0.1):
+            pass
+        pressed = time.monotonic()
+        terminal.press("@qqn")
+        terminal.until(b"needle.txt", 20)
+        took.append(time.monotonic() - pressed)
+    terminal.leave()
+    return first, took
+
+
+def menus(program: str, home: Path, root: Path, many: int, few: int, rounds: int) -> dict[str, object]:
+    """The @ menu in a folder of many files against one of few."""
+    figures: list[tuple[float, list[float]]] = []
+    for files in (few, many):
+        folder = root / f"files{files}"
+        (folder / ".git").mkdir(parents=True)
+        figures.append(menu(program, home, folder, files, rounds))
+    (first_few, took_few), (first_many, took_many) = figures
+    return {
+        "files": [few, many],
+        "first_ms": [round(first_few * 1000), round(first_many * 1000)],
+        "letter_ms": [round(median(took_few) * 1000, 1), round(median(took_many) * 1000, 1)],
+        "letter_ratio": round(median(took_many) / median(took_few), 2),
+    }
+
+
 def start(program: str, home: Path, folder: Path, model: Model, rounds: int) -> dict[str, object]:
     model.text, model.rate = "ok", 0.0
     prompts: list[float] = []
@@ -240,6 +285,7 @@ def main() -> None:
         report["answer"] = long_answer(terminal, model, 5_000)
         report["keys"] = keys(terminal, model, 60)
         terminal.leave()
+        report["menu"] = menus(program, home, Path(root), 100_000, 100, 30)
     print(json.dumps(report, indent=2))
 
 

@@ -5,7 +5,7 @@ import stat
 from pathlib import Path
 
 from tests.acceptance.tmux import Tmux
-from tests.acceptance.world import World, text
+from tests.acceptance.world import World, call, text
 
 
 def said(world: World) -> list[str]:
@@ -163,3 +163,49 @@ def test_the_input_is_written_in_an_editor(world: World, tmp_path: Path) -> None
         terminal.press("Enter")
         terminal.wait("heard")
     assert said(world) == ["begun and edited\nin two lines"]
+
+
+def test_vi_keys_by_a_setting(world: World) -> None:
+    world.configure(more='[repl]\nediting = "vi"')
+    world.script(text("heard"))
+    with Tmux(world, "agent") as terminal:
+        terminal.wait("supervised")
+        terminal.write("one two three")
+        terminal.press("Escape")
+        terminal.wait("one two three")
+        terminal.write("bdw0x")
+        terminal.wait("> ne two", gone="three")
+        terminal.press("Enter")
+        terminal.wait("heard")
+    assert said(world) == ["ne two "]
+
+
+def test_a_line_of_a_megabyte_that_is_typed_is_a_chip_and_all_of_it_arrives(world: World) -> None:
+    world.script(text("heard"))
+    with Tmux(world, "agent") as terminal:
+        terminal.wait("supervised")
+        terminal.type_raw("y" * 1_000_000)
+        terminal.write("z")
+        terminal.wait("yz\n")
+        terminal.press("Enter")
+        terminal.wait("heard")
+    (words,) = said(world)
+    assert words == "y" * 1_000_000 + "z"
+
+
+def test_ctrl_d_while_a_turn_runs_or_a_question_is_open(world: World) -> None:
+    world.script(call("Write", file_path="x.txt", content="x"), call("Bash", command="sleep 100"), text("never"))
+    with Tmux(world, "agent") as terminal:
+        terminal.wait("supervised")
+        terminal.write("go")
+        terminal.press("Enter")
+        terminal.wait("1. yes")
+        terminal.press("C-d")
+        terminal.paste("y")
+        terminal.press("C-c")
+        terminal.wait("denied by", "runs")
+        assert not (world.workspace / "x.txt").exists()
+        terminal.press("C-d")
+        terminal.wait("Ctrl-D once more")
+        terminal.press("C-d")
+        terminal.wait("left with")

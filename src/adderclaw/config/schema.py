@@ -510,6 +510,14 @@ class Permissions:
 
 
 @record
+class Repl:
+    """The conversation at a terminal."""
+
+    editing: Literal["emacs", "vi"] = "emacs"
+    """Which keys edit the input: those of emacs, or the modes of vi."""
+
+
+@record
 class Compat:
     """Settings of other programs that count here, too. Only your own configuration can say so."""
 
@@ -568,6 +576,8 @@ class Config:
     """Web tools."""
     telemetry: Telemetry = field(default_factory=Telemetry)
     """Telemetry."""
+    repl: Repl = field(default_factory=Repl)
+    """The conversation at a terminal."""
     compat: Compat = field(default_factory=Compat)
     """Other programs' settings."""
     env: dict[str, str] = field(default_factory=dict[str, str])

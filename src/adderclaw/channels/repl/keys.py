@@ -3,8 +3,16 @@
 import time
 from collections.abc import Callable
 
-from prompt_toolkit.filters import Condition, FilterOrBool, has_completions, has_focus
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import (
+    Condition,
+    FilterOrBool,
+    has_completions,
+    has_focus,
+    vi_insert_mode,
+    vi_navigation_mode,
+)
+from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent
 from prompt_toolkit.keys import Keys as Names
 
 from adderclaw.channels.repl.chips import Chips
@@ -57,7 +65,7 @@ class Keys:
             (("up",), typing & queued, self._take_back),
             (("c-c",), typing, self._cancel),
             (("c-d",), typing, self._leave),
-            (("escape",), typing & ~has_completions, self._escape),
+            (("escape",), typing & ~has_completions & ~vi_insert_mode, self._escape),
             (("escape",), typing & has_completions, screen.buffer.cancel_completion),
             (("s-tab",), typing, doing.next_mode),
             (("c-o",), True, screen.show_whole),
@@ -74,6 +82,10 @@ class Keys:
             self.bindings.add(*keys, filter=when)(_without_event(do))
         self.bindings.add(Names.Any, filter=asks)(self._typed)
         self.bindings.add(Names.BracketedPaste, filter=typing)(self._paste)
+        screen.buffer.on_text_insert += self._shorten
+        read = screen.app.input.read_keys
+        gathers = typing & ~vi_navigation_mode
+        screen.app.input.read_keys = lambda: gathered(read()) if gathers() else read()
 
     # -------------------------------------------------------------- the input
 
@@ -110,6 +122,12 @@ class Keys:
         text = event.data.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "")
         self.screen.buffer.insert_text(self.chips.pasted(text))
 
+    def _shorten(self, _buffer: object) -> None:
+        """However it came, a text that is too long to be drawn at each key is a chip."""
+        buffer = self.screen.buffer
+        if (short := self.chips.shortened(buffer.text)) != buffer.text:
+            buffer.document = Document(short, len(short))
+
     def _edit(self) -> None:
         buffer = self.screen.buffer
         buffer.text = self.chips.whole(buffer.text)
@@ -143,15 +161,24 @@ class Keys:
     def _leave(self) -> None:
         if self.screen.buffer.text:
             self.screen.buffer.delete()
-        else:
+        elif self.screen.busy is None or self._pressed.twice("c-d"):
+            self.screen.queue.clear()
             self.screen.close()
+            self.doing.interrupt()
+        else:
+            self.screen.hint = "Ctrl-D once more interrupts this and leaves"
 
     def _escape(self) -> None:
         if not self.doing.interrupt() and self._pressed.twice("escape") and not self.screen.buffer.text:
             self.doing.rewind()
 
     def _typed(self, event: KeyPressEvent) -> None:
-        self._answer("", event.data)
+        """One letter answers; what is pasted is only ever words, and control characters are nothing."""
+        writes = self.screen.panel is not None and self.screen.panel.writing is not None
+        pasted = event.key_sequence[-1].key == Names.BracketedPaste
+        text = "".join(char for char in event.data if char.isprintable())
+        if text and (writes or not pasted):
+            self._answer("", text)
 
     def _answer(self, name: str, text: str = "") -> None:
         if self.screen.panel is not None:
@@ -167,3 +194,22 @@ def unfinished(text: str) -> bool:
     """Whether a message goes on in the next line: a backslash at its end, or an open fence."""
     fences = sum(line.lstrip().startswith("```") for line in text.split("\n"))
     return text.endswith("\\") or fences % 2 == 1
+
+
+BURST = 16
+"""Letters that arrive together: nobody types so quickly."""
+
+
+def gathered(keys: list[KeyPress]) -> list[KeyPress]:
+    """Letters that arrive together as one key that types them all: each key costs a drawing of the input."""
+    found: list[KeyPress] = []
+    run: list[KeyPress] = []
+    for key in (*keys, None):
+        if key is not None and not isinstance(key.key, Names) and key.data == key.key:
+            run.append(key)
+            continue
+        found += [KeyPress(run[0].key, "".join(one.data for one in run))] if len(run) >= BURST else run
+        run = []
+        if key is not None:
+            found.append(key)
+    return found

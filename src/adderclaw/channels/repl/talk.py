@@ -5,7 +5,7 @@ import contextlib
 import os
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from adderclaw.channels.repl.by_hand import Hands
 from adderclaw.channels.repl.leaving import bypass_is_over
@@ -57,6 +57,7 @@ class Talk:
         self.screen = operator.screen = Screen(manner, buffer, self._status)
         doing = Doing(self.interrupt, lambda: self.screen.submit("/rewind"), self._next_mode)
         self.screen.app.key_bindings = Keys(self.screen, chips, doing).bindings
+        self.set_editing(run.session.config.repl.editing)
         place = run.session.scene.context.workspace.root
         self.rows = Rows(run.session.store, run.session.secrets.clean, place)
         self._hands = Hands(run, self.rows, self.screen.show)
@@ -153,6 +154,11 @@ class Talk:
         if result.outcome != "completed":
             self.screen.show(Notice("", "warning", f"{result.outcome}: {visible(result.reason)}"))
         return result
+
+    def set_editing(self, keys: Literal["emacs", "vi"]) -> None:
+        from prompt_toolkit.enums import EditingMode
+
+        self.screen.app.editing_mode = EditingMode.VI if keys == "vi" else EditingMode.EMACS
 
     def interrupt(self) -> bool:
         if self._turn is None or self._turn.done():
