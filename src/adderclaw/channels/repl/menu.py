@@ -28,10 +28,6 @@ class Menu(Completer):
         self._resources: list[tuple[str, str]] | None = None
         """What MCP servers let be read, as it is named here, and what they call it."""
 
-    def begin(self, _buffer: object) -> None:
-        """Somebody types: the files are listed before their names are asked for."""
-        self.files.renew()
-
     async def get_completions_async(
         self, document: Document, complete_event: CompleteEvent
     ) -> AsyncGenerator[Completion, None]:

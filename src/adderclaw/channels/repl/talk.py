@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from adderclaw.channels.repl.draw import Fragments
     from adderclaw.channels.repl.panel import OnScreen
 
+SETTLED = 0.2
+"""Seconds after which the files are listed: by then the input is there."""
+
 type Command = Callable[[Run, str], Awaitable[bool]]
 """Runs a line that begins with /; False ends the conversation."""
 
@@ -53,7 +56,7 @@ class Talk:
             enable_history_search=True,
         )
         menu.wanted = lambda document: buffer.document == document
-        buffer.on_text_insert += menu.begin
+        self._menu = menu
         self.screen = operator.screen = Screen(manner, buffer, self._status)
         doing = Doing(self.interrupt, lambda: self.screen.submit("/rewind"), self._next_mode)
         self.screen.app.key_bindings = Keys(self.screen, chips, doing).bindings
@@ -80,6 +83,7 @@ class Talk:
             self.screen.print_first()
             shown = asyncio.ensure_future(self.screen.app.run_async(handle_sigint=False))
             shown.add_done_callback(lambda _done: self.screen.close())
+            asyncio.get_running_loop().call_later(SETTLED, self._menu.files.renew)
             if first:
                 self.screen.submit(first)
             try:
