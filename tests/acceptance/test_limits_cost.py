@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from adderclaw.channels.cli.agent import Shown
-from adderclaw.credentials.redaction import Secrets
 from adderclaw.types import Delta
 from tests.acceptance.world import World, call, text
 from tests.program import PROGRAM, Done
@@ -186,7 +185,7 @@ def test_in_session(world: World) -> None:
 
 
 def test_pieces_that_were_shown_are_followed_by_a_new_line(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = Shown(Secrets())
+    shown = Shown()
     for delta in (Delta("reset", ""), Delta("text", "half an ans"), Delta("reset", ""), Delta("text", "whole")):
         shown(delta)
     assert capsys.readouterr().out == "half an ans\nwhole"
