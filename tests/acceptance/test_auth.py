@@ -454,7 +454,7 @@ def test_a6_a_failing_helper_is_an_authentication_failure(world: World) -> None:
 
 def test_a6_the_helper_runs_before_model_calls_only(world: World) -> None:
     count = world.cli.home / "count"
-    key = world.cli.cwd / "the-key"
+    key = world.cli.home.parent / "the-key"
     key.write_text("key-of-a6-test\n")
     world.configure(more=f'[auth]\napi_key_helper = "echo x >> {count}; cat {key}"\n')
     model_config(world, **CLAUDE)
@@ -692,7 +692,7 @@ def test_the_canary_is_nowhere_after_a_person_typed_it(world: World) -> None:
 
 
 def test_the_canary_is_nowhere_after_a_helper_printed_it(world: World) -> None:
-    key = world.cli.cwd / "the-key"
+    key = world.cli.home.parent / "the-key"
     key.write_text(CANARY)
     with Watch() as watch, ScriptedMessages([{"error": {"status": 401, "message": f"no {CANARY}"}}]) as server:
         outputs: list[str] = []

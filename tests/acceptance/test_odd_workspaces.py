@@ -26,12 +26,12 @@ def results(world: World) -> list[str]:
 @pytest.mark.parametrize("folder", ["~", "/"])
 def test_x82_the_home_and_the_root_are_refused_unless_the_flag_names_them(world: World, folder: str) -> None:
     world.cli.configure(f'workspace_dir = "{folder}"\n')
+    given = world.cli.home if folder == "~" else Path("/")
     for command in (("agent", "-m", "hi"), ("tool", "run", "LS")):
-        done = world.cli(*command)
+        done = world.cli(*command, cwd=given if command[0] == "tool" else None)
         assert done.code == 2, done.err
         assert "or name it: `--workspace DIR`" in done.err
         assert "Traceback" not in done.err
-    given = world.cli.home if folder == "~" else Path("/")
     done = world.cli("agent", "-m", "hi", "--workspace", str(given))
     assert "may read and change everything in it that is not forbidden or protected" in done.err
     assert done.code == 0, done.err

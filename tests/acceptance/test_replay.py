@@ -518,7 +518,7 @@ def test_an_interrupted_run(world: World) -> None:
 
 def test_another_policy_changes_verdicts(world: World) -> None:
     run_id = mixed(world)
-    policy = world.cli.cwd / "strict.toml"
+    policy = world.cli.home.parent / "strict.toml"
     policy.write_text('[bash]\ndenylist = ["cat *"]\n')
     shutil.rmtree(world.workspace)
     world.workspace.mkdir()
@@ -532,7 +532,7 @@ def test_another_policy_changes_verdicts(world: World) -> None:
     assert "allow → deny by policy.toml" in plain.out
     policy.write_text('[bash]\ndenylist = ["sudo *"]\n')
     assert world.cli("replay", run_id, "--policy", str(policy)).code == 0
-    config = world.cli.cwd / "other.toml"
+    config = world.cli.home.parent / "other.toml"
     config.write_text(f'workspace_dir = "{world.workspace}"\n[security]\nautonomy = "readonly"\n')
     done = world.cli("replay", run_id, "--policy", str(config), "--output-format", "json")
     changed = {one["tool"] for one in json.loads(done.out)["verdicts"] if one["changes"]}

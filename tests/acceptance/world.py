@@ -39,6 +39,7 @@ class World:
         self.cli = cli
         self.workspace = root / "workspace"
         self.workspace.mkdir()
+        self.cli.cwd = self.workspace
         self.fixture = root / "fixture.json"
         self.configure()
 

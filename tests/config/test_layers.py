@@ -297,7 +297,8 @@ def test_x82_without_a_project_it_is_the_current_directory_or_the_one_of_agent(w
     world.user('workspace_dir = "~/adderclaw-workspace"')  # as `init` writes it
     assert world.load(cwd=str(place), here=True).workspace == str(place)
     world.user('workspace_dir = "~/elsewhere"')
-    assert world.load(cwd=str(place), here=True).workspace == str(world.home / "elsewhere")
+    assert world.load(cwd=str(place), here=True).workspace == str(place)
+    assert world.load(cwd=str(place)).workspace == str(world.home / "elsewhere")
 
 
 @pytest.mark.parametrize("place", ["home", "root"])

@@ -44,8 +44,8 @@ def load(
 ) -> Loaded:
     """The effective configuration; raises ConfigError with every problem. `beside` is the folder of an Agentfile.
 
-    Where no project is found, the workspace is `workspace_dir`; with `here` it is the current directory, unless the
-    operator set a `workspace_dir` other than the default; with `looks`, too, the home and `/` are not that.
+    Where no project is found, the workspace is `workspace_dir`; with `here` it is the current directory; with `looks`,
+    too, the home and `/` are not that.
     """
     request = places.request(config_file, workspace, cwd, overrides, beside, here=here, looks=looks)
     kept = _restored(cache.recall(request))

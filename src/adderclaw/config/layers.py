@@ -438,8 +438,7 @@ class Composition:
     def fallback(self) -> str:
         """The workspace where no project is found."""
         configured: str = self.tree["workspace_dir"]
-        chosen = configured != os.path.expanduser(Config().workspace_dir)
-        return configured if chosen or self.request.looks or not self.request.here else self.request.cwd
+        return configured if self.request.looks or not self.request.here else self.request.cwd
 
     def too_wide(self, workspace: str, reason: str) -> None:
         """The home and `/` are somebody's whole machine: only who names one on purpose gets it; nobody gets /dev."""

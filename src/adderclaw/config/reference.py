@@ -50,10 +50,10 @@ permission rule that is none (`Read(`, an empty text, a number) is dropped, and 
 holds `.git`, `SPEC.md`, `Agentfile`, `agent.yaml`, `agent.toml`, `agent.json` or `.adderclaw/`, else the nearest one
 with `AGENTS.md`, `CLAUDE.md` or a manifest (`pyproject.toml`, `package.json`, `Cargo.toml`, `go.mod`, `pom.xml` …): a
 package of a repository belongs to the repository. Your home directory, `/` and folders like `/tmp` never count.
-Where there is no project, `agent` works in `workspace_dir`; `run`, `rpc`, `tool`, `mcp serve` and the Python API in
-the current directory, unless you set a `workspace_dir` other than the default. The first line of every start says which
-directory it is, and why. Your home directory and `/` are the workspace only where `--workspace` names them, with a
-warning.
+Where there is no project, `agent` works in `workspace_dir`; everything else (`-p`, `run`, `rpc`, `tool`, `mcp serve`,
+the Python API …) in the current directory. The first line of every start says which directory it is, and why. Your home
+directory and `/` are the workspace only where `--workspace` names them, with a warning. A folder beneath `/dev` (such
+as `/dev/shm`), `/proc` or `/sys` is refused: no tool may touch it, and commands see another one.
 """
 
 TRUST = """\
