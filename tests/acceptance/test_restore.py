@@ -49,6 +49,31 @@ def test_29_checkpoints_keep_nothing_of_our_own(flow: Flow) -> None:
     assert verified.code == 0, verified.out + verified.err
 
 
+def test_29_each_goal_of_each_run_can_be_gone_back_to(flow: Flow) -> None:
+    flow.configure()
+    flow.write('GOAL one "First."\nGOAL two "Second."\nRUN r USING one, two\n')
+    for run in range(2):
+        flow.add(bash(f"echo {run} > one.txt"), result("done"), bash(f"echo {run} > two.txt"), result("done"))
+        assert flow.run().code == 0
+    listed = flow.world.cli("checkpoint", "list").out.splitlines()
+    assert [line.partition("Goal `")[2][:3] for line in listed] == ["one", "two", "one", "two"], listed
+    restored(flow.world, listed[2].split()[0])
+    assert [(flow.folder / name).read_text() for name in ("one.txt", "two.txt")] == ["0\n", "0\n"]
+
+
+def test_30_what_was_changed_in_another_folder_is_named_with_it(world: World) -> None:
+    world.configure("full")
+    world.script(call("Write", file_path="w.txt", content="w"), text("done"))
+    world.agent("write")
+    elsewhere = world.cli.home.parent / "elsewhere"
+    elsewhere.mkdir()
+    assert f"(in {world.workspace})" in world.cli("checkpoint", "list", cwd=elsewhere).out
+    assert "(in " not in world.cli("checkpoint", "list", cwd=world.workspace).out
+    done = world.cli("checkpoint", "restore", "1", cwd=elsewhere)
+    assert done.out.splitlines()[0] == f"in {world.workspace}, which is not the workspace here:"
+    assert not (world.workspace / "w.txt").exists()
+
+
 def test_29_what_is_kept_stays_under_its_cap(world: World) -> None:
     """A file that grows with every command is copied until the cap is reached; that is reported, and the rest too."""
     world.configure(autonomy="full", more="[checkpoints]\nmax_total_mb = 1")

@@ -68,17 +68,17 @@ def groups(store: Store, conversation_id: str | None) -> list[Group]:
         if point.kind == "other":
             continue
         own = point.id if point.kind == "restore" else 0
-        made.setdefault((point.turn_session, point.turn, point.root, own), []).append(point)
-    for point in {first.turn_session: first for first, *_ in made.values()}.values():
-        texts |= _said(store, point.turn_session)
+        made.setdefault((_whose(point), point.turn, point.root, own), []).append(point)
+    for session in {_whose(first) for first, *_ in made.values()}:
+        texts |= _said(store, session)
     return [
         Group(
             first.id,
             first.conversation_id,
-            first.turn_session or first.session_id,
+            _whose(first),
             first.root,
             first.kind,
-            first.note if first.kind == "restore" else texts.get((first.turn_session, first.turn), ""),
+            first.note if first.kind == "restore" else texts.get((_whose(first), first.turn), ""),
             first.created_at,
             len(points),
             sum(counts.get(point.id, 0) for point in points),
@@ -89,13 +89,19 @@ def groups(store: Store, conversation_id: str | None) -> list[Group]:
     ]
 
 
+def _whose(point: Checkpoint) -> str:
+    """The session whose message it was for: that of a goal or a task, which nobody talks to, is its own."""
+    return point.turn_session or point.session_id
+
+
 def _said(store: Store, session_id: str) -> dict[tuple[str, int], str]:
-    entries = transcript.entries(store, session_id)
-    return {
+    """The messages of a session by their place; where no turn is known (-1), it is the first."""
+    said = {
         (session_id, entry.sequence): " ".join(transcript.text_of(entry.payload).split())[:200]
-        for entry in entries
+        for entry in transcript.entries(store, session_id)
         if entry.entry_type == "user"
     }
+    return {(session_id, -1): next(iter(said.values())), **said} if said else said
 
 
 def prompts(session: Session) -> list[Prompt]:

@@ -40,7 +40,8 @@ def list_checkpoints(
 
     Example: adderclaw checkpoint list
     """
-    store = Store.open(load(config_file=config).config.memory.path, read_only=True)
+    loaded = load(config_file=config, here=True, looks=True)
+    store = Store.open(loaded.config.memory.path, read_only=True)
     wanted = None
     if conversation is not None:
         wanted = transcript.conversation_of(store, conversation)
@@ -54,7 +55,8 @@ def list_checkpoints(
         state = "  UNFINISHED: restore again finishes it" if each.status == "pending" else ""
         files = f"{each.paths} path{'' if each.paths == 1 else 's'}"
         what = each.text or ("a call by hand" if each.kind == "call" else "")
-        print(clean(f"{each.id:>6}  {each.created_at}Z  {each.kind:<7}  {files:<10}  {what}{state}"))
+        place = "" if each.root == loaded.workspace else f"  (in {each.root})"
+        print(clean(f"{each.id:>6}  {each.created_at}Z  {each.kind:<7}  {files:<10}  {what}{place}{state}"))
     if not found:
         print("no checkpoints yet")
 
@@ -121,7 +123,8 @@ def restore(
 
     Example: adderclaw checkpoint restore 1 --dry-run
     """
-    now = load(config_file=config).config
+    loaded = load(config_file=config, here=True, looks=True)
+    now = loaded.config
     Store.open(now.memory.path, read_only=True).close()  # nothing is created only to be restored
     store = Store.open(now.memory.path)
     shop = rewind.workshop(store, home(), now)
@@ -138,6 +141,8 @@ def restore(
     if as_json:
         print_json(clean(_as_json(found, dry_run=dry_run)))
     else:
+        for root in {each.target.root for each in found.plans} - {loaded.workspace}:
+            print(clean(f"in {root}, which is not the workspace here:"))
         for line in found.lines():
             print(clean(line), flush=True)
     if not dry_run:
