@@ -48,6 +48,23 @@ def test_10_a_place_of_the_system_is_no_workspace(world: World, place: str) -> N
     assert not world.database.exists() or not world.rows("SELECT run_id FROM runs")
 
 
+@pytest.mark.parametrize("arguments", [("look at this",), ("-r",)])
+def test_10_a_conversation_without_a_terminal_is_refused_and_what_is_piped_not_sent(
+    world: World, arguments: tuple[str, ...]
+) -> None:
+    world.script(text("sent"))
+    done = world.cli(*arguments, stdin="something else\n")
+    assert (done.code, done.out) == (2, ""), done.err
+    assert "needs a terminal" in done.err
+    assert "adderclaw -p" in done.err
+
+
+def test_10_help_names_the_ways_in_without_a_command(world: World) -> None:
+    done = world.cli("--help")
+    assert 'adderclaw -p "' in done.out
+    assert "`adderclaw -p --help`" in " ".join(done.out.split())
+
+
 @pytest.mark.parametrize("wide", ["home", "root"])
 def test_10_the_home_and_the_root_are_no_workspace_of_any_command(world: World, wide: str) -> None:
     """Unless they are named; a command under which nothing runs explains for `workspace_dir`."""

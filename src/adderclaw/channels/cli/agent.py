@@ -66,6 +66,8 @@ def agent(
 
     Example: adderclaw agent -m "what is in this project?"
     """
+    if (begin_with is not None or pick) and not at_terminal():
+        raise UsageError('a conversation needs a terminal; `adderclaw -p "…"` answers one message without one')
     again = Resume(resume, message is None) if go_on or resume is not None else None
     if message == "-" or (message is None and again is None and not _is_terminal()):
         message = _piped()

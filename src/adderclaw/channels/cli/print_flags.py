@@ -173,10 +173,10 @@ def split_rules(text: str) -> list[str]:
 
 
 def _unknown(name: str) -> str:
-    from difflib import get_close_matches
+    from adderclaw.near import near
 
-    near = get_close_matches(name, _BY_NAME, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]}? " if near else ""
+    found = near(name, _BY_NAME)
+    hint = f"did you mean {found}? " if found else ""
     return f"there is no flag {name[:60]}; {hint}`adderclaw -p --help` lists them"
 
 
