@@ -32,7 +32,7 @@ def searched(world: World, stdin: str, **given: Any) -> str:
 @pytest.mark.parametrize("allow", ["", '[permissions]\nallow = ["MemorySearch"]\n'])
 def test_another_projects_conversation_is_not_returned_unasked(two: World, autonomy: str, allow: str) -> None:
     two.configure(autonomy, more=allow)
-    assert "No matches found in the conversations of this project" in searched(two, "")
+    assert "No matches found in the notes and in the conversations of this project" in searched(two, "")
     refused = searched(two, "n\n", all=True)
     assert "4711" not in refused
     assert "searches the conversations of every project" in refused
