@@ -157,6 +157,8 @@ def test_a_side_question_does_not_enter_the_conversation(world: World) -> None:
     assert messages(world) == ["hello", "and again"]
     purposes = world.rows("SELECT json_extract(response_json, '$.purpose') FROM model_calls WHERE provider = 'judge'")
     assert purposes == [("btw",), ("recap",)], "they are on record, and in the budget"
+    ((run,),) = world.rows("SELECT run_id FROM runs")
+    assert world.cli("replay", run, "--verify").code == 0
 
 
 def test_a_goal_is_asked_about_at_each_stop(world: World) -> None:

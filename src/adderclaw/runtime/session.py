@@ -181,7 +181,7 @@ def scrubbed(runtime: Runtime, files: Instructions | None) -> str:
     return runtime.secrets.scrub(files.text) if files is not None else ""
 
 
-async def _aside(runtime: Runtime, session: Session, instructions: str, text: str, purpose: str, wanted: str) -> str:
+async def aside(runtime: Runtime, session: Session, instructions: str, text: str, purpose: str, wanted: str) -> str:
     """Ask the model that is wanted, else the small one; a provider of its own is opened for it."""
     from adderclaw.kernel import side_question
 
@@ -236,7 +236,7 @@ class SessionHost:
         return await hook_calls.call(self._runtime, self._session, self._everything, name, given, why, asked=asked)
 
     async def aside(self, instructions: str, text: str, purpose: str, wanted: str) -> str:
-        return await _aside(self._runtime, self._session, instructions, text, purpose, wanted)
+        return await aside(self._runtime, self._session, instructions, text, purpose, wanted)
 
     async def connecting(self) -> str:
         waiting = self._session.scene.connecting

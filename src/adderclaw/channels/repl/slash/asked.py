@@ -48,14 +48,19 @@ async def recap(run: Run, _rest: str) -> Done:
 
 async def _aside(run: Run, question: str, purpose: str) -> str:
     """An answer that does not enter the conversation."""
+    from dataclasses import replace
+
     from adderclaw.framing import tagged
+    from adderclaw.kernel.tape import UNTAPED
+    from adderclaw.runtime import session as sessions
     from adderclaw.store import transcript
 
     session = run.session
     entries = transcript.live(transcript.entries(session.store, session.session_id))
     lines = [f"{entry.entry_type}: {transcript.text_of(entry.payload)}" for entry in entries]
     said = tagged("conversation", session.secrets.scrub("\n".join(lines)[-MOST_SEEN:]))
-    return await session.host.aside(BTW, f"{said}\n\n{question}", purpose, "")
+    beside = replace(session, tape=UNTAPED)  # it belongs to no turn that a replay goes through
+    return await sessions.aside(run.runtime, beside, BTW, f"{said}\n\n{question}", purpose, "")
 
 
 async def goal(run: Run, rest: str) -> Done:
