@@ -506,7 +506,6 @@ class ApprovalRequest:
     """What it would read, write and reach, a line each."""
     input: Json = field(default_factory=dict[str, Any])
     """The call's input, for a program that is asked."""
-
     registries: tuple[str, ...] = ()
     """Package registries that its programs need, and that the operator may let the commands of this session reach."""
 

@@ -86,6 +86,7 @@ OWN = {
     "config.trust": "trust.json in AdderClaw's own folder; reads through config.safe_open",
     "hooks.scripts": "copies of what was compared, in AdderClaw's own folder; reads through config.safe_open",
     "hooks.settings": "the shells of the system",
+    "runtime.fetches": "the marks of what was fetched, in AdderClaw's own cache",
     "runtime.later_record": "the folder for what is set aside, in AdderClaw's own folder",
     "replay.proving": "a folder of its own for the replay",
     "replay.rejudging": "whether a policy that the operator named is there",

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
-from adderclaw import providers
+from adderclaw import providers, workspace
 from adderclaw.checkpoints import Checkpoints
 from adderclaw.child import Child, ChildReport
 from adderclaw.config import KEY_AS_MODEL
@@ -159,7 +159,7 @@ def _checks(runtime: Runtime, root: str) -> Mapping[str, Chain]:
     """The project's own checkers, after an edit; where no file configures one nothing of them is imported."""
     if runtime.options.bare or not runtime.config.after_edit.check:
         return {}
-    there = {name for name in CHECKER_FILES if os.path.lexists(os.path.join(root, name))}
+    there = {name for name in CHECKER_FILES if workspace.is_named(os.path.join(root, name))}
     if not there:
         return {}
     from adderclaw.runtime.after_edit import Checks
