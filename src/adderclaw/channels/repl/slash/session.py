@@ -168,15 +168,13 @@ def vim(run: Run, _rest: str) -> Done:
 
 
 def _editor(run: Run, value: str) -> None:
-    from prompt_toolkit.enums import EditingMode
-
     if value not in ("vi", "emacs"):
         raise UsageError(f"{value!r}: it takes vi or emacs")
-    screen = here.screen_of(run)
-    if screen is None:
+    talk = here.of(run).talk
+    if talk is None:
         print("lines are read as they come here: no key is bound")
         return
-    screen.app.editing_mode = EditingMode.VI if value == "vi" else EditingMode.EMACS
+    talk.set_editing("vi" if value == "vi" else "emacs")
     print(f"keys of the input: {value}")
 
 
