@@ -1,7 +1,7 @@
 # Needs Python 3.12, make and git; everything else is brought into the checkout (.venv, and .uv when there is no uv).
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format soak coverage sizes bench clean
+.PHONY: help setup demo test check format soak coverage sizes bench clean screenshots
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 15
@@ -38,6 +38,9 @@ bench: setup ## measure against a standard-library loop and rewrite the table in
 	@.venv/bin/python bench/run.py $(ARGS)
 	@.venv/bin/python bench/checkpoints.py
 	@.venv/bin/python bench/verdict.py
+
+screenshots: setup ## draw the pictures in docs/pictures anew; needs tmux and Chromium
+	@.venv/bin/python scripts/screenshots.py
 
 clean: ## remove what the targets made
 	rm -rf .venv .uv .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist build

@@ -74,6 +74,10 @@ class Tmux:
         """What is on the screen now."""
         return "\n".join(line.rstrip() for line in self._run("capture-pane", "-p").split("\n")).rstrip()
 
+    def coloured(self) -> str:
+        """What is on the screen now, with the codes of its colours."""
+        return self._run("capture-pane", "-p", "-e").rstrip()
+
     def all(self) -> str:
         """The scrollback and the screen."""
         lines = self._run("capture-pane", "-p", "-J", "-S", "-").split("\n")

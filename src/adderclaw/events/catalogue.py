@@ -229,6 +229,17 @@ class SubagentFinished(TypedDict):
 # ------------------------------------------------------------------ life of a run (seed 002)
 
 
+class TaskEnded(TypedDict):
+    """Something that ran in the background is over; the model hears of it with its next request."""
+
+    event_type: Literal["task_ended"]
+    task_id: str
+    kind: str
+    title: str
+    status: str
+    summary: str
+
+
 class RunStarted(TypedDict):
     event_type: Literal["run_started"]
     mode: str
@@ -517,6 +528,7 @@ type Body = (
     | Briefed
     | SubagentStarted
     | SubagentFinished
+    | TaskEnded
     | RunStarted
     | SkillCatalogLoaded
     | SkillPrefilterCompleted

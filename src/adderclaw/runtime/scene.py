@@ -57,7 +57,9 @@ def scene(
     furniture = Furniture(runtime, confinement, workspace, in_force) if confinement != "none" else None
     ways = WaysOut(runtime, in_force, confinement)
     start = None if furniture is None else Starter(runtime, confinement, furniture, ways)
-    tasks = Tasks(runtime.clock, runtime.ids, keep, store, runtime.stopped) if store is not None else None
+    tasks = None
+    if store is not None:
+        tasks = Tasks(runtime.clock, runtime.ids, keep, store, runtime.stopped, runtime.bus.mention)
     kit = tools.Kit(
         _as_judged(settings_now, in_force.policy),
         store,

@@ -44,6 +44,7 @@ _LEVEL_OF = {
     "approval_expired": "warning",
     "brief": "debug",  # the channel shows it
     "tool_progress": "debug",
+    "task_ended": "debug",
     "graceful_shutdown_started": "debug",
 }
 

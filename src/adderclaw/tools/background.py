@@ -18,6 +18,7 @@ from adderclaw.tools.long_outputs import LongOutputs
 from adderclaw.types import Clock, Ids, TaskEnd, ToolContext
 
 if TYPE_CHECKING:
+    from adderclaw.events.catalogue import TaskEnded
     from adderclaw.store import Store
 
 type Status = Literal["running", "completed", "failed", "stopped"]
@@ -159,14 +160,16 @@ class Tasks:
         kept: LongOutputs,
         store: "Store | None" = None,
         stopped: Callable[[], bool] = lambda: False,
+        tell: "Callable[[TaskEnded], None]" = lambda _end: None,
     ) -> None:
         self._clock, self._ids, self._kept, self._store, self._stopped = clock, ids, kept, store, stopped
+        self._tell = tell
         self._tasks: dict[str, Task] = {}
         self._watcher: asyncio.Task[None] | None = None
 
     def of_child(self) -> "Tasks":
         """A registry of its own for a child session: what it begins is told to it, and ends with it (`close`)."""
-        return Tasks(self._clock, self._ids, self._kept, self._store, self._stopped)
+        return Tasks(self._clock, self._ids, self._kept, self._store, self._stopped, self._tell)
 
     def begin(
         self,
@@ -215,6 +218,16 @@ class Tasks:
         if self._store is not None:
             with self._store.write() as cursor:
                 rows.end(cursor, task.id, task.status, task.summary, task.result)
+        self._tell(
+            {
+                "event_type": "task_ended",
+                "task_id": task.id,
+                "kind": task.kind,
+                "title": task.title[:200],
+                "status": task.status,
+                "summary": task.summary,
+            }
+        )
         task.over.set()
 
     async def _watch(self) -> None:

@@ -90,6 +90,8 @@ class Call:
     change: Change | None = None
     todos: tuple[Todo, ...] = ()
     child: Child | None = None
+    progress: str = ""
+    """What a server says of a call that runs."""
     receipt: int | None = None
     at: str = ""
     sequence: int = 0

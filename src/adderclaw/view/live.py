@@ -80,9 +80,19 @@ class Live:
                     took = payload.get("duration_ms")
                     self._show(replace(made, seconds=float(took) / 1000 if took else None))
             case "tool_progress":
-                pass  # of MCP servers; drawn by who has the call at hand
+                self._progressed(payload)
             case _:
                 pass
+
+    def _progressed(self, payload: Json) -> None:
+        """A server names the tool alone: it is said of the call of it that has run longest."""
+        tool, done, total = payload.get("tool"), float(payload.get("progress") or 0), payload.get("total")
+        call = next((one for one in self._calls.values() if one.tool == tool and one.state == "running"), None)
+        if call is None:
+            return
+        share = f"{100 * min(max(done / float(total), 0.0), 1.0):.0f} %" if total and total > 0 else f"{done:g}"
+        message = " ".join(str(payload.get("message") or "").split())
+        self._show(replace(call, progress=f"{share} {message}".strip()))
 
     def _show(self, made: Call | None) -> None:
         if made is None:
@@ -170,6 +180,10 @@ def _notice(kind: str, payload: Json) -> tuple[Literal["note", "warning", "error
             return "note", f"{payload.get('hook_event')} hook: {text}"
         case "brief":
             return "note", text
+        case "task_ended":
+            what = " ".join(str(payload.get("title", "")).split())
+            kind = "note" if payload.get("status") == "completed" else "warning"
+            return kind, f"in the background: {what} {payload.get('status')}: {payload.get('summary')}"
         case "limit_reached" | "estop_triggered":
             return "error", text
         case "loop_warning":

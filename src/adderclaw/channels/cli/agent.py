@@ -44,6 +44,10 @@ def agent(
     resume: Annotated[str | None, Option(("--resume", "-r"), "Go on with this conversation.", "ID")] = None,
     pick: Annotated[bool, Option(("--pick",), "Choose the conversation to go on with from a list.")] = False,
     begin_with: Annotated[str | None, Option(("--begin-with",), "Open the REPL with this message.", "TEXT")] = None,
+    plain: Annotated[
+        bool, Option(("--plain",), "Print lines only, nothing is redrawn: for screen readers and simple terminals.")
+    ] = False,
+    no_motion: Annotated[bool, Option(("--no-motion",), "Nothing moves on the screen by itself.")] = False,
     profile: Annotated[ProfileName | None, PROFILE] = None,
     permission_mode: Annotated[ModeName | None, PERMISSION_MODE] = None,
     provider: Annotated[str | None, PROVIDER_NAME] = None,
@@ -86,9 +90,11 @@ def agent(
         overrides=_limited(limits(limit)) | _in_mode(permission_mode),
     )
     if message is None and (again is None or at_terminal()):
-        from adderclaw.channels.repl import hold
+        from adderclaw.channels.repl import Wanted, hold
 
-        return hold(replace(options, log_level="warning"), again, first=begin_with, words="" if pick else resume)
+        wanted = Wanted(plain, not no_motion)
+        options = replace(options, log_level="warning")
+        return hold(options, again, wanted, first=begin_with, words="" if pick else resume)
     return converse(OneShot(message, output_format), options, again)
 
 

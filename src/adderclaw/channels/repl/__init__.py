@@ -15,6 +15,7 @@ from adderclaw.credentials.redaction import visible
 from adderclaw.errors import InUse
 from adderclaw.kernel import lifecycle
 from adderclaw.kernel.session import TurnResult
+from adderclaw.record import NamedTuple
 from adderclaw.runtime import Options, Resume, Run
 from adderclaw.runtime.drive import drive
 from adderclaw.runtime.signals import until_signal
@@ -26,18 +27,26 @@ if TYPE_CHECKING:
     from adderclaw.channels.repl.talk import Talk
 
 
+class Wanted(NamedTuple):
+    """How a person wants it to look."""
+
+    plain: bool = False
+    """Lines only, each printed once."""
+    motion: bool = True
+
+
 class Repl:
     """Read, answer, until /exit or the end of the input."""
 
     name = "repl"
     supports_draft_updates = True
 
-    def __init__(self, first: str | None = None, began: str = "") -> None:
-        self._first, self._began = first, began
+    def __init__(self, first: str | None = None, began: str = "", wanted: Wanted | None = None) -> None:
+        self._first, self._began, self._wanted = first, began, wanted or Wanted()
         self.next: Next | None = None
         """What is held after this one."""
         self.talk: Talk | None = None
-        self._on_screen = is_screen()
+        self._on_screen = is_screen() and not self._wanted.plain
         self.operator: Operator = Terminal()
         if self._on_screen:
             from adderclaw.channels.repl.panel import OnScreen
@@ -51,24 +60,33 @@ class Repl:
         return asyncio.run(drive(run, work, code=lambda _result: 0)).exit_code
 
     async def _on_a_screen(self, run: Run) -> TurnResult:
+        from adderclaw.channels.repl.manner import manner
         from adderclaw.channels.repl.panel import OnScreen
-        from adderclaw.channels.repl.screen import manner
         from adderclaw.channels.repl.talk import Talk
 
         assert isinstance(self.operator, OnScreen)
-        talk = self.talk = Talk(run, self.operator, manner())
+        talk = self.talk = Talk(run, self.operator, manner(motion=self._wanted.motion))
         talk.screen.greet(talk.rows.conversation(run.session.conversation_id))
         await lifecycle.begin(run.session)
         run.session.ends_with = "prompt_input_exit"
-        place = Notice("", "note", f"AdderClaw in {_place(run)}. /help lists the commands, Ctrl-D leaves.")
-        talk.screen.show(place)
+        loaded = run.runtime.loaded
+        talk.screen.show(Notice("", "note", f"AdderClaw in {visible(loaded.workspace, keep_newlines=False)}"))
+        why = visible(loaded.workspace_reason, keep_newlines=False)
+        talk.screen.show(Notice("", "note", f"here by {why}; /help lists the commands, Ctrl-D leaves"))
         return await until_signal(run, talk.converse(command, self._first), goes_on=True)
 
     def send(self, conversation_id: str, message: str) -> None:  # noqa: ARG002 - there is one conversation
         print(visible(message))
 
 
-def hold(options: Options, again: Resume | None, *, first: str | None = None, words: str | None = None) -> int:
+def hold(
+    options: Options,
+    again: Resume | None,
+    wanted: Wanted | None = None,
+    *,
+    first: str | None = None,
+    words: str | None = None,
+) -> int:
     """One conversation after the other, until somebody leaves. With `words` the one that is meant is looked for."""
     if words is not None and at_terminal():
         if (again := _meant(options, words)) is None:
@@ -77,7 +95,7 @@ def hold(options: Options, again: Resume | None, *, first: str | None = None, wo
         again = again._replace(go_on=False)
     began = ""
     while True:
-        channel = Repl(first, began)
+        channel = Repl(first, began, wanted)
         try:
             code = converse(channel, options, again)
         except InUse:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from adderclaw.record import NamedTuple
-from adderclaw.view.items import Call, Change, Item, Line, Notice, Todo, Words
+from adderclaw.view.items import Call, Change, Child, Item, Line, Notice, Todo, Words
 
 type Fragments = list[tuple[str, str]]
 """One line: (name of a style, text) after (name of a style, text)."""
@@ -69,12 +69,12 @@ class Drawing(NamedTuple):
     def words(self, item: Words) -> list[Fragments]:
         """A person's message; the model's own is Markdown and drawn elsewhere."""
         head = "> " if item.role == "user" else ""
-        rows = [row for line in item.text.split("\n") for row in self.wrapped(line, self.width - 2)]
+        rows = [row for line in item.text.split("\n") for row in self.flowed(line, self.width - 2)]
         return [[("you", head if not number else "  "), ("you", row)] for number, row in enumerate(rows)]
 
     def notice(self, item: Notice) -> list[Fragments]:
         style = {"note": "dim", "warning": "warn", "error": "bad"}[item.kind]
-        rows = self.wrapped(" ".join(item.text.split()), self.width - 2)
+        rows = self.flowed(" ".join(item.text.split()), self.width - 2)
         return [[(style, f"{self.marks.dot if not number else ' '} {row}")] for number, row in enumerate(rows)]
 
     # -------------------------------------------------------------- calls
@@ -82,15 +82,15 @@ class Drawing(NamedTuple):
     def call(self, call: Call, *, whole: bool = False) -> list[Fragments]:
         lines = [self.head(call)]
         if call.state == "denied" or call.asked:
-            lines += [[("dim", "  "), ("dim", row)] for row in self.wrapped(_why(call), self.width - 2) if _why(call)]
+            lines += [[("dim", "  "), ("dim", row)] for row in self.flowed(_why(call), self.width - 2) if _why(call)]
         if call.todos:
-            return lines + [self._todo(todo) for todo in call.todos]
+            return lines + self.todos(call.todos)
         if call.change is not None:
             return lines + self.change(call.change, whole=whole)
         if call.child is not None:
-            last = f" {self.marks.dot} {call.child.last}" if call.child.last and not call.ended else ""
-            said = f"{call.child.kind} {self.marks.dot} {call.child.calls} calls{last}"
-            lines.append([("dim", self.cut(f"  {self.marks.below} {said}", self.width))])
+            lines.append(self._child(call.child, call))
+        if call.progress and not call.ended:
+            lines.append([("dim", self.cut(f"  {self.marks.below} {call.progress}", self.width))])
         return lines + (self.output(call.output, whole=whole) if call.ended and call.state != "denied" else [])
 
     def head(self, call: Call) -> Fragments:
@@ -147,6 +147,15 @@ class Drawing(NamedTuple):
             for number, part in enumerate(parts)
         ]
 
+    def _child(self, child: Child, call: Call) -> Fragments:
+        calls = f"{child.calls} call{'' if child.calls == 1 else 's'}"
+        last = child.last if not call.ended else "Ctrl-O shows them" if child.calls else ""
+        said = f" {self.marks.dot} ".join(part for part in (child.kind, calls, last) if part)
+        return [("dim", self.cut(f"  {self.marks.below} {said}", self.width))]
+
+    def todos(self, todos: Sequence[Todo]) -> list[Fragments]:
+        return [self._todo(todo) for todo in todos]
+
     def _todo(self, todo: Todo) -> Fragments:
         mark = {"pending": self.marks.pending, "in_progress": self.marks.doing, "completed": self.marks.done}[
             todo.status
@@ -173,6 +182,18 @@ class Drawing(NamedTuple):
             return text
         mark = self.marks.rest
         return _first(text, max(width - cells(mark), 0)) + mark if width > cells(mark) else _first(text, max(width, 0))
+
+    def flowed(self, text: str, width: int) -> list[str]:
+        """Rows that end between words where they can: for words to read, of which a blank is nothing."""
+        text, width = text.expandtabs(TAB), max(width, 4)
+        rows: list[str] = []
+        while cells(text) > width:
+            row = _first(text, width) or text[0]
+            at = row.rfind(" ", width // 3) if text[len(row)] != " " else len(row)
+            row = row[:at] if at > 0 else row
+            rows.append(row)
+            text = text[len(row) :].removeprefix(" ")
+        return [*rows, text]
 
     def wrapped(self, text: str, width: int) -> list[str]:
         """Rows of at most so many cells, broken at any character: what is shown is what is there."""

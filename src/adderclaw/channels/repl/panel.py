@@ -15,9 +15,6 @@ from adderclaw.view import calls
 
 type Choice = Literal["yes", "session", "user", "no", "instead"]
 
-MOST_LINES = 40
-"""Of what is asked about, beside the question; of a longer one the rest is shown with w."""
-
 
 class Option(NamedTuple):
     key: str
@@ -33,6 +30,8 @@ class Panel:
 
     def __init__(self, question: str, options: Sequence[Option], *, several: bool = False) -> None:
         self.question, self.options, self.several = question, tuple(options), several
+        self.about: Sequence[Fragments] = ()
+        """What is asked about, where there is room for it here."""
         self.at = 0
         self.chosen: set[int] = set()
         self.writing: str | None = None
@@ -40,13 +39,14 @@ class Panel:
         self.answered: asyncio.Future[tuple[list[str], str]] = asyncio.get_running_loop().create_future()
 
     def lines(self, drawing: Drawing) -> list[Fragments]:
-        rows: list[Fragments] = [[("warn", row)] for row in drawing.wrapped(self.question, drawing.width)]
+        rows = [*self.about]
+        rows += [[("warn", row)] for row in drawing.flowed(self.question, drawing.width)]
         for number, option in enumerate(self.options):
             mark = ">" if number == self.at else " "
             tick = ("[x] " if number in self.chosen else "[ ] ") if self.several else ""
             style = "accent" if number == self.at else ""
             letter = f" ({option.key})" if option.key else ""
-            first, *more = drawing.wrapped(f"{tick}{option.label}{letter}", drawing.width - 5)
+            first, *more = drawing.flowed(f"{tick}{option.label}{letter}", drawing.width - 5)
             rows.append([(style, f"{mark} {number + 1}. {first}")])
             rows += [[(style, f"     {row}")] for row in more]
         if self.writing is not None:
@@ -127,10 +127,14 @@ class OnScreen:
             return refused
         seen = shown(request)
         async with self._turn:
-            screen.print(_asked_about(request, seen.text, seen.marks, screen.drawing))
+            about = _asked_about(request, seen.text, seen.marks, screen.drawing)
             offered = request.grants if len(request.shown) <= MOST_GRANTED else ()
-            options = _options(offered, request.registries)
-            values, words = await answered(screen, Panel(f"{seen.tool}: {seen.reason}", options))
+            panel = Panel(f"{seen.tool}: {seen.reason}", _options(offered, request.registries))
+            if len(about) + len(panel.lines(screen.drawing)) < screen.room:
+                panel.about = [[], *about]
+            else:
+                screen.print(about, apart=True)
+            values, words = await answered(screen, panel)
         return _answer(values, words, request.registries)
 
     async def ask(self, request: QuestionRequest) -> Answer:

@@ -1,9 +1,9 @@
 """The terminal of a conversation: what is finished goes into the scrollback once, below it stays the input."""
 
 import asyncio
-import os
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
@@ -25,9 +25,9 @@ from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar
 
 from adderclaw.channels.repl.draw import ASCII, UNICODE, Drawing, Fragments, ansi
+from adderclaw.channels.repl.manner import Manner, output
 from adderclaw.channels.repl.markdown import Block, Look, Stream, drawn
-from adderclaw.record import NamedTuple
-from adderclaw.view.items import Call, Item, Words
+from adderclaw.view.items import Call, Item, Notice, Todo, Words
 
 if TYPE_CHECKING:
     from adderclaw.channels.repl.panel import Panel
@@ -39,6 +39,9 @@ SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 SPINNER_ASCII = "|/-\\"
 PEEKED = 3
 """Lines of what a running command prints."""
+OPENED = 8
+"""Calls of a running subagent that are shown."""
+MOST_FOLDED = 50
 MENU = 8
 """Rows of the menu of completions."""
 TOGETHER = ("\x1b[?2026h", "\x1b[?2026l")
@@ -58,16 +61,6 @@ STYLE = Style.from_dict(
         "chosen": "reverse",
     }
 )
-
-
-class Manner(NamedTuple):
-    """How this terminal is drawn on: what it can show, and what its person wants."""
-
-    colours: bool = True
-    motion: bool = True
-    unicode: bool = True
-    links: bool = False
-    light: bool = False
 
 
 class Screen:
@@ -95,7 +88,20 @@ class Screen:
         self._pending: list[str] = []
         self._arrived = asyncio.Event()
         self._closed = False
-        self._last: Call | None = None
+        self._folded: deque[Call] = deque(maxlen=MOST_FOLDED)
+        """Calls of which a part is not shown, the last one last."""
+        self.inside: Callable[[Call], Sequence[Item]] = lambda _call: ()
+        """What a subagent did."""
+        self._open: str | None = None
+        """The running subagent whose calls are shown."""
+        self.todos: tuple[Todo, ...] = ()
+        """The list that the turn at hand works off."""
+        self.thought = ""
+        """The end of what the model thinks."""
+        self._ends = "\n\n"
+        """How the scrollback ends: with a blank line, with an item of one line, or (|) with another text."""
+        self._noted = False
+        """With a notice."""
         self._scheduled: asyncio.TimerHandle | None = None
         self._drew, self._drawing_took = 0.0, 0.0
         self.app: Application[None] = self._application()
@@ -110,16 +116,31 @@ class Screen:
             self._finish_words()
             if isinstance(item, Call):
                 self._live.pop(item.key, None)
-                self._last = item
-            self.print(self.drawing.item(item))
+            lines = self._settled(item)
+            if isinstance(item, Words) and self._ends == "\n":
+                self._ends = "|\n"  # a message stands apart from all
+            self.print(lines, apart=not (self._noted and isinstance(item, Notice)))
+            self._noted = isinstance(item, Notice)
         self.redraw()
+
+    def _settled(self, item: Item) -> list[Fragments]:
+        """An item as it goes into the scrollback; what of it is folded can be had."""
+        lines = self.drawing.item(item)
+        if not isinstance(item, Call):
+            return lines
+        if item.todos and item.state == "ran":  # one list that ticks, not one for each tick
+            self.todos = item.todos
+            return lines[:1]
+        if item.child is not None or len(self.drawing.call(item, whole=True)) > len(lines):
+            self._folded.append(item)
+        return lines
 
     def hear(self, text: str) -> None:
         """More of the model's answer."""
         if self._stream is None:
             self._stream = Stream()
         for block in self._stream.feed(text):
-            self._pending.append(drawn(block, self._look()))
+            self._put(drawn(block, self._look()))
         self.redraw()
 
     def unhear(self) -> None:
@@ -132,20 +153,42 @@ class Screen:
         self._finish_words()
         self.redraw()
 
-    def print(self, lines: Sequence[Fragments]) -> None:
-        """Lines into the scrollback."""
-        self._pending.append(ansi(lines, colours=self.manner.colours))
+    def end_todos(self) -> None:
+        """The turn is over: the list stays as it is now."""
+        todos, self.todos = self.todos, ()
+        if todos:
+            self.print(self.drawing.todos(todos), apart=True)
+
+    def print(self, lines: Sequence[Fragments], *, apart: bool = False) -> None:
+        """Lines into the scrollback; `apart` from what stands there, if one of the two has several."""
+        if apart and lines and not self._ends.endswith("\n\n") and (len(lines) > 1 or self._ends != "\n"):
+            self._put("\n")
+        self._put(ansi(lines, colours=self.manner.colours))
+        self._ends = "\n" if len(lines) == 1 else "|\n"
         self.redraw()
 
     def write(self, text: str) -> None:
         """Text into the scrollback, as a command printed it."""
-        self._pending.append(text)
+        self._put(text)
         self.redraw()
 
+    def _put(self, text: str) -> None:
+        if text:
+            self._noted = False
+            self._pending.append(text)
+            self._ends = "\n\n" if text.endswith("\n\n") or text == "\n" else "|\n"
+
     def show_whole(self) -> None:
-        """The last call's output, unfolded."""
-        if self._last is not None:
-            self.print(self.drawing.call(self._last, whole=True))
+        """What a subagent that runs has done, or the last call that is folded, whole; then the one before it."""
+        children = [call.key for call in self._live.values() if call.child is not None]
+        if children:
+            self._open = None if self._open in children else children[-1]
+        elif self._folded:
+            call = self._folded.pop()
+            self.print(self.drawing.call(call, whole=True), apart=True)
+            for item in self.inside(call) if call.child is not None else ():
+                self.print([[("dim", "  "), *line] for line in self.drawing.item(item)])
+        self.redraw()
 
     # -------------------------------------------------------------- messages
 
@@ -164,9 +207,10 @@ class Screen:
         """What was said before, where a conversation goes on."""
         for item in items:
             if isinstance(item, Words) and item.role == "assistant":
-                self._pending.append(drawn(Block(item.text), self._look()))
+                self._put(drawn(Block(item.text), self._look()))
             else:
-                self._pending.append(ansi(self.drawing.item(item), colours=self.manner.colours))
+                self.print(self._settled(item), apart=True)
+        self.todos = ()
 
     def print_first(self) -> None:
         """What is there before the input is."""
@@ -228,18 +272,19 @@ class Screen:
 
     def _above(self, text: str) -> None:
         """Text above the input. Nothing that stands in the scrollback already is touched."""
-        output, renderer = self.app.output, self.app.renderer
-        output.write_raw(TOGETHER[0])
+        out, renderer = self.app.output, self.app.renderer
+        out.write_raw(TOGETHER[0])
         renderer.erase(leave_alternate_screen=False)
-        output.write_raw(text.replace("\n", "\r\n"))
-        output.flush()
+        out.write_raw(text.replace("\n", "\r\n"))
+        out.flush()
         self.app.renderer.render(self.app, self.app.layout)
-        output.write_raw(TOGETHER[1])
-        output.flush()
+        out.write_raw(TOGETHER[1])
+        out.flush()
 
     def _finish_words(self) -> None:
         if self._stream is not None:
-            self._pending += [drawn(block, self._look()) for block in self._stream.end()]
+            for block in self._stream.end():
+                self._put(drawn(block, self._look()))
             self._stream = None
 
     def _draw_tail(self) -> None:
@@ -255,9 +300,11 @@ class Screen:
         lines: list[Fragments] = []
         for call in self._live.values():
             lines += self._running(call)
+        if self.thought:
+            lines.append([("dim", self.drawing.cut(f"  {self.thought}", self.width))])
         if self.busy is not None:
-            lines.append([("accent", f"{self._spinner()} "), ("dim", self.busy())])
-        lines = lines[-room:]
+            lines.append(self.drawing.fitted([("accent", f"{self._spinner()} "), ("dim", self.busy())]))
+        lines = [*lines, *self.drawing.todos(self.todos)][-room:]
         tail = self._tail.rstrip("\n").split("\n")[-max(room - len(lines), 1) :] if self._tail else []
         shown: StyleAndTextTuples = []
         if tail:
@@ -270,6 +317,9 @@ class Screen:
 
     def _running(self, call: Call) -> list[Fragments]:
         lines = self.drawing.call(replace(call, seconds=self.seconds(call)) if call.state == "running" else call)
+        if call.child is not None and self._open == call.key:
+            done = [item for item in self.inside(call) if isinstance(item, Call)]
+            lines += [self.drawing.fitted([("", "    "), *self.drawing.head(one)]) for one in done[-OPENED:]]
         printed = self.peek(call).rstrip("\n").split("\n")[-PEEKED:]
         below = self.drawing.marks.below
         rows = [f"  {below if not number else ' '} {row}" for number, row in enumerate(printed) if row]
@@ -303,14 +353,14 @@ class Screen:
             [
                 ConditionalContainer(
                     Window(FormattedTextControl(self._live_text), dont_extend_height=True, wrap_lines=False),
-                    Condition(lambda: bool(self._live or self._tail or self.busy)),
+                    Condition(lambda: bool(self._live or self._tail or self.busy)) & ~asks,
                 ),
                 ConditionalContainer(self._question, asks),
                 ConditionalContainer(
                     Window(FormattedTextControl(self._queue_text), dont_extend_height=True),
                     Condition(lambda: bool(self.queue)),
                 ),
-                ConditionalContainer(self._field, ~is_done),
+                ConditionalContainer(self._field, ~is_done & ~asks),
                 search,
                 ConditionalContainer(
                     Window(FormattedTextControl(self._menu_text), dont_extend_height=True, height=Dimension(max=MENU)),
@@ -327,6 +377,7 @@ class Screen:
             min_redraw_interval=REDRAW,
             refresh_interval=SPIN if self.manner.motion else None,
             erase_when_done=True,
+            output=output(),
         )
 
     def ask(self, panel: "Panel | None") -> None:
@@ -336,8 +387,17 @@ class Screen:
         self.draw()
 
     def _panel_text(self) -> StyleAndTextTuples:
-        lines = self.panel.lines(self.drawing) if self.panel is not None else []
-        return _joined(lines)
+        if self.panel is None:
+            return []
+        lines, room = self.panel.lines(self.drawing), max(self.room + 1, 3)
+        at = next((number for number, line in enumerate(lines) if line and line[0][1].startswith("> ")), 0)
+        first = max(0, min(at - room // 2, len(lines) - room))
+        return _joined(lines[first : first + room])
+
+    @property
+    def room(self) -> int:
+        """Rows that a question has, beside its first one."""
+        return self.app.output.get_size().rows - 2 - min(len(self.queue), 3)
 
     def _queue_text(self) -> StyleAndTextTuples:
         cut = self.drawing.cut
@@ -395,23 +455,3 @@ class Printed(TextIO):
 
     def fileno(self) -> int:
         return sys.__stdout__.fileno() if sys.__stdout__ is not None else 1
-
-
-def manner(*, motion: bool = True) -> Manner:
-    """What this terminal can show, as far as its environment says."""
-    env = os.environ
-    language = env.get("LANG", "")
-    # Python itself sets LC_CTYPE where LANG is C
-    coerced = language in ("C", "POSIX") and env.get("LC_CTYPE") == "C.UTF-8"
-    letters = env.get("LC_ALL") or ("" if coerced else env.get("LC_CTYPE")) or language
-    known = env.get("TERM_PROGRAM") in ("iTerm.app", "WezTerm", "vscode", "ghostty", "Hyper")
-    vte = env.get("VTE_VERSION", "")
-    links = known or "WT_SESSION" in env or "KITTY_WINDOW_ID" in env or (vte.isdecimal() and int(vte) >= 5000)
-    ground = env.get("COLORFGBG", "").rpartition(";")[2]
-    return Manner(
-        colours=not env.get("NO_COLOR"),
-        motion=motion,
-        unicode=not letters or "utf" in letters.lower(),
-        links=links,
-        light=ground.isdecimal() and int(ground) in (7, 15),
-    )

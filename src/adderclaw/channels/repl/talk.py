@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from adderclaw.channels.repl.by_hand import Hands
 from adderclaw.channels.repl.leaving import bypass_is_over
-from adderclaw.channels.repl.modes import named
-from adderclaw.channels.repl.screen import Manner, Printed, Screen
+from adderclaw.channels.repl.manner import Manner
+from adderclaw.channels.repl.screen import Printed, Screen
+from adderclaw.channels.repl.status import Status
 from adderclaw.credentials.redaction import visible
 from adderclaw.kernel import lifecycle
 from adderclaw.kernel.loop import run_turn, silent
 from adderclaw.kernel.session import ALONE, Attached, TurnResult
 from adderclaw.runtime import Run
 from adderclaw.types import Delta
-from adderclaw.view.items import Call, Notice, Words
+from adderclaw.view.items import Call, Item, Notice, Words
 from adderclaw.view.live import Live
 from adderclaw.view.rows import Rows
 
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 
 SETTLED = 0.2
 """Seconds after which the files are listed: by then the input is there."""
+QUIET = 10.0
+"""Seconds without anything from the model from which on that is said."""
+THOUGHT = 600
+"""Characters of a thought of which the last line is shown."""
 
 type Command = Callable[[Run, str], Awaitable[bool]]
 """Runs a line that begins with /; False ends the conversation."""
@@ -65,11 +70,14 @@ class Talk:
         self.rows = Rows(run.session.store, run.session.secrets.clean, place)
         self._hands = Hands(run, self.rows, self.screen.show)
         self.live = Live(self.rows, run.session.session_id, self.screen.show, place)
+        self.status = Status(run, self.live.busy)
         run.runtime.bus.leave("log")  # its lines would go through what is drawn; what matters of them is a notice
         run.runtime.bus.listen("screen", self.live.hear)
-        self.screen.peek, self.screen.seconds = self._printed, self._runs
+        self.screen.peek, self.screen.seconds, self.screen.inside = self._printed, self._runs, self._inside
         self.screen.at_once = self._at_once
         self._meanwhile: set[asyncio.Task[bool]] = set()
+        self._insides: tuple[tuple[str, int], list[Item]] = (("", 0), [])
+        self._heard: Heard | None = None
         self._turn: asyncio.Task[Any] | None = None
         """The turn at hand, or what a person does in its place."""
         self._began = 0.0
@@ -137,7 +145,7 @@ class Talk:
         run = self.run
         run.session.budget.begin()
         whole = "MessageDisplay" in run.session.hooks  # what is shown is known when all of it is there
-        heard = Heard(self.screen)
+        heard = self._heard = Heard(self.screen, run)
         self._began = time.monotonic()
         self.screen.busy = self._busy
         self._turn = asyncio.ensure_future(
@@ -150,11 +158,12 @@ class Talk:
                 raise
             result = TurnResult("stopped", "", "interrupted")
         finally:
-            self._turn, self.screen.busy = None, None
+            self._turn, self.screen.busy, self.screen.thought, self._heard = None, None, "", None
             self._since.clear()
         if result.answer and not heard.text.endswith(run.session.secrets.shown(result.answer)):
             self.screen.hear(await lifecycle.displayed(run.session, result.answer))
         self.screen.end_words()
+        self.screen.end_todos()
         if result.outcome != "completed":
             self.screen.show(Notice("", "warning", f"{result.outcome}: {visible(result.reason)}"))
         return result
@@ -191,23 +200,28 @@ class Talk:
     def _runs(self, call: Call) -> float:
         return time.monotonic() - self._since.setdefault(call.key, time.monotonic())
 
+    def _inside(self, call: Call) -> list[Item]:
+        """What a subagent did so far; read anew when it has done more."""
+        assert call.child is not None
+        key = (call.child.session_id, call.child.calls if not call.ended else -1)
+        if self._insides[0] != key:
+            self._insides = key, list(self.rows.session(call.child.session_id))
+        return self._insides[1]
+
     def _busy(self) -> str:
-        busy = self.live.busy
-        seconds = int(time.monotonic() - self._began)
+        busy, now = self.live.busy, time.monotonic()
         what = {"model": "thinking", "retry": "waiting to ask again"}.get(busy.on, "working")
-        tokens = f", {busy.tokens:,} tokens" if busy.tokens else ""
-        return f"{what} ({seconds} s{tokens}; Esc interrupts)"
+        parts = [f"{int(now - self._began)} s"]
+        parts += [f"{busy.tokens:,} tokens"] if busy.tokens else []
+        heard = self._heard
+        if heard is not None and heard.thought:
+            parts.append(f"{heard.thought:,} characters of thought")
+        if heard is not None and busy.on == "model" and now - heard.at >= QUIET:
+            parts.append(f"nothing came for {int(now - heard.at)} s")
+        return f"{what} ({', '.join(parts)}; Esc interrupts)"
 
     def _status(self) -> "Fragments":
-        session, busy = self.run.session, self.live.busy
-        place = os.path.basename(session.scene.context.workspace.root) or "/"
-        parts = [named(session.scene.policy), visible(session.model), visible(place, keep_newlines=False)]
-        limit = session.provider.capabilities().context_tokens
-        if busy.context and limit:
-            parts.append(f"context {100 * busy.context // limit} %")
-        if busy.cost:
-            parts.append(f"${busy.cost:.2f}")
-        return [("dim", " · ".join(parts) if self.screen.manner.unicode else " - ".join(parts))]
+        return [("dim", f" {self.screen.drawing.marks.dot} ".join(self.status.parts()))]
 
     def _next_mode(self) -> None:
         from adderclaw.channels.repl.modes import next_mode
@@ -219,17 +233,35 @@ class Talk:
 class Heard:
     """The answer while it arrives."""
 
-    def __init__(self, screen: Screen) -> None:
-        self._screen = screen
+    def __init__(self, screen: Screen, run: Run) -> None:
+        self._screen, self._secrets, self._bus = screen, run.runtime.secrets, run.runtime.bus
         self.text = ""
+        self.thought = 0
+        """Characters that the model thought since it last did something."""
+        self._thinks = ""
+        self.at = time.monotonic()
+        """When the model was last heard."""
 
     def __call__(self, delta: Delta) -> None:
+        self.at = time.monotonic()
+        if delta.kind == "thinking":
+            self._think(delta.text)
+            return
+        self.thought, self._thinks, self._screen.thought = 0, "", ""
         if delta.kind == "reset":
             self.text = ""
             self._screen.unhear()
         elif delta.kind == "text":
+            self._bus.catch_up()  # what was done before these words stands above them
             self.text += delta.text
             self._screen.hear(delta.text)
+
+    def _think(self, text: str) -> None:
+        self.thought += len(text)
+        self._thinks = (self._thinks + text)[-THOUGHT:]
+        lines = visible(self._secrets.scrub(self._thinks)).strip().rsplit("\n", 1)
+        self._screen.thought = " ".join(lines[-1].split())
+        self._screen.redraw()
 
 
 def _history(run: Run) -> "History":

@@ -1,0 +1,225 @@
+"""What happens is seen: whole screens as text, lists that tick, subagents that unfold, ends in the background."""
+
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adderclaw.channels.repl.screen import SPINNER
+from tests.acceptance.tmux import PATIENCE, Tmux
+from tests.acceptance.world import World, call, text
+from tests.program import Cli
+
+
+@pytest.fixture
+def short() -> Iterator[World]:
+    """A world whose paths are as long on every machine: lines break at the same place."""
+    with tempfile.TemporaryDirectory(prefix="seen-", dir="/tmp") as folder:
+        root = Path(folder)
+        (root / "home").mkdir()
+        (root / "cwd").mkdir()
+        yield World(Cli(root / "home", root / "cwd"), root)
+
+
+def as_text(world: World, screen: str) -> str:
+    return screen.replace(world.workspace.parent.name, "seen-00000000")
+
+
+FIRST = {
+    (80, 24): """\
+· AdderClaw in /tmp/seen-00000000/workspace
+· here by workspace_dir in /tmp/seen-00000000/home/.adderclaw/config.toml;
+  /help lists the commands, Ctrl-D leaves
+>
+supervised · mock · workspace""",
+    (40, 12): """\
+· AdderClaw in
+  /tmp/seen-00000000/workspace
+· here by workspace_dir in
+  /tmp/seen-00000000/home/.adderclaw/co
+  nfig.toml; /help lists the commands,
+  Ctrl-D leaves
+>
+supervised · mock · workspace""",
+}
+ASKED = {
+    (80, 24): """\
+> fix it
+
+● Read calc.py · ran
+  ⎿      1  def add(a, b):
+         2      return a - b
+    (2 lines)
+
+● Edit risk: medium
+    calc.py
+    1   def add(a, b):
+    2 -     return a - b
+    2 +     return a + b
+    writes: calc.py
+Edit: writes to workspace
+> 1. yes (y)
+  2. yes, and in this session always:
+     Edit(//tmp/seen-00000000/workspace/calc.py) (a)
+  3. yes, and always, in every project:
+     Edit(//tmp/seen-00000000/workspace/calc.py) (A)
+  4. no (n)
+  5. no, and say what to do instead (i)
+supervised · mock · workspace""",
+    (40, 12): """\
+    writes: calc.py
+Edit: writes to workspace
+> 1. yes (y)
+  2. yes, and in this session always:
+     Edit(//tmp/seen-00000000/workspace
+     /calc.py) (a)
+  3. yes, and always, in every project:
+     Edit(//tmp/seen-00000000/workspace
+     /calc.py) (A)
+  4. no (n)
+  5. no, and say what to do instead (i)
+supervised · mock · workspace""",
+}
+
+
+@pytest.mark.parametrize("size", [(80, 24), (40, 12)])
+def test_the_first_screen_and_an_approval_as_they_are(short: World, size: tuple[int, int]) -> None:
+    (short.workspace / "calc.py").write_text("def add(a, b):\n    return a - b\n", encoding="utf-8")
+    edit = call("Edit", file_path="calc.py", old_string="a - b", new_string="a + b")
+    short.script(call("Read", file_path="calc.py"), edit, text("It adds."))
+    with Tmux(short, "agent", columns=size[0], rows=size[1]) as terminal:
+        assert as_text(short, terminal.wait("supervised")) == FIRST[size]
+        terminal.write("fix it")
+        terminal.press("Enter")
+        asked = as_text(short, terminal.wait("5. no, and"))
+        assert ASKED[size] in asked
+        assert asked.endswith(ASKED[size])
+        while (
+            "5. no, and" in terminal.screen()
+        ):  # a key that comes while the question is being drawn counts for nothing
+            terminal.press("y")
+        terminal.wait("It adds.", "supervised")
+        shown = terminal.all()
+    assert "working" not in shown, "what was drawn for a moment stays nowhere"
+    assert shown.index("● Edit calc.py · ran") < shown.index("It adds.")
+
+
+def todos(*states: str) -> dict[str, Any]:
+    listed = [{"content": f"step {at}", "status": state, "activeForm": "doing"} for at, state in enumerate(states)]
+    return call("TodoWrite", todos=listed)
+
+
+def test_a_list_ticks_and_stays_once(world: World) -> None:
+    world.script(
+        todos("in_progress", "pending"),
+        todos("completed", "in_progress"),
+        call("Write", file_path="x.txt", content="x"),
+        todos("completed", "completed"),
+        text("end of it"),
+    )
+    with Tmux(world, "agent") as terminal:
+        terminal.wait("supervised")
+        terminal.write("go")
+        terminal.press("Enter")
+        terminal.wait("1. yes")
+        terminal.press("y")
+        terminal.wait("end of it", "☑ step 1")
+        shown = terminal.all()
+    assert shown.count("step 0") == shown.count("step 1") == 1
+    heads = [line for line in shown.split("\n") if line.startswith("● TodoWrite")]
+    assert [head.split(" · ")[0] for head in heads] == [f"● TodoWrite {done} of 2 done" for done in (0, 1, 2)]
+
+
+def test_a_subagent_is_a_line_that_unfolds(world: World) -> None:
+    (world.workspace / "deep.txt").write_text("found it\n", encoding="utf-8")
+    world.script(
+        call("Agent", description="look around", prompt="look", subagent_type="Explore"),
+        call("Read", file_path="deep.txt"),
+        text("the answer"),
+    )
+    with Tmux(world, "agent", rows=40) as terminal:
+        terminal.wait("supervised")
+        terminal.write("go")
+        terminal.press("Enter")
+        screen = terminal.wait("● Agent look around · ran", "Ctrl-O shows them", "supervised")
+        assert "  ● Read deep.txt · ran" not in screen
+        terminal.press("C-o")
+        terminal.wait("  ● Read deep.txt · ran", "found it")
+
+
+def test_an_end_in_the_background_is_a_notice(world: World) -> None:
+    world.configure(autonomy="full")
+    hostile = "until test -e go; do sleep 0.05; done; exit 3 # \x1b]0;owned\x07\nx"
+    world.script(call("Bash", command=hostile, run_in_background=True), text("it runs"))
+    with Tmux(world, "agent") as terminal:
+        terminal.wait("full")
+        terminal.write("start it")
+        terminal.press("Enter")
+        terminal.wait("it runs", "full · mock")
+        assert "in the background:" not in terminal.all()
+        (world.workspace / "go").touch()
+        terminal.wait("· in the background: until test", "failed: exit code 3")
+        terminal.press("C-d")
+        terminal.wait("left with 0")
+
+
+def test_the_status_names_the_branch_and_what_runs(world: World) -> None:
+    world.configure(autonomy="full")
+    (world.workspace / ".git").mkdir()
+    (world.workspace / ".git/HEAD").write_text("ref: refs/heads/fix/\x1b[31mred\n", encoding="utf-8")
+    world.script(call("Bash", command="sleep 100", run_in_background=True), text("it runs"))
+    with Tmux(world, "agent") as terminal:
+        assert "\x1b" not in terminal.wait("workspace (fix/", "31mred)")
+        terminal.write("start it")
+        terminal.press("Enter")
+        terminal.wait("it runs", "1 task")
+        terminal.press("C-d")
+        terminal.wait("left with 0")
+
+
+def test_plain_prints_lines_only_where_the_terminal_could_do_more(world: World) -> None:
+    world.script(call("Write", file_path="x.txt", content="x"), text("written"))
+    with Tmux(world, "agent", "--plain") as terminal:
+        terminal.wait("/exit leaves.", "\n>")
+        terminal.write("go")
+        terminal.press("Enter")
+        terminal.wait("Approve? [y/N]")
+        terminal.write("y")
+        terminal.press("Enter")
+        screen = terminal.wait("* Write x.txt - ran", "written")
+        assert "1. yes" not in screen
+        assert "supervised" not in screen
+    assert (world.workspace / "x.txt").exists()
+
+
+def test_nothing_moves_with_no_motion(world: World) -> None:
+    world.configure(autonomy="full")
+    world.script(call("Bash", command="touch began; until test -e go; do sleep 0.05; done"), text("end of it"))
+    with Tmux(world, "agent", "--no-motion") as terminal:
+        terminal.wait("full")
+        terminal.write("go")
+        terminal.press("Enter")
+        assert SPINNER[0] in terminal.wait("working")
+        while not (world.workspace / "began").exists():
+            assert not any(sign in terminal.screen() for sign in SPINNER[1:])
+        (world.workspace / "go").touch()
+        terminal.wait("end of it")
+
+
+def test_a_terminal_that_closes_while_a_question_is_open_says_no(world: World) -> None:
+    world.script(call("Write", file_path="x.txt", content="x"), text("end of it"))
+    with Tmux(world, "agent") as terminal:
+        terminal.wait("supervised")
+        terminal.write("go")
+        terminal.press("Enter")
+        terminal.wait("1. yes")
+    until = time.monotonic() + PATIENCE
+    while (ended := world.rows("SELECT outcome FROM runs")) == [(None,)]:
+        assert time.monotonic() < until, world.rows("SELECT event_type, detail FROM events")
+        time.sleep(0.05)
+    assert ended == [("stopped",)]
+    assert not (world.workspace / "x.txt").exists()
+    assert "allowed" not in [receipt["status"] for receipt in world.receipts()]
