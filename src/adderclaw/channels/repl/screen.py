@@ -103,6 +103,7 @@ class Screen:
         self._noted = False
         """With a notice."""
         self._scheduled: asyncio.TimerHandle | None = None
+        self._ticking: asyncio.TimerHandle | None = None
         self._drew, self._drawing_took = 0.0, 0.0
         self.app: Application[None] = self._application()
 
@@ -269,6 +270,12 @@ class Screen:
             self.app.invalidate()
         self._drew = time.monotonic()
         self._drawing_took = self._drew - began
+        if self.busy is not None and self._ticking is None:  # where nothing is waited for, nothing is written
+            self._ticking = asyncio.get_running_loop().call_later(SPIN if self.manner.motion else 1.0, self._tick)
+
+    def _tick(self) -> None:
+        self._ticking = None
+        self.redraw()
 
     def _above(self, text: str) -> None:
         """Text above the input. Nothing that stands in the scrollback already is touched."""
@@ -375,7 +382,6 @@ class Screen:
             Layout(body, focused_element=self._field),
             style=STYLE if self.manner.colours else Style([]),
             min_redraw_interval=REDRAW,
-            refresh_interval=SPIN if self.manner.motion else None,
             erase_when_done=True,
             output=output(),
         )

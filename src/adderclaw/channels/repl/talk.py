@@ -129,6 +129,7 @@ class Talk:
         """What is done by hand, with its result; None if it was interrupted."""
         self._began = time.monotonic()
         self.screen.busy = self._busy
+        self.screen.redraw()
         self._turn = asyncio.ensure_future(work)
         try:
             return await self._turn
@@ -148,6 +149,7 @@ class Talk:
         heard = self._heard = Heard(self.screen, run)
         self._began = time.monotonic()
         self.screen.busy = self._busy
+        self.screen.redraw()
         self._turn = asyncio.ensure_future(
             run_turn(run.session, message, silent if whole else heard, attached=attached)
         )
