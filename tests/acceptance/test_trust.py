@@ -105,6 +105,7 @@ def test_the_model_does_not_change_what_is_started(world: World, project: Path, 
     world.configure(autonomy="full")
     before = (project / name).read_text()
     world.script(
+        call("Read", file_path=name),  # else what is asked about would fail unasked
         call("Write", file_path=name, content="evil"),
         call("Bash", command=f"echo evil > {name}"),
         call("Bash", command=f"cp agent.yaml {name}"),
@@ -112,7 +113,7 @@ def test_the_model_does_not_change_what_is_started(world: World, project: Path, 
     )
     world.cli("agent", "-m", "go", cwd=project)
     assert (project / name).read_text() == before
-    assert [receipt["status"] for receipt in world.receipts()] == ["denied"] * 3
+    assert [receipt["status"] for receipt in world.receipts()][1:] == ["denied"] * 3
 
 
 @pytest.mark.parametrize(
