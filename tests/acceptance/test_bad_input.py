@@ -138,8 +138,9 @@ def test_a_deleted_receipt_log_stops_every_tool(world: World) -> None:
 
 def test_a_home_that_cannot_be_written(cli: Cli) -> None:
     """Nobody writes to /proc, root neither."""
-    done = cli("agent", "-m", "hi", env={"ADDERCLAW_HOME": "/proc/adderclaw", "HOME": "/proc"})
-    clear(done, 1, "/proc")
+    nowhere = {"ADDERCLAW_HOME": "/proc/adderclaw", "HOME": "/proc"}
+    clear(cli("agent", "-m", "hi", "--workspace", str(cli.cwd), env=nowhere), 1, "/proc")
+    clear(cli("agent", "-m", "hi", env=nowhere), 2, "/proc")
 
 
 def test_binary_huge_and_foreign_files(world: World) -> None:

@@ -187,7 +187,7 @@ class WaysOut:
         listed = self._security.registries
         wanted = [host for host in registries.needed(command) if host in listed]
         if registries.needed(command):  # one of the operator's own may serve any of them
-            wanted += [host for host in listed if host not in registries.KNOWN]
+            wanted += [host for host in listed if host not in registries.known()]
         policy = self._in_force.policy
         return tuple(one for one in wanted if one not in self.domains and not gate.unreachable(policy, one, 443))
 
@@ -201,9 +201,9 @@ class WaysOut:
         """Where a package manager fetches from, as far as the operator lists it."""
         from adderclaw.gate import registries
 
-        own, _ = registries.MANAGERS.get(program, ((), frozenset[str]()))
+        own, _ = registries.managers().get(program, ((), frozenset[str]()))
         policy, listed = self._in_force.policy, self._security.registries
-        wanted = (host for host in listed if host in own or host not in registries.KNOWN)
+        wanted = (host for host in listed if host in own or host not in registries.known())
         return tuple(host for host in wanted if own and not gate.unreachable(policy, host, 443))
 
     def open(self, hosts: tuple[str, ...]) -> None:
