@@ -693,7 +693,7 @@ def test_an_odd_model_has_one_result(flow: Flow, steps: list[Any], expected: tup
     assert flow.world.cli("receipt", "verify").code == 0
 
 
-def test_a_goal_without_its_signal_is_asked_for_it_once_and_then_fails(flow: Flow) -> None:
+def test_02_a_goal_without_its_signal_is_asked_for_it_once_and_then_fails(flow: Flow) -> None:
     flow.write('GOAL g "x"\nGOAL h "y"\nRUN r USING g, h\n')
     flow.add(text("The goal was not achieved."), text("As I wrote."))
     done = flow.run()

@@ -34,11 +34,12 @@ def policy(run: Run, _rest: str) -> Done:
     security, here = run.runtime.config.security, run.session.scene.context.workspace
     policy = run.session.scene.policy
     print(f"autonomy: {policy.autonomy_now}" + (f", mode {policy.mode}" if policy.mode else ""))
-    print(f"workspace: {here.root} (only there: {'yes' if security.workspace_only else 'no'})")
+    root = visible(here.root, keep_newlines=False)
+    print(f"workspace: {root} (only there: {'yes' if security.workspace_only else 'no'})")
     for extra in here.extra:
-        print(f"also: {extra}")
-    print(f"forbidden paths: {', '.join(security.forbidden_paths)}")
-    print(f"forbidden commands: {', '.join(security.forbidden_commands)}")
+        print(f"also: {visible(extra, keep_newlines=False)}")
+    print(visible(f"forbidden paths: {', '.join(security.forbidden_paths)}", keep_newlines=False))
+    print(visible(f"forbidden commands: {', '.join(security.forbidden_commands)}", keep_newlines=False))
     print(f"sandbox: {run.session.scene.confinement}")
 
 
