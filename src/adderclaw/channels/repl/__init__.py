@@ -170,8 +170,8 @@ def _follow_in_lines(run: Run) -> None:
     run.runtime.bus.listen("lines", live.hear)
 
 
-LINE = 100
-"""Columns of a line where nobody knows how wide the terminal is."""
+LINE = 2_000
+"""Columns of a line where nobody knows how wide the terminal is: it breaks what is longer than that, not we."""
 
 
 def is_screen() -> bool:
