@@ -19,7 +19,7 @@ def test_10_without_a_command_it_is_the_repl_at_a_terminal_and_else_help(world: 
     sub.mkdir(parents=True)
     with Tmux(world, cwd=sub, columns=300) as terminal:
         first = terminal.wait("AdderClaw in").splitlines()[0]
-        assert f"AdderClaw in {world.workspace} (" in first, "the first line says where"
+        assert first.endswith(f"AdderClaw in {world.workspace}"), "the first line says where"
         terminal.write("hi")
         terminal.press("Enter")
         terminal.wait("hello there")
