@@ -19,6 +19,7 @@ MUTABLE = {
         *("terminal", "questions_json", "replies_json"),  # under the answer's own signature
     },  # runs of before have none; receipts name who answered
     "model_calls": {"entry_sequence"},  # which entry a reply became: a link for the view of the memory
+    "runs": {"began_json"},  # runs of before have none; a replay that begins elsewhere differs at once
     "background_tasks": {"told"},
     "conversations": {"last_active", "phase"},
     "workflows": {"config"},
