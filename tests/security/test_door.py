@@ -264,7 +264,7 @@ def test_a_folder_that_is_swapped_for_a_link_leads_nowhere(ground: Ground, soak:
             except (OSError, Refused):
                 outcomes.add("refused")
     ground.untouched()
-    assert swapper.count > 100
+    assert swapper.count >= 10
     assert not any("canary" in outcome for outcome in outcomes)
 
 
@@ -285,4 +285,4 @@ def test_so_do_both_ways_of_opening(ground: Ground, soak: Soak, by: safe_open.Op
             os.close(fd)
     os.close(anchor)
     assert found <= {b"inside\n"}
-    assert swapper.count > 100
+    assert swapper.count >= 10

@@ -73,7 +73,7 @@ def test_nothing_outside_is_changed_by_a_swap_meanwhile(landlocked: Den, soak: S
     for line in made.last.splitlines()[:5]:
         done, swaps = (int(word) for word in line.replace(",", "").split() if word.isdigit())
         assert done > 0, line
-        assert swaps > 100, line
+        assert swaps >= 10, line
     den.unharmed(made)
 
 
