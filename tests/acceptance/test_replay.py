@@ -652,7 +652,7 @@ def test_timing_speed_and_an_interruption(world: World) -> None:
     assert process.stdout is not None
     at = {json.loads(line)["event_type"]: time.monotonic() for line in process.stdout}
     process.communicate(timeout=60)
-    assert 0.2 < at["tool_completed"] - at["tool_approved"] < 30
+    assert 0.05 < at["tool_completed"] - at["tool_approved"] < 30  # a quarter of a second, read by a busy reader
     process = world.cli.start("replay", run_id, "--event-stream", "--speed", "0.001")
     assert process.stdout is not None
     assert process.stdout.readline()

@@ -122,7 +122,7 @@ def test_list_tells_what_models_can_do_and_what_they_cost(cli: Cli) -> None:
 
 
 def test_the_first_piece_comes_before_the_whole(cli: Cli) -> None:
-    slow = {"text": "ready when you are", "slow_ms": 20, "piece": 150}
+    slow = {"text": "ready when you are", "slow_ms": 60, "piece": 150}
     with ScriptedModel([slow, PROBE]) as model:
         configure(cli, model.base_url, "[models.m1]\ninput_per_mtok = 10.0\noutput_per_mtok = 10.0\n")
         report = one(cli("provider", "test", "mine", "--output-format", "json").out)

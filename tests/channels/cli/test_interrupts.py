@@ -51,9 +51,9 @@ def test_no_signal_is_no_interruption_and_nothing_is_left_behind() -> None:
 
 
 def events(cli: Cli, base: Path) -> list[str]:
-    """`replay --event-stream` in the middle of an hour's pause: a run took some milliseconds, and is shown slowly."""
+    """`replay --event-stream` of a run whose model let it wait, so slowly that the answer is hours away."""
     world = World(cli, base)
-    world.script(text("hello"))
+    world.script({"delay_ms": 20, **text("hello")})
     assert world.agent("hi").code == 0
     return ["replay", str(world.rows("SELECT run_id FROM runs")[0][0]), "--event-stream", "--speed", "0.000001"]
 
@@ -68,5 +68,6 @@ def test_a_stream_ends_at_once_however_it_was_started(cli: Cli, tmp_path: Path, 
         assert b"workspace_path" in process.stdout.readline()
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=90)
-    assert (process.returncode, out) == (130, b"")
+    assert process.returncode == 130
+    assert b"run_finished" not in out  # events of one millisecond are shown at once: how many those are is not ours
     assert b"Traceback" not in err
