@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from adderclaw.errors import StoreError
-from adderclaw.store import Store, transcript
+from adderclaw.store import Store, migrations, transcript
 from adderclaw.store.migrations import MIGRATIONS, apply_or_restore
 from tests.program import Soak
 from tests.store.book import abandoned, child, codes, integrity
@@ -299,8 +299,7 @@ def test_a_file_from_before_a_step_was_renamed_is_opened_and_keeps_what_it_says(
         connection.executescript(Path(transcript.__file__).with_name("schema.sql").read_text())
         connection.execute("CREATE TABLE schema_migrations (name TEXT PRIMARY KEY, applied_at TEXT)")
         for name in later[: later.index("m031_used") + 1]:
-            MIGRATIONS[name](connection.cursor())
-            connection.execute("INSERT INTO schema_migrations(name) VALUES (?)", (name,))
+            migrations.step(connection.cursor(), name)
         connection.execute(f"ALTER TABLE workflows ADD COLUMN {column[step]}")
         connection.execute("INSERT INTO schema_migrations(name) VALUES (?)", (step,))
         connection.execute(
@@ -320,8 +319,7 @@ def an_older_database(path: Path, last: str) -> None:
         connection.execute("CREATE TABLE schema_migrations (name TEXT PRIMARY KEY, applied_at TEXT)")
         names = list(MIGRATIONS)
         for name in names[: names.index(last) + 1]:
-            MIGRATIONS[name](connection.cursor())
-            connection.execute("INSERT INTO schema_migrations(name) VALUES (?)", (name,))
+            migrations.step(connection.cursor(), name)
         connection.execute("INSERT INTO conversations(id, project_dir, phase) VALUES ('mine', '/p', 'idle')")
 
 

@@ -35,7 +35,7 @@ from adderclaw.types import (
 )
 
 if TYPE_CHECKING:
-    from adderclaw.events.catalogue import TurnStarted
+    from adderclaw.events.program import TurnStarted
 
 STOP_NOTE = (
     "The emergency stop is set: no tool may run. Answer in text only, and say that `adderclaw estop --clear` lifts it."

@@ -18,7 +18,7 @@ from adderclaw.tools.long_outputs import LongOutputs
 from adderclaw.types import Clock, Ids, TaskEnd, ToolContext
 
 if TYPE_CHECKING:
-    from adderclaw.events.catalogue import TaskEnded
+    from adderclaw.events.calls import TaskEnded
     from adderclaw.store import Store
 
 type Status = Literal["running", "completed", "failed", "stopped"]

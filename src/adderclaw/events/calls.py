@@ -1,0 +1,166 @@
+"""What becomes of a tool call, of the questions about it, and of what runs beside the turn."""
+
+from typing import Literal, NotRequired, TypedDict
+
+
+class ToolRequested(TypedDict):
+    event_type: Literal["tool_requested"]
+    tool: str
+    called_as: str
+    tool_use_id: str
+    summary: str
+
+
+class ToolApproved(TypedDict):
+    event_type: Literal["tool_approved"]
+    tool: str
+    tool_use_id: str
+    risk: str
+    by: str
+    reason: str
+
+
+class ToolDenied(TypedDict):
+    event_type: Literal["tool_denied"]
+    tool: str
+    tool_use_id: str
+    risk: str
+    by: str
+    reason: str
+
+
+class ApprovalRequested(TypedDict):
+    event_type: Literal["approval_requested"]
+    approval_id: str
+    tool: str
+    tool_use_id: str
+    risk: str
+    reason: str
+    plan_hash: str
+    expires_at: float | None
+
+
+class ApprovalAnswered(TypedDict):
+    event_type: Literal["approval_answered"]
+    approval_id: str
+    tool: str
+    tool_use_id: str
+    approved: bool
+    by: str
+    comment: str
+
+
+class ApprovalExpired(TypedDict):
+    event_type: Literal["approval_expired"]
+    approval_id: str
+    tool: str
+    tool_use_id: str
+    seconds: float
+
+
+class ToolCompleted(TypedDict):
+    """It ran to its end; a command that returned something else than 0 did, too."""
+
+    event_type: Literal["tool_completed"]
+    tool: str
+    tool_use_id: str
+    duration_ms: float
+    bytes: int
+    exit_code: NotRequired[int]
+    """Of a command, where it is not 0."""
+
+
+class ToolFailed(TypedDict):
+    """It could not do what it was called for: input that does not fit, a crash, a time limit, an error of a server."""
+
+    event_type: Literal["tool_failed"]
+    tool: str
+    tool_use_id: str
+    duration_ms: float
+    error_class: str
+    error: str
+
+
+class ToolProgress(TypedDict):
+    event_type: Literal["tool_progress"]
+    tool: str
+    progress: float
+    total: float | None
+    message: str
+
+
+class ReceiptWritten(TypedDict):
+    event_type: Literal["receipt_written"]
+    receipt_id: str
+    seq: int
+    status: str
+    tool: str
+
+
+class HookFinished(TypedDict):
+    event_type: Literal["hook_finished"]
+    hook_event: str
+    ordinal: int
+    command: str
+    exit_code: int | None
+    duration_ms: float
+    error: str
+
+
+class HookMessage(TypedDict):
+    event_type: Literal["hook_message"]
+    hook_event: str
+    message: str
+
+
+class LoopWarning(TypedDict):
+    event_type: Literal["loop_warning"]
+    tool: str
+    repeats: int
+
+
+class SubagentStarted(TypedDict):
+    event_type: Literal["subagent_started"]
+    parent_session_id: str
+    agent_type: str
+    description: str
+    depth: int
+    background: bool
+
+
+class SubagentFinished(TypedDict):
+    event_type: Literal["subagent_finished"]
+    agent_type: str
+    outcome: str
+    reason: str
+
+
+class TaskEnded(TypedDict):
+    """Something that ran in the background is over; the model hears of it with its next request."""
+
+    event_type: Literal["task_ended"]
+    task_id: str
+    kind: str
+    title: str
+    status: str
+    summary: str
+
+
+type CallEvent = (
+    ToolRequested
+    | ToolApproved
+    | ToolDenied
+    | ApprovalRequested
+    | ApprovalAnswered
+    | ApprovalExpired
+    | ToolCompleted
+    | ToolFailed
+    | ToolProgress
+    | ReceiptWritten
+    | HookFinished
+    | HookMessage
+    | LoopWarning
+    | SubagentStarted
+    | SubagentFinished
+    | TaskEnded
+)

@@ -1,0 +1,130 @@
+"""How a driver gets on: skills and their steps, the goals of a workflow (seed 004), a specification (seed 000)."""
+
+from typing import Literal, NotRequired, TypedDict
+
+from adderclaw.types import Json
+
+
+class SkillCatalogLoaded(TypedDict):
+    event_type: Literal["skill_catalog_loaded"]
+    skills: int
+    invalid: int
+    directories: list[str]
+
+
+class SkillPrefilterCompleted(TypedDict):
+    event_type: Literal["skill_prefilter_completed"]
+    candidates: list[Json]
+    strategy: str
+
+
+class SkillDisclosureLoaded(TypedDict):
+    event_type: Literal["skill_disclosure_loaded"]
+    skill: str
+    stage: int
+    files: list[Json]
+    bytes: int
+    tokens: int
+
+
+class SkillInvocationStarted(TypedDict):
+    event_type: Literal["skill_invocation_started"]
+    skill: str
+    """Empty where the task is worked on without one."""
+    actions: int
+    handoff_from: str
+    rationale: str
+
+
+class SkillStepExecuted(TypedDict):
+    event_type: Literal["skill_step_executed"]
+    skill: str
+    step_id: str
+    action: str
+    command: str
+    status: str
+    exit_code: int | None
+    retry_count: int
+    stdout_summary: str
+    stderr_summary: str
+
+
+class StepRetryScheduled(TypedDict):
+    event_type: Literal["step_retry_scheduled"]
+    skill: str
+    step_id: str
+    retry: int
+    reason: str
+
+
+class SkillInvocationFinished(TypedDict):
+    event_type: Literal["skill_invocation_finished"]
+    skill: str
+    status: str
+    reason: str
+
+
+class GoalStarted(TypedDict):
+    event_type: Literal["goal_started"]
+    workflow: str
+    goal: str
+    agent: NotRequired[str]
+    iteration: NotRequired[int]
+
+
+class ToolCalled(TypedDict):
+    event_type: Literal["tool_call"]
+    workflow: str
+    goal: str
+    tool: str
+    tool_use_id: str
+
+
+class GoalComplete(TypedDict):
+    event_type: Literal["goal_complete"]
+    workflow: str
+    goal: str
+    outcome: str
+
+
+class LoopFinished(TypedDict):
+    event_type: Literal["loop_finished"]
+    workflow: str
+    loop: str
+    rounds: int
+    converged: str
+    """explicit, implicit or unchanged; empty when the rounds were used up."""
+
+
+class CodingSessionStarted(TypedDict):
+    event_type: Literal["coding_session_started"]
+    number: int
+    prompt: Literal["initializer", "coding"]
+    passed: int
+    total: int
+
+
+class CodingSessionFinished(TypedDict):
+    event_type: Literal["coding_session_finished"]
+    number: int
+    outcome: str
+    reason: str
+    passed: int
+    total: int
+
+
+type WorkEvent = (
+    SkillCatalogLoaded
+    | SkillPrefilterCompleted
+    | SkillDisclosureLoaded
+    | SkillInvocationStarted
+    | SkillStepExecuted
+    | StepRetryScheduled
+    | SkillInvocationFinished
+    | GoalStarted
+    | ToolCalled
+    | GoalComplete
+    | LoopFinished
+    | CodingSessionStarted
+    | CodingSessionFinished
+)
