@@ -6,7 +6,8 @@ from typing import Any, Protocol
 from adderclaw.child import Child, ChildReport
 from adderclaw.errors import AdderClawError
 from adderclaw.hook_outcome import NO_HOOKS, Merged
-from adderclaw.types import Answer, ApprovalRequest, Json, QuestionRequest, Tool, ToolResult, replied
+from adderclaw.questions import Answer, ApprovalRequest, QuestionRequest, replied
+from adderclaw.types import Json, Tool, ToolResult
 
 
 class Resources(Protocol):

@@ -4,7 +4,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict
 
-from adderclaw.types import Answer, ApprovalRequest, Json, Outcome, Question, Replies, ToolCall, ToolResultBlock
+from adderclaw.questions import Answer, ApprovalRequest, Question, Replies
+from adderclaw.types import Json, Outcome, ToolCall, ToolResultBlock
 
 type PermissionMode = Literal["default", "acceptEdits", "bypassPermissions"]
 type CanUseTool = Callable[[ApprovalRequest], Awaitable[bool | Answer]]

@@ -22,8 +22,8 @@ from adderclaw import (
     ValidationResult,
 )
 from adderclaw.errors import AdderClawError, ConfigError, UsageError
+from adderclaw.questions import Answer, ApprovalRequest
 from adderclaw.testing import MockAgentClient, ScriptedModel, call, text
-from adderclaw.types import Answer, ApprovalRequest
 from tests.acceptance.test_replay import verified
 from tests.acceptance.world import World
 

@@ -13,9 +13,9 @@ import pytest
 from adderclaw.errors import UsageError
 from adderclaw.kernel.approvals import BY_ROW, Durable, NotCounted, answer_row, shown
 from adderclaw.kernel.clock import SystemClock
+from adderclaw.questions import Answer, ApprovalRequest, Operator, Option, Question, QuestionRequest, Replies, replied
 from adderclaw.store import Store, approvals, transcript
 from adderclaw.store.approvals import Approval
-from adderclaw.types import Answer, ApprovalRequest, Operator, Option, Question, QuestionRequest, Replies, replied
 from tests.store.book import child, codes, numbered
 
 

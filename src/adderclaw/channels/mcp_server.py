@@ -17,11 +17,12 @@ from adderclaw.kernel.call import limit_of, run_call
 from adderclaw.kernel.session import TurnResult
 from adderclaw.mcp import answers, server
 from adderclaw.mcp.server import Caller, Offer
+from adderclaw.questions import Answer, ApprovalRequest, QuestionRequest, Replies, replied
 from adderclaw.runtime import Options, Run, opened, start
 from adderclaw.runtime.drive import drive, exit_code
 from adderclaw.runtime.signals import until_signal
 from adderclaw.store import transcript
-from adderclaw.types import Answer, ApprovalRequest, Json, QuestionRequest, Replies, ToolCall, ToolResult, replied
+from adderclaw.types import Json, ToolCall, ToolResult
 
 TOKEN = "ADDERCLAW_MCP_TOKEN"  # noqa: S105 - the name of a variable
 TELL_SECONDS = 5.0

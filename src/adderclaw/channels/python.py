@@ -27,21 +27,11 @@ from adderclaw.query import (
     SystemMessage,
     UserMessage,
 )
+from adderclaw.questions import Answer, ApprovalRequest, QuestionRequest, Replies, replied
 from adderclaw.runtime import Options, Resume, Run, opened, start
 from adderclaw.runtime.drive import checked, drive, leave
 from adderclaw.store import memory
-from adderclaw.types import (
-    Answer,
-    ApprovalRequest,
-    Delta,
-    Json,
-    Message,
-    QuestionRequest,
-    Replies,
-    ToolResultBlock,
-    ToolUseBlock,
-    replied,
-)
+from adderclaw.types import Delta, Json, Message, ToolResultBlock, ToolUseBlock
 
 # ------------------------------------------------------------------ the client
 

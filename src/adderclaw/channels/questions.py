@@ -6,10 +6,11 @@ import time
 from adderclaw import config
 from adderclaw.errors import UsageError
 from adderclaw.kernel.approvals import BY_ROW, answer_row, person, questions_json, questions_of, shown
+from adderclaw.questions import Answer, Replies
 from adderclaw.store import Store, approvals
 from adderclaw.store.approvals import Approval
 from adderclaw.store.logfile import operators_key
-from adderclaw.types import Answer, Json, Replies
+from adderclaw.types import Json
 
 
 def listed(path: str, *, everything: bool = False, limit: int = 20) -> list[Approval]:

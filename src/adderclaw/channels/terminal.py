@@ -6,7 +6,7 @@ import sys
 from typing import Literal
 
 from adderclaw.credentials.redaction import visible
-from adderclaw.types import Answer, ApprovalRequest, Question, QuestionRequest, Replies, replied
+from adderclaw.questions import Answer, ApprovalRequest, Question, QuestionRequest, Replies, replied
 
 
 class Terminal:

@@ -12,21 +12,10 @@ from adderclaw.credentials.redaction import lookalikes, visible
 from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.events import Body
 from adderclaw.json_text import canonical, digest
+from adderclaw.questions import Answer, ApprovalRequest, Operator, Option, Question, QuestionRequest, Replies, replied
 from adderclaw.record import NamedTuple
 from adderclaw.store import Store, approvals
-from adderclaw.types import (
-    Answer,
-    ApprovalRequest,
-    Clock,
-    Ids,
-    Json,
-    Operator,
-    Option,
-    Question,
-    QuestionRequest,
-    Replies,
-    replied,
-)
+from adderclaw.types import Clock, Ids, Json
 
 POLL = 0.25
 """Seconds between looks at the row while the operator thinks."""

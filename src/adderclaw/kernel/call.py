@@ -15,10 +15,11 @@ from adderclaw.kernel.later_report import with_changes
 from adderclaw.kernel.permission_check import Considered, considered_in, unfit
 from adderclaw.kernel.result import Done, intent, leave
 from adderclaw.kernel.session import Session
+from adderclaw.questions import Answer, ApprovalRequest
 from adderclaw.record import NamedTuple
 from adderclaw.store.chain import Status
 from adderclaw.tools import unwrapped
-from adderclaw.types import Answer, ApprovalRequest, Json, ToolCall, ToolResult, Touch, internal_failure, rejected
+from adderclaw.types import Json, ToolCall, ToolResult, Touch, internal_failure, rejected
 
 if TYPE_CHECKING:
     from adderclaw.checkpoints.tracker import Watch

@@ -11,8 +11,9 @@ from adderclaw.hook_outcome import Merged
 from adderclaw.json_text import canonical
 from adderclaw.kernel.permission_check import Considered, considered_in
 from adderclaw.kernel.session import Rows, Session, told
+from adderclaw.questions import Answer
 from adderclaw.tools import arguments_of, find
-from adderclaw.types import Answer, Json, ToolResult
+from adderclaw.types import Json, ToolResult
 
 if TYPE_CHECKING:
     from adderclaw.kernel.result import Done

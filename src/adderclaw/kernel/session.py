@@ -20,6 +20,7 @@ from adderclaw.kernel.instructions import Instructions
 from adderclaw.kernel.limits import Budget, LoopDetector, Pace
 from adderclaw.kernel.prompt import Prompt
 from adderclaw.kernel.tape import UNTAPED, Tape
+from adderclaw.questions import Operator
 from adderclaw.record import NamedTuple, changing
 from adderclaw.store import Store, runs
 from adderclaw.store.ledger import Ledger
@@ -32,7 +33,6 @@ from adderclaw.types import (
     Ids,
     Json,
     MediaBlock,
-    Operator,
     Outcome,
     Phase,
     Provider,

@@ -5,7 +5,8 @@ from typing import Any, cast
 from adderclaw.credentials.redaction import visible
 from adderclaw.decode import Invalid
 from adderclaw.mcp.schema import checked
-from adderclaw.types import Json, Option, Question, Replies
+from adderclaw.questions import Option, Question, Replies
+from adderclaw.types import Json
 
 MOST_FIELDS = 20
 YES, NO, LEAVE = "yes", "no", "leave it empty"

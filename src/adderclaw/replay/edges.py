@@ -16,12 +16,11 @@ from adderclaw.kernel.instructions import File, Instructions
 from adderclaw.kernel.limits import Pace
 from adderclaw.kernel.permission_check import CUT
 from adderclaw.kernel.session import Chain, Planning, Rows, Session
+from adderclaw.questions import Answer, ApprovalRequest, QuestionRequest, replied
 from adderclaw.store.model_calls import Call
 from adderclaw.store.tape import Item
 from adderclaw.store.transcript import Entry
 from adderclaw.types import (
-    Answer,
-    ApprovalRequest,
     ChatRequest,
     ChatResponse,
     Disabled,
@@ -31,7 +30,6 @@ from adderclaw.types import (
     OpaqueBlock,
     Prepared,
     ProviderCapabilities,
-    QuestionRequest,
     TaskEnd,
     Tool,
     ToolCall,
@@ -39,7 +37,6 @@ from adderclaw.types import (
     ToolResult,
     Touch,
     Usage,
-    replied,
 )
 
 WORDS = {

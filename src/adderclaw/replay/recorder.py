@@ -18,10 +18,11 @@ from adderclaw.errors import LimitError, ProviderError, Stopped
 from adderclaw.history import media_json
 from adderclaw.hook_outcome import ASKED_BY_SERVERS, Merged
 from adderclaw.kernel.tape import Tape
+from adderclaw.questions import Answer
 from adderclaw.store import Store, tape
 from adderclaw.store.text import compact
 from adderclaw.tools import NAMES
-from adderclaw.types import Answer, ChatResponse, Clock, Json, TaskEnd, Tool, ToolResult
+from adderclaw.types import ChatResponse, Clock, Json, TaskEnd, Tool, ToolResult
 
 if TYPE_CHECKING:
     from adderclaw.kernel.instructions import File

@@ -14,22 +14,11 @@ from adderclaw.kernel.limits import LoopDetector
 from adderclaw.kernel.loop import run_turn, silent
 from adderclaw.kernel.session import InForce, Scene, Session, State, TurnResult
 from adderclaw.kernel.tape import UNTAPED
+from adderclaw.questions import Answer, ApprovalRequest, Operator, QuestionRequest, replied
 from adderclaw.runtime.session import SessionHost, Unasked, chosen_by, open_provider, scrubbed
 from adderclaw.runtime.start import Runtime
 from adderclaw.store import subagents, transcript
-from adderclaw.types import (
-    Answer,
-    ApprovalRequest,
-    Json,
-    OnDelta,
-    Operator,
-    Provider,
-    QuestionRequest,
-    Tool,
-    ToolContext,
-    Workspace,
-    replied,
-)
+from adderclaw.types import Json, OnDelta, Provider, Tool, ToolContext, Workspace
 
 NOT_FOR_CHILDREN = frozenset({"EnterPlanMode", "ExitPlanMode"})
 """The plan is between the operator and the session that they talk to."""

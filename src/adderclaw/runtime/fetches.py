@@ -7,8 +7,8 @@ from contextlib import suppress
 
 from adderclaw.errors import AdderClawError
 from adderclaw.mcp.fetches import fetched
+from adderclaw.questions import Answer, ApprovalRequest
 from adderclaw.runtime.sandbox_setup import WaysOut
-from adderclaw.types import Answer, ApprovalRequest
 
 type Approve = Callable[[ApprovalRequest], Awaitable[Answer]]
 

@@ -13,22 +13,11 @@ from adderclaw.kernel.result import Done
 from adderclaw.kernel.session import InForce, Session, State, TurnResult
 from adderclaw.kernel.session_hooks import AGENT
 from adderclaw.kernel.tape import UNTAPED
+from adderclaw.questions import Answer, ApprovalRequest, Operator, QuestionRequest, replied
 from adderclaw.record import NamedTuple
 from adderclaw.runtime import children
 from adderclaw.runtime.start import Runtime
-from adderclaw.types import (
-    Answer,
-    ApprovalRequest,
-    Operator,
-    QuestionRequest,
-    Tool,
-    ToolCall,
-    ToolContext,
-    ToolResult,
-    Workspace,
-    rejected,
-    replied,
-)
+from adderclaw.types import Tool, ToolCall, ToolContext, ToolResult, Workspace, rejected
 
 HAND = "hand"
 """What a session is called in which a person calls a tool."""

@@ -12,6 +12,7 @@ from adderclaw.credentials.redaction import without_shapes
 from adderclaw.errors import EXIT_CODES, AdderClawError, Completed, UsageError
 from adderclaw.kernel import later_report, lifecycle, resume
 from adderclaw.kernel.session import Session, TurnResult
+from adderclaw.questions import Operator
 from adderclaw.record import NamedTuple
 from adderclaw.replay.recording import UNRECORDED, Recording
 from adderclaw.runtime import session as sessions
@@ -19,10 +20,7 @@ from adderclaw.runtime.start import Runtime, credentials, loaded_by, warn
 from adderclaw.sinks import database, jsonl
 from adderclaw.store import Store, locks, runs, settings, transcript
 from adderclaw.store import later_files as rows
-from adderclaw.types import (
-    Json,
-    Operator,
-)
+from adderclaw.types import Json
 
 if TYPE_CHECKING:
     from adderclaw.runtime.later_record import Later

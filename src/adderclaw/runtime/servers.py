@@ -11,11 +11,12 @@ from adderclaw.kernel.session import Scene, Session
 from adderclaw.mcp import forms
 from adderclaw.mcp.connection import Wires
 from adderclaw.mcp.servers import Servers
+from adderclaw.questions import QuestionRequest
 from adderclaw.runtime.fetches import Fetches, asking
 from adderclaw.runtime.sandbox_setup import WaysOut
 from adderclaw.runtime.start import Runtime
 from adderclaw.store import Store
-from adderclaw.types import Json, Message, QuestionRequest, TextBlock, Tool
+from adderclaw.types import Json, Message, TextBlock, Tool
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.process import Start

@@ -20,23 +20,11 @@ from adderclaw.kernel.call_hooks import AFTER_EDIT
 from adderclaw.kernel.instructions import Instructions
 from adderclaw.kernel.limits import Budget, LoopDetector
 from adderclaw.kernel.session import Chain, Session, State
+from adderclaw.questions import Answer, ApprovalRequest, Operator, QuestionRequest
 from adderclaw.store import Store, memory
 from adderclaw.store.ledger import Ledger
 from adderclaw.tools import CHECKER_FILES
-from adderclaw.types import (
-    Answer,
-    ApprovalRequest,
-    ChatRequest,
-    ChatResponse,
-    Json,
-    OnDelta,
-    Operator,
-    Provider,
-    ProviderCapabilities,
-    QuestionRequest,
-    Tool,
-    ToolResult,
-)
+from adderclaw.types import ChatRequest, ChatResponse, Json, OnDelta, Provider, ProviderCapabilities, Tool, ToolResult
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop

@@ -30,10 +30,11 @@ from adderclaw.events import EventRecord
 from adderclaw.kernel import lifecycle
 from adderclaw.kernel.loop import run_turn, silent
 from adderclaw.kernel.session import TurnResult
+from adderclaw.questions import Operator
 from adderclaw.runtime import Options, Resume, Run, opened, start
 from adderclaw.runtime.drive import Report, checked, drive
 from adderclaw.runtime.signals import until_signal
-from adderclaw.types import Delta, Json, Operator
+from adderclaw.types import Delta, Json
 
 
 def agent(

@@ -14,9 +14,9 @@ from adderclaw.channels.terminal import meant
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import UsageError
 from adderclaw.kernel.approvals import questions_of, shown, too_long
+from adderclaw.questions import Replies
 from adderclaw.store import Store
 from adderclaw.store.approvals import Approval
-from adderclaw.types import Replies
 
 app = group("List questions that wait for an answer, and answer them.")
 

@@ -22,10 +22,10 @@ from adderclaw.drivers.resume import resumed
 from adderclaw.drivers.task.driver import TaskDriver
 from adderclaw.errors import Completed, UsageError
 from adderclaw.kernel.approvals import Nobody
+from adderclaw.questions import Operator
 from adderclaw.runtime import Options, Run, Runtime, opened, run_again, start
 from adderclaw.runtime.drive import Report, drive
 from adderclaw.runtime.signals import until_signal
-from adderclaw.types import Operator
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

@@ -10,12 +10,13 @@ from adderclaw.kernel import lifecycle, prompt
 from adderclaw.kernel.approvals import Nobody
 from adderclaw.kernel.loop import run_turn, silent
 from adderclaw.kernel.session import Session, TurnResult
+from adderclaw.questions import Operator
 from adderclaw.record import record
 from adderclaw.runtime import Options, Resume, Run, Runtime, opened, start
 from adderclaw.runtime.drive import Report, checked, drive
 from adderclaw.runtime.signals import until_signal
 from adderclaw.store import memory
-from adderclaw.types import OnDelta, Operator
+from adderclaw.types import OnDelta
 
 if TYPE_CHECKING:
     from adderclaw.channels.print_mode.structured import Shape

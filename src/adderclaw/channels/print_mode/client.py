@@ -12,8 +12,9 @@ from adderclaw.channels.print_mode.lines import mcp_status
 from adderclaw.channels.print_mode.stream import Stream
 from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.kernel.approvals import unaskable
+from adderclaw.questions import Answer, ApprovalRequest, QuestionRequest, Replies, replied
 from adderclaw.runtime import Options, Run
-from adderclaw.types import Answer, ApprovalRequest, Json, QuestionRequest, Replies, replied
+from adderclaw.types import Json
 
 MODES = ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions")
 

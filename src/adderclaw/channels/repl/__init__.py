@@ -15,12 +15,12 @@ from adderclaw.credentials.redaction import visible
 from adderclaw.errors import InUse
 from adderclaw.kernel import lifecycle
 from adderclaw.kernel.session import TurnResult
+from adderclaw.questions import Operator
 from adderclaw.record import NamedTuple
 from adderclaw.runtime import Options, Resume, Run
 from adderclaw.runtime.drive import drive
 from adderclaw.runtime.signals import until_signal
 from adderclaw.store import Store
-from adderclaw.types import Operator
 from adderclaw.view.items import Notice
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from adderclaw.channels.repl.screen import Screen
 from adderclaw.channels.terminal import MOST_GRANTED, meant
 from adderclaw.credentials.redaction import visible
 from adderclaw.json_text import canonical
+from adderclaw.questions import Answer, ApprovalRequest, Question, QuestionRequest, Replies, replied
 from adderclaw.record import NamedTuple
-from adderclaw.types import Answer, ApprovalRequest, Json, Question, QuestionRequest, Replies, replied
+from adderclaw.types import Json
 from adderclaw.view import calls
 
 type Choice = Literal["yes", "session", "user", "no", "instead"]

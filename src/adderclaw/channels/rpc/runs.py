@@ -20,10 +20,11 @@ from adderclaw.errors import AdderClawError
 from adderclaw.events import EventRecord
 from adderclaw.kernel.approvals import questions_json, shown, unaskable
 from adderclaw.kernel.session import TurnResult
+from adderclaw.questions import Answer, ApprovalRequest, QuestionRequest, Replies, replied
 from adderclaw.runtime import Run, Runtime, opened, run_again, start
 from adderclaw.runtime.drive import drive
 from adderclaw.sinks.log import fields
-from adderclaw.types import Answer, ApprovalRequest, Json, QuestionRequest, Replies, replied
+from adderclaw.types import Json
 
 MOST_RUNS = 8
 

@@ -22,10 +22,11 @@ from adderclaw.drivers.resume import resumed
 from adderclaw.drivers.task.driver import TaskDriver
 from adderclaw.errors import AdderClawError, Completed, UsageError
 from adderclaw.kernel.approvals import AlreadyAnswered, NotCounted
+from adderclaw.questions import Answer
 from adderclaw.record import record
 from adderclaw.runtime import Options
 from adderclaw.runtime.signals import ending
-from adderclaw.types import Answer, Json
+from adderclaw.types import Json
 
 PROTOCOL = "1.0"
 

@@ -14,10 +14,11 @@ from adderclaw.errors import AdderClawError, outcome_of
 from adderclaw.events import EventRecord
 from adderclaw.json_text import digest
 from adderclaw.kernel.session import Session, TurnResult
+from adderclaw.questions import ApprovalRequest
 from adderclaw.store import subagents, transcript, workflows
 from adderclaw.store.subagents import Subagent
 from adderclaw.store.workflows import Begun, Finished
-from adderclaw.types import ApprovalRequest, Outcome
+from adderclaw.types import Outcome
 
 VERDICT = "(review)"
 """Stands for the reviewer among the agents; no AGENT can be called so."""

@@ -4,20 +4,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from adderclaw.json_text import digest
+from adderclaw.questions import Answer, ApprovalRequest
 from adderclaw.record import record
 from adderclaw.tools.specs import spec
-from adderclaw.types import (
-    Answer,
-    ApprovalRequest,
-    Json,
-    Tool,
-    ToolContext,
-    ToolResult,
-    Touch,
-    own_words,
-    preparing,
-    rejected,
-)
+from adderclaw.types import Json, Tool, ToolContext, ToolResult, Touch, own_words, preparing, rejected
 
 if TYPE_CHECKING:
     from adderclaw.store import Store

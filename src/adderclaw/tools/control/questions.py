@@ -4,18 +4,15 @@ import os
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from adderclaw.questions import Option, Question, QuestionRequest, Replies
 from adderclaw.record import record
 from adderclaw.tools.paths import answered, fact, open_file, shown
 from adderclaw.tools.specs import spec
 from adderclaw.types import (
     Alias,
     Json,
-    Option,
     PathFact,
     Prepared,
-    Question,
-    QuestionRequest,
-    Replies,
     Tool,
     ToolContext,
     ToolResult,
