@@ -307,6 +307,8 @@ class ToolResult:
     """Every word is ours or the operator's. All else came from outside, and the model is shown it in a frame."""
     frame: Frame | None = None
     """Given by the kernel where the result leaves."""
+    diff: str = ""
+    """What became of a file, as a unified diff, where `content` does not say it: no model sees it."""
 
     @property
     def is_error(self) -> bool:

@@ -105,6 +105,7 @@ def test_the_first_screen_and_an_approval_as_they_are(short: World, size: tuple[
         shown = terminal.all()
     assert "working" not in shown, "what was drawn for a moment stays nowhere"
     assert shown.index("● Edit calc.py · ran") < shown.index("It adds.")
+    assert shown.count("+     return a + b") == 1, "a change is read once, where it was asked about or where it is done"
 
 
 def todos(*states: str) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """The REPL in a real terminal: what a person sees, and what their keys do."""
 
+import json
 import re
 
+from tests.acceptance.test_subagents import helper, send
 from tests.acceptance.tmux import Tmux
 from tests.acceptance.world import World, call, text
 
@@ -14,14 +16,43 @@ def test_the_first_screen_says_where_it_is(world: World) -> None:
         terminal.wait("left with 0")
 
 
-def test_a_turn_with_a_question_is_seen_as_its_receipts_have_it(world: World) -> None:
-    (world.workspace / "calc.py").write_text("def add(a, b):\n    return a - b\n", encoding="utf-8")
+HEAD = re.compile(r"(?m)^( *)● (\w+) .*· (ran|failed|denied)(?:, exit (\d+))?")
+STATES = {"allowed": "ran", "failed": "failed", "denied": "denied"}
+
+
+def heads(shown: str, inset: str = "") -> list[tuple[str, str, str]]:
+    return [(tool, state, code) for before, tool, state, code in HEAD.findall(shown) if before == inset]
+
+
+def by_receipts(world: World, *, child: bool) -> list[tuple[str, str, str]]:
+    of_children = "session_id IN (SELECT session_id FROM subagents)"
+    ids = {id for (id,) in world.rows(f"SELECT json_extract(line, '$.id') FROM receipts WHERE {of_children}")}
+    found = [one for one in world.receipts() if (one["id"] in ids) == child]
+    return [(one["tool"], STATES[one["status"]], str(one["decision"].get("exit_code", ""))) for one in found]
+
+
+def test_what_is_seen_of_every_call_is_what_its_receipt_has(world: World) -> None:
+    (world.workspace / "calc.py").write_text("def add(a, b):\n    return a - b\n# end\n", encoding="utf-8")
+    guard = {"type": "command", "command": "grep -q hooked && { echo not this file >&2; exit 2; }; exit 0"}
+    hooks = {"PreToolUse": [{"matcher": "Read", "hooks": [guard]}]}
+    (world.cli.data / "settings.json").write_text(json.dumps({"hooks": hooks}), encoding="utf-8")
+    sudo = call("Bash", command="sudo reboot")
+    helper(
+        world, call("Read", file_path="calc.py"), call("Read", file_path="missing.txt"), sudo, text("child's answer")
+    )
     world.script(
         call("Read", file_path="calc.py"),
         call("Edit", file_path="calc.py", old_string="a - b", new_string="a + b"),
+        call("Write", file_path="calc.py", content="def add(a, b):\n    return b + a\n# end\n"),
+        call("Write", file_path="no.txt", content="x"),
+        call("Read", file_path="hooked.txt"),
+        call("Read", file_path="missing.txt"),
+        call("NoSuchTool", x=1),
         call("Bash", command="seq 1 30"),
-        call("Bash", command="sudo reboot"),
-        text("# Done\n\nIt adds *now*.\n\n```python\nreturn a + b\n```\n"),
+        call("Bash", command="ls nowhere"),
+        sudo,
+        send(),
+        text("# Done\n\nIt adds *now*.\n\n```python\nreturn b + a\n```\n"),
     )
     with Tmux(world, "agent") as terminal:
         terminal.wait("supervised")
@@ -30,17 +61,33 @@ def test_a_turn_with_a_question_is_seen_as_its_receipts_have_it(world: World) ->
         asked = terminal.wait("Edit", "1. yes")
         assert re.search(r"2 - +return a - b\n +2 \+ +return a \+ b", asked), "it is shown as a diff before it is done"
         assert "old_string" not in asked
-        terminal.write("y")
-        terminal.wait("It adds now.", "return a + b")
+        terminal.press("y")
+        terminal.wait("+     return b + a", "1. yes")
+        terminal.press("y")
+        terminal.wait("no.txt", "1. yes")
+        terminal.press("n")
+        terminal.wait("It adds now.", "return b + a", "supervised")
+        shown = terminal.all()
+        terminal.press("C-o")
+        terminal.wait("  ● Bash sudo reboot · denied")
+        unfolded = terminal.all()
         terminal.press("C-d")
         terminal.wait("left with 0")
-        shown = terminal.all()
     assert "> fix it" in shown
-    assert re.search(r"2 - +return a - b\n +2 \+ +return a \+ b", shown)
-    heads = re.findall(r"(?m)^● (\w+) .*· (ran|denied)", shown)
-    states = {"allowed": "ran", "denied": "denied"}
-    assert heads == [(receipt["tool"], states[receipt["status"]]) for receipt in world.receipts()]
+    changes = re.findall(r"1 line added, 1 line removed\n.*\n +2 - +(.*)\n +2 \+ +(.*)\n", shown)
+    assert changes == [("return a - b", "return a + b"), ("return a + b", "return b + a")], "each once, as it was"
+    assert heads(shown) == by_receipts(world, child=False)
+    assert heads(unfolded, "  ") == by_receipts(world, child=True)
+    assert {state for _, state, _ in heads(unfolded, "  ")} == {"ran", "failed", "denied"}
     assert "more lines (Ctrl-O shows all)" in shown
+    assert "not this file" in shown
+    with Tmux(world, "agent", "-c", rows=100) as terminal:
+        terminal.wait("It adds now.", "supervised")
+        assert heads(terminal.all()) == heads(shown), "what is seen later is what was seen then"
+        terminal.press("C-d")
+        terminal.wait("left with 0")
+    first = world.rows("SELECT run_id FROM runs ORDER BY rowid LIMIT 1")[0][0]
+    assert world.cli("replay", first, "--verify").code == 0
 
 
 def test_escape_interrupts_and_what_was_queued_comes_next(world: World) -> None:

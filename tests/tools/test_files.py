@@ -334,3 +334,51 @@ def test_outside_reads_when_the_operator_lifts_the_boundary(bench: Bench, tmp_pa
     assert "outside-secret" in lifted.call("Read", file_path=str(bench.outside / "secret.txt")).content
     assert "secret.txt" in lifted.call("LS", path=str(bench.outside)).content
     assert lifted.call("write", path=str(bench.outside / "x"), content="x").denied
+
+
+# ------------------------------------------------------------------ what is kept of a change
+
+
+def written(bench: Bench, before: bytes, after: str) -> str:
+    (bench.root / "kept").write_bytes(before)
+    bench.ctx.files_read.clear()
+    result = bench.call("write", path="kept", content=after)
+    assert not result.is_error, result.content
+    assert result.diff not in result.content or not result.diff, "the model is not told it"
+    return result.diff
+
+
+def test_a_file_that_is_written_over_keeps_what_changed(bench: Bench) -> None:
+    assert bench.call("write", path="new.txt", content="a\n").diff == "", "of a new file the input says all"
+    assert written(bench, b"one\ntwo\nthree\n", "one\n2\nthree\n") == "@@ -1,3 +1,3 @@\n one\n-two\n+2\n three"
+    assert written(bench, b"same\n", "same\n") == "@@ -2,0 +2,0 @@"
+    assert written(bench, b"\0\1", "text\n").endswith("\\ it was no text before")
+    assert written(bench, b"\xff\xfe\xfd", "text\n").endswith("\\ it was no text before")
+
+
+def test_what_is_kept_of_a_change_is_bounded_and_says_what_is_not(bench: Bench) -> None:
+    long = "".join(f"line {number}\n" for number in range(30_000))
+    assert written(bench, long.encode(), long.replace("line 20000\n", "x\ny\n")) == (
+        "@@ -20001,1 +20001,2 @@\n-line 20000\n+x\n+y"
+    )
+    diff = written(bench, long.encode(), long.replace("line", "LINE"))
+    assert len(diff) < 2 * text.MOST_KEPT
+    kept = diff.count("\n-")
+    assert diff.rpartition("\n")[2] == f"\\ the rest is not kept: 30000 lines added, {30_000 - kept} removed"
+    assert len(written(bench, b"a" * 1_000_000, "b" * 1_000_000)) < 2 * text.MOST_KEPT
+
+
+def test_an_edit_of_several_places_keeps_all_of_them(bench: Bench) -> None:
+    (bench.root / "kept").write_text("a\n" * 3 + "-\n" * 20 + "a\n", encoding="utf-8")
+    bench.call("Read", file_path="kept")
+    result = bench.call("Edit", file_path="kept", old_string="a", new_string="b", replace_all=True)
+    assert result.diff.count("\n-a") == result.diff.count("\n+b") == 4
+    once = bench.call("Edit", file_path="kept", old_string="b\n-", new_string="c\n-")
+    assert (once.diff, "\n@@ " in once.content) == ("", True), "the result itself says it"
+
+
+def test_nothing_is_kept_of_a_file_that_may_not_be_read(bench: Bench) -> None:
+    (bench.root / "kept").write_text("the-canary\n", encoding="utf-8")
+    bench.ctx.hidden = lambda path: path.endswith("kept")
+    result = bench.call("write", path="kept", content="x\n")
+    assert result.diff == ""

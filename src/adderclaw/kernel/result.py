@@ -99,6 +99,8 @@ def framed_in(session: Session, result: ToolResult) -> ToolResult:
 def entry_of(call: ToolCall, result: ToolResult) -> Json:
     """A result as the transcript keeps it: bare, and how it is framed for the model."""
     payload: Json = {"tool_use_id": call.id, "content": result.content, "is_error": result.is_error}
+    if result.diff:
+        payload["diff"] = result.diff
     return payload if result.frame is None else {**payload, "frame": list(result.frame)}
 
 
@@ -199,5 +201,6 @@ def _tell(
 
 
 def _scrubbed(session: Session, result: ToolResult) -> ToolResult:
-    content = session.secrets.scrub(result.content)
-    return result if content == result.content else replace(result, content=content)
+    content, diff = session.secrets.scrub(result.content), session.secrets.scrub(result.diff)
+    unchanged = content == result.content and diff == result.diff
+    return result if unchanged else replace(result, content=content, diff=diff)

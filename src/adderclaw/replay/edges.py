@@ -131,6 +131,7 @@ class Recorded:
                     unanswered=body.get("unanswered", False),
                     ends=body.get("ends", False),
                     own="frame" not in entry.payload,
+                    diff=str(entry.payload.get("diff", "")),
                 )
         raise Diverged(f"the call {tool_use_id} ran, and the transcript has no tool_result of it")
 

@@ -275,6 +275,8 @@ class Change(NamedTuple):
     old: Old | None
     verb: str
     more: str = ""
+    is_told: bool = False
+    """The result itself says what became of the file."""
 
 
 def failing(place: PathFact, plan: Callable[[], Change | str], ctx: ToolContext) -> str:
@@ -319,7 +321,7 @@ def unseen(place: PathFact, old: Old, ctx: ToolContext, *, whole: bool) -> str |
 
 
 def put(place: PathFact, change: Change, ctx: ToolContext) -> ToolResult:
-    data, old, verb, more = change
+    data, old, verb, more, _ = change
     paths.replace(place, ctx, data, old)
     ctx.files_read[place.real] = digest(data)
     lines = text.count_lines(data)
@@ -328,7 +330,15 @@ def put(place: PathFact, change: Change, ctx: ToolContext) -> ToolResult:
         f"{summary}\n{more}" if more else summary,
         metadata={"type": "update" if old else "create", "file_path": place.path, "lines": lines, "bytes": len(data)},
         own=not more,
+        diff=_kept(place, change, ctx),
     )
+
+
+def _kept(place: PathFact, change: Change, ctx: ToolContext) -> str:
+    """What became of a file that was there before, unless nobody may read it."""
+    if change.old is None or change.is_told or ctx.hidden(place.path) or ctx.hidden(place.real):
+        return ""
+    return text.kept_difference(change.old.data, change.data)
 
 
 # ------------------------------------------------------------------ Edit
@@ -378,7 +388,7 @@ def _replaced(place: PathFact, arguments: EditArguments, old: Old, ctx: ToolCont
     diff = text.difference(before, once, start, len(find), len(into))
     shown = diff.encode("utf-8", "replace").decode("utf-8")
     more = f"\n(and {count - 1} more)" if count > 1 else ""
-    return Change(data, old, "Edited", shown + more)
+    return Change(data, old, "Edited", shown + more, is_told=count == 1 and diff.startswith("@@ "))
 
 
 def _line_ends(before: str, find: str, put: str) -> tuple[str, str]:

@@ -191,7 +191,7 @@ def _edited(place: PathFact, arguments: NotebookEditArguments, ctx: ToolContext)
         return f"{name} is no notebook that can be changed: {error}."
     except LookupError as error:
         return str(error.args[0])
-    return Change(data, old, summary)
+    return Change(data, old, summary, is_told=True)
 
 
 def changed(arguments: NotebookEditArguments, old: Old) -> tuple[str, bytes]:

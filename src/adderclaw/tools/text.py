@@ -195,6 +195,41 @@ def whole_difference(old: bytes, new: bytes) -> str:
     return "\n".join(list(unified_diff(*rows, lineterm=""))[2:])
 
 
+MOST_KEPT = 32_000
+"""Characters of a difference that is kept beside a result."""
+
+
+def kept_difference(old: bytes, new: bytes) -> str:
+    """A unified diff in bounds, made in a time that hardly grows with the texts; \\ says what is left out."""
+    made = whole_difference(old, new) or _replacement(old, new)
+    made = made.encode("utf-8", "replace").decode("utf-8")
+    if len(made) <= MOST_KEPT:
+        return made
+    cut = made.rfind("\n", 0, MOST_KEPT) if "\n" in made[:MOST_KEPT] else MOST_KEPT
+    rest = made[cut + 1 :].split("\n")
+    added, removed = (sum(row.startswith(sign) for row in rest) for sign in "+-")
+    return f"{made[:cut]}\n\\ the rest is not kept: {added} lines added, {removed} removed"
+
+
+def _replacement(old: bytes, new: bytes) -> str:
+    """What stands between the beginning and the end that two texts share, as it was and as it is."""
+    if b"\0" in old:
+        return "@@ -1 +1 @@\n\\ it was no text before"
+    try:
+        before, after = (_rows(decoded(data)[0]) for data in (old, new))
+    except UnicodeDecodeError:
+        return "@@ -1 +1 @@\n\\ it was no text before"
+    begin = end = 0
+    most = min(len(before), len(after))
+    while begin < most and before[begin] == after[begin]:
+        begin += 1
+    while end < most - begin and before[-1 - end] == after[-1 - end]:
+        end += 1
+    gone, come = before[begin : len(before) - end], after[begin : len(after) - end]
+    head = f"@@ -{begin + 1},{len(gone)} +{begin + 1},{len(come)} @@"
+    return "\n".join([head, *(f"-{row}" for row in gone), *(f"+{row}" for row in come)])
+
+
 def _rows(text: str) -> list[str]:
     return text.replace("\r\n", "\n").removesuffix("\n").split("\n")
 

@@ -117,6 +117,8 @@ def parsed(diff: str) -> tuple[Line, ...]:
                 found.append(Line("@", new, ""))
         elif not new and not old:
             continue
+        elif row.startswith("\\ ") and "No newline" not in row:
+            found.append(Line("@", new, row[2:]))
         elif row.startswith("+"):
             found.append(Line("+", new, row[1:]))
             new += 1

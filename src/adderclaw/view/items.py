@@ -15,7 +15,7 @@ class Line(NamedTuple):
     """One line of a change."""
 
     kind: Literal[" ", "+", "-", "@"]
-    """Kept, added, removed; @ stands where lines were left out."""
+    """Kept, added, removed; @ stands where lines were left out, and its text says more where there is more to say."""
     number: int
     """Of the file as it is now; of a removed line, as it was."""
     text: str

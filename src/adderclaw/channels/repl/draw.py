@@ -79,14 +79,15 @@ class Drawing(NamedTuple):
 
     # -------------------------------------------------------------- calls
 
-    def call(self, call: Call, *, whole: bool = False) -> list[Fragments]:
+    def call(self, call: Call, *, whole: bool = False, above: bool = False) -> list[Fragments]:
+        """`above`: its change stands in the scrollback already."""
         lines = [self.head(call)]
         if call.state == "denied" or call.asked:
             lines += [[("dim", "  "), ("dim", row)] for row in self.flowed(_why(call), self.width - 2) if _why(call)]
         if call.todos:
             return lines + self.todos(call.todos)
         if call.change is not None:
-            return lines + self.change(call.change, whole=whole)
+            return lines + self.change(call.change, whole=whole)[: 1 if above else None]
         if call.child is not None:
             lines.append(self._child(call.child, call))
         if call.progress and not call.ended:
@@ -136,7 +137,8 @@ class Drawing(NamedTuple):
 
     def _changed_line(self, row: Line, digits: int) -> list[Fragments]:
         if row.kind == "@":
-            return [[("dim", f"    {' ' * digits} {self.marks.cut}")]]
+            rows = self.flowed(f"{self.marks.cut} {row.text}".rstrip(), self.width - digits - 5)
+            return [[("dim", f"    {' ' * digits} {part}")] for part in rows]
         style = {"+": "added", "-": "removed", " ": "dim"}[row.kind]
         parts = self.wrapped(row.text, self.width - digits - 7)
         return [

@@ -13,6 +13,7 @@ from adderclaw.questions import Answer, ApprovalRequest, Question, QuestionReque
 from adderclaw.record import NamedTuple
 from adderclaw.types import Json
 from adderclaw.view import calls
+from adderclaw.view.items import Line
 
 type Choice = Literal["yes", "session", "user", "no", "instead"]
 
@@ -135,6 +136,8 @@ class OnScreen:
                 panel.about = [[], *about]
             else:
                 screen.print(about, apart=True)
+                if request.preview:
+                    screen.read_before[request.tool_use_id] = _change(request)
             values, words = await answered(screen, panel)
         return _answer(values, words, request.registries)
 
@@ -201,13 +204,17 @@ def _asked_about(request: ApprovalRequest, text: str, marks: Sequence[str], draw
     if request.preview:
         path = str(request.input.get("file_path", "")) if request.input else ""
         rows.append([("accent", f"    {visible(path, keep_newlines=False, directions=False)}")])
-        rows += drawing.changed(calls.parsed(visible(request.preview, directions=False)))
+        rows += drawing.changed(_change(request))
     else:
         lines = text.split("\n") if request.tool == "Bash" or not request.input else _arguments(request.input)
         rows += [[("", f"    {row}")] for line in lines for row in drawing.wrapped(line, drawing.width - 4)]
     for line in request.touches:
         rows += [[("dim", f"    {row}")] for row in drawing.wrapped(_line(line), drawing.width - 4)]
     return rows + [[("bad", f"    {mark}")] for mark in marks]
+
+
+def _change(request: ApprovalRequest) -> tuple[Line, ...]:
+    return calls.parsed(visible(request.preview, directions=False))
 
 
 def _arguments(given: Json) -> list[str]:

@@ -27,7 +27,7 @@ from prompt_toolkit.widgets import SearchToolbar
 from adderclaw.channels.repl.draw import ASCII, UNICODE, Drawing, Fragments, ansi
 from adderclaw.channels.repl.manner import Manner, output
 from adderclaw.channels.repl.markdown import Block, Look, Stream, drawn
-from adderclaw.view.items import Call, Item, Notice, Todo, Words
+from adderclaw.view.items import Call, Item, Line, Notice, Todo, Words
 
 if TYPE_CHECKING:
     from adderclaw.channels.repl.panel import Panel
@@ -94,6 +94,8 @@ class Screen:
         """What a subagent did."""
         self._open: str | None = None
         """The running subagent whose calls are shown."""
+        self.read_before: dict[str, tuple[Line, ...]] = {}
+        """Call → the change that stands in the scrollback since it was asked about."""
         self.todos: tuple[Todo, ...] = ()
         """The list that the turn at hand works off."""
         self.thought = ""
@@ -132,6 +134,9 @@ class Screen:
         if item.todos and item.state == "ran":  # one list that ticks, not one for each tick
             self.todos = item.todos
             return lines[:1]
+        before = self.read_before.pop(item.key, None)
+        if before is not None and item.change is not None and _same(before, item.change.lines):
+            lines = self.drawing.call(item, above=True)
         if item.child is not None or len(self.drawing.call(item, whole=True)) > len(lines):
             self._folded.append(item)
         return lines
@@ -428,6 +433,11 @@ class Screen:
 
     def _status_text(self) -> StyleAndTextTuples:
         return _joined([self.drawing.fitted([("warn", self.hint)] if self.hint else self._status())])
+
+
+def _same(asked: Sequence[Line], done: Sequence[Line]) -> bool:
+    """Whether two changes are one, whatever stands around them."""
+    return [line for line in asked if line.kind in "+-"] == [line for line in done if line.kind in "+-"]
 
 
 def _joined(lines: Sequence[Fragments]) -> StyleAndTextTuples:
