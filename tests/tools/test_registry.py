@@ -160,8 +160,8 @@ def test_no_store_is_said(name: str) -> None:
 
 
 def test_notes_are_kept(store: Store) -> None:
-    assert memory(store, "memory_write", key="colour", value="blue").content == "Kept colour (4 bytes)"
-    assert memory(store, "memory_write", key="colour", value="grün").content == "Kept colour (5 bytes)"
+    assert memory(store, "memory_write", key="colour", value="blue").content.startswith("Kept colour (4 bytes)")
+    assert memory(store, "memory_write", key="colour", value="grün").content.startswith("Kept colour (5 bytes)")
     assert memory(store, "memory_read", key="colour").content == "grün"
     assert "Keys that come near: colour" in memory(store, "MemoryRead", key="colou").content
 

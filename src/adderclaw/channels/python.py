@@ -193,7 +193,8 @@ def _prompted(session: Session, options: QueryOptions) -> None:
     tools, root = session.scene.offered.values(), session.scene.context.workspace.root
     told = session.secrets.scrub(session.instructions.text) if session.instructions is not None else ""
     if isinstance(wanted, str):
-        session.prompt = prompt.compose(root, memory.context(session.store), tools, system=wanted, instructions=told)
+        notes = memory.context(session.store, root)
+        session.prompt = prompt.compose(root, notes, tools, system=wanted, instructions=told)
     else:
         session.prompt = prompt.made(f"{session.prompt.system}\n\n{wanted['append']}", session.prompt.tools)
 

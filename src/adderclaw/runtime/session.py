@@ -85,7 +85,7 @@ def make(
         provider=provider or open_provider(runtime, chosen.provider),
         model=chosen.model,
         prompt=prompt.compose(
-            root, memory.context(store), here.offered.values(), instructions=scrubbed(runtime, files)
+            root, memory.context(store, root), here.offered.values(), instructions=scrubbed(runtime, files)
         ),
         operator=operator,
         budget=Budget(now.limits, runtime.clock, Prices(now)),

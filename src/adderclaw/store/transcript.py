@@ -170,6 +170,7 @@ def clear(store: Store) -> int:
             "DELETE FROM events WHERE event_type <> 'receipts_archived'",
             "DELETE FROM sessions",
             "DELETE FROM conversations",
+            "DELETE FROM unconfirmed_memories",
             "DELETE FROM memories",
             "DELETE FROM memories_fts",
             "UPDATE approvals SET shown = '', reason = '', comment = '' WHERE answer IS NOT NULL",

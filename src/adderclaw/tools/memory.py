@@ -42,7 +42,9 @@ def search(store: Store, arguments: MemorySearchArguments, ctx: ToolContext) -> 
     if not 1 <= arguments.limit <= MAX_HITS:
         return rejected(f"limit is {arguments.limit}; it must be from 1 to {MAX_HITS}.")
     project = None if arguments.all else ctx.workspace.root
-    notes = memory.find(store, arguments.query, max(1, arguments.limit // 2))  # the rest is for what was talked about
+    notes = memory.find(
+        store, arguments.query, max(1, arguments.limit // 2), project
+    )  # the rest: what was talked about
     words = arguments.query.lower().split()
     lines = [f"note {shown(note.key)}: {shown(transcript.snippet(note.content, words))}" for note in notes]
     left = arguments.limit - len(lines)
@@ -54,18 +56,19 @@ def search(store: Store, arguments: MemorySearchArguments, ctx: ToolContext) -> 
     return ToolResult("\n".join(lines), metadata={"hits": len(lines)})
 
 
-def read(store: Store, arguments: MemoryReadArguments, _ctx: ToolContext) -> ToolResult:
+def read(store: Store, arguments: MemoryReadArguments, ctx: ToolContext) -> ToolResult:
     from adderclaw.store import memory
 
-    value = memory.get(store, arguments.key)
-    if value is not None:
-        return ToolResult(value, metadata={"key": arguments.key})
-    near = ", ".join(shown(found.key) for found in memory.find(store, arguments.key, 5))
+    project = ctx.workspace.root
+    if (note := memory.get(store, arguments.key, project)) is not None:
+        return ToolResult(note.content, metadata={"key": arguments.key})
+    near = ", ".join(shown(found.key) for found in memory.find(store, arguments.key, 5, project))
     hint = f" Keys that come near: {near}." if near else ""
     return rejected(f"nothing is kept under the key {shown(arguments.key[:MAX_KEY])!r}.{hint}")
 
 
-def _unfit(arguments: MemoryWriteArguments) -> str:
+def unfit(arguments: MemoryWriteArguments) -> str:
+    """Why a note cannot be kept, or nothing."""
     key = arguments.key
     if not key.strip() or not key.isprintable() or len(key) > MAX_KEY:
         return f"the key {shown(key[:MAX_KEY])!r} must be 1 to {MAX_KEY} printable characters."
@@ -73,15 +76,30 @@ def _unfit(arguments: MemoryWriteArguments) -> str:
     return f"the value has {size} bytes; at most {MAX_VALUE} are kept under one key." if size > MAX_VALUE else ""
 
 
-def write(store: Store, arguments: MemoryWriteArguments, now: float) -> ToolResult:
+def write(store: Store, arguments: MemoryWriteArguments, now: float, ctx: ToolContext) -> ToolResult:
+    """Keep a note of this project; only one that somebody was asked about counts as confirmed."""
     from adderclaw.store import memory
 
-    if why := _unfit(arguments):
+    if why := unfit(arguments):
         return rejected(why)
-    key, size = arguments.key, len(arguments.value.encode("utf-8", "replace"))
+    key, size, project = arguments.key, len(arguments.value.encode("utf-8", "replace")), ctx.workspace.root
+    before = memory.get(store, key, project)
+    if not ctx.approved and before is not None and before.project == project and before.confirmed:
+        if before.content == arguments.value:
+            return own_words(f"{key} is kept already", {"key": key, "bytes": size})
+        return rejected(
+            f"the note {shown(key)!r} was confirmed by the operator, and is not replaced without asking them:"
+            " keep this under another key."
+        )
+    if not ctx.approved and before is None and memory.crowded(store, project):
+        return rejected(
+            f"this project has {memory.MOST} notes that nobody has confirmed: write over one of them, or tell the"
+            " operator that `adderclaw memory notes` shows them and `adderclaw memory forget` removes one."
+        )
     with store.write() as cursor:
-        memory.put(cursor, key, arguments.value, now=now)
-    return own_words(f"Kept {key} ({size} bytes)", {"key": key, "bytes": size})
+        memory.put(cursor, key, arguments.value, project=project, confirmed=ctx.approved, now=now)
+    later = "" if ctx.approved else "; MemoryRead and MemorySearch find it, later prompts have it once it is confirmed"
+    return own_words(f"Kept {key} ({size} bytes){later}", {"key": key, "bytes": size, "confirmed": ctx.approved})
 
 
 # ------------------------------------------------------------------ the tools
@@ -112,8 +130,8 @@ def _touch_search(given: MemorySearchArguments) -> Touch:
 
 
 def tools(store: Store | None, clock: Clock) -> tuple[Tool[Any], ...]:
-    def keep(opened: Store, given: MemoryWriteArguments, _ctx: ToolContext) -> ToolResult:
-        return write(opened, given, clock.now())
+    def keep(opened: Store, given: MemoryWriteArguments, ctx: ToolContext) -> ToolResult:
+        return write(opened, given, clock.now(), ctx)
 
     def touch_read(_given: MemoryReadArguments) -> Touch:
         return Touch(why="reads a note")
@@ -125,5 +143,5 @@ def tools(store: Store | None, clock: Clock) -> tuple[Tool[Any], ...]:
     return (
         _tool("MemorySearch", MemorySearchArguments, "memory_search", _touch_search, store, search),
         _tool("MemoryRead", MemoryReadArguments, "memory_read", touch_read, store, read),
-        _tool("MemoryWrite", MemoryWriteArguments, "memory_write", touch_write, store, keep, _unfit),
+        _tool("MemoryWrite", MemoryWriteArguments, "memory_write", touch_write, store, keep, unfit),
     )

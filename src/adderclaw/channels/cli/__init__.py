@@ -35,7 +35,7 @@ COMMANDS: dict[str, Command] = {
     "login": Command("auth", "Log in to a provider: in the browser, by device code or by a pasted code."),
     "logout": Command("auth", "Forget a login, and revoke it where the provider can."),
     "auth": Command("auth", "Which credentials can be used, and of which kind; never the credentials themselves."),
-    "memory": Command("memory", "List, search, show and clear conversations."),
+    "memory": Command("memory", "Conversations and notes: list, search, show, edit, clear."),
     "checkpoint": Command("checkpoint", "List, show and restore what tools changed on disk."),
     "later": Command("later", "List, accept or set aside what commands changed of what other programs run later."),
     "receipt": Command("receipt", "List and verify the tamper-evident receipts."),

@@ -1,5 +1,6 @@
-"""`adderclaw memory`: search conversations, and delete them."""
+"""`adderclaw memory`: conversations and notes, to be looked at, changed and deleted."""
 
+import os
 from typing import Annotated
 
 import typer
@@ -10,14 +11,16 @@ from adderclaw.channels.export import Format
 from adderclaw.config import load
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import UsageError
-from adderclaw.store import Store, transcript, turns
+from adderclaw.store import Store, memory, transcript, turns
 from adderclaw.store.transcript import Entry
 from adderclaw.store.turns import Line
 from adderclaw.types import Json
 
-app = group("List, search, show and clear conversations.")
+app = group("Conversations and notes: list, search, show, edit, clear.")
 
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="At most so many.")]
+Key = Annotated[str, typer.Argument(help="The note's key.")]
+Workspace = Annotated[str | None, typer.Option("--workspace", metavar="DIR", help="The project whose notes these are.")]
 clean = Secrets().clean
 ABOUT = ("turn_id", "role", "provider", "model")
 
@@ -125,6 +128,91 @@ def export(
         print(f"{clean(found)} is in {clean(file)}")
     else:
         print(text, end="")
+
+
+@app.command("notes")
+def list_notes(
+    everything: Annotated[bool, typer.Option("--all", help="Of every project.")] = False,
+    limit: Limit = 200,
+    workspace: Workspace = None,
+    config: ConfigFile = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """List the notes of this project, the newest first, with those that nobody has confirmed yet.
+
+    Example: adderclaw memory notes
+    """
+    from adderclaw.channels import notes
+
+    store, project = _notes_of(config, workspace, read_only=True)
+    found = memory.listing(store, None if everything else project, limit)
+    if output_format == "json":
+        print_json([clean(note._asdict()) for note in found])
+        return
+    for note in found:
+        print(clean(notes.line(note)))
+    if not found:
+        print("no notes yet")
+
+
+@app.command()
+def edit(
+    key: Key,
+    value: Annotated[str | None, typer.Option("--value", help="The text; without it, your editor is opened.")] = None,
+    everywhere: Annotated[bool, typer.Option("--everywhere", help="A note for all projects.")] = False,
+    workspace: Workspace = None,
+    config: ConfigFile = None,
+) -> None:
+    """Write or change a note; later conversations are told of it, as data.
+
+    Example: adderclaw memory edit build --value "make, with Python 3.12"
+    """
+    from adderclaw.channels import notes
+
+    store, project = _notes_of(config, workspace)
+    place = None if everywhere else project
+    before = memory.get(store, key, place)
+    where = before.project if before is not None else place
+    text = notes.edited(before.content if before is not None else "") if value is None else value
+    if text is None:
+        print("unchanged")
+        return
+    notes.keep(store, key, text, where)
+    store.close()
+    print(clean(f"kept {key}{'' if where is not None else ', for all projects'}"))
+
+
+@app.command()
+def confirm(key: Key, workspace: Workspace = None, config: ConfigFile = None) -> None:
+    """Let later conversations be told of a note that a model kept by itself.
+
+    Example: adderclaw memory confirm build
+    """
+    from adderclaw.channels import notes
+
+    store, project = _notes_of(config, workspace)
+    note = notes.confirm(store, key, project)
+    store.close()
+    print(clean(f"confirmed {notes.line(note._replace(confirmed=True))}"))
+
+
+@app.command()
+def forget(key: Key, workspace: Workspace = None, config: ConfigFile = None) -> None:
+    """Remove a note.
+
+    Example: adderclaw memory forget build
+    """
+    from adderclaw.channels import notes
+
+    store, project = _notes_of(config, workspace)
+    note = notes.forget(store, key, project)
+    store.close()
+    print(clean(f"forgot {notes.line(note)}"))
+
+
+def _notes_of(config: str | None, workspace: str | None, *, read_only: bool = False) -> tuple[Store, str]:
+    loaded = load(config_file=config, workspace=workspace)
+    return Store.open(loaded.config.memory.path, read_only=read_only), os.path.realpath(loaded.workspace)
 
 
 @app.command()

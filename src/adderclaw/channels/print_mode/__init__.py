@@ -46,7 +46,7 @@ class Wanted:
         if self.system is not None:
             tools, root = session.scene.offered.values(), session.scene.context.workspace.root
             told = session.secrets.scrub(session.instructions.text) if session.instructions is not None else ""
-            notes = memory.context(session.store)
+            notes = memory.context(session.store, root)
             session.prompt = prompt.compose(root, notes, tools, system=self.system, instructions=told)
         if self.append:
             session.prompt = prompt.made(f"{session.prompt.system}\n\n{self.append}", session.prompt.tools)

@@ -63,6 +63,7 @@ class Hands:
 
     async def note(self, text: str) -> None:
         """Remember a line, and say where it is."""
+        from adderclaw.channels import notes
         from adderclaw.store import memory
 
         session = self._run.session
@@ -72,11 +73,13 @@ class Hands:
             return
         first = "".join(char if char.isprintable() else " " for char in text)[:KEY].strip()
         key, number = first, 1
-        while (memory.get(session.store, key) or text) != text:
+        project = session.scene.context.workspace.root
+        while (kept := memory.get(session.store, key, project)) is not None and kept.content != text:
             number += 1
             key = f"{first} ({number})"
         made = await self._call("MemoryWrite", {"key": key, "value": text}, "typed by hand")
         if not made.done.denied and not made.done.result.is_error:
+            notes.confirm(session.store, key, project)
             where = visible(session.config.memory.path, keep_newlines=False)
             self._show(Notice("", "note", f"remembered as {visible(key)!r} in {where}; /memory shows it"))
 

@@ -95,3 +95,8 @@ def m043_notes(cursor: sqlite3.Cursor) -> None:
         " SELECT rowid, title, content, keywords, anticipated_queries FROM memories"
     )
     cursor.execute("CREATE INDEX IF NOT EXISTS idx_memories_updated ON memories(updated_at)")
+
+
+def m060_unconfirmed(cursor: sqlite3.Cursor) -> None:
+    """Notes that a model kept and nobody was asked about: they can be looked up, and are in no prompt by themselves."""
+    cursor.execute("CREATE TABLE unconfirmed_memories (id TEXT PRIMARY KEY) WITHOUT ROWID")

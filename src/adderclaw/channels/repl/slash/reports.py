@@ -2,6 +2,7 @@
 
 import sys
 
+from adderclaw.channels import notes
 from adderclaw.channels.repl.slash.row import Done
 from adderclaw.config.model_catalogue import first_of
 from adderclaw.credentials.redaction import visible
@@ -16,18 +17,45 @@ def tools(run: Run, _rest: str) -> Done:
 
 
 def memory(run: Run, rest: str) -> Done:
+    does, _, key = rest.partition(" ")
     if not rest:
-        files = run.session.instructions.files if run.session.instructions is not None else []
-        for file in files:
-            how = f", imported by {visible(file.parent)}" if file.parent else ""
-            print(f"{visible(file.path)} ({file.scope.lower()}, {len(file.text):,} characters{how})")
-        print(visible(memories.context(run.session.store)) or "no memories yet")
-        return None
-    hits = transcript.search(run.session.store, rest, 10)
-    for hit in hits:
-        print(f"{hit.conversation_id}  {hit.created_at}  {hit.role}: {visible(hit.snippet, keep_newlines=False)}")
-    if not hits:
-        print(f"nothing found for {visible(rest)!r}")
+        _remembered(run)
+    elif does in ("confirm", "forget", "edit") and memories.get(run.session.store, key.strip(), _project(run)):
+        _changed(run, does, key.strip())
+    else:
+        hits = transcript.search(run.session.store, rest, 10)
+        for hit in hits:
+            print(f"{hit.conversation_id}  {hit.created_at}  {hit.role}: {visible(hit.snippet, keep_newlines=False)}")
+        if not hits:
+            print(f"nothing found for {visible(rest)!r}")
+
+
+def _remembered(run: Run) -> None:
+    for file in run.session.instructions.files if run.session.instructions is not None else []:
+        how = f", imported by {visible(file.parent)}" if file.parent else ""
+        print(f"{visible(file.path)} ({file.scope.lower()}, {len(file.text):,} characters{how})")
+    kept = memories.listing(run.session.store, _project(run), notes.SHOWN)
+    for note in kept:
+        print(notes.line(note))
+    print("/memory confirm|forget|edit KEY" if kept else "no memories yet")
+
+
+def _changed(run: Run, does: str, key: str) -> None:
+    store, project = run.session.store, _project(run)
+    if does == "confirm":
+        notes.confirm(store, key, project)
+    elif does == "forget":
+        notes.forget(store, key, project)
+    elif (text := notes.edited(notes.one(store, key, project).content)) is not None:
+        notes.keep(store, key, text, notes.one(store, key, project).project)
+    else:
+        print("unchanged")
+        return
+    print(visible(f"{'forgot' if does == 'forget' else 'kept'} {key}", keep_newlines=False))
+
+
+def _project(run: Run) -> str:
+    return run.session.scene.context.workspace.root
 
 
 def policy(run: Run, _rest: str) -> Done:

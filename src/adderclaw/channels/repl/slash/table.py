@@ -64,7 +64,12 @@ ROWS: tuple[Row, ...] = (
     _row("tools", "", reports.tools, "list the active tools"),
     _row("skills", "", reports.skills, "list the skills; /NAME [ARGUMENTS] calls one"),
     _row("mcp", "[NAME]", reports.mcp, "show the MCP servers; with a name, its prompts too"),
-    _row("memory", "[QUERY]", reports.memory, "search memory; alone, show the instruction files and what is stored"),
+    _row(
+        "memory",
+        "[QUERY or confirm|forget|edit KEY]",
+        reports.memory,
+        "search memory; alone, show instruction files and notes",
+    ),
     _row("receipts", "[list|verify|head]", by("receipt", alone=("list",)), "list or verify the receipts"),
     _row("replay", "RUN_ID [OPTIONS]", by("replay"), "show a run again, or prove it"),
     # ---- what it may do
