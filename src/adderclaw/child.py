@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from adderclaw.record import record
-from adderclaw.types import Outcome, PermissionMode, Tool
+from adderclaw.types import EndedBy, Outcome, PermissionMode, Tool
 
 
 @record
@@ -58,6 +58,7 @@ class ChildReport:
     model: str = ""
     tokens: int = 0
     tool_calls: int = 0
+    ended_by: EndedBy = ""
 
 
 type Spawn = Callable[[Child], Awaitable[ChildReport]]

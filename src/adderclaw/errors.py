@@ -18,7 +18,7 @@ An outcome of a run has the exit code of the error of its name (`EXIT_CODES`). S
 from typing import Literal
 
 from adderclaw.record import NamedTuple
-from adderclaw.types import Outcome
+from adderclaw.types import EndedBy, Outcome
 
 EXIT_CODES: dict[Outcome, int] = {
     "completed": 0,
@@ -164,6 +164,11 @@ class Refused(DeniedError, ValueError):
 
 class LimitError(AdderClawError):
     exit_code = EXIT_CODES["limit"]
+
+    def __init__(self, message: str, by: EndedBy = "") -> None:
+        super().__init__(message)
+        self.by: EndedBy = by
+        """Which limit it is."""
 
 
 class NeedsInput(AdderClawError):

@@ -18,6 +18,12 @@ type Json = dict[str, Any]
 type Risk = Literal["low", "medium", "high"]
 type Verdict = Literal["allow", "ask", "deny"]
 type Outcome = Literal["completed", "denied", "error", "limit", "stopped", "needs_input"]
+type EndedBy = Literal[
+    "", "cost_usd", "tokens", "tool_calls", "seconds", "rounds", "child_rounds", "repeats", "reply", "turns",
+    "hook", "shape",
+]  # fmt: skip
+"""What ended a turn before it was done: a limit (by its name in `--limit`, where it has one; the length of a reply and
+the decisions of a task are limits, too), a hook, or an answer that never had the shape that was asked for."""
 type Autonomy = Literal["readonly", "supervised", "full"]
 type PermissionMode = Literal["default", "acceptEdits", "bypassPermissions", "plan", "dontAsk"]
 type Phase = Literal["idle", "planning", "implement", "test", "verify", "done"]

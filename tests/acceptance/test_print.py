@@ -171,6 +171,9 @@ def test_10_limits_end_a_run_with_their_subtype(world: World) -> None:
         done = world.cli("-p", "look", "--provider", "mine", "--max-turns", "2", "--output-format", "json")
         (result,) = lines(done)
         assert (done.code, result["subtype"], result["num_turns"]) == (4, "error_max_turns", 2), result
+        assert "2 replies" in result["errors"][0]
+        assert "--max-turns" in done.err
+        assert "max_tool_rounds" not in done.err
         on(world, model, prices="[models.m]\ninput_per_mtok = 1000000\noutput_per_mtok = 1000000\n")
         done = world.cli("-p", "look", "--provider", "mine", "--max-budget-usd", "0.5", "--output-format", "json")
         (result,) = lines(done)

@@ -111,7 +111,7 @@ async def rule(session: Session, judged: Judged) -> Ruling:
         asked = answer if considered.decision.verdict == "ask" else None
         return Ruling(considered, life, how, _denial(considered, asked), told=True)
     if (spent := limit_of(session)) is not None:  # others of the run may have used it up meanwhile
-        considered = _denied(considered, spent)
+        considered = _denied(considered, str(spent))
         return Ruling(considered, life, _how(session, considered, None), _denial(considered, None))
     return Ruling(considered, life, how)
 
@@ -451,10 +451,10 @@ async def run(session: Session, ruling: Ruling) -> Ran:
     return Ran(session.scene.shortened(result), (session.clock.monotonic() - began) * 1000)
 
 
-def limit_of(session: Session) -> str | None:
+def limit_of(session: Session) -> LimitError | None:
     """Why no further tool call may run, if so."""
     try:
         session.budget.before_tool_call()
     except LimitError as error:
-        return str(error)
+        return error
     return None

@@ -110,7 +110,7 @@ class Budget:
     def before_tool_call(self) -> None:
         self._within_time()
         if self.tool_calls - self._calls_before >= self._limits.tool_calls:
-            raise LimitError(f"tool call limit reached: {self._limits.tool_calls} (limits.tool_calls)")
+            raise LimitError(f"tool call limit reached: {self._limits.tool_calls} (limits.tool_calls)", "tool_calls")
 
     def end(self, held: "Reservation", usage: Usage, price: float | None, *, answered: bool) -> None:
         """A reservation becomes what was really spent."""
@@ -127,26 +127,27 @@ class Budget:
 
     def _within_time(self) -> None:
         if self.seconds_left <= 0:
-            raise LimitError(f"time limit reached: {self._limits.seconds} s (limits.seconds)")
+            raise LimitError(f"time limit reached: {self._limits.seconds} s (limits.seconds)", "seconds")
 
     def _fits_tokens(self, wanted: int) -> None:
         limit, spent = self._limits.tokens, self.usage.total + self._lost_tokens
         if spent + self._held_tokens + wanted > limit:
             held = f", {self._held_tokens:,} in calls under way" if self._held_tokens else ""
             said = f"{spent:,} used{held}, the next call needs about {wanted:,}, of {limit:,}"
-            raise LimitError(f"token limit reached: {said} (limits.tokens)")
+            raise LimitError(f"token limit reached: {said} (limits.tokens)", "tokens")
 
     def _fits_cost(self, price: float | None, model: str) -> None:
         limit, spent = self._limits.cost_usd, self.spent + self._lost_cost
         if price is None:
             if limit == 0:
                 fix = f'give its price under [models."{model}"] (input_per_mtok, output_per_mtok)'
-                raise LimitError(f"nothing may be spent and the price of {model!r} is unknown (limits.cost_usd); {fix}")
+                unknown = f"nothing may be spent and the price of {model!r} is unknown (limits.cost_usd)"
+                raise LimitError(f"{unknown}; {fix}", "cost_usd")
             return
         if spent + self._held_cost + price > limit:
             held = f", ${self._held_cost:.4f} in calls under way" if self._held_cost else ""
             said = f"${spent:.4f} spent{held}, the next call costs about ${price:.4f}, of ${limit:g}"
-            raise LimitError(f"cost limit reached: {said} (limits.cost_usd)")
+            raise LimitError(f"cost limit reached: {said} (limits.cost_usd)", "cost_usd")
 
 
 class Reservation:
@@ -213,4 +214,5 @@ class LoopDetector:
 
     def require_change(self) -> None:
         if self.repeats >= self._stop_at:
-            raise LimitError(f"the same call gave the same result {self.repeats} times (runtime.loop_stop_at)")
+            circle = f"the same call gave the same result {self.repeats} times (runtime.loop_stop_at)"
+            raise LimitError(circle, "repeats")

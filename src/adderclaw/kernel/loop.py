@@ -121,7 +121,7 @@ async def _turn(
         if message is not None:
             session.state.rounds = 0
             if not single and (refused := await lifecycle.submitted(session, message)) is not None:
-                return TurnResult("denied", "", f"a hook refused the message: {refused}")
+                return TurnResult("denied", "", f"a hook refused the message: {refused}", ended_by="hook")
             _hear(session, message, attached, opens=True)
         elif session.hooks:
             await lifecycle.begin(session)
@@ -130,7 +130,7 @@ async def _turn(
         if message is None:
             turn.cut = _cut_before(session.state.history.messages)
         if message is None and (spent := _rounds_used(session)) is not None:
-            raise LimitError(spent)
+            raise spent
         if message is None and not session.state.unfinished and (said := (*lifecycle.due(session), *_news(session))):
             session.state.history.append(Message("user", said))
         await file_watch.look(session)
@@ -138,7 +138,7 @@ async def _turn(
         return await _go_on(session, turn, prompt, on_delta)
     except LimitError as error:
         session.bus.tell({"event_type": "limit_reached", "reason": str(error)})
-        return TurnResult("limit", turn.text, str(error))
+        return TurnResult("limit", turn.text, str(error), ended_by=error.by)
     except Stopped as error:
         session.bus.tell({"event_type": "estop_triggered", "reason": str(error)})
         return TurnResult("stopped", turn.text, str(error))
@@ -147,7 +147,7 @@ async def _turn(
         await lifecycle.failed(session, error.stop_failure, str(error), turn.text)
         if error.kind == "max_output_tokens":
             session.bus.tell({"event_type": "limit_reached", "reason": str(error)})
-            return TurnResult("limit", turn.text, str(error))
+            return TurnResult("limit", turn.text, str(error), ended_by="reply")
         reason = "missing_provider_api_key" if error.kind == "missing_key" else error.kind
         # no colon after a word that ends in "key": what follows would be taken for one and redacted
         return TurnResult("error", turn.text, f"{reason}, {error}" if reason.endswith("_key") else f"{reason}: {error}")
@@ -174,11 +174,12 @@ async def _go_on(session: Session, turn: _Turn, prompt: Prompt, on_delta: OnDelt
         spent = await _live(session, turn, pending, _rounds_used(session))
         pending = ()
         if spent is not None:
-            raise LimitError(spent)
+            raise spent
         if session.scene.stopped():
             raise Stopped("the emergency stop was set; `adderclaw estop --clear` removes it")
         if turn.halted is not None:
-            return TurnResult("denied", turn.text, f"a hook ended the turn: {turn.halted}".removesuffix(": "))
+            why = f"a hook ended the turn: {turn.halted}".removesuffix(": ")
+            return TurnResult("denied", turn.text, why, ended_by="hook")
         if turn.ended or turn.single:
             return TurnResult("completed", turn.text)
         session.state.loops.require_change()
@@ -194,12 +195,14 @@ async def _sent_back(session: Session, turn: _Turn) -> bool:
     return True
 
 
-def _rounds_used(session: Session) -> str | None:
+def _rounds_used(session: Session) -> LimitError | None:
     allowed = session.config.runtime.max_tool_rounds
     if session.state.rounds <= allowed:
         return None
-    setting = "subagents" if session.depth else "runtime"
-    return f"{allowed} rounds of tool calls are used up ({setting}.max_tool_rounds)"
+    used = f"{allowed} rounds of tool calls are used up"
+    if session.depth:
+        return LimitError(f"{used} (subagents.max_tool_rounds)", "child_rounds")
+    return LimitError(f"{used} (runtime.max_tool_rounds)", "rounds")
 
 
 # ------------------------------------------------------------------ one step
@@ -294,7 +297,9 @@ def _keep(session: Session, cursor: Cursor, message: Message) -> int:
     return sequence
 
 
-async def _live(session: Session, turn: _Turn, pending: tuple[ToolCall, ...], refusal: str | None) -> str | None:
+async def _live(
+    session: Session, turn: _Turn, pending: tuple[ToolCall, ...], refusal: LimitError | None
+) -> LimitError | None:
     """Run the calls of one reply; then the model hears all results at once, in order. Says which limit was hit."""
     results: list[Block] = [*session.state.answered]
     session.state.answered = ()
@@ -302,7 +307,7 @@ async def _live(session: Session, turn: _Turn, pending: tuple[ToolCall, ...], re
     try:
         for call in pending:
             refusal = refusal or limit_of(session)
-            await batch.add(call, refusal)
+            await batch.add(call, None if refusal is None else str(refusal))
         await batch.run()
     except BaseException as error:
         interrupted = isinstance(error, asyncio.CancelledError)
@@ -340,11 +345,11 @@ async def live_planned(session: Session, call: ToolCall, keep: Keep) -> Done:
     with session.store.write() as cursor:
         _keep(session, cursor, message)
     session.state.history.append(message)
-    refusal = limit_of(session)
-    done = await run_call(session, call, refusal=refusal, keep=keep if refusal is None else None)
+    limit = limit_of(session)
+    done = await run_call(session, call, refusal=str(limit) if limit else None, keep=None if limit else keep)
     session.state.history.append(Message("user", (_block(call, done.result),)))
-    if refusal is not None:
-        raise LimitError(refusal)
+    if limit is not None:
+        raise limit
     session.state.loops.require_change()
     return done
 
@@ -443,7 +448,7 @@ async def _waited(session: Session) -> bool:
         how = "timeout"
     session.tape.waited(how)
     if how == "timeout":
-        raise LimitError("the time of this run is used up while a background task goes on")
+        raise LimitError("the time of this run is used up while a background task goes on", "seconds")
     if session.scene.stopped():
         raise Stopped("the emergency stop was set; `adderclaw estop --clear` removes it")
     if news := _news(session):

@@ -195,7 +195,7 @@ async def _within_budget(session: Session, request: ChatRequest, on_delta: OnDel
         if request.tools and session.scene.stopped():
             return Stopped("the emergency stop was set while the model was answering")
         if session.clock.monotonic() >= deadline:
-            return LimitError("time limit reached while the model was answering (limits.seconds)")
+            return LimitError("time limit reached while the model was answering (limits.seconds)", "seconds")
         return None
 
     warming = asyncio.get_running_loop().call_later(WARM_AFTER, session.warm)

@@ -30,6 +30,7 @@ from adderclaw.types import (
     Block,
     Clock,
     CommandFact,
+    EndedBy,
     Ids,
     Json,
     MediaBlock,
@@ -349,3 +350,4 @@ class TurnResult(NamedTuple):
     """What else a program may want to know of it."""
     signal: int = 0
     """The signal that ended it."""
+    ended_by: EndedBy = ""

@@ -250,7 +250,7 @@ class Reel:
             raise ProviderError(error["kind"], error["message"], **more)
         match body.get("cut"):
             case "limit":
-                raise LimitError(body["message"])
+                raise LimitError(body["message"], body.get("by", ""))
             case "stop":
                 raise Stopped(body["message"])
             case "interrupted":

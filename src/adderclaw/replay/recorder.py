@@ -168,7 +168,7 @@ class Recorder(Tape):
             self._edge("chat", session, {**sent, "error": {**said, "retry_after": error.retry_after}})
             raise
         except (LimitError, Stopped, CancelledError) as error:
-            self._edge("chat", session, {**sent, "cut": _cut(error), "message": str(error)})
+            self._edge("chat", session, {**sent, **_cut(error), "message": str(error)})
             raise
         empty = not response.final_text.strip() and not response.tool_calls
         self._edge("chat", session, {**sent, "empty": _reply(response)} if empty else sent)
@@ -386,5 +386,7 @@ def _reply(response: ChatResponse) -> Json:
     }
 
 
-def _cut(error: BaseException) -> str:
-    return "limit" if isinstance(error, LimitError) else "stop" if isinstance(error, Stopped) else "interrupted"
+def _cut(error: BaseException) -> Json:
+    if isinstance(error, LimitError):
+        return {"cut": "limit", "by": error.by}
+    return {"cut": "stop" if isinstance(error, Stopped) else "interrupted"}

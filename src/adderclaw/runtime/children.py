@@ -70,7 +70,9 @@ async def _lived(runtime: Runtime, parent: Session, order: Child, on_delta: OnDe
             await own_provider.close()
     finish(child, result)
     tokens, calls = subagents.used(child.store, child.session_id)
-    return ChildReport(child.session_id, result.outcome, result.answer, result.reason, child.model, tokens, calls)
+    return ChildReport(
+        child.session_id, result.outcome, result.answer, result.reason, child.model, tokens, calls, result.ended_by
+    )
 
 
 async def _room(runtime: Runtime, parent: Session, *, waits: bool) -> None:

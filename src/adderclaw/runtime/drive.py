@@ -10,15 +10,8 @@ from adderclaw.runtime.run import Run
 from adderclaw.store import later_files
 from adderclaw.types import Json
 
-LIMITS = {
-    "(limits.cost_usd)": "cost_usd",
-    "(limits.tokens)": "tokens",
-    "(limits.tool_calls)": "tool_calls",
-    "(limits.seconds)": "seconds",
-    "(runtime.max_tool_rounds)": "rounds",
-    "LOOP ": "rounds",
-}
-"""How a reason names a limit, and what `--limit` calls it."""
+RAISED = frozenset({"cost_usd", "tokens", "tool_calls", "seconds", "rounds"})
+"""The limits that `--limit` raises, as it calls them."""
 
 
 class Report(NamedTuple):
@@ -114,10 +107,9 @@ def checked(run: Run, result: TurnResult) -> TurnResult:
 
 def _advised(result: TurnResult, resume: str) -> TurnResult:
     """Who hits a limit learns how to go on past it: what was used up counts when a run is resumed."""
-    name = next((name for word, name in LIMITS.items() if word in result.reason), None)
-    if result.outcome != "limit" or name is None:
+    if result.outcome != "limit" or result.ended_by not in RAISED:
         return result
-    return result._replace(reason=f"{result.reason}; `adderclaw {resume} --limit {name}=MORE` goes on")
+    return result._replace(reason=f"{result.reason}; `adderclaw {resume} --limit {result.ended_by}=MORE` goes on")
 
 
 def _changed_later(run: Run) -> Json:

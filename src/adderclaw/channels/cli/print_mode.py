@@ -53,6 +53,7 @@ def run_print(arguments: list[str]) -> int:
         _text(given, "append") or "",
         _shape(given),
         by_name=streams or bool(message.strip()),
+        max_turns=int(given.get("max_turns", 0)),
         aloud=not (given.get("quiet") or given.get("verbose")),
     )
     if not streams:

@@ -38,6 +38,8 @@ class Wanted:
     """Of the answer."""
     by_name: bool = True
     """The message may call a skill or a command; what was only piped in does not."""
+    max_turns: int = 0
+    """Replies of the model, where a flag limits them: who is told that they are used up is told of that flag."""
     aloud: bool = False
     """Warnings are said on stderr, without the rest of the log."""
 
@@ -71,6 +73,9 @@ async def answered(run: Run, message: str, wanted: Wanted, on_delta: OnDelta = s
 
         message = await expanded(run.session, message.lstrip())
     result = await run_turn(run.session, message, on_delta)
+    if wanted.max_turns and result.ended_by == "rounds":
+        replies = "1 reply" if wanted.max_turns == 1 else f"{wanted.max_turns} replies"
+        result = result._replace(reason=f"{replies} of the model and no answer yet: all that --max-turns allows")
     return result if wanted.shape is None else await wanted.shape.fitted(run.session, result, on_delta)
 
 

@@ -6,19 +6,17 @@ from adderclaw import __version__
 from adderclaw.events import EventRecord
 from adderclaw.kernel.session import TurnResult
 from adderclaw.runtime import Run
-from adderclaw.types import Json, Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
+from adderclaw.types import EndedBy, Json, Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
 
 PROTOCOL = "2.1.0"
 """Whose shapes these are: clients look at it before they use what is newer."""
 STOP = {"end": "end_turn", "tool_use": "tool_use", "max_tokens": "max_tokens", "refusal": "refusal"}
 """Why a reply ended, as the other side calls it."""
-LIMITS = {
-    "(runtime.max_tool_rounds)": ("error_max_turns", "max_turns"),
-    "(limits.cost_usd)": ("error_max_budget_usd", "budget_exhausted"),
+LIMITS: dict[EndedBy, tuple[str, str]] = {
+    "rounds": ("error_max_turns", "max_turns"),
+    "cost_usd": ("error_max_budget_usd", "budget_exhausted"),
 }
-"""How a reason names a limit → subtype and terminal_reason."""
-SCHEMA = "the answer does not fit --json-schema"
-"""How the reason of a run begins whose answer was never of the wanted shape."""
+"""Limit → subtype and terminal_reason."""
 MODES = {"readonly": "plan", "supervised": "default", "full": "bypassPermissions"}
 """Autonomy → the mode that it is."""
 
@@ -205,13 +203,12 @@ def ended_as(result: TurnResult) -> tuple[str, str]:
         case "completed":
             return "success", "completed"
         case "limit":
-            named = next((found for word, found in LIMITS.items() if word in result.reason), None)
-            return named or ("error_during_execution", "blocking_limit")
+            return LIMITS.get(result.ended_by, ("error_during_execution", "blocking_limit"))
         case "stopped":
             return "error_during_execution", "aborted_streaming"
         case "denied":
-            return "error_during_execution", "hook_stopped" if "a hook" in result.reason else "permission_denied"
-        case _ if result.reason.startswith(SCHEMA):
+            return "error_during_execution", "hook_stopped" if result.ended_by == "hook" else "permission_denied"
+        case _ if result.ended_by == "shape":
             return "error_max_structured_output_retries", "structured_output_retry_exhausted"
         case _:
             return "error_during_execution", "api_error"

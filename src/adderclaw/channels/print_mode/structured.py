@@ -13,7 +13,7 @@ from adderclaw.mcp import schema as schemas
 from adderclaw.types import Json, OnDelta
 
 FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n?```\s*", re.DOTALL)
-MISFIT = "the answer does not fit --json-schema"
+MISFIT = "the answer does not fit --json-schema, and neither did the second"
 ASKED = (
     "Your last message must be one JSON value and nothing else: no words before or after it, no code fence. "
     "It must fit this JSON Schema:\n{schema}"
@@ -50,7 +50,7 @@ class Shape:
                 return again
             result = again
             if why := self._misfit(result.answer):
-                return TurnResult("error", result.answer, f"{MISFIT}, and neither did the second: {why}")
+                return TurnResult("error", result.answer, f"{MISFIT}: {why}", ended_by="shape")
         value = json.loads(_bare(result.answer))
         return result._replace(answer=canonical(value), details={"structured_output": value})
 

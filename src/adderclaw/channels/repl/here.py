@@ -65,7 +65,7 @@ async def turn(run: Run, message: str | None) -> TurnResult:
         if result.outcome == "completed":
             return result
         print(f"[{result.outcome}] {visible(result.reason)}", file=sys.stderr)
-        if result.outcome != "limit" or "max_tool_rounds" not in result.reason:
+        if result.ended_by != "rounds":
             return result
         if (await typed("Go on? [y/N] ") or "").strip().lower() not in ("y", "yes"):
             return result

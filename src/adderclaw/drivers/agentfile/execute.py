@@ -10,7 +10,7 @@ from adderclaw.child import Child, ChildReport, Spawn
 from adderclaw.drivers.agentfile import prompts
 from adderclaw.drivers.agentfile.signal import Report, Result, Verdict
 from adderclaw.drivers.agentfile.workflow import Goal, Step, Workflow
-from adderclaw.errors import AdderClawError, outcome_of
+from adderclaw.errors import AdderClawError, LimitError, outcome_of
 from adderclaw.events import EventRecord
 from adderclaw.json_text import digest
 from adderclaw.kernel.session import Session, TurnResult
@@ -18,7 +18,7 @@ from adderclaw.questions import ApprovalRequest
 from adderclaw.store import subagents, transcript, workflows
 from adderclaw.store.subagents import Subagent
 from adderclaw.store.workflows import Begun, Finished
-from adderclaw.types import Outcome
+from adderclaw.types import EndedBy, Outcome
 
 VERDICT = "(review)"
 """Stands for the reviewer among the agents; no AGENT can be called so."""
@@ -31,10 +31,11 @@ LOOKING = ("Read", "Grep", "Glob", "LS", "Bash")
 
 
 class _Ends(Exception):
-    def __init__(self, outcome: Outcome, reason: str) -> None:
+    def __init__(self, outcome: Outcome, reason: str, by: EndedBy = "") -> None:
         super().__init__(reason)
         self.outcome: Outcome = outcome
         self.reason = reason
+        self.by: EndedBy = by
 
 
 class _Round(NamedTuple):
@@ -99,11 +100,12 @@ class WorkflowExecution:
                 else:
                     await self._loop(step, number)
         except _Ends as end:
-            return TurnResult(end.outcome, self.answer, end.reason)
+            return TurnResult(end.outcome, self.answer, end.reason, ended_by=end.by)
         except AdderClawError as error:
-            return TurnResult(self._outcome_of(error), self.answer, str(error))
+            by: EndedBy = error.by if isinstance(error, LimitError) else ""
+            return TurnResult(self._outcome_of(error), self.answer, str(error), ended_by=by)
         if self.unconverged:
-            return TurnResult("limit", self.answer, "; ".join(self.unconverged))
+            return TurnResult("limit", self.answer, "; ".join(self.unconverged), ended_by="rounds")
         return TurnResult("completed", self.answer)
 
     def _outcome_of(self, error: AdderClawError) -> Outcome:
@@ -272,7 +274,7 @@ class WorkflowExecution:
             order = replace(order, again=left.session_id, rounds=had)
         made = await self.spawn(order)
         if made.outcome != "completed":
-            raise _Ends(made.outcome, f"goal {goal.name}: {made.reason or made.outcome}")
+            raise _Ends(made.outcome, f"goal {goal.name}: {made.reason or made.outcome}", made.ended_by)
         return made
 
     def _is_tried(self, place: str) -> bool:

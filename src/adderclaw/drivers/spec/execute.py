@@ -30,7 +30,7 @@ class SpecExecution:
         except asyncio.CancelledError:  # whoever ended it is told what was reached, as at every other end
             came = Came("stopped", "interrupted", self._sessions, status.read(self._root))
         counts: Json = {"sessions": came.sessions, "scenarios_passed": came.passed, "scenarios_total": came.total}
-        return TurnResult(came.outcome, came.answer, came.reason, details=counts)
+        return TurnResult(came.outcome, came.answer, came.reason, details=counts, ended_by=came.by)
 
     @property
     def _root(self) -> str:
@@ -58,9 +58,9 @@ class SpecExecution:
             self.session.budget.before_tool_call()  # a session without one would only talk
             made = await self.spawn(child)
         except AdderClawError as error:
-            return Ended(self._outcome_of(error), str(error))
+            return Ended(self._outcome_of(error), str(error), by=error.by if isinstance(error, LimitError) else "")
         checks = transcript.commands(self.session.store, made.session_id)
-        return Ended(made.outcome, made.reason, made.tool_calls, checks)
+        return Ended(made.outcome, made.reason, made.tool_calls, checks, made.ended_by)
 
     # -------------------------------------------------------------- told
 

@@ -8,7 +8,7 @@ from adderclaw.drivers.spec import status
 from adderclaw.drivers.spec.evidence import NONE, Evidence
 from adderclaw.drivers.spec.prompts import Names, prompt
 from adderclaw.drivers.spec.status import Status
-from adderclaw.types import Outcome
+from adderclaw.types import EndedBy, Outcome
 
 STALLED = 5
 """Sessions in a row that leave nothing which shows progress: then somebody has to look."""
@@ -33,6 +33,7 @@ class Ended(NamedTuple):
     tool_calls: int = 0
     checks: Mapping[str, bool] = MappingProxyType({})
     """The commands that it ran, and whether each succeeded the last time."""
+    by: EndedBy = ""
 
 
 class Ask(Protocol):
@@ -55,6 +56,7 @@ class Came(NamedTuple):
     reason: str
     sessions: int
     status: Status | None
+    by: EndedBy = ""
 
     @property
     def passed(self) -> int:
@@ -106,6 +108,6 @@ async def work(
         if watcher is not None:
             watcher.ended(order, ended, now)
         if ended.outcome not in GOES_ON or (ended.outcome == "limit" and not ended.tool_calls):
-            return Came(ended.outcome, f"session {number}: {ended.reason or ended.outcome}", number, now)
+            return Came(ended.outcome, f"session {number}: {ended.reason or ended.outcome}", number, now, ended.by)
         idle = 0 if evidence.grew(now, ended.checks) else idle + 1
     return Came("completed", "", number, now)

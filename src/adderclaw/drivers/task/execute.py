@@ -32,7 +32,7 @@ from adderclaw.kernel.prompt import Prompt
 from adderclaw.kernel.result import Done
 from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.skills.catalogue import Catalogue
-from adderclaw.types import Json, Outcome, ToolCall
+from adderclaw.types import EndedBy, Json, Outcome, ToolCall
 
 WITHHELD = (
     "It was not carried out: its command held a secret, and a run is kept without secrets. "
@@ -41,10 +41,11 @@ WITHHELD = (
 
 
 class _Ends(Exception):
-    def __init__(self, outcome: Outcome, reason: str) -> None:
+    def __init__(self, outcome: Outcome, reason: str, by: EndedBy = "") -> None:
         super().__init__(reason)
         self.outcome: Outcome = outcome
         self.reason = reason
+        self.by: EndedBy = by
 
 
 class TaskExecution:
@@ -89,15 +90,16 @@ class TaskExecution:
         session.prompt = self._asking.prompt
         if not self.dry:
             session.tape.drives(session, "task", {"task": self.task, "inputs": self._inputs})
+        by: EndedBy = ""
         try:
             await self._begun()
             self._load()
             self._route()
             outcome, reason = await self._work()
         except _Ends as end:
-            outcome, reason = end.outcome, end.reason
+            outcome, reason, by = end.outcome, end.reason, end.by
         except LimitError as error:
-            outcome, reason = "limit", str(error)
+            outcome, reason, by = "limit", str(error), error.by
         self._live = True
         if outcome == "completed":
             if not self.dry:  # which ends where the model would be asked
@@ -109,7 +111,7 @@ class TaskExecution:
         details = self._details()
         if self.dry and outcome == "completed":
             self.answer = dry.text(details)
-        return TurnResult(outcome, self.answer, reason, details)
+        return TurnResult(outcome, self.answer, reason, details, ended_by=by)
 
     async def _begun(self) -> None:
         if self.dry:
@@ -124,7 +126,7 @@ class TaskExecution:
         if not self._kept.resumed:
             self._kept.begin({"task": self.session.secrets.scrub(self.task), **self._inputs})
         if (refused := await lifecycle.submitted(self.session, self.task)) is not None:
-            raise _Ends("denied", f"a hook refused the task: {refused}")
+            raise _Ends("denied", f"a hook refused the task: {refused}", "hook")
 
     def _details(self) -> Json:
         told: Json = {
@@ -200,7 +202,7 @@ class TaskExecution:
         limit = self.session.config.runtime.max_turns
         if self.turn > limit:
             fix = f"`adderclaw run --resume {self.session.bus.run_id} --max-turns MORE` goes on"
-            raise _Ends("limit", f"max_turns_exceeded: {limit} turns are used up (runtime.max_turns); {fix}")
+            raise _Ends("limit", f"max_turns_exceeded: {limit} turns are used up (runtime.max_turns); {fix}", "turns")
 
     def _known_decision(self) -> Decided | None:
         return self._kept.decision(self.turn) if self._kept is not None else None
@@ -254,7 +256,7 @@ class TaskExecution:
             # a call of a tool that is not there is no decision, and is said so; all else ends the run
             if result.outcome == "denied":
                 return result.answer
-            raise _Ends(result.outcome, result.reason)
+            raise _Ends(result.outcome, result.reason, result.ended_by)
         return result.answer
 
     def _told_decision(self, status: str, how: str, made: ModelDecision | None, problems: list[str]) -> None:
@@ -427,7 +429,7 @@ class TaskExecution:
         if session.scene.stopped():
             raise _Ends("stopped", "the emergency stop was set; `adderclaw estop --clear` removes it")
         if done.stop is not None:
-            raise _Ends("denied", f"a hook ended the run: {done.stop}".removesuffix(": "))
+            raise _Ends("denied", f"a hook ended the run: {done.stop}".removesuffix(": "), "hook")
         return result
 
     async def _called(self, call: ToolCall, skill: str, keep: Keep) -> Done:
