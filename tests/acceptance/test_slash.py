@@ -161,21 +161,36 @@ def test_a_side_question_does_not_enter_the_conversation(world: World) -> None:
     assert world.cli("replay", run, "--verify").code == 0
 
 
-def test_a_goal_is_asked_about_at_each_stop(world: World) -> None:
+def test_a_goal_is_asked_about_at_each_stop_is_on_the_tape_and_goes_on_when_resumed(world: World) -> None:
+    judge(world, "perhaps")
+    answers = (text("hello to you"), text("half of it"))
+    world.script(*answers)
+    out, _ = talk(world, "hello", "/goal both halves are there", "/goal")
+    assert out.endswith("half of it\nthe goal: both halves are there\n"), (
+        "who cannot judge neither blocks nor clears it"
+    )
     judge(world, '{"ok": false, "reason": "the other half is missing"}')
     reached = json.dumps({"steps": [text('{"ok": true}')], "partial": True})
     world.script(
-        text("half of it"),
+        *answers,
+        text("still half of it"),
         call("Read", file_path="judge.json"),
         call("Write", file_path="judge.json", content=reached),
         text("the whole of it"),
         text("nobody asks"),
     )
-    out, _ = talk(world, "/goal both halves are there", "/goal", "/goal clear", "and now?")
-    assert out.index("half of it") < out.index("the whole of it") < out.index("the goal: both halves are there")
-    assert "there is no goal any more" in out
-    assert out.rstrip().endswith("nobody asks")
-    assert len(world.rows("SELECT id FROM model_calls WHERE provider = 'judge'")) == 2
+    ((conversation,),) = world.rows("SELECT id FROM conversations")
+    out, err = talk(world, f"/resume {conversation}", "go on", "/goal", "and now?")
+    assert "the goal: both halves are there; /goal clear drops it" in err
+    assert out.endswith("the whole of it\nthere is no goal; /goal WORDS sets one\nnobody asks\n")
+    assert "the goal is reached, or cannot be reached" in err
+    assert "the other half is missing" in json.dumps(world.rows("SELECT payload_json FROM transcript_entries"))
+    assert len(world.rows("SELECT id FROM model_calls WHERE provider = 'judge'")) == 3
+    taped = world.rows("SELECT DISTINCT run_id FROM tape")
+    assert len(taped) == 2
+    for (run,) in taped:
+        proof = world.cli("replay", run, "--verify")
+        assert proof.code == 0, proof.out + proof.err
 
 
 def test_prompts_of_our_own_are_messages(world: World) -> None:

@@ -10,6 +10,8 @@ from adderclaw.kernel.session import Session, told
 from adderclaw.store import transcript
 from adderclaw.types import Block, Json, TextBlock, ToolCall, ToolResultBlock
 
+GOAL = "Goal"
+"""The chain that judges a goal. Every session has it and asks it while there is one: no set of hooks changes."""
 STOP_BLOCKS = 8
 """How often in a row a Stop hook may send the model back to work."""
 
@@ -80,10 +82,16 @@ async def submitted(session: Session, message: str) -> str | None:
 
 async def stopping(session: Session, text: str, blocks: int) -> str | None:
     """Stop: what sends the model back to work, if anything does."""
-    if session.depth or "Stop" not in session.hooks or session.scene.stopped():
+    if session.depth or not ("Stop" in session.hooks or session.state.goal) or session.scene.stopped():
         return None
     fields = {"stop_hook_active": blocks > 0, "last_assistant_message": text}
     merged = await session.fire("Stop", fields)
+    if session.state.goal and not merged.blocked and merged.stop is None:
+        from adderclaw.kernel import goals
+
+        merged = await session.fire(GOAL, fields)
+        if goals.REACHED in merged.specific:
+            goals.over(session)
     if not merged.blocked or merged.stop is not None:
         return None
     if blocks >= STOP_BLOCKS:

@@ -54,6 +54,7 @@ def rewind(session: Session, to: int) -> None:
     with session.store.write() as cursor:
         transcript.append(cursor, session.session_id, "system", {"subtype": "rewind", "to": to, "content": ""})
     session.state.history = History(read(session.store, session.session_id).messages)
+    session.state.goal = goal_of(session.store, session.session_id)
     session.state.unfinished, session.state.answered = (), ()
     if session.instructions is not None:
         session.instructions.compacted(session.instructions.told_later - instructed(session.store, session.session_id))
@@ -71,6 +72,13 @@ def boundary(entries: list[Entry]) -> int:
     """The sequence from which on entries are still told to the model as they are."""
     last = last_boundary(entries)
     return int(last["kept_from"]) if last is not None else 0
+
+
+def goal_of(store: Store, session_id: str) -> str:
+    """The goal that a session has by its entries: the last that still counts."""
+    entries = transcript.live(transcript.entries(store, session_id))
+    payloads = (entry.payload for entry in reversed(entries) if entry.entry_type == "system")
+    return next((str(payload["content"]) for payload in payloads if payload.get("subtype") == "goal"), "")
 
 
 def instructed(store: Store, session_id: str) -> set[str]:
@@ -181,6 +189,7 @@ def restore(session: Session, *, go_on: bool) -> None:
     """
     if not session.agent_id:
         _return_to_place(session)
+    session.state.goal = goal_of(session.store, session.session_id)
     session.state.lost = _lost(session)
     if session.instructions is not None:
         session.instructions.heard(instructed(session.store, session.session_id))

@@ -219,6 +219,8 @@ class State:
     """Hooks that run beside the turn."""
     due: list[str] = field(default_factory=list[str])
     """What the model is told with the user's next message."""
+    goal: str = ""
+    """What is to be reached before a turn ends; `goals` sets it."""
     configured: Permissions | None = None
     """The permissions that it began with, once an update has changed them."""
 

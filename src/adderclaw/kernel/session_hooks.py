@@ -43,27 +43,35 @@ def table(hooks: tuple[Hook, ...]) -> Mapping[str, Chain]:
 
 def _chain(event: str, hooks: tuple[Hook, ...]) -> Chain:
     async def fire(session: Session, fields: Json, rows: Rows | None) -> Merged:
-        kept: list[rows_of.Invocation] = []
-
-        def write(cursor: "Cursor") -> None:
-            rows_of.record(cursor, session.session_id, session.conversation_id, kept)
-
-        session.store.flush()  # hooks may read the store
-        if event == "SubagentStop":
-            fields = {"agent_transcript_path": "", **fields}  # the transcript is in the store
-        try:
-            merged = await plane.run(hooks, event, fields, _place(session, kept, beside=event != "SessionEnd"))
-        finally:
-            if kept and rows is not None:
-                rows.append(write)
-            elif kept:
-                with session.store.write() as cursor:
-                    write(cursor)
-        for message in merged.messages:
-            session.bus.tell({"event_type": "hook_message", "hook_event": event, "message": message})
+        merged, _ = await run(event, hooks, session, fields, rows)
         return merged
 
     return fire
+
+
+async def run(
+    event: str, hooks: tuple[Hook, ...], session: Session, fields: Json, rows: Rows | None
+) -> tuple[Merged, list[rows_of.Invocation]]:
+    """What these hooks say of an event, and the rows that they leave."""
+    kept: list[rows_of.Invocation] = []
+
+    def write(cursor: "Cursor") -> None:
+        rows_of.record(cursor, session.session_id, session.conversation_id, kept)
+
+    session.store.flush()  # hooks may read the store
+    if event == "SubagentStop":
+        fields = {"agent_transcript_path": "", **fields}  # the transcript is in the store
+    try:
+        merged = await plane.run(hooks, event, fields, _place(session, kept, beside=event != "SessionEnd"))
+    finally:
+        if kept and rows is not None:
+            rows.append(write)
+        elif kept:
+            with session.store.write() as cursor:
+                write(cursor)
+    for message in merged.messages:
+        session.bus.tell({"event_type": "hook_message", "hook_event": event, "message": message})
+    return merged, kept
 
 
 def _place(session: Session, kept: list[rows_of.Invocation], *, beside: bool = True) -> plane.Place:

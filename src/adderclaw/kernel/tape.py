@@ -35,7 +35,7 @@ class Tape:
         """A turn ended; a message that a hook refused never reached the model."""
 
     def began(self, kind: str, body: Json) -> None:
-        """Something else than a turn, which a person asked for: a compaction, a rewind."""
+        """Something else than a turn, which a person asked for: a compaction, a rewind, a goal."""
 
     # -------------------------------------------------------------- a driver
 

@@ -56,6 +56,7 @@ WORDS = {
     "head": "a new beginning of the session",
     "compact": "a compaction by hand",
     "rewind": "a rewind",
+    "goal": "a change of the goal",
     "drive": "a driver",
     "fact": "what a driver looked up",
 }

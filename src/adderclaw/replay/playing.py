@@ -14,7 +14,7 @@ from adderclaw.decode import thaw
 from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.events import EventRecord
 from adderclaw.gate.case import Policy
-from adderclaw.kernel import compact, prompt, resume
+from adderclaw.kernel import compact, goals, prompt, resume
 from adderclaw.kernel.approvals import Durable
 from adderclaw.kernel.limits import Budget, LoopDetector
 from adderclaw.kernel.loop import run_turn
@@ -193,7 +193,7 @@ async def _turns(
         if kind == "hook":  # SessionEnd, after everything
             reel.take("hook")
             continue
-        if kind not in ("turn", "compact", "rewind", "drive"):
+        if kind not in ("turn", "compact", "rewind", "drive", "goal"):
             raise Diverged(f"the turn is over, and the recording goes on with {edges.WORDS.get(kind, kind)}")
         body = reel.take(kind)
         if fresh and head["from"]["entries"]:
@@ -209,6 +209,8 @@ async def _turns(
             await compact.compact(session, "manual", body["instructions"])
         elif kind == "rewind":
             resume.rewind(session, body["to"])
+        elif kind == "goal":
+            goals.put(session, body["words"])
         elif kind == "drive":
             results.append(await _driven(session, body))
         else:

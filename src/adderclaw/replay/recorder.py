@@ -118,7 +118,7 @@ class Recorder(Tape):
         self._add("end", {"outcome": outcome})
 
     def began(self, kind: str, body: Json) -> None:
-        """Something else than a turn, which a person asked for: a compaction, a rewind."""
+        """Something else than a turn, which a person asked for: a compaction, a rewind, a goal."""
         if self._next[0]:
             self._add(kind, body)
 

@@ -15,11 +15,11 @@ from adderclaw.credentials.redaction import looks_secret
 from adderclaw.errors import ProviderError, Refused, UsageError
 from adderclaw.hook_outcome import Merged
 from adderclaw.json_text import canonical
-from adderclaw.kernel import prompt
+from adderclaw.kernel import lifecycle, prompt
 from adderclaw.kernel.call_hooks import AFTER_EDIT
 from adderclaw.kernel.instructions import Instructions
 from adderclaw.kernel.limits import Budget, LoopDetector
-from adderclaw.kernel.session import Chain, Session, State
+from adderclaw.kernel.session import Chain, Rows, Session, State
 from adderclaw.questions import Answer, ApprovalRequest, Operator, QuestionRequest
 from adderclaw.store import Store, memory
 from adderclaw.store.ledger import Ledger
@@ -112,9 +112,15 @@ def make(
 
 
 def hooks_of(runtime: Runtime, session: Session) -> Mapping[str, Chain]:
-    """The session's hooks, and what follows an edit by itself."""
+    """The session's hooks, what follows an edit by itself, and who judges its goal."""
     checks = _checks(runtime, session.scene.context.workspace.root)
-    return recorded_hooks({**_configured(runtime, session), **checks})
+    return recorded_hooks({**_configured(runtime, session), **checks, lifecycle.GOAL: _judge_goal})
+
+
+async def _judge_goal(session: Session, fields: Json, rows: Rows | None) -> Merged:
+    from adderclaw.kernel import goals
+
+    return await goals.judge(session, fields, rows)
 
 
 def _configured(runtime: Runtime, session: Session) -> Mapping[str, Chain]:
@@ -123,7 +129,7 @@ def _configured(runtime: Runtime, session: Session) -> Mapping[str, Chain]:
     if not loaded.config.hooks and not loaded.held_hooks and not runtime.options.own_hooks:
         return {}
     from adderclaw.hooks import matching, settings
-    from adderclaw.kernel import file_watch, lifecycle, session_hooks
+    from adderclaw.kernel import file_watch, session_hooks
 
     found = configured_hooks.read(runtime)
     settings.require_shells(found, configured_hooks.roots(runtime))

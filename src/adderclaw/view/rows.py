@@ -170,6 +170,9 @@ class Rows:
                 return Words(key, role, text, entry.created_at, entry.sequence) if text.strip() else None
             case "system" if payload.get("subtype") == "compact_boundary":
                 return Notice(key, "note", "the conversation was compacted here", entry.created_at, entry.sequence)
+            case "system" if payload.get("subtype") == "goal":
+                goal = f"the goal: {payload['content']}" if payload["content"] else "there is no goal any more"
+                return Notice(key, "note", goal, entry.created_at, entry.sequence)
             case _:
                 return None
 

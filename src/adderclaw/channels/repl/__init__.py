@@ -73,6 +73,8 @@ class Repl:
         talk.screen.show(Notice("", "note", f"AdderClaw in {visible(loaded.workspace, keep_newlines=False)}"))
         why = visible(loaded.workspace_reason, keep_newlines=False)
         talk.screen.show(Notice("", "note", f"here by {why}; /help lists the commands, Ctrl-D leaves"))
+        if goal := _goal(run):
+            talk.screen.show(Notice("", "note", goal))
         return await until_signal(run, talk.converse(command, self._first), goes_on=True)
 
     def send(self, conversation_id: str, message: str) -> None:  # noqa: ARG002 - there is one conversation
@@ -134,6 +136,8 @@ async def _converse(run: Run) -> TurnResult:
     """Turn after turn; the last one's result is the conversation's."""
     print(f"AdderClaw in {_place(run)}", file=sys.stderr)
     print("/help lists the commands, /exit leaves.", file=sys.stderr)
+    if goal := _goal(run):
+        print(goal, file=sys.stderr)
     _follow_in_lines(run)
     last = TurnResult("completed", "")
     await lifecycle.begin(run.session)
@@ -184,6 +188,12 @@ def _place(run: Run) -> str:
     """The workspace, and why it is this one."""
     loaded = run.runtime.loaded
     return f"{visible(loaded.workspace, keep_newlines=False)} ({visible(loaded.workspace_reason, keep_newlines=False)})"
+
+
+def _goal(run: Run) -> str:
+    """The goal that a conversation goes on with."""
+    goal = run.session.state.goal
+    return f"the goal: {visible(goal, keep_newlines=False)}; /goal clear drops it" if goal else ""
 
 
 async def _plainly() -> str | None:
