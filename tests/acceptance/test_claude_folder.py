@@ -114,7 +114,7 @@ def test_11_the_rest_counts_after_trust_and_not_before(world: World) -> None:
 
 
 def test_11_every_key_without_effect_is_named_once(world: World) -> None:
-    keys = ("statusLine", "model", "outputStyle", "cleanupPeriodDays", "enabledPlugins", "somethingNew")
+    keys = ("fileSuggestion", "model", "outputStyle", "cleanupPeriodDays", "enabledPlugins", "somethingNew")
     settings(
         world,
         **dict.fromkeys(keys, "x"),
@@ -135,7 +135,9 @@ def test_11_every_key_without_effect_is_named_once(world: World) -> None:
     second = world.agent("go", "--workspace", str(world.workspace))
     again = [line for line in second.err.splitlines() if "no effect here" in line and "config_path" not in line]
     assert again == [], "it was said"
-    assert "statusLine" in world.cli("config", "show", "--workspace", str(world.workspace)).out, "and can be asked for"
+    assert "fileSuggestion" in world.cli("config", "show", "--workspace", str(world.workspace)).out, (
+        "and can be asked for"
+    )
 
 
 def test_11_commands_are_slash_commands(world: World) -> None:

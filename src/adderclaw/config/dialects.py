@@ -18,7 +18,7 @@ __all__ = ["KEY_VARIABLES", "KINDS", "MODEL_CONFIG", "RENAMED", "VARIABLES", "Ma
 type Path = tuple[str, ...]
 
 SETTINGS_KEYS = (
-    *("permissions", "hooks", "mcpServers", "model_config", "apiKeyHelper", "env"),
+    *("permissions", "hooks", "mcpServers", "model_config", "apiKeyHelper", "env", "statusLine"),
     *("disableAllHooks", "allowManagedHooksOnly"),
 )
 """All of `.adderclaw/agent.json` and `settings.json` that counts; settings_keys.ELSEWHERE may stand there, too."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 OPERATORS = "settings.json"
 """In the operator's own folder of that program."""
-KEYS = frozenset({"permissions", "hooks", "env", "sandbox", "apiKeyHelper", "disableAllHooks"})
+KEYS = frozenset({"permissions", "hooks", "env", "sandbox", "apiKeyHelper", "disableAllHooks", "statusLine"})
 PERMISSIONS = frozenset(
     ("allow", "deny", "ask", "defaultMode", "additionalDirectories", "disableBypassPermissionsMode")
 ) | frozenset(settings_keys.OUTSIDE)

@@ -3,6 +3,7 @@
 from dataclasses import field
 from typing import Annotated, Any, Literal
 
+from adderclaw.config.schema_terminal import AfterEdit, Git, Repl, StatusLine
 from adderclaw.decode import Between
 from adderclaw.record import NamedTuple, record
 from adderclaw.types import Autonomy, Json, PermissionMode
@@ -354,24 +355,6 @@ class Runtime:
 
 
 @record
-class AfterEdit:
-    """The project's own type checkers and linters, after an edit. Each runs only where the gate does not ask."""
-
-    check: bool = True
-    """Tell the model what they find in a file that it edited."""
-    seconds: Annotated[float, Between(0.001, 60)] = 5.0
-    """How long each may take."""
-
-
-@record
-class Git:
-    """Commits of `/commit`."""
-
-    co_author: str = ""
-    """`Name <address>`: put into each message as its Co-authored-by line. Empty: no such line."""
-
-
-@record
 class Limits:
     """What one run may use up, its children included. 0 means zero."""
 
@@ -510,14 +493,6 @@ class Permissions:
 
 
 @record
-class Repl:
-    """The conversation at a terminal."""
-
-    editing: Literal["emacs", "vi"] = "emacs"
-    """Which keys edit the input: those of emacs, or the modes of vi."""
-
-
-@record
 class Compat:
     """Settings of other programs that count here, too. Only your own configuration can say so."""
 
@@ -578,6 +553,8 @@ class Config:
     """Telemetry."""
     repl: Repl = field(default_factory=Repl)
     """The conversation at a terminal."""
+    statusLine: StatusLine = field(default_factory=StatusLine)
+    """The line below the input."""
     compat: Compat = field(default_factory=Compat)
     """Other programs' settings."""
     env: dict[str, str] = field(default_factory=dict[str, str])

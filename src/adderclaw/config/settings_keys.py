@@ -24,7 +24,7 @@ ELSEWHERE = frozenset(
     respectGitignore respondToBashCommands showClearContextOnPlanAccept showThinkingSummaries showTurnDuration
     skillListingBudgetFraction skillListingMaxDescChars skillOverrides skipAutoPermissionPrompt
     skipDangerousModePermissionPrompt skipWebFetchPreflight spellcheck spinnerTipsEnabled spinnerTipsOverride
-    spinnerVerbs sshConfigs sshHostAllowlist statusLine strictKnownMarketplaces strictPluginOnlyCustomization
+    spinnerVerbs sshConfigs sshHostAllowlist strictKnownMarketplaces strictPluginOnlyCustomization
     subagentStatusLine switchModelsOnFlag syncClaudeAiSkills syntaxHighlightingDisabled teammateDefaultModel
     teammateMode terminalProgressBarEnabled terminalTitleFromRename theme tui ultracode useAutoModeDuringPlan
     verbose viewMode vimInsertModeRemaps voice voiceEnabled wheelScrollAccelerationEnabled

@@ -9,7 +9,7 @@ from adderclaw import gate
 from adderclaw.config import places
 from adderclaw.config.paths import beneath, followed
 from adderclaw.kernel.session import InForce
-from adderclaw.runtime import configured_hooks
+from adderclaw.runtime import configured_hooks, status_line
 from adderclaw.runtime.start import Runtime, operators_own, warn
 from adderclaw.store import locks
 from adderclaw.types import CommandFact, Workspace
@@ -74,7 +74,12 @@ class Furniture:
             own=self._home,
             read_only=self.in_force.policy.autonomy_now == "readonly",
             network=now.security.network == "allow",
-            shown=(*self._servers, *skill_folders(runtime, roots[0]), *now.sandbox.read_paths),
+            shown=(
+                *self._servers,
+                *skill_folders(runtime, roots[0]),
+                *now.sandbox.read_paths,
+                *(status_line.files(runtime) if now.statusLine.command else ()),
+            ),
             cache=caches.folder_of(runtime.home, roots[0], servers=self._for_servers),
         )
 

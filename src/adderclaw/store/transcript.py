@@ -307,6 +307,12 @@ def entitle(cursor: sqlite3.Cursor, conversation_id: str, title: str) -> None:
         )
 
 
+def title(store: Store, conversation_id: str) -> str:
+    """The name that it was given; empty where it has none of its own."""
+    rows = store.read("SELECT value FROM state WHERE conversation_id = ? AND key = 'title'", (conversation_id,))
+    return str(rows[0][0]) if rows else ""
+
+
 def last_words(store: Store, conversation_id: str) -> str:
     """What was said last, by either side."""
     rows = store.read(

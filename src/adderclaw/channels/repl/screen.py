@@ -44,6 +44,8 @@ OPENED = 8
 MOST_FOLDED = 50
 MENU = 8
 """Rows of the menu of completions."""
+LOW = 16
+"""Rows of a terminal below which one line of the operator's own is shown."""
 TOGETHER = ("\x1b[?2026h", "\x1b[?2026l")
 """What stands between them is shown at once, by terminals that know it; the others show it as it comes."""
 
@@ -77,6 +79,8 @@ class Screen:
         self.at_once: Callable[[str], bool] = lambda _text: False
         """Runs a message that does not wait for the turn's end; False where it does."""
         self.hint = ""
+        self.own_lines: list[Fragments] = []
+        """What the operator's own command says of it all; their styles are those of prompt_toolkit."""
         self.peek: Callable[[Call], str] = lambda _call: ""
         """What a call that runs has printed last."""
         self.seconds: Callable[[Call], float] = lambda _call: 0.0
@@ -289,6 +293,7 @@ class Screen:
         renderer.erase(leave_alternate_screen=False)
         out.write_raw(text.replace("\n", "\r\n"))
         out.flush()
+        self.app.render_counter += 1  # else texts are those of the drawing before
         self.app.renderer.render(self.app, self.app.layout)
         out.write_raw(TOGETHER[1])
         out.flush()
@@ -379,7 +384,8 @@ class Screen:
                     has_completions & ~is_done,
                 ),
                 ConditionalContainer(
-                    Window(FormattedTextControl(self._status_text), height=1), ~has_completions & ~is_done
+                    Window(FormattedTextControl(self._status_text), height=lambda: 1 + len(self._own())),
+                    ~has_completions & ~is_done,
                 ),
             ]
         )
@@ -431,8 +437,15 @@ class Screen:
             )
         return _joined([self.drawing.fitted(line) for line in lines])
 
+    def _own(self) -> list[Fragments]:
+        """In a low terminal one line of them: the input needs the rest."""
+        return self.own_lines if self.app.output.get_size().rows >= LOW else self.own_lines[:1]
+
     def _status_text(self) -> StyleAndTextTuples:
-        return _joined([self.drawing.fitted([("warn", self.hint)] if self.hint else self._status())])
+        shown: StyleAndTextTuples = []
+        for line in self._own():
+            shown += [*self.drawing.fitted(line), ("", "\n")]
+        return shown + _joined([self.drawing.fitted([("warn", self.hint)] if self.hint else self._status())])
 
 
 def _same(asked: Sequence[Line], done: Sequence[Line]) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from adderclaw.channels.repl.by_hand import Hands
 from adderclaw.channels.repl.leaving import bypass_is_over
 from adderclaw.channels.repl.manner import Manner
+from adderclaw.channels.repl.own_line import OwnLine
 from adderclaw.channels.repl.screen import Printed, Screen
 from adderclaw.channels.repl.status import Status
 from adderclaw.credentials.redaction import visible
@@ -71,6 +72,7 @@ class Talk:
         self._hands = Hands(run, self.rows, self.screen.show)
         self.live = Live(self.rows, run.session.session_id, self.screen.show, place)
         self.status = Status(run, self.live.busy)
+        self.own_line = OwnLine(run, self.screen, self.live.busy)
         run.runtime.bus.leave("log")  # its lines would go through what is drawn; what matters of them is a notice
         run.runtime.bus.listen("screen", self.live.hear)
         self.screen.peek, self.screen.seconds, self.screen.inside = self._printed, self._runs, self._inside
@@ -91,7 +93,7 @@ class Talk:
             self.screen.print_first()
             shown = asyncio.ensure_future(self.screen.app.run_async(handle_sigint=False))
             shown.add_done_callback(lambda _done: self.screen.close())
-            asyncio.get_running_loop().call_later(SETTLED, self._menu.files.renew)
+            asyncio.get_running_loop().call_later(SETTLED, self._settle)
             if first:
                 self.screen.submit(first)
             try:
@@ -106,12 +108,18 @@ class Talk:
                     else:
                         last = await self._message(text) or last
             finally:
+                await self.own_line.close()
                 self.screen.draw()
                 if self.screen.app.is_running:
                     self.screen.app.exit()
                 with contextlib.suppress(asyncio.CancelledError, EOFError, KeyboardInterrupt):
                     await shown
         return last
+
+    def _settle(self) -> None:
+        """What is begun beside the input, once that stands."""
+        self._menu.files.renew()
+        self.own_line.start()
 
     async def _message(self, typed: str) -> TurnResult | None:
         """A message with what it names; or what a person does by hand instead, which is no turn."""
@@ -223,12 +231,15 @@ class Talk:
         return f"{what} ({', '.join(parts)}; Esc interrupts)"
 
     def _status(self) -> "Fragments":
-        return [("dim", f" {self.screen.drawing.marks.dot} ".join(self.status.parts()))]
+        parts = self.status.parts()
+        # how much happens unasked is said by us, whatever stands above it
+        return [("dim", f" {self.screen.drawing.marks.dot} ".join(parts[:1] if self.screen.own_lines else parts))]
 
     def _next_mode(self) -> None:
         from adderclaw.channels.repl.modes import next_mode
 
         self.screen.hint = next_mode(self.run)
+        self.own_line.poke()
         self.screen.redraw()
 
 

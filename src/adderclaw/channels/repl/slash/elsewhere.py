@@ -91,7 +91,7 @@ COMMANDS: dict[str, Elsewhere] = {
         ("run", "run-skill-generator", "verify"), _replaced("say so in words, or write a skill in .adderclaw/skills")
     ),
     **dict.fromkeys(("scroll-speed", "tui"), _omitted("the terminal's own scrollback is used")),
-    "statusline": _omitted("the line below the input is fixed: mode, model, folder, context, cost"),
+    "statusline": _replaced("`statusLine` in your settings: a command that fills the line below the input"),
     "terminal-setup": _omitted("Alt-Enter, Ctrl-J and \\ at the end of a line begin a new one in every terminal"),
     "voice": _omitted("no microphone is used"),
     **dict.fromkeys(

@@ -1,0 +1,47 @@
+"""The part of the schema that a person at a terminal notices: edits, commits, keys, the line below the input."""
+
+from typing import Annotated, Literal
+
+from adderclaw.decode import Between
+from adderclaw.record import record
+
+
+@record
+class AfterEdit:
+    """The project's own type checkers and linters, after an edit. Each runs only where the gate does not ask."""
+
+    check: bool = True
+    """Tell the model what they find in a file that it edited."""
+    seconds: Annotated[float, Between(0.001, 60)] = 5.0
+    """How long each may take."""
+
+
+@record
+class Git:
+    """Commits of `/commit`."""
+
+    co_author: str = ""
+    """`Name <address>`: put into each message as its Co-authored-by line. Empty: no such line."""
+
+
+@record
+class Repl:
+    """The conversation at a terminal."""
+
+    editing: Literal["emacs", "vi"] = "emacs"
+    """Which keys edit the input: those of emacs, or the modes of vi."""
+
+
+@record
+class StatusLine:
+    """A command of yours that fills the line below the input (docs/REPL.md). It runs in the sandbox, where it can write
+    nothing and reach nobody. A project's file can name one once the project is trusted."""
+
+    type: Literal["command"] = "command"
+    """There is this one kind."""
+    command: str = ""
+    """A line for `sh`: gets JSON on stdin, and what it prints is shown. Empty: the line says what it always does."""
+    padding: Annotated[int, Between(0, 20)] = 0
+    """Spaces before it."""
+    refreshInterval: Annotated[float, Between(1)] | None = None
+    """Seconds after which it runs again where nothing has happened; without it, only when something has."""
