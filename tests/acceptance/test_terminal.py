@@ -108,6 +108,20 @@ def test_escape_interrupts_and_what_was_queued_comes_next(world: World) -> None:
         terminal.wait("left with 0")
 
 
+def test_at_the_limit_of_rounds_the_person_decides_on_the_screen_too(world: World) -> None:
+    world.configure(rounds=1)
+    world.script(call("time"), call("time"), text("done after all"))
+    with Tmux(world, "agent") as terminal:
+        terminal.wait("supervised")
+        terminal.write("go")
+        terminal.press("Enter")
+        terminal.wait("1 rounds of tool calls", "Go on?", "1. yes")
+        terminal.write("y")
+        terminal.wait("done after all", gone="1. yes")
+        terminal.press("C-d")
+        terminal.wait("left with 0")
+
+
 def test_what_was_typed_before_the_question_answers_nothing(world: World) -> None:
     world.script(call("Write", file_path="x.txt", content="x"), text("end of it"))
     with Tmux(world, "agent") as terminal:

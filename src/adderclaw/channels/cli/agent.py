@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from collections.abc import Awaitable
 from dataclasses import replace
 from typing import Annotated
 
@@ -23,18 +24,18 @@ from adderclaw.channels.cli.plain import (
     limits,
     print_json,
 )
+from adderclaw.channels.one_turn import one_turn
 from adderclaw.channels.terminal import Terminal
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import UsageError
 from adderclaw.events import EventRecord
-from adderclaw.kernel import lifecycle
 from adderclaw.kernel.loop import run_turn, silent
 from adderclaw.kernel.session import TurnResult
 from adderclaw.questions import Operator
 from adderclaw.runtime import Options, Resume, Run, opened, start
 from adderclaw.runtime.drive import Report, checked, drive
 from adderclaw.runtime.signals import until_signal
-from adderclaw.types import Delta, Json
+from adderclaw.types import Delta, Json, OnDelta
 
 
 def agent(
@@ -159,7 +160,7 @@ class OneShot:
         self.message = message
         self.output_format: StreamFormat = output_format
         self._shown: Shown | None = None
-        self._display = ""
+        self._rest = ""
 
     @property
     def supports_draft_updates(self) -> bool:
@@ -170,28 +171,27 @@ class OneShot:
 
     async def _turn(self, run: Run) -> int:
         """One turn from start to exit code. A signal ends it cleanly: children killed, everything written."""
-        drafts = self.supports_draft_updates and "MessageDisplay" not in run.session.hooks
-        self._shown = Shown() if drafts else None
+        self._shown = Shown() if self.supports_draft_updates else None
         resume = f"agent --resume {run.session.conversation_id}"
         return (await drive(run, self._worked(run), resume=resume, show=self._show)).exit_code
 
     async def _worked(self, run: Run) -> TurnResult:
-        result = await until_signal(run, run_turn(run.session, self.message, self._shown or silent))
-        self._display = run.session.secrets.shown(result.answer)
-        if self.output_format == "text" and not result.signal:
-            self._display = await lifecycle.displayed(run.session, result.answer)
+        def work(hear: OnDelta) -> Awaitable[TurnResult]:
+            return until_signal(run, run_turn(run.session, self.message, hear))
+
+        if self.output_format != "text":
+            return checked(run, await work(silent))
+        result, self._rest = await one_turn(run.session, work, self._shown)
         return checked(run, result)
 
     def _show(self, report: Report) -> None:
         if self.output_format == "text":
-            self.send(report.run.session.conversation_id, self._display)
+            self.send(report.run.session.conversation_id, self._rest)
         show_outcome(report, self.output_format)
         sys.stdout.flush()
 
     def send(self, conversation_id: str, message: str) -> None:  # noqa: ARG002 - there is one conversation
-        if self._shown is not None and message and self._shown.text.endswith(message):
-            print()
-        elif message:
+        if message or (self._shown is not None and self._shown.text):
             print(visible(message))
 
 

@@ -2,11 +2,13 @@
 
 import asyncio
 import sys
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from adderclaw.channels.one_turn import one_turn
 from adderclaw.credentials.redaction import visible
 from adderclaw.events import EventRecord
-from adderclaw.kernel import lifecycle, prompt
+from adderclaw.kernel import prompt
 from adderclaw.kernel.approvals import Nobody
 from adderclaw.kernel.loop import run_turn, silent
 from adderclaw.kernel.session import Session, TurnResult
@@ -113,12 +115,13 @@ class _OneShot:
         return (await drive(self._run, self._worked(), show=self._show)).exit_code
 
     async def _worked(self) -> TurnResult:
-        run = self._run
-        result = await until_signal(run, answered(run, self._message, self._wanted))
-        self._display = run.session.secrets.shown(result.answer)
-        if not self._as_json and not result.signal:
-            self._display = await lifecycle.displayed(run.session, result.answer)
-        return checked(run, result)
+        def work(hear: OnDelta) -> Awaitable[TurnResult]:
+            return until_signal(self._run, answered(self._run, self._message, self._wanted, hear))
+
+        if self._as_json:
+            return checked(self._run, await work(silent))
+        result, self._display = await one_turn(self._run.session, work, None)
+        return checked(self._run, result)
 
     def _show(self, report: Report) -> None:
         if self._lines is not None:

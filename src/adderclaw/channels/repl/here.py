@@ -1,23 +1,25 @@
 """The conversation of this terminal, as its commands see it: the REPL of a run, its screen, one more turn."""
 
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import asynccontextmanager, redirect_stderr, redirect_stdout
 from typing import TYPE_CHECKING
 
 from adderclaw.channels.cli.agent import Shown
+from adderclaw.channels.one_turn import one_turn
 from adderclaw.channels.terminal import typed
 from adderclaw.credentials.redaction import visible
-from adderclaw.kernel import lifecycle
-from adderclaw.kernel.loop import run_turn, silent
-from adderclaw.kernel.session import TurnResult
+from adderclaw.kernel.loop import run_turn
+from adderclaw.kernel.session import ALONE, Attached, TurnResult
 from adderclaw.runtime import Run
 from adderclaw.runtime.signals import until_signal
+from adderclaw.types import OnDelta
 
 if TYPE_CHECKING:
     from adderclaw.channels.repl import Repl
     from adderclaw.channels.repl.screen import Screen
 
+YES = ("y", "yes")
 REPLS: "dict[str, Repl]" = {}
 """Run → the REPL that it is."""
 
@@ -49,24 +51,32 @@ async def line_by_line(run: Run) -> AsyncGenerator[None]:
                 yield
 
 
-async def turn(run: Run, message: str | None) -> TurnResult:
+async def turn(run: Run, message: str | None, attached: Attached = ALONE) -> TurnResult:
     """One turn; at the limit of tool rounds the person decides whether it goes on."""
-    if (talk := of(run).talk) is not None:
-        return await talk.turn(message)
     run.session.budget.begin()
+    talk = of(run).talk
     while True:
-        shown = Shown()
-        whole = "MessageDisplay" in run.session.hooks  # what is shown is known when all of it is there
-        asked = run_turn(run.session, message, silent if whole else shown)
-        result = await until_signal(run, asked, goes_on=True)
-        if not (result.answer and shown.text.endswith(run.session.secrets.shown(result.answer))):
-            print(visible(await lifecycle.displayed(run.session, result.answer)), end="")
-        print()
-        if result.outcome == "completed":
+        result = await (_in_lines(run, message) if talk is None else talk.turn(message, attached))
+        if result.ended_by != "rounds" or (await answer(run, "Go on? [y/N] ") or "").strip().lower() not in YES:
             return result
+        message, attached = "Go on.", ALONE
+
+
+async def answer(run: Run, question: str) -> str | None:
+    """What the person answers who is asked for a yes."""
+    if (screen := screen_of(run)) is None:
+        return await typed(question)
+    from adderclaw.channels.repl.rewinding import asked
+
+    return await asked(screen, question)
+
+
+async def _in_lines(run: Run, message: str | None) -> TurnResult:
+    def work(hear: OnDelta) -> Awaitable[TurnResult]:
+        return until_signal(run, run_turn(run.session, message, hear), goes_on=True)
+
+    result, rest = await one_turn(run.session, work, Shown())
+    print(visible(rest))
+    if result.outcome != "completed":
         print(f"[{result.outcome}] {visible(result.reason)}", file=sys.stderr)
-        if result.ended_by != "rounds":
-            return result
-        if (await typed("Go on? [y/N] ") or "").strip().lower() not in ("y", "yes"):
-            return result
-        message = "Go on."
+    return result

@@ -7,6 +7,8 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Literal
 
+from adderclaw.channels.one_turn import one_turn
+from adderclaw.channels.repl import here
 from adderclaw.channels.repl.by_hand import Hands
 from adderclaw.channels.repl.leaving import bypass_is_over
 from adderclaw.channels.repl.manner import Manner
@@ -14,11 +16,10 @@ from adderclaw.channels.repl.own_line import OwnLine
 from adderclaw.channels.repl.screen import Printed, Screen
 from adderclaw.channels.repl.status import Status
 from adderclaw.credentials.redaction import visible
-from adderclaw.kernel import lifecycle
-from adderclaw.kernel.loop import run_turn, silent
+from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.session import ALONE, Attached, TurnResult
 from adderclaw.runtime import Run
-from adderclaw.types import Delta
+from adderclaw.types import Delta, OnDelta
 from adderclaw.view.items import Call, Item, Notice, Words
 from adderclaw.view.live import Live
 from adderclaw.view.rows import Rows
@@ -131,10 +132,14 @@ class Talk:
             await self._beside(hands.note(self._chips.whole(line[1:])))
             return None
         attached = await self._beside(hands.attached(typed))
-        return await self.turn(self._chips.whole(typed), attached) if attached is not None else None
+        return await here.turn(self.run, self._chips.whole(typed), attached) if attached is not None else None
 
     async def _beside[T](self, work: Coroutine[Any, Any, T]) -> T | None:
         """What is done by hand, with its result; None if it was interrupted."""
+        return await self._interruptible(work, lambda: self.screen.show(Notice("", "warning", "interrupted")))
+
+    async def _interruptible[T, E](self, work: Coroutine[Any, Any, T], interrupted: Callable[[], E]) -> T | E:
+        """The work's result, or what is made of its end where the person interrupts it."""
         self._began = time.monotonic()
         self.screen.busy = self._busy
         self.screen.redraw()
@@ -144,34 +149,23 @@ class Talk:
         except asyncio.CancelledError:
             if not self._turn.cancelled() or asyncio.current_task().cancelling():  # pyright: ignore[reportOptionalMemberAccess]
                 raise
-            self.screen.show(Notice("", "warning", "interrupted"))
-            return None
-        finally:
-            self._turn, self.screen.busy = None, None
-
-    async def turn(self, message: str | None, attached: Attached = ALONE) -> TurnResult:
-        """One turn; who interrupts it keeps what it did so far."""
-        run = self.run
-        run.session.budget.begin()
-        whole = "MessageDisplay" in run.session.hooks  # what is shown is known when all of it is there
-        heard = self._heard = Heard(self.screen, run)
-        self._began = time.monotonic()
-        self.screen.busy = self._busy
-        self.screen.redraw()
-        self._turn = asyncio.ensure_future(
-            run_turn(run.session, message, silent if whole else heard, attached=attached)
-        )
-        try:
-            result = await self._turn
-        except asyncio.CancelledError:
-            if not self._turn.cancelled() or asyncio.current_task().cancelling():  # pyright: ignore[reportOptionalMemberAccess]
-                raise
-            result = TurnResult("stopped", "", "interrupted")
+            return interrupted()
         finally:
             self._turn, self.screen.busy, self.screen.thought, self._heard = None, None, "", None
             self._since.clear()
-        if result.answer and not heard.text.endswith(run.session.secrets.shown(result.answer)):
-            self.screen.hear(await lifecycle.displayed(run.session, result.answer))
+
+    async def turn(self, message: str | None, attached: Attached = ALONE) -> TurnResult:
+        """One turn; who interrupts it keeps what it did so far."""
+        session = self.run.session
+        heard = self._heard = Heard(self.screen, self.run)
+
+        def work(hear: OnDelta) -> Awaitable[TurnResult]:
+            asked = run_turn(session, message, hear, attached=attached)
+            return self._interruptible(asked, lambda: TurnResult("stopped", "", "interrupted"))
+
+        result, rest = await one_turn(session, work, heard)
+        if rest:
+            self.screen.hear(rest)
         self.screen.end_words()
         self.screen.end_todos()
         if result.outcome != "completed":

@@ -122,10 +122,8 @@ async def _agreed(run: Run, command: str, ask: Ask, question: str) -> bool:
 
 
 def _asks(run: Run) -> Ask:
-    if (screen := here.screen_of(run)) is not None:
-        from adderclaw.channels.repl.rewinding import asked
-
-        return lambda question: asked(screen, question)
+    if here.screen_of(run) is not None:
+        return lambda question: here.answer(run, question)
     if (ask := asker()) is None:
         raise UsageError("it asks before it does anything, and nobody is at a terminal here")
     return ask
