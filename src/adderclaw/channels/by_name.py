@@ -1,6 +1,8 @@
 """A message that calls a skill or a command by its name: `/review src/`."""
 
-from adderclaw.errors import DeniedError
+from collections.abc import Sequence
+
+from adderclaw.errors import Refused
 from adderclaw.kernel import lifecycle
 from adderclaw.kernel.session import Session
 
@@ -21,14 +23,19 @@ async def expanded(session: Session, text: str) -> str:
 
 async def called(session: Session, name: str, arguments: str) -> str:
     """A skill's text with what its commands print; what it asks to be allowed counts in this turn, if it is trusted."""
+    message, rules = await text_of(session, name, arguments)
+    session.scene.in_force.lend(rules)
+    return message
+
+
+async def text_of(session: Session, name: str, arguments: str) -> tuple[str, Sequence[str]]:
+    """The same for whoever begins no turn with it, and the rules that it asks for."""
     from adderclaw.tools.control.skill import with_outputs
 
-    skills = session.scene.kit.skills
-    assert skills is not None
+    if (skills := session.scene.kit.skills) is None:
+        raise Refused(f"there is no skill {name[:100]!r}")
     await lifecycle.begin(session)  # its hooks come first
     found = skills.called(name, arguments, session.session_id)
     if (refused := await lifecycle.skill_expanded(session, name, arguments, found.path)) is not None:
-        raise DeniedError(f"a hook refused it: {refused}")
-    message = await with_outputs(found, session.host)
-    session.scene.in_force.lend(found.rules)
-    return message
+        raise Refused(f"a hook refused it: {refused}")
+    return await with_outputs(found, session.host), found.rules

@@ -4,10 +4,10 @@ import json
 import os
 import re
 
+from adderclaw.channels.by_name import text_of
 from adderclaw.config.paths import followed
 from adderclaw.errors import Refused, UsageError
 from adderclaw.json_text import canonical
-from adderclaw.kernel import lifecycle
 from adderclaw.kernel.session import Session
 from adderclaw.mcp.resources import Document, Prompt, Resources
 from adderclaw.replay.trace_file import checked
@@ -29,7 +29,8 @@ def of(session: Session) -> Resources:
         return [Prompt(name, description[:1_000], (ARGUMENTS,)) for name, description in listed]
 
     async def prompt(name: str, given: dict[str, str]) -> str:
-        return session.secrets.scrub(await _skill(session, name, given.get(ARGUMENTS, "")))
+        text, _ = await text_of(session, name, given.get(ARGUMENTS, ""))
+        return session.secrets.scrub(text)
 
     def read(uri: str) -> tuple[str, str]:
         return canonical(session.secrets.clean(_document(session, uri))), "application/json"
@@ -43,19 +44,6 @@ def of(session: Session) -> Resources:
         Document(RECEIPTS, "receipts", f"The last {SHOWN} receipts of tool calls in this workspace."),
     )
     return Resources(prompts, prompt, documents, (Document(RUN, "run", "One run, with its receipts."),), read, complete)
-
-
-async def _skill(session: Session, name: str, arguments: str) -> str:
-    """A skill as the person behind the client sends it; hooks may refuse that, as in a conversation."""
-    kit = session.scene.kit
-    if kit.skills is None:
-        raise Refused(f"there is no skill {name[:100]!r}")
-    called = kit.skills.called(name, arguments, session.session_id)
-    if (refused := await lifecycle.skill_expanded(session, name, arguments, called.path)) is not None:
-        raise Refused(f"a hook refused it: {refused}")
-    from adderclaw.tools.control.skill import with_outputs
-
-    return await with_outputs(called, session.host)
 
 
 def _document(session: Session, uri: str) -> Json | list[Json]:
