@@ -27,6 +27,7 @@ the decisions of a task are limits, too), a hook, or an answer that never had th
 type Autonomy = Literal["readonly", "supervised", "full"]
 type PermissionMode = Literal["default", "acceptEdits", "bypassPermissions", "plan", "dontAsk"]
 type Phase = Literal["idle", "planning", "implement", "test", "verify", "done"]
+PHASES: tuple[Phase, ...] = ("idle", "planning", "implement", "test", "verify", "done")
 type ErrorClass = Literal["success", "tool_rejected", "internal_failure"]
 type StopReason = Literal["end", "tool_use", "max_tokens", "refusal", "other"]
 

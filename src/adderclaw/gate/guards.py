@@ -9,7 +9,7 @@ from adderclaw.gate.modes import PLAN_DENIES, is_readonly
 from adderclaw.gate.risk import is_inside, is_kept, is_scratch
 from adderclaw.gate.shell.planner import Plan, Raw
 from adderclaw.gate.shell.raw import may_write
-from adderclaw.types import PathFact
+from adderclaw.types import PHASES, PathFact
 
 SEARCHES_CONTENT = frozenset({"Grep"})
 
@@ -25,6 +25,9 @@ def trust(case: Case) -> str | None:
 
 
 def phase(case: Case) -> str | None:
+    if case.phase not in PHASES:
+        fix = "`adderclaw sdlc transition planning` begins a new plan"
+        return f"the conversation is in the phase {str(case.phase)[:40]!r}, which does not exist; {fix}"
     if case.phase == "planning" and not case.plan_approved and case.tool in PLAN_DENIES:
         return f"{case.tool} is not used while planning: the plan has to be approved first"
     if case.phase == "planning" and not case.plan_approved and (case.touch.writes or case.touch.command is not None):

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from adderclaw.sandbox.box import Box
     from adderclaw.sandbox.bubblewrap import Room
     from adderclaw.sandbox.process import Order, Started
+    from adderclaw.store.baselines import Taken
 from adderclaw.runtime import configured_hooks
 from adderclaw.runtime.sandbox_setup import Furniture, WaysOut, settings_files, skill_folders
 from adderclaw.runtime.start import Runtime, warn
@@ -75,6 +76,7 @@ def scene(
         project=workspace.root,
         agents=runtime.options.agents,
         skills=_skills(runtime, workspace.root),
+        baseline=None if store is None else lambda root: _baseline(runtime, store, root),
         tmpdir={"none": os.environ.get("TMPDIR", ""), "bubblewrap": "/tmp"}.get(confinement),
     )
     offered = _allowed(tools.builtin(kit), settings_now.channels.cli.tools_allow)
@@ -263,6 +265,12 @@ def _allowed(everything: Mapping[str, Tool[Any]], names: list[str]) -> dict[str,
         return dict(everything)
     wanted = {found[0].name for name in names if (found := tools.find(everything, name)) is not None}
     return {name: tool for name, tool in everything.items() if name in wanted}
+
+
+def _baseline(runtime: Runtime, store: Store, root: str) -> "Taken":
+    from adderclaw.runtime import sdlc
+
+    return sdlc.baseline(store, runtime.config, runtime.home, root, headless=runtime.options.headless)
 
 
 def _planning(store: Store | None, conversation_id: str) -> Planning:

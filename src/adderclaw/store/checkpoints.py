@@ -192,8 +192,10 @@ def blob(store: Store, digest: str) -> Blob | None:
 
 
 def named(store: Store) -> set[str]:
-    """Every digest that some change names."""
-    found: set[str] = set()
+    """Every digest that some change names, or the baseline of a plan that counts."""
+    from adderclaw.store import baselines
+
+    found = baselines.named(store)
     for row in store.read("SELECT before_json, after_json FROM checkpoint_changes"):
         found |= {state.digest for state in map(_state, row) if state is not None and state.kind == "file"}
     return found

@@ -164,6 +164,8 @@ def clear(store: Store) -> int:
             "DELETE FROM transcript_entries",
             "UPDATE model_calls SET response_json = NULL, error = NULL",
             "DELETE FROM summaries",
+            "DELETE FROM plan_criteria",
+            "DELETE FROM plan_baselines",
             "DELETE FROM plans",
             "DELETE FROM state",
             "DELETE FROM task_ratings",

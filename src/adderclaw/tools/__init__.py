@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from adderclaw.sandbox.process import Start
     from adderclaw.sandbox.proxy import Judge
     from adderclaw.store import Store
+    from adderclaw.store.baselines import Taken
     from adderclaw.tools.background import Tasks
 
 CHECKER_FILES = (
@@ -158,6 +159,8 @@ class Kit:
     """Subagents that were defined at the start."""
     skills: Skills | None = None
     """The skills of the operator and the project; None where there is no folder of skills."""
+    baseline: "Callable[[str], Taken] | None" = None
+    """Keeps what a workspace holds now, for the approval of a plan."""
     surfing: Surfing = field(default_factory=Surfing)
     """What the web tools share with those of child sessions."""
 

@@ -9,7 +9,7 @@ from adderclaw.channels.repl.modes import named
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import Refused
 from adderclaw.runtime import Run
-from adderclaw.store import plans
+from adderclaw.store import phases
 from adderclaw.view.live import Busy
 from adderclaw.workspace import Place
 
@@ -51,7 +51,7 @@ class Status:
         now, session = time.monotonic(), self._run.session
         if now - self._looked >= AGAIN:
             self._looked, self._branch = now, branch(root)
-            self._phase = plans.phase_of(session.store, session.conversation_id)
+            self._phase = phases.shown(session.store, session.conversation_id)
 
 
 def branch(root: str) -> str:

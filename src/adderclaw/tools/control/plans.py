@@ -33,36 +33,44 @@ class ExitPlanModeArguments:
 
 
 def enter(store: "Store", ctx: ToolContext) -> ToolResult:
-    from adderclaw.store import plans
+    from adderclaw.store import phases, plans
 
-    if plans.phase_of(store, ctx.conversation_id) == "planning" and not plans.last(
-        store, ctx.conversation_id, "approved"
-    ):
+    phase = phases.phase_of(store, ctx.conversation_id)
+    if phase == "planning" and not plans.last(store, ctx.conversation_id, "approved"):
         return own_words(f"Already {ENTERED[0].lower()}{ENTERED[1:]}")
-    with store.write() as cursor:
-        plans.enter(cursor, ctx.conversation_id)
+    try:
+        with store.write() as cursor:
+            phases.move(cursor, ctx.conversation_id, "planning", by=phases.MODEL, seen=phase, why="EnterPlanMode")
+    except phases.NotMoved as error:
+        return rejected(str(error))
     return own_words(ENTERED, {"phase": "planning"})
 
 
-async def leave(store: "Store", given: ExitPlanModeArguments, ctx: ToolContext) -> ToolResult:
-    from adderclaw.store import plans
+async def leave(kit: "Kit", store: "Store", given: ExitPlanModeArguments, ctx: ToolContext) -> ToolResult:
+    from adderclaw.store import phases, plans
+    from adderclaw.store.criteria import BadPlan
 
-    phase = plans.phase_of(store, ctx.conversation_id)
+    phase = phases.phase_of(store, ctx.conversation_id)
     if phase != "planning":
         return rejected(f"the conversation is not planning but {phase}; EnterPlanMode begins a plan.")
     if (approved := plans.last(store, ctx.conversation_id, "approved")) is not None:
-        return _implement(store, ctx, approved.content)
+        with store.write() as cursor:
+            moved = phases.move(cursor, ctx.conversation_id, "implement", by=phases.MODEL)
+        return _begun(approved.content, moved.notice)
     drafted = plans.last(store, ctx.conversation_id, "draft")
     text = given.plan if given.plan.strip() else drafted.content if drafted is not None else ""
     if not text.strip():
         return rejected('there is no plan to approve: give its text, {"plan": "…"}.')
     if len(text) > MAX_PLAN:
         return rejected(f"the plan has {len(text)} characters; at most {MAX_PLAN} can be approved.")
-    with store.write() as cursor:
-        number = plans.draft(cursor, ctx.conversation_id, text)
+    try:
+        with store.write() as cursor:
+            number = plans.draft(cursor, ctx.conversation_id, text)
+    except BadPlan as error:
+        return rejected(f"the plan cannot be approved as it is written:\n{error}")
     answer = await _asked(text, ctx)
     if answer.approved:
-        return _implement(store, ctx, text, number)
+        return await _implement(kit, store, ctx, text, number, answer.who or answer.by)
     return _refused(answer, number)
 
 
@@ -75,15 +83,24 @@ async def _asked(text: str, ctx: ToolContext) -> Answer:
     )
 
 
-def _implement(store: "Store", ctx: ToolContext, text: str, number: int | None = None) -> ToolResult:
-    """Approve the draft of that number, if one is named, and let the work begin, in one transaction."""
-    from adderclaw.store import plans
+async def _implement(kit: "Kit", store: "Store", ctx: ToolContext, text: str, number: int, who: str) -> ToolResult:
+    from asyncio import to_thread
 
-    with store.write() as cursor:
-        moved = (number is None or plans.approve(cursor, number)) and plans.implement(cursor, ctx.conversation_id)
-    if not moved:  # another process moved on while the operator was asked
-        return rejected("the conversation is no longer planning, or its plan was withdrawn meanwhile.")
-    return own_words(f"The plan is approved: carry it out.\n\n{text}", {"phase": "implement"})
+    from adderclaw.checkpoints.baseline import approve
+    from adderclaw.store.phases import By, NotMoved
+
+    root, take = ctx.workspace.root, kit.baseline
+    taking = None if take is None else lambda: take(root)
+    try:
+        moved = await to_thread(approve, store, ctx.conversation_id, number, By("operator", who), taking)
+    except NotMoved as error:  # another process moved on while the operator was asked
+        return rejected(f"the conversation is no longer planning, or its plan was withdrawn meanwhile: {error}")
+    return _begun(text, moved.notice)
+
+
+def _begun(text: str, notice: str) -> ToolResult:
+    more = f"\n\n({notice})" if notice else ""
+    return own_words(f"The plan is approved: carry it out.{more}\n\n{text}", {"phase": "implement"})
 
 
 def _refused(answer: Answer, number: int) -> ToolResult:
@@ -105,7 +122,7 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
         return rejected(NO_STORE) if kit.store is None else enter(kit.store, ctx)
 
     async def end(given: ExitPlanModeArguments, ctx: ToolContext) -> ToolResult:
-        return rejected(NO_STORE) if kit.store is None else await leave(kit.store, given, ctx)
+        return rejected(NO_STORE) if kit.store is None else await leave(kit, kit.store, given, ctx)
 
     return (
         _tool("EnterPlanMode", EnterPlanModeArguments, "begins to plan", begin, 30.0),

@@ -63,7 +63,7 @@ async def rewind(run: Run, rest: str) -> Done:
 
 async def plan(run: Run, rest: str) -> Done:
     """The plan and the phase; what is not `approve` is a task, which is planned in the mode plan."""
-    from adderclaw.store import plans
+    from adderclaw.store import phases, plans
 
     store, conversation = run.session.store, run.session.conversation_id
     if rest not in ("", "approve"):
@@ -73,15 +73,28 @@ async def plan(run: Run, rest: str) -> Done:
         return
     found = plans.last(store, conversation)
     if rest and found is not None and found.status == "draft":
-        with store.write() as cursor:
-            if plans.approve(cursor, found.id):
-                plans.implement(cursor, conversation)
+        await _approve(run, found.id)
         found = plans.last(store, conversation)
-    print(f"phase: {plans.phase_of(store, conversation)}")
+    print(f"phase: {phases.shown(store, conversation)}")
     if found is None:
         print("there is no plan yet")
     else:
         print(f"plan {found.id}, {found.status}, of {found.created_at}:\n{visible(found.content)}")
+
+
+async def _approve(run: Run, number: int) -> None:
+    from asyncio import to_thread
+
+    from adderclaw.checkpoints.baseline import approve
+    from adderclaw.store.phases import By
+
+    session = run.session
+    root, take = session.scene.context.workspace.root, session.scene.kit.baseline
+    taking = None if take is None else lambda: take(root)
+    by = By("operator", "terminal")
+    moved = await to_thread(approve, session.store, session.conversation_id, number, by, taking)
+    if moved.notice:
+        print(moved.notice)
 
 
 def leave(_run: Run, _rest: str) -> Done:

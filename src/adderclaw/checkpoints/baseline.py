@@ -1,0 +1,109 @@
+"""The whole workspace at one moment: kept when a plan is approved, looked at again, and laid out elsewhere."""
+
+import os
+from collections.abc import Callable
+
+from adderclaw.checkpoints.blobs import Blobs
+from adderclaw.checkpoints.tree import Forgets, Keep, Limits, TooBig, is_kept, scan
+from adderclaw.config.own_paths import Own
+from adderclaw.credentials.redaction import visible
+from adderclaw.errors import StoreError
+from adderclaw.store import Store, baselines, plans
+from adderclaw.store.baselines import Taken
+from adderclaw.store.checkpoints import State
+from adderclaw.store.phases import By, Moved, NotMoved, move
+
+MAX_FILE = 256 << 20
+"""Bytes of a file that is still kept: a baseline without one of its files proves nothing."""
+
+
+def take(store: Store, folder: str, root: str, limits: Limits, own: Own) -> Taken:
+    """Keep what the workspace holds now. The rows of it are for the transaction that approves the plan."""
+    blobs = Blobs(folder, store, f"{root}\0baseline", limits.max_total_bytes)
+    try:
+        taken = _looked(root, limits, own, blobs)
+    finally:
+        blobs.close()
+    return taken._replace(blobs=tuple(blobs.taken()))
+
+
+def now(root: str, limits: Limits, own: Own) -> str:
+    """The digest of the workspace as it is; empty where it cannot be looked at. Nothing is kept."""
+    return _looked(root, limits, own, Forgets()).digest
+
+
+def _looked(root: str, limits: Limits, own: Own, keep: Keep) -> Taken:
+    """Every file is read: what its `stat` says is not enough where somebody may want to deceive."""
+    try:
+        found = scan(root, {}, limits._replace(max_file_bytes=MAX_FILE), keep, own)
+    except TooBig:
+        reason = f"{root} has more than {limits.max_files:,} files (checkpoints.max_files)"
+        return Taken(root, {}, "", reason=reason)
+    entries = {path: seen.state for path, seen in found.now.items()}
+    left_out = tuple(
+        path for path, state in entries.items() if not isinstance(keep, Forgets) and not is_kept(state, keep)
+    )
+    return Taken(root, entries, baselines.digest_of(entries), left_out=left_out)
+
+
+def approve(store: Store, conversation_id: str, number: int, by: By, taking: Callable[[], Taken] | None) -> Moved:
+    """Approve a draft and let the work begin: the plan, the workspace before it and the phase in one transaction.
+
+    Raises NotMoved. A plan without criteria proves nothing, so that nothing is kept for it.
+    """
+    wanted = store.read("SELECT 1 FROM plan_criteria WHERE plan_id = ? LIMIT 1", (number,))
+    taken = None
+    if wanted:
+        taken = taking() if taking is not None else Taken("", {}, "", reason="there are no checkpoints here")
+    with store.write() as cursor:
+        if not plans.approve(cursor, number, by.name):
+            raise NotMoved(f"plan {number} is no draft any more: it was approved or withdrawn meanwhile")
+        if taken is not None:
+            baselines.put(cursor, number, taken)
+        moved = move(cursor, conversation_id, "implement", by=by)
+    return moved if taken is None else moved._replace(notice=_notice(taken))
+
+
+def _notice(taken: Taken) -> str:
+    if not taken.digest:
+        return f"the workspace before the plan is not kept ({taken.reason}): nothing can be proved against it"
+    if not taken.left_out:
+        return ""
+    more = f" and {len(taken.left_out) - 3} more" if len(taken.left_out) > 3 else ""
+    names = ", ".join(visible(path, keep_newlines=False) for path in taken.left_out[:3])
+    return f"{names}{more} of the workspace before the plan is not kept: nothing can be proved against it"
+
+
+def lay_out(store: Store, folder: str, plan_id: int, target: str) -> None:
+    """Write the workspace as it was at the approval of a plan into a folder that is there and empty, and is ours.
+
+    Raises StoreError where a byte of it is missing: a test that fails on half of a baseline proves nothing. What a
+    checkpoint leaves out by its name (`.git`, `node_modules`, …) is no part of it.
+    """
+    entries = baselines.entries(store, plan_id)
+    blobs = Blobs(folder, store)
+    try:
+        for path, state in sorted(entries.items()):
+            _put(blobs, os.path.join(target, path), path, state, plan_id)
+        # deepest first: what lies in a folder that may not be written has to be there before
+        for path in sorted((path for path, state in entries.items() if state.kind == "folder"), reverse=True):
+            os.chmod(os.path.join(target, path), entries[path].mode)
+    finally:
+        blobs.close()
+
+
+def _put(blobs: Blobs, at: str, path: str, state: State, plan_id: int) -> None:
+    if state.kind == "folder":
+        os.mkdir(at, 0o700)
+    elif state.kind == "link":
+        os.symlink(state.digest, at)
+    elif state.kind == "file":
+        data = blobs.read(state.digest) if state.digest else None
+        if data is None:
+            raise StoreError(
+                f"{path!r} of the workspace before plan {plan_id} is not kept, so that nothing can be proved against"
+                " it: approve the plan again (`adderclaw sdlc transition planning`)"
+            )
+        with open(os.open(at, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+            file.write(data)
+        os.chmod(at, state.mode)

@@ -1,0 +1,97 @@
+"""The workspace as it was when a plan was approved: a plan's tests have to fail on it."""
+
+import hashlib
+import json
+import os
+import sqlite3
+import zlib
+from collections.abc import Mapping
+
+from adderclaw.errors import StoreError
+from adderclaw.record import NamedTuple
+from adderclaw.store import Store
+from adderclaw.store.checkpoints import Blob, State, keep
+
+
+class Taken(NamedTuple):
+    """A whole tree, with the new contents that are kept of it. `digest` is empty where it could not be looked at."""
+
+    root: str
+    entries: Mapping[str, State]
+    digest: str
+    blobs: tuple[Blob, ...] = ()
+    left_out: tuple[str, ...] = ()
+    """Paths whose content is not kept."""
+    reason: str = ""
+    """Why there is no digest."""
+
+
+class Baseline(NamedTuple):
+    plan_id: int
+    root: str
+    digest: str
+    left_out: tuple[str, ...]
+    created_at: str
+
+
+def digest_of(entries: Mapping[str, State]) -> str:
+    """Of everything that a tree has in it: the same tree, the same digest."""
+    return hashlib.sha256(_written(entries)).hexdigest()
+
+
+def _written(entries: Mapping[str, State]) -> bytes:
+    """JSON escapes what is no Unicode, so that every name has its place."""
+    return json.dumps(dict(sorted(entries.items())), separators=(",", ":")).encode()
+
+
+def put(cursor: sqlite3.Cursor, plan_id: int, taken: Taken) -> None:
+    """In the transaction that approves the plan."""
+    keep(cursor, taken.blobs)
+    cursor.execute(
+        "INSERT INTO plan_baselines(plan_id, root, digest, tree, left_out) VALUES (?, ?, ?, ?, ?)",
+        (
+            plan_id,
+            os.fsencode(taken.root),
+            taken.digest,
+            zlib.compress(_written(taken.entries), 1),
+            json.dumps([taken.reason] if taken.reason else taken.left_out),
+        ),
+    )
+
+
+def get(cursor: sqlite3.Cursor, plan_id: int) -> Baseline | None:
+    row = cursor.execute(
+        "SELECT plan_id, root, digest, left_out, created_at FROM plan_baselines WHERE plan_id = ?", (plan_id,)
+    ).fetchone()
+    return None if row is None else Baseline(row[0], os.fsdecode(row[1]), row[2], tuple(json.loads(row[3])), row[4])
+
+
+def entries(store: Store, plan_id: int) -> dict[str, State]:
+    """Raises StoreError where there is no baseline, or it is not what was stored at the approval."""
+    rows = store.read("SELECT tree, digest FROM plan_baselines WHERE plan_id = ?", (plan_id,))
+    again = "approve the plan again: `adderclaw sdlc transition planning`, then `sdlc plan` and `sdlc approve`"
+    if not rows or not rows[0][1]:
+        raise StoreError(f"the workspace before plan {plan_id} is not kept: {again}")
+    try:
+        written = zlib.decompress(rows[0][0])
+        found = {path: State(*state) for path, state in json.loads(written).items()}
+    except (zlib.error, ValueError, TypeError) as error:
+        raise StoreError(f"the workspace before plan {plan_id} cannot be read ({error}): {again}") from error
+    if hashlib.sha256(written).hexdigest() != rows[0][1]:
+        raise StoreError(f"the workspace before plan {plan_id} was changed since it was kept: {again}")
+    return found
+
+
+def named(store: Store) -> set[str]:
+    """Every content that the baseline of a plan that counts needs: nothing removes these."""
+    found: set[str] = set()
+    for row in store.read(
+        "SELECT b.plan_id FROM plan_baselines b JOIN plans p ON p.id = b.plan_id"
+        " WHERE p.status = 'approved' AND b.digest <> ''"
+    ):
+        try:
+            kept = entries(store, row[0])
+        except StoreError:  # it can no longer be laid out, whatever is kept of it
+            continue
+        found |= {state.digest for state in kept.values() if state.kind == "file" and state.digest}
+    return found
