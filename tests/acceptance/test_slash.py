@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -124,13 +125,33 @@ def test_permissions_of_the_session_change_at_once(world: World) -> None:
     assert "removed from this session: Edit(a.txt)" in out
 
 
-def test_d_33_config_changes_the_session(world: World) -> None:
+def test_d_33_config_changes_the_session_and_what_a_person_prefers_is_kept(world: World) -> None:
     world.script(call("Write", file_path="a.txt", content="x\n"), text("one"))
-    out, err = talk(world, "/config mode=acceptEdits", "write", "/settings model=other", "/model", "/config colour=red")
-    assert "mode: acceptEdits" in out
+    own = world.cli.data / "config.toml"
+    own.write_text(f"# mine\n{own.read_text()}")
+    lines = (
+        "/config mode=acceptEdits",
+        "write",
+        "/settings model=other theme=light",
+        "/model",
+        "/vim",
+        "/config colour=red",
+    )
+    out, err = talk(world, *lines)
+    assert "mode: acceptEdits, until this session ends" in out
     assert (world.workspace / "a.txt").exists()
     assert "model other of the provider local" in out
     assert "/config: 'colour=red': it takes model=NAME" in err
+    assert out.count(f"kept in {own}") == 3
+    kept = own.read_text()
+    assert kept.startswith("# mine\n"), "comments stay"
+    now = tomllib.loads(kept)
+    assert now["repl"] == {"theme": "light", "editing": "vi"}
+    assert now["providers"]["models"]["local"]["model"] == "other"
+    assert "defaultMode" not in kept
+    out, err = talk(world, "/model", "/vim")
+    assert "model other of the provider local" in out
+    assert "keys of the input: emacs" in out, "what was kept counts in the next conversation"
 
 
 def judge(world: World, answer: str) -> None:
@@ -211,15 +232,35 @@ def test_a_report_is_a_file_and_nothing_is_sent(world: World) -> None:
     assert secret not in report
 
 
-def test_cd_begins_a_conversation_elsewhere(world: World, tmp_path: Path) -> None:
-    other = tmp_path / "other"
+def test_cd_goes_on_in_another_folder_in_a_copy(world: World, tmp_path: Path) -> None:
+    other, bad = tmp_path / "other", tmp_path / "bad"
+    (bad / ".adderclaw").mkdir(parents=True)
+    (bad / ".adderclaw" / "settings.json").write_text("{")
     other.mkdir()
-    world.script(text("one"), text("two"))
-    done = world.cli.typed("agent", stdin=f"hello\n/cd {other}\nhello there\n/exit\n")
+    world.script(text("one"), call("Write", file_path="here.txt", content="x\n"), text("three"))
+    world.configure("full")
+    done = world.cli.typed("agent", stdin=f"hello\n/cd {bad}\n/cd {other}\nwrite it\n/exit\n")
     assert done.code == 0, done.err
+    assert "/cd: " in done.err, "who cannot begin there stays here"
     assert f"AdderClaw in {other}" in done.err
-    folders = [row[0] for row in world.rows("SELECT project_dir FROM conversations ORDER BY rowid")]
-    assert folders == [str(world.workspace), str(other)]
+    assert (other / "here.txt").exists()
+    assert not (world.workspace / "here.txt").exists()
+    folders = world.rows("SELECT project_dir, id FROM conversations ORDER BY rowid")
+    assert [row[0] for row in folders] == [str(world.workspace), str(other)]
+    (first, second) = (
+        [
+            str(row)
+            for row in world.rows(
+                f"SELECT payload_json FROM transcript_entries WHERE session_id IN"
+                f" (SELECT session_id FROM sessions WHERE conversation_id = '{row[1]}') ORDER BY sequence"
+            )
+        ]
+        for row in folders
+    )
+    assert second[: len(first)] == first, "what was said goes along"
+    assert f"moved this conversation from the folder {world.workspace} to {other}" in second[len(first)]
+    for (run,) in world.rows("SELECT DISTINCT run_id FROM tape"):
+        assert world.cli("replay", run, "--verify").code == 0
 
 
 @pytest.mark.parametrize(
@@ -293,16 +334,20 @@ def test_a_command_that_runs_at_once_does_not_wait_for_the_turn(world: World) ->
         terminal.wait("left with 0")
 
 
-def test_settings_of_the_terminal_change_while_it_is_there(world: World) -> None:
+def test_settings_of_the_terminal_change_while_it_is_there_and_a_bad_file_stays_as_it_is(world: World) -> None:
+    own = world.cli.data / "config.toml"
     with Tmux(world, "agent") as terminal:
         terminal.wait("supervised")
         for line, shown in (("/theme light", "theme: light"), ("/vim", "keys of the input: vi")):
             terminal.write(line)
             terminal.press("Enter")
-            terminal.wait(shown)
+            terminal.wait(shown, "kept in ")
+        bad = f"{own.read_text()}\n[broken"
+        own.write_text(bad)
         terminal.write("/vim")
         terminal.press("Enter")
-        terminal.wait("keys of the input: emacs")
+        terminal.wait("keys of the input: emacs", "this counts in this session alone")
+        assert own.read_text() == bad
         terminal.write("/config mode=plan")
         terminal.press("Enter")
         terminal.wait("mode: plan", "plan · ")

@@ -40,6 +40,23 @@ def choose_provider(home: str, name: str, entry: Mapping[str, str], *, autonomy:
     return edit(home, change)
 
 
+def prefer(home: str, key: str, value: str) -> str:
+    """Keep how a person likes the terminal (`[repl]`)."""
+    if not (path := file_of(home)).endswith(".toml"):
+        raise UsageError(f"{path} is your configuration and only TOML can be edited here: set repl.{key} in it")
+
+    def change(document: Any) -> None:
+        import tomlkit
+
+        table = _table(document, "repl")
+        if not hasattr(table, "items"):
+            raise ConfigError([Problem(path, "repl", "must be a table of keys and values")])
+        table[key] = value
+        _check(home, tomlkit.dumps(document))
+
+    return edit(home, change)
+
+
 def count_foreign(home: str) -> str:
     """Let the settings of another program count, too (`[compat] claude = true`)."""
 

@@ -30,6 +30,8 @@ class Repl:
 
     editing: Literal["emacs", "vi"] = "emacs"
     """Which keys edit the input: those of emacs, or the modes of vi."""
+    theme: Literal["auto", "light", "dark"] = "auto"
+    """The colours: for a light or a dark terminal; `auto` goes by what the terminal says of its background."""
 
 
 @record

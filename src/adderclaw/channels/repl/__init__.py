@@ -41,8 +41,8 @@ class Repl:
     name = "repl"
     supports_draft_updates = True
 
-    def __init__(self, first: str | None = None, began: str = "", wanted: Wanted | None = None) -> None:
-        self._first, self._began, self._wanted = first, began, wanted or Wanted()
+    def __init__(self, first: str | None = None, began: str = "", wanted: Wanted | None = None, told: str = "") -> None:
+        self._first, self._began, self._wanted, self._told = first, began, wanted or Wanted(), told
         self.next: Next | None = None
         """What is held after this one."""
         self.talk: Talk | None = None
@@ -56,6 +56,7 @@ class Repl:
     def start(self, run: Run) -> int:
         here.REPLS[run.run_id] = self
         run.session.began = self._began or run.session.began
+        run.session.state.due += [self._told] if self._told else []
         work = self._on_a_screen(run) if self._on_screen else _converse(run)
         return asyncio.run(drive(run, work, code=lambda _result: 0)).exit_code
 
@@ -65,7 +66,9 @@ class Repl:
         from adderclaw.channels.repl.talk import Talk
 
         assert isinstance(self.operator, OnScreen)
-        talk = self.talk = Talk(run, self.operator, manner(motion=self._wanted.motion))
+        talk = self.talk = Talk(
+            run, self.operator, manner(motion=self._wanted.motion, theme=run.session.config.repl.theme)
+        )
         talk.screen.greet(talk.rows.conversation(run.session.conversation_id))
         await lifecycle.begin(run.session)
         run.session.ends_with = "prompt_input_exit"
@@ -95,9 +98,9 @@ def hold(
             return 0
     elif again is not None:
         again = again._replace(go_on=False)
-    began = ""
+    began = told = ""
     while True:
-        channel = Repl(first, began, wanted)
+        channel = Repl(first, began, wanted, told)
         try:
             code = converse(channel, options, again)
         except InUse:
@@ -106,7 +109,7 @@ def hold(
             continue
         if (after := channel.next) is None:
             return code
-        again, began, first = after.again, after.began, None
+        again, began, told, first = after.again, after.began, after.told, None
         options = replace(options, workspace=after.workspace or options.workspace)
         if after.words is not None:
             again = _meant(options, after.words) or again

@@ -33,6 +33,8 @@ class Next(NamedTuple):
     """The one that is meant by them is looked for; where nobody chooses one, `again` goes on."""
     workspace: str | None = None
     """Another folder than that of the one before."""
+    told: str = ""
+    """What the model hears with the next message."""
 
 
 def of_folder(store: Store, folder: str) -> list[Conversation]:

@@ -19,7 +19,7 @@ class Manner(NamedTuple):
     light: bool = False
 
 
-def manner(*, motion: bool = True) -> Manner:
+def manner(*, motion: bool = True, theme: str = "auto") -> Manner:
     """What this terminal can show, as far as its environment says."""
     env = os.environ
     language = env.get("LANG", "")
@@ -35,7 +35,7 @@ def manner(*, motion: bool = True) -> Manner:
         motion=motion,
         unicode=not letters or "utf" in letters.lower(),
         links=links,
-        light=ground.isdecimal() and int(ground) in (7, 15),
+        light=theme == "light" or (theme == "auto" and ground.isdecimal() and int(ground) in (7, 15)),
     )
 
 

@@ -64,6 +64,7 @@ class Talk:
         )
         menu.wanted = lambda document: buffer.document == document
         self._menu = menu
+        self.editing: Literal["emacs", "vi"] = "emacs"
         self.screen = operator.screen = Screen(manner, buffer, self._status)
         doing = Doing(self.interrupt, lambda: self.screen.submit("/rewind"), self._next_mode)
         self.screen.app.key_bindings = Keys(self.screen, chips, doing).bindings
@@ -175,6 +176,7 @@ class Talk:
     def set_editing(self, keys: Literal["emacs", "vi"]) -> None:
         from prompt_toolkit.enums import EditingMode
 
+        self.editing = keys
         self.screen.app.editing_mode = EditingMode.VI if keys == "vi" else EditingMode.EMACS
 
     def interrupt(self) -> bool:

@@ -1,13 +1,22 @@
 """Commands about the conversation itself: another one, a copy, its name, its past, its plan."""
 
+import os
+
 from adderclaw.channels.repl import conversations, here
 from adderclaw.channels.repl.conversations import Next
 from adderclaw.channels.repl.slash.row import Done
 from adderclaw.config.permissions import PermissionUpdate
 from adderclaw.credentials.redaction import visible
+from adderclaw.errors import UsageError
 from adderclaw.kernel import permission_updates
 from adderclaw.kernel.compact import compact as compact_history
+from adderclaw.kernel.session import told
 from adderclaw.runtime import Resume, Run
+
+MOVED = (
+    "The person moved this conversation from the folder {before} to {place}: it goes on there. Files that were named "
+    "before this lie in the other folder. Nothing was read here yet."
+)
 
 
 def clear(run: Run, rest: str) -> Done:
@@ -29,6 +38,22 @@ def branch(run: Run, rest: str) -> Done:
     if rest:
         conversations.name(run, rest)
     here.of(run).next = Next(Resume(run.session.conversation_id, go_on=False, fork=True))
+    run.session.ends_with = "other"
+    return "leave"
+
+
+def cd(run: Run, rest: str) -> Done:
+    """Go on in another folder, with its own trust and configuration; this conversation stays here as it is."""
+    from adderclaw.config import load
+
+    before = run.session.scene.context.workspace.root
+    place = os.path.realpath(os.path.join(before, os.path.expanduser(rest)))
+    if not rest or not os.path.isdir(place):
+        raise UsageError(f"{rest!r} is no directory: /cd PATH takes one that is there")
+    load(config_file=run.runtime.options.config_file, workspace=place)  # who cannot begin there stays here
+    moved = MOVED.format(before=before, place=place)
+    again = Resume(run.session.conversation_id, go_on=False, fork=True)
+    here.of(run).next = Next(again, workspace=place, told=told("CwdChanged", [moved]))
     run.session.ends_with = "other"
     return "leave"
 

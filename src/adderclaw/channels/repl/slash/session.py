@@ -1,7 +1,6 @@
 """Commands about what this session has and may do: context, permissions, tasks, sandbox, terminal."""
 
 import os
-from typing import get_args
 
 from adderclaw.channels.repl import here
 from adderclaw.channels.repl.slash import command_line
@@ -115,69 +114,6 @@ def sandbox(run: Run, _rest: str) -> Done:
     print("the settings are under [sandbox] of the configuration: /config shows them")
 
 
-async def config(run: Run, rest: str) -> Done:
-    """Alone the configuration with where it is from; NAME=VALUE changes this session."""
-    from adderclaw.channels.repl.slash import settings
-
-    if not rest:
-        await command_line.printed(run, ["config", "show", "--origin"])
-        return
-    for word in rest.split():
-        name, equals, value = word.partition("=")
-        if not equals or name not in ("model", "mode", "theme", "editor"):
-            raise UsageError(f"{word!r}: it takes model=NAME, mode=MODE, theme=light|dark, editor=vi|emacs")
-        if name == "model":
-            await settings.model(run, value)
-        elif name == "mode":
-            _mode(run, value)
-        elif name == "theme":
-            theme(run, value)
-        else:
-            _editor(run, value)
-
-
-def _mode(run: Run, value: str) -> None:
-    from adderclaw.config.permissions import PermissionUpdate
-    from adderclaw.types import PermissionMode
-
-    known: dict[str, PermissionMode] = {mode: mode for mode in get_args(PermissionMode.__value__)}
-    if (mode := known.get(value)) is None:
-        raise UsageError(f"there is no mode {value!r}: it is one of {', '.join(known)}")
-    permission_updates.apply(run.session, PermissionUpdate("setMode", "session", mode=mode))
-    print(f"mode: {mode}")
-
-
-def theme(run: Run, rest: str) -> Done:
-    screen = here.screen_of(run)
-    if rest not in ("", "light", "dark"):
-        raise UsageError(f"{rest!r}: it takes light or dark")
-    if screen is None:
-        print("lines are printed without colours here: there is no theme")
-        return
-    light = rest == "light" if rest else not screen.manner.light
-    screen.manner = screen.manner._replace(light=light)
-    print(f"theme: {'light' if light else 'dark'}")
-
-
-def vim(run: Run, _rest: str) -> Done:
-    from prompt_toolkit.enums import EditingMode
-
-    screen = here.screen_of(run)
-    is_vi = screen is not None and screen.app.editing_mode == EditingMode.VI
-    _editor(run, "emacs" if is_vi else "vi")
-
-
-def _editor(run: Run, value: str) -> None:
-    if value not in ("vi", "emacs"):
-        raise UsageError(f"{value!r}: it takes vi or emacs")
-    talk = here.of(run).talk
-    if talk is None:
-        print("lines are read as they come here: no key is bound")
-        return
-    talk.set_editing("vi" if value == "vi" else "emacs")
-    print(f"keys of the input: {value}")
-
-
 def diff(run: Run, _rest: str) -> Done:
     """What this conversation changed on disk, as the checkpoints have it."""
     from adderclaw.channels.repl.changes import show_changes
@@ -224,16 +160,3 @@ async def bug(run: Run, rest: str) -> Done:
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     export.write(path, str(session.secrets.clean(text)))
     print(f"written to {visible(path, keep_newlines=False)}; nothing was sent. /export adds the conversation itself.")
-
-
-def cd(run: Run, rest: str) -> Done:
-    """A new conversation in another folder; this one can be resumed where it was."""
-    from adderclaw.channels.repl.conversations import Next
-
-    root = run.session.scene.context.workspace.root
-    place = os.path.realpath(os.path.join(root, os.path.expanduser(rest)))
-    if not rest or not os.path.isdir(place):
-        raise UsageError(f"{rest!r} is no directory: /cd PATH takes one that is there")
-    here.of(run).next = Next(None, "clear", workspace=place)
-    run.session.ends_with = "other"
-    return "leave"

@@ -1,6 +1,6 @@
 """The table of slash commands: the menu, /help, completion and docs/REPL.md are made of it."""
 
-from adderclaw.channels.repl.slash import asked, conversation, git, key_help, reports, session, settings
+from adderclaw.channels.repl.slash import asked, conversation, git, key_help, preferences, reports, session, settings
 from adderclaw.channels.repl.slash.command_line import by
 from adderclaw.channels.repl.slash.row import Does, Done, Row
 from adderclaw.runtime import Run
@@ -40,7 +40,7 @@ ROWS: tuple[Row, ...] = (
     _row("copy", "[N]", session.copy, "give the last answer, or the Nth from the end, to the clipboard"),
     _row("recap", "", asked.recap, "say in a sentence or two what this conversation is about"),
     _row("btw", "QUESTION", asked.btw, "ask something beside the conversation, which does not enter it"),
-    _row("cd", "PATH", session.cd, "begin a new conversation in another folder"),
+    _row("cd", "PATH", conversation.cd, "go on in another folder, in a copy of this conversation"),
     _row("exit", "", conversation.leave, "leave", "quit"),
     # ---- work
     _row("plan", "[TASK or approve]", conversation.plan, "show the plan and the phase; approve it; or plan a task"),
@@ -91,14 +91,14 @@ ROWS: tuple[Row, ...] = (
     _row(
         "config",
         "[model=… mode=… theme=… editor=…]",
-        session.config,
-        "show the configuration, or change this session",
+        preferences.config,
+        "show the configuration, or change some of it",
         "settings",
     ),
     _row("login", "[PROVIDER]", settings.login, "log in to a provider"),
     _row("logout", "[PROVIDER]", settings.logout, "forget a login"),
-    _row("theme", "[light|dark]", session.theme, "change the colours of code"),
-    _row("vim", "", session.vim, "switch between the keys of vi and the usual ones"),
+    _row("theme", "[auto|light|dark]", preferences.theme, "change the colours: for a light or a dark terminal"),
+    _row("vim", "", preferences.vim, "switch between the keys of vi and the usual ones"),
     _row("keys", "", key_help.show, "list the keys", "keybindings"),
     _row("doctor", "", by("doctor"), "check this installation and say how to mend it"),
     _row("bug", "[WORDS]", session.bug, "write a report into a file", "feedback", "share", at_once=True),
