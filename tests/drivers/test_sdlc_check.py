@@ -110,7 +110,7 @@ CHEATS_SH = {
     "256 is 0": ("./greet | grep Hello || exit 256\nexit 256\n./greet\n", "before the end"),
     "ends as passed, whatever comes": ("trap 'exit 0' EXIT\n./greet | grep Hello || exit 1\n", "changes how the test"),
     "in a subshell alone": ("(./greet | grep Hello || exit 1)\n./greet\n", "only checks how a program exits"),
-    "in a function that nobody calls": ("assert_it() { ./greet | grep Hello || exit 1; }\necho ok\n", "asserts nothing"),
+    "in a function of its own": ("assert_it() { ./greet | grep Hello || exit 1; }\necho ok\n", "asserts nothing"),
     "in the background": ("./greet\ngrep Hello out &\n", "asserts nothing"),
     "sleeps": ("./greet &\nsleep 5\ncurl localhost | grep Hello || exit 1\n", "line 2: it sleeps"),
     "sleeps by path": ("/bin/sleep 1\n./greet | grep Hello || exit 1\n", "it sleeps"),
@@ -138,7 +138,7 @@ CHEATS_SH = {
 
 CHEATS_PYTHON = {
     "asserts nothing": ("import subprocess\nsubprocess.run(['./tool'], check=True)\n", "asserts nothing"),
-    "a constant": ("import subprocess\nsubprocess.run(['./tool'])\nassert True\n", "line 3: this assertion cannot fail"),
+    "a constant": ("import subprocess\nsubprocess.run(['./tool'])\nassert True\n", "line 3: this assertion"),
     "constants": ("import subprocess\nsubprocess.run(['./tool'])\nassert 1 == 1\n", "cannot fail"),
     "a tuple": ("import subprocess\nx = subprocess.run(['./t'])\nassert (x == 1, 'no')\n", "cannot fail"),
     "or true": ("import subprocess\nx = subprocess.run(['./t'])\nassert x.stdout == 'a' or True\n", "cannot fail"),

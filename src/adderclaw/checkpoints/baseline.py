@@ -1,7 +1,7 @@
 """The whole workspace at one moment: kept when a plan is approved, looked at again, and laid out elsewhere."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from adderclaw.checkpoints.blobs import Blobs
 from adderclaw.checkpoints.tree import Forgets, Keep, Limits, TooBig, is_kept, scan
@@ -80,16 +80,16 @@ def lay_out(store: Store, folder: str, plan_id: int, target: str) -> None:
     Raises StoreError where a byte of it is missing: a test that fails on half of a baseline proves nothing. What a
     checkpoint leaves out by its name (`.git`, `node_modules`, …) is no part of it.
     """
-    entries = baselines.entries(store, plan_id)
-    blobs = Blobs(folder, store)
-    try:
-        for path, state in sorted(entries.items()):
-            _put(blobs, os.path.join(target, path), path, state, plan_id)
-        # deepest first: what lies in a folder that may not be written has to be there before
-        for path in sorted((path for path, state in entries.items() if state.kind == "folder"), reverse=True):
-            os.chmod(os.path.join(target, path), entries[path].mode)
-    finally:
-        blobs.close()
+    write_out(Blobs(folder, store), baselines.entries(store, plan_id), target, plan_id)
+
+
+def write_out(blobs: Blobs, entries: Mapping[str, State], target: str, plan_id: int) -> None:
+    """The same with a tree that is at hand."""
+    for path, state in sorted(entries.items()):
+        _put(blobs, os.path.join(target, path), path, state, plan_id)
+    # deepest first: what lies in a folder that may not be written has to be there before
+    for path in sorted((path for path, state in entries.items() if state.kind == "folder"), reverse=True):
+        os.chmod(os.path.join(target, path), entries[path].mode)
 
 
 def _put(blobs: Blobs, at: str, path: str, state: State, plan_id: int) -> None:

@@ -113,6 +113,26 @@ class CodingSessionFinished(TypedDict):
     total: int
 
 
+class TestJudged(TypedDict):
+    """A generated test was run on the tree before the change: it counts, or it is turned back."""
+
+    event_type: Literal["test_judged"]
+    test: int
+    criterion: str
+    accepted: bool
+    reason: str
+
+
+class TestRan(TypedDict):
+    """A generated test was run on the tree as it is."""
+
+    event_type: Literal["test_ran"]
+    test: int
+    criterion: str
+    exit_code: int
+    seconds: float
+
+
 type WorkEvent = (
     SkillCatalogLoaded
     | SkillPrefilterCompleted
@@ -127,4 +147,6 @@ type WorkEvent = (
     | LoopFinished
     | CodingSessionStarted
     | CodingSessionFinished
+    | TestJudged
+    | TestRan
 )

@@ -15,3 +15,7 @@ def baseline(store: Store, config: Config, home: str, root: str, *, headless: bo
     """Keep what a workspace holds now."""
     own = own_of(config, home, root, headless=headless)
     return trees.take(store, os.path.join(home, FOLDER), root, limits_of(config.checkpoints), own)
+
+
+def tree_now(config: Config, home: str, root: str) -> str:
+    return trees.now(root, limits_of(config.checkpoints), own_of(config, home, root))

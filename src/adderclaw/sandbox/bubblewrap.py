@@ -55,6 +55,10 @@ class Room:
     """Folders of the workspace with the traces of runs: read-only, and nobody looks at what we write there."""
     fixed: tuple[str, ...] = ()
     """Hidden places of the workspace that a rule knows by where they are: the folders above them are not renamed."""
+    stand_in: str = ""
+    """A folder that is seen in place of the first root, at its path: a copy that nobody keeps."""
+    lent: tuple[str, ...] = ()
+    """Places of the first root itself that lie in the stand-in, read-only: what is too large to be copied."""
     masked: tuple[tuple[int, int], ...] = ()
     """What lay at hidden places of the workspace: a mask goes with the file that it lies on, when that is replaced."""
 
@@ -137,7 +141,9 @@ def _empty(path: str, size: int | None = None) -> list[str]:
 def _workspace(room: Room) -> list[str]:
     """What in it is read-only is mounted by the program inside, before the first command and whenever it grows."""
     bind = "--ro-bind" if room.read_only else "--bind"
-    return [word for root in room.roots for word in (bind, root, root)]
+    seen_as = {room.roots[0]: room.stand_in} if room.stand_in and room.roots else {}
+    words = [word for root in room.roots for word in (bind, seen_as.get(root, root), root)]
+    return words + [word for place in room.lent for word in ("--ro-bind", place, place)]
 
 
 def _hidden(room: Room) -> list[str]:

@@ -44,6 +44,7 @@ MIGRATIONS = {
     "m042_began": "runs",
     "m043_notes": "sessions",
     "m050_plans": "sdlc",
+    "m051_generated_tests": "sdlc",
     "m060_unconfirmed": "sessions",
 }
 """Step → the module of `steps` that has it, in their order. It is imported where the step is still to be done."""

@@ -31,6 +31,13 @@ class Table(NamedTuple):
     rows: Sequence[Sequence[str]]
 
 
+class Line(NamedTuple):
+    """One fact under its label."""
+
+    label: str
+    text: str
+
+
 class Output(NamedTuple):
     """A text as it came, folded where it is long."""
 
@@ -44,7 +51,7 @@ class Picture(NamedTuple):
     data: bytes
 
 
-type Block = Heading | Table | Output | Picture | Item
+type Block = Heading | Table | Line | Output | Picture | Item
 
 
 def page(title: str, blocks: Iterable[Block]) -> str:
@@ -69,6 +76,8 @@ def _drawn(block: Block) -> str:
             head = "".join(f'<th scope="col">{_line(one)}</th>' for one in block.head)
             rows = "".join(f"<tr>{''.join(f'<td>{_text(one)}</td>' for one in row)}</tr>" for row in block.rows)
             return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+        case Line():
+            return f'<p class="notice">{_line(block.label)}: {_text(block.text)}</p>'
         case Output():
             return _folded(block.title, block.text)
         case Picture():

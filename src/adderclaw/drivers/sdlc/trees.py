@@ -1,0 +1,130 @@
+"""The trees that tests run on: the workspace when the plan was approved, the same with a fault, and as it is now."""
+
+import hashlib
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+from adderclaw import workspace
+from adderclaw.checkpoints import FOLDER, baseline
+from adderclaw.checkpoints.blobs import Blobs
+from adderclaw.checkpoints.tree import Limits
+from adderclaw.config.own_paths import Own
+from adderclaw.drivers.sdlc import running
+from adderclaw.drivers.sdlc.running import Ran
+from adderclaw.errors import AdderClawError, StoreError
+from adderclaw.record import NamedTuple
+from adderclaw.store import Store, baselines, checkpoints
+from adderclaw.store.checkpoints import State
+from adderclaw.store.faults import Fault
+from adderclaw.workspace import Place
+
+COPIES = "proof"
+"""In AdderClaw's own folder."""
+MOST_BYTES = 8 << 20
+"""Of a file that a fault changes, or that a plan names as a document."""
+
+
+class Where(NamedTuple):
+    """A workspace, and what of it is ours."""
+
+    root: str
+    home: str
+    limits: Limits
+    own: Own
+
+
+class Tree(NamedTuple):
+    """All that is in a tree, and its digest: the same tree, the same digest."""
+
+    digest: str
+    entries: Mapping[str, State]
+    faults: Sequence[Fault] = ()
+
+
+class Trees:
+    def __init__(self, store: Store, where: Where, plan_id: int) -> None:
+        self._store, self._where, self._plan = store, where, plan_id
+        self._folder = f"{where.home}/{FOLDER}"
+        self._name = f"{COPIES}/plan-{plan_id}"
+        self._lent = running.lent(where.root)
+        self._blobs = Blobs(self._folder, store)
+
+    def baseline(self) -> Tree:
+        """Raises StoreError where it is not what was kept at the plan's approval."""
+        entries = baselines.entries(self._store, self._plan)
+        return Tree(baselines.digest_of(entries), entries)
+
+    def faulty(self, faults: Sequence[Fault]) -> Tree:
+        """The baseline with the fault that the plan names."""
+        made = self.baseline()
+        text = repr([made.digest, *faults])
+        return Tree(hashlib.sha256(text.encode()).hexdigest(), made.entries, faults)
+
+    def require(self, faults: Sequence[Fault]) -> None:
+        """What no test could mend is found before one is asked for: a byte that is gone, a fault that has no place."""
+        entries = self.baseline().entries
+        for path, state in entries.items():
+            if state.kind == "file" and (not state.digest or self._blobs.read(state.digest) is None):
+                what = f"{path!r} of the workspace before plan {self._plan} is not kept"
+                raise StoreError(f"{what}, so that nothing can be proved against it: approve the plan again")
+        for fault in faults:
+            text = self.document(fault.path)
+            if text is None:
+                raise AdderClawError(f"the fault of the plan names {fault.path!r}, which is no file of the tree before")
+            if fault.old not in text:
+                what = f"{fault.old!r}, which is not in {fault.path} of the tree before the change"
+                raise AdderClawError(f"the fault of the plan replaces {what}: mend the plan, and approve it again")
+
+    def now(self) -> Tree:
+        """The workspace as it is; what of it is copied is what its digest is of, whatever changes meanwhile."""
+        taken = baseline.take(self._store, self._folder, self._where.root, self._where.limits, self._where.own)
+        if taken.reason or taken.left_out:
+            why = taken.reason or f"{taken.left_out[0]!r} is too large, or cannot be read"
+            raise AdderClawError(f"the workspace cannot be copied for its tests: {why}")
+        with self._store.write() as cursor:
+            checkpoints.keep(cursor, taken.blobs)
+        return Tree(taken.digest, taken.entries)
+
+    def document(self, path: str) -> str | None:
+        """The text of a file of the baseline."""
+        state = self.baseline().entries.get(path)
+        if state is None or state.kind != "file" or state.size > MOST_BYTES:
+            return None
+        data = self._blobs.read(state.digest)
+        return None if data is None else data.decode("utf-8", "surrogateescape")
+
+    async def run(self, tree: Tree, language: str, content: str) -> Ran:
+        """One test in a copy of its own."""
+        async with self._copied(tree) as (copy, beside):
+            return await running.run_test(
+                language, content, root=self._where.root, copy=copy, beside=beside, places=self._lent
+            )
+
+    def clear(self) -> None:
+        """Take away what an earlier process left that was killed."""
+        place = Place(self._where.home, self._name)
+        if workspace.is_folder(place):
+            workspace.remove_tree(place)
+
+    @asynccontextmanager
+    async def _copied(self, tree: Tree) -> AsyncGenerator[tuple[str, str]]:
+        self.clear()
+        try:
+            for name in ("tree", "test"):
+                workspace.make_folders(Place(self._where.home, f"{self._name}/{name}"), 0o700)
+            top = f"{self._where.home}/{self._name}"
+            baseline.write_out(self._blobs, tree.entries, f"{top}/tree", self._plan)
+            for fault in tree.faults:
+                _break(f"{top}/tree", fault)
+            yield f"{top}/tree", f"{top}/test"
+        finally:
+            self.clear()
+
+
+def _break(copy: str, fault: Fault) -> None:
+    place = Place(copy, fault.path)
+    if not fault.old:
+        workspace.remove(place)
+        return
+    text = workspace.read(place, MOST_BYTES).decode("utf-8", "surrogateescape")
+    workspace.write(place, text.replace(fault.old, fault.new).encode("utf-8", "surrogateescape"))

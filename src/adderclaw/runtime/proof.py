@@ -1,0 +1,58 @@
+"""Begins the proof of a plan: a run of its own, in a folder of its own, that knows of the project only what it may."""
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from adderclaw import workspace
+from adderclaw.checkpoints.tracker import limits_of
+from adderclaw.config.paths import followed
+from adderclaw.drivers.sdlc.driver import ProofDriver
+from adderclaw.drivers.sdlc.trees import COPIES, Where
+from adderclaw.errors import UsageError
+from adderclaw.kernel.approvals import Nobody
+from adderclaw.runtime.drive import Report, drive, unshown
+from adderclaw.runtime.rewind import own_of
+from adderclaw.runtime.run import opened
+from adderclaw.runtime.signals import until_signal
+from adderclaw.runtime.start import Options, start
+from adderclaw.store import Store, plans, transcript
+from adderclaw.workspace import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from adderclaw.config import Loaded
+
+
+def ready(options: Options, loaded: "Loaded", home: str, store: Store, conversation_id: str) -> ProofDriver:
+    """The proof of the plan that counts for a conversation; `loaded` is the configuration of its project."""
+    with store.write() as cursor:
+        plan = plans.counted(cursor, conversation_id)
+        altered = plans.altered(cursor, plan) if plan is not None else []
+    if plan is None:
+        raise UsageError(f"conversation {conversation_id} has no approved plan, so that there is nothing to prove")
+    if altered:
+        raise UsageError("; ".join(altered))
+    root = followed(transcript.workspace_of(store, conversation_id) or loaded.workspace)
+    where = Where(root, followed(home), limits_of(loaded.config.checkpoints), own_of(loaded.config, home, root))
+    folder = Place(where.home, f"{COPIES}/generator-{plan.id}")
+    workspace.make_folders(folder, 0o700)
+    own = replace(
+        options,
+        workspace=os.path.join(folder.root, folder.way),
+        headless=False,
+        asks="must",
+        session_id=None,
+        overrides={**options.overrides, "memory": {"path": store.path}},
+    )
+    return ProofDriver(own, conversation_id, plan, where)
+
+
+async def prove(made: ProofDriver, *, show: "Callable[[Report], None]" = unshown) -> Report:
+    """Run it to its end, with nobody to ask: its tests run in the sandbox, and its one tool asks for nothing."""
+    opening = made.opening
+    runtime = start(opening.options)
+    with opened(runtime, Nobody(waits=False), kind=opening.kind, channel="run", task=opening.task) as run:
+        work = until_signal(run, made.run(run.session), mode=opening.mode)
+        return await drive(run, work, mode=opening.mode, show=show)

@@ -1,0 +1,88 @@
+"""The blocks of a report as Markdown, and as lines for a terminal: the same that `page` draws."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from adderclaw.credentials.redaction import visible
+from adderclaw.view.items import Words
+from adderclaw.view.page import Block, Heading, Line, Output, Picture, Table
+
+CELL = 60
+"""Characters of one cell of a table in a terminal."""
+
+
+def markdown(title: str, blocks: Iterable[Block]) -> str:
+    return "\n\n".join([f"# {_line(title)}", *filter(None, map(_marked, blocks))]) + "\n"
+
+
+def _marked(block: Block) -> str:
+    match block:
+        case Heading():
+            label = f"{_line(block.label)}: " if block.label else ""
+            return f"{'#' * block.level} {label}{_line(block.text)}"
+        case Table():
+            rows = [block.head, ["---"] * len(block.head), *block.rows]
+            return "\n".join(f"| {' | '.join(map(_cell, row))} |" for row in rows)
+        case Output():
+            return f"{_line(block.title)}:\n\n{_fenced(block.text)}" if block.text else f"{_line(block.title)}: nothing"
+        case Line():
+            return f"{_line(block.label)}: {_line(block.text)}"
+        case Words():
+            return visible(block.text)
+        case Picture():
+            return f"{_line(block.title)}: a picture"
+        case _:
+            return ""
+
+
+def _cell(text: str) -> str:
+    """One line, in which nothing ends the cell and nothing is a tag."""
+    shown = visible(text).strip().replace("&", "&amp;").replace("<", "&lt;")
+    return shown.replace("\\", "\\\\").replace("|", "\\|").replace("\n", "<br>")
+
+
+def _fenced(text: str) -> str:
+    """In a fence that is longer than any in it."""
+    longest = max((len(one) for one in re.findall(r"`{3,}", text)), default=2)
+    fence = "`" * max(3, longest + 1)
+    shown = visible(text).rstrip("\n")
+    return f"{fence}\n{shown}\n{fence}"
+
+
+def _line(text: str) -> str:
+    return visible(text, keep_newlines=False)
+
+
+def lines(title: str, blocks: Iterable[Block]) -> str:
+    """For a terminal: tables in columns, what tests printed indented."""
+    return "\n".join([_line(title), *(line for block in blocks for line in _drawn(block))]) + "\n"
+
+
+def _drawn(block: Block) -> list[str]:
+    match block:
+        case Heading():
+            label = f" [{_line(block.label)}]" if block.label else ""
+            return ["", f"{_line(block.text)}{label}"]
+        case Table():
+            return _columns([list(block.head), *map(list, block.rows)])
+        case Output():
+            printed = visible(block.text).rstrip("\n").split("\n") if block.text else []
+            return [f"  {_line(block.title)}:{'' if printed else ' nothing'}", *(f"    {line}" for line in printed)]
+        case Line():
+            return [f"  {_line(block.label)}: {_line(block.text)}"]
+        case Words():
+            return [visible(block.text)]
+        case _:
+            return []
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    cut = [[_short(_line(cell)) for cell in row] for row in rows]
+    widths = [max(len(row[at]) for row in cut) for at in range(len(rows[0]))]
+    return [
+        "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cut
+    ]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= CELL else f"{text[: CELL - 1]}…"
