@@ -67,6 +67,7 @@ PATH_CALLS = frozenset(
 )
 OWN = {
     "checkpoints.blobs": "the packs, in AdderClaw's own folder",
+    "checkpoints.baseline": "lays a tree out in AdderClaw's own folder, for its tests",
     "checkpoints.saved_index": "the indexes and the lock, in AdderClaw's own folder",
     "tools.long_outputs": "the session's long outputs, in AdderClaw's own folder",
     "tools.background": "an output that has no name any more when it is used",
