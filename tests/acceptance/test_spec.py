@@ -466,3 +466,52 @@ def test_37_resuming_what_is_completed_gives_its_answer(project: Project) -> Non
     answer = client.answer(1, "run", resume=project.run_id)["result"]
     assert client.close() == 0
     assert (answer["outcome"], answer["answer"], answer["exit_code"]) == ("completed", first.out.strip(), 0)
+
+
+# ------------------------------------------------------------------ blocked, deprecated, feature files
+
+
+def test_blocked_is_no_success_and_nothing_is_deleted(project: Project) -> None:
+    project.say(scenario(0), scenario(1))
+    blocks = call("UpdateStatus", scenario_id="SC-F002", passed=False, blocked="needs the key of\nthe mail server")
+    project.add(blocks, passes("SC-F001"), text("done"))
+    done = project.run()
+    assert done.code == 5
+    assert "1 of 2 scenarios have passed" in done.out
+    assert "blocked: SC-F002 It says goodbye: needs the key of the mail server" in done.out
+    assert "spec unblock" in done.err
+    assert set(json.loads(project.status.read_text())["scenarios"][1]) == {"id", "feature", "name", "passed"}
+    assert project.world.cli("spec", "unblock", "SC-F002", cwd=project.folder).out == "left: SC-F002 It says goodbye\n"
+    gone = ("spec", "deprecate", "SC-F002")
+    assert project.world.cli(*gone, cwd=project.folder).code == 2
+    assert project.world.cli(*gone, "--reason", "nobody leaves", cwd=project.folder).code == 0
+    assert project.run().code == 0
+    assert project.passed() == {"SC-F001": True, "SC-F002": False}
+    assert project.world.cli("spec", "deprecate", "SC-F001", "--reason", "x", cwd=project.folder).code == 0
+    done = project.run()
+    assert (done.code, "every scenario is deprecated" in done.err) == (1, True)
+
+
+def test_feature_files_are_brought_in_and_shown(project: Project) -> None:
+    (project.folder / "features").mkdir()
+    (feature := project.folder / "features" / "greeting.feature").write_text(
+        "Feature: Greeting\n  @SC-F001\n  Scenario: It greets\n    Then it greets\n"
+    )
+
+    def spec(*words: str) -> Done:
+        return project.world.cli("spec", *words, cwd=project.folder)
+
+    assert (spec("status").code, "spec sync" in spec("status").err) == (2, True)
+    assert spec("sync").out == "added: SC-F001 It greets\n0 of 1 scenarios have passed\n"
+    assert spec("block", "SC-F001", "--reason", "no network").code == 0
+    assert "blocked     SC-F001  It greets (greeting.feature): no network" in spec("status").out
+    shown = json.loads(spec("status", "--output-format", "json").out)
+    assert shown["scenarios"][0]["state"] == "blocked"
+    assert project.run().code == 5
+    assert not project.model.requests
+    feature.write_text("Feature: Greeting\n  Scenario: It greets\n    Given it\n  nonsense\n")
+    refused = spec("sync")
+    assert (refused.code, "features/greeting.feature:4" in refused.err) == (2, True)
+    (project.folder / ".adderclaw" / "spec.json").write_text('{"scenarios": {"SC-F001": {"blocked": "a\\u001b[2J"}}}')
+    refused = project.run()
+    assert (refused.code, "spec.json" in refused.err, "\x1b" in refused.err) == (2, True, False)

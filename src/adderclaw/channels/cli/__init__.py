@@ -24,6 +24,7 @@ COMMANDS: dict[str, Command] = {
     "onboard": Command("setup", "Set up with questions: provider, key variable, autonomy."),
     "agent": Command("agent", "Talk to the agent: a REPL, or one turn with -m."),
     "run": Command("run", "Work on a specification, a task or a workflow, with nobody watching."),
+    "spec": Command("spec", "The scenarios of a specification: bring in feature files, show, block, deprecate."),
     "rpc": Command("rpc", "Serve JSON-RPC 2.0 on stdin and stdout, for a program."),
     "validate": Command("agentfile", "Check an Agentfile and every file that it names."),
     "inspect": Command("agentfile", "Show what a workflow would do: tree, JSON or graph."),

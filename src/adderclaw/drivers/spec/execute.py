@@ -72,7 +72,7 @@ class SpecExecution:
                 "number": order.number,
                 "prompt": "initializer" if order.first else "coding",
                 "passed": now.passed if now else 0,
-                "total": len(now.scenarios) if now else 0,
+                "total": now.total if now else 0,
             }
         )
 
@@ -84,6 +84,6 @@ class SpecExecution:
                 "outcome": ended.outcome,
                 "reason": ended.reason,
                 "passed": now.passed if now else 0,
-                "total": len(now.scenarios) if now else 0,
+                "total": now.total if now else 0,
             }
         )

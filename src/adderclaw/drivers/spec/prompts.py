@@ -37,7 +37,7 @@ def prompt(spec: str, status: Status | None, names: Names) -> str:
 
 def _progress(status: Status) -> str:
     left = status.left
-    rows = [f"{status.passed} of {len(status.scenarios)} scenarios have passed. Left:", ""]
+    rows = [f"{status.passed} of {status.total} scenarios have passed. Left:", ""]
     rows += [f"- {one.id} ({one.feature}): {one.name}" for one in left[:SHOWN]]
     if len(left) > SHOWN:
         rows.append(f"- and {len(left) - SHOWN} more: see `{FILE}`")

@@ -64,7 +64,7 @@ class Came(NamedTuple):
 
     @property
     def total(self) -> int:
-        return len(self.status.scenarios) if self.status is not None else 0
+        return self.status.total if self.status is not None else 0
 
     @property
     def answer(self) -> str:
@@ -72,7 +72,9 @@ class Came(NamedTuple):
         if self.status is None:
             return f"no scenario is declared after {_counted(self.sessions)}"
         rows = [f"{self.passed} of {self.total} scenarios have passed ({_counted(self.sessions)})"]
-        return "\n".join([*rows, *(f"left: {one.id} {one.name}" for one in self.status.left)])
+        rows += [f"left: {one.id} {one.name}" for one in self.status.left]
+        now = self.status
+        return "\n".join([*rows, *(f"blocked: {one.id} {one.name}: {now.mark(one).blocked}" for one in now.blocked)])
 
 
 def _counted(sessions: int) -> str:
@@ -110,4 +112,12 @@ async def work(
         if ended.outcome not in GOES_ON or (ended.outcome == "limit" and not ended.tool_calls):
             return Came(ended.outcome, f"session {number}: {ended.reason or ended.outcome}", number, now, ended.by)
         idle = 0 if evidence.grew(now, ended.checks) else idle + 1
+    if now.blocked:
+        which = ", ".join(one.id for one in now.blocked[:10])
+        fix = "help with what they wait for, then `adderclaw spec unblock`"
+        return Came(
+            "needs_input", f"{len(now.blocked)} of {now.total} scenarios are blocked ({which}): {fix}", number, now
+        )
+    if not now.wanted:
+        return Came("error", "every scenario is deprecated: there is nothing to build", number, now)
     return Came("completed", "", number, now)

@@ -1,23 +1,29 @@
-"""`.adderclaw/status.json`: the scenarios of a project and which of them have passed. The project's own file."""
+"""The scenarios of a project and which of them have passed: `.adderclaw/status.json`, the project's own file.
+
+What else is known of them (blocked, deprecated, the steps that were seen last) stands beside it in `spec.json`.
+"""
 
 import fcntl
 import json
 import os
 import re
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from types import MappingProxyType
 
 from adderclaw import workspace
 from adderclaw.credentials.redaction import visible
 from adderclaw.decode import Invalid, decode
 from adderclaw.errors import AdderClawError, Refused, UsageError
-from adderclaw.record import record
+from adderclaw.record import NamedTuple, record
 from adderclaw.types import Json
 from adderclaw.workspace import Place
 
 FOLDER, NAME = ".adderclaw", "status.json"
 FILE = f"{FOLDER}/{NAME}"
+MARKS = f"{FOLDER}/spec.json"
 MAX_BYTES = 1_000_000
 MAX_SCENARIOS = 2_000
 MAX_TEXT = 300
@@ -40,16 +46,65 @@ class Scenario:
 
 
 @record
-class Status:
+class Mark:
+    """What is known of a scenario beside whether it passed."""
+
+    blocked: str = ""
+    """Why it cannot be done without somebody's help."""
+    deprecated: str = ""
+    """Why it is no longer wanted."""
+    steps: str = ""
+    """A digest of its steps as the feature file had them when it was last looked at."""
+
+    def as_json(self) -> Json:
+        known = {"blocked": self.blocked, "deprecated": self.deprecated, "steps": self.steps}
+        return {key: value for key, value in known.items() if value}
+
+
+NO_MARK = Mark()
+
+
+@record
+class _StatusFile:
     scenarios: tuple[Scenario, ...]
+
+
+@record
+class _MarksFile:
+    scenarios: dict[str, Mark]
+
+
+class Status(NamedTuple):
+    scenarios: tuple[Scenario, ...]
+    marks: Mapping[str, Mark] = MappingProxyType({})
+
+    @property
+    def wanted(self) -> tuple[Scenario, ...]:
+        """All but those that are deprecated."""
+        return tuple(one for one in self.scenarios if not self.mark(one).deprecated)
 
     @property
     def passed(self) -> int:
-        return sum(one.passed for one in self.scenarios)
+        return sum(one.passed for one in self.wanted)
+
+    @property
+    def total(self) -> int:
+        return len(self.wanted)
 
     @property
     def left(self) -> tuple[Scenario, ...]:
-        return tuple(one for one in self.scenarios if not one.passed)
+        """What a session can work on."""
+        return tuple(one for one in self.wanted if not one.passed and not self.mark(one).blocked)
+
+    @property
+    def blocked(self) -> tuple[Scenario, ...]:
+        return tuple(one for one in self.wanted if not one.passed and self.mark(one).blocked)
+
+    def mark(self, scenario: Scenario) -> Mark:
+        return self.marks.get(scenario.id, NO_MARK)
+
+    def with_(self, changed: Scenario) -> "Status":
+        return Status(tuple(changed if one.id == changed.id else one for one in self.scenarios), self.marks)
 
 
 class NotFound(UsageError):
@@ -66,16 +121,54 @@ def read(project: str) -> Status | None:
 
 
 def update(project: str, scenario_id: str, passed: bool) -> Status:
-    """Say of one scenario whether it passed."""
+    """Say of one scenario whether it passed; nothing blocks it any more."""
 
     def change(status: Status | None) -> Status:
-        known = status.scenarios if status is not None else ()
-        if all(one.id != scenario_id for one in known):
-            raise NotFound(f"scenario not found: {visible(scenario_id)[:100]!r}; {FILE} has {_names(known)}")
-        given = (Scenario(one.id, one.feature, one.name, passed) if one.id == scenario_id else one for one in known)
-        return Status(tuple(given))
+        now, one = _one(status, scenario_id)
+        if now.mark(one).deprecated:
+            raise UsageError(f"{one.id} is deprecated ({now.mark(one).deprecated}): nobody waits for it any more")
+        return _marked(now, one, replace(now.mark(one), blocked="")).with_(replace(one, passed=passed))
 
-    return _changed(project, change)
+    return changed(project, change)
+
+
+def block(project: str, scenario_id: str, reason: str) -> Status:
+    """It cannot be done without somebody's help; without a reason, it can be again."""
+
+    def change(status: Status | None) -> Status:
+        now, one = _one(status, scenario_id)
+        if reason and one.passed:
+            raise UsageError(f"{one.id} has passed: what is done cannot be blocked")
+        return _marked(now, one, replace(now.mark(one), blocked=_reason(reason)))
+
+    return changed(project, change)
+
+
+def deprecate(project: str, scenario_id: str, reason: str) -> Status:
+    """It is no longer wanted, and stays in the file; without a reason, it is wanted again."""
+
+    def change(status: Status | None) -> Status:
+        now, one = _one(status, scenario_id)
+        return _marked(now, one, replace(now.mark(one), deprecated=_reason(reason)))
+
+    return changed(project, change)
+
+
+def _one(status: Status | None, scenario_id: str) -> tuple[Status, Scenario]:
+    now = status if status is not None else Status(())
+    for one in now.scenarios:
+        if one.id == scenario_id:
+            return now, one
+    raise NotFound(f"scenario not found: {visible(scenario_id)[:100]!r}; {FILE} has {_names(now.scenarios)}")
+
+
+def _reason(text: str) -> str:
+    """One line of a bounded length, from a model or a person."""
+    return visible(" ".join(text.split()), keep_newlines=False)[:MAX_TEXT]
+
+
+def _marked(now: Status, one: Scenario, mark: Mark) -> Status:
+    return Status(now.scenarios, {**now.marks, one.id: mark})
 
 
 def declare(project: str, scenarios: Sequence[Scenario]) -> Status:
@@ -85,9 +178,9 @@ def declare(project: str, scenarios: Sequence[Scenario]) -> Status:
         known = status.scenarios if status is not None else ()
         ids = {one.id for one in known}
         fresh = (Scenario(one.id, one.feature, one.name) for one in scenarios if one.id not in ids)
-        return _checked(Status((*known, *fresh)))
+        return checked(Status((*known, *fresh), status.marks if status is not None else {}))
 
-    return _changed(project, change)
+    return changed(project, change)
 
 
 def _names(scenarios: Sequence[Scenario]) -> str:
@@ -97,13 +190,18 @@ def _names(scenarios: Sequence[Scenario]) -> str:
     return some if len(scenarios) <= 20 else f"{some} and {len(scenarios) - 20} more"
 
 
-def _changed(project: str, change: Callable[[Status | None], Status]) -> Status:
+def changed(project: str, change: Callable[[Status | None], Status]) -> Status:
     """Read, change and write, with nobody else in between."""
     with _folder(project, make=True) as folder:
         assert folder is not None
         _lock(folder)
-        status = change(_read(project))
-        _write(project, status)
+        before = _read(project)
+        status = change(before)
+        if before is None or status.scenarios != before.scenarios:
+            _write(project, FILE, [one.as_json() for one in status.scenarios])
+        marks = {id: mark.as_json() for id, mark in sorted(status.marks.items()) if mark != NO_MARK}
+        if marks or (before is not None and before.marks):
+            _write(project, MARKS, marks)
         return status
 
 
@@ -143,26 +241,46 @@ def _why(error: OSError | Refused) -> str:
 
 
 def _read(project: str) -> Status | None:
+    found = _decoded(project, FILE, _StatusFile, lambda file: checked(Status(file.scenarios)).scenarios)
+    if found is None:
+        return None
+    marks = _decoded(project, MARKS, _MarksFile, lambda file: _checked_marks(file.scenarios))
+    return Status(found, marks or {})
+
+
+def _decoded[F, T](project: str, path: str, kind: type[F], check: Callable[[F], T]) -> T | None:
     try:
-        data, _ = workspace.start(Place(project, FILE), MAX_BYTES + 1)
+        data, _ = workspace.start(Place(project, path), MAX_BYTES + 1)
     except FileNotFoundError:
         return None
     except (OSError, Refused) as error:
-        raise _unfit(project, _why(error)) from error
+        raise _unfit(project, path, _why(error)) from error
     if len(data) > MAX_BYTES:
-        raise _unfit(project, f"it is larger than {MAX_BYTES} bytes")
+        raise _unfit(project, path, f"it is larger than {MAX_BYTES} bytes")
     try:
-        return _checked(decode(Status, json.loads(data)))
+        return check(decode(kind, json.loads(data)))
     except (ValueError, RecursionError, Invalid) as error:
-        raise _unfit(project, visible(str(error))[:2_000]) from error
+        raise _unfit(project, path, visible(str(error))[:2_000]) from error
 
 
-def _unfit(project: str, why: str) -> UsageError:
+def _unfit(project: str, path: str, why: str) -> UsageError:
     fix = "mend it, or remove it to begin anew"
-    return UsageError(f"{os.path.join(project, FILE)}: {why}; {fix}")
+    return UsageError(f"{os.path.join(project, path)}: {why}; {fix}")
 
 
-def _checked(status: Status) -> Status:
+def _checked_marks(marks: dict[str, Mark]) -> dict[str, Mark]:
+    wrong = [
+        (f"scenarios.{visible(id)[:100]}.{key}", f"one line of printable text is wanted, at most {MAX_TEXT} letters")
+        for id, mark in marks.items()
+        for key, text in mark.as_json().items()
+        if not isinstance(text, str) or _reason(text) != text
+    ]
+    if wrong:
+        raise Invalid(wrong[:20])
+    return marks
+
+
+def checked(status: Status) -> Status:
     """All that a file or a model may say wrongly, at once."""
     wrong: list[tuple[str, str]] = []
     seen: set[str] = set()
@@ -183,10 +301,10 @@ def _checked(status: Status) -> Status:
     return status
 
 
-def _write(project: str, status: Status) -> None:
+def _write(project: str, path: str, scenarios: object) -> None:
     """Whole or not at all."""
-    text = json.dumps({"scenarios": [one.as_json() for one in status.scenarios]}, indent=2, ensure_ascii=False) + "\n"
+    text = json.dumps({"scenarios": scenarios}, indent=2, ensure_ascii=False) + "\n"
     try:
-        workspace.write(Place(project, FILE), text.encode("utf-8"), mode=0o644)
+        workspace.write(Place(project, path), text.encode("utf-8"), mode=0o644)
     except (OSError, Refused) as error:
-        raise AdderClawError(f"{FILE} cannot be written: {_why(error)}") from error
+        raise AdderClawError(f"{path} cannot be written: {_why(error)}") from error

@@ -16,6 +16,7 @@ DECLARE, UPDATE = "DeclareScenarios", "UpdateStatus"
 class UpdateArguments:
     scenario_id: str
     passed: bool
+    blocked: str = ""
 
 
 @record
@@ -33,6 +34,8 @@ class DeclareArguments:
 def tools(project: str) -> tuple[Tool[Any], ...]:
     async def update(given: UpdateArguments, _ctx: ToolContext) -> ToolResult:
         try:
+            if given.blocked.strip() and not given.passed:
+                return _answer(await asyncio.to_thread(status.block, project, given.scenario_id, given.blocked))
             return _answer(await asyncio.to_thread(status.update, project, given.scenario_id, given.passed))
         except AdderClawError as error:
             return rejected(str(error))
@@ -63,7 +66,7 @@ def tools(project: str) -> tuple[Tool[Any], ...]:
 
 
 def _answer(status: Status) -> ToolResult:
-    return own_words(f"{status.passed} of {len(status.scenarios)} scenarios have passed.")
+    return own_words(f"{status.passed} of {status.total} scenarios have passed.")
 
 
 _UPDATE: Json = {
@@ -71,6 +74,10 @@ _UPDATE: Json = {
     "properties": {
         "scenario_id": {"type": "string", "description": "Its id, such as SC-F001."},
         "passed": {"type": "boolean"},
+        "blocked": {
+            "type": "string",
+            "description": "Only if it cannot be done without somebody's help: what is missing.",
+        },
     },
     "required": ["scenario_id", "passed"],
     "additionalProperties": False,

@@ -1,0 +1,118 @@
+"""`adderclaw spec`: the scenarios that a specification is worked through by."""
+
+import os
+from typing import Annotated
+
+import typer
+
+from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir, group
+from adderclaw.channels.cli.plain import print_json
+from adderclaw.config import load
+from adderclaw.credentials.redaction import visible
+from adderclaw.drivers.spec import features, status
+from adderclaw.drivers.spec.status import Scenario, Status
+from adderclaw.errors import UsageError
+from adderclaw.types import Json
+
+app = group("The scenarios of a specification: bring in feature files, show, block, deprecate.")
+
+ScenarioId = Annotated[str, typer.Argument(metavar="SCENARIO_ID", help="As `spec status` shows it.")]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; whoever reads the status sees it.")]
+
+
+@app.command()
+def sync(workspace: WorkspaceDir = None, config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
+    """Bring the scenarios of features/*.feature into the status; none is ever removed.
+
+    Example: adderclaw spec sync
+    """
+    made = features.sync(_project(workspace, config))
+    if output_format == "json":
+        print_json(made.as_json())
+        return
+    names = {one.id: one.name for one in made.status.scenarios}
+    for word, ids in (
+        ("added", made.added),
+        ("changed, to pass again", made.changed),
+        ("deprecated", made.deprecated),
+        ("in no feature file", made.undescribed),
+    ):
+        for id in ids:
+            print(visible(f"{word}: {id} {names[id]}", keep_newlines=False))
+    print(f"{made.status.passed} of {made.status.total} scenarios have passed")
+
+
+@app.command("status")
+def show(workspace: WorkspaceDir = None, config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
+    """Show each scenario with what is known of it.
+
+    Example: adderclaw spec status
+    """
+    project = _project(workspace, config)
+    now = status.read(project)
+    if now is None:
+        raise UsageError(f"{project} has no {status.FILE}: `adderclaw spec sync` or `adderclaw run` makes one")
+    if output_format == "json":
+        rows: list[Json] = [
+            {**one.as_json(), **now.mark(one).as_json(), "state": _state(now, one)} for one in now.scenarios
+        ]
+        print_json({"scenarios": rows, "scenarios_passed": now.passed, "scenarios_total": now.total})
+        return
+    for one in now.scenarios:
+        mark = now.mark(one)
+        why = mark.deprecated or (mark.blocked if not one.passed else "")
+        print(visible(f"{_state(now, one):<10}  {one.id}  {one.name} ({one.feature}){f': {why}' if why else ''}"))
+    print(f"{now.passed} of {now.total} scenarios have passed")
+
+
+@app.command()
+def block(scenario: ScenarioId, reason: Reason, workspace: WorkspaceDir = None, config: ConfigFile = None) -> None:
+    """Say that a scenario cannot be done for now; runs leave it alone, and do not call the work completed.
+
+    Example: adderclaw spec block SC-F001 --reason "waits for the key of the mail server"
+    """
+    _set(status.block(_project(workspace, config), scenario, _given(reason)), scenario)
+
+
+@app.command()
+def unblock(scenario: ScenarioId, workspace: WorkspaceDir = None, config: ConfigFile = None) -> None:
+    """Let a blocked scenario be worked on again.
+
+    Example: adderclaw spec unblock SC-F001
+    """
+    _set(status.block(_project(workspace, config), scenario, ""), scenario)
+
+
+@app.command()
+def deprecate(
+    scenario: ScenarioId,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why it is no longer wanted.")] = "",
+    undo: Annotated[bool, typer.Option("--undo", help="It is wanted again.")] = False,
+    workspace: WorkspaceDir = None,
+    config: ConfigFile = None,
+) -> None:
+    """Say that a scenario is no longer wanted; it stays in the status.
+
+    Example: adderclaw spec deprecate SC-F001 --reason "logins come from the company's own server"
+    """
+    _set(status.deprecate(_project(workspace, config), scenario, "" if undo else _given(reason)), scenario)
+
+
+def _project(workspace: str | None, config: str | None) -> str:
+    return os.path.realpath(load(config_file=config, workspace=workspace, here=True).workspace)
+
+
+def _given(reason: str) -> str:
+    if not reason.strip():
+        raise UsageError('say why, with --reason "…"')
+    return reason
+
+
+def _set(now: Status, scenario: str) -> None:
+    one = next(one for one in now.scenarios if one.id == scenario)
+    print(visible(f"{_state(now, one)}: {one.id} {one.name}", keep_newlines=False))
+
+
+def _state(now: Status, one: Scenario) -> str:
+    mark = now.mark(one)
+    return "deprecated" if mark.deprecated else "passed" if one.passed else "blocked" if mark.blocked else "left"
