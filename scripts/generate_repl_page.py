@@ -5,8 +5,9 @@ import re
 import sys
 from pathlib import Path
 
+from adderclaw.channels import elsewhere
 from adderclaw.channels.cli.print_flags import FLAGS
-from adderclaw.channels.repl.slash import elsewhere
+from adderclaw.channels.repl.slash import command_line
 from adderclaw.channels.repl.slash.key_help import KEYS
 from adderclaw.channels.repl.slash.table import ROWS, SLASH
 
@@ -53,7 +54,23 @@ def flags() -> str:
     return table(("flag", "here", "how, instead, or why"), rows)
 
 
-TABLES = {"keys": keys, "commands": commands, "reference": reference, "flags": flags}
+def subcommands() -> str:
+    rows: list[tuple[str, ...]] = [
+        (f"`{name}`", "works", f"`adderclaw {name}`")
+        if name not in elsewhere.SUBCOMMANDS and command_line.has(name.split())
+        else (f"`{name}`", *elsewhere.SUBCOMMANDS[name])
+        for name in sorted(REFERENCE["subcommands"])
+    ]
+    return table(("command", "here", "how, instead, or why"), rows)
+
+
+TABLES = {
+    "keys": keys,
+    "commands": commands,
+    "reference": reference,
+    "subcommands": subcommands,
+    "flags": flags,
+}
 
 
 def main() -> None:

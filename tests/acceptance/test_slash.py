@@ -5,17 +5,22 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from adderclaw.channels.repl.slash import elsewhere
+from adderclaw.channels import elsewhere
+from adderclaw.channels.cli.print_flags import FLAGS
+from adderclaw.channels.repl.slash import command_line
+from adderclaw.channels.repl.slash.key_help import KEYS
 from adderclaw.channels.repl.slash.table import ROWS, SLASH
 from adderclaw.store import transcript
 from tests.acceptance.tmux import Tmux
 from tests.acceptance.world import World, call, text
 
 ROOT = Path(__file__).parents[2]
+WORKS = {name for flag in FLAGS for name in flag.names} | {"--version"}
 REFERENCE = json.loads((Path(__file__).parent / "reference_names.json").read_text(encoding="utf-8"))
 
 
@@ -41,12 +46,39 @@ def test_d_02_every_command_of_the_reference_works_or_is_a_row_of_the_closed_tab
 
 
 def test_d_02_every_flag_of_the_reference_works_or_is_a_row_of_the_closed_table() -> None:
-    from adderclaw.channels.cli.print_flags import FLAGS
-
-    works = {name for flag in FLAGS for name in flag.names} | {"--version"}
-    known = works | {*elsewhere.FLAGS}
+    known = WORKS | {*elsewhere.FLAGS}
     assert [name for name in REFERENCE["flags"] if name not in known] == []
-    assert sorted(works & {*elsewhere.FLAGS}) == []
+    assert sorted(WORKS & {*elsewhere.FLAGS}) == []
+    assert [name for name in elsewhere.FLAGS if name not in REFERENCE["flags"]] == []
+
+
+def test_d_02_every_command_of_the_references_command_line_works_or_is_a_row_of_the_closed_table() -> None:
+    works = {name for name in REFERENCE["subcommands"] if command_line.has(name.split())}
+    assert sorted(works ^ {*elsewhere.SUBCOMMANDS}) == sorted(REFERENCE["subcommands"])
+
+
+def test_d_03_what_stands_in_for_something_exists() -> None:
+    """Each name in the words of the closed table: a command here, a command of the command line, a flag, a key."""
+    rows = {**elsewhere.COMMANDS, **elsewhere.FLAGS, **elsewhere.SUBCOMMANDS}
+    names: dict[str, Callable[[str], bool]] = {
+        "/": lambda word: word in SLASH,
+        "`adderclaw ": lambda word: command_line.has(re.findall(r"(?<![\w-])[a-z]+(?!\S)", word)[:2]),
+        "--": lambda word: f"--{word}" in WORKS | {"--workspace"},
+        "Ctrl-": lambda word: any(f"Ctrl-{word}" in keys for keys, _ in KEYS),
+    }
+    finds = {
+        "/": r"(?<![\w~.`/])/([a-z][a-z-]+)",
+        "`adderclaw ": r"`adderclaw ([a-z][^`]*)`",
+        "--": r"(?<![\w-])--([a-z][a-z-]+)",
+        "Ctrl-": r"Ctrl-([A-Z])",
+    }
+    checked: list[str] = []
+    for name, row in rows.items():
+        for mark, pattern in finds.items():
+            for word in re.findall(pattern, row.why):
+                assert names[mark](word), f"{name}: {row.why!r} names {mark}{word}, which is not there"
+                checked.append(word)
+    assert len(checked) > 40, "the patterns find what is named"
 
 
 def test_d_32_a_name_is_there_once() -> None:

@@ -110,7 +110,10 @@ def _hinted(error: Any) -> None:
         error.message = f"No such option: {visible(error.option_name)}{meant(error.option_name, known)}"
         error.possibilities = None
     elif isinstance(command, TyperGroup) and (unknown := UNKNOWN.match(error.message)):
-        error.message = f"No such command {unknown[1]!r}{meant(unknown[1], command.commands)}"
+        from adderclaw.channels.elsewhere import typed_at_the_shell
+
+        hint = typed_at_the_shell(unknown[1]) or meant(unknown[1], command.commands)
+        error.message = f"No such command {unknown[1]!r}{hint}"
 
 
 def json_object(text: str, option: str) -> dict[str, Any]:

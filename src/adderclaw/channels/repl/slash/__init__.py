@@ -46,7 +46,7 @@ def _found(run: Run, name: str) -> Does | None:
 
 
 def _unknown(run: Run, name: str) -> None:
-    from adderclaw.channels.repl.slash import elsewhere
+    from adderclaw.channels import elsewhere
     from adderclaw.channels.repl.slash.table import SLASH
 
     if (instead := elsewhere.said(name)) is not None:

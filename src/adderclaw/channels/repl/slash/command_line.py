@@ -35,6 +35,18 @@ async def printed(run: Run, arguments: list[str]) -> None:
     print(await output(run, arguments), end="")
 
 
+def has(words: list[str]) -> bool:
+    """Whether the command line has this command, or this one of a group."""
+    from typer.core import TyperGroup
+
+    from adderclaw.channels.cli import COMMANDS
+
+    if not words or words[0] not in COMMANDS:
+        return False
+    found = _command(import_module(f"adderclaw.channels.cli.{COMMANDS[words[0]].module}"), words[:1])
+    return len(words) == 1 or not isinstance(found, TyperGroup) or words[1] in found.commands
+
+
 def _output(run: Run, arguments: list[str]) -> str:
     from adderclaw.channels.cli import COMMANDS
     from adderclaw.channels.cli.common import run_typer
@@ -50,18 +62,24 @@ def _output(run: Run, arguments: list[str]) -> str:
 
 def _same_place(run: Run, module: Any, arguments: list[str]) -> list[str]:
     """The configuration and the workspace of this session, for a command that asks for them."""
-    from typer.core import TyperGroup
-    from typer.main import get_command
-
-    from adderclaw.channels.cli.common import app_of
-
-    found: Any = get_command(app_of(module))
-    for word in arguments[:2]:
-        if isinstance(found, TyperGroup):
-            found = found.commands.get(word, found)
+    found = _command(module, arguments[:2])
     known = {name for parameter in found.params for name in parameter.opts}
     runtime = run.runtime
     places = (("--config", runtime.options.config_file), ("--workspace", runtime.loaded.workspace))
     return [
         word for name, value in places if value and name in known and name not in arguments for word in (name, value)
     ]
+
+
+def _command(module: Any, words: list[str]) -> Any:
+    """The command of these words in a module: its own, or one of its group."""
+    from typer.core import TyperGroup
+    from typer.main import get_command
+
+    from adderclaw.channels.cli.common import app_of
+
+    found: Any = get_command(app_of(module))
+    for word in words:
+        if isinstance(found, TyperGroup):
+            found = found.commands.get(word, found)
+    return found

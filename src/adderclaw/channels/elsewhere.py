@@ -114,7 +114,7 @@ FLAGS: dict[str, Elsewhere] = {
     "--from-pr": _replaced("`adderclaw -r WORDS`"),
     "--allow-dangerously-skip-permissions": _replaced("--permission-mode bypassPermissions, in a session of its own"),
     **dict.fromkeys(("--debug", "--debug-file"), _replaced("--verbose, and ADDERCLAW_LOG=json")),
-    "--disable-slash-commands": _replaced("-p, which has none"),
+    "--disable-slash-commands": _replaced("--bare, which has neither skills nor commands of your own"),
     "--effort": _replaced("another entry of providers.models"),
     "--exclude-dynamic-system-prompt-sections": _replaced("--system-prompt"),
     "--forward-subagent-text": _replaced("`adderclaw replay RUN` shows what subagents wrote"),
@@ -129,6 +129,36 @@ FLAGS: dict[str, Elsewhere] = {
     "--ide": _omitted("no editor is attached"),
     **dict.fromkeys(("--chrome", "--no-chrome"), _omitted("the browser tools start a browser of their own")),
 }
+
+SUBCOMMANDS: dict[str, Elsewhere] = {
+    "update": _replaced("whatever installed it: `uv tool upgrade adderclaw`, `pip install -U adderclaw`"),
+    "install": _replaced("whatever installed it: `uv tool install adderclaw`, `pip install adderclaw`"),
+    "auth login": _replaced("`adderclaw login`"),
+    "auth logout": _replaced("`adderclaw logout`"),
+    "agents": _replaced("/agents, and `adderclaw runs list`"),
+    **dict.fromkeys(
+        ("attach", "logs", "respawn"), _replaced("`adderclaw runs list`, `adderclaw replay RUN_ID`, `adderclaw -r ID`")
+    ),
+    **dict.fromkeys(("stop", "kill"), _replaced("`adderclaw estop`, or Ctrl-C in its terminal")),
+    "rm": _omitted("what an agent did stays on record; `adderclaw memory clear` removes it"),
+    "daemon": _omitted("nothing runs in the background when no conversation and no run does"),
+    "import": _replaced("`adderclaw onboard`, which offers what it finds in ~/.claude"),
+    "mcp add-json": _replaced("`adderclaw mcp add`, or an entry of mcp_servers in your configuration"),
+    "mcp get": _replaced("`adderclaw mcp list NAME`"),
+    "plugin": _omitted(PLUGINS),
+    "project purge": _replaced("`adderclaw memory clear`"),
+    "auto-mode": _omitted("no model judges calls: the gate does, by rules; `adderclaw policy` explains them"),
+    **dict.fromkeys(("setup-token", "remote-control", "self-hosted-runner", "gateway", "ultrareview"), _omitted(CLOUD)),
+}
+"""The same for commands of the command line."""
+
+
+def typed_at_the_shell(name: str) -> str:
+    """The same for the command line; empty where nobody knows it."""
+    found = SUBCOMMANDS.get(name)
+    if found is None:
+        return ""
+    return f"; it is left out: {found.why}" if found.state == "omitted" else f"; instead: {found.why}"
 
 
 def said(name: str) -> str | None:
