@@ -11,6 +11,7 @@ import pytest
 from adderclaw.decode import Between, Invalid, decode, field_docs, freeze, schema, thaw
 from adderclaw.record import record
 from adderclaw.types import Json
+from tests.rows import rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ REFUSED: list[tuple[Json, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("data", "key", "message"), REFUSED)
+@rows(("data", "key", "message"), REFUSED)
 def test_refuses(data: Json, key: str, message: str) -> None:
     with pytest.raises(Invalid) as caught:
         decode(Outer, data)

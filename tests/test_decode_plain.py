@@ -13,6 +13,7 @@ from adderclaw.tools.files import EditArguments, ReadArguments, WriteArguments
 from adderclaw.tools.generate import ARGUMENTS
 from adderclaw.tools.grep import GrepArguments
 from adderclaw.tools.shell import BashArguments
+from tests.rows import rows
 
 KINDS: tuple[type[Any], ...] = (
     BashArguments,
@@ -78,7 +79,7 @@ CALLS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("tool", CALLS)
+@rows("tool", CALLS)
 def test_an_ordinary_call_of_every_everyday_tool_needs_no_pydantic(tool: str) -> None:
     kind, data = ARGUMENTS[tool], CALLS[tool]
     assert decode._fitter(kind)(data) == decode._validated(kind, data)  # pyright: ignore[reportPrivateUsage]

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from tests.program import Soak
+from tests.rows import rows
 
 ROOT = Path(__file__).parent.parent
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
@@ -104,7 +105,7 @@ AREAS = """
 """
 
 
-@pytest.mark.parametrize("area", AREAS.split())
+@rows("area", AREAS.split())
 def test_every_module_of_the_seeds_has_its_place(area: str) -> None:
     """docs/architecture.md maps it to files that are there."""
     table = (ROOT / "docs/architecture.md").read_text().partition("## Where to find what")[2].partition("\n## ")[0]

@@ -14,6 +14,7 @@ import pytest
 
 from adderclaw.channels.cli import COMMANDS
 from tests.program import PROGRAM, Cli
+from tests.rows import rows
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -68,7 +69,7 @@ def test_every_command_has_an_example() -> None:
     assert not missing, f"docs/commands.md has no example of {missing}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@rows("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     links: list[str] = LINK.findall(page.read_text(encoding="utf-8"))
     broken = [link for link in links if not (page.parent / link).exists()]

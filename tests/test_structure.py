@@ -15,6 +15,7 @@ from adderclaw.channels.cli import COMMANDS
 from adderclaw.channels.cli.common import app_of
 from scripts import sizes
 from tests import hops
+from tests.rows import rows
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "adderclaw"
@@ -90,7 +91,7 @@ def called_on_a_run(tree: ast.AST) -> Iterator[str]:
                 yield node.func.attr
 
 
-@pytest.mark.parametrize("path", sorted((SOURCE / "channels").rglob("*.py")), ids=lambda path: path.name)
+@rows("path", sorted((SOURCE / "channels").rglob("*.py")), ids=lambda path: path.name)
 def test_a_channel_ends_a_run_by_drive_alone(path: Path) -> None:
     found = ENDS_A_RUN.intersection(called_on_a_run(ast.parse(path.read_text(encoding="utf-8"))))
     assert not found, f"{path} calls {sorted(found)}: `runtime.drive.drive` settles, finishes and closes a run"
@@ -134,7 +135,7 @@ def test_the_map_names_every_package_and_module() -> None:
     assert named == there - {"__init__"}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@rows("page", PAGES, ids=lambda page: page.name)
 def test_a_line_of_a_page_has_at_most_120_characters(page: Path) -> None:
     """Tables and examples have the lines that they need."""
     text = re.sub(r"^ *```.*?^ *```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)

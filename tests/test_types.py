@@ -2,10 +2,9 @@
 
 import json
 
-import pytest
-
 from adderclaw.history import History
 from adderclaw.types import Message, TextBlock
+from tests.rows import rows
 
 
 def encode(message: Message) -> list[bytes]:
@@ -27,8 +26,8 @@ TURNS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("words", "wanted"), TURNS)
-@pytest.mark.parametrize("each", [True, False])
+@rows(("words", "wanted"), TURNS)
+@rows("each", [True, False])
 def test_what_a_user_said_in_a_row_is_one_message(words: list[str], wanted: list[list[str]], each: bool) -> None:
     history = History()
     for word in words:

@@ -5,9 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.program import Cli
+from tests.rows import rows
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = {
@@ -51,7 +50,7 @@ def test_27_what_help_lists_is_what_the_readme_lists(cli: Cli) -> None:
     assert named == set(re.findall(r"`([a-z]+)", " ".join(cells)))
 
 
-@pytest.mark.parametrize("page", PAGES)
+@rows("page", PAGES)
 def test_25_s51_each_page_has_what_the_seed_lists(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     assert [word for word in PAGES[page] if word.lower() not in text.lower()] == []

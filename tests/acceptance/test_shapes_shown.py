@@ -14,6 +14,7 @@ from tests.acceptance.test_agentfile import Flow
 from tests.acceptance.test_rpc import Rpc
 from tests.acceptance.tmux import Tmux
 from tests.acceptance.world import World, call, text
+from tests.rows import rows
 from tests.scripted import ScriptedModel
 
 TOKEN = "ghp_" + "Zq8Xw2Lm5Rt9Yb3Nc7Vd1Kf6Hj4Gs0Pa8Ue2"
@@ -123,8 +124,8 @@ TEXTS = [
 ]
 
 
-@pytest.mark.parametrize("whole", TEXTS)
-@pytest.mark.parametrize("size", [1, 2, 7, 1000])
+@rows("whole", TEXTS)
+@rows("size", [1, 2, 7, 1000])
 def test_x58_in_parts_the_same_is_shown_as_of_the_whole(whole: str, size: int) -> None:
     secrets, heard = Secrets(), list[str]()
     words = WholeWords(lambda delta: heard.append(delta.text), secrets.shown, settled)

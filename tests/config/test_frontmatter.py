@@ -5,9 +5,10 @@ import pytest
 from adderclaw.config import frontmatter
 from adderclaw.config.frontmatter import Malformed
 from adderclaw.workspace import globs
+from tests.rows import rows
 
 
-@pytest.mark.parametrize(
+@rows(
     ("text", "body"),
     [
         ("---\nname: a\n---\nWords.\n", "Words.\n"),
@@ -32,21 +33,21 @@ def test_values_are_texts_lists_and_mappings() -> None:
     assert (fields, body) == (said, "Do it.")
 
 
-@pytest.mark.parametrize("more", ["", "list: [a]\n"])
-@pytest.mark.parametrize("written", ["~", "null", "Null", "NULL"])
+@rows("more", ["", "list: [a]\n"])
+@rows("written", ["~", "null", "Null", "NULL"])
 def test_nothing_is_not_an_empty_text(written: str, more: str) -> None:
     """Neither where a parser reads the head, nor where none has to."""
     fields, _ = frontmatter.whole(f"---\na: {written}\nb: \"\"\nc: '{written}'\n{more}---\n".encode())
     assert (fields["a"], fields["b"], fields["c"]) == (None, "", written)
 
 
-@pytest.mark.parametrize("written", ["true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON"])
+@rows("written", ["true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON"])
 def test_truth_has_the_spellings_of_yaml(written: str) -> None:
     assert frontmatter.is_true(written)
     assert not any(map(frontmatter.is_true, (f"{written}x", "", None, ["true"], "false", "no", "off")))
 
 
-@pytest.mark.parametrize(
+@rows(
     ("data", "why"),
     [
         (b"Words.\n", "does not begin with"),

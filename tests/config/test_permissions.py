@@ -11,6 +11,7 @@ from adderclaw.config.permissions import PermissionUpdate, changed, grant, save
 from adderclaw.config.schema import Permissions
 from adderclaw.decode import Invalid, decode
 from adderclaw.errors import ConfigError
+from tests.rows import rows
 
 BASE = Permissions(allow=["Read"], deny=["Bash(rm *)"], ask=["Write"], additionalDirectories=["/a"])
 
@@ -32,7 +33,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("given", "said"), REFUSED, ids=[row[1] + str(index) for index, row in enumerate(REFUSED)])
+@rows(("given", "said"), REFUSED, ids=[row[1] + str(index) for index, row in enumerate(REFUSED)])
 def test_an_update_that_makes_no_sense(given: dict[str, Any], said: str) -> None:
     with pytest.raises(Invalid, match=said):
         changed(BASE, update(**given))

@@ -11,6 +11,7 @@ from adderclaw.config.reference import reference
 from adderclaw.config.schema import Config, ProviderEntry
 from adderclaw.decode import bare, field_docs
 from tests.config.conftest import World
+from tests.rows import rows
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -20,7 +21,7 @@ def classes(kind: Any) -> list[type]:
     return [kind, *(found for each in inner if is_dataclass(each) for found in classes(each))]
 
 
-@pytest.mark.parametrize("kind", [*classes(Config), ProviderEntry])
+@rows("kind", [*classes(Config), ProviderEntry])
 def test_every_key_is_explained(kind: type) -> None:
     docs = field_docs(kind)
     missing = [spec.name for spec in fields(kind) if not docs.get(spec.name)]

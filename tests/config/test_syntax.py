@@ -4,6 +4,7 @@ import pytest
 
 from adderclaw.config.syntax import parse
 from adderclaw.errors import ConfigError
+from tests.rows import rows
 
 REFUSED = [
     ("a.toml", b"a = 1\nb = = 2", "line 2, column 5"),
@@ -36,7 +37,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("name", "data", "message"), REFUSED)
+@rows(("name", "data", "message"), REFUSED)
 def test_refuses(name: str, data: bytes, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse(f"/x/{name}", data)

@@ -13,6 +13,7 @@ from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import ProviderError
 from adderclaw.sandbox.programs import search_path
 from tests.credentials.making import CLAUDE, Time, run, sources
+from tests.rows import rows
 
 CANARY = "canary-5f2e77a1c0d94b7e"
 
@@ -43,7 +44,7 @@ FAILS = [
 ]
 
 
-@pytest.mark.parametrize(("command", "says"), FAILS)
+@rows(("command", "says"), FAILS)
 def test_fails(command: str, says: str) -> None:
     with pytest.raises(HelperFailed, match=says):
         ran(command)

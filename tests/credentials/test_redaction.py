@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adderclaw.credentials.redaction import MARK, MOST_MARKS, Secrets, lookalikes, looks_secret, secret_name, visible
+from tests.rows import rows
 
 SECRET = 'hunter2 "very"/sécret+x=y'
 
@@ -37,13 +38,13 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@rows("form", FORMS.values(), ids=FORMS)
 def test_exact_values_are_replaced_in_every_form(form: str) -> None:
     assert secrets(SECRET).scrub(f"before {form} after") == f"before {MARK} after"
 
 
-@pytest.mark.parametrize("before", ["", "u", "us", "usr"])
-@pytest.mark.parametrize("after", ["", "t", "tt"])
+@rows("before", ["", "u", "us", "usr"])
+@rows("after", ["", "t", "tt"])
 def test_base64_is_found_wherever_the_value_stands(before: str, after: str) -> None:
     data = (before + SECRET + after).encode()
     for text in (base64.b64encode(data), base64.urlsafe_b64encode(data)):
@@ -105,7 +106,7 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@rows("shape", SHAPES)
 def test_shapes_are_taken_out(shape: str) -> None:
     assert looks_secret(shape)
     assert Secrets().clean(f"x {shape} y").replace(" y", "") == f"x {MARK}"
@@ -140,7 +141,7 @@ IN_CONTEXT = [
 ]
 
 
-@pytest.mark.parametrize(("text", "secret"), IN_CONTEXT)
+@rows(("text", "secret"), IN_CONTEXT)
 def test_secrets_are_known_by_what_stands_around_them(text: str, secret: str) -> None:
     assert secret not in Secrets().clean(text)
 
@@ -176,7 +177,7 @@ HARMLESS = [
 ]
 
 
-@pytest.mark.parametrize("text", HARMLESS)
+@rows("text", HARMLESS)
 def test_harmless_text_stays(text: str) -> None:
     assert Secrets().clean(text) == text
 
@@ -196,7 +197,7 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "expected"), NAMES)
+@rows(("name", "expected"), NAMES)
 def test_names_of_secrets(name: str, expected: bool) -> None:
     assert secret_name(name) is expected
 
@@ -261,7 +262,7 @@ WRITTEN = [
 """What people write."""
 
 
-@pytest.mark.parametrize("text", WRITTEN)
+@rows("text", WRITTEN)
 def test_what_people_write_stays(text: str) -> None:
     assert visible(text) == text
     assert visible(f"line\n{text} x", keep_newlines=True) == f"line\n{text} x"
@@ -271,7 +272,7 @@ def test_what_is_approved_shows_every_mark_of_direction() -> None:
     assert visible("\u05e9\u2067a\u2069\u200f", directions=False) == "\u05e9\\u{2067}a\\u{2069}\\u{200f}"
 
 
-@pytest.mark.parametrize(("text", "expected"), CONTROL)
+@rows(("text", "expected"), CONTROL)
 def test_control_characters_are_escaped(text: str, expected: str) -> None:
     assert visible(text) == expected
     assert visible(f"line\n{text}") == f"line\n{expected}"

@@ -13,6 +13,7 @@ from adderclaw.credentials.sources import Credential, Sources
 from adderclaw.errors import ProviderError
 from tests.credentials.making import CLAUDE, Time, entry, run, server_of, sources
 from tests.oauth_server import OAuthServer
+from tests.rows import rows
 
 HELPER = "printf %s from-the-helper-1"
 ANTHROPIC_NAMES = ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN")
@@ -44,7 +45,7 @@ MISSING: list[tuple[str, ProviderEntry, tuple[str, ...], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "of", "default", "says"), MISSING)
+@rows(("name", "of", "default", "says"), MISSING)
 def test_a_missing_key_names_its_variable(name: str, of: ProviderEntry, default: tuple[str, ...], says: str) -> None:
     with pytest.raises(ProviderError) as caught:
         given(sources(), of, name, default)

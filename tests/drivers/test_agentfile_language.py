@@ -18,6 +18,7 @@ from adderclaw.drivers.agentfile.parse import KEYWORDS, lines_of, parse, pieces,
 from adderclaw.drivers.agentfile.variables import filled, used
 from adderclaw.drivers.agentfile.workflow import InvalidAgentfile, Workflow
 from adderclaw.errors import UsageError
+from tests.rows import rows
 
 HEAD = "NAME w\n"
 G = 'GOAL g "do it"\n'
@@ -108,7 +109,7 @@ SYNTAX = [
 ]
 
 
-@pytest.mark.parametrize(("text", "message"), SYNTAX, ids=[text[:30] for text, _ in SYNTAX])
+@rows(("text", "message"), SYNTAX, ids=[text[:30] for text, _ in SYNTAX])
 def test_a_line_that_cannot_be_read_is_shown_with_what_was_expected(text: str, message: str) -> None:
     with pytest.raises(InvalidAgentfile) as caught:
         parse(text)
@@ -312,7 +313,7 @@ GOALS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "goal"), GOALS, ids=[text[:40] for text, _ in GOALS])
+@rows(("text", "goal"), GOALS, ids=[text[:40] for text, _ in GOALS])
 def test_a_goal_in_each_of_its_forms(text: str, goal: tuple[object, ...]) -> None:
     assert first_goal(parse(text)) == goal
 
@@ -330,7 +331,7 @@ INPUTS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "expected"), INPUTS, ids=[text for text, _ in INPUTS])
+@rows(("text", "expected"), INPUTS, ids=[text for text, _ in INPUTS])
 def test_an_input_in_each_of_its_forms(text: str, expected: tuple[str, str | None]) -> None:
     found = parse(text).inputs[0]
     assert (found.name, found.default) == expected
@@ -374,7 +375,7 @@ STEPS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "expected"), STEPS, ids=[text[-40:] for text, _ in STEPS])
+@rows(("text", "expected"), STEPS, ids=[text[-40:] for text, _ in STEPS])
 def test_a_step_in_each_of_its_forms(text: str, expected: list[tuple[object, ...]]) -> None:
     found = [(step.kind, step.name, step.goals, step.limit, step.condition) for step in parse(text).steps]
     assert found == expected
@@ -414,7 +415,7 @@ FILLED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "expected"), FILLED)
+@rows(("text", "expected"), FILLED)
 def test_variables_are_filled_in_once(text: str, expected: str) -> None:
     assert filled(text, {"a": "1", "a-b": "2", "q": 'say "$a"\nand $$'}) == expected
 
@@ -466,7 +467,7 @@ def test_the_usual_form_keeps_the_meaning() -> None:
     assert show.formatted(TIDY) == TIDY
 
 
-@pytest.mark.parametrize("text", [text for text, _ in [*GOALS, *INPUTS, *AGENTS, *STEPS]])
+@rows("text", [text for text, _ in [*GOALS, *INPUTS, *AGENTS, *STEPS]])
 def test_formatting_changes_nothing_but_the_form(text: str) -> None:
     tidy = show.formatted(text)
     assert show.formatted(tidy) == tidy

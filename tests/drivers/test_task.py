@@ -12,6 +12,7 @@ from adderclaw.drivers.task.machine import ALLOWED, Machine, State, remedy
 from adderclaw.drivers.task.prompts import Excerpt, Parts, Window
 from adderclaw.errors import LimitError
 from adderclaw.types import ProviderCapabilities
+from tests.rows import rows
 
 SEED = """
 INIT LOAD_SKILL_CATALOG
@@ -40,8 +41,8 @@ WAYS = {tuple(line.split()) for line in SEED.split("\n") if line} | {
 }
 
 
-@pytest.mark.parametrize("state", STATES)
-@pytest.mark.parametrize("to", STATES)
+@rows("state", STATES)
+@rows("to", STATES)
 def test_only_the_ways_of_the_table_are_open(state: State, to: State) -> None:
     machine = Machine()
     machine.state = state
@@ -57,7 +58,7 @@ def test_only_the_ways_of_the_table_are_open(state: State, to: State) -> None:
 ALL, TWO, NONE = "retry_once_then_fallback_then_abort", "retry_once_then_abort", "abort"
 
 
-@pytest.mark.parametrize(
+@rows(
     ("policy", "retryable", "retried", "fallback", "then"),
     [
         (ALL, True, False, True, "retry"),
@@ -83,7 +84,7 @@ def made(**fields: Any) -> dict[str, Any]:
     return {**whole, "planned_actions": [{"type": "finish", "params": {"answer": "a"}}], **fields}
 
 
-@pytest.mark.parametrize(
+@rows(
     "text",
     [
         "",
@@ -104,7 +105,7 @@ def test_what_is_not_one_json_object_is_none(text: str) -> None:
         decision.strict(text)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("given", "problem"),
     [
         ({}, "selected_skill"),
@@ -187,7 +188,7 @@ def test_what_a_step_printed_ends_nothing() -> None:
     assert forged in json.loads(row).values(), "it is there, unchanged"
 
 
-@pytest.mark.parametrize("room", range(1_500, 8_000, 500))
+@rows("room", range(1_500, 8_000, 500))
 def test_what_does_not_fit_is_trimmed_to_fit_the_least_first(room: int) -> None:
     made = composed(parts(4, 4, 4), room)
     assert made.budget.allocated_prompt_tokens <= room

@@ -1,9 +1,8 @@
 """Which commands are git and nothing else, so that they may change what other programs run later."""
 
-import pytest
-
 from adderclaw.gate.programs.git_alone import is_alone, parts
 from adderclaw.gate.shell.planner import Plan, plan, simples
+from tests.rows import rows
 
 NOT = [
     "ls",
@@ -76,17 +75,17 @@ def alone(text: str) -> bool:
     return isinstance(made, Plan) and is_alone(made)
 
 
-@pytest.mark.parametrize("text", NOT)
+@rows("text", NOT)
 def test_what_runs_anything_else_is_not_git_alone(text: str) -> None:
     assert not alone(text)
 
 
-@pytest.mark.parametrize("text", ALONE)
+@rows("text", ALONE)
 def test_what_is_git_alone(text: str) -> None:
     assert alone(text)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("text", "expected"),
     [
         ("git pull && npm ci", [("git pull", True), ("npm ci", False)]),

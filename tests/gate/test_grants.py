@@ -11,6 +11,7 @@ from adderclaw.config.schema import Permissions
 from adderclaw.gate import grants
 from adderclaw.gate.case import Case
 from tests.gate.conftest import WS, build
+from tests.rows import rows
 
 NOT_OFFERED: list[tuple[str, dict[str, Any]]] = [
     ("raw bash", {"tool": "Bash", "command": "cat <(ls)", "policy": {"raw_bash": "ask"}}),
@@ -34,7 +35,7 @@ NOT_OFFERED: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("facts", [row[1] for row in NOT_OFFERED], ids=[row[0] for row in NOT_OFFERED])
+@rows("facts", [row[1] for row in NOT_OFFERED], ids=[row[0] for row in NOT_OFFERED])
 def test_is_not_offered(facts: dict[str, Any]) -> None:
     assert grants.exact(build(**facts)) == ()
 
@@ -83,10 +84,8 @@ def test_grants_this_and_no_more(facts: dict[str, Any], texts: tuple[str, ...], 
         assert gate.judge(granted(build(**{**facts, **other}), texts)).verdict != "allow", other
 
 
-@pytest.mark.parametrize(
-    "rule", ["python3", "python3 -", "bash", "timeout 5 python3", "make -f -", "uv run -", "deno run -"]
-)
-@pytest.mark.parametrize("sandboxed", [False, True])
+@rows("rule", ["python3", "python3 -", "bash", "timeout 5 python3", "make -f -", "uv run -", "deno run -"])
+@rows("sandboxed", [False, True])
 def test_a_rule_without_a_star_grants_no_code_of_standard_input(rule: str, sandboxed: bool) -> None:
     """It said `python3`, and not what python3 is to run."""
     facts: dict[str, Any] = {"allow": (f"Bash({rule})",), "policy": {"sandboxed": sandboxed}}
@@ -168,7 +167,7 @@ FILES = (
 )
 
 
-@pytest.mark.parametrize("command", CODE)
+@rows("command", CODE)
 def test_without_a_sandbox_a_star_allows_no_code_that_stands_in_a_command(command: str) -> None:
     """X-77: it is denied there; in a sandbox the rule counts."""
     allow = (CODE[command],)
@@ -179,7 +178,7 @@ def test_without_a_sandbox_a_star_allows_no_code_that_stands_in_a_command(comman
     assert gate.judge(build("Bash", command=command, allow=allow, policy={"sandboxed": True})).verdict == "allow"
 
 
-@pytest.mark.parametrize("command", FILES)
+@rows("command", FILES)
 def test_what_lies_in_a_file_is_allowed_by_a_rule(command: str) -> None:
     allow = (f"Bash({command.split()[0]}:*)",)
     assert gate.judge(build("Bash", command=command, allow=allow)).by == "permission rules"

@@ -7,6 +7,7 @@ import pytest
 from adderclaw import gate
 from adderclaw.gate.case import Decision, Opinion
 from adderclaw.types import HostFact, PathFact, Touch
+from tests.rows import rows
 
 WS, HOME = "/ws", "/home/u/.adderclaw"
 
@@ -80,8 +81,8 @@ REFUSED_WRITES = [
 ]
 
 
-@pytest.mark.parametrize(("place", "by"), REFUSED_WRITES)
-@pytest.mark.parametrize("autonomy", ["supervised", "full"])
+@rows(("place", "by"), REFUSED_WRITES)
+@rows("autonomy", ["supervised", "full"])
 def test_refused_writes(judge: Any, place: Any, by: str, autonomy: str) -> None:
     decision: Decision = judge(
         "Write",
@@ -122,9 +123,9 @@ ASKED_WRITES = [
 """What other programs run later: written after a question, whatever the mode, a rule or a hook says."""
 
 
-@pytest.mark.parametrize("place", ASKED_WRITES)
-@pytest.mark.parametrize("policy", [{"autonomy": "supervised"}, {"autonomy": "full"}, {"mode": "acceptEdits"}])
-@pytest.mark.parametrize("tool", ["Write", "Edit"])
+@rows("place", ASKED_WRITES)
+@rows("policy", [{"autonomy": "supervised"}, {"autonomy": "full"}, {"mode": "acceptEdits"}])
+@rows("tool", ["Write", "Edit"])
 def test_asked_writes(judge: Any, place: str, policy: dict[str, Any], tool: str) -> None:
     facts: dict[str, Any] = {
         "writes": (place,),
@@ -159,13 +160,13 @@ REFUSED_READS = [
 ]
 
 
-@pytest.mark.parametrize(("place", "by"), REFUSED_READS)
+@rows(("place", "by"), REFUSED_READS)
 def test_refused_reads(judge: Any, place: Any, by: str) -> None:
     decision: Decision = judge("Read", reads=(place,), policy={"autonomy": "full"})
     assert (decision.verdict, decision.by) == ("deny", by), decision.reason
 
 
-@pytest.mark.parametrize(("place", "by"), REFUSED_READS)
+@rows(("place", "by"), REFUSED_READS)
 def test_free_reads_lift_only_the_workspace(judge: Any, place: Any, by: str) -> None:
     decision: Decision = judge("Read", reads=(place,), free_reads=True, policy={"autonomy": "full"})
     assert decision.verdict == ("allow" if by == "workspace" else "deny"), decision.reason
@@ -191,7 +192,7 @@ PERMITTED = [
 ]
 
 
-@pytest.mark.parametrize(("tool", "path"), PERMITTED)
+@rows(("tool", "path"), PERMITTED)
 def test_permitted_paths(judge: Any, tool: str, path: str) -> None:
     facts = {"reads" if tool == "Read" else "writes": (path,)}
     assert judge(tool, policy={"autonomy": "full"}, **facts).verdict == "allow"
@@ -310,8 +311,8 @@ FORBIDDEN = [
 ]
 
 
-@pytest.mark.parametrize("command", FORBIDDEN)
-@pytest.mark.parametrize("raw_bash", ["deny", "ask"])
+@rows("command", FORBIDDEN)
+@rows("raw_bash", ["deny", "ask"])
 def test_forbidden_commands_hold_in_full(judge: Any, command: str, raw_bash: str) -> None:
     policy = {"autonomy": "full", "sandboxed": True, "allowed_commands": ("rm", "sh", "bash"), "raw_bash": raw_bash}
     decision: Decision = judge("Bash", command=command, allow=("Bash",), policy=policy)
@@ -342,7 +343,7 @@ def test_names_that_only_look_forbidden(judge: Any, command: str) -> None:
     assert decision.by != "forbidden_commands"
 
 
-@pytest.mark.parametrize(
+@rows(
     "text",
     [
         "rm " * 40_000,
@@ -452,7 +453,7 @@ DESTRUCTIVE = [
 ]
 
 
-@pytest.mark.parametrize("command", DESTRUCTIVE)
+@rows("command", DESTRUCTIVE)
 def test_destructive_patterns_hold_everywhere(judge: Any, command: str) -> None:
     policy = {
         "autonomy": "full",
@@ -466,7 +467,7 @@ def test_destructive_patterns_hold_everywhere(judge: Any, command: str) -> None:
     assert "destructive" in {opinion.by for opinion in decision.opinions if opinion.verdict == "deny"}
 
 
-@pytest.mark.parametrize(
+@rows(
     "command",
     [
         "ls -R /ws",
@@ -564,14 +565,14 @@ PATHS_IN_COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize(("command", "by"), PATHS_IN_COMMANDS)
+@rows(("command", "by"), PATHS_IN_COMMANDS)
 def test_paths_in_commands_are_refused(judge: Any, command: str, by: str) -> None:
     policy = {"autonomy": "full", "sandboxed": True}
     decision: Decision = judge("Bash", command=command, allow=("Bash", "Edit"), policy=policy)
     assert (decision.verdict, decision.by) == ("deny", by), decision.reason
 
 
-@pytest.mark.parametrize(
+@rows(
     "command",
     [
         "ls > out.txt",
@@ -623,7 +624,7 @@ RAW_WITHOUT_SANDBOX = [
 ]
 
 
-@pytest.mark.parametrize(("command", "by"), RAW_WITHOUT_SANDBOX)
+@rows(("command", "by"), RAW_WITHOUT_SANDBOX)
 def test_raw_bash_without_a_sandbox_keeps_to_what_can_be_known(judge: Any, command: str, by: str) -> None:
     for mode in (None, "bypassPermissions"):
         policy = {"autonomy": "full", "mode": mode}
@@ -631,7 +632,7 @@ def test_raw_bash_without_a_sandbox_keeps_to_what_can_be_known(judge: Any, comma
         assert (decision.verdict, decision.by) == ("deny", by), decision.reason
 
 
-@pytest.mark.parametrize(
+@rows(
     "command",
     [
         "echo $x",
@@ -711,7 +712,7 @@ REFUSED_URLS = [
 ]
 
 
-@pytest.mark.parametrize("url", REFUSED_URLS)
+@rows("url", REFUSED_URLS)
 def test_refused_hosts(judge: Any, url: str) -> None:
     policy = {"autonomy": "full", "allowed_domains": ("*", "example.com")}
     decision: Decision = judge("Http", url=url, allow=("Http", "WebFetch"), policy=policy)
@@ -728,7 +729,7 @@ def test_a_host_that_is_not_the_urls(case: Any) -> None:
         assert gate.judge(replace(base, touch=Touch(hosts=(fact,)))).by == "hosts"
 
 
-@pytest.mark.parametrize(
+@rows(
     ("url", "method", "allowed", "risk", "verdict"),
     [
         ("https://example.com/x", "GET", (), "medium", "ask"),
@@ -785,8 +786,8 @@ def test_planning_leaves_other_tools(judge: Any, tool: str) -> None:
     assert judge(tool, phase="planning", policy={"autonomy": "full"}).verdict == "allow"
 
 
-@pytest.mark.parametrize("policy", [{"autonomy": "readonly"}, {"autonomy": "full", "mode": "plan"}])
-@pytest.mark.parametrize(
+@rows("policy", [{"autonomy": "readonly"}, {"autonomy": "full", "mode": "plan"}])
+@rows(
     "facts",
     [
         {"tool": "Write", "writes": ("/ws/x",)},

@@ -9,6 +9,7 @@ from adderclaw import gate
 from adderclaw.gate import verdict
 from adderclaw.gate.case import Decision, Opinion
 from tests.gate.conftest import build
+from tests.rows import rows
 
 SUBJECTS: dict[str, dict[str, Any]] = {
     "time": {"tool": "Time"},
@@ -73,7 +74,7 @@ def settings(autonomy: str, **more: Any) -> dict[str, Any]:
     return {"autonomy": chosen, "sandboxed": autonomy == "sandboxed", **lists, **more}
 
 
-@pytest.mark.parametrize(
+@rows(
     ("subject", "autonomy", "verdict"),
     [(subject, autonomy, verdict) for subject, row in TABLE.items() for autonomy, verdict in row.items()],
 )
@@ -100,7 +101,7 @@ MODES: dict[str, dict[str, str]] = {
 }
 
 
-@pytest.mark.parametrize(
+@rows(
     ("mode", "subject", "verdict"),
     [(mode, subject, verdict) for mode, row in MODES.items() for subject, verdict in row.items()],
 )
@@ -109,7 +110,7 @@ def test_mode_alone(judge: Any, mode: str, subject: str, verdict: str) -> None:
     assert judge(**SUBJECTS[subject], policy=policy).verdict == verdict
 
 
-@pytest.mark.parametrize(
+@rows(
     ("autonomy", "mode", "subject", "verdict"),
     [
         ("supervised", "bypassPermissions", "write", "ask"),
@@ -193,7 +194,7 @@ def test_a_decision_prints_every_opinion(judge: Any) -> None:
     assert {o["by"]: o["verdict"] for o in shown["opinions"]}["workspace"] == "deny"
 
 
-@pytest.mark.parametrize(
+@rows(
     ("hook", "rule", "verdict"),
     [
         ("allow", {}, "allow"),
@@ -282,7 +283,7 @@ ACTS = (
 )
 
 
-@pytest.mark.parametrize("command", [*LOOKS, *ACTS])
+@rows("command", [*LOOKS, *ACTS])
 def test_looking_is_low_risk_in_bubblewrap_alone(judge: Any, command: str) -> None:
     """X-78: it runs in supervised and readonly; elsewhere, and where a denied read is not masked, it is asked about."""
     room = ROOM

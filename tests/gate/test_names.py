@@ -10,6 +10,7 @@ import pytest
 
 from adderclaw import gate
 from adderclaw.gate.programs.allowlist import PROGRAMS
+from tests.rows import rows
 
 HERE = Path(gate.__file__).parents[1]
 MOST = 2
@@ -42,7 +43,7 @@ def programs(words: list[str]) -> list[str]:
 MODULES = [str(path.relative_to(HERE)) for room in ("gate", "tools") for path in sorted(HERE.glob(f"{room}/**/*.py"))]
 
 
-@pytest.mark.parametrize("module", MODULES)
+@rows("module", MODULES)
 def test_no_module_has_a_list_of_programs(module: str) -> None:
     found = {line: programs(words) for line, words in lists((HERE / module).read_text())}
     assert not {line: names for line, names in found.items() if len(names) > MOST}

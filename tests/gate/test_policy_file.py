@@ -17,6 +17,7 @@ from adderclaw.gate import policy_file, rules
 from adderclaw.gate.case import Decision
 from adderclaw.gate.policy_file import Place, PolicyFile
 from tests.gate.conftest import HOME, WS, build
+from tests.rows import rows
 
 SEED = """
 default_deny = true
@@ -127,7 +128,7 @@ DENIED: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("facts", [row[1] for row in DENIED], ids=[row[0] for row in DENIED])
+@rows("facts", [row[1] for row in DENIED], ids=[row[0] for row in DENIED])
 def test_the_seeds_policy_denies(facts: dict[str, Any]) -> None:
     assert of_policy(compiled(SEED), **dict(facts)) == "deny"
     full = decide(compiled(SEED), **{**facts, "policy": {"autonomy": "full", "sandboxed": True}})
@@ -152,7 +153,7 @@ ALLOWED: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("facts", [row[1] for row in ALLOWED], ids=[row[0] for row in ALLOWED])
+@rows("facts", [row[1] for row in ALLOWED], ids=[row[0] for row in ALLOWED])
 def test_the_seeds_policy_allows(facts: dict[str, Any]) -> None:
     assert of_policy(compiled(SEED), **dict(facts)) == "allow"
     assert of_policy(compiled(SEED, trusted=False), **dict(facts)) is None, "a grant of a file that is not trusted"
@@ -248,7 +249,7 @@ def test_a_policy_does_not_grant_raw_bash() -> None:
 # ------------------------------------------------------------------ patterns
 
 
-@pytest.mark.parametrize(
+@rows(
     ("pattern", "matching", "others"),
     [
         ("$WORKSPACE/**", ["/ws", "/ws/a", "/ws/a/b"], ["/ws2", "/w", "/ws2/a"]),
@@ -318,7 +319,7 @@ MALFORMED: list[tuple[str, tuple[str, ...]]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "said"), MALFORMED, ids=[row[0] for row in MALFORMED])
+@rows(("text", "said"), MALFORMED, ids=[row[0] for row in MALFORMED])
 def test_every_problem_is_told(text: str, said: tuple[str, ...]) -> None:
     with pytest.raises(ConfigError) as error:
         compiled(text)
@@ -341,7 +342,7 @@ EXAMPLES: list[tuple[str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "said"), EXAMPLES)
+@rows(("text", "said"), EXAMPLES)
 def test_an_example_that_does_not_hold(text: str, said: str) -> None:
     with pytest.raises(ConfigError, match="\\[0\\]") as error:
         compiled(text)

@@ -2,18 +2,17 @@
 
 from typing import Any
 
-import pytest
-
 from adderclaw.gate.case import Decision
 from adderclaw.gate.programs.allowlist import PROGRAMS
 from adderclaw.gate.programs.knowledge import inner, objection
 from adderclaw.gate.programs.operands import Operands, operands
+from tests.rows import rows
 
 LISTED = """ls pwd cd cat head tail find grep mkdir cp git node npm npx tsc esbuild vite jest vitest playwright echo
 which go make python3 pytest"""
 
 
-@pytest.mark.parametrize("name", LISTED.split())
+@rows("name", LISTED.split())
 def test_the_seeds_programs_are_listed(name: str) -> None:
     assert name in PROGRAMS
 
@@ -124,7 +123,7 @@ HIGH = [
 ]
 
 
-@pytest.mark.parametrize("command", HIGH)
+@rows("command", HIGH)
 def test_what_the_lists_are_not_sure_of_is_a_question_in_a_sandbox(judge: Any, command: str) -> None:
     policy = {"workspace_only": False, "forbidden_commands": ()}
     alone = judge("Bash", command=command, policy=policy)
@@ -133,7 +132,7 @@ def test_what_the_lists_are_not_sure_of_is_a_question_in_a_sandbox(judge: Any, c
     assert inside.verdict == "ask" or inside.denial in ("not listed", "outside")
 
 
-@pytest.mark.parametrize("command", HIGH)
+@rows("command", HIGH)
 def test_high(judge: Any, command: str) -> None:
     decision: Decision = judge("Bash", command=command, policy={"workspace_only": False, "forbidden_commands": ()})
     assert (decision.verdict, decision.risk) == ("deny", "high"), decision.reason
@@ -207,13 +206,13 @@ MEDIUM = [
 ]
 
 
-@pytest.mark.parametrize("command", MEDIUM)
+@rows("command", MEDIUM)
 def test_medium(judge: Any, command: str) -> None:
     decision: Decision = judge("Bash", command=command)
     assert (decision.verdict, decision.risk) == ("ask", "medium"), decision.reason
 
 
-@pytest.mark.parametrize(
+@rows(
     ("entry", "command", "risk"),
     [
         ("pulumi", "pulumi plan", "medium"),
@@ -328,13 +327,13 @@ OPERANDS: list[tuple[str, Operands]] = [
 ]
 
 
-@pytest.mark.parametrize(("command", "named"), OPERANDS)
+@rows(("command", "named"), OPERANDS)
 def test_operands(command: str, named: Operands) -> None:
     words = tuple(command.split())
     assert operands(words[0], words) == named
 
 
-@pytest.mark.parametrize(
+@rows(
     ("command", "advice", "not_advice"),
     [
         ("git -c a=b log", "in a sandbox", "allowed_commands"),

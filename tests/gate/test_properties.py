@@ -3,13 +3,13 @@
 from dataclasses import replace
 from typing import Any, Protocol
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from adderclaw import gate
 from adderclaw.gate import verdict
 from adderclaw.gate.case import STRICTNESS, Case, Decision, Opinion
+from tests.rows import rows
 
 
 class Build(Protocol):
@@ -162,8 +162,8 @@ def dressed(command: str) -> list[str]:
 VARIANTS = [(command, variant) for command in COMMANDS for variant in (*quoted_first(command), *dressed(command))]
 
 
-@pytest.mark.parametrize(("command", "variant"), VARIANTS)
-@pytest.mark.parametrize("autonomy", ["supervised", "full"])
+@rows(("command", "variant"), VARIANTS)
+@rows("autonomy", ["supervised", "full"])
 def test_another_spelling_is_never_looser(case: Build, command: str, variant: str, autonomy: str) -> None:
     rules = {"deny": ("Bash(npm publish *)",), "ask": ("Bash(git push *)",), "policy": {"autonomy": autonomy}}
     plain = gate.judge(case("Bash", command=command, **rules))

@@ -9,6 +9,7 @@ from adderclaw import gate
 from adderclaw.gate.case import Case, Opinion
 from adderclaw.types import RemoteFact
 from tests.gate.conftest import WS, build
+from tests.rows import rows
 
 REMOTE = RemoteFact("push", "ssh://host.example/x", "it overwrites or deletes branches there")
 ADDED: dict[str, dict[str, Any]] = {
@@ -33,8 +34,8 @@ def with_question(made: Case, name: str) -> Case:
     )
 
 
-@pytest.mark.parametrize("name", ADDED)
-@pytest.mark.parametrize("facts", DENIED, ids=lambda facts: str(facts.get("command", facts["tool"])))
+@rows("name", ADDED)
+@rows("facts", DENIED, ids=lambda facts: str(facts.get("command", facts["tool"])))
 def test_a_question_lifts_no_denial_of_the_mode(name: str, facts: dict[str, Any]) -> None:
     made = build(**facts)
     if name == "git remote":

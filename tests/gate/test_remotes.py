@@ -13,6 +13,7 @@ from adderclaw.tools.remotes import FORCED as OVERWRITES
 from adderclaw.tools.remotes import Repository, address, reached
 from adderclaw.types import RemoteFact, Touch
 from tests.gate.conftest import resolve
+from tests.rows import rows
 
 GRANT = Grant("ssh", "git", "host.example", 0, "me/project.git", "git-upload-pack")
 CONFIG = """
@@ -115,7 +116,7 @@ def test_another_repository_is_not_the_workspaces(repository: str, tmp_path: Pat
     assert Repository.around(repository, (repository,)).top == repository
 
 
-@pytest.mark.parametrize(
+@rows(
     "words",
     [
         ["git@host.example", "git-receive-pack 'me/project.git'"],

@@ -9,6 +9,7 @@ from adderclaw import gate
 from adderclaw.gate import Decision
 from adderclaw.types import PathFact
 from tests.gate.conftest import HOME, WS, build
+from tests.rows import rows
 
 
 def deleted(path: str, *inner: str, gits: tuple[str, ...] = (), lost: str = "", **facts: Any) -> Decision:
@@ -20,7 +21,7 @@ def deleted(path: str, *inner: str, gits: tuple[str, ...] = (), lost: str = "", 
 FULL = {"policy": {"autonomy": "full"}, "allow": ("Delete", "Edit")}
 
 
-@pytest.mark.parametrize(
+@rows(
     ("path", "facts", "by"),
     [
         (WS, {}, "protected"),
@@ -49,8 +50,8 @@ def test_denied_whatever_is_allowed(path: str, facts: dict[str, Any], by: str) -
     assert (decision.verdict, decision.by) == ("deny", by), decision.reason
 
 
-@pytest.mark.parametrize("autonomy", ["supervised", "full"])
-@pytest.mark.parametrize("mode", [None, "default", "acceptEdits", "bypassPermissions"])
+@rows("autonomy", ["supervised", "full"])
+@rows("mode", [None, "default", "acceptEdits", "bypassPermissions"])
 def test_what_cannot_be_undone_is_asked_in_every_mode(autonomy: str, mode: str | None) -> None:
     policy = {"autonomy": autonomy, "mode": mode}
     decision = deleted(f"{WS}/x", lost="no checkpoint keeps x", policy=policy, allow=("Delete",))

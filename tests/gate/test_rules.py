@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from adderclaw.gate import rules
 from adderclaw.gate.case import Decision
 from adderclaw.gate.rules import Anchors, Invalid, Rule
+from tests.rows import rows
 
 ANCHORS = Anchors("/ws", "/ws", "/home/u")
 ALIASES = {"shell": "Bash", "bash": "Bash", "file_read": "Read", "read": "Read", "file_write": "Write", "http": "Http"}
@@ -22,7 +23,7 @@ def parse(text: str, behaviour: Any = "deny") -> Rule:
 # ------------------------------------------------------------------ syntax
 
 
-@pytest.mark.parametrize(
+@rows(
     ("text", "behaviour"),
     [
         ("", "deny"),
@@ -117,8 +118,8 @@ def test_an_exact_rule_does_not_allow_code_on_standard_input(judge: Any, words: 
     assert (decision.verdict == "allow") is not reads_code, decision.reason
 
 
-@pytest.mark.parametrize(("rule", "command", "matches"), COMMANDS)
-@pytest.mark.parametrize("behaviour", ["deny", "ask", "allow"])
+@rows(("rule", "command", "matches"), COMMANDS)
+@rows("behaviour", ["deny", "ask", "allow"])
 def test_command_patterns(judge: Any, rule: str, command: str, matches: bool, behaviour: str) -> None:
     decision: Decision = judge("Bash", command=command, policy={"forbidden_commands": ()}, **{behaviour: (rule,)})
     assert (decision.by == "permission rules") is matches, decision.reason
@@ -126,7 +127,7 @@ def test_command_patterns(judge: Any, rule: str, command: str, matches: bool, be
         assert decision.verdict == behaviour
 
 
-@pytest.mark.parametrize(
+@rows(
     ("rule", "command"),
     [
         ("Bash(git push *)", "git status && git push"),
@@ -153,7 +154,7 @@ def test_a_refusing_rule_meets_any_part(judge: Any, rule: str, command: str) -> 
         assert judge("Bash", **facts, ask=(rule,), allow=("Bash",), policy={"autonomy": "full"}).verdict == "ask"
 
 
-@pytest.mark.parametrize(
+@rows(
     ("allow", "command", "verdict"),
     [
         (("Bash(git status)",), "git status && pulumi apply", "deny"),
@@ -234,7 +235,7 @@ PATHS = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "path", "matches"), PATHS)
+@rows(("rule", "path", "matches"), PATHS)
 def test_path_patterns(judge: Any, rule: str, path: str, matches: bool) -> None:
     policy = {"workspace_only": False, "forbidden_paths": ()}
     for behaviour in ("deny", "ask", "allow"):
@@ -249,7 +250,7 @@ def test_one_folder_and_all_below_it(judge: Any) -> None:
         assert by_rule is allowed
 
 
-@pytest.mark.parametrize(
+@rows(
     ("tool", "facts", "rule", "behaviour", "verdict"),
     [
         # links: refusing needs either, allowing needs both
@@ -308,7 +309,7 @@ def test_gitignore_as_pathspec_has_it(pattern: str, path: str) -> None:
 # ------------------------------------------------------------------ domains, names, fields
 
 
-@pytest.mark.parametrize(
+@rows(
     ("tool", "url", "method", "rule", "behaviour", "verdict"),
     [
         ("WebFetch", "https://x.com/", "GET", "WebFetch(domain:x.com)", "allow", "allow"),
@@ -330,7 +331,7 @@ def test_domains(judge: Any, tool: str, url: str, method: str, rule: str, behavi
     assert judge(tool, url=url, method=method, **{behaviour: (rule,)}).verdict == verdict
 
 
-@pytest.mark.parametrize(
+@rows(
     ("tool", "rule", "behaviour", "verdict"),
     [
         ("mcp__git__push", "mcp__git", "deny", "deny"),
@@ -351,7 +352,7 @@ def test_names(judge: Any, tool: str, rule: str, behaviour: str, verdict: str) -
     assert judge(tool, opaque=True, **{behaviour: (rule,)}).verdict == verdict
 
 
-@pytest.mark.parametrize(
+@rows(
     ("tool", "arguments", "rule", "behaviour", "matches"),
     [
         ("Agent", {"subagent_type": "explore"}, "Agent(explore)", "deny", True),

@@ -16,6 +16,7 @@ from adderclaw.gate.shell.loose import every_word, statements
 from adderclaw.gate.shell.planner import Facts, Plan, Raw, plan, render, simples
 from adderclaw.sandbox import programs
 from adderclaw.tools import wildcards
+from tests.rows import rows
 
 
 def found(name: str) -> str | None:
@@ -216,7 +217,7 @@ RAW = [
 ]
 
 
-@pytest.mark.parametrize(("text", "reason"), RAW)
+@rows(("text", "reason"), RAW)
 def test_raw(text: str, reason: str) -> None:
     raw = plan(text, found)
     assert isinstance(raw, Raw)
@@ -315,7 +316,7 @@ PLANS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "rendered"), PLANS)
+@rows(("text", "rendered"), PLANS)
 def test_plans(text: str, rendered: str) -> None:
     made = plan(text, found)
     assert isinstance(made, Plan), made
@@ -364,7 +365,7 @@ def test_names_and_programs() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@rows(
     ("text", "known", "programs"),
     [
         ("ls $x", False, {"ls"}),
@@ -574,14 +575,14 @@ HARMLESS = """CI=1 FOO=bar X=2 LOG_LEVEL=debug DATABASE_URL=sqlite:///x.db API_K
     MY_THING=word i=3"""
 
 
-@pytest.mark.parametrize("name", STEERING.split())
+@rows("name", STEERING.split())
 def test_a_variable_that_steers_programs_makes_no_plan(name: str) -> None:
     assert isinstance(plan(f"{name}=1 ls", found), Raw)
     assert isinstance(plan(f"export {name}=1; ls", found), Raw)
     assert wrapped(("env", f"{name}=1", "ls")).strange
 
 
-@pytest.mark.parametrize("setting", HARMLESS.split())
+@rows("setting", HARMLESS.split())
 def test_a_variable_of_the_applications_own_is_planned(setting: str) -> None:
     assert isinstance(plan(f"{setting} ls", found), Plan)
     assert wrapped(("env", setting, "ls")).words == ("ls",)

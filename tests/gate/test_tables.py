@@ -13,6 +13,7 @@ from adderclaw.gate.programs.knowledge import objection
 from adderclaw.gate.programs.options import kinds
 from adderclaw.gate.shell.planner import Plan, plan, simples
 from tests.gate.conftest import build
+from tests.rows import rows
 
 TABLES = generate.tables()
 EXAMPLES = [
@@ -28,7 +29,7 @@ def test_what_is_read_is_made_of_what_is_written() -> None:
         assert file.read() == generate.text(), "run: python -m adderclaw.gate.programs.generate"
 
 
-@pytest.mark.parametrize("name", sorted(TABLES))
+@rows("name", sorted(TABLES))
 def test_a_table_is_whole(name: str) -> None:
     table = TABLES[name]
     assert set(table) <= {*Options._fields, *generate.EXAMPLES, "also"}
@@ -41,7 +42,7 @@ def test_a_table_is_whole(name: str) -> None:
     assert not taken & found.harmful, "an option is both harmful and not"
 
 
-@pytest.mark.parametrize("name", sorted(name for name in TABLES if " " not in name))
+@rows("name", sorted(name for name in TABLES if " " not in name))
 def test_a_table_has_examples_of_its_own(name: str) -> None:
     table = TABLES[name]
     assert table.get("safe") or table.get("never")
@@ -50,7 +51,7 @@ def test_a_table_has_examples_of_its_own(name: str) -> None:
         assert name in shlex.split(text) or set(table.get("also", "").split()) & set(shlex.split(text)), text
 
 
-@pytest.mark.parametrize(("kind", "text"), EXAMPLES)
+@rows(("kind", "text"), EXAMPLES)
 def test_an_example_is_judged_as_its_table_says(kind: str, text: str) -> None:
     command = plan(text, lambda name: f"/usr/bin/{name}" if "/" not in name else None)
     case: Any = build("Bash", policy={"workspace_only": False})

@@ -8,6 +8,7 @@ import pytest
 from adderclaw.hook_outcome import Merged
 from adderclaw.hooks.answers import TOLD_CHARACTERS, Answer, Merge, Ran, read
 from adderclaw.types import Json
+from tests.rows import rows
 
 
 def arm(event: str, **said: Any) -> str:
@@ -45,7 +46,7 @@ VERDICTS = [
 ]
 
 
-@pytest.mark.parametrize(("ends", "verdict"), VERDICTS)
+@rows(("ends", "verdict"), VERDICTS)
 def test_d54_deny_over_ask_over_allow_over_nothing(ends: tuple[Ran, ...], verdict: str | None) -> None:
     said = merged("PreToolUse", *ends)
     assert said.verdict == verdict
@@ -107,7 +108,7 @@ READ: list[tuple[str, Ran, bool, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("event", "ran", "blocks", "wrong"), READ)
+@rows(("event", "ran", "blocks", "wrong"), READ)
 def test_d52_d53_d107_reading_an_end(event: str, ran: Ran, blocks: bool, wrong: str) -> None:
     answer = read(event, ran)
     assert (answer.block is not None) == blocks
@@ -115,7 +116,7 @@ def test_d52_d53_d107_reading_an_end(event: str, ran: Ran, blocks: bool, wrong: 
     assert not answer.output or not answer.failure
 
 
-@pytest.mark.parametrize(
+@rows(
     ("event", "blocked", "messages"),
     [
         ("PreToolUse", True, ()),
@@ -168,7 +169,7 @@ OUTPUTS: list[tuple[str, tuple[str, ...], Json]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("event", "outputs", "wanted"), OUTPUTS)
+@rows(("event", "outputs", "wanted"), OUTPUTS)
 def test_outputs_of_several_hooks_become_one(event: str, outputs: tuple[str, ...], wanted: Json) -> None:
     said = merged(event, *(Ran(0, text) for text in outputs))
     assert {name: getattr(said, name) for name in wanted} == wanted

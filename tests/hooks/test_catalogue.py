@@ -4,12 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from adderclaw.config.hooks import EVENTS as CLOSED
 from adderclaw.config.hooks import NEWER
 from adderclaw.hooks.catalogue import BASE, EVENTS, OUTPUT, Spec, problems, strange
 from adderclaw.types import Json
+from tests.rows import rows
 
 SEED: dict[str, Any] = json.loads((Path(__file__).parent / "appendices.json").read_text())
 """The tables of the specification, a row for each event and field, in its order and its words."""
@@ -112,7 +111,7 @@ def test_d35_the_events_are_the_closed_set_in_its_order() -> None:
     assert set(FIELDS) == set(APPENDIX_A)
 
 
-@pytest.mark.parametrize("event", APPENDIX_A)
+@rows("event", APPENDIX_A)
 def test_appendices_a_and_b_row_by_row(event: str) -> None:
     assert said(EVENTS[event].fields) == ours(APPENDIX_A[event])
     arm = EVENTS[event].arm
@@ -124,7 +123,7 @@ def test_what_every_event_says_and_every_answer_may() -> None:
     assert said(OUTPUT) == ours(SEED["B: beside that"])
 
 
-@pytest.mark.parametrize("event", APPENDIX_A)
+@rows("event", APPENDIX_A)
 def test_d97_to_d106_fields(event: str) -> None:
     least, more, wrong = FIELDS[event]
     spec = EVENTS[event].fields
@@ -139,13 +138,13 @@ def test_d97_to_d106_fields(event: str) -> None:
         assert problem.startswith(f"{name} must be ")
 
 
-@pytest.mark.parametrize("event", APPENDIX_A)
+@rows("event", APPENDIX_A)
 def test_d49_match_queries(event: str) -> None:
     queries: dict[str, list[str]] = SEED["5.1: matched by"]
     assert EVENTS[event].query == next((query for query, events in queries.items() if event in events), "")
 
 
-@pytest.mark.parametrize("event", APPENDIX_A)
+@rows("event", APPENDIX_A)
 def test_d58_default_timeouts(event: str) -> None:
     long = {"PreToolUse", "PostToolUse", "PostToolUseFailure", "UserPromptSubmit"}
     wanted = 600.0 if event in long else 1.5 if event == "SessionEnd" else 60.0
@@ -164,7 +163,7 @@ UPDATE: list[tuple[Any, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("update", "fits"), UPDATE)
+@rows(("update", "fits"), UPDATE)
 def test_d110_permission_updates(update: Any, fits: bool) -> None:
     spec = EVENTS["PermissionRequest"].fields
     data: Json = {"tool_name": "x", "tool_input": {}, "permission_suggestions": [update]}

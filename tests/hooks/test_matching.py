@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from adderclaw.hooks import ecmascript
 from adderclaw.hooks.matching import matches, never, query
+from tests.rows import rows
 
 ALIASES = {"shell": "Bash", "file_write": "Write"}
 
@@ -42,7 +43,7 @@ TABLE = [
 ]
 
 
-@pytest.mark.parametrize(("matcher", "text", "wanted"), TABLE)
+@rows(("matcher", "text", "wanted"), TABLE)
 def test_d50_matchers(matcher: str, text: str, wanted: bool) -> None:
     assert matches("PreToolUse", matcher, text, ALIASES) == wanted
 
@@ -55,7 +56,7 @@ def test_t14_events_without_a_query_match_only_everything(event: str) -> None:
     assert not matches(event, "x", "")
 
 
-@pytest.mark.parametrize(
+@rows(
     ("event", "matcher", "why"),
     [
         ("Stop", ".*", "Stop is not matched by anything"),

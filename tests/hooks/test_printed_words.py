@@ -1,8 +1,7 @@
 """Words that a hook's command only prints bind no file; whatever could be opened or run does."""
 
-import pytest
-
 from adderclaw.hooks.printed_words import printed
+from tests.rows import rows
 
 PRINTED = [
     """echo '{"decision": "block", "reason": "see x.sh"}'""",
@@ -63,14 +62,14 @@ def seen(text: str, shell: str = "bash") -> str:
     return text
 
 
-@pytest.mark.parametrize("text", PRINTED)
+@rows("text", PRINTED)
 def test_what_is_only_printed(text: str) -> None:
     assert "x.sh" not in seen(text)
     assert "x.sh" not in seen(text, "sh")
     assert seen(text, "powershell") == text
 
 
-@pytest.mark.parametrize("text", BOUND)
+@rows("text", BOUND)
 def test_what_could_be_opened_or_run(text: str) -> None:
     assert "x.sh" in seen(text)
     assert "x.sh" in seen(text, "sh")

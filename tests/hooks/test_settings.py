@@ -10,6 +10,7 @@ from adderclaw.hooks import scripts, settings
 from adderclaw.hooks.process import argv_of
 from adderclaw.hooks.settings import Hook
 from adderclaw.types import Json
+from tests.rows import rows
 
 
 def made(*entries: Json, environ: dict[str, str] | None = None, **more: Any) -> tuple[Hook, ...]:
@@ -38,7 +39,7 @@ TIMEOUTS: list[tuple[Json, dict[str, str], float]] = [
 ]
 
 
-@pytest.mark.parametrize(("given", "environ", "seconds"), TIMEOUTS)
+@rows(("given", "environ", "seconds"), TIMEOUTS)
 def test_d58_whose_timeout_counts(given: Json, environ: dict[str, str], seconds: float) -> None:
     assert made(given, environ=environ)[0].seconds == seconds
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from adderclaw.kernel.event_wait import attended
+from tests.rows import rows
 
 
 async def stubborn(how: str) -> str:
@@ -35,8 +36,8 @@ def after(looks: int) -> Callable[[], str | None]:
     return look
 
 
-@pytest.mark.parametrize("how", ["ends", "answers", "fails", "takes its time"])
-@pytest.mark.parametrize("looks", [1, 2])
+@rows("how", ["ends", "answers", "fails", "takes its time"])
+@rows("looks", [1, 2])
 def test_the_reason_stands_whatever_the_work_says_to_it(how: str, looks: int) -> None:
     async def main() -> tuple[str, int]:
         told = await attended(stubborn(how), after(looks))

@@ -33,6 +33,7 @@ from adderclaw.types import (
     ToolContext,
     Usage,
 )
+from tests.rows import rows
 from tests.scripted import ScriptedModel
 
 TEN_DOLLARS = ModelFacts(input_per_mtok=10.0, output_per_mtok=10.0, cache_read_per_mtok=1.0)
@@ -287,7 +288,7 @@ def test_ten_sessions_at_once_over_real_http(home: Path, tmp_path: Path, used: t
 # ------------------------------------------------------------------ facts and prices
 
 
-@pytest.mark.parametrize(
+@rows(
     ("model", "prices", "window"),
     [
         ("claude-sonnet-4-5-20250929", (3, 15), 200_000),

@@ -1,11 +1,10 @@
 """Which package a command line fetches before it runs it."""
 
-import pytest
-
 from adderclaw.mcp.fetches import Fetched, fetched
+from tests.rows import rows
 
 
-@pytest.mark.parametrize(
+@rows(
     ("line", "found"),
     [
         ("npx -y @modelcontextprotocol/server-filesystem .", Fetched("npx", "@modelcontextprotocol/server-filesystem")),

@@ -20,6 +20,7 @@ from adderclaw.mcp.results import of_call
 from adderclaw.mcp.schema import checked
 from adderclaw.types import Json
 from tests.program import Cli
+from tests.rows import rows
 
 # ------------------------------------------------------------------ schemas that strangers wrote
 
@@ -243,7 +244,7 @@ def test_a_client_shows_its_secret_to_its_own_authorization_server_alone(
     assert not any(request.method == "POST" for request in sent)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("entry", "said"),
     [
         ({}, "either command"),

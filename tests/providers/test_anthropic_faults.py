@@ -9,6 +9,7 @@ from adderclaw.config.schema import ProviderEntry
 from adderclaw.errors import ProviderError
 from adderclaw.providers.anthropic import Anthropic
 from tests.providers.making import House, ask, request, run
+from tests.rows import rows
 from tests.scripted_anthropic import Fault, ScriptedMessages, Step
 
 CANARY = "sk-ant-api03-canary-9f8e7d6c5b4a3210"
@@ -78,7 +79,7 @@ STATUSES: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize(("fault", "kind", "words"), STATUSES)
+@rows(("fault", "kind", "words"), STATUSES)
 def test_statuses(fault: Fault, kind: str, words: str) -> None:
     error = failure({"error": fault})
     assert (error.kind, error.status) == (kind, fault.get("status"))
@@ -107,7 +108,7 @@ LATER = "1970-01-12T13:48:10+00:00"
 PAST = "1970-01-01T00:00:00Z"
 
 
-@pytest.mark.parametrize(
+@rows(
     ("status", "headers", "seconds"),
     [
         (429, {"retry-after": "7"}, 7.0),

@@ -14,6 +14,7 @@ from adderclaw.providers.sse import Events
 from adderclaw.providers.wire import Wire, endpoint
 from adderclaw.types import ChatResponse, Delta, Json, ToolCall, Usage
 from tests.providers.making import Heard, House, Time, ask, request
+from tests.rows import rows
 from tests.scripted_anthropic import ScriptedMessages, Step
 
 CORPUS = Path(__file__).parent / "corpus" / "anthropic"
@@ -92,7 +93,7 @@ MALFORMED: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize(("step", "words"), MALFORMED)
+@rows(("step", "words"), MALFORMED)
 def test_malformed_answers_say_what_came(step: Step, words: list[str]) -> None:
     error = failure(step)
     assert error.kind == "malformed"
@@ -101,7 +102,7 @@ def test_malformed_answers_say_what_came(step: Step, words: list[str]) -> None:
     assert len(str(error)) < 400
 
 
-@pytest.mark.parametrize(
+@rows(
     ("error", "kind", "status"),
     [
         ({"type": "overloaded_error", "message": "Overloaded"}, "server_error", 529),
@@ -120,7 +121,7 @@ def test_malformed_answers_say_what_came(step: Step, words: list[str]) -> None:
         (["odd"], "server_error", None),
     ],
 )
-@pytest.mark.parametrize("stream", [True, False])
+@rows("stream", [True, False])
 def test_an_error_inside_a_200_is_classified(error: Any, kind: str, status: int | None, stream: bool) -> None:
     whole = {"type": "error", "error": error}
     raw = events(START, begin(0, type="text", text="par"), whole) if stream else json.dumps(whole)
@@ -177,7 +178,7 @@ class Fed:
         return one.text, one.calls(set()), kept, one.usage, one.stop_reason, one.model, one.id
 
 
-@pytest.mark.parametrize("name", STREAMS)
+@rows("name", STREAMS)
 def test_cut_in_two_at_every_byte_the_answer_is_the_same(name: str) -> None:
     body = recorded(name)
     whole = Fed(body)
@@ -187,7 +188,7 @@ def test_cut_in_two_at_every_byte_the_answer_is_the_same(name: str) -> None:
         assert fed.heard == whole.heard
 
 
-@pytest.mark.parametrize("name", STREAMS)
+@rows("name", STREAMS)
 def test_ended_at_every_byte_it_is_whole_or_known_to_be_cut(name: str) -> None:
     body = recorded(name)
     whole = Fed(body).whole()
@@ -198,8 +199,8 @@ def test_ended_at_every_byte_it_is_whole_or_known_to_be_cut(name: str) -> None:
         assert not fed.answer.ended or fed.whole() == whole
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 100_000])
-@pytest.mark.parametrize("name", STREAMS)
+@rows("size", [1, 2, 3, 7, 64, 100_000])
+@rows("name", STREAMS)
 def test_over_http_in_pieces_of_any_size(name: str, size: int) -> None:
     body = recorded(name)
     got = answer({"raw": body, "piece": size})
@@ -238,7 +239,7 @@ EXPECTED: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "text", "calls", "reason", "usage"), EXPECTED)
+@rows(("name", "text", "calls", "reason", "usage"), EXPECTED)
 def test_the_recorded_streams(name: str, text: str, calls: list[Any], reason: str, usage: Usage) -> None:
     heard = Heard()
     got = answer({"raw": recorded(f"{name}.sse")}, heard)
@@ -329,7 +330,7 @@ def test_a_stream_is_known_by_its_looks() -> None:
     assert got.final_text.startswith("Grüße")
 
 
-@pytest.mark.parametrize(
+@rows(
     ("given", "text", "reason"),
     [
         ([begin(0, type="text", text="a"), delta(0, type="text_delta", text="b")], "ab", "end"),
@@ -383,7 +384,7 @@ def test_usage_is_the_last_total_of_each(first: Any, then: Any, expected: Usage)
 # ------------------------------------------------------------------ tool calls
 
 
-@pytest.mark.parametrize(
+@rows(
     ("written", "parsed", "raw"),
     [
         ('{"a": 1}', {"a": 1}, ""),

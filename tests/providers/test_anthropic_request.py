@@ -24,6 +24,7 @@ from adderclaw.types import (
     ToolUseBlock,
 )
 from tests.providers.making import READ, House, ask, called, request, result, run, user
+from tests.rows import rows
 from tests.scripted_anthropic import Request, ScriptedMessages
 
 CANARY = "sk-ant-canary-0123456789abcdef"
@@ -163,7 +164,7 @@ def test_the_longest_answer(model: str, more: dict[str, Any], longest: int) -> N
     assert sent(model=model, **more).json["max_tokens"] == longest
 
 
-@pytest.mark.parametrize(
+@rows(
     ("model", "more", "thinking", "temperature"),
     [
         (CLAUDE, {}, None, 0.5),
@@ -312,7 +313,7 @@ MESSAGES: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize(("message", "content"), MESSAGES)
+@rows(("message", "content"), MESSAGES)
 def test_messages_on_the_wire(message: Message, content: list[Json]) -> None:
     assert on_the_wire(message) == content
 

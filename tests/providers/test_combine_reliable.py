@@ -11,6 +11,7 @@ from adderclaw.config.schema import ProviderEntry
 from adderclaw.errors import ProviderError
 from adderclaw.types import Delta, Provider
 from tests.providers.making import House, ask, chat_entry, request, user
+from tests.rows import rows
 from tests.scripted import ScriptedModel
 
 LIMITED: dict[str, Any] = {"error": {"status": 429, "retry_after": 30}}
@@ -105,7 +106,7 @@ def test_a_window_may_be_known_from_the_model_alone(tmp_path: Path) -> None:
     assert ask(house.make("r"), request())[0].provider == "b"
 
 
-@pytest.mark.parametrize("status", [401, 403, 402, 429, 500, 502, 503, 529])
+@rows("status", [401, 403, 402, 429, 500, 502, 503, 529])
 def test_these_statuses_fall_back(status: int) -> None:
     with ScriptedModel([{"error": {"status": status}}]) as first, ScriptedModel([{"text": "b"}]) as second:
         assert ask(two(first, second).make("r"), request())[0].final_text == "b"

@@ -9,6 +9,7 @@ import pytest
 from adderclaw.errors import ProviderError
 from tests.providers.making import House, ask, run
 from tests.providers.making_gemini import CANARY, ERRORS, asking, error_in, gemini_entry
+from tests.rows import rows
 from tests.scripted_gemini import ScriptedGemini, stream_of
 
 EXPECTED: dict[str, tuple[str, float | None, str]] = {
@@ -53,8 +54,8 @@ def test_every_error_of_the_corpus_is_expected() -> None:
     assert {file.stem for file in ERRORS} == set(EXPECTED)
 
 
-@pytest.mark.parametrize("file", ERRORS, ids=lambda file: file.stem)
-@pytest.mark.parametrize("stream", [True, False])
+@rows("file", ERRORS, ids=lambda file: file.stem)
+@rows("stream", [True, False])
 def test_errors_by_status(file: Path, stream: bool) -> None:
     body, told = error_in(file)
     status = told["error"]["code"]
@@ -64,8 +65,8 @@ def test_errors_by_status(file: Path, stream: bool) -> None:
     assert words in str(error)
 
 
-@pytest.mark.parametrize("file", ERRORS, ids=lambda file: file.stem)
-@pytest.mark.parametrize("stream", [True, False])
+@rows("file", ERRORS, ids=lambda file: file.stem)
+@rows("stream", [True, False])
 def test_the_same_errors_inside_an_answer_that_had_begun(file: Path, stream: bool) -> None:
     _, body = error_in(file)
     begun = {"candidates": [{"content": {"parts": [{"text": "par"}]}}]}
@@ -74,7 +75,7 @@ def test_the_same_errors_inside_an_answer_that_had_begun(file: Path, stream: boo
     assert (error.kind, error.retry_after, error.status) == (kind, wait, body["error"]["code"])
 
 
-@pytest.mark.parametrize(
+@rows(
     ("delay", "seconds"),
     [("36s", 36.0), ("0.5s", 0.5), ("0s", 0.0), ("-3s", 0.0), ("soon", None), (None, None), (7, 7.0), ("infs", None)],
 )

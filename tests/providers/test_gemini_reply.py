@@ -24,6 +24,7 @@ from tests.providers.making_gemini import (
     played,
     type_of,
 )
+from tests.rows import rows
 from tests.scripted_gemini import ScriptedGemini, stream_of
 
 
@@ -57,7 +58,7 @@ def failure(step: dict[str, Any], **entry: Any) -> ProviderError:
 # ------------------------------------------------------------------ what is not an answer
 
 
-@pytest.mark.parametrize(
+@rows(
     ("step", "words"),
     [
         ({"broken_json": True}, ["no JSON object", "text/event-stream"]),
@@ -134,7 +135,7 @@ def test_every_answer_of_the_corpus_is_expected() -> None:
     assert {file.name for file in ANSWERS} == set(ENDS)
 
 
-@pytest.mark.parametrize("name", ENDS)
+@rows("name", ENDS)
 def test_answers(name: str) -> None:
     heard = Heard()
     got = of(name, heard)
@@ -147,7 +148,7 @@ def test_answers(name: str) -> None:
     assert got.provider == "g"
 
 
-@pytest.mark.parametrize("file", STREAMS, ids=lambda file: file.stem)
+@rows("file", STREAMS, ids=lambda file: file.stem)
 def test_cut_at_every_byte_the_answer_is_the_same(file: Path) -> None:
     """Over HTTP with every byte a piece of its own; then in two pieces, at each place where that can be."""
     whole = of(file.name)
@@ -160,7 +161,7 @@ def test_cut_at_every_byte_the_answer_is_the_same(file: Path) -> None:
         assert parsed(provider, body[:place], body[place:]) == expected
 
 
-@pytest.mark.parametrize("file", STREAMS, ids=lambda file: file.stem)
+@rows("file", STREAMS, ids=lambda file: file.stem)
 def test_a_stream_that_ends_too_early_is_no_answer(file: Path) -> None:
     provider, body = gemini("http://127.0.0.1:1"), file.read_bytes()
     for place in range(len(body.rstrip())):
@@ -259,8 +260,8 @@ def test_calls_without_ids_get_their_own() -> None:
     )
 
 
-@pytest.mark.parametrize("given", ["taken", "", "a b", "x\n", 7, "x" * 200])
-@pytest.mark.parametrize("response", ["", "r1", "a b\n"])
+@rows("given", ["taken", "", "a b", "x\n", 7, "x" * 200])
+@rows("response", ["", "r1", "a b\n"])
 def test_ids_that_cannot_be_or_are_taken(given: Any, response: str) -> None:
     call: dict[str, Any] = {"functionCall": {"id": given, "name": "Read", "args": dict[str, Any]()}}
     history = [user("a"), called("taken", "Read", {}), result("taken", "x")]

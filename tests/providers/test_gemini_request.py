@@ -19,6 +19,7 @@ from adderclaw.types import (
 )
 from tests.providers.making import READ, House, ask, called, result, run, user
 from tests.providers.making_gemini import CANARY, asking, gemini, gemini_entry
+from tests.rows import rows
 from tests.scripted import Request
 from tests.scripted_gemini import ScriptedGemini
 
@@ -60,7 +61,7 @@ def test_wrong_addresses_are_configuration_errors(base_url: str, words: list[str
     assert "hunter22" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@rows(
     "model", ["../../v1/files", "a/b", "models/", "x y", "x?key=1", "x:delete", "modèle", "models/../x", "x\r\nhost: y"]
 )
 def test_a_model_that_would_be_another_path_is_not_sent(model: str) -> None:
@@ -217,7 +218,7 @@ USER_MESSAGES: list[tuple[tuple[Block, ...], list[Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("blocks", "parts"), USER_MESSAGES)
+@rows(("blocks", "parts"), USER_MESSAGES)
 def test_user_messages(blocks: tuple[Block, ...], parts: list[Any]) -> None:
     assert contents(Message("user", blocks)) == [{"role": "user", "parts": parts}]
 

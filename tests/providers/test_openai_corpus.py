@@ -11,6 +11,7 @@ from adderclaw.providers.sse import Events
 from adderclaw.types import Provider
 from tests.providers.corpus_files import Recorded, recorded, summary
 from tests.providers.making import READ, Heard, House, ask, request
+from tests.rows import rows
 from tests.scripted import ScriptedModel
 from tests.scripted_responses import ScriptedResponses
 
@@ -42,7 +43,7 @@ def provider(one: Recorded, base_url: str) -> Provider:
     return House({"p": entry}).make("p")
 
 
-@pytest.mark.parametrize("one", [one for one in FILES if "error" in one.expected], ids=str)
+@rows("one", [one for one in FILES if "error" in one.expected], ids=str)
 def test_each_error_is_classified_in_one_line(one: Recorded) -> None:
     with server(one, one.step) as model, pytest.raises(ProviderError) as caught:
         ask(provider(one, model.base_url), request(tools=(READ,)))
@@ -54,7 +55,7 @@ def test_each_error_is_classified_in_one_line(one: Recorded) -> None:
     assert CANARY not in said
 
 
-@pytest.mark.parametrize("one", STREAMS, ids=str)
+@rows("one", STREAMS, ids=str)
 def test_a_stream_that_is_cut_off_is_no_answer(one: Recorded) -> None:
     whole = one.text.encode()
     # a chat completion is whole with its finish_reason; what a response says is whole with its last event only
@@ -70,7 +71,7 @@ def test_a_stream_that_is_cut_off_is_no_answer(one: Recorded) -> None:
             assert caught.value.kind == "malformed"
 
 
-@pytest.mark.parametrize("one", ANSWERS, ids=str)
+@rows("one", ANSWERS, ids=str)
 def test_each_answer_says_what_it_says(one: Recorded) -> None:
     heard = Heard()
     with server(one, one.step) as model:
@@ -83,7 +84,7 @@ def test_each_answer_says_what_it_says(one: Recorded) -> None:
     assert [delta.text for delta in heard if delta.kind == "tool"] == [call.name for call in response.tool_calls]
 
 
-@pytest.mark.parametrize("one", ANSWERS, ids=str)
+@rows("one", ANSWERS, ids=str)
 def test_in_pieces_of_any_size_it_says_the_same(one: Recorded) -> None:
     sizes = (1, 2, 3, 7, 64, 1000)
     with server(one, *({**one.step, "piece": size} for size in sizes)) as model:
@@ -92,8 +93,8 @@ def test_in_pieces_of_any_size_it_says_the_same(one: Recorded) -> None:
     assert [summary(answer) for answer in answers] == [expected] * len(sizes)
 
 
-@pytest.mark.parametrize("one", STREAMS, ids=str)
-@pytest.mark.parametrize("newline", [b"\n", b"\r\n", b"\r"])
+@rows("one", STREAMS, ids=str)
+@rows("newline", [b"\n", b"\r\n", b"\r"])
 def test_cut_in_two_at_every_byte_the_events_are_the_same(one: Recorded, newline: bytes) -> None:
     whole = one.text.encode().replace(b"\n", newline)
     events = Events()

@@ -12,6 +12,7 @@ from adderclaw.providers.faults import retry_after
 from adderclaw.providers.openai import OpenAIChat
 from adderclaw.types import MediaBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
 from tests.providers.making import READ, House, ask, called, chat_entry, request, result, user
+from tests.rows import rows
 from tests.scripted import Json, ScriptedModel
 
 
@@ -217,7 +218,7 @@ def test_a_model_without_tools_is_told_apart() -> None:
 # ------------------------------------------------------------------ when to come back
 
 
-@pytest.mark.parametrize(
+@rows(
     ("headers", "seconds"),
     [
         ({}, None),

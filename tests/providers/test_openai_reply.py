@@ -8,6 +8,7 @@ import pytest
 from adderclaw.errors import ProviderError
 from adderclaw.types import ChatResponse, ToolCall, Usage
 from tests.providers.making import READ, Heard, House, ask, called, chat_entry, request, result, user
+from tests.rows import rows
 from tests.scripted import ScriptedModel, Step
 
 CALL = {"name": "Read", "arguments": {"file_path": "ä.txt"}}
@@ -46,7 +47,7 @@ def failure(step: Step, **entry: Any) -> ProviderError:
 # ------------------------------------------------------------------ what is not an answer
 
 
-@pytest.mark.parametrize(
+@rows(
     ("step", "words"),
     [
         ({"broken_json": True}, ["no JSON object", "text/event-stream"]),
@@ -74,7 +75,7 @@ def test_malformed_answers_say_what_came(step: Step, words: list[str]) -> None:
     assert len(str(error)) < 400
 
 
-@pytest.mark.parametrize(
+@rows(
     ("error", "kind"),
     [
         ({"message": "overloaded", "type": "overloaded_error"}, "server_error"),
@@ -90,7 +91,7 @@ def test_malformed_answers_say_what_came(step: Step, words: list[str]) -> None:
         (["odd"], "server_error"),
     ],
 )
-@pytest.mark.parametrize("stream", [True, False])
+@rows("stream", [True, False])
 def test_an_error_inside_a_200_is_classified(error: Any, kind: str, stream: bool) -> None:
     raw = events(delta(content="par"), {"error": error}) if stream else json.dumps({"error": error})
     assert failure({"raw": raw, "stream": stream}).kind == kind
@@ -186,7 +187,7 @@ ENDS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize(("chunks", "done", "text", "reason"), ENDS)
+@rows(("chunks", "done", "text", "reason"), ENDS)
 def test_ends_and_odd_chunks(chunks: tuple[Any, ...], done: bool, text: str, reason: str) -> None:
     response = streamed(*chunks, done=done)
     assert (response.final_text, response.stop_reason) == (text, reason)
@@ -233,7 +234,7 @@ def fn(name: str | None, arguments: Any) -> dict[str, Any]:
     return {"function": function if arguments is None else {**function, "arguments": arguments}}
 
 
-@pytest.mark.parametrize(
+@rows(
     ("arguments", "parsed", "raw"),
     [
         ('{"a": 1}', {"a": 1}, ""),
@@ -252,7 +253,7 @@ def fn(name: str | None, arguments: Any) -> dict[str, Any]:
         ('{"a": 1} trailing', None, '{"a": 1} trailing'),
     ],
 )
-@pytest.mark.parametrize("stream", [True, False])
+@rows("stream", [True, False])
 def test_arguments(arguments: Any, parsed: Any, raw: str, stream: bool) -> None:
     call = {"index": 0, "id": "c", **fn("Read", arguments)}
     whole = {"choices": [{"message": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]}
@@ -321,7 +322,7 @@ PIECES: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize(("pieces", "calls"), PIECES)
+@rows(("pieces", "calls"), PIECES)
 def test_calls_are_put_together(pieces: list[dict[str, Any]], calls: list[tuple[str, str, Any]]) -> None:
     response = streamed(*(delta(tool_calls=[one]) for one in pieces), delta("tool_calls"))
     assert [(call.id, call.name, call.arguments) for call in response.tool_calls] == calls

@@ -10,6 +10,7 @@ from adderclaw.config.schema import ProviderEntry
 from adderclaw.errors import ConfigError, ProviderError
 from adderclaw.types import Message, OpaqueBlock, TextBlock, ToolCall, ToolResultBlock, ToolUseBlock
 from tests.providers.making import READ, House, ask, called, chat_entry, request, result, run, user
+from tests.rows import rows
 from tests.scripted import Request, ScriptedModel
 
 CANARY = "sk-canary-0123456789abcdef"
@@ -133,7 +134,7 @@ def test_the_entry_fills_in_what_the_request_leaves_open() -> None:
     assert "tools" not in got
 
 
-@pytest.mark.parametrize(
+@rows(
     ("message", "wire"),
     [
         (user("ünï \u2028 😀"), [{"role": "user", "content": "ünï \u2028 😀"}]),

@@ -11,6 +11,7 @@ from hypothesis import strategies as some
 from adderclaw.providers.text_calls import Curtain, split
 from adderclaw.types import ChatResponse, Message, ToolSpec
 from tests.providers.making import READ, Heard, House, ask, called, chat_entry, request, result, user
+from tests.rows import rows
 from tests.scripted import ScriptedModel
 
 LS = ToolSpec("LS", "Lists.", {"type": "object"})
@@ -68,7 +69,7 @@ NOT_CALLS = [
 ]
 
 
-@pytest.mark.parametrize("text", NOT_CALLS)
+@rows("text", NOT_CALLS)
 def test_what_is_no_call_stays_text(text: str) -> None:
     assert split(text, TOOLS, ()) == (text, [])
 
@@ -78,7 +79,7 @@ def test_without_the_setting_nothing_is_looked_for() -> None:
     assert (response.final_text, response.tool_calls, response.stop_reason) == (TAGGED, (), "end")
 
 
-@pytest.mark.parametrize(
+@rows(
     "quoted",
     [
         TAGGED,
@@ -92,7 +93,7 @@ def test_without_the_setting_nothing_is_looked_for() -> None:
         FENCED,
     ],
 )
-@pytest.mark.parametrize("text", [TAGGED, f"The file says:\n{FENCED}\n"])
+@rows("text", [TAGGED, f"The file says:\n{FENCED}\n"])
 def test_what_a_tool_has_said_is_no_call_when_the_model_repeats_it(quoted: str, text: str) -> None:
     told = (user("go"), called("c", "LS", {}), result("c", quoted))
     response = answer(text, *told)
@@ -121,7 +122,7 @@ def test_a_call_beside_a_proper_one_is_text() -> None:
 # ------------------------------------------------------------------ what is a call
 
 
-@pytest.mark.parametrize(
+@rows(
     ("text", "left", "calls"),
     [
         (TAGGED, "", ["Read"]),

@@ -24,6 +24,7 @@ from adderclaw.types import (
     Usage,
 )
 from tests.providers.making import READ, Heard, House, ask, called, request, result, run, user
+from tests.rows import rows
 from tests.scripted import Json, Request
 from tests.scripted_responses import STARTED, ScriptedResponses
 
@@ -94,7 +95,7 @@ def test_a_model_must_be_named() -> None:
         house.make("p")
 
 
-@pytest.mark.parametrize(
+@rows(
     ("step", "kind", "words"),
     [
         ({"html": "<html><h1>Sign in</h1>"}, "malformed", "text/html"),
@@ -178,7 +179,7 @@ def test_the_body_is_as_the_api_has_it_with_the_input_last() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@rows(
     ("model", "thinks"),
     [
         ("o3", True),
@@ -207,7 +208,7 @@ def test_effort(tokens: int, effort: str) -> None:
     assert sent(thinking_tokens=tokens).json["reasoning"] == {"effort": effort}
 
 
-@pytest.mark.parametrize(
+@rows(
     ("schema", "strict"),
     [
         ({}, False),
@@ -232,7 +233,7 @@ ITEM: Json = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_conte
 PNG, PDF = MediaBlock("image/png", "aGk=", "a.png"), MediaBlock("application/pdf", "aGk=", "")
 
 
-@pytest.mark.parametrize(
+@rows(
     ("message", "wire"),
     [
         (user("ünï 😀"), [{"role": "user", "content": "ünï 😀"}]),
@@ -437,7 +438,7 @@ ODD: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize(("stream", "text", "calls"), ODD)
+@rows(("stream", "text", "calls"), ODD)
 def test_odd_streams(stream: list[Json], text: str, calls: list[tuple[str, str, Any]]) -> None:
     heard = Heard()
     response = answer(events(*stream), heard)

@@ -2,11 +2,11 @@
 
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from adderclaw.providers.sse import Events
+from tests.rows import rows
 
 STREAM = (
     '\ufeff: welcome\r\n\r\ndata: {"a":1}\n\ndata:no space\r\rid: 7\nevent: x\ndata: two\ndata: lines\n\n'
@@ -20,7 +20,7 @@ def parsed(*pieces: bytes) -> list[str]:
     return [data for piece in pieces for data in events.feed(piece)] + events.end()
 
 
-@pytest.mark.parametrize("at", range(len(STREAM) + 1))
+@rows("at", range(len(STREAM) + 1))
 def test_a_cut_at_any_byte_changes_nothing(at: int) -> None:
     assert parsed(STREAM[:at], STREAM[at:]) == EXPECTED
 
@@ -31,7 +31,7 @@ def test_many_cuts_change_nothing(cuts: list[int]) -> None:
     assert parsed(*(STREAM[a:b] for a, b in pairwise(edges))) == EXPECTED
 
 
-@pytest.mark.parametrize(
+@rows(
     ("stream", "events"),
     [
         (b"", []),

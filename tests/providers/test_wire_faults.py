@@ -17,6 +17,7 @@ import pytest
 from adderclaw.errors import ProviderError
 from adderclaw.providers.openai import OpenAIChat
 from tests.providers.making import House, ask, chat_entry, request, run, user
+from tests.rows import rows
 from tests.scripted import Fault, ScriptedModel, Step
 
 CANARY = "canary-9f8e7d6c5b4a3210"
@@ -43,7 +44,7 @@ def fault_of(fault: Fault) -> ProviderError:
         return failure(model.base_url)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("status", "body", "kind", "words"),
     [
         (400, None, "invalid_request", "scripted error 400"),
@@ -78,7 +79,7 @@ def test_statuses(status: int, body: Any, kind: str, words: str) -> None:
     assert len(str(error)) < 600
 
 
-@pytest.mark.parametrize(
+@rows(
     ("status", "value", "seconds"),
     [
         (429, "7", 7.0),
@@ -158,7 +159,7 @@ def raw_server(
     return f"{'https' if tls else 'http'}://127.0.0.1:{server.getsockname()[1]}/v1", thread
 
 
-@pytest.mark.parametrize(
+@rows(
     ("said", "kind"),
     [
         (b"SSH-2.0-OpenSSH_9.0\r\n\r\n", "malformed"),

@@ -12,6 +12,7 @@ from adderclaw.gate import hosts
 from adderclaw.sandbox import confinement
 from adderclaw.sandbox.bubblewrap import Room
 from adderclaw.sandbox.proxy import Proxy
+from tests.rows import rows
 from tests.sandbox import escapes
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello"
@@ -98,7 +99,7 @@ def socks(kind: bytes, host: bytes, port: int, command: int = 1) -> bytes:
 # ------------------------------------------------------------------ refused
 
 
-@pytest.mark.parametrize(
+@rows(
     ("target", "reason"),
     [
         ("other.test:443", "not in security.allowed_domains"),
@@ -135,7 +136,7 @@ def test_a_name_that_is_not_listed_is_not_even_looked_up() -> None:
     assert world.looked_up == []
 
 
-@pytest.mark.parametrize(
+@rows(
     "request_",
     [
         b"GET / HTTP/1.1\r\nHost: files.test:PORT\r\n\r\n",
@@ -164,7 +165,7 @@ def test_a_second_request_on_the_same_connection_reaches_nobody_else() -> None:
     assert b"Proxy-Authorization" not in world.received[0]
 
 
-@pytest.mark.parametrize(
+@rows(
     ("request_", "code"),
     [
         (socks(b"\x03", b"other.test", 443), 2),

@@ -4,9 +4,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 import adderclaw
+from tests.rows import rows
 
 SOURCE = Path(adderclaw.__file__).parent
 PACKAGES = ("tools", "checkpoints", "skills", "drivers", "kernel", "config", "hooks", "runtime", "replay", "sinks")
@@ -143,7 +142,7 @@ def _named(dotted: str) -> bool:
     )
 
 
-@pytest.mark.parametrize("name", sorted(_modules()))
+@rows("name", sorted(_modules()))
 def test_no_file_is_touched_by_its_path(name: str) -> None:
     found = [*banned(_modules()[name].read_text(encoding="utf-8"))]
     if name in OWN:
@@ -156,7 +155,7 @@ def test_no_list_names_what_is_not_there() -> None:
     assert OWN.keys() <= _modules().keys()
 
 
-@pytest.mark.parametrize(
+@rows(
     "text",
     [
         "open('x')",

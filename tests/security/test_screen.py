@@ -2,9 +2,8 @@
 
 import re
 
-import pytest
-
 from adderclaw.channels.repl.markdown import Block, Look, drawn
+from tests.rows import rows
 
 LOOK = Look(60, colours=True, links=True)
 STYLES = re.compile(r"\x1b\[[\d;]*m|\x1b\]8;[^\x1b\x07]*\x1b\\")
@@ -27,7 +26,7 @@ BLOCKS = (
 SIGNS = ("\x1b[2J", "\x9b2J", "\x07", "\u202e", "\u200b", "\U000e0041", "\r")
 
 
-@pytest.mark.parametrize("block", BLOCKS)
+@rows("block", BLOCKS)
 def test_no_block_brings_a_sign_that_steers(block: str) -> None:
     for sign in SIGNS:
         for written in (sign, "".join(f"&#{ord(char)};" for char in sign), "".join(f"&#x{ord(c):x};" for c in sign)):
@@ -36,7 +35,7 @@ def test_no_block_brings_a_sign_that_steers(block: str) -> None:
     assert not STEERS.search(STYLES.sub("", drawn(Block(block.replace("{}", "x&ZeroWidthSpace;&NoBreak;y")), LOOK)))
 
 
-@pytest.mark.parametrize("block", BLOCKS)
+@rows("block", BLOCKS)
 def test_a_style_ends_with_its_line(block: str) -> None:
     for line in drawn(Block(block.replace("{}", "some words")), LOOK).split("\n"):
         codes = re.findall(r"\x1b\[[\d;]*m", line)

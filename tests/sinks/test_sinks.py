@@ -16,6 +16,7 @@ from adderclaw.events import Body, Bus, EventRecord
 from adderclaw.sinks import database, jsonl, log
 from adderclaw.store import Store
 from adderclaw.workspace import anywhere
+from tests.rows import rows
 from tests.store.book import Ticking, numbered
 
 NOON = 1_778_587_201.25
@@ -40,7 +41,7 @@ LINES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("event", "line"), LINES)
+@rows(("event", "line"), LINES)
 def test_a_line_for_people(event: EventRecord, line: str) -> None:
     stream = io.StringIO()
     log.sink("debug", False, stream)(event)

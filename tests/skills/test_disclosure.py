@@ -10,6 +10,7 @@ from adderclaw.skills import invocation, scripts
 from adderclaw.skills.catalogue import inspect
 from adderclaw.skills.disclosure import Constraints, Disclosure, estimated
 from adderclaw.skills.markdown import sections
+from tests.rows import rows
 from tests.skills.conftest import Write
 
 BODY = """\
@@ -267,6 +268,6 @@ FILLED = [
 ]
 
 
-@pytest.mark.parametrize(("body", "given", "wanted"), FILLED)
+@rows(("body", "given", "wanted"), FILLED)
 def test_arguments_are_filled_in_once(body: str, given: str, wanted: str) -> None:
     assert invocation.filled(body, given, {"SKILL_DIR": "/s"}) == wanted

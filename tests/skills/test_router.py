@@ -6,6 +6,7 @@ import pytest
 
 from adderclaw.skills.catalogue import Catalogue, Skill
 from adderclaw.skills.router import Routed, candidates
+from tests.rows import rows
 
 PDF = Skill("pdf-forms", "Fills forms and extracts tables from PDF documents.", "/s/pdf", tags=("pdf",))
 NOTES = Skill("tidy-notes", "Puts loose notes in order.", "/s/notes", keywords=("meeting minutes", "notes"))
@@ -21,7 +22,7 @@ def route(task: str, catalogue: Catalogue = ALL, **how: Any) -> Routed:
     return candidates(catalogue, task, **how)
 
 
-@pytest.mark.parametrize(
+@rows(
     "task",
     [
         "bake sourdough bread",

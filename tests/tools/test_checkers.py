@@ -7,6 +7,7 @@ import pytest
 from adderclaw.gate.programs.knowledge import objection
 from adderclaw.tools import CHECKER_FILES
 from adderclaw.tools.checkers import CHECKERS, Finding, about, commands, configured
+from tests.rows import rows
 
 BY_NAME = {one.name: one for one in CHECKERS}
 PRINTED = {
@@ -38,9 +39,7 @@ def test_findings_on_changed_files_are_read(name: str) -> None:
     assert message.removeprefix("error: ") == "F401 [*] `os` imported but unused"
 
 
-@pytest.mark.parametrize(
-    "printed", ["", "no finding", ":3:5: x", "a.py:x:y: z", "\x1b[2J", "a.py(3): x", "a" * 100_000, ":" * 50_000]
-)
+@rows("printed", ["", "no finding", ":3:5: x", "a.py:x:y: z", "\x1b[2J", "a.py(3): x", "a" * 100_000, ":" * 50_000])
 def test_other_output_is_no_finding(printed: str) -> None:
     for one in CHECKERS:
         assert about(one.read(printed), "/w", {"a.py"}) == []
@@ -51,7 +50,7 @@ def test_a_finding_elsewhere_is_not_one_of_the_changed_file() -> None:
     assert about(found, "/w", {"a.py"}) == [Finding("a.py", "1", "x" * 300)]
 
 
-@pytest.mark.parametrize(
+@rows(
     ("there", "names"),
     [
         ({"ruff.toml": ""}, ["ruff"]),

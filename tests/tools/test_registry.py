@@ -15,6 +15,7 @@ from adderclaw.kernel.prompt import advertised
 from adderclaw.store import Store, transcript
 from adderclaw.tools import NAMES, Kit, arguments_of, builtin, decoded, find, generate, nearest, specs
 from adderclaw.types import Alias, ToolContext, ToolResult, Workspace
+from tests.rows import rows
 from tests.tools.conftest import Bench, FixedClock
 
 # ------------------------------------------------------------------ names
@@ -44,7 +45,7 @@ ALIASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ALIASES)
+@rows("name", ALIASES)
 def test_every_seeds_name_is_found(name: str) -> None:
     found = find(builtin(Kit(Config(), None, FixedClock())), name)
     assert found

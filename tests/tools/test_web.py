@@ -15,6 +15,7 @@ from adderclaw.errors import Refused
 from adderclaw.net.addresses import is_public
 from adderclaw.net.urls import Hosts, parse
 from adderclaw.types import HostFact
+from tests.rows import rows
 from tests.tools.conftest import Bench
 
 # ------------------------------------------------------------------ addresses that are refused
@@ -59,7 +60,7 @@ def test_addresses_that_nobody_can_read_two_ways(url: str, bench: Bench) -> None
     assert bench.call("Http", url=url).denied
 
 
-@pytest.mark.parametrize(
+@rows(
     "address",
     [
         "127.0.0.1", "127.255.255.254", "0.0.0.0", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254",
@@ -79,7 +80,7 @@ def test_addresses_that_are_public(address: str) -> None:
     assert is_public(address)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("host", "port", "addresses"),
     [
         ("rebound.example", 80, ["8.8.8.8", "127.0.0.1"]),

@@ -10,6 +10,7 @@ import pytest
 
 from adderclaw.channels.cli import local_models
 from tests.program import Cli
+from tests.rows import rows
 from tests.scripted import ScriptedModel
 
 
@@ -45,7 +46,7 @@ def http(body: str, status: int = 200) -> bytes:
 # ------------------------------------------------------------------ refusals
 
 
-@pytest.mark.parametrize(
+@rows(
     "raw",
     [
         b"",

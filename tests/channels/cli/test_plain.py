@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from adderclaw.channels.cli.agent import agent
 from adderclaw.channels.cli.common import typed
 from adderclaw.channels.cli.plain import LIMIT, PROFILE, Option, Plain, ProfileName, parsed
+from tests.rows import rows
 
 DEFAULTS: dict[str, Any] = {"message": None, "go_on": False, "profile": None, "limit": None, "form": "text"}
 
@@ -76,7 +77,7 @@ TYPERS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("arguments", TYPERS)
+@rows("arguments", TYPERS)
 def test_whatever_else_is_written_is_typers(arguments: list[str]) -> None:
     assert parsed(agent, arguments) is None
 

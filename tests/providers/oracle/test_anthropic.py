@@ -29,6 +29,7 @@ from adderclaw.types import (
     ToolUseBlock,
 )
 from tests.providers.making import READ, House, ask, called, request, result, run, user
+from tests.rows import rows
 from tests.scripted_anthropic import ScriptedMessages, Step
 
 CORPUS = Path(__file__).parents[1] / "corpus" / "anthropic"
@@ -94,8 +95,8 @@ def plain(value: Any) -> Any:
     return [plain(inner) for inner in cast(Iterable[Any], value)]
 
 
-@pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize("asked", REQUESTS)
+@rows("stream", [True, False])
+@rows("asked", REQUESTS)
 def test_each_body_is_of_the_sdks_own_type(asked: ChatRequest, stream: bool) -> None:
     """A key that the types do not know would be dropped, and the two would differ."""
     with ScriptedMessages([{"text": "ok"}]) as model:
@@ -104,7 +105,7 @@ def test_each_body_is_of_the_sdks_own_type(asked: ChatRequest, stream: bool) -> 
     assert plain(BODY.validate_python(body)) == body
 
 
-@pytest.mark.parametrize(
+@rows(
     "wrong",
     [
         {"max_tokens": "many"},
@@ -126,7 +127,7 @@ def test_the_oracle_notices_what_is_wrong(wrong: Json) -> None:
     assert read != body
 
 
-@pytest.mark.parametrize("asked", REQUESTS)
+@rows("asked", REQUESTS)
 def test_each_body_goes_through_the_sdk_unchanged(asked: ChatRequest) -> None:
     with ScriptedMessages([{"text": "ok"}] * 2) as model:
         ask(our_provider(model.base_url, stream=False), asked)
@@ -139,7 +140,7 @@ def test_each_body_goes_through_the_sdk_unchanged(asked: ChatRequest) -> None:
     assert ours.headers["anthropic-version"] == "2023-06-01"
 
 
-@pytest.mark.parametrize("asked", REQUESTS)
+@rows("asked", REQUESTS)
 def test_counting_is_as_the_sdk_counts(asked: ChatRequest) -> None:
     with ScriptedMessages(tokens=77) as model:
         provider = our_provider(model.base_url)
@@ -209,7 +210,7 @@ def check_agreement(step: Step) -> None:
     assert (ours.raw_provider_payload["id"], ours.model) == (theirs.id, theirs.model)
 
 
-@pytest.mark.parametrize("name", STREAMS)
+@rows("name", STREAMS)
 def test_recorded_streams_mean_the_same_to_both(name: str) -> None:
     check_agreement({"raw": (CORPUS / name).read_bytes(), "content_type": "text/event-stream"})
 

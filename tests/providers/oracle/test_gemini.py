@@ -23,6 +23,7 @@ from adderclaw.types import (
 )
 from tests.providers.making import READ, ask, called, result, run, user
 from tests.providers.making_gemini import ANSWERS, CANARY, CORPUS, ERRORS, asking, error_in, gemini, type_of
+from tests.rows import rows
 from tests.scripted_gemini import ScriptedGemini
 
 SCHEMA = {"type": "object", "properties": {"yes": {"type": "boolean"}}, "required": ["yes"]}
@@ -166,8 +167,8 @@ REQUESTS: dict[str, tuple[tuple[Message, ...], dict[str, Any], list[types.Conten
 }
 
 
-@pytest.mark.parametrize("name", REQUESTS)
-@pytest.mark.parametrize("streaming", [True, False])
+@rows("name", REQUESTS)
+@rows("streaming", [True, False])
 def test_the_sdk_sends_the_same_request(name: str, streaming: bool) -> None:
     messages, ours, contents, theirs = REQUESTS[name]
     with ScriptedGemini([{"text": "ok"}] * 2) as model:
@@ -299,7 +300,7 @@ NOT_THE_SDKS = {
 }
 
 
-@pytest.mark.parametrize("file", [one for one in ANSWERS if one.name not in NOT_THE_SDKS], ids=lambda file: file.name)
+@rows("file", [one for one in ANSWERS if one.name not in NOT_THE_SDKS], ids=lambda file: file.name)
 def test_both_read_the_same(file: Path) -> None:
     streaming = file.suffix == ".sse"
     step = {"raw": file.read_text(encoding="utf-8"), "content_type": type_of(file)}
@@ -310,7 +311,7 @@ def test_both_read_the_same(file: Path) -> None:
     assert ours(got, heard) == theirs(chunks)
 
 
-@pytest.mark.parametrize("file", ERRORS, ids=lambda file: file.stem)
+@rows("file", ERRORS, ids=lambda file: file.stem)
 def test_the_errors_of_the_corpus_are_errors_to_the_sdk_too(file: Path) -> None:
     from google.genai import errors
 

@@ -17,6 +17,7 @@ from adderclaw.types import Message
 from tests.providers.corpus_files import Recorded, recorded, summary
 from tests.providers.making import READ, House, ask, called, chat_entry, request, result, user
 from tests.providers.oracle.openai_sdk import EVERYTHING, SCHEMA, chat_stream, chat_whole, fits
+from tests.rows import rows
 from tests.scripted import Json, ScriptedModel
 
 FILES = recorded("openai-chat", "openrouter", "ollama", "lm-studio")
@@ -37,8 +38,8 @@ def test_the_oracle_refuses_what_is_wrong(wrong: Json) -> None:
         fits(CompletionCreateParamsNonStreaming, ASKED | wrong)
 
 
-@pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize(
+@rows("stream", [True, False])
+@rows(
     "asked",
     [
         {},
@@ -66,7 +67,7 @@ def test_growing_conversations_keep_their_beginning() -> None:
         assert longer["messages"][:kept] == shorter["messages"][:kept]
 
 
-@pytest.mark.parametrize("one", [one for one in FILES if not one.quirk], ids=str)
+@rows("one", [one for one in FILES if not one.quirk], ids=str)
 def test_the_sdk_reads_the_recorded_answers_as_we_do(one: Recorded) -> None:
     body = {**ASKED, "stream": one.streamed}
     read = chat_stream if one.streamed else chat_whole

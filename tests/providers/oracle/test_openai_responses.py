@@ -18,6 +18,7 @@ from adderclaw.types import ChatResponse, Message, TextBlock, ToolUseBlock
 from tests.providers.corpus_files import Recorded, recorded, summary
 from tests.providers.making import READ, House, ask, request, result, run, user
 from tests.providers.oracle.openai_sdk import EVERYTHING, SCHEMA, client, fits, response_stream, response_whole
+from tests.rows import rows
 from tests.scripted import Json
 from tests.scripted_responses import ScriptedResponses
 
@@ -54,8 +55,8 @@ def test_the_oracle_refuses_what_is_wrong(wrong: Json) -> None:
         fits(ResponseCreateParamsNonStreaming, ASKED | wrong)
 
 
-@pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize(
+@rows("stream", [True, False])
+@rows(
     "asked",
     [
         {},
@@ -93,7 +94,7 @@ def test_the_count_is_asked_for_as_the_sdk_does() -> None:
         assert (ours.path, ours.json) == (theirs.path, theirs.json)
 
 
-@pytest.mark.parametrize("one", [one for one in FILES if not one.quirk], ids=str)
+@rows("one", [one for one in FILES if not one.quirk], ids=str)
 def test_the_sdk_reads_the_recorded_answers_as_we_do(one: Recorded) -> None:
     body = {**ASKED, "stream": one.streamed}
     read = response_stream if one.streamed else response_whole
@@ -108,7 +109,7 @@ def test_the_sdk_reads_the_recorded_answers_as_we_do(one: Recorded) -> None:
             assert read(model.base_url, body) == summary(ask(provider, request(tools=(READ,)))[0])
 
 
-@pytest.mark.parametrize("one", [one for one in FILES if "error" not in one.expected], ids=str)
+@rows("one", [one for one in FILES if "error" not in one.expected], ids=str)
 def test_what_each_answer_leaves_in_the_history_fits_the_types(one: Recorded) -> None:
     with ScriptedResponses([one.step]) as model:
         answer = ask(house(model.base_url, stream=one.streamed).make("p"), request(tools=(READ,)))[0]
