@@ -1,6 +1,8 @@
 # Needs Python 3.12, make and git; everything else is brought into the checkout (.venv, and .uv when there is no uv).
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
+# Twice as many as cores: much of a test is waiting for a program that it started.
+WORKERS ?= $(shell echo $$((2 * $$(nproc 2>/dev/null || echo 2))))
 .PHONY: help setup demo test check format soak coverage sizes bench clean screenshots
 
 help: ## this list
@@ -13,7 +15,7 @@ demo: setup ## watch a real agent run against a scripted model: no key, no netwo
 	@.venv/bin/python demo/run.py
 
 test: setup ## the tests, with a small share of each long loop (ARGS="-k gate" narrows)
-	@.venv/bin/pytest -n 2 $(ARGS)
+	@.venv/bin/pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 soak: setup ## the long loops, whole
 	@ADDERCLAW_SOAK=1 .venv/bin/pytest tests -m soak $(ARGS)

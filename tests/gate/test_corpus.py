@@ -16,10 +16,10 @@ from adderclaw.tools import shell
 from adderclaw.tools.paths import Refused
 from adderclaw.tools.shell import ALONE, BashArguments, Means
 from adderclaw.types import Autonomy, ToolContext, Workspace
+from tests.rows import rows
 
 HERE = Path(__file__).parent
 ATTACKS = ("attacks.txt", "attacks_programs.txt", "attacks_more.txt", "attacks_sandboxed.txt", "attacks_blind.txt")
-EVERY_ATTACK = (*ATTACKS, "attacks_full.txt", "attacks_asked.txt")
 HARMLESS = ("harmless.txt", "harmless_programs.txt", "harmless_more.txt")
 EVERY_HARMLESS = (*HARMLESS, "harmless_sandboxed.txt", "harmless_inline.txt", "harmless_blind.txt")
 SHARE = 0.06
@@ -77,6 +77,7 @@ class World:
         (self.root / "outlinks/key").symlink_to(self.home / "notes")
         for name in {*SYSTEM.split(), *STUBS.split(), *(name for name in PROGRAMS if re.fullmatch(r"[\w.+-]+", name))}:
             self._program(self.bin / name)
+        self._policies: dict[tuple[Autonomy, bool], Policy] = {}
 
     @staticmethod
     def _program(path: Path) -> None:
@@ -92,12 +93,15 @@ class World:
         return gate.policy_of(config, str(self.root), home, sandboxed=sandboxed, bubblewrap=sandboxed, scratch=scratch)
 
     def judge(self, command: str, autonomy: Autonomy, *, sandboxed: bool = False) -> Decision:
+        if (autonomy, sandboxed) not in self._policies:
+            self._policies[autonomy, sandboxed] = self.policy(autonomy, sandboxed=sandboxed)
+        policy = self._policies[autonomy, sandboxed]
         context = ToolContext("c", "s", Workspace(str(self.root)))
         try:
             touch = shell.prepare(BashArguments(command=command), context, CONFINED if sandboxed else ALONE).touch
         except Refused as refusal:
             return Decision("deny", "high", str(refusal), "paths", denial="no sandbox")
-        return gate.judge(Case("Bash", "Bash", {"command": command}, touch, self.policy(autonomy, sandboxed=sandboxed)))
+        return gate.judge(Case("Bash", "Bash", {"command": command}, touch, policy))
 
 
 @pytest.fixture(scope="module")
@@ -119,9 +123,20 @@ def sections(name: str) -> list[tuple[str, list[str]]]:
     return found
 
 
+REASONS = frozenset(get_args(Denial.__value__))
+
+
 def said(commands: list[str], world: World, autonomy: Autonomy, *, sandboxed: bool = False) -> dict[str, Decision]:
-    """Each command with its verdict; in the lists a command of several lines is written on one."""
-    return {command: world.judge(_lines(command), autonomy, sandboxed=sandboxed) for command in commands}
+    """Each command with its verdict; in the lists a command of several lines is written on one.
+
+    Of whatever is judged here a denial names one of six reasons, and nothing else does.
+    """
+    decided = {command: world.judge(_lines(command), autonomy, sandboxed=sandboxed) for command in commands}
+    strange = {c: (d.by, d.reason) for c, d in decided.items() if d.verdict == "deny" and d.denial not in REASONS}
+    assert not strange
+    assert not {c: d.denial for c, d in decided.items() if d.verdict != "deny" and d.denial is not None}
+    assert not sandboxed or not {c: d.reason for c, d in decided.items() if d.denial == "no sandbox"}
+    return decided
 
 
 def _lines(command: str) -> str:
@@ -130,52 +145,59 @@ def _lines(command: str) -> str:
     return command.replace("\\n", "\n").replace("\\t", "\t") if "<<" in command else command
 
 
-REASONS = frozenset(get_args(Denial.__value__))
-
-
-@pytest.mark.parametrize(("title", "commands"), [pair for name in ATTACKS for pair in sections(name)])
-def test_denied_in_supervised(title: str, commands: list[str], world: World) -> None:
+@pytest.mark.parametrize("file", ATTACKS)
+def test_denied_in_supervised(file: str, world: World) -> None:
     """Without a sandbox they are denied; in one they are denied, or asked about, since it holds them."""
-    decided = said(commands, world, "supervised")
-    assert not {c: d.verdict for c, d in decided.items() if d.verdict != "deny"}, title
-    inside = said(commands, world, "supervised", sandboxed=True)
-    assert not {c: d.reason for c, d in inside.items() if d.verdict == "allow"}, title
+
+    @rows(("title", "commands"), sections(file))
+    def denied(title: str, commands: list[str]) -> None:
+        decided = said(commands, world, "supervised")
+        assert not {c: d.verdict for c, d in decided.items() if d.verdict != "deny"}, title
+        inside = said(commands, world, "supervised", sandboxed=True)
+        assert not {c: d.reason for c, d in inside.items() if d.verdict == "allow"}, title
+
+    denied()
 
 
-@pytest.mark.parametrize(
-    ("title", "commands"), [pair for name in (*EVERY_ATTACK, *EVERY_HARMLESS) for pair in sections(name)]
-)
-@pytest.mark.parametrize("sandboxed", [True, False])
-def test_a_denial_names_one_of_six_reasons(title: str, commands: list[str], world: World, sandboxed: bool) -> None:
-    decided = said(commands, world, "supervised", sandboxed=sandboxed)
-    strange = {c: (d.by, d.reason) for c, d in decided.items() if d.verdict == "deny" and d.denial not in REASONS}
-    assert not strange, title
-    assert not {c: d.denial for c, d in decided.items() if d.verdict != "deny" and d.denial is not None}
-    assert not sandboxed or not {c: d.reason for c, d in decided.items() if d.denial == "no sandbox"}, title
+JUDGED_NOWHERE_ELSE = [
+    *((name, True) for name in ("attacks_full.txt", *HARMLESS)),
+    *(("harmless_blind.txt", sandboxed) for sandboxed in (True, False)),
+]
 
 
-@pytest.mark.parametrize(("title", "commands"), sections("attacks_full.txt"))
-@pytest.mark.parametrize("autonomy", ["supervised", "full"])
+@pytest.mark.parametrize(("file", "sandboxed"), JUDGED_NOWHERE_ELSE)
+def test_a_denial_names_one_of_six_reasons(file: str, sandboxed: bool, world: World) -> None:
+    """`said` looks at it for each list in each of the other tests."""
+
+    @rows(("title", "commands"), sections(file))
+    def named(title: str, commands: list[str]) -> None:
+        said(commands, world, "supervised", sandboxed=sandboxed)
+
+    named()
+
+
+@rows(("title", "commands"), sections("attacks_full.txt"))
+@rows("autonomy", ["supervised", "full"])
 def test_denied_in_full_without_a_sandbox(title: str, commands: list[str], world: World, autonomy: Autonomy) -> None:
     loose = {c: d.verdict for c, d in said(commands, world, autonomy).items() if d.verdict != "deny"}
     assert not loose, title
 
 
-@pytest.mark.parametrize(("title", "commands"), sections("attacks_asked.txt"))
-@pytest.mark.parametrize("sandboxed", [True, False])
+@rows(("title", "commands"), sections("attacks_asked.txt"))
+@rows("sandboxed", [True, False])
 def test_what_only_writes_is_asked_about(title: str, commands: list[str], world: World, sandboxed: bool) -> None:
     decided = said(commands, world, "supervised", sandboxed=sandboxed)
     assert not {c: d.verdict for c, d in decided.items() if d.verdict != "ask"}, title
 
 
-@pytest.mark.parametrize("command", (HERE / "asked_remotes.txt").read_text().splitlines())
-@pytest.mark.parametrize("sandboxed", [True, False])
+@rows("command", (HERE / "asked_remotes.txt").read_text().splitlines())
+@rows("sandboxed", [True, False])
 def test_git_elsewhere_is_asked_about(command: str, world: World, sandboxed: bool) -> None:
     """What sends code elsewhere or overwrites it there is shown with its address: `tests/gate/test_remotes.py`."""
     assert world.judge(command, "supervised", sandboxed=sandboxed).verdict != "allow"
 
 
-@pytest.mark.parametrize(("title", "commands"), sections("harmless_sandboxed.txt"))
+@rows(("title", "commands"), sections("harmless_sandboxed.txt"))
 def test_denied_only_without_a_sandbox(title: str, commands: list[str], world: World) -> None:
     inside = said(commands, world, "supervised", sandboxed=True)
     assert not {c: d.reason for c, d in inside.items() if d.verdict == "deny"}, title
@@ -183,7 +205,7 @@ def test_denied_only_without_a_sandbox(title: str, commands: list[str], world: W
     assert not {c: d.verdict for c, d in outside.items() if d.verdict != "deny"}, title
 
 
-@pytest.mark.parametrize(("title", "commands"), sections("harmless_inline.txt"))
+@rows(("title", "commands"), sections("harmless_inline.txt"))
 def test_inline_code_is_asked_about_in_a_sandbox(title: str, commands: list[str], world: World) -> None:
     inside = said(commands, world, "supervised", sandboxed=True)
     assert not {c: d.reason for c, d in inside.items() if d.verdict != "ask" or "inline code" not in d.reason}, title
@@ -217,8 +239,8 @@ def test_harmless_commands_of_people_who_did_not_know_the_gate(
     assert of_all < MOST_DENIED
 
 
-@pytest.mark.parametrize(("title", "commands"), [pair for name in HARMLESS for pair in sections(name)])
-@pytest.mark.parametrize("autonomy", ["supervised", "full"])
+@rows(("title", "commands"), [pair for name in HARMLESS for pair in sections(name)])
+@rows("autonomy", ["supervised", "full"])
 def test_harmless_commands_are_not_denied(title: str, commands: list[str], world: World, autonomy: Autonomy) -> None:
     denied = {c: d.reason for c, d in said(commands, world, autonomy).items() if d.verdict == "deny"}
     assert not denied, title
