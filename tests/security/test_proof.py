@@ -30,39 +30,37 @@ def project(home: Path, tmp_path: Path) -> Iterator[Project]:
 def ways_out(root: str, store: str) -> list[dict[str, Any]]:
     """By path, link, `@`, search, shell, git, /proc, another agent, a skill, memory, the transcript, MCP, the store."""
     source = f"{root}/src/core.py"
-    return [
-        {"name": name, "arguments": arguments}
-        for name, arguments in [
-            ("Read", {"file_path": source}),
-            ("Read", {"file_path": "link/src/core.py"}),
-            ("Read", {"file_path": "@src/core.py"}),
-            ("Read", {"file_path": f"/proc/self/root{source}"}),
-            ("Read", {"file_path": store}),
-            ("file_read", {"path": source}),
-            ("Grep", {"pattern": "CANARY", "path": root}),
-            ("Glob", {"pattern": f"{root}/**/*.py"}),
-            ("LS", {"path": root}),
-            ("Bash", {"command": f"cat {source}"}),
-            ("shell", {"command": f"git -C {root} log -p"}),
-            ("Write", {"file_path": f"{root}/greet", "content": "#!/bin/sh\necho Hello, Ada\n"}),
-            ("Edit", {"file_path": f"{root}/greet", "old_string": "Hi", "new_string": "Hello"}),
-            ("Agent", {"prompt": f"Read {source}", "description": "d", "subagent_type": "general-purpose"}),
-            ("Skill", {"skill": "project-skill"}),
-            ("MemorySearch", {"query": "CANARY"}),
-            ("ToolSearch", {"query": "select:Read"}),
-            ("Call", {"tool": "Read", "input": {"file_path": source}}),
-            ("ListMcpResourcesTool", {}),
-            ("mcp__files__read", {"path": source}),
-            ("WebFetch", {"url": f"file://{source}", "prompt": "p"}),
-            ("TaskOutput", {"task_id": "1"}),
-            ("EnterWorktree", {"name": "x"}),
-            ("AskUserQuestion", {"questions": []}),
-        ]
+    tried: list[tuple[str, dict[str, Any]]] = [
+        ("Read", {"file_path": source}),
+        ("Read", {"file_path": "link/src/core.py"}),
+        ("Read", {"file_path": "@src/core.py"}),
+        ("Read", {"file_path": f"/proc/self/root{source}"}),
+        ("Read", {"file_path": store}),
+        ("file_read", {"path": source}),
+        ("Grep", {"pattern": "CANARY", "path": root}),
+        ("Glob", {"pattern": f"{root}/**/*.py"}),
+        ("LS", {"path": root}),
+        ("Bash", {"command": f"cat {source}"}),
+        ("shell", {"command": f"git -C {root} log -p"}),
+        ("Write", {"file_path": f"{root}/greet", "content": "#!/bin/sh\necho Hello, Ada\n"}),
+        ("Edit", {"file_path": f"{root}/greet", "old_string": "Hi", "new_string": "Hello"}),
+        ("Agent", {"prompt": f"Read {source}", "description": "d", "subagent_type": "general-purpose"}),
+        ("Skill", {"skill": "project-skill"}),
+        ("MemorySearch", {"query": "CANARY"}),
+        ("ToolSearch", {"query": "select:Read"}),
+        ("Call", {"tool": "Read", "input": {"file_path": source}}),
+        ("ListMcpResourcesTool", {}),
+        ("mcp__files__read", {"path": source}),
+        ("WebFetch", {"url": f"file://{source}", "prompt": "p"}),
+        ("TaskOutput", {"task_id": "1"}),
+        ("EnterWorktree", {"name": "x"}),
+        ("AskUserQuestion", {"questions": []}),
     ]
+    return [{"name": name, "arguments": arguments} for name, arguments in tried]
 
 
 def test_a_generator_that_tries_each_way_out_learns_nothing(project: Project) -> None:
-    """Every call but its own is unknown; nothing of the project reaches the model, whatever lies where it might look."""
+    """Every call but its own is unknown; nothing of the project reaches the model, wherever it looks."""
     plan = PLAN.replace("# Greet by name", "# Greet by name\n\n@src/core.py !cat src/core.py {{file:src/core.py}}\n")
     project.approve(plan)
     skill = f"---\nname: project-skill\ndescription: {CANARY}\n---\n{CANARY}\n"
