@@ -515,3 +515,19 @@ def test_feature_files_are_brought_in_and_shown(project: Project) -> None:
     (project.folder / ".adderclaw" / "spec.json").write_text('{"scenarios": {"SC-F001": {"blocked": "a\\u001b[2J"}}}')
     refused = project.run()
     assert (refused.code, "spec.json" in refused.err, "\x1b" in refused.err) == (2, True, False)
+
+
+# ------------------------------------------------------------------ a quota that begins anew
+
+
+def test_a_used_up_quota_is_waited_for_only_if_the_operator_says_so(project: Project) -> None:
+    project.say(scenario(0))
+    project.add({"error": {"status": 429, "retry_after": 61}})
+    done = project.run()
+    assert done.code == 1
+    assert "in 61 s" in done.err
+    assert "--wait-for-quota" in done.err
+    project.add({"error": {"status": 429, "retry_after": 2}}, passes("SC-F001"), text("done"))
+    done = project.run("--wait-for-quota")
+    assert done.code == 0, done.err
+    assert project.passed() == {"SC-F001": True}

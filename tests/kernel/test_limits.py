@@ -121,6 +121,8 @@ def test_tool_calls_and_time() -> None:
     clock.at = 6.0
     with pytest.raises(LimitError, match=r"limits.seconds"):
         late.reserve(PRICED, 10)
+    late.waited(4.0)  # until a quota began anew: that is no work
+    late.reserve(PRICED, 10)
 
 
 # ------------------------------------------------------------------ permissions

@@ -71,8 +71,17 @@ class Options:
     """Nothing runs: in the home or `/`, where nothing may, it is explained for `workspace_dir`."""
 
 
+A_WEEK = 7 * 86_400.0
+"""The longest quotas begin anew every week."""
+
+
 def overrides(
-    skills_dir: str | None, max_turns: int | None, debug_llm: bool | None, limits: Mapping[str, float] | None = None
+    skills_dir: str | None,
+    max_turns: int | None,
+    debug_llm: bool | None,
+    limits: Mapping[str, float] | None = None,
+    *,
+    wait_for_quota: bool = False,
 ) -> Json:
     """The configuration that the options of `run` stand for."""
     made: Json = {}
@@ -80,6 +89,8 @@ def overrides(
         made["skills"] = {"dir": os.path.abspath(os.path.expanduser(skills_dir))}
     if max_turns is not None:
         made["runtime"] = {"max_turns": max_turns}
+    if wait_for_quota:
+        made.setdefault("runtime", {})["quota_wait_seconds"] = A_WEEK
     if debug_llm is not None:
         made["logging"] = {"debug_llm_bodies": debug_llm}
     if limits:

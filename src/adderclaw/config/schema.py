@@ -330,6 +330,9 @@ class Runtime:
     """First delay between tries; it doubles."""
     retry_max_delay_seconds: Amount = 8.0
     """Longest delay between tries."""
+    quota_wait_seconds: Amount = 60.0
+    """How long a call waits at most for a quota to begin anew, where the provider says when; `run --wait-for-quota`: a
+    week. Where it is more than a minute, such waiting does not count for limits.seconds."""
     on_step_failure: Literal["retry_once_then_fallback_then_abort", "retry_once_then_abort", "abort"] = (
         "retry_once_then_fallback_then_abort"
     )

@@ -48,6 +48,10 @@ class Budget:
         self._began = self._clock.monotonic()
         self._calls_before = self.tool_calls
 
+    def waited(self, seconds: float) -> None:
+        """The operator lets it wait until the provider's quota begins anew: that is no time of work."""
+        self._began += seconds
+
     @property
     def seconds_left(self) -> float:
         return self._limits.seconds - (self._clock.monotonic() - self._began)

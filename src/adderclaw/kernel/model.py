@@ -18,8 +18,8 @@ from adderclaw.record import NamedTuple
 from adderclaw.store import model_calls
 from adderclaw.types import ChatRequest, ChatResponse, Json, OnDelta
 
-LONGEST_WAIT = 60.0
-"""A server that asks for a longer pause than this is an error: an unattended run should say so."""
+SHORT_WAIT = 60.0
+"""Seconds. Pauses are part of the work, unless the operator lets a call wait for longer than this."""
 
 WARM_AFTER = 0.1
 """Seconds after which the model surely thinks, so that imports take nothing from the request."""
@@ -216,8 +216,8 @@ async def _pause(session: Session, error: ProviderError, attempt: int) -> None:
     delay = min(runtime.retry_max_delay_seconds, runtime.retry_base_delay_seconds * 2 ** (attempt - 1))
     delay *= 0.5 + int.from_bytes(bytes.fromhex(session.ids("jitter")[-4:])) / 0x20000
     if error.retry_after is not None:
-        if error.retry_after > LONGEST_WAIT:
-            raise error
+        if error.retry_after > runtime.quota_wait_seconds:
+            raise _too_long(error)
         delay = max(delay, error.retry_after)
     session.bus.tell(
         {
@@ -229,11 +229,23 @@ async def _pause(session: Session, error: ProviderError, attempt: int) -> None:
             "reason": str(error),
         }
     )
-    ends = session.clock.monotonic() + delay
-    while (left := ends - session.clock.monotonic()) > 0:
+    began = session.clock.monotonic()
+    while (left := began + delay - session.clock.monotonic()) > 0:
         await session.clock.sleep(min(left, 0.25))
         if session.scene.stopped():
             raise Stopped("the emergency stop was set while waiting to ask the model again")
+    if error.retry_after is not None and runtime.quota_wait_seconds > SHORT_WAIT:
+        session.budget.waited(session.clock.monotonic() - began)
+
+
+def _too_long(error: ProviderError) -> ProviderError:
+    message = (
+        f"{error}; it will answer again in {error.retry_after:,.0f} s, and no call waits so long"
+        " (runtime.quota_wait_seconds): come back then, or let the run wait with `run --wait-for-quota`"
+    )
+    return ProviderError(
+        error.kind, message, provider=error.provider, status=error.status, retry_after=error.retry_after
+    )
 
 
 def _sent(session: Session, request: ChatRequest, request_hash: str, attempt: int) -> None:

@@ -67,6 +67,10 @@ RunProfile = Annotated[
 ]
 RunModel = Annotated[str | None, typer.Option("--model", "-m", metavar="MODEL", help="Another model of that provider.")]
 
+WaitForQuota = Annotated[
+    bool, typer.Option("--wait-for-quota", help="Wait until a used-up quota begins anew, where the provider says when.")
+]
+
 SWITCHES = ("--dry-run", "--debug-llm")
 """Options that may have `true` or `false` after them."""
 
@@ -118,6 +122,7 @@ def run(
     workspace: WorkspaceDir = None,
     config: ConfigFile = None,
     limit: LimitsGiven = None,
+    wait_for_quota: WaitForQuota = False,
     output_format: StreamOutput = "text",
 ) -> None:
     """Work on a specification, a task or a workflow with nobody watching; the answer is on stdout, all else on stderr.
@@ -136,7 +141,7 @@ def run(
         asks="no" if dry_run else "must",
         choose=chooser(config),
         here=True,
-        overrides=overrides(skills_dir, max_turns, debug_llm, allowed),
+        overrides=overrides(skills_dir, max_turns, debug_llm, allowed, wait_for_quota=wait_for_quota),
     )
     if sum(one is not None for one in (target, task, agentfile, spec, resume)) > 1:
         raise UsageError("TARGET, --task, --agentfile, --spec and --resume each say what to run: give one of them")
