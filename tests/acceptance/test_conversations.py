@@ -1,5 +1,7 @@
 """Conversations at a terminal: gone on with, picked, branched, named, left for a new one."""
 
+import json
+
 from tests.acceptance.tmux import Tmux
 from tests.acceptance.world import World, text
 
@@ -97,6 +99,58 @@ def test_a_branch_is_a_copy_and_what_is_open_elsewhere_is_not_opened_twice(world
         first.press("C-d")
         first.wait("left with 0")
     assert len(world.rows("SELECT 1 FROM conversations")) == 3
+
+
+HOSTILE = "\x1b]2;evil\x07 # Pears\u202e and all " + "that " * 30 + "\nsecond line"
+
+
+def test_the_small_model_names_it_once_and_a_name_by_hand_stays(world: World) -> None:
+    fixture = world.cli.home / "small.json"
+    fixture.write_text(json.dumps({"steps": [text(HOSTILE)]}), encoding="utf-8")
+    entry = f'[providers.models.other]\nkind = "mock"\nmodel = "mock"\nfixture = "{fixture}"\n'
+    world.configure(more=f'{entry}[providers]\nsmall = "other"\n')
+    world.script(text("the answer about pears"), text("more of it"))
+    named = "\\u{1b}]2;evil\\u{7} # Pears\\u{202e} and all that that that t…"
+    with Tmux(world, "tell me of pears") as terminal:
+        terminal.wait("the answer about pears", "supervised")
+        terminal.until(lambda: terminal.title() == f"{named} - workspace")
+        terminal.write("more")
+        terminal.press("Enter")
+        terminal.wait("more of it", "supervised")
+        terminal.write("/clear")
+        terminal.press("Enter")
+        terminal.wait_for_number("AdderClaw in", 2)
+        assert terminal.title() == "AdderClaw - workspace"
+        terminal.write("/rename my own name")
+        terminal.press("Enter")
+        terminal.wait("is called")
+        terminal.until(lambda: terminal.title() == "my own name - workspace")
+        terminal.write("other")
+        terminal.press("Enter")
+        terminal.wait_for_number("the answer about pears", 2)
+        terminal.press("C-d")
+        terminal.wait("left with 0")
+    rows = world.rows(
+        "SELECT json_extract(response_json, '$.purpose'), status FROM model_calls WHERE provider='other'"
+    )
+    assert rows == [("title", "ok")], "it is a request like any other, made once"
+    for (run,) in world.rows("SELECT run_id FROM runs"):
+        assert world.cli("replay", run, "--verify").code == 0
+    listed = world.cli("memory", "list").out
+    assert "my own name" in listed
+    assert named[:20] in listed
+    with Tmux(world, "-r") as terminal:
+        terminal.wait("Which conversation?", "my own name", named[:20])
+        with Tmux(world, "-r", "my own name") as first:
+            first.wait("> other", "the answer", "supervised")
+            terminal.write("own")
+            terminal.wait("conversation? own", gone="Pears")
+            terminal.press("Enter")
+            terminal.wait("open in another terminal", "copy of it? [y/N]")
+            terminal.write("y")
+            terminal.press("Enter")
+            terminal.wait("> other", "the answer", "supervised")
+    assert len(world.rows("SELECT 1 FROM conversations")) == 3, "the second goes on in a copy"
 
 
 def test_export_writes_what_was_said(world: World) -> None:

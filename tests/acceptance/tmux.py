@@ -4,7 +4,7 @@ import shlex
 import shutil
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
 from types import TracebackType
@@ -74,6 +74,9 @@ class Tmux:
         """What is on the screen now."""
         return "\n".join(line.rstrip() for line in self._run("capture-pane", "-p").split("\n")).rstrip()
 
+    def title(self) -> str:
+        return self._run("display-message", "-p", "#{pane_title}").rstrip("\n")
+
     def coloured(self) -> str:
         """What is on the screen now, with the codes of its colours."""
         return self._run("capture-pane", "-p", "-e").rstrip()
@@ -91,6 +94,12 @@ class Tmux:
             if all(text in screen for text in texts) and not (gone and gone in screen):
                 return screen
             assert time.monotonic() < until, f"{texts} (without {gone!r}) never came:\n{self.all()}"
+            time.sleep(0.05)
+
+    def until(self, holds: Callable[[], bool]) -> None:
+        until = time.monotonic() + PATIENCE
+        while not holds():
+            assert time.monotonic() < until, f"it never was so ({self.title()}):\n{self.all()}"
             time.sleep(0.05)
 
     def wait_for_number(self, text: str, times: int) -> None:

@@ -32,6 +32,12 @@ class Repl:
     """Which keys edit the input: those of emacs, or the modes of vi."""
     theme: Literal["auto", "light", "dark"] = "auto"
     """The colours: for a light or a dark terminal; `auto` goes by what the terminal says of its background."""
+    titles: Literal["small", "model", "words"] = "small"
+    """What a conversation is called that nobody has named: what the small model (providers.small) says after the first
+    answer, where there is one; with `model`, else what the model of the session says; with `words` no model is asked.
+    Without a title it is called by its first words."""
+    terminal_title: bool = True
+    """Show it as the title of the terminal."""
 
 
 @record

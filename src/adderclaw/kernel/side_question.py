@@ -11,7 +11,14 @@ from adderclaw.types import ChatResponse, Delta, Json, Message, Provider, TextBl
 
 
 async def ask(
-    session: Session, instructions: str, text: str, *, purpose: str, provider: Provider | None = None, named: str = ""
+    session: Session,
+    instructions: str,
+    text: str,
+    *,
+    purpose: str,
+    provider: Provider | None = None,
+    named: str = "",
+    max_tokens: int | None = None,
 ) -> str:
     """The answer, without secrets. `provider` and its model `named` stand in for the session's own.
 
@@ -19,7 +26,7 @@ async def ask(
     """
     # The budget is the same object: what this costs is what the session has spent.
     asking = session if provider is None else replace(session, provider=provider, model=named)
-    response = await recorded(asking, instructions, History([Message("user", (TextBlock(text),))]), purpose)
+    response = await recorded(asking, instructions, History([Message("user", (TextBlock(text),))]), purpose, max_tokens)
     if not response.final_text.strip():
         raise ProviderError("malformed", "the small model answered without a word", provider=asking.provider.name)
     return response.final_text

@@ -175,7 +175,16 @@ def scrubbed(runtime: Runtime, files: Instructions | None) -> str:
     return runtime.secrets.scrub(files.text) if files is not None else ""
 
 
-async def aside(runtime: Runtime, session: Session, instructions: str, text: str, purpose: str, wanted: str) -> str:
+async def aside(
+    runtime: Runtime,
+    session: Session,
+    instructions: str,
+    text: str,
+    purpose: str,
+    wanted: str,
+    *,
+    max_tokens: int | None = None,
+) -> str:
     """Ask the model that is wanted, else the small one; a provider of its own is opened for it."""
     from adderclaw.kernel import side_question
 
@@ -188,7 +197,13 @@ async def aside(runtime: Runtime, session: Session, instructions: str, text: str
     provider = session.provider if own else open_provider(runtime, chosen.provider)
     try:
         return await side_question.ask(
-            session, instructions, text, purpose=purpose, provider=provider, named=chosen.model
+            session,
+            instructions,
+            text,
+            purpose=purpose,
+            provider=provider,
+            named=chosen.model,
+            max_tokens=max_tokens,
         )
     finally:
         if not own:

@@ -38,6 +38,8 @@ class Live:
         self._parents: dict[str, tuple[str, str]] = {}
         """Child session → the session and the call that began it."""
         self._count = 0
+        self._beside = ""
+        """The span of the last question beside the conversation: it says nothing of how full the context is."""
         self.busy = Busy()
 
     @property
@@ -142,6 +144,8 @@ class Live:
     def _of_model(self, record: EventRecord) -> None:
         busy, payload = self.busy, record.payload
         match record.event_type:
+            case "llm_request_sent" if payload.get("messages") == 1 and not payload.get("tools"):
+                self._beside = record.span_id
             case "llm_request_sent":
                 busy.on, busy.since = "model", record.timestamp
             case "llm_retry_scheduled":
@@ -153,7 +157,7 @@ class Live:
                 busy.on = ""
                 used = int(payload.get("input_tokens", 0)) + int(payload.get("output_tokens", 0))
                 busy.tokens += used
-                busy.context = used
+                busy.context = used if record.span_id != self._beside else busy.context
                 busy.cost += float(payload.get("cost") or 0.0)
             case _:
                 busy.on = ""

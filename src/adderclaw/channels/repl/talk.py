@@ -15,6 +15,7 @@ from adderclaw.channels.repl.manner import Manner
 from adderclaw.channels.repl.own_line import OwnLine
 from adderclaw.channels.repl.screen import Printed, Screen
 from adderclaw.channels.repl.status import Status
+from adderclaw.channels.repl.titles import Titles
 from adderclaw.credentials.redaction import visible
 from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.session import ALONE, Attached, TurnResult
@@ -75,6 +76,7 @@ class Talk:
         self.live = Live(self.rows, run.session.session_id, self.screen.show, place)
         self.status = Status(run, self.live.busy)
         self.own_line = OwnLine(run, self.screen, self.live.busy)
+        self.titles = Titles(run, self.screen)
         run.runtime.bus.leave("log")  # its lines would go through what is drawn; what matters of them is a notice
         run.runtime.bus.listen("screen", self.live.hear)
         self.screen.peek, self.screen.seconds, self.screen.inside = self._printed, self._runs, self._inside
@@ -93,6 +95,7 @@ class Talk:
         last = TurnResult("completed", "")
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
             self.screen.print_first()
+            self.titles.show()
             shown = asyncio.ensure_future(self.screen.app.run_async(handle_sigint=False))
             shown.add_done_callback(lambda _done: self.screen.close())
             asyncio.get_running_loop().call_later(SETTLED, self._settle)
@@ -109,8 +112,11 @@ class Talk:
                         break
                     else:
                         last = await self._message(text) or last
+                        if last.outcome == "completed" and last.answer:
+                            self.titles.ask(self._chips.whole(text), last.answer)
             finally:
                 await self.own_line.close()
+                await self.titles.close()
                 self.screen.draw()
                 if self.screen.app.is_running:
                     self.screen.app.exit()

@@ -60,6 +60,8 @@ def cd(run: Run, rest: str) -> Done:
 
 def rename(run: Run, rest: str) -> Done:
     named = conversations.name(run, rest)
+    if (talk := here.of(run).talk) is not None:
+        talk.titles.show()
     print(f"this conversation is called {named!r}" if named else "this conversation has its first words as its name")
 
 
