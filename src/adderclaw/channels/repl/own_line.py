@@ -117,7 +117,7 @@ class OwnLine:
     def _told(self) -> Json:
         """What it gets: the fields of the reference as far as they are known here, and a few of ours."""
         from adderclaw.channels.repl.modes import named
-        from adderclaw.store import plans, transcript
+        from adderclaw.store import phases, transcript
 
         session, busy = self._run.session, self._busy
         place, budget = session.scene.context.workspace, session.budget
@@ -147,6 +147,6 @@ class OwnLine:
             },
             "exceeds_200k_tokens": busy.context > 200_000,
             "permission_mode": named(session.scene.policy),
-            "phase": plans.phase_of(session.store, session.conversation_id),
+            "phase": phases.phase_of(session.store, session.conversation_id),
             "running_tasks": sum(task.running for task in tasks.listed()) if tasks is not None else 0,
         }
