@@ -1,10 +1,28 @@
 """A child session: what is wanted of it, and how it ended."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Literal
 
 from adderclaw.record import record
 from adderclaw.types import EndedBy, Outcome, PermissionMode, Tool
+
+
+@record
+class Apart:
+    """A child that sees nothing of its parent's and its siblings' work but what is named here.
+
+    It has a sandbox of its own (network, /tmp, processes, browser), and in it nothing of the workspace can be written.
+    Its tools are a closed list (`Child.tools`), its system prompt is its order's alone (no file of the project's, no
+    memory, no skill), and what it must not see is denied by the gate and hidden by the sandbox.
+    """
+
+    workspace: Literal["read", "none"] = "read"
+    hidden: tuple[str, ...] = ()
+    """Absolute paths in the workspace that it does not see; git's own folder and the records of runs never are."""
+    servers: tuple[str, ...] = ()
+    """MCP servers that are started anew for it, by their names; it has no other."""
+    network: bool = False
+    """It reaches the hosts that its parent's commands reach, beside its own 127.0.0.1."""
 
 
 @record
@@ -45,6 +63,9 @@ class Child:
     """Rounds of tool calls that it has had already."""
     cwd: str = ""
     """Where in the workspace it begins, a worktree of its own for instance; empty: at the root."""
+    apart: Apart | None = None
+    wrap: "Callable[[Tool[Any]], Tool[Any]] | None" = None
+    """What becomes of each tool that it is given by name, those of servers that come late, too."""
 
 
 @record

@@ -28,8 +28,10 @@ FIRST = [
 class Project(Flow):
     """A workspace with a SPEC.md."""
 
-    def __init__(self, world: World, model: ScriptedModel) -> None:
+    def __init__(self, world: World, model: ScriptedModel, verify: str = "off") -> None:
+        """`verify` is off where it is the sessions that are looked at: test_verify.py has the checks."""
         super().__init__(world, model)
+        self.configure(f'[spec]\nverify = "{verify}"\n')
         (self.folder / "SPEC.md").write_text("# A program that greets\n")
 
     @property

@@ -81,6 +81,7 @@ BASELINE: dict[str, Rule] = {
     "runtime.shell_windows": _kept,
     "sandbox.read_paths": _kept,
     "sandbox.accept": _only("bubblewrap"),
+    "spec.verify": _stricter("required", "auto", "off"),
 }
 """Holds for a project's files, trusted or not. `permissive`, which has no sandbox, is kept out by `of_project`."""
 

@@ -277,6 +277,18 @@ class Memory:
 
 
 @record
+class Spec:
+    """Runs that work through a specification (`adderclaw run` on a SPEC.md)."""
+
+    verify: Literal["auto", "required", "off"] = "auto"
+    """Whether a session apart tries each scenario that is said to pass: `auto` where bubblewrap is the sandbox, with a
+    warning where it is not; `required` does not begin without; `off` believes what is said. A project cannot loosen
+    it."""
+    verify_model: str | None = None
+    """The entry under `providers.models`, or `entry/model`, that checks; none: the run's own."""
+
+
+@record
 class Checkpoints:
     """Copies of what tools change, so that it can be put back; kept in AdderClaw's own folder, never in your git."""
 
@@ -532,6 +544,8 @@ class Config:
     """The receipt log."""
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
     """File checkpoints."""
+    spec: Spec = field(default_factory=Spec)
+    """Specifications."""
     runtime: Runtime = field(default_factory=Runtime)
     """Turns and runs."""
     after_edit: AfterEdit = field(default_factory=AfterEdit)

@@ -133,6 +133,19 @@ class TestRan(TypedDict):
     seconds: float
 
 
+class ScenarioChecked(TypedDict):
+    event_type: Literal["scenario_checked"]
+    scenario_id: str
+    verdict: Literal["passed", "failed", "unproven"]
+    reason: str
+    evidence: int
+    """How many results were cited."""
+    checked_by: str
+    """The session that checked it."""
+    tokens: int
+    seconds: float
+
+
 type WorkEvent = (
     SkillCatalogLoaded
     | SkillPrefilterCompleted
@@ -149,4 +162,5 @@ type WorkEvent = (
     | CodingSessionFinished
     | TestJudged
     | TestRan
+    | ScenarioChecked
 )

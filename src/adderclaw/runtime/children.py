@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adderclaw import gate, providers, tools
 from adderclaw.child import Child, ChildReport
@@ -19,6 +19,9 @@ from adderclaw.runtime.session import SessionHost, Unasked, chosen_by, open_prov
 from adderclaw.runtime.start import Runtime
 from adderclaw.store import subagents, transcript
 from adderclaw.types import Json, OnDelta, Provider, Tool, ToolContext, Workspace
+
+if TYPE_CHECKING:
+    from adderclaw.runtime.apart import Quarters
 
 NOT_FOR_CHILDREN = frozenset({"EnterPlanMode", "ExitPlanMode"})
 """The plan is between the operator and the session that they talk to."""
@@ -53,7 +56,7 @@ async def run(runtime: Runtime, parent: Session, order: Child, on_delta: OnDelta
 
 async def _lived(runtime: Runtime, parent: Session, order: Child, on_delta: OnDelta) -> ChildReport:
     await _arrived(parent, order)
-    child, own_provider = make(runtime, parent, order)
+    child, own_provider, apart = make(runtime, parent, order)
     begin(child, parent, order)
     try:
         result = await _turns(parent, child, order, on_delta)
@@ -66,6 +69,8 @@ async def _lived(runtime: Runtime, parent: Session, order: Child, on_delta: OnDe
         if child.scene.kit.tasks is not None:
             await child.scene.kit.tasks.close()
             child.scene.kit.tasks.release()
+        if apart is not None:
+            await apart.close()
         if own_provider is not None:
             await own_provider.close()
     finish(child, result)
@@ -97,29 +102,30 @@ async def _room(runtime: Runtime, parent: Session, *, waits: bool) -> None:
 
 async def _arrived(parent: Session, order: Child) -> None:
     """Tools of MCP servers that the order names and nobody has asked for yet: their servers are started now."""
-    arrive = parent.scene.arrive
+    arrive = parent.scene.arrive if order.apart is None else None  # which starts those of its own
     for name in order.tools or ():
-        if arrive is not None and name.startswith("mcp__") and not _named(parent.scene.tools, (name,)):
+        if arrive is not None and name.startswith("mcp__") and not named(parent.scene.tools, (name,)):
             await arrive(name if "__" in name[5:] else f"{name}__*")
 
 
-def make(runtime: Runtime, parent: Session, order: Child) -> tuple[Session, Provider | None]:
+def make(runtime: Runtime, parent: Session, order: Child) -> "tuple[Session, Provider | None, Quarters | None]":
     """A child that runs beside its parent: own id, context, prompt and history; the same store, ledger, budget, box.
 
-    It never may more than its parent. The provider comes with it where it is not the parent's, to be closed.
+    It never may more than its parent. The provider and the sandbox come with it where they are not the parent's, to be
+    closed.
     """
     session_id = order.again or runtime.ids("session")
     chosen = _model(runtime, parent, order)
     own = None if chosen.provider == parent.provider.name else open_provider(runtime, chosen.provider)
-    here = _scene(parent, order, session_id)
+    here, apart = _scene(runtime, parent, order, session_id)
     allowed = parent.config.subagents.max_tool_rounds
     rounds = allowed if order.max_rounds is None else min(order.max_rounds, allowed)
     config = replace(
         parent.config,
         runtime=replace(parent.config.runtime, max_tool_rounds=rounds),
-        permissions=replace(parent.config.permissions, defaultMode=here.policy.mode),
+        permissions=replace(parent.config.permissions, defaultMode=here.policy.mode, deny=_denied(parent, apart)),
     )
-    files = parent.instructions.of_child() if parent.instructions is not None else None
+    files = parent.instructions.of_child() if parent.instructions is not None and apart is None else None
     child = replace(
         parent,
         config=config,
@@ -138,6 +144,7 @@ def make(runtime: Runtime, parent: Session, order: Child) -> tuple[Session, Prov
         instructions=files,
         operator=operator_of(parent, order, session_id),
         state=State(LoopDetector(config.runtime.loop_warn_at, config.runtime.loop_stop_at)),
+        checkpoints=parent.checkpoints if apart is None else None,  # there is nothing that it could change
         agent_id=session_id,
         agent_type=order.agent_type,
         depth=parent.depth + 1,
@@ -146,7 +153,11 @@ def make(runtime: Runtime, parent: Session, order: Child) -> tuple[Session, Prov
     child.hosted(SessionHost(runtime, child))
     if parent.tape.records and runtime.recording is not None:
         runtime.recording.attach(child, "child")
-    return child, own
+    return child, own, apart
+
+
+def _denied(parent: Session, apart: "Quarters | None") -> list[str]:
+    return [*parent.config.permissions.deny, *(apart.denied if apart is not None else ())]
 
 
 def _model(runtime: Runtime, parent: Session, order: Child) -> providers.Choice:
@@ -156,7 +167,11 @@ def _model(runtime: Runtime, parent: Session, order: Child) -> providers.Choice:
     return providers.wanted(order.model or "", parent.config, own)
 
 
-def _scene(parent: Session, order: Child, session_id: str) -> Scene:
+def _scene(runtime: Runtime, parent: Session, order: Child, session_id: str) -> "tuple[Scene, Quarters | None]":
+    if order.apart is not None:
+        from adderclaw.runtime import apart
+
+        return apart.scene(runtime, parent, order, order.apart, session_id)
     above = parent.scene
     policy = gate.tightened(above.in_force.own, order.mode)
     place = above.context.workspace
@@ -174,7 +189,7 @@ def _scene(parent: Session, order: Child, session_id: str) -> Scene:
     here = replace(above, tools=given, kit=kit, in_force=InForce(policy), context=context, background=tasks)
     here.hide()
     _let_arrive(above, here, given, parent, order)
-    return here
+    return here, None
 
 
 def _let_arrive(above: Scene, here: Scene, given: dict[str, Tool[Any]], parent: Session, order: Child) -> None:
@@ -215,14 +230,14 @@ def _chosen(above: Mapping[str, Tool[Any]], parent: Session, order: Child) -> di
     left_out = set(NOT_FOR_CHILDREN)
     left_out |= NOT_FOR_BACKGROUND if order.background else set()
     left_out |= {"Agent"} if parent.depth + 1 >= parent.config.subagents.max_depth else set()
-    left_out |= _named(above, order.without)
+    left_out |= named(above, order.without)
     if order.tools is None or "*" in order.tools:
         return {name: tool for name, tool in above.items() if name not in left_out}
-    kept = _named(above, order.tools) - left_out
+    kept = named(above, order.tools) - left_out
     return {name: replace(tool, deferred=False) for name, tool in above.items() if name in kept}
 
 
-def _named(above: Mapping[str, Tool[Any]], names: tuple[str, ...]) -> set[str]:
+def named(above: Mapping[str, Tool[Any]], names: tuple[str, ...]) -> set[str]:
     """By name or alias; `mcp__SERVER` and `mcp__SERVER__*` are all tools of a server."""
     if "*" in names:
         return set(above)

@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from adderclaw import gate
+from adderclaw.child import Apart
 from adderclaw.config import places
 from adderclaw.config.paths import beneath, followed
 from adderclaw.kernel.session import InForce
@@ -31,10 +32,17 @@ class Furniture:
     """Furnishes the sandbox of one session (`sandbox.box.Furniture`); nothing is looked at before it is needed."""
 
     def __init__(
-        self, runtime: Runtime, kind: str, workspace: Workspace, in_force: InForce, *, for_servers: bool = False
+        self,
+        runtime: Runtime,
+        kind: str,
+        workspace: Workspace,
+        in_force: InForce,
+        *,
+        for_servers: bool = False,
+        apart: Apart | None = None,
     ) -> None:
-        """`for_servers`: those that are fetched, whose cache no command writes."""
-        self.in_force, self._for_servers = in_force, for_servers
+        """`for_servers`: those that are fetched, whose cache no command writes. `apart`: of a child that sees less."""
+        self.in_force, self._for_servers, self._apart = in_force, for_servers, apart
         self._runtime, self._kind, self._workspace = runtime, kind, workspace
         self._home = followed(runtime.home)
         self._made: Shutter | None = None
@@ -62,7 +70,7 @@ class Furniture:
         now = runtime.config
         if self._servers is None:
             self._servers = _server_files(runtime) if now.mcp_servers else ()
-        return Room(
+        made = Room(
             roots=roots,
             hidden=_own_files(now.memory.path, now.receipts.path, runtime.key_path),
             kept=(
@@ -82,6 +90,15 @@ class Furniture:
             ),
             cache=caches.folder_of(runtime.home, roots[0], servers=self._for_servers),
         )
+        return made if self._apart is None else self._set_apart(made, self._apart)
+
+    def _set_apart(self, room: "Room", apart: Apart) -> "Room":
+        """Nothing of the workspace is written, no cache is shared, and what is named is hidden."""
+        away = hidden_apart(self._workspace, room.traces, apart)
+        room = replace(room, read_only=True, cache="", hidden=(*room.hidden, *away))
+        if apart.workspace == "read":
+            return room
+        return replace(room, roots=(), unsearched=room.roots, kept=(), traces=(), shown=self._servers or ())
 
     def shut(self) -> "Shut":
         return self._shutter.shut(self.in_force.policy, self.roots)
@@ -113,6 +130,14 @@ class Furniture:
             survey = self._runtime.surveyor.look(self.roots, shut=self.shut())
             self._held = self._shutter.held(survey, self.in_force.policy, self.roots)
         return self._held.limits
+
+
+def hidden_apart(workspace: Workspace, traces: tuple[str, ...], apart: Apart) -> tuple[str, ...]:
+    """What a child apart does not see of the workspace, whoever asks: the gate for its tools, the sandbox."""
+    roots = (workspace.root, *workspace.extra)
+    if apart.workspace == "none":
+        return roots
+    return tuple(dict.fromkeys((*apart.hidden, *traces, *(os.path.join(root, ".git") for root in roots))))
 
 
 @lru_cache(maxsize=4)

@@ -102,7 +102,7 @@ def scene(
         shortened=keep.shortened,
         ways_out=ways,
         later=runtime.later,
-        unmasked=lambda touch: _is_unmasked(touch, in_force.policy, furniture),
+        unmasked=lambda touch: is_unmasked(touch, in_force.policy, furniture),
     )
     here.hide()
     if settings_now.mcp_servers or runtime.options.own_servers:
@@ -190,7 +190,7 @@ def _confinement(runtime: Runtime) -> str:
     )
 
 
-def _is_unmasked(touch: Touch, policy: gate.Policy, furniture: Furniture | None) -> bool:
+def is_unmasked(touch: Touch, policy: gate.Policy, furniture: Furniture | None) -> bool:
     """Whether a denied read cannot be masked: git keeps its own copy, there are more files than can be hidden, or one
     came while something runs in the sandbox."""
     if not policy.bubblewrap or furniture is None or not gate.denies_reads(policy):
@@ -222,7 +222,7 @@ class Starter:
     def _box(self) -> "Box":
         runtime = self._runtime
         if runtime.box is None:
-            runtime.box = _box(runtime, self._kind, self._furniture.outline(), self._ways)
+            runtime.box = box_of(runtime, self._kind, self._furniture.outline(), self._ways)
         return runtime.box
 
 
@@ -235,7 +235,7 @@ class ServerStarter:
     def __call__(self, order: "Order") -> "Started":
         runtime = self._runtime
         if runtime.server_box is None:
-            runtime.server_box = _box(runtime, "bubblewrap", self._furniture.outline(), self._ways, beside=True)
+            runtime.server_box = box_of(runtime, "bubblewrap", self._furniture.outline(), self._ways, beside=True)
         return runtime.server_box.start(order, self._furniture)
 
 
@@ -246,7 +246,7 @@ def _tell_of_own_package(runtime: Runtime, roots: tuple[str, ...]) -> None:
         warn(runtime, OWN_PACKAGE.format(places=", ".join(places)))
 
 
-def _box(runtime: Runtime, kind: str, room: "Room", ways: WaysOut, *, beside: bool = False) -> "Box":
+def box_of(runtime: Runtime, kind: str, room: "Room", ways: WaysOut | None, *, beside: bool = False) -> "Box":
     """`beside` that of the commands, which looks at the workspace and tells what changed."""
     from adderclaw.sandbox import confinement
     from adderclaw.sandbox.proxy import Proxy
@@ -254,7 +254,7 @@ def _box(runtime: Runtime, kind: str, room: "Room", ways: WaysOut, *, beside: bo
     def tell(message: str) -> None:
         warn(runtime, message)
 
-    proxy = Proxy(ways.judge, tell=tell) if ways.is_any else None
+    proxy = Proxy(ways.judge, tell=tell) if ways is not None and ways.is_any else None
     if beside:
         return confinement.box(kind, room, proxy=proxy, tell=tell)
     return confinement.box(kind, room, proxy=proxy, tell=tell, recorder=runtime.later, surveyor=runtime.surveyor)

@@ -43,6 +43,7 @@ MIGRATIONS = {
     "m041_turns": "sessions",
     "m042_began": "runs",
     "m043_notes": "sessions",
+    "m047_checks": "checks",
     "m050_plans": "sdlc",
     "m051_generated_tests": "sdlc",
     "m060_unconfirmed": "sessions",

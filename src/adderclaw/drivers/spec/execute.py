@@ -4,15 +4,19 @@ import asyncio
 
 from adderclaw.child import Child, Spawn
 from adderclaw.drivers.spec import status, tools
+from adderclaw.drivers.spec.checks import UNCHECKED, Checker
 from adderclaw.drivers.spec.prompts import Names
 from adderclaw.drivers.spec.sessions import Came, Ended, Order, work
 from adderclaw.drivers.spec.status import Status
-from adderclaw.errors import AdderClawError, LimitError
+from adderclaw.errors import AdderClawError, LimitError, UsageError
 from adderclaw.kernel.session import Session, TurnResult
-from adderclaw.store import transcript
+from adderclaw.store import checks, transcript
 from adderclaw.types import Json, Outcome
 
 NAMES = Names(tools.DECLARE, tools.UPDATE)
+NOT_REQUIRED = (
+    "spec.verify is `required`, and a session apart needs bubblewrap: `adderclaw doctor` says why it is not here"
+)
 UNDECLARED = f"No scenario is declared yet. Call {NAMES.declare} with all scenarios of the specification now."
 
 
@@ -21,15 +25,19 @@ class SpecExecution:
         """`spec` is the specification's path in the workspace; `most` bounds the coding sessions."""
         self.session, self.spec, self.spawn, self.most = session, spec, spawn, most
         self._sessions = 0
+        self._checker = _checker(session, spawn)
 
     async def run(self) -> TurnResult:
         try:
-            came = await work(self._root, self.spec, self._ask, NAMES, most=self.most, watcher=self)
+            came = await work(
+                self._root, self.spec, self._ask, NAMES, most=self.most, watcher=self, checker=self._checker
+            )
         except AdderClawError as error:  # the list itself became unreadable
             return TurnResult("error", "", str(error))
         except asyncio.CancelledError:  # whoever ended it is told what was reached, as at every other end
             came = Came("stopped", "interrupted", self._sessions, status.read(self._root))
         counts: Json = {"sessions": came.sessions, "scenarios_passed": came.passed, "scenarios_total": came.total}
+        counts["checks"] = [one.as_json() for one in checks.of_run(self.session.store, self.session.bus.run_id)]
         return TurnResult(came.outcome, came.answer, came.reason, details=counts, ended_by=came.by)
 
     @property
@@ -50,7 +58,7 @@ class SpecExecution:
             prompt=order.prompt,
             agent_type="coding",
             description=f"session {order.number}",
-            extra=tools.tools(self._root),
+            extra=tools.tools(self._root, self._checker),
             until=missing,
             waits=True,
         )
@@ -59,8 +67,8 @@ class SpecExecution:
             made = await self.spawn(child)
         except AdderClawError as error:
             return Ended(self._outcome_of(error), str(error), by=error.by if isinstance(error, LimitError) else "")
-        checks = transcript.commands(self.session.store, made.session_id)
-        return Ended(made.outcome, made.reason, made.tool_calls, checks, made.ended_by)
+        ran = transcript.commands(self.session.store, made.session_id)
+        return Ended(made.outcome, made.reason, made.tool_calls, ran, made.ended_by)
 
     # -------------------------------------------------------------- told
 
@@ -87,3 +95,15 @@ class SpecExecution:
                 "total": now.total if now else 0,
             }
         )
+
+
+def _checker(session: Session, spawn: Spawn) -> Checker | None:
+    """Who tries what sessions say that passes; nobody where that cannot be held, which is said."""
+    wanted = session.config.spec.verify
+    if wanted != "off" and session.scene.confinement == "bubblewrap":
+        return Checker(session, spawn)
+    if wanted == "required":
+        raise UsageError(NOT_REQUIRED)
+    if wanted == "auto":
+        session.bus.tell({"event_type": "warning", "message": UNCHECKED})
+    return None

@@ -25,14 +25,14 @@ initializer_prompt = _text("initializer.md")
 coding_prompt = _text("coding.md")
 
 
-def prompt(spec: str, status: Status | None, names: Names) -> str:
-    """`spec` is the specification's path as seen from the project."""
+def prompt(spec: str, status: Status | None, names: Names, turned_back: str = "") -> str:
+    """`spec` is the specification's path as seen from the project; `turned_back` what was claimed and did not hold."""
     text = initializer_prompt if status is None else coding_prompt
     known = {"spec": spec, "declare": f"`{names.declare}`", "update": f"`{names.update}`"}
     known["progress"] = "" if status is None else _progress(status)
     for name, value in known.items():
         text = text.replace(f"{{{{{name}}}}}", value)
-    return text
+    return f"{text}\n\n{turned_back}" if turned_back else text
 
 
 def _progress(status: Status) -> str:

@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from adderclaw.drivers.spec import status
+from adderclaw.drivers.spec.checks import Checked
 from adderclaw.drivers.spec.evidence import NONE, Evidence
 from adderclaw.drivers.spec.prompts import Names, prompt
 from adderclaw.drivers.spec.status import Status
@@ -49,6 +50,14 @@ class Watcher(Protocol):
     def ended(self, order: Order, ended: Ended, status: Status | None, /) -> None: ...
 
 
+class Check(Protocol):
+    """Tries what sessions say that passes."""
+
+    def distrust(self, before: Status | None, now: Status | None, /) -> None: ...
+    async def check(self) -> Checked: ...
+    def told(self, now: Status | None, /) -> str: ...
+
+
 class Came(NamedTuple):
     """What came of the sessions."""
 
@@ -77,6 +86,11 @@ class Came(NamedTuple):
         return "\n".join([*rows, *(f"blocked: {one.id} {one.name}: {now.mark(one).blocked}" for one in now.blocked)])
 
 
+def _same(before: Status | None, now: Status | None) -> bool:
+    """Nothing more has passed: whatever else a session left that claimed something false, it is no progress."""
+    return (before.passed if before is not None else 0) >= (now.passed if now is not None else 0)
+
+
 def _counted(sessions: int) -> str:
     return f"{sessions} session{'' if sessions == 1 else 's'}"
 
@@ -90,10 +104,16 @@ async def work(
     most: int | None = None,
     pause: Callable[[], Awaitable[None]] | None = None,
     watcher: Watcher | None = None,
+    checker: Check | None = None,
 ) -> Came:
-    """`most` bounds the sessions; `pause` is waited for between two of them."""
+    """`most` bounds the sessions; `pause` is waited for between two of them; `checker` tries what is said to pass."""
     now, idle, number = status.read(project), 0, 0
     evidence = Evidence(project, now)
+    if checker is not None and now is not None:
+        checked = await checker.check()  # what an earlier run left
+        now = status.read(project)
+        if checked.ended is not None:
+            return Came(checked.ended.outcome, checked.ended.reason, number, now, checked.ended.by)
     while now is None or now.left:
         if most is not None and number >= most:
             return Came("limit", f"{_counted(number)} held, as many as are allowed (--max-iterations)", number, now)
@@ -102,16 +122,26 @@ async def work(
         if pause is not None and number:
             await pause()
         number += 1
-        order = Order(number, prompt(spec, now, names), now is None)
+        turned_back = checker.told(now) if checker is not None else ""
+        order = Order(number, prompt(spec, now, names, turned_back), now is None)
         if watcher is not None:
             watcher.began(order, now)
         ended = await ask(order)
-        now = status.read(project)
+        before, now = now, status.read(project)
+        goes_on = ended.outcome in GOES_ON and (ended.outcome != "limit" or bool(ended.tool_calls))
+        checked = Checked()
+        if checker is not None:
+            checker.distrust(before, now)
+            checked = await checker.check() if goes_on else checked
+            now = status.read(project)
         if watcher is not None:
             watcher.ended(order, ended, now)
-        if ended.outcome not in GOES_ON or (ended.outcome == "limit" and not ended.tool_calls):
+        if not goes_on:
             return Came(ended.outcome, f"session {number}: {ended.reason or ended.outcome}", number, now, ended.by)
-        idle = 0 if evidence.grew(now, ended.checks) else idle + 1
+        if checked.ended is not None:
+            return Came(checked.ended.outcome, checked.ended.reason, number, now, checked.ended.by)
+        grew = evidence.grew(now, ended.checks) and not (checked.turned_back and _same(before, now))
+        idle = 0 if grew else idle + 1
     if now.blocked:
         which = ", ".join(one.id for one in now.blocked[:10])
         fix = "help with what they wait for, then `adderclaw spec unblock`"

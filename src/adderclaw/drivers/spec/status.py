@@ -120,13 +120,18 @@ def read(project: str) -> Status | None:
         return None if folder is None else _read(project)
 
 
+def found(project: str, scenario_id: str) -> tuple[Status, Scenario]:
+    """The scenario of that id, among the others; raises UsageError for one that nobody declared or waits for."""
+    now, one = _one(read(project), scenario_id)
+    return now, _awaited(now, one)
+
+
 def update(project: str, scenario_id: str, passed: bool) -> Status:
     """Say of one scenario whether it passed; nothing blocks it any more."""
 
     def change(status: Status | None) -> Status:
         now, one = _one(status, scenario_id)
-        if now.mark(one).deprecated:
-            raise UsageError(f"{one.id} is deprecated ({now.mark(one).deprecated}): nobody waits for it any more")
+        _awaited(now, one)
         return _marked(now, one, replace(now.mark(one), blocked="")).with_(replace(one, passed=passed))
 
     return changed(project, change)
@@ -160,6 +165,12 @@ def _one(status: Status | None, scenario_id: str) -> tuple[Status, Scenario]:
         if one.id == scenario_id:
             return now, one
     raise NotFound(f"scenario not found: {visible(scenario_id)[:100]!r}; {FILE} has {_names(now.scenarios)}")
+
+
+def _awaited(now: Status, one: Scenario) -> Scenario:
+    if now.mark(one).deprecated:
+        raise UsageError(f"{one.id} is deprecated ({now.mark(one).deprecated}): nobody waits for it any more")
+    return one
 
 
 def _reason(text: str) -> str:

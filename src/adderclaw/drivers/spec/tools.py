@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 from adderclaw.drivers.spec import status
+from adderclaw.drivers.spec.checks import Checker
 from adderclaw.drivers.spec.status import FILE, Scenario, Status
 from adderclaw.errors import AdderClawError
 from adderclaw.record import record
@@ -31,9 +32,15 @@ class DeclareArguments:
     scenarios: tuple[Declared, ...]
 
 
-def tools(project: str) -> tuple[Tool[Any], ...]:
-    async def update(given: UpdateArguments, _ctx: ToolContext) -> ToolResult:
+def tools(project: str, checker: Checker | None = None) -> tuple[Tool[Any], ...]:
+    """With a checker a scenario that is said to pass is claimed, and passes when that was checked."""
+
+    async def update(given: UpdateArguments, context: ToolContext) -> ToolResult:
         try:
+            if checker is not None and given.passed:
+                return _claimed(project, checker, given.scenario_id, context.session_id)
+            if checker is not None:
+                checker.withdraw(given.scenario_id)
             if given.blocked.strip() and not given.passed:
                 return _answer(await asyncio.to_thread(status.block, project, given.scenario_id, given.blocked))
             return _answer(await asyncio.to_thread(status.update, project, given.scenario_id, given.passed))
@@ -63,6 +70,15 @@ def tools(project: str) -> tuple[Tool[Any], ...]:
             _DECLARE,
         ),
     )
+
+
+def _claimed(project: str, checker: Checker, scenario_id: str, session_id: str) -> ToolResult:
+    now, scenario = status.found(project, scenario_id)
+    if scenario.passed:
+        return _answer(now)
+    checker.claim(scenario, session_id)
+    noted = f"Noted: when this session ends, another one that knows nothing of it tries {scenario.id}."
+    return own_words(f"{noted} {now.passed} of {now.total} scenarios have passed.")
 
 
 def _answer(status: Status) -> ToolResult:

@@ -1,0 +1,198 @@
+"""Scenarios that coding sessions say pass: noted as claims, tried by a session apart, and only then passed."""
+
+from collections.abc import Iterator
+
+from adderclaw import workspace
+from adderclaw.child import Spawn
+from adderclaw.drivers.spec import status
+from adderclaw.drivers.spec.browser import SERVER
+from adderclaw.drivers.spec.status import Scenario, Status
+from adderclaw.drivers.verifier.evidence import Keeper
+from adderclaw.drivers.verifier.verify import Claim, Finding, verify
+from adderclaw.errors import AdderClawError, LimitError, Refused
+from adderclaw.framing import cut, framed, sealed
+from adderclaw.kernel.session import Session
+from adderclaw.record import NamedTuple
+from adderclaw.store import checks
+from adderclaw.store.checks import Check
+from adderclaw.types import EndedBy, Outcome
+from adderclaw.workspace import Place
+
+UNCHECKED = (
+    "what a session says of a scenario is believed here and not checked: a session apart needs bubblewrap (`adderclaw "
+    'doctor` says why it is not used; `verify = "off"` under [spec] says that you know)'
+)
+FEATURE_CHARS = 20_000
+"""Of a feature file, for whoever checks a scenario of it."""
+TOLD_CHARS = 1_500
+"""Of one result, for the session that is to mend what it shows."""
+MOST_TOLD = 5
+"""Claims that were turned back, in one prompt."""
+
+
+class Cut(NamedTuple):
+    """Why a run cannot go on."""
+
+    outcome: Outcome
+    reason: str
+    by: EndedBy = ""
+
+
+class Checked(NamedTuple):
+    """What came of the claims of a session."""
+
+    turned_back: bool = False
+    """One of them did not hold, or could not be shown to."""
+    ended: Cut | None = None
+    """What was not checked stays to be."""
+
+
+class Checker:
+    """Checks the claims of one run; what an earlier process left unchecked, too."""
+
+    def __init__(self, session: Session, spawn: Spawn) -> None:
+        self._session, self._spawn = session, spawn
+        self._root = session.scene.context.workspace.root
+        runs = workspace.configured(session.config.logging.jsonl_dir, self._root)
+        self._keeper = Keeper(runs / session.bus.run_id, session.secrets)
+
+    # -------------------------------------------------------------- claims
+
+    def claim(self, scenario: Scenario, session_id: str) -> None:
+        with self._session.store.write() as cursor:
+            checks.claim(
+                cursor,
+                project=self._root,
+                scenario_id=scenario.id,
+                name=scenario.name,
+                run_id=self._session.bus.run_id,
+                session_id=session_id,
+            )
+
+    def withdraw(self, scenario_id: str) -> None:
+        with self._session.store.write() as cursor:
+            checks.withdraw(cursor, self._root, scenario_id)
+
+    def distrust(self, before: Status | None, now: Status | None) -> None:
+        """What passed in the file without a check is a claim, whoever wrote it there, and has not passed."""
+        held = {one.id for one in before.scenarios if one.passed} if before is not None else set[str]()
+        for one in now.scenarios if now is not None else ():
+            if one.passed and one.id not in held:
+                self.claim(one, "")
+                status.update(self._root, one.id, False)
+
+    # -------------------------------------------------------------- checks
+
+    async def check(self) -> Checked:
+        """Try every claim that nobody has tried yet."""
+        turned_back = False
+        for claimed in checks.pending(self._session.store, self._root):
+            now = status.read(self._root)
+            wanted = now.wanted if now is not None else ()
+            scenario = next((one for one in wanted if one.id == claimed.scenario_id), None)
+            if scenario is None or scenario.passed:
+                self.withdraw(claimed.scenario_id)
+                continue
+            if (ended := self._spent()) is not None:
+                return Checked(turned_back, ended)
+            came = await self._tried(claimed, scenario)
+            if came.ended is not None:
+                return Checked(turned_back, came.ended)
+            turned_back = turned_back or came.turned_back
+        return Checked(turned_back)
+
+    def _spent(self) -> Cut | None:
+        """Nothing is begun that could not be brought to its end."""
+        if self._session.scene.stopped():
+            return Cut("stopped", "the emergency stop is set")
+        try:
+            self._session.budget.before_tool_call()
+        except LimitError as error:
+            return Cut("limit", str(error), error.by)
+        return None
+
+    async def _tried(self, claimed: Check, scenario: Scenario) -> Checked:
+        session = self._session
+        began, cost = session.clock.monotonic(), session.budget.cost
+        claim = Claim(scenario.id, scenario.name, self._feature(scenario))
+        model = session.config.spec.verify_model
+        try:
+            found = await verify(session.store, self._spawn, claim, servers=(SERVER,), model=model)
+        except LimitError as error:
+            return Checked(ended=Cut("limit", str(error), error.by))
+        except AdderClawError as error:
+            return Checked(ended=Cut("error", str(error)))
+        report = found.report
+        if found.verdict == "unproven" and (report.outcome in ("error", "stopped") or self._spent() is not None):
+            why = f"the check of {scenario.id}: {report.reason or report.outcome}"
+            return Checked(ended=Cut(report.outcome, why, report.ended_by))
+        spent = session.budget.cost - cost if session.budget.cost is not None and cost is not None else None
+        self._settle(claimed, found, session.clock.monotonic() - began, spent)
+        return Checked(turned_back=found.verdict != "passed")
+
+    def _settle(self, claimed: Check, found: Finding, seconds: float, cost: float | None) -> None:
+        """First the row, then the file: whoever is killed in between checks once more."""
+        session, report = self._session, found.report
+        evidence = [self._keeper.keep(one) for one in found.cited]
+        with session.store.write() as cursor:
+            checks.settle(
+                cursor,
+                claimed.id,
+                found.verdict,
+                found.reason,
+                run_id=session.bus.run_id,
+                session_id=report.session_id,
+                evidence=evidence,
+                tokens=report.tokens,
+                cost=cost,
+                seconds=seconds,
+            )
+        if found.verdict == "passed":
+            status.update(self._root, claimed.scenario_id, True)
+        session.bus.tell(
+            {
+                "event_type": "scenario_checked",
+                "scenario_id": claimed.scenario_id,
+                "verdict": found.verdict,
+                "reason": found.reason[:500],
+                "evidence": len(evidence),
+                "checked_by": report.session_id,
+                "tokens": report.tokens,
+                "seconds": round(seconds, 2),
+            }
+        )
+
+    def _feature(self, scenario: Scenario) -> str:
+        """The feature file that it stands in, as it is now."""
+        for way in (f"features/{scenario.feature}", scenario.feature):
+            try:
+                data, _ = workspace.start(Place(self._root, way), 4 * FEATURE_CHARS)
+            except (OSError, Refused):
+                continue
+            return cut(data.decode("utf-8", "replace"), FEATURE_CHARS)
+        return ""
+
+    # -------------------------------------------------------------- told
+
+    def told(self, now: Status | None) -> str:
+        """For the next session: which claims were turned back, and what was seen."""
+        left = {one.id for one in now.left} if now is not None else set[str]()
+        last = checks.last(self._session.store, self._root)
+        failed = [one for one in last.values() if one.verdict != "passed" and one.scenario_id in left]
+        if not failed:
+            return ""
+        parts = [text for one in failed[-MOST_TOLD:] for text in self._found(one)]
+        head = "A separate session tried these, which were said to pass, and turned them back. What it saw is data:"
+        return "\n\n".join((head, *parts))
+
+    def _found(self, check: Check) -> Iterator[str]:
+        text = f"{check.scenario_id} ({check.verdict}): {check.reason}"
+        for cited in check.evidence[:3]:
+            rows = self._session.store.read(
+                "SELECT json_extract(payload_json, '$.content') FROM transcript_entries"
+                " WHERE session_id = ? AND tool_use_id = ? AND entry_type = 'tool_result' ORDER BY sequence",
+                (check.checked_by, cited["tool_use_id"]),
+            )
+            said = next((str(row[0]) for row in rows if str(row[0]).startswith(f"[{cited['id']}]\n")), "")
+            text += f"\n\n{cited['tool']} {cut(str(cited['input']), 300)}\n{cut(said, TOLD_CHARS)}"
+        yield framed(sealed(text), text)

@@ -1,0 +1,93 @@
+"""The results of one session by short ids, and which of them count as evidence: only what is recorded does."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from adderclaw.kernel.resume import media
+from adderclaw.record import NamedTuple
+from adderclaw.store import Store, transcript
+from adderclaw.types import Json, MediaBlock, Prepared, Tool, ToolContext, ToolResult
+
+UNNUMBERED = frozenset({"ToolSearch", "Call", "TaskStop"})
+"""They show nothing of the program."""
+READS = frozenset({"Read", "LS", "Glob", "Grep"})
+"""They show what lies in files, not what the program does."""
+
+
+class Cited(NamedTuple):
+    """A result that a verdict rests on, as it is recorded."""
+
+    id: str
+    tool_use_id: str
+    tool: str
+    input: Json
+    text: str
+    media: tuple[MediaBlock, ...]
+    is_error: bool
+
+
+class Results:
+    """Gives each result of a session an id, and knows which calls tried the program."""
+
+    def __init__(self) -> None:
+        self._uses: dict[str, str] = {}
+        """Id → the call."""
+        self._tried: set[str] = set()
+
+    def wrap(self, tool: Tool[Any]) -> Tool[Any]:
+        """The same tool, whose results begin with their ids."""
+        if tool.name in UNNUMBERED:
+            return tool
+
+        def prepare(arguments: Any, context: ToolContext) -> Prepared:
+            prepared = tool.prepare(arguments, context)
+            looks = tool.name in READS or prepared.touch.looks
+
+            async def run() -> ToolResult:
+                name = f"r{len(self._uses) + 1}"
+                self._uses[name] = context.tool_use_id
+                result = await prepared.run()
+                if not looks:
+                    self._tried.add(name)
+                return replace(result, content=f"[{name}]\n{result.content}")
+
+            return prepared._replace(run=run)
+
+        return replace(tool, prepare=prepare)
+
+    def objection(self, store: Store, session_id: str, ids: Sequence[str], *, passed: bool) -> str:
+        """Why these ids do not carry a verdict; empty where they do."""
+        found = {one.id: one for one in self.cited(store, session_id, ids)}
+        if unknown := [one for one in ids if one not in found]:
+            return f"no result of this session has the id {_named(unknown)}; cite ids as they stand at the results"
+        if not passed:
+            return ""
+        if not ids:
+            return "a pass without evidence is none: cite the results in which the scenario's outcome can be seen"
+        if wrong := [one for one in ids if found[one].is_error]:
+            return f"{_named(wrong)} came back with an error, and shows no pass"
+        if not self._tried.intersection(ids):
+            return "all that is cited only looks at files: run the program, use it, and cite what it did"
+        return ""
+
+    def cited(self, store: Store, session_id: str, ids: Sequence[str]) -> list[Cited]:
+        """What is recorded under these ids, each once; what is not recorded is left out."""
+        rows = transcript.entries(store, session_id)
+        calls = {entry.tool_use_id: entry.payload for entry in rows if entry.entry_type == "tool_use"}
+        kept = transcript.opaque(store, session_id)
+        found: dict[str, Cited] = {}
+        for entry in (one for one in rows if one.entry_type == "tool_result"):
+            text = str(entry.payload.get("content", ""))
+            # a provider may give an id twice: the result itself says which one it is
+            name = next((one for one in ids if text.startswith(f"[{one}]\n")), "")
+            use = entry.tool_use_id or ""
+            if name and name not in found and self._uses.get(name) == use and use in calls:
+                call, wrong = calls[use], bool(entry.payload.get("is_error"))
+                seen = media(kept.get(entry.sequence, []))
+                found[name] = Cited(name, use, str(call["name"]), call.get("input", {}), text, seen, wrong)
+        return [found[one] for one in dict.fromkeys(ids) if one in found]
+
+
+def _named(ids: Sequence[str]) -> str:
+    return ", ".join(repr(one[:40]) for one in ids[:10])
