@@ -1,8 +1,7 @@
 """The static check of generated tests: a table of cheats, each with its reason, and what an honest test looks like."""
 
-import pytest
-
 from adderclaw.drivers.sdlc.check import check
+from tests.rows import rows
 
 HONEST_SH = {
     "the seed's tool contract": r"""
@@ -219,24 +218,24 @@ CHEATS_PYTHON = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", HONEST_SH)
+@rows("name", HONEST_SH)
 def test_honest_tests_in_sh_may_run(name: str) -> None:
     assert check("sh", HONEST_SH[name]) == []
 
 
-@pytest.mark.parametrize("name", HONEST_PYTHON)
+@rows("name", HONEST_PYTHON)
 def test_honest_tests_in_python_may_run(name: str) -> None:
     assert check("python", HONEST_PYTHON[name]) == []
 
 
-@pytest.mark.parametrize("name", CHEATS_SH)
+@rows("name", CHEATS_SH)
 def test_cheats_in_sh_are_refused_with_their_reason(name: str) -> None:
     text, reason = CHEATS_SH[name]
     found = check("sh", text)
     assert any(reason in str(one) for one in found), found
 
 
-@pytest.mark.parametrize("name", CHEATS_PYTHON)
+@rows("name", CHEATS_PYTHON)
 def test_cheats_in_python_are_refused_with_their_reason(name: str) -> None:
     text, reason = CHEATS_PYTHON[name]
     found = check("python", text)

@@ -15,7 +15,8 @@ REFUSED = [
     ("- [C1]\n- b", [(5, "the criterion C1 has no text")]),
     ("-\n- b", [(5, "has no text")]),
     ("- [ ] \n", [(5, "has no text")]),
-    ("- (keeps)\n  fault: x", [(5, "has no text")]),
+    ("- (keeps)\n  fault: delete `x`", [(5, "has no text")]),
+    ("- [C1] (keeps) a\n  fault: break it", [(5, "the fault 'break it' is not understood: write in `FILE`")]),
     ("- [C1] (keeps) a", [(5, "C1 is marked keeps and names no fault")]),
     ("- keeps: a\n  fault:\n- b", [(5, "is marked keeps and names no fault")]),
     ("", [(3, "no success criterion stands in this section")]),
@@ -82,24 +83,24 @@ def test_an_id_that_we_give_stays_with_its_words() -> None:
 
 KEEPS = """
 - [K1] (keeps) the old flag works
-  fault: remove --old
+  fault: remove `old.py`
 - (keeps) [K2]: lists still sort
-  - **fault:** in sort.py
-    ```sh
-    sed -i s/sorted/list/ sort.py
+  - **fault:** in `sort.py` replace `sorted` with `list`
+    ```
+    delete `lists.py`
     ```
 - *keeps* K3: a third
   more words
-  Fault: x
+  Fault: delete `x`
 - [C4] keeps the file as it is
 """
 
 
 def test_what_must_go_on_working_names_its_fault(store: Store) -> None:
     wanted = (
-        Criterion("K1", "the old flag works", True, "remove --old", 6),
-        Criterion("K2", "lists still sort", True, "in sort.py\nsed -i s/sorted/list/ sort.py", 8),
-        Criterion("K3", "a third\nmore words", True, "x", 13),
+        Criterion("K1", "the old flag works", True, "remove `old.py`", 6),
+        Criterion("K2", "lists still sort", True, "in `sort.py` replace `sorted` with `list`\ndelete `lists.py`", 8),
+        Criterion("K3", "a third\nmore words", True, "delete `x`", 13),
         Criterion("C4", "keeps the file as it is", False, "", 16),
     )
     assert parse(HEAD + KEEPS) == wanted

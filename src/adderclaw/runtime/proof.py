@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from adderclaw.config import Loaded
+    from adderclaw.events import Sink
 
 
 def ready(options: Options, loaded: "Loaded", home: str, store: Store, conversation_id: str) -> ProofDriver:
@@ -49,10 +50,23 @@ def ready(options: Options, loaded: "Loaded", home: str, store: Store, conversat
     return ProofDriver(own, conversation_id, plan, where)
 
 
-async def prove(made: ProofDriver, *, show: "Callable[[Report], None]" = unshown) -> Report:
-    """Run it to its end, with nobody to ask: its tests run in the sandbox, and its one tool asks for nothing."""
+async def prove(
+    made: ProofDriver,
+    *,
+    channel: str = "run",
+    hear: "tuple[str, Sink] | None" = None,
+    show: "Callable[[Report], None]" = unshown,
+) -> Report:
+    """Run it to its end, with nobody to ask: its tests run in the sandbox, and its one tool asks for nothing.
+
+    On the channel `run` it has the process to itself: signals end it.
+    """
     opening = made.opening
     runtime = start(opening.options)
-    with opened(runtime, Nobody(waits=False), kind=opening.kind, channel="run", task=opening.task) as run:
-        work = until_signal(run, made.run(run.session), mode=opening.mode)
+    if hear is not None:
+        runtime.bus.listen(*hear)
+    with opened(runtime, Nobody(waits=False), kind=opening.kind, channel=channel, task=opening.task) as run:
+        work = made.run(run.session)
+        if channel == "run":
+            work = until_signal(run, work, mode=opening.mode)
         return await drive(run, work, mode=opening.mode, show=show)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from adderclaw.errors import UsageError
 from adderclaw.record import NamedTuple
+from adderclaw.store import faults
 from adderclaw.store.text import plain
 
 MOST = 200
@@ -164,6 +165,11 @@ def _criterion(item: _Item, problems: list[tuple[int, str]]) -> Criterion:
     if keeps and not (fault or "").strip():
         fix = "add a line beneath it, `fault: …`, with the change that its test has to notice"
         problems.append((item.line, f"the criterion {own or 'here'} is marked keeps and names no fault: {fix}"))
+    elif keeps:
+        try:
+            faults.parse(fault or "")
+        except UsageError as error:
+            problems.append((item.line, str(error)))
     stable = f"c-{hashlib.sha256(' '.join(text.split()).encode()).hexdigest()[:8]}"
     return Criterion(own or stable, text, keeps, plain((fault or "").strip()), item.line)
 

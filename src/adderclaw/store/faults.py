@@ -6,9 +6,10 @@ from adderclaw.errors import UsageError
 from adderclaw.record import NamedTuple
 
 _REPLACE = re.compile(
-    r"(?:[-*+]\s+)?in\s+(`+)(.+?)\1:?\s+replace\s+(`+)(.+?)\3\s+(?:with|by)\s+(?:(`+)(.*?)\5|nothing)\.?"
+    r"(?:[-*+]\s+)?in\s+(`+)(.+?)\1:?\s+replace\s+(`+)(.+?)\3\s+(?:with|by)\s+(?:(`+)(.*?)\5|nothing)\.?",
+    re.IGNORECASE,
 )
-_DELETE = re.compile(r"(?:[-*+]\s+)?(?:delete|remove)\s+(`+)(.+?)\1\.?")
+_DELETE = re.compile(r"(?:[-*+]\s+)?(?:delete|remove)\s+(`+)(.+?)\1\.?", re.IGNORECASE)
 GRAMMAR = "in `FILE` replace `TEXT` with `OTHER TEXT` (or: with nothing), or delete `FILE`; one in a line"
 
 

@@ -86,6 +86,15 @@ _TABLES: dict[str, _Rows] = {
         _OF_RUN,
         grows=False,
     ),
+    "generated_tests": _Rows(
+        "id", "plan_id, plan_hash, criterion, language, content, hash, session_id, created_at", _OF_RUN, grows=False
+    ),
+    "test_results": _Rows(
+        "id",
+        "test_id, test_hash, tree, tree_digest, exit_code, stdout, stderr, seconds, timed_out, seal, created_at",
+        _OF_RUN,
+        grows=False,
+    ),
     "workflows": _Rows("run_id", "file, name, digest, inputs_json, said_json", _OF_RUN, grows=False),
     "workflow_results": _Rows(
         "run_id || ' ' || place || ' ' || agent", "goal, session_id, result_json, created_at", _OF_RUN, grows=False
