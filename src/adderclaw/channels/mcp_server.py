@@ -95,7 +95,8 @@ class Channel:
                 sequence = transcript.append(cursor, session.session_id, "user", entry)
                 transcript.open_turn(cursor, session.session_id, sequence, session.ids("turn"))
             try:
-                result = (await run_call(session, call, refusal=limit_of(session))).result
+                spent = limit_of(session)
+                result = (await run_call(session, call, refusal=str(spent) if spent is not None else None)).result
                 if self._told:  # what belongs to a call is said before its result, or never
                     await asyncio.wait(set(self._told), timeout=TELL_SECONDS)
                 return result
