@@ -54,7 +54,7 @@ def test_a_false_claim_is_turned_back_with_what_was_seen(project: Project) -> No
         call("Bash", command="python3 greet.py"),
         verdict("r1", "r3"),
     )
-    done = project.run("--output-format", "json")
+    done = project.run("--output-format", "json", "--report", "report.html")
     assert done.code == 0, done.err
     report = json.loads(done.out)
     assert checks(project) == [("SC-F001", "failed"), ("SC-F001", "passed")]
@@ -81,5 +81,10 @@ def test_a_false_claim_is_turned_back_with_what_was_seen(project: Project) -> No
     kept = {part["sha256"]: (project.folder / "runs" / report["run_id"] / part["file"]).read_bytes() for part in parts}
     assert all(hashlib.sha256(data).hexdigest() == name for name, data in kept.items())
     assert any(data == b"[r3]\nhello\n" for data in kept.values())
+    page = (project.folder / "report.html").read_text()
+    assert all(one in page for one in ("SC-F001 It greets", "failed", "passed", second["checked_by"], "hello"))
+    again = project.world.cli("runs", "show", report["run_id"], "--report", "again.html", cwd=project.folder)
+    assert again.code == 0, again.err
+    assert (project.folder / "again.html").read_text().count("<h2>") == page.count("<h2>") == 2
     proof = project.world.cli("replay", report["run_id"], "--verify", cwd=project.folder)
     assert proof.code == 0, proof.out + proof.err

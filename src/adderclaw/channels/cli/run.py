@@ -71,6 +71,10 @@ WaitForQuota = Annotated[
     bool, typer.Option("--wait-for-quota", help="Wait until a used-up quota begins anew, where the provider says when.")
 ]
 
+ReportFile = Annotated[
+    str | None, typer.Option("--report", metavar="FILE", help="Write what was checked of a specification: HTML.")
+]
+
 SWITCHES = ("--dry-run", "--debug-llm")
 """Options that may have `true` or `false` after them."""
 
@@ -123,6 +127,7 @@ def run(
     config: ConfigFile = None,
     limit: LimitsGiven = None,
     wait_for_quota: WaitForQuota = False,
+    report: ReportFile = None,
     output_format: StreamOutput = "text",
 ) -> None:
     """Work on a specification, a task or a workflow with nobody watching; the answer is on stdout, all else on stderr.
@@ -158,6 +163,8 @@ def run(
     kind = made.opening.kind
     if kind != "spec" and max_iterations is not None:
         raise UsageError("--max-iterations is for a specification; a task has --max-turns, a LOOP has WITHIN")
+    if kind != "spec" and report is not None:
+        raise UsageError("--report is for a specification, whose scenarios are checked")
     if kind != "agentfile" and inputs:
         raise UsageError(f"--input is for an Agentfile: write it into the {kind}")
     if kind != "task" and (skills_dir is not None or max_turns is not None):
@@ -169,7 +176,7 @@ def run(
         made = planned
     elif dry_run:
         return
-    raise typer.Exit(execute(made, output_format))
+    raise typer.Exit(execute(made, output_format, report))
 
 
 def _show_again(ended: Completed, output_format: StreamFormat) -> None:
@@ -252,8 +259,8 @@ def _inputs(given: list[str], files: list[str]) -> dict[str, str]:
 # ------------------------------------------------------------------ with nobody watching
 
 
-def execute(made: Driver, output_format: StreamFormat) -> int:
-    """Run a driver and print what came of it; the exit code is the outcome's."""
+def execute(made: Driver, output_format: StreamFormat, page: str | None = None) -> int:
+    """Run a driver and print what came of it; the exit code is the outcome's. `page`: where a report is written."""
     opening = made.opening
     watched = opening.kind == "task" and sys.stderr.isatty() and not os.environ.get("ADDERCLAW_LOG")
     runtime = start(replace(opening.options, live=watched))
@@ -262,7 +269,7 @@ def execute(made: Driver, output_format: StreamFormat) -> int:
         runtime.bus.listen("stream", stream)
     who = _operator(runtime)
     with opened(runtime, who, kind=opening.kind, channel="run", again=again, task=opening.task) as run:
-        return asyncio.run(_driven(run, made, output_format))
+        return asyncio.run(_driven(run, made, output_format, page))
 
 
 def _operator(runtime: Runtime) -> Operator:
@@ -272,14 +279,28 @@ def _operator(runtime: Runtime) -> Operator:
     return Nobody(waits=runtime.config.security.approval_timeout_seconds > 0)
 
 
-async def _driven(run: Run, made: Driver, output_format: StreamFormat) -> int:
+async def _driven(run: Run, made: Driver, output_format: StreamFormat, page: str | None) -> int:
     opening = made.opening
 
     def show(report: Report) -> None:
         _show(report, opening, output_format)
+        if page is not None:
+            _write_page(report, page)
 
     work = until_signal(run, made.run(run.session), mode=opening.mode)
     return (await drive(run, work, mode=opening.mode, resume=opening.resume(run.run_id), show=show)).exit_code
+
+
+def _write_page(report: Report, path: str) -> None:
+    from adderclaw.drivers.spec import report as pages
+    from adderclaw.view.rows import Rows
+
+    run, result = report.run, report.result
+    session, root = run.session, run.session.scene.context.workspace.root
+    summary = f"{result.outcome}: {result.answer} {result.reason}".strip()
+    rows = Rows(session.store, session.secrets.shown_all, root)
+    made = pages.report(session.store, rows, run.run_id, run.runtime.runs_folder / run.run_id, summary)
+    print(f"adderclaw: the report is in {visible(pages.write(made, path, root))}", file=sys.stderr)
 
 
 def _show(report: Report, opening: Opening, output_format: StreamFormat) -> None:

@@ -12,7 +12,7 @@ from adderclaw.config import home, load
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import UsageError
 from adderclaw.replay.trace_file import Trace, checked
-from adderclaw.store import Store, model_calls, runs
+from adderclaw.store import Store, model_calls, runs, transcript
 from adderclaw.store.runs import Run
 from adderclaw.types import Json
 
@@ -48,6 +48,9 @@ def list_runs(
 @app.command()
 def show(
     run_id: Annotated[str, typer.Argument(metavar="RUN_ID", help="Its id, or the beginning of it.")],
+    report: Annotated[
+        str | None, typer.Option("--report", metavar="FILE", help="Write what it checked of a specification: HTML.")
+    ] = None,
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
@@ -61,6 +64,8 @@ def show(
     if run is None:
         raise UsageError(f"there is no run {run_id!r} in {store.path}: see `adderclaw runs list`")
     trace = checked(store, run, places_of(loaded, home()))
+    if report is not None:
+        _write_page(store, run, trace, report)
     asked = model_calls.of_session(store, run.session_id)
     if output_format == "json":
         print_json(clean({**_as_json(run, trace), "model_calls": [call._asdict() for call in asked]}))
@@ -88,3 +93,14 @@ def _as_json(run: Run, trace: Trace) -> Json:
 def _warn(trace: Trace) -> None:
     for text in trace.warnings:
         print(clean(f"adderclaw: {text}"), file=sys.stderr)
+
+
+def _write_page(store: Store, run: Run, trace: Trace, path: str) -> None:
+    from adderclaw.drivers.spec import report as pages
+    from adderclaw.view.rows import Rows
+
+    root = transcript.workspace_of(store, run.conversation_id)
+    if trace.place is None:
+        raise UsageError(f"nothing is kept beside run {run.run_id}: there is no folder of it")
+    made = pages.report(store, Rows(store, clean, root), run.run_id, trace.place.parent, f"{run.outcome}: {run.answer}")
+    print(clean(f"adderclaw: the report is in {pages.write(made, path, root)}"), file=sys.stderr)
