@@ -3,6 +3,8 @@
 import os
 import signal
 import subprocess
+import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -71,3 +73,24 @@ def test_a_stream_ends_at_once_however_it_was_started(cli: Cli, tmp_path: Path, 
     assert process.returncode == 130
     assert b"run_finished" not in out  # events of one millisecond are shown at once: how many those are is not ours
     assert b"Traceback" not in err
+
+
+def test_the_first_ctrl_c_leaves_no_traceback() -> None:
+    """It comes while the command line is still being imported."""
+    module, _, function = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"][
+        "scripts"
+    ]["adderclaw"].partition(":")
+    program = (
+        "import os, sys\n"
+        "class Early:\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name == 'adderclaw.channels.cli':\n"
+        "            os.kill(os.getpid(), 2)\n"
+        "sys.meta_path.insert(0, Early())\n"
+        f"from {module} import {function}\n"
+        f"{function}()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "doctor"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
