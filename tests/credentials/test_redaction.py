@@ -288,6 +288,13 @@ ODD = (
 )
 
 
+@pytest.mark.parametrize(
+    "hidden", "\u034f\u115f\u1160\u17b4\u2065\u2800\u3164\uffa0\ufff0\U0001d159\U000e0080\U000e0fff"
+)
+def test_letters_that_nobody_sees_are_written_out(hidden: str) -> None:
+    assert visible(f"rm{hidden}-rf") == f"rm\\u{{{ord(hidden):x}}}-rf"
+
+
 @given(st.text() | st.text(alphabet=ODD, max_size=40), st.booleans())
 def test_what_is_visible_steers_no_terminal(text: str, directions: bool) -> None:
     for newlines in (True, False):

@@ -342,6 +342,11 @@ _HARMLESS = frozenset(
     "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
 )
 """Spaces, and signs of Arabic, Syriac and Kaithi, that Python does not call printable."""
+_UNSEEN = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u2065\u2800\u3164\uffa0\U0001d159"
+    "\ufff0\ufff1\ufff2\ufff3\ufff4\ufff5\ufff6\ufff7\ufff8"
+)
+"""Letters, marks and signs that draw nothing: fillers of Hangul, the empty pattern of Braille, and the like."""
 MOST_MARKS = 10
 """Of the marks that stand on one letter: no script has more, and a tower of them covers the lines above it."""
 MOST_ISOLATES = 4
@@ -389,12 +394,17 @@ def _line(text: str, kept: str, directions: bool) -> str:
             base, marks = char, 0
         elif (kind := unicodedata.category(char)) in ("Mn", "Me"):
             marks += 1
-            stays = marks <= MOST_MARKS and not (_selects(char) and _selects(text[place - 1 : place]))
+            stays = (
+                marks <= MOST_MARKS
+                and char not in _UNSEEN
+                and not (_selects(char) and _selects(text[place - 1 : place]))
+            )
         elif kind == "Cf":
             stays = _belongs(char, base, text[place - 1 : place], text[place + 1 : place + 2], directed)
         else:
             # Private or not yet in Python's tables, such as new emoji: cannot steer a terminal.
             stays = kind in ("Co", "Cn") or char.isprintable() or char in _HARMLESS
+            stays = stays and char not in _UNSEEN and not "\U000e0000" <= char <= "\U000e0fff"
             base, marks = char, 0
         if not stays:
             char, base = f"\\u{{{ord(char):x}}}", ""
