@@ -1,6 +1,7 @@
 """How these tests make sources of credentials, a clock, and a person who logs in."""
 
 import asyncio
+import os
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -76,7 +77,7 @@ class Somebody:
 
     @property
     def person(self) -> Person:
-        return Person(self.told.append, self._ask)
+        return Person(self.told.append, self._ask, os.defpath)
 
     async def _ask(self) -> str | None:
         return await asyncio.to_thread(self._answer, self.url) if self._answer else None

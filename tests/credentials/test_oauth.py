@@ -1,6 +1,7 @@
 """Logging in against a real authorization server: each flow, and each answer that is not the one asked for."""
 
 import asyncio
+import os
 import socket
 import threading
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from adderclaw.config.schema import Auth
 from adderclaw.credentials import loopback
-from adderclaw.credentials.login_flows import chosen, log_in
+from adderclaw.credentials.login_flows import chosen, log_in, open_page
 from adderclaw.credentials.oauth import OAuthError, Tokens, challenge
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.credentials.sources import AuthSettings
@@ -53,6 +54,19 @@ def browser(server: OAuthServer, monkeypatch: pytest.MonkeyPatch, home: Path) ->
 
 
 # ------------------------------------------------------------------ the browser
+
+
+def test_a_browser_of_the_workspace_is_not_opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    evil, good = tmp_path / "workspace", tmp_path / "bin"
+    for folder in (evil, good):
+        folder.mkdir()
+        (folder / "netscape").write_text(f"#!/bin/sh\necho $1 > {folder}/opened\n")
+        (folder / "netscape").chmod(0o755)
+    monkeypatch.setenv("BROWSER", "netscape %s")
+    monkeypatch.setenv("PATH", f"{evil}:{good}:{os.defpath}")
+    run(open_page("http://127.0.0.1/x", f"{good}:{os.defpath}"))
+    assert not (evil / "opened").exists()
+    assert (good / "opened").read_text() == "http://127.0.0.1/x\n"
 
 
 REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [

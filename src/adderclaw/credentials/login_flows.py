@@ -21,6 +21,8 @@ class Person(NamedTuple):
 
     tell: Callable[[str], None]
     ask: Callable[[], Awaitable[str | None]]
+    path: str
+    """The folders in which a browser is looked for: none that the agent writes."""
 
 
 def chosen(method: Method, settings: OAuthSettings) -> Literal["browser", "device", "paste"]:
@@ -55,7 +57,7 @@ async def _by_browser(client: Client, person: Person) -> Tokens:
     async with loopback.listening() as listener:
         attempt = client.attempt(listener.redirect_uri)
         person.tell(f"Opening the browser. If nothing happens, open this address on this machine:\n\n  {attempt.url}\n")
-        await asyncio.to_thread(open_page, attempt.url)
+        await open_page(attempt.url, person.path)
         try:
             query = await asyncio.wait_for(listener.answer, BROWSER_SECONDS)
         except TimeoutError:
@@ -64,13 +66,20 @@ async def _by_browser(client: Client, person: Person) -> Tokens:
     return await client.exchange(attempt, client.code_of(attempt, query))
 
 
-def open_page(url: str) -> None:
-    import webbrowser
-
-    try:
-        webbrowser.open(url)
-    except (webbrowser.Error, OSError):
-        pass  # the address is on the screen
+async def open_page(url: str, path: str) -> None:
+    """Open the browser, found on this PATH. Where that fails, the address is on the screen."""
+    code = "import sys, webbrowser; webbrowser.open(sys.argv[1])"
+    opening = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-I",
+        "-c",
+        code,
+        url,
+        stderr=asyncio.subprocess.DEVNULL,
+        cwd="/",
+        env={**os.environ, "PATH": path},
+    )
+    await opening.wait()
 
 
 async def _by_device(client: Client, person: Person) -> Tokens:

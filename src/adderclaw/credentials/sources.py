@@ -143,7 +143,7 @@ class Sources:
         """Without `auth` only variables count. `operators_own` tells whether a key of the configuration is from
         the operator's own files: in bare mode no other helper runs. `path`: where helpers find programs."""
         self._secrets, self._clock, self._auth = secrets, clock, auth
-        self._home, self._workspace, self._path = home, workspace, path
+        self._home, self._workspace, self.path = home, workspace, path
         self._bare, self._operators_own = bare, operators_own
         self._helped: dict[str, tuple[str, float]] = {}
         self._turn = asyncio.Lock()
@@ -289,7 +289,7 @@ class Sources:
                     command,
                     timeout=self._auth.api_key_helper_timeout_seconds,
                     workspace=self._workspace,
-                    path=self._path(),
+                    path=self.path(),
                     secrets=self._secrets,
                 )
             except key_helper.HelperFailed as error:

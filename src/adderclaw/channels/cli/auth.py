@@ -62,7 +62,7 @@ async def logged_in(sources: Sources, name: str, method: Method) -> str:
         print(visible(text), file=sys.stderr, flush=True)
 
     logins = sources.logins()
-    tokens = await log_in(logins.client(name), method, Person(tell, STDIN.read))
+    tokens = await log_in(logins.client(name), method, Person(tell, STDIN.read, sources.path()))
     return await logins.keep(name, tokens)
 
 

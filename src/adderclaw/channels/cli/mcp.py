@@ -296,6 +296,7 @@ async def _logged_in(run: Run, entry: Entry) -> str:
     from adderclaw.credentials.login_flows import has_browser, open_page
     from adderclaw.credentials.loopback import listening
     from adderclaw.mcp.oauth import Person, StoredLogin, provider
+    from adderclaw.runtime.start import helpers_path
 
     runtime, known = run.runtime, run.runtime.servers
     assert known is not None
@@ -310,7 +311,7 @@ async def _logged_in(run: Run, entry: Entry) -> str:
             wanted = "" if browser else ", then paste the whole address that the browser ends at"
             print(f"Open this address and allow the access{wanted}:\n\n  {address}\n", file=sys.stderr)
             if browser:
-                await asyncio.to_thread(open_page, address)
+                await open_page(address, helpers_path(runtime.loaded))
 
         async def answer() -> str:
             waiting: list[asyncio.Future[Any]] = [asyncio.ensure_future(listener.answer)]
