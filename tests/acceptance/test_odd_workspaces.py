@@ -101,7 +101,7 @@ def test_on_another_file_system(world: World, elsewhere: Path) -> None:
     world.script(call("Delete", path="made.txt"), text("done"))
     world.agent("go", "--workspace", str(elsewhere), stdin="y\n")
     assert not (elsewhere / "made.txt").exists()
-    assert world.cli("checkpoint", "restore", "2").code == 0
+    assert world.cli("checkpoint", "restore", "2", cwd=elsewhere).code == 0
     assert (elsewhere / "made.txt").read_text() == "x"
 
 

@@ -69,7 +69,12 @@ def test_30_what_was_changed_in_another_folder_is_named_with_it(world: World) ->
     elsewhere.mkdir()
     assert f"(in {world.workspace})" in world.cli("checkpoint", "list", cwd=elsewhere).out
     assert "(in " not in world.cli("checkpoint", "list", cwd=world.workspace).out
-    done = world.cli("checkpoint", "restore", "1", cwd=elsewhere)
+    refused = world.cli("checkpoint", "restore", "1", "--force", cwd=elsewhere)
+    assert refused.code == 2
+    assert f"checkpoint 1 is of {world.workspace}, not of {elsewhere}" in refused.err
+    assert (world.workspace / "w.txt").exists()
+    conversation = refused.err.split()[-1]
+    done = world.cli("checkpoint", "restore", conversation, cwd=elsewhere)
     assert done.out.splitlines()[0] == f"in {world.workspace}, which is not the workspace here:"
     assert not (world.workspace / "w.txt").exists()
 

@@ -11,6 +11,7 @@ from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.restoring import Restored
 from adderclaw.checkpoints.restore import Step
 from adderclaw.config import home, load
+from adderclaw.config.paths import beneath, followed
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import EXIT_CODES, UsageError
 from adderclaw.runtime import rewind
@@ -127,6 +128,7 @@ def restore(
     now = loaded.config
     Store.open(now.memory.path, read_only=True).close()  # nothing is created only to be restored
     store = Store.open(now.memory.path)
+    _is_here(store, checkpoint, loaded.workspace)
     shop = rewind.workshop(store, home(), now)
     only, as_json = frozenset(path or ()), output_format == "json"
     try:
@@ -147,6 +149,16 @@ def restore(
             print(clean(line), flush=True)
     if not dry_run:
         _end(found, quiet=as_json)
+
+
+def _is_here(store: Store, wanted: str, workspace: str) -> None:
+    """A number alone restores in this project: numbers go on over all of them, and one is soon mistyped."""
+    point = rows.get(store, int(wanted)) if wanted.isdecimal() else None
+    if point is None or beneath(point.root, workspace):
+        return
+    if followed(transcript.workspace_of(store, point.conversation_id)) != followed(workspace):
+        fix = f"restore it from there, or name its conversation: {point.conversation_id}"
+        raise UsageError(clean(f"checkpoint {wanted} is of {point.root}, not of {workspace}: {fix}"))
 
 
 def _end(found: Restored, *, quiet: bool) -> None:
