@@ -10,7 +10,7 @@ from adderclaw.child import Apart
 from adderclaw.config import places
 from adderclaw.config.paths import beneath, followed
 from adderclaw.kernel.session import InForce
-from adderclaw.runtime import configured_hooks, status_line
+from adderclaw.runtime import configured_hooks
 from adderclaw.runtime.start import Runtime, operators_own, warn
 from adderclaw.store import locks
 from adderclaw.types import CommandFact, Workspace
@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 NO_NETWORK = "its commands have no network"
 ONLY = "it reaches nothing but {hosts}"
 MOST_NAMED = 4
+
+
+def _status_line_files(runtime: Runtime) -> tuple[str, ...]:
+    from adderclaw.runtime import status_line
+
+    return status_line.files(runtime)
 
 
 class Furniture:
@@ -86,7 +92,7 @@ class Furniture:
                 *self._servers,
                 *skill_folders(runtime, roots[0]),
                 *now.sandbox.read_paths,
-                *(status_line.files(runtime) if now.statusLine.command else ()),
+                *(_status_line_files(runtime) if now.statusLine.command else ()),
             ),
             cache=caches.folder_of(runtime.home, roots[0], servers=self._for_servers),
         )
