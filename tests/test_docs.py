@@ -20,7 +20,6 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 OURS = re.compile(r"(^|[\s|])adderclaw\s")
-MATRIX = re.compile(r"^\| ([A-Z]-\d+) \| .+ \| (.+) \|$", re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)")
 
 
@@ -74,22 +73,3 @@ def test_links_lead_somewhere(page: Path) -> None:
     links: list[str] = LINK.findall(page.read_text(encoding="utf-8"))
     broken = [link for link in links if not (page.parent / link).exists()]
     assert not broken
-
-
-def test_the_matrix_names_real_tests() -> None:
-    page = (ROOT / "docs" / "ACCEPTANCE_MATRIX.md").read_text(encoding="utf-8")
-    rows: list[tuple[str, str]] = MATRIX.findall(page)
-    ids = [row for row, _ in rows]
-    assert len(ids) == len(set(ids)) > 80
-    named = {name for _, cell in rows for name in re.findall(r"`(tests/[^`]+)`", cell)}
-    missing = [name for name in sorted(named) if not _is_a_test(*name.split("::"))]
-    assert not missing
-    assert not re.search("manual review|TBD|smoke test|nightly only", page)
-
-
-def _is_a_test(path: str, name: str) -> bool:
-    file = ROOT / path
-    return (
-        file.exists()
-        and re.search(rf"^(async )?def {name}\(", file.read_text(encoding="utf-8"), re.MULTILINE) is not None
-    )

