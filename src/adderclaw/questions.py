@@ -46,9 +46,9 @@ class Answer(NamedTuple):
     by: str
     """Who answered: "operator", "no_operator", "timeout"."""
     comment: str = ""
-    remember: Literal["", "session", "user", "registries"] = ""
-    """Whether the request's `grants` count from now on, in this session or by the operator's own file; or `registries`:
-    the commands of this session reach those of the request."""
+    remember: Literal["", "session", "project", "user", "registries"] = ""
+    """Whether the request's `grants` count from now on: in this session, in this project or everywhere, by a
+    file of the operator's; or `registries`: the commands of this session reach those of the request."""
     who: str = ""
     """The person who answered, and on which channel; empty where nobody did."""
     approval_id: str = ""
@@ -59,6 +59,14 @@ class Answer(NamedTuple):
     """What is to run in place of what was asked about: decoded and judged like any other."""
     updates: tuple[Json, ...] = ()
     """Changes of permissions that go with it, as `config.permissions.PermissionUpdate` has them."""
+
+
+def reached(request: ApprovalRequest) -> Answer:
+    """A yes that lets the commands of this session reach the registries of the request, where it has any."""
+    if not request.registries:
+        return Answer(approved=True, by="operator")
+    comment = f"with {', '.join(request.registries)} for this session"
+    return Answer(approved=True, by="operator", comment=comment, remember="registries")
 
 
 def replied(replies: "Replies | None") -> Answer:

@@ -388,6 +388,33 @@ def test_always_from_now_on(world: World) -> None:
     assert world.receipts()[0]["decision"]["granted_in"] == str(config)
 
 
+def test_always_in_this_project_and_no_longer(world: World) -> None:
+    config = (world.cli.data / "config.toml").read_text(encoding="utf-8")
+    world.script(call("Bash", command="mkdir -p out"), text("one"))
+    asked = world.agent("go", stdin="p\n").err
+    assert "that is: `mkdir -p out` may run, word for word, without a question" in asked
+    kept = f"{world.cli.data / 'grants.json'} for {world.workspace}"
+    assert world.receipts()[0]["decision"]["granted_in"] == kept
+    assert (world.cli.data / "config.toml").read_text(encoding="utf-8") == config
+    assert "Approve?" not in world.agent("again").err
+    other = world.workspace.with_name("other")
+    other.mkdir()
+    assert "Approve?" in world.agent("go", "--workspace", str(other), stdin="n\n").err
+    (verified,) = {world.cli("replay", run, "--verify").code for (run,) in world.rows("SELECT run_id FROM runs")}
+    assert verified == 0
+    assert world.cli("approvals", "granted").out == f"{world.workspace}  Bash(mkdir -p out)\n"
+    assert "nothing is always allowed in" in world.cli("approvals", "granted", "--workspace", str(other)).out
+    (row,) = json.loads(world.cli("approvals", "granted", "--all", "--output-format", "json").out)
+    assert row == {"project": str(world.workspace), "rule": "Bash(mkdir -p out)"}
+    assert world.cli("approvals", "revoke", "Bash(mkdir)").code == 2
+    listed = world.cli.typed("agent", stdin="/permissions\n/permissions remove Bash(mkdir -p out)\n/exit\n").out
+    assert "allow  Bash(mkdir -p out)  (always in this project)" in listed
+    assert "removed from this session and from what is always allowed in this project" in listed
+    assert "Approve?" in world.agent("again", stdin="p\n").err
+    assert world.cli("approvals", "revoke", "Bash(mkdir -p out)").out.startswith("asked about again")
+    assert "Approve?" in world.agent("again", stdin="n\n").err
+
+
 @pytest.mark.parametrize(
     "asked",
     [

@@ -1,5 +1,6 @@
 """The model's questions as rows: answered from another process, after a kill, over JSON-RPC and from Python."""
 
+import asyncio
 import json
 import os
 import pwd
@@ -7,10 +8,14 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
+from adderclaw.channels.rpc.runs import Client
+from adderclaw.channels.rpc.wire import Outbox
+from adderclaw.questions import Answer, ApprovalRequest
 from tests.acceptance.test_approvals import asking as asking_with
 from tests.acceptance.test_approvals import ended, listed, write
 from tests.acceptance.test_rpc import Rpc
@@ -173,6 +178,34 @@ def test_a_reply_to_another_question_than_was_asked_is_none(world: World) -> Non
 
 
 # ------------------------------------------------------------------ JSON-RPC and Python
+
+
+def test_a_no_grants_nothing_whatever_is_to_be_remembered(world: World) -> None:
+    world.script(write(), text("ended"))
+    rpc = Rpc(world)
+    rpc.request(1, "run", message="hi", profile="supervised")
+    asked = rpc.until("approval_request")["params"]
+    assert (asked["registries"], len(asked["grants"])) == ([], 1)
+    rpc.request(2, "approve", id=asked["id"], approved=False, remember="project")
+    rpc.until(id=1)
+    rpc.close()
+    assert "granted" not in world.receipts()[0]["decision"]
+    assert not (world.cli.data / "grants.json").exists()
+
+
+def test_a_client_may_let_registries_in() -> None:
+    request = ApprovalRequest("Bash", "medium", "why", "npm i", "call-1", id="approval-1", registries=("one.example",))
+
+    async def answered(registries: tuple[str, ...]) -> Answer:
+        client = Client(Outbox(cast(Any, None)), lambda: "run", 1)  # what goes out is not sent
+        asking = asyncio.ensure_future(client.approve(replace(request, registries=registries)))
+        await asyncio.sleep(0)
+        client.waiting["approval-1"].set_result(Answer(approved=True, by="operator", remember="registries"))
+        return await asking
+
+    given = asyncio.run(answered(request.registries))
+    assert (given.remember, given.comment) == ("registries", "with one.example for this session")
+    assert asyncio.run(answered(())).remember == "", "what was not offered is not let in"
 
 
 def test_a_client_answers_what_a_terminal_asks(world: World, rpc: Rpc) -> None:

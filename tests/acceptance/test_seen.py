@@ -61,26 +61,26 @@ ASKED = {
     2 +     return a + b
     writes: calc.py
 Edit: writes to workspace
+always: /tmp/seen-00000000/workspace/calc.py may be changed and written over,
+without a question
 > 1. yes (y)
-  2. yes, and in this session always:
-     Edit(//tmp/seen-00000000/workspace/calc.py) (a)
-  3. yes, and always, in every project:
-     Edit(//tmp/seen-00000000/workspace/calc.py) (A)
-  4. no (n)
-  5. no, and say what to do instead (i)
+  2. yes, always in this session (a)
+  3. yes, always in this project (p)
+  4. yes, always in every project (A)
+  5. no (n)
+  6. no, and say what to do instead (i)
 supervised · mock · workspace""",
     (40, 12): """\
-    writes: calc.py
 Edit: writes to workspace
+always: /tmp/seen-00000000/workspace/ca
+lc.py may be changed and written over,
+without a question
 > 1. yes (y)
-  2. yes, and in this session always:
-     Edit(//tmp/seen-00000000/workspace
-     /calc.py) (a)
-  3. yes, and always, in every project:
-     Edit(//tmp/seen-00000000/workspace
-     /calc.py) (A)
-  4. no (n)
-  5. no, and say what to do instead (i)
+  2. yes, always in this session (a)
+  3. yes, always in this project (p)
+  4. yes, always in every project (A)
+  5. no (n)
+  6. no, and say what to do instead (i)
 supervised · mock · workspace""",
 }
 
@@ -94,11 +94,11 @@ def test_the_first_screen_and_an_approval_as_they_are(short: World, size: tuple[
         assert as_text(short, terminal.wait("supervised")) == FIRST[size]
         terminal.write("fix it")
         terminal.press("Enter")
-        asked = as_text(short, terminal.wait("5. no, and"))
+        asked = as_text(short, terminal.wait("6. no, and"))
         assert ASKED[size] in asked
         assert asked.endswith(ASKED[size])
         while (
-            "5. no, and" in terminal.screen()
+            "6. no, and" in terminal.screen()
         ):  # a key that comes while the question is being drawn counts for nothing
             terminal.press("y")
         terminal.wait("It adds.", "supervised")

@@ -83,6 +83,7 @@ OWN = {
     "config.places": "finds the project by its names; reads through config.safe_open; writes in AdderClaw's own folder",
     "config.servers": "whether programs are there that the operator's servers name",
     "config.trusted_folders": "status and names by the descriptor of a folder that config.safe_open opened",
+    "config.project_grants": "grants.json in AdderClaw's own folder; reads through config.safe_open",
     "config.trust": "trust.json in AdderClaw's own folder; reads through config.safe_open",
     "hooks.scripts": "copies of what was compared, in AdderClaw's own folder; reads through config.safe_open",
     "hooks.settings": "the shells of the system",

@@ -17,7 +17,7 @@ from adderclaw.kernel.call import limit_of, run_call
 from adderclaw.kernel.session import TurnResult
 from adderclaw.mcp import answers, server
 from adderclaw.mcp.server import Caller, Offer
-from adderclaw.questions import Answer, ApprovalRequest, QuestionRequest, Replies, replied
+from adderclaw.questions import Answer, ApprovalRequest, QuestionRequest, Replies, reached, replied
 from adderclaw.runtime import Options, Run, opened, start
 from adderclaw.runtime.drive import drive, exit_code
 from adderclaw.runtime.signals import until_signal
@@ -27,11 +27,6 @@ from adderclaw.types import Json, ToolCall, ToolResult
 TOKEN = "ADDERCLAW_MCP_TOKEN"  # noqa: S105 - the name of a variable
 TELL_SECONDS = 5.0
 """How long a client may take to be told of a call, before its result."""
-APPROVAL: Json = {
-    "type": "object",
-    "properties": {"approve": {"type": "boolean", "title": "Approve", "default": False}},
-    "required": ["approve"],
-}
 
 
 class Asked:
@@ -47,8 +42,10 @@ class Asked:
             return refused
         seen = shown(request)
         message = f"{seen.tool} ({request.risk} risk: {seen.reason}) wants to run: {seen.text}"
-        said = await self.caller.ask("\n".join((message, *seen.marks)), APPROVAL)
-        return Answer(approved=said is not None and said.get("approve") is True, by="operator")
+        said = await self.caller.ask("\n".join((message, *seen.marks)), _form(request)) or {}
+        if request.registries and said.get("approve") is True and said.get("registries") is True:
+            return reached(request)
+        return Answer(approved=said.get("approve") is True, by="operator")
 
     async def ask(self, request: QuestionRequest) -> Answer:
         if self.caller is None:
@@ -65,6 +62,16 @@ class Asked:
                 return replied(None)
             replies[question.question] = str(said.get("answer", ""))
         return replied(replies)
+
+
+def _form(request: ApprovalRequest) -> Json:
+    """What the person fills in."""
+    fields: Json = {"approve": {"type": "boolean", "title": "Approve", "default": False}}
+    if request.registries:
+        hosts = visible(", ".join(request.registries), keep_newlines=False)
+        title = f"Let commands of this session reach {hosts}"
+        fields["registries"] = {"type": "boolean", "title": title, "default": False}
+    return {"type": "object", "properties": fields, "required": ["approve"]}
 
 
 class Channel:

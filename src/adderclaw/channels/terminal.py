@@ -6,7 +6,7 @@ import sys
 from typing import Literal
 
 from adderclaw.credentials.redaction import visible
-from adderclaw.questions import Answer, ApprovalRequest, Question, QuestionRequest, Replies, replied
+from adderclaw.questions import Answer, ApprovalRequest, Question, QuestionRequest, Replies, reached, replied
 
 
 class Terminal:
@@ -51,10 +51,12 @@ class Terminal:
         lines = ["Tool request:", f"  tool: {seen.tool}", f"  risk: {request.risk}", f"  reason: {seen.reason}"]
         lines += [f"  args: {_inset(seen.text)}", *(f"  {mark}" for mark in seen.marks)]
         offered = request.grants if len(request.shown) <= MOST_GRANTED else ()
-        lines += [f"  always: {_line(rule)}" for rule in offered]
         if offered:
-            kept = "always from now on, in every project"
-            lines.append(f"  (a = yes, and always in this session; A = yes, and {kept})")
+            from adderclaw.gate.grants import in_words
+
+            lines += [f"  always: {_line(rule)}" for rule in offered]
+            lines.append(f"    that is: {_line(in_words(offered))}")
+            lines.append("  (a = yes, and always in this session; p = in this project; A = in every project)")
         if request.registries:
             hosts = _line(", ".join(request.registries))
             lines.append(f"  (r = yes, and let the commands of this session reach {hosts})")
@@ -70,8 +72,7 @@ class Terminal:
             return Answer(approved=False, by="no_operator", comment="no answer: the end of standard input")
         word, _, comment = line.strip().partition(" ")
         if request.registries and word == "r":
-            reached = f"with {', '.join(request.registries)} for this session"
-            return Answer(approved=True, by="operator", comment=reached, remember="registries")
+            return reached(request)
         always = ALWAYS.get(word) if offered else None
         approved = always is not None or word.lower() in ("y", "yes")
         return Answer(approved, "operator", comment.strip(), always or "")
@@ -112,10 +113,10 @@ def meant(question: Question, line: str) -> str:
     return ", ".join(dict.fromkeys(chosen)) if len(chosen) == len(words) else line
 
 
-ALWAYS: dict[str, Literal["session", "user"]] = {"a": "session", "A": "user"}
+ALWAYS: dict[str, Literal["session", "project", "user"]] = {"a": "session", "p": "project", "A": "user"}
 
-PIPED_ANSWERS = frozenset({"y", "yes", "n", "no", "a", "A", ""})
-NO_ANSWER = "what is piped is no answer: a line of it is exactly y, yes, n, no, a or A, or empty"
+PIPED_ANSWERS = frozenset({"y", "yes", "n", "no", "a", "p", "A", ""})
+NO_ANSWER = "what is piped is no answer: a line of it is exactly y, yes, n, no, a, p or A, or empty"
 
 MOST_GRANTED = 6_000
 """Of a request that "always" is offered for."""

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from adderclaw import __version__
-from adderclaw.config.paths import beneath
+from adderclaw.config.paths import beneath, followed
 from adderclaw.config.places import Request, read, replace
 from adderclaw.config.trusted_folders import leads_out, stamps
 from adderclaw.errors import ConfigError
@@ -48,6 +48,11 @@ def _now(path: str, project: str) -> str | None:
     return _hashed(read(path))
 
 
+def _folder_at(path: str) -> str:
+    """Which folder a path leads to; empty where it leads to none."""
+    return followed(path) if os.path.isdir(path) else ""
+
+
 def _variable(name: str) -> str | None:
     value = os.environ.get(name)
     return None if value is None else _hashed(os.fsencode(value))
@@ -61,7 +66,7 @@ def recall(request: Request) -> Json | None:
         fresh = (
             all(_variable(name) == value for name, value in kept["variables"].items())
             and all(_now(path, kept["project"][0]) == value for path, value in kept["files"].items())
-            and all(os.path.isdir(path) == there for path, there in kept["directories"].items())
+            and all(_folder_at(path) == there for path, there in kept["directories"].items())
             and _trees(*kept["project"]) == kept["trees"]
         )
         return kept["loaded"] if fresh else None
@@ -89,7 +94,7 @@ def keep(
         kept = {
             "files": {path: _hashed(data) for path, data in files.items()},
             "variables": {name: _variable(name) for name in variables},
-            "directories": {path: os.path.isdir(path) for path in directories},
+            "directories": {path: _folder_at(path) for path in directories},
             "project": project,
             "trees": _trees(*project),
             "loaded": loaded,

@@ -4,7 +4,7 @@ import os
 import re
 from typing import Any, Literal, cast
 
-from adderclaw.config import Loaded, baseline, checks, dialects, permission_mode, places, policy, trust
+from adderclaw.config import Loaded, baseline, checks, dialects, permission_mode, places, policy, project_grants, trust
 from adderclaw.config.leaves import Leaf, drop, get, leaves, meaning, put
 from adderclaw.config.paths import beneath, followed
 from adderclaw.config.permission_mode import BYPASS, MODE
@@ -461,9 +461,19 @@ class Composition:
             fix = "start in a project's folder, or name it: `--workspace DIR`"
             self.problems.append(Problem(reason, "", f"the workspace would be {workspace}, {what}: {fix}"))
 
+    def grants(self, workspace: str) -> None:
+        """What the operator always allows in this folder; like all of the operator's files but not with `--config`."""
+        path = project_grants.place(self.request.home)
+        data = None if self.request.config_file else self.look(path)
+        rules = project_grants.of(project_grants.known(self.request.home, data), workspace) if data else []
+        if rules:
+            self.files.append(path)
+            self.lay(Layer(path, "user", {"permissions": {"allow": rules}}, {}))
+
     def finish(self) -> Composed:
         workspace, reason = self.workspace()
         self.too_wide(workspace, reason)
+        self.grants(workspace)
         policies = self.policies()
         self._make_absolute(workspace)
         self.problems += checks.whole(self.tree, self.origins)

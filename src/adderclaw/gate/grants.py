@@ -27,6 +27,23 @@ def exact(case: Case) -> tuple[str, ...]:
     return texts if texts and _suffice(texts, case) else ()
 
 
+DONE = {
+    "Read": "be read, listed and searched",
+    "Edit": "be changed and written over",
+    "Write": "be written over",
+    "NotebookEdit": "be changed",
+}
+
+
+def in_words(rules: tuple[str, ...]) -> str:
+    """What such rules allow, for a person who is asked whether they count from now on."""
+    said: list[str] = []
+    for rule in rules:
+        tool, _, rest = rule.removesuffix(")").partition("(")
+        said.append(f"`{rest}` may run, word for word" if tool == "Bash" else f"{rest[1:]} may {DONE[tool]}")
+    return f"{'; '.join(said)}, without a question"
+
+
 def _of_plan(command: Plan) -> tuple[str, ...]:
     """Each command of a plan that is nothing but such commands, word for word."""
     commands = simples(command)

@@ -105,7 +105,7 @@ async def rule(session: Session, judged: Judged) -> Ruling:
             return Ruling(considered, life, _how(session, considered, None), considered.error)
         considered = _again(session, considered)
     how = _how(session, considered, answer if considered.decision.verdict == "ask" else None)
-    if answer is not None and answer.remember and considered.decision.verdict == "ask":
+    if answer is not None and answer.approved and answer.remember and considered.decision.verdict == "ask":
         how |= _remember(session, considered, answer)
     if considered.decision.verdict == "deny" or (answer is not None and not answer.approved):
         asked = answer if considered.decision.verdict == "ask" else None
@@ -354,6 +354,7 @@ def _remember(session: Session, considered: Considered, answer: Answer) -> Json:
         if session.scene.ways_out is not None:
             session.scene.ways_out.let_in(considered.touch.command)
         return {}
+    from adderclaw.config import project_grants
     from adderclaw.config.permissions import grant
     from adderclaw.gate import grants
     from adderclaw.kernel import permission_updates
@@ -362,6 +363,9 @@ def _remember(session: Session, considered: Considered, answer: Answer) -> Json:
     destination = "userSettings" if answer.remember == "user" else "session"
     try:
         place = permission_updates.apply(session, grant(rules, destination)) if rules else "nowhere"
+        if rules and answer.remember == "project":
+            root = session.scene.context.workspace.root
+            place = f"{project_grants.add(session.home, root, rules)} for {root}"
     except AdderClawError as error:
         session.bus.tell({"event_type": "warning", "message": f"'always' could not be kept: {error}"})
         return {}

@@ -287,7 +287,7 @@ def _planning(store: Store | None, conversation_id: str) -> Planning:
 def _identities(runtime: Runtime) -> frozenset[tuple[int, int]]:
     """What our own files are on disk, so that another name of one of them is still refused."""
     now = runtime.config
-    named = ("config.toml", "trust.json", "receipt.key", "credentials.enc", "credentials.key", "ESTOP")
+    named = ("config.toml", "trust.json", "grants.json", "receipt.key", "credentials.enc", "credentials.key", "ESTOP")
     ours = [now.memory.path, now.receipts.path, *(os.path.join(runtime.home, name) for name in named)]
     ours += [file["file"] for file in runtime.loaded.policies]
     found: set[tuple[int, int]] = set()

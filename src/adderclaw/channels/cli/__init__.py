@@ -44,7 +44,9 @@ COMMANDS: dict[str, Command] = {
     "replay": Command("replay", "Show a run again, prove it, or judge its calls under another policy."),
     "usage": Command("usage", "What model calls took: tokens and cost by run, day, model or provider."),
     "policy": Command("policy", "Check a policy.toml and explain what it would decide."),
-    "approvals": Command("approvals", "List questions that wait for an answer, and answer them."),
+    "approvals": Command(
+        "approvals", "List questions that wait for an answer, answer them, and see what you always allow."
+    ),
     "hooks": Command("hooks", "List hooks, and try an event's hooks by hand."),
     "skills": Command("skills", "List skills, look at one, check one against the specification."),
     "trust": Command("trust", "Trust what a project's configuration says, as it is now."),

@@ -8,9 +8,11 @@ from typing import Annotated
 import typer
 
 from adderclaw.channels import questions
-from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group
+from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir, group
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.terminal import meant
+from adderclaw.config import home, load, project_grants
+from adderclaw.config.paths import followed
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import UsageError
 from adderclaw.kernel.approvals import questions_of, shown, too_long
@@ -18,7 +20,7 @@ from adderclaw.questions import Replies
 from adderclaw.store import Store
 from adderclaw.store.approvals import Approval
 
-app = group("List questions that wait for an answer, and answer them.")
+app = group("List questions that wait for an answer, answer them, and see what you always allow.")
 
 
 @app.command("list")
@@ -40,6 +42,51 @@ def list_approvals(
         _print(approval, time.time())
     if not found:
         print("nothing is waiting for an answer")
+
+
+@app.command()
+def granted(
+    everywhere: Annotated[bool, typer.Option("--all", help="Of all projects.")] = False,
+    workspace: WorkspaceDir = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """List what you always allow in a project: the rules that `p`, "always in this project", kept.
+
+    Example: adderclaw approvals granted
+    """
+    table, folder = project_grants.known(home()), _folder(workspace)
+    shown = table if everywhere else {folder: project_grants.of(table, folder)}
+    if output_format == "json":
+        print_json([{"project": name, "rule": rule} for name, rules in shown.items() for rule in rules])
+        return
+    for name, rules in shown.items():
+        for rule in rules:
+            print(visible(f"{name}  {rule}", keep_newlines=False))
+    if not any(shown.values()):
+        print("nothing is always allowed" if everywhere else visible(f"nothing is always allowed in {folder} alone"))
+
+
+@app.command()
+def revoke(
+    rule: Annotated[str, typer.Argument(metavar="RULE", help="As `approvals granted` lists it.")],
+    workspace: WorkspaceDir = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Allow something no longer that was always allowed in a project. A session that runs there keeps it to its end.
+
+    Example: adderclaw approvals revoke "Bash(make test)"
+    """
+    folder = _folder(workspace)
+    if not project_grants.remove(home(), folder, rule):
+        raise UsageError(f"{rule!r} is not always allowed in {folder}: `adderclaw approvals granted` lists what is")
+    if output_format == "json":
+        print_json({"project": folder, "rule": rule, "revoked": True})
+    else:
+        print(visible(f"asked about again in {folder}: {rule}", keep_newlines=False))
+
+
+def _folder(workspace: str | None) -> str:
+    return followed(load(workspace=workspace).workspace)
 
 
 @app.command()

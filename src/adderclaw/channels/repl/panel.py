@@ -2,20 +2,18 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Literal
 
 from adderclaw.channels.repl.draw import Drawing, Fragments
 from adderclaw.channels.repl.screen import Screen
 from adderclaw.channels.terminal import MOST_GRANTED, meant
 from adderclaw.credentials.redaction import visible
+from adderclaw.gate.grants import in_words
 from adderclaw.json_text import canonical
-from adderclaw.questions import Answer, ApprovalRequest, Question, QuestionRequest, Replies, replied
+from adderclaw.questions import Answer, ApprovalRequest, Question, QuestionRequest, Replies, reached, replied
 from adderclaw.record import NamedTuple
 from adderclaw.types import Json
 from adderclaw.view import calls
 from adderclaw.view.items import Line
-
-type Choice = Literal["yes", "session", "user", "no", "instead"]
 
 
 class Option(NamedTuple):
@@ -34,6 +32,8 @@ class Panel:
         self.question, self.options, self.several = question, tuple(options), several
         self.about: Sequence[Fragments] = ()
         """What is asked about, where there is room for it here."""
+        self.note = ""
+        """What a choice would mean, in words."""
         self.at = 0
         self.chosen: set[int] = set()
         self.writing: str | None = None
@@ -43,6 +43,7 @@ class Panel:
     def lines(self, drawing: Drawing) -> list[Fragments]:
         rows = [*self.about]
         rows += [[("warn", row)] for row in drawing.flowed(self.question, drawing.width)]
+        rows += [[("dim", row)] for row in drawing.flowed(self.note, drawing.width) if self.note]
         for number, option in enumerate(self.options):
             mark = ">" if number == self.at else " "
             tick = ("[x] " if number in self.chosen else "[ ] ") if self.several else ""
@@ -131,7 +132,8 @@ class OnScreen:
         async with self._turn:
             about = _asked_about(request, seen.text, seen.marks, screen.drawing)
             offered = request.grants if len(request.shown) <= MOST_GRANTED else ()
-            panel = Panel(f"{seen.tool}: {seen.reason}", _options(offered, request.registries))
+            panel = Panel(f"{seen.tool}: {seen.reason}", _options(request.registries, always=bool(offered)))
+            panel.note = f"always: {_line(in_words(offered))}" if offered else ""
             if len(about) + len(panel.lines(screen.drawing)) < screen.room:
                 panel.about = [[], *about]
             else:
@@ -139,7 +141,7 @@ class OnScreen:
                 if request.preview:
                     screen.read_before[request.tool_use_id] = _change(request)
             values, words = await answered(screen, panel)
-        return _answer(values, words, request.registries)
+        return _answer(values, words, request)
 
     async def ask(self, request: QuestionRequest) -> Answer:
         screen = self.screen
@@ -154,33 +156,30 @@ class OnScreen:
         return replied(replies)
 
 
-def _options(offered: Sequence[str], registries: Sequence[str]) -> list[Option]:
-    rules = ", ".join(visible(rule, keep_newlines=False) for rule in offered)
+def _options(registries: Sequence[str], *, always: bool) -> list[Option]:
     hosts = ", ".join(visible(host, keep_newlines=False) for host in registries)
-    always = [
-        Option("a", f"yes, and in this session always: {rules}", "session"),
-        Option("A", f"yes, and always, in every project: {rules}", "user"),
-    ]
+    granting = (
+        Option("a", "yes, always in this session", "session"),
+        Option("p", "yes, always in this project", "project"),
+        Option("A", "yes, always in every project", "user"),
+    )
     return [
         Option("y", "yes", "yes"),
         *([Option("r", f"yes, and let commands of this session reach {hosts}", "registries")] if registries else []),
-        *(always if offered else []),
+        *(granting if always else ()),
         Option("n", "no", "no"),
         Option("i", "no, and say what to do instead", "instead", writes=True),
     ]
 
 
-def _answer(values: list[str], words: str, registries: Sequence[str]) -> Answer:
+def _answer(values: list[str], words: str, request: ApprovalRequest) -> Answer:
     match values:
         case ["registries"]:
-            reached = f"with {', '.join(registries)} for this session"
-            return Answer(approved=True, by="operator", comment=reached, remember="registries")
+            return reached(request)
         case ["yes"]:
             return Answer(approved=True, by="operator")
-        case ["session"]:
-            return Answer(approved=True, by="operator", remember="session")
-        case ["user"]:
-            return Answer(approved=True, by="operator", remember="user")
+        case ["session" | "project" | "user" as where]:
+            return Answer(approved=True, by="operator", remember=where)
         case _:
             return Answer(approved=False, by="operator", comment=words.strip())
 

@@ -20,7 +20,7 @@ from adderclaw.errors import AdderClawError
 from adderclaw.events import EventRecord
 from adderclaw.kernel.approvals import questions_json, shown, unaskable
 from adderclaw.kernel.session import TurnResult
-from adderclaw.questions import Answer, ApprovalRequest, QuestionRequest, Replies, replied
+from adderclaw.questions import Answer, ApprovalRequest, QuestionRequest, Replies, reached, replied
 from adderclaw.runtime import Run, Runtime, opened, run_again, start
 from adderclaw.runtime.drive import drive
 from adderclaw.sinks.log import fields
@@ -57,10 +57,12 @@ class Client:
             "lookalikes": seen.lookalikes,
             "plan_hash": request.plan_hash,
             "grants": list(request.grants),
+            "registries": list(request.registries),
         }
         self._outbox.put(notice("approval_request", asked))
         try:
-            return await future
+            given = await future
+            return reached(request) if given.approved and given.remember == "registries" else given
         finally:
             del self.waiting[request.id]
             self.answered.add(request.id)

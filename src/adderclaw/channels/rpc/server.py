@@ -74,7 +74,7 @@ class ApproveParams:
     id: str
     approved: bool
     comment: str = ""
-    remember: Literal["", "session"] = ""
+    remember: Literal["", "session", "project", "registries"] = ""
     plan: str = ""
     """Only if the question is about the call with this hash."""
 

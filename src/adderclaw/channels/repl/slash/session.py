@@ -5,6 +5,7 @@ import os
 from adderclaw.channels.repl import here
 from adderclaw.channels.repl.slash import command_line
 from adderclaw.channels.repl.slash.row import Done
+from adderclaw.config import project_grants
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import UsageError
 from adderclaw.kernel import permission_updates
@@ -56,9 +57,11 @@ def permissions(run: Run, rest: str) -> Done:
     now = run.session.config.permissions
     policy = run.session.scene.policy
     print(f"mode: {policy.mode or policy.autonomy_now}")
+    kept = project_grants.of(project_grants.known(run.runtime.home), run.session.scene.context.workspace.root)
     for behaviour in BEHAVIOURS:
         for rule in getattr(now, behaviour):
-            print(f"{behaviour:<6} {visible(rule, keep_newlines=False)}")
+            always = "  (always in this project)" if behaviour == "allow" and rule in kept else ""
+            print(f"{behaviour:<6} {visible(rule, keep_newlines=False)}{always}")
     for folder in run.session.scene.context.workspace.extra:
         print(f"also   {visible(folder, keep_newlines=False)}")
     print("/permissions allow|ask|deny RULE adds one to this session, /permissions remove RULE takes it back")
@@ -83,7 +86,9 @@ def _change(run: Run, rest: str) -> None:
         raise UsageError(f"there is no rule {rule!r}: /permissions lists them")
     for name in found:
         permission_updates.apply(run.session, replace(update, type="removeRules", behavior=name))
-    print(f"removed from this session: {visible(rule, keep_newlines=False)}")
+    kept = project_grants.remove(run.runtime.home, run.session.scene.context.workspace.root, rule)
+    where = "this session and from what is always allowed in this project" if kept else "this session"
+    print(f"removed from {where}: {visible(rule, keep_newlines=False)}")
 
 
 async def tasks(run: Run, rest: str) -> Done:

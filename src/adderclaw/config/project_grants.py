@@ -1,0 +1,69 @@
+"""What the operator always allows in one project: rules in the operator's own file, bound to a folder."""
+
+import fcntl
+import json
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from adderclaw.config.checks import is_rule
+from adderclaw.config.paths import UNRESOLVED, followed
+from adderclaw.config.places import read, replace
+from adderclaw.errors import AdderClawError, ConfigError
+
+type Table = dict[str, list[str]]
+"""A project's folder, links followed → its rules, oldest first."""
+
+
+def place(home: str) -> str:
+    return os.path.join(home, "grants.json")
+
+
+def known(home: str, data: bytes | None = None) -> Table:
+    """A file that cannot be understood grants nothing; nor does a part of it that is no rule."""
+    try:
+        value: Any = json.loads((read(place(home)) if data is None else data) or b"{}")
+    except (ValueError, ConfigError):
+        return {}
+    listed = cast(dict[str, Any], value).items() if isinstance(value, dict) else ()
+    rows = {folder: cast(list[Any], rules) for folder, rules in listed if isinstance(rules, list)}
+    return {
+        folder: [rule for rule in rules if isinstance(rule, str) and is_rule(rule)] for folder, rules in rows.items()
+    }
+
+
+def of(table: Table, folder: str) -> list[str]:
+    """The rules of exactly this folder: one that lies in it, or around it, is another project."""
+    real = followed(folder)
+    return table.get(real, []) if real != UNRESOLVED else []
+
+
+def add(home: str, folder: str, rules: Sequence[str]) -> str:
+    """Allow these in the project from now on; returns the file that says so."""
+    return _change(home, folder, lambda before: [*dict.fromkeys((*before, *rules))])
+
+
+def remove(home: str, folder: str, rule: str) -> bool:
+    """Take one back; False where it is not there."""
+    there = rule in of(known(home), folder)
+    if there:
+        _change(home, folder, lambda before: [one for one in before if one != rule])
+    return there
+
+
+def _change(home: str, folder: str, change: Callable[[list[str]], list[str]]) -> str:
+    """By one process at a time."""
+    path, real = place(home), followed(folder)
+    if real == UNRESOLVED:
+        raise AdderClawError(f"{folder} cannot be told from other folders, so that nothing is allowed for it")
+    try:
+        os.makedirs(home, mode=0o700, exist_ok=True)
+        with open(os.path.join(home, "config.lock"), "w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            table = known(home)
+            table[real] = change(table.get(real, []))
+            kept = {name: rules for name, rules in table.items() if rules}
+            replace(path, json.dumps(kept, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise AdderClawError(f"{path} cannot be written: {error.strerror}") from error
+    return path
