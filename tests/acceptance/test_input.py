@@ -1,5 +1,6 @@
 """What a person types at the REPL in a real terminal: names of files, commands, notes, pastes, keys."""
 
+import base64
 import os
 import stat
 from pathlib import Path
@@ -94,6 +95,41 @@ def test_a_command_and_a_note_by_hand(world: World) -> None:
     assert decided == [("Bash", "allowed"), ("Bash", "denied"), ("MemoryWrite", "allowed")]
     run = world.rows("SELECT run_id FROM runs")[0][0]
     assert world.cli("replay", run).code == 0, "what was attached is part of the recording"
+
+
+def test_line_by_line_too(world: World) -> None:
+    (world.workspace / "a.txt").write_text("the-file-itself", encoding="utf-8")
+    (world.workspace / "p.png").write_bytes(base64.b64decode(PIXEL))
+    world.script(text("heard"))
+    done = world.cli.typed("agent", stdin="!echo by-hand\n#a note\nsee @a.txt and @p.png\n/exit\n")
+    assert done.code == 0, done.err
+    words, made, file, picture = said(world)
+    assert words == "see @a.txt and @p.png"
+    assert "by-hand" in made
+    assert "the-file-itself" in file
+    assert "p.png" in picture
+    assert "mock sees no pictures: they are left out" in done.err
+    assert world.rows("SELECT content FROM memories") == [("a note",)]
+
+
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+def test_a_dropped_picture_is_named_and_a_shorter_name_is_looked_for_again(world: World) -> None:
+    picture = world.workspace / "a shot.png"
+    picture.write_bytes(base64.b64decode(PIXEL))
+    with Tmux(world, "agent") as terminal:
+        terminal.wait("supervised")
+        terminal.paste(str(picture).replace(" ", "\\ "))
+        terminal.wait('> @"')
+        terminal.press("C-c")
+        terminal.wait("supervised", gone='@"')
+        terminal.write("@shotx")
+        terminal.wait("> @shotx", "supervised")
+        terminal.press("BSpace")
+        terminal.wait("a shot.png")
+        terminal.press("C-c", "C-d")
+        terminal.wait("left with 0")
 
 
 def test_long_pastes_are_one_chip_and_name_no_files(world: World) -> None:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from adderclaw.channels.cli.agent import at_terminal, converse
 from adderclaw.channels.repl import conversations, here, leaving
+from adderclaw.channels.repl.by_hand import Hands
 from adderclaw.channels.repl.conversations import Next
 from adderclaw.channels.repl.slash import command
 from adderclaw.channels.terminal import STDIN, Terminal, typed
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import InUse
 from adderclaw.kernel import lifecycle
-from adderclaw.kernel.session import TurnResult
+from adderclaw.kernel.session import Attached, TurnResult
 from adderclaw.questions import Operator
 from adderclaw.record import NamedTuple
 from adderclaw.runtime import Options, Resume, Run
@@ -141,7 +142,7 @@ async def _converse(run: Run) -> TurnResult:
     print("/help lists the commands, /exit leaves.", file=sys.stderr)
     if goal := _goal(run):
         print(goal, file=sys.stderr)
-    _follow_in_lines(run)
+    hands = _follow_in_lines(run)
     last = TurnResult("completed", "")
     await lifecycle.begin(run.session)
     run.session.ends_with = "prompt_input_exit"
@@ -153,14 +154,27 @@ async def _converse(run: Run) -> TurnResult:
         elif text and leaving.bypass_is_over(run):
             break
         elif text:
-            last = await here.turn(run, text)
+            last = await _heard(run, hands, text) or last
     return last
 
 
-def _follow_in_lines(run: Run) -> None:
+async def _heard(run: Run, hands: Hands, text: str) -> TurnResult | None:
+    """A message with what it names; or what a person does by hand instead, which is no turn."""
+    attached: list[Attached] = []
+
+    async def by_hand() -> TurnResult:
+        if not await hands.done(text):
+            attached.append(await hands.attached(text))
+        return TurnResult("completed", "")
+
+    done = await until_signal(run, by_hand(), goes_on=True)
+    if done.outcome != "completed":
+        print(f"[{done.outcome}] {visible(done.reason)}", file=sys.stderr)
+    return await here.turn(run, text, attached[0]) if attached else None
+
+
+def _follow_in_lines(run: Run) -> Hands:
     """Calls and notices as lines that are printed once: for screen readers, plain terminals and files."""
-    if os.environ.get("ADDERCLAW_LOG") == "json":
-        return
     from adderclaw.channels.repl.draw import ASCII, Drawing, ansi
     from adderclaw.view.items import Call, Item
     from adderclaw.view.live import Live
@@ -172,9 +186,13 @@ def _follow_in_lines(run: Run) -> None:
         if not isinstance(item, Call) or item.ended:
             print(ansi(Drawing(LINE, ASCII).item(item), colours=False), end="", file=sys.stderr, flush=True)
 
-    live = Live(Rows(run.session.store, run.session.secrets.clean, place), run.session.session_id, show, place)
+    rows = Rows(run.session.store, run.session.secrets.clean, place)
+    if os.environ.get("ADDERCLAW_LOG") == "json":
+        return Hands(run, rows, lambda _item: None)
+    live = Live(rows, run.session.session_id, show, place)
     run.runtime.bus.leave("log")
     run.runtime.bus.listen("lines", live.hear)
+    return Hands(run, rows, show)
 
 
 LINE = 2_000

@@ -52,6 +52,17 @@ class Hands:
             media = []
         return Attached(tuple(texts), tuple(media)) if texts or media else ALONE
 
+    async def done(self, typed: str, whole: Callable[[str], str] = str) -> bool:
+        """Whether what was typed is no message: a command after !, or a note after #, which is done then."""
+        line = typed.strip()
+        if line.startswith("!"):
+            await self.command(whole(line[1:]))
+        elif line.startswith("#") and "\n" not in line and not line.startswith("##"):
+            await self.note(whole(line[1:]))
+        else:
+            return False
+        return True
+
     async def command(self, line: str) -> None:
         """Run a command; the model hears of it with the next message."""
         if not line.strip():

@@ -1,9 +1,9 @@
 """The conversation of this terminal, as its commands see it: the REPL of a run, its screen, one more turn."""
 
 import sys
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Coroutine
 from contextlib import asynccontextmanager, redirect_stderr, redirect_stdout
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from adderclaw.channels.cli.agent import Shown
 from adderclaw.channels.one_turn import one_turn
@@ -56,7 +56,7 @@ async def turn(run: Run, message: str | None, attached: Attached = ALONE) -> Tur
     run.session.budget.begin()
     talk = of(run).talk
     while True:
-        result = await (_in_lines(run, message) if talk is None else talk.turn(message, attached))
+        result = await (_in_lines(run, message, attached) if talk is None else talk.turn(message, attached))
         if result.ended_by != "rounds" or (await answer(run, "Go on? [y/N] ") or "").strip().lower() not in YES:
             return result
         message, attached = "Go on.", ALONE
@@ -71,9 +71,15 @@ async def answer(run: Run, question: str) -> str | None:
     return await asked(screen, question)
 
 
-async def _in_lines(run: Run, message: str | None) -> TurnResult:
+async def beside[T](run: Run, work: Coroutine[Any, Any, T]) -> T | None:
+    """What is done for a person that is no turn: on a screen Esc interrupts it, and None is all that there is then."""
+    talk = of(run).talk
+    return await (work if talk is None else talk.beside(work))
+
+
+async def _in_lines(run: Run, message: str | None, attached: Attached) -> TurnResult:
     def work(hear: OnDelta) -> Awaitable[TurnResult]:
-        return until_signal(run, run_turn(run.session, message, hear), goes_on=True)
+        return until_signal(run, run_turn(run.session, message, hear, attached=attached), goes_on=True)
 
     result, rest = await one_turn(run.session, work, Shown())
     print(visible(rest))

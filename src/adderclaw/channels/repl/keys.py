@@ -1,5 +1,7 @@
 """What the keys do: in the input, while a turn runs, and while a question is open."""
 
+import os
+import re
 import time
 from collections.abc import Callable
 
@@ -16,6 +18,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent
 from prompt_toolkit.keys import Keys as Names
 
 from adderclaw.channels.repl.chips import Chips
+from adderclaw.channels.repl.menu import LOOKED_AT, NAMING
 from adderclaw.channels.repl.screen import Screen
 from adderclaw.record import NamedTuple
 
@@ -62,6 +65,7 @@ class Keys:
             (("c-j",), typing, self._newline),
             (("tab",), typing & has_completions, self._complete),
             (("c-g",), typing, self._edit),
+            (("backspace",), typing & ~vi_navigation_mode, self._erase),
             (("up",), typing & queued, self._take_back),
             (("c-c",), typing, self._cancel),
             (("c-d",), typing, self._leave),
@@ -118,8 +122,15 @@ class Keys:
             self.screen.buffer.go_to_completion(0)
         self.screen.buffer.complete_state = None
 
+    def _erase(self) -> None:
+        """A name or a command that is made shorter is looked for again."""
+        buffer = self.screen.buffer
+        if buffer.delete_before_cursor() and names(buffer.document):
+            buffer.start_completion(select_first=False)
+
     def _paste(self, event: KeyPressEvent) -> None:
         text = event.data.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "")
+        text = f"{picture} " if (picture := pictured(text)) else text
         self.screen.buffer.insert_text(self.chips.pasted(text))
 
     def _shorten(self, _buffer: object) -> None:
@@ -196,6 +207,29 @@ def unfinished(text: str) -> bool:
     return text.endswith("\\") or fences % 2 == 1
 
 
+def names(document: Document) -> bool:
+    """Whether a command or a name after @ is being typed."""
+    text = document.text_before_cursor
+    return (text.startswith("/") and " " not in text) or NAMING.search(text[-LOOKED_AT:]) is not None
+
+
+def pictured(pasted: str) -> str:
+    """A pasted path of a picture, as a terminal gives what is dropped on it: as it is named; else nothing."""
+    text = pasted.strip()
+    if not text or "\n" in text or len(text) > LOOKED_AT or not text.lower().strip("'\"").endswith(PICTURES):
+        return ""
+    if text.startswith("file://"):
+        from urllib.parse import unquote
+
+        text = unquote(text.removeprefix("file://"))
+    elif not os.path.exists(os.path.expanduser(text)):
+        text = re.sub(r"\\(.)", r"\1", text.strip("'\""))
+    if not text.isprintable() or '"' in text or not os.path.isfile(os.path.expanduser(text)):
+        return ""
+    return f'@"{text}"' if re.search(r"\s", text) else f"@{text}"
+
+
+PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 BURST = 16
 """Letters that arrive together: nobody types so quickly."""
 

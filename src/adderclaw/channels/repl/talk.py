@@ -131,17 +131,13 @@ class Talk:
 
     async def _message(self, typed: str) -> TurnResult | None:
         """A message with what it names; or what a person does by hand instead, which is no turn."""
-        hands, line = self._hands, typed.strip()
-        if line.startswith("!"):
-            await self._beside(hands.command(self._chips.whole(line[1:])))
+        hands = self._hands
+        if await self.beside(hands.done(typed, self._chips.whole)) is not False:
             return None
-        if line.startswith("#") and "\n" not in line and not line.startswith("##"):
-            await self._beside(hands.note(self._chips.whole(line[1:])))
-            return None
-        attached = await self._beside(hands.attached(typed))
+        attached = await self.beside(hands.attached(typed))
         return await here.turn(self.run, self._chips.whole(typed), attached) if attached is not None else None
 
-    async def _beside[T](self, work: Coroutine[Any, Any, T]) -> T | None:
+    async def beside[T](self, work: Coroutine[Any, Any, T]) -> T | None:
         """What is done by hand, with its result; None if it was interrupted."""
         return await self._interruptible(work, lambda: self.screen.show(Notice("", "warning", "interrupted")))
 

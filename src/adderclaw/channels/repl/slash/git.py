@@ -138,7 +138,9 @@ async def _drafted(run: Run, instructions: str, changes: str, wanted: str) -> st
     asked = f"{framed(sealed(text), text)}\n\n{wanted}".strip()
     session.budget.begin()
     with session.tape.inside():  # it is no part of the conversation
-        answer = await side_question.ask(session, instructions, asked, purpose="draft")
+        answer = await here.beside(run, side_question.ask(session, instructions, asked, purpose="draft"))
+    if answer is None:
+        raise UsageError("the draft was interrupted: nothing was done")
     fenced = re.fullmatch(r"\s*```\w*\n(.*?)\n?```\s*", answer, re.DOTALL)
     return visible((fenced[1] if fenced else answer).strip())[:LONGEST]
 
