@@ -9,6 +9,7 @@ from adderclaw.config.named_files import SCRIPT
 from adderclaw.config.paths import beneath, followed
 from adderclaw.record import NamedTuple
 from adderclaw.runtime.start import Runtime, operators_own
+from adderclaw.workspace import reached
 
 if TYPE_CHECKING:
     from adderclaw.kernel.session import Session
@@ -53,11 +54,8 @@ def _is_operators(runtime: Runtime) -> bool:
 
 
 def _is_program(path: str) -> bool:
-    try:
-        mode = os.stat(path).st_mode
-    except OSError:
-        return False
-    return stat.S_ISREG(mode) and (bool(mode & 0o111) or path.endswith(SCRIPT))
+    found = reached(path)
+    return found is not None and stat.S_ISREG(found.st_mode) and (bool(found.st_mode & 0o111) or path.endswith(SCRIPT))
 
 
 async def run(runtime: Runtime, session: "Session", stdin: bytes, columns: int, lines: int) -> Printed:
