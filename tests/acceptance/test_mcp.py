@@ -17,6 +17,7 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp_types import ElicitResult, ResourceTemplateReference
 
 from tests.acceptance.test_replay import verified
+from tests.acceptance.tmux import Tmux
 from tests.acceptance.world import World, call, text
 from tests.mcp.node import EVERYTHING, needed, node
 from tests.program import PROGRAM
@@ -207,13 +208,54 @@ def _listening() -> tuple["subprocess.Popen[bytes]", int]:
 
 
 def test_in_the_repl(demo: World) -> None:
-    demo.script(text("Hello Ann."))
-    done = demo.cli.typed("agent", stdin="/mcp\n/mcp__demo__greet Ann\n/mcp__demo__none\n/mcp\n/exit\n")
+    bad = '[mcp_servers.bad]\ncommand = "/bin/sh"\nargs = ["-c", "echo broken \\u001b[31m >&2; exit 3"]\n'
+    demo.configure("full", more=TABLE.format(python=sys.executable, script=SCRIPT, more="") + bad)
+    demo.script(
+        text("Hello Ann."),
+        call("mcp__demo__echo", text="one"),
+        text("refused"),
+        call("mcp__demo__echo", text="two"),
+        text("done"),
+    )
+    lines = ("/mcp demo", "/mcp__demo__greet Ann Lee", "/mcp__demo__greet", "/mcp__demo__none", "/mcp reconnect bad")
+    more = ("/mcp disable demo", "go", "/mcp enable demo", "/mcp reconnect demo", "go", "/mcp frob", "/mcp login bad")
+    done = demo.cli.typed("agent", stdin="".join(f"{line}\n" for line in (*lines, *more, "/exit")))
     assert done.code == 0, done.err
-    assert "Hello Ann." in done.out
-    assert demo.entries("user")[0]["content"][0]["text"] == "Please greet Ann."
+    assert "  /mcp__demo__greet WHO" in done.out
+    assert re.search(r"^  echo$", done.out, re.MULTILINE), "its tools, too"
+    assert demo.entries("user")[0]["content"][0]["text"] == "Please greet Ann Lee."
+    assert "needs who: /mcp__demo__greet WHO" in done.err
     assert "has no such prompt" in done.err
-    assert re.search(r"demo +ready", done.out)
+    assert re.search(
+        r"^bad +failed +0 tools  it ended with exit code 3; its last words: broken", done.out, re.MULTILINE
+    )
+    assert "\x1b" not in done.out
+    assert re.search(r"^demo +disabled", done.out, re.MULTILINE)
+    assert re.search(r"^demo +idle.*\ndemo +ready", done.out, re.MULTILINE)
+    off, on = results(demo)
+    assert "is disabled in this session" in off
+    assert "two" in on
+    assert "there is no MCP server 'frob'; there is: demo, bad" in done.err
+    assert "'bad' is a program: it takes its keys from its env" in done.err
+    verified(demo)
+
+
+def test_the_menu_has_prompts_of_servers_with_their_arguments(demo: World) -> None:
+    demo.script(text("Hello Ann."))
+    with Tmux(demo, "agent") as terminal:
+        terminal.wait("full")
+        terminal.write("/mcp reconnect demo")
+        terminal.press("Enter")
+        terminal.wait("demo             ready")
+        terminal.write("/gree")
+        terminal.wait("/mcp__demo__greet", "WHO  Greet somebody.")
+        terminal.press("Tab")
+        terminal.write(" Ann")
+        terminal.press("Enter")
+        terminal.wait("Hello Ann.")
+        terminal.press("C-d")
+        terminal.wait("left with 0")
+    assert demo.entries("user")[0]["content"][0]["text"] == "Please greet Ann."
 
 
 # ------------------------------------------------------------------ as a server

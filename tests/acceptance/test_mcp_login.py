@@ -77,3 +77,23 @@ def test_a_server_cannot_send_us_to_a_private_place(world: World, guarded: Guard
     assert "private" in done.err or "loopback" in done.err
     assert not guarded.oauth.forms
     assert not guarded.oauth.issued
+
+
+def test_a_person_logs_in_and_out_in_the_conversation(world: World, guarded: Guarded) -> None:
+    configure(world, guarded)
+    world.script(call("mcp__notes__whoami"), text("{{last_result}}"))
+    lines = ("/mcp reconnect notes", "/mcp login notes", "who am I?", "/mcp logout notes", "/mcp reconnect notes")
+    done = world.cli.typed("agent", stdin="".join(f"{line}\n" for line in (*lines, "/exit")))
+    assert done.code == 0, done.err
+    assert [line.split()[:2] for line in done.out.splitlines() if line.startswith("notes ")] == [
+        ["notes", "failed"],
+        ["notes", "ready"],
+        ["notes", "idle"],
+        ["notes", "failed"],
+    ]
+    assert done.out.count("it wants a login: `adderclaw mcp login notes`") == 2
+    assert "logged in to notes\n" in done.out
+    assert "asked 1 times" in done.out
+    assert "logged out of notes\n" in done.out
+    assert not [secret for secret in guarded.oauth.issued if secret in done.out + done.err]
+    assert len(guarded.oauth.tokens_of("authorization_code")) == 1, "a later connection opens no browser"

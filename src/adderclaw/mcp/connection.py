@@ -129,6 +129,11 @@ class Connection:
         if left:
             await asyncio.wait(left, timeout=CLOSE_SECONDS)
 
+    async def anew(self) -> None:
+        """End it, and wait for nothing before the next start: somebody asks for one."""
+        await self.close()
+        self._failures, self._not_before = 0, 0.0
+
     def lost(self, client: "Client", reason: str) -> None:
         """A call found that nobody is there any more: the next connects anew, unless another has done so already."""
         ready = self._ready

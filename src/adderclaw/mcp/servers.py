@@ -15,6 +15,7 @@ from adderclaw.store import Store
 from adderclaw.types import Disabled, Json, Prepared, Tool, ToolContext, ToolResult, Touch, internal_failure, rejected
 
 type Offer = Callable[[Tool[Any]], None]
+type Login = Callable[[Entry, str], Awaitable[Any]]
 MOST_RESOURCES = 500
 
 
@@ -37,6 +38,8 @@ class Servers:
         self._listed: dict[str, set[str]] = {}
         self._connections: dict[str, Connection] = {}
         self._snapshots = Snapshots()
+        self._off: set[str] = set()
+        """Servers that the operator wants left out of this session."""
         for name, entry in self.entries.items():
             self._offer_all(entry, self._pins[name])
 
@@ -53,6 +56,8 @@ class Servers:
         if entry is None:
             known = ", ".join(self.entries) or "none"
             raise Unavailable(f"there is no MCP server {name!r}; there is: {known}")
+        if name in self._off:
+            raise Unavailable(_disabled(entry))
         if name not in self._connections:
             self._connections[name] = Connection(entry, self._wires, lambda listing: self._hear(entry, listing))
         return self._connections[name]
@@ -60,7 +65,7 @@ class Servers:
     def begin(self) -> None:
         """Start, in parallel and unwaited for, the servers of which nothing is known yet."""
         for name, known in self._pins.items():
-            if not known and self.connection(name).state == "idle":
+            if not known and name not in self._off and self.connection(name).state == "idle":
                 asyncio.ensure_future(self.reach(name))  # noqa: RUF006 - the connection holds its own task
 
     async def reach(self, name: str) -> str:
@@ -73,7 +78,8 @@ class Servers:
 
     async def settled(self, seconds: float) -> list[str]:
         """Wait, so long at most, for all that are unknown or starting; says which are not there, and why."""
-        waiting = [name for name, known in self._pins.items() if not known and name not in self._listed]
+        known_by = {*self._listed, *self._off}
+        waiting = [name for name, known in self._pins.items() if not known and name not in known_by]
         tasks = {name: asyncio.ensure_future(self.reach(name)) for name in waiting}
         if tasks:
             await asyncio.wait(tasks.values(), timeout=seconds)
@@ -95,9 +101,33 @@ class Servers:
         """The session is made: from now on servers may ask its model, and its operator."""
         self._wires.sample, self._wires.elicit = sample, elicit
 
-    def log_in_with(self, login: Callable[[Entry, str], Awaitable[Any]]) -> None:
-        """A person is there who wants to log in."""
-        self._wires.login = login
+    async def log_in(self, name: str, login: Login) -> str:
+        """A person is there who wants to log in; why that failed, or nothing."""
+        usual, self._wires.login = self._wires.login, login
+        try:
+            return await self.again(name)
+        finally:
+            self._wires.login = usual
+
+    async def again(self, name: str) -> str:
+        """Connect anew, at once; why it cannot be, or nothing."""
+        try:
+            await self.connection(name).anew()
+        except Unavailable as error:
+            return str(error)
+        return await self.reach(name)
+
+    async def disable(self, name: str) -> None:
+        """Leave a server out of this session: it is ended, and its tools are refused."""
+        connection = self.connection(name) if name not in self._off else None
+        self._off.add(name)
+        if connection is not None:
+            await connection.anew()
+
+    def enable(self, name: str) -> None:
+        """Let it be started again when it is needed."""
+        self._off.discard(name)
+        self.connection(name)
 
     async def close(self) -> None:
         await asyncio.gather(*(connection.close() for connection in self._connections.values()))
@@ -107,6 +137,8 @@ class Servers:
         for name, entry in self.entries.items():
             connection = self._connections.get(name)
             state, reason = (connection.state, connection.reason) if connection is not None else ("idle", "")
+            if name in self._off:
+                state, reason = "disabled", ""
             rows.append(Status(entry, state, reason, self._pins[name]))
         return rows
 
@@ -152,9 +184,11 @@ class Servers:
         name = tool_name(server, tool)
 
         def prepare(arguments: Json, _context: ToolContext) -> Prepared:
+            if server in self._off:
+                raise Disabled("operator", _disabled(entry))
             pin = self._pins[server].get(tool)
             if pin is None or not pin.usable:
-                raise Disabled("mcp pins", self._off(entry, tool, pin))
+                raise Disabled("mcp pins", self._unapproved(entry, tool, pin))
             touch = Touch(opaque=True, why=f"calls {tool} of the MCP server {server}")
             if pin.read_only:
                 touch = Touch(why=f"{tool} of the MCP server {server} only reads, by its own word")
@@ -176,7 +210,7 @@ class Servers:
             deferred=True,
         )
 
-    def _off(self, entry: Entry, tool: str, pin: Pin | None) -> str:
+    def _unapproved(self, entry: Entry, tool: str, pin: Pin | None) -> str:
         what = (
             "came after its server was approved"
             if pin is None or pin.state == "new"
@@ -195,7 +229,7 @@ class Servers:
             return internal_failure(str(error))
         pin = self._pins[entry.name].get(tool)
         if pin is None or not pin.usable:
-            reason = self._off(entry, tool, pin)
+            reason = self._unapproved(entry, tool, pin)
             return ToolResult(reason, "tool_rejected", denied=reason, own=True)
         if tool not in self._listed.get(entry.name, ()):
             return rejected(f"the MCP server {entry.given!r} no longer has a tool {tool!r}")
@@ -239,7 +273,9 @@ class Servers:
 
     async def resources(self, server: str | None) -> tuple[list[Json], list[str]]:
         """The resources of one server, or of all, and which servers could not be asked."""
-        names = [self.connection(server).entry.name] if server else list(self.entries)
+        names = (
+            [self.connection(server).entry.name] if server else [name for name in self.entries if name not in self._off]
+        )
         found = await asyncio.gather(*(self._resources(name) for name in names))
         rows = [row for rows, _ in found for row in rows]
         return rows[:MOST_RESOURCES], [failure for _, failure in found if failure]
@@ -288,6 +324,7 @@ class Servers:
                 "prompt": prompt.name,
                 "description": visible(prompt.description or "", keep_newlines=False)[:200],
                 "arguments": [argument.name for argument in prompt.arguments or ()],
+                "required": [argument.name for argument in prompt.arguments or () if argument.required],
             }
             for prompt in page.prompts
         ]
@@ -304,11 +341,28 @@ class Servers:
             if command not in known:
                 raise Unavailable(f"the MCP server {server!r} has no such prompt; it has: {', '.join(known) or 'none'}")
             row = known[command]
-            given = dict(zip(row["arguments"], words, strict=False))
+            given = _given(row, words)
             client = await self.connection(server).client()
             return results.of_prompt(await client.get_prompt(row["prompt"], given))
         except MCPError as error:
             raise Unavailable(f"the MCP server {server!r}: {visible(str(error))[:300]}") from None
+
+
+def _given(prompt: Json, words: list[str]) -> dict[str, str]:
+    """The arguments of a prompt in their order; the last one has all the words that are left."""
+    names: list[str] = prompt["arguments"]
+    if words and not names:
+        raise Unavailable(f"{prompt['name']} takes no arguments")
+    if len(words) > len(names):
+        words = [*words[: len(names) - 1], " ".join(words[len(names) - 1 :])]
+    given = dict(zip(names, words, strict=False))
+    if lacks := [name for name in prompt["required"] if name not in given]:
+        raise Unavailable(f"{prompt['name']} needs {', '.join(lacks)}: /{prompt['name']} {' '.join(names).upper()}")
+    return given
+
+
+def _disabled(entry: Entry) -> str:
+    return f"the MCP server {entry.given!r} is disabled in this session; /mcp enable {entry.name} lets it be used"
 
 
 def _fix(entry: Entry) -> str:

@@ -293,12 +293,22 @@ def login(name: Name, config_file: ConfigFile = None, workspace: WorkspaceDir = 
 
 
 async def _logged_in(run: Run, entry: Entry) -> str:
+    failure = await logged_in(run.runtime, entry)
+    if run.runtime.servers is not None:
+        await run.runtime.servers.close()
+    if not failure:
+        print(f"logged in to {entry.name}")
+    return failure
+
+
+async def logged_in(runtime: Runtime, entry: Entry) -> str:
+    """Log in to a server and connect to it; why that failed, or nothing."""
     from adderclaw.credentials.login_flows import has_browser, open_page
     from adderclaw.credentials.loopback import listening
     from adderclaw.mcp.oauth import Person, StoredLogin, provider
     from adderclaw.runtime.start import helpers_path
 
-    runtime, known = run.runtime, run.runtime.servers
+    known = runtime.servers
     assert known is not None
     if entry.server.url is None:
         return f"{entry.given!r} is a program: it takes its keys from its env, not from a login"
@@ -324,12 +334,7 @@ async def _logged_in(run: Run, entry: Entry) -> str:
             kept.anew()
             return provider(wanted, url, kept, Person(listener.redirect_uri, show, answer))
 
-        known.log_in_with(auth)
-        failure = await known.reach(entry.name)
-        await known.close()
-    if not failure:
-        print(f"logged in to {entry.name}")
-    return failure
+        return await known.log_in(entry.name, auth)
 
 
 @app.command()
@@ -338,12 +343,16 @@ def logout(name: Name, config_file: ConfigFile = None, workspace: WorkspaceDir =
 
     Example: adderclaw mcp logout notes
     """
+    runtime = _runtime(config_file, workspace)
+    print(asyncio.run(logged_out(runtime, _named(configured(runtime), name))))
+
+
+async def logged_out(runtime: Runtime, entry: Entry) -> str:
+    """Forget a login; what came of it."""
     from adderclaw.mcp.oauth import place_of
 
-    runtime = _runtime(config_file, workspace)
-    entry = _named(configured(runtime), name)
-    forgotten = asyncio.run(runtime.credentials.logins().forget(place_of(entry)))
-    print(f"logged out of {entry.name}" if forgotten else f"there was no login to {entry.name}")
+    forgotten = await runtime.credentials.logins().forget(place_of(entry))
+    return f"logged out of {entry.name}" if forgotten else f"there was no login to {entry.name}"
 
 
 @app.command()

@@ -7,7 +7,7 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from adderclaw.channels.repl.files import Files
-from adderclaw.channels.repl.slash.offered import Offers
+from adderclaw.channels.repl.slash.offered import Offer, Offers
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import AdderClawError
 from adderclaw.runtime import Run
@@ -35,6 +35,9 @@ class Menu(Completer):
         if naming is None:
             for command in self.get_completions(document, complete_event):
                 yield command
+            if typed := _command_typed(document):
+                for offer in await self._offers.later(typed[1:]):
+                    yield _offered(offer, typed)
             return
         typed, before = naming[1] or naming[2] or "", -len(naming[0])
         await self.files.ready()
@@ -60,13 +63,19 @@ class Menu(Completer):
         return self._resources
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:  # noqa: ARG002 - its interface
-        text = document.text_before_cursor
-        if text.startswith("/") and " " not in text:
-            yield from self._commands(text[1:])
+        if typed := _command_typed(document):
+            for offer in self._offers.matching(typed[1:]):
+                yield _offered(offer, typed)
 
-    def _commands(self, typed: str) -> Iterable[Completion]:
-        for offer in self._offers.matching(typed):
-            yield Completion(f"/{offer.name}", -len(typed) - 1, display_meta=offer.help)
+
+def _command_typed(document: Document) -> str:
+    """The command as far as it is typed, with its slash; empty where none is."""
+    text = document.text_before_cursor
+    return text if text.startswith("/") and " " not in text else ""
+
+
+def _offered(offer: Offer, typed: str) -> Completion:
+    return Completion(f"/{offer.name}", -len(typed), display_meta=offer.help)
 
 
 def _named(name: str, before: int, meta: str) -> Completion:

@@ -22,9 +22,19 @@ async def prompt(name: str, run: Run, rest: str) -> Done:
     if servers is None:
         print(f"there is no command /{visible(name)}: no MCP server is configured.", file=sys.stderr)
         return None
-    prompt = await servers.prompt(name, rest.split())
+    prompt = await servers.prompt(name, _words(rest))
     fields: Json = {"expansion_type": "mcp_prompt", "command_name": name, "command_args": rest, "prompt": prompt}
     if (refused := await lifecycle.expanded(run.session, fields)) is not None:
         print(f"/{visible(name)}: a hook refused it: {visible(refused)}", file=sys.stderr)
         return None
     await turn(run, prompt)
+
+
+def _words(rest: str) -> list[str]:
+    """Quotes hold words together; one that is left open is a character."""
+    import shlex
+
+    try:
+        return shlex.split(rest)
+    except ValueError:
+        return rest.split()

@@ -9,6 +9,7 @@ from adderclaw.credentials.redaction import visible
 from adderclaw.errors import AdderClawError
 from adderclaw.record import NamedTuple
 from adderclaw.runtime import Run
+from adderclaw.types import Json
 
 JOINS = re.compile(r"[:_-]")
 
@@ -36,6 +37,14 @@ class Offers:
         starts = [offer for offer in known if JOINS.sub("", offer.name.lower()).startswith(wanted)]
         return starts + [offer for offer in known if offer not in starts and _inside(offer.name.lower(), wanted)]
 
+    async def later(self, typed: str) -> list[Offer]:
+        """What servers have that were asked just now, as soon as they have answered."""
+        before = self.matching(typed)
+        if not self._asking:
+            return []
+        await asyncio.wait(set(self._asking))
+        return [offer for offer in self.matching(typed) if offer not in before]
+
     def _all(self) -> Iterator[Offer]:
         for row in ROWS:
             yield Offer(row.name, row.help)
@@ -53,7 +62,7 @@ class Offers:
         return skills.callable() if skills is not None else []
 
     def _ask_servers(self) -> None:
-        """No server is started for the menu: those that are there are asked, and offered from the next letter on."""
+        """No server is started for the menu: those that are there are asked, and offered when they have answered."""
         servers = self._run.runtime.servers
         for row in servers.status() if servers is not None else ():
             if row.state == "ready" and row.entry.name not in self._prompts:
@@ -71,7 +80,13 @@ class Offers:
             found = await servers.prompts(server)
         except (AdderClawError, MCPError):
             return
-        self._prompts[server] = list(_clean((row["name"], row["description"]) for row in found))
+        self._prompts[server] = list(_clean((row["name"], _about(row)) for row in found))
+
+
+def _about(prompt: Json) -> str:
+    """Its arguments in their order, and what it is for."""
+    named = " ".join(f"[{name}]" if name not in prompt["required"] else name for name in prompt["arguments"]).upper()
+    return f"{named}  {prompt['description']}".strip()
 
 
 def _clean(pairs: Iterable[tuple[str, str]]) -> Iterator[Offer]:

@@ -83,21 +83,6 @@ async def status(run: Run, _rest: str) -> Done:
     return ids(run, "")
 
 
-async def mcp(run: Run, rest: str) -> Done:
-    """What is known of the MCP servers; with a name, that server's prompts too."""
-    servers = run.runtime.servers
-    if servers is None:
-        print("no MCP server is configured; `adderclaw mcp add` adds one")
-        return None
-    for row in servers.status():
-        if rest in ("", row.entry.name):
-            off = sum(not pin.usable for pin in row.pins.values())
-            said = f"{len(row.pins)} tools" + (f", {off} off until approved" if off else "")
-            print(f"{row.entry.name:<16} {row.state:<9} {said}  {visible(row.reason, keep_newlines=False)}")
-    for prompt in await servers.prompts(rest) if rest else ():
-        print(f"/{visible(prompt['name'])} {' '.join(map(visible, prompt['arguments']))}  {prompt['description']}")
-
-
 def skills(run: Run, _rest: str) -> Done:
     kit = run.session.scene.kit
     listed, whole = kit.skills.offered() if kit.skills is not None else ([], True)

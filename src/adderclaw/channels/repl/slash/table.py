@@ -1,6 +1,16 @@
 """The table of slash commands: the menu, /help, completion and docs/REPL.md are made of it."""
 
-from adderclaw.channels.repl.slash import asked, conversation, git, key_help, preferences, reports, session, settings
+from adderclaw.channels.repl.slash import (
+    asked,
+    conversation,
+    git,
+    key_help,
+    mcp,
+    preferences,
+    reports,
+    session,
+    settings,
+)
 from adderclaw.channels.repl.slash.command_line import by
 from adderclaw.channels.repl.slash.row import Does, Done, Row
 from adderclaw.runtime import Run
@@ -63,7 +73,12 @@ ROWS: tuple[Row, ...] = (
     _row("session", "", reports.ids, "show the ids of this conversation"),
     _row("tools", "", reports.tools, "list the active tools"),
     _row("skills", "", reports.skills, "list the skills; /NAME [ARGUMENTS] calls one"),
-    _row("mcp", "[NAME]", reports.mcp, "show the MCP servers; with a name, its prompts too"),
+    _row(
+        "mcp",
+        "[NAME] or [reconnect|enable|disable|login|logout NAME]",
+        mcp.mcp,
+        "show the MCP servers and what is wrong with them; connect anew, switch off for this session, log in",
+    ),
     _row(
         "memory",
         "[QUERY or confirm|forget|edit KEY]",
