@@ -110,6 +110,8 @@ class Http(ThreadingHTTPServer):
         self.folder = folder
         self.wanted: str | None = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
         """None: anybody may."""
+        self.refused = 0
+        """How many had not what is wanted: git-lfs asks thousands of times where it may hope."""
         self.requests: list[str] = []
         self.elsewhere = ""
         """Where it sends whoever asks, if anywhere."""
@@ -214,7 +216,8 @@ class _Backend(BaseHTTPRequestHandler):
             self.end_headers()
             return
         if self.server.wanted is not None and self.headers.get("Authorization") != self.server.wanted:
-            self.send_response(401)
+            self.server.refused += 1
+            self.send_response(401 if self.server.refused < 10 else 403)
             self.send_header("WWW-Authenticate", 'Basic realm="git"')
             self.send_header("Content-Length", "0")
             self.end_headers()

@@ -283,6 +283,7 @@ def test_a_dry_run_asks_nobody(project: Project) -> None:
     done = project.run("--dry-run")
     assert done.code == 0
     assert "  | You begin a project that is described in `SPEC.md`" in done.out
+    assert "as Gherkin: one `.feature` file" in done.out
     project.say(scenario(0, True), scenario(1))
     plan = json.loads(project.run("--dry-run", "--output-format", "json").out)
     assert plan["scenarios"] == [scenario(0, True), scenario(1)]
