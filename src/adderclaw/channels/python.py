@@ -5,12 +5,12 @@ channel does, and runs the one turn loop in it.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
-from adderclaw.channels import questions
+from adderclaw.channels import questions, sdlc
 from adderclaw.channels.heard import Heard
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import AdderClawError, UsageError
@@ -30,8 +30,8 @@ from adderclaw.query import (
 from adderclaw.questions import Answer, ApprovalRequest, QuestionRequest, Replies, replied
 from adderclaw.runtime import Options, Resume, Run, opened, start
 from adderclaw.runtime.drive import checked, drive, leave
-from adderclaw.store import memory
-from adderclaw.types import Delta, Json, Message, ToolResultBlock, ToolUseBlock
+from adderclaw.store import memory, phases
+from adderclaw.types import Delta, Json, Message, Phase, ToolResultBlock, ToolUseBlock
 
 # ------------------------------------------------------------------ the client
 
@@ -62,9 +62,55 @@ class AgentClient:
         )
         return questions.as_json(counts)
 
+    def sdlc(self, conversation: str | None = None) -> "Workflow":
+        """A conversation's way from plan to proof; without an id the last one of the workspace."""
+        return Workflow(self.options, conversation)
+
     def _store_path(self) -> str:
         options = options_of(self.options)
         return questions.store_path(options.config_file, options.workspace, options.overrides)
+
+
+class Workflow:
+    """Phase, plan and proof of one conversation: the caller is the operator. Each method raises AdderClawError."""
+
+    def __init__(self, options: QueryOptions, conversation: str | None) -> None:
+        self._options, self._conversation = options, conversation
+
+    async def status(self) -> Json:
+        return await self._done(sdlc.status, looks=True)
+
+    async def history(self) -> list[Json]:
+        return await self._done(sdlc.history, looks=True)
+
+    async def plans(self) -> list[Json]:
+        return await self._done(sdlc.listed, looks=True)
+
+    async def plan(self, text: str, *, new: bool = False) -> Json:
+        """A new version of the plan, as a draft; `new` begins a conversation with it, which this one then is."""
+
+        def drafted(desk: sdlc.Desk, conversation: str) -> Json:
+            return sdlc.plan(desk, conversation or None, text)
+
+        made: Json = await self._done(drafted, named=not new)
+        self._conversation = str(made["conversation"])
+        return made
+
+    async def approve(self, what: Literal["plan", "report"], plan: int) -> Json:
+        """Approve the plan with this number, or its report, after a person has read it."""
+        return await self._done(lambda desk, chosen: sdlc.approve(desk, chosen, sdlc.Seen(what, plan)))
+
+    async def transition(self, phase: Phase) -> Json:
+        return await self._done(lambda desk, chosen: sdlc.transition(desk, chosen, phases.named(phase)))
+
+    async def _done[T](self, work: Callable[[sdlc.Desk, str], T], *, looks: bool = False, named: bool = True) -> T:
+        options = options_of(self._options)
+
+        def within() -> T:
+            with sdlc.opened(options.config_file, options.workspace, "python", looks=looks) as desk:
+                return work(desk, sdlc.conversation(desk, self._conversation) if named else "")
+
+        return await asyncio.to_thread(within)
 
 
 class Query(AsyncGenerator["AgentMessage", None]):

@@ -80,11 +80,14 @@ def lay_out(store: Store, folder: str, plan_id: int, target: str) -> None:
     Raises StoreError where a byte of it is missing: a test that fails on half of a baseline proves nothing. What a
     checkpoint leaves out by its name (`.git`, `node_modules`, …) is no part of it.
     """
-    write_out(Blobs(folder, store), baselines.entries(store, plan_id), target, plan_id)
+    blobs = Blobs(folder, store)
+    try:
+        write_out(blobs, baselines.entries(store, plan_id), target, plan_id)
+    finally:
+        blobs.close()
 
 
 def write_out(blobs: Blobs, entries: Mapping[str, State], target: str, plan_id: int) -> None:
-    """The same with a tree that is at hand."""
     for path, state in sorted(entries.items()):
         _put(blobs, os.path.join(target, path), path, state, plan_id)
     # deepest first: what lies in a folder that may not be written has to be there before

@@ -7,7 +7,7 @@ from adderclaw.checkpoints import baseline as trees
 from adderclaw.checkpoints.tracker import limits_of
 from adderclaw.config.schema import Config
 from adderclaw.runtime.rewind import own_of
-from adderclaw.store import Store
+from adderclaw.store import Store, baselines
 from adderclaw.store.baselines import Taken
 
 
@@ -19,3 +19,12 @@ def baseline(store: Store, config: Config, home: str, root: str, *, headless: bo
 
 def tree_now(config: Config, home: str, root: str) -> str:
     return trees.now(root, limits_of(config.checkpoints), own_of(config, home, root))
+
+
+def tree(store: Store, config: Config, home: str, plan_id: int) -> str:
+    """The digest of the workspace that a plan's baseline is of, as it is now; empty where that is not known."""
+    with store.looking() as cursor:
+        found = baselines.get(cursor, plan_id)
+    if found is None or not found.digest or not os.path.isdir(found.root):
+        return ""
+    return tree_now(config, home, found.root)

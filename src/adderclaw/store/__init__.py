@@ -4,8 +4,8 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +72,17 @@ class Store:
                 return self._connection.execute(sql, params).fetchall()
             except sqlite3.Error as error:
                 raise explained(self.path, error) from error
+
+    @contextmanager
+    def looking(self) -> Generator[sqlite3.Cursor]:
+        """A cursor that sees one state of the database; what it would change is not kept."""
+        with self._lock:
+            cursor = self._connection.cursor()
+            cursor.execute("BEGIN")
+            try:
+                yield cursor
+            finally:
+                cursor.execute("ROLLBACK")
 
     def later(self, sql: str, params: tuple[Any, ...]) -> None:
         """A row that is not worth a transaction of its own: it rides along with the next one, or with close()."""

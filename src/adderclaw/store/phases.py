@@ -217,17 +217,12 @@ def move(
     `tree`: the digest of the workspace as it is now, for the gates that rest on it. `approves`: the operator was shown
     the report, and approves it.
     """
-    row = cursor.execute("SELECT phase FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
-    if row is None:
-        raise UsageError(f"there is no conversation {conversation_id!r}: see `adderclaw memory list`")
-    text = str(row[0])
+    text = _row(cursor, conversation_id)
     if seen is not None and seen != text:
         raise NotMoved(f"{text} → {to} is refused: the conversation was in {seen}, and another process moved it on")
     plan = plans.counted(cursor, conversation_id)
     rule = _rule(conversation_id, text, to, by)
-    if rule.allows is None:
-        raise NotMoved(f"{text} → {to} is refused: {rule.text}")
-    if reasons := rule.allows(Move(cursor, plan, by, tree, approves)):
+    if reasons := _reasons(rule, Move(cursor, plan, by, tree, approves)):
         said = reasons[0] if len(reasons) == 1 else "".join(f"\n- {reason}" for reason in reasons)
         raise NotMoved(f"{text} → {to} is refused: {said}")
     cursor.execute(
@@ -237,6 +232,25 @@ def move(
     detail = {"from": text, "to": to, "why": why or rule.text, "by": by.name or by.kind}
     plans.event(cursor, conversation_id, "phase_changed", detail)
     return Moved(text, to, plan, _carried(cursor, conversation_id, to, plan, by))
+
+
+def refusals(
+    cursor: sqlite3.Cursor, conversation_id: str, to: Phase, *, by: By, tree: str = "", approves: bool = False
+) -> list[str]:
+    """Why the transition would be refused now; empty where it would not."""
+    rule = _rule(conversation_id, _row(cursor, conversation_id), to, by)
+    return _reasons(rule, Move(cursor, plans.counted(cursor, conversation_id), by, tree, approves))
+
+
+def _row(cursor: sqlite3.Cursor, conversation_id: str) -> str:
+    row = cursor.execute("SELECT phase FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
+    if row is None:
+        raise UsageError(f"there is no conversation {conversation_id!r}: see `adderclaw memory list`")
+    return str(row[0])
+
+
+def _reasons(rule: Rule, moving: Move) -> list[str]:
+    return [rule.text] if rule.allows is None else rule.allows(moving)
 
 
 def _rule(conversation_id: str, text: str, to: Phase, by: By) -> Rule:

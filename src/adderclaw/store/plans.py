@@ -37,6 +37,17 @@ def listing(store: Store, conversation_id: str) -> list[Plan]:
     return [Plan(*row) for row in store.read(f"{_SELECT} WHERE conversation_id = ? ORDER BY id", (conversation_id,))]
 
 
+def last_conversation(store: Store, project_dir: str) -> str | None:
+    """The one that was last active, which may have a plan and not a word yet; what tools and tests began is none."""
+    rows = store.read(
+        "SELECT id FROM conversations c WHERE project_dir = ? AND NOT EXISTS (SELECT 1 FROM runs r"
+        " WHERE r.conversation_id = c.id AND r.kind IN ('tool', 'proof'))"
+        " ORDER BY last_active DESC, rowid DESC LIMIT 1",
+        (project_dir,),
+    )
+    return rows[0][0] if rows else None
+
+
 def counted(cursor: sqlite3.Cursor, conversation_id: str) -> Plan | None:
     """The approved plan, which implementation, tests and report rest on."""
     row = cursor.execute(_LAST, (conversation_id, "approved")).fetchone()

@@ -37,6 +37,7 @@ COMMANDS: dict[str, Command] = {
     "logout": Command("auth", "Forget a login, and revoke it where the provider can."),
     "auth": Command("auth", "Which credentials can be used, and of which kind; never the credentials themselves."),
     "memory": Command("memory", "Conversations and notes: list, search, show, edit, clear."),
+    "sdlc": Command("sdlc", "A conversation's way from plan to proof: its phase, its plan, its report."),
     "checkpoint": Command("checkpoint", "List, show and restore what tools changed on disk."),
     "later": Command("later", "List, accept or set aside what commands changed of what other programs run later."),
     "receipt": Command("receipt", "List and verify the tamper-evident receipts."),

@@ -1,4 +1,4 @@
-"""The program without a command: help, completion, and `--eval`."""
+"""The program without a command: help, completion, `--eval` and `--transition`."""
 
 import importlib
 from typing import Annotated
@@ -38,7 +38,7 @@ def run_root(arguments: list[str]) -> None:
         return
     command = get_command(_app())
     assert isinstance(command, TyperGroup)
-    alone = len(arguments) == 2 and arguments[0] == "--eval"
+    alone = bool(arguments) and arguments[0] in ("--eval", "--transition", "--conversation")
     for name, entry in () if alone else COMMANDS.items():
         module = importlib.import_module(f"adderclaw.channels.cli.{entry.module}")
         found = get_command(app_of(module))
@@ -70,6 +70,13 @@ def _root(
         str | None,
         typer.Option("--eval", metavar="JSON", help='Run one tool: {"tool": "Read", "input": {"file_path": "a.txt"}}.'),
     ] = None,
+    transition: Annotated[
+        str | None,
+        typer.Option("--transition", metavar="PHASE", help="Bring a conversation into a phase, as `sdlc transition`."),
+    ] = None,
+    conversation: Annotated[
+        str | None, typer.Option("--conversation", metavar="ID", help="Which one, for --transition.")
+    ] = None,
     version: Annotated[bool, typer.Option("--version", "-V", help="Print the version.")] = False,
 ) -> None:
     if version:
@@ -79,5 +86,12 @@ def _root(
         from adderclaw.channels.cli.tool import evaluate_one
 
         raise typer.Exit(evaluate_one(evaluate))
+    if transition is not None and conversation is not None:
+        from adderclaw.channels.cli.sdlc import move
+
+        move(transition, conversation, None, None, as_json=False)
+        raise typer.Exit
+    if transition is not None or conversation is not None:
+        raise UsageError("--transition PHASE and --conversation ID belong together: give both")
     if context.invoked_subcommand is None:
         print(context.get_help())

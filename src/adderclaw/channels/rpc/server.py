@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, cast
 
 from adderclaw import __version__
 from adderclaw.channels import questions, stdio
-from adderclaw.channels.rpc import wire
+from adderclaw.channels.rpc import sdlc, wire
 from adderclaw.channels.rpc.runs import Runs
 from adderclaw.channels.rpc.wire import Call, Id, Outbox, RpcError
 from adderclaw.config.options import overrides
@@ -128,6 +128,7 @@ class Server:
             "questions": (QuestionsParams, self._questions),
             "validate": (ValidateParams, self._validate),
             "status": (StatusParams, self._status),
+            **sdlc.Methods(options).table,
         }
 
     # -------------------------------------------------------------- messages
@@ -363,7 +364,18 @@ def _chosen(options: Options, params: RunParams) -> Driver:
     return MessageDriver(options, params.message or "")
 
 
-NAMES = ("agentfile", "spec", "workspace", "config", "skills_dir", "provider", "model", "resume", "run_id")
+NAMES = (
+    "agentfile",
+    "spec",
+    "workspace",
+    "conversation",
+    "config",
+    "skills_dir",
+    "provider",
+    "model",
+    "resume",
+    "run_id",
+)
 """Parameters that name a file or something else that no NUL can be part of."""
 
 

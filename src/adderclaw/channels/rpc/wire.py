@@ -33,6 +33,8 @@ NO_SUCH_APPROVAL = -32002
 ALREADY_ANSWERED = -32003
 TOO_MANY_RUNS = -32004
 NOT_COUNTED = -32005
+NOT_MOVED = -32006
+"""A phase that is not entered, or an approval that is not given."""
 """The answer does not count: too late, about another call, or to be given at a terminal."""
 
 type Id = str | int | float | None

@@ -5,10 +5,8 @@ import os
 from adderclaw.channels.repl import conversations, here
 from adderclaw.channels.repl.conversations import Next
 from adderclaw.channels.repl.slash.row import Done
-from adderclaw.config.permissions import PermissionUpdate
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import UsageError
-from adderclaw.kernel import permission_updates
 from adderclaw.kernel.compact import compact as compact_history
 from adderclaw.kernel.session import told
 from adderclaw.runtime import Resume, Run
@@ -86,42 +84,6 @@ async def rewind(run: Run, rest: str) -> Done:
         await go_back(run, talk.screen, rest)
     else:
         await restoring.slash(run, rest, restoring.asker())
-
-
-async def plan(run: Run, rest: str) -> Done:
-    """The plan and the phase; what is not `approve` is a task, which is planned in the mode plan."""
-    from adderclaw.store import phases, plans
-
-    store, conversation = run.session.store, run.session.conversation_id
-    if rest not in ("", "approve"):
-        permission_updates.apply(run.session, PermissionUpdate("setMode", "session", mode="plan"))
-        print("mode: plan; Shift+Tab or /config mode=default leaves it")
-        await here.turn(run, rest)
-        return
-    found = plans.last(store, conversation)
-    if rest and found is not None and found.status == "draft":
-        await _approve(run, found.id)
-        found = plans.last(store, conversation)
-    print(f"phase: {phases.shown(store, conversation)}")
-    if found is None:
-        print("there is no plan yet")
-    else:
-        print(f"plan {found.id}, {found.status}, of {found.created_at}:\n{visible(found.content)}")
-
-
-async def _approve(run: Run, number: int) -> None:
-    from asyncio import to_thread
-
-    from adderclaw.checkpoints.baseline import approve
-    from adderclaw.store.phases import By
-
-    session = run.session
-    root, take = session.scene.context.workspace.root, session.scene.kit.baseline
-    taking = None if take is None else lambda: take(root)
-    by = By("operator", "terminal")
-    moved = await to_thread(approve, session.store, session.conversation_id, number, by, taking)
-    if moved.notice:
-        print(moved.notice)
 
 
 def leave(_run: Run, _rest: str) -> Done:

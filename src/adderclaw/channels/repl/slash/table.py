@@ -8,6 +8,7 @@ from adderclaw.channels.repl.slash import (
     mcp,
     preferences,
     reports,
+    sdlc,
     session,
     settings,
 )
@@ -53,7 +54,8 @@ ROWS: tuple[Row, ...] = (
     _row("cd", "PATH", conversation.cd, "go on in another folder, in a copy of this conversation"),
     _row("exit", "", conversation.leave, "leave", "quit"),
     # ---- work
-    _row("plan", "[TASK or approve]", conversation.plan, "show the plan and the phase; approve it; or plan a task"),
+    _row("plan", "[TASK or approve]", sdlc.plan, "show the plan and the phase; approve it; or plan a task"),
+    _row("phase", "[PHASE]", sdlc.phase, "show what keeps the next phase closed, or enter it"),
     _row("goal", "[WORDS or clear]", asked.goal, "work until this is reached; the model is asked at each stop"),
     _row("todos", "", reports.todos, "show what is to be done"),
     _row("tasks", "[stop ID]", session.tasks, "list what runs in the background, or stop it", "bashes", at_once=True),

@@ -1,0 +1,75 @@
+"""Commands about the way from plan to proof: the plan, the phase, what is approved."""
+
+from asyncio import to_thread
+
+from adderclaw.channels import sdlc
+from adderclaw.channels.repl import here
+from adderclaw.channels.repl.slash.row import Done
+from adderclaw.channels.restoring import asker
+from adderclaw.channels.sdlc import Desk, Seen
+from adderclaw.config.permissions import PermissionUpdate
+from adderclaw.credentials.redaction import visible
+from adderclaw.errors import AdderClawError
+from adderclaw.kernel import permission_updates
+from adderclaw.kernel.approvals import person
+from adderclaw.runtime import Run
+from adderclaw.store import phases, plans
+from adderclaw.store.phases import By, NotMoved
+
+
+def _desk(run: Run) -> Desk:
+    session = run.session
+    by = By("operator", person("repl"))
+    return Desk(session.store, session.config, session.scene.context.workspace.root, by)
+
+
+async def plan(run: Run, rest: str) -> Done:
+    """The plan and the phase; what is not `approve` is a task, which is planned in the mode plan."""
+    store, conversation = run.session.store, run.session.conversation_id
+    if rest not in ("", "approve"):
+        permission_updates.apply(run.session, PermissionUpdate("setMode", "session", mode="plan"))
+        print("mode: plan; Shift+Tab or /config mode=default leaves it")
+        await here.turn(run, rest)
+        return
+    found = plans.last(store, conversation)
+    if rest and found is not None and found.status == "draft":
+        _told(await to_thread(sdlc.approve, _desk(run), conversation, Seen("plan", found.id)))
+        found = plans.last(store, conversation)
+    print(f"phase: {phases.shown(store, conversation)}")
+    if found is None:
+        print("there is no plan yet")
+    else:
+        print(f"plan {found.id}, {found.status}, of {found.created_at}:\n{visible(found.content)}")
+
+
+async def phase(run: Run, rest: str) -> Done:
+    """Where the conversation stands, or its way into another phase; `done` is asked about, with the report."""
+    from adderclaw.channels.cli.sdlc import status_lines
+
+    desk, conversation = _desk(run), run.session.conversation_id
+    if not rest:
+        for line in status_lines(await to_thread(sdlc.status, desk, conversation)):
+            print(line)
+        return
+    to = phases.named(rest)
+    if to == "done" and phases.phase_of(desk.store, conversation) == "verify":
+        _told(await _approved(run, desk, conversation))
+    else:
+        _told(await to_thread(sdlc.transition, desk, conversation, to))
+
+
+async def _approved(run: Run, desk: Desk, conversation: str) -> dict[str, object]:
+    seen = sdlc.waits(desk, conversation)
+    if here.screen_of(run) is None and asker() is None:
+        raise AdderClawError("the report has to be approved by the operator, and nobody is at a terminal here")
+    for line in sdlc.shown(desk, conversation, seen):
+        print(visible(line))
+    if (await here.answer(run, "Approve this report? [y/N] ") or "").strip().lower() not in ("y", "yes"):
+        raise NotMoved("the report is not approved; nothing was changed")
+    return await to_thread(sdlc.approve, desk, conversation, seen)
+
+
+def _told(moved: dict[str, object]) -> None:
+    print(f"{visible(str(moved['from']))} → {moved['phase']}")
+    if moved["notice"]:
+        print(f"note: {moved['notice']}")
