@@ -187,7 +187,7 @@ def opened(
             _go_on_counting(session, again)
             session.began = "resume"
         _begin(runtime, store, session, kind, channel, resumed=again is not None, task=task, copied=copied)
-        if again is not None:
+        if again is not None and kind != "tool":  # by hand no model is asked: nobody reads what was said before
             resume.restore(session, go_on=again.go_on)
         _look_after_a_kill(runtime, session)
         yield run
@@ -310,10 +310,22 @@ def _which(runtime: Runtime, store: Store, again: Resume | None) -> tuple[str, s
         found = transcript.conversation_of(store, again.conversation)
         if found is None:
             raise UsageError(f"no conversation {again.conversation!r}; `adderclaw memory list` shows them")
-    last = transcript.sessions_of(store, found)[-1]
+    _require_phase(store, found)
+    held = transcript.sessions_of(store, found)
+    if not held:  # it was begun with a plan, and not a word yet
+        return found, named or runtime.ids("session"), None
+    last = held[-1]
     if again.fork:
         return runtime.ids("conversation"), named or runtime.ids("session"), _Copied(found, last)
     return found, last, None
+
+
+def _require_phase(store: Store, conversation_id: str) -> None:
+    """A conversation in a phase that does not exist goes on nowhere."""
+    if not store.read("SELECT 1 FROM conversations WHERE id = ? AND phase = 'idle'", (conversation_id,)):
+        from adderclaw.store import phases
+
+        phases.phase_of(store, conversation_id)
 
 
 def _listen(runtime: Runtime, store: Store, stack: ExitStack, conversation_id: str, session_id: str) -> None:

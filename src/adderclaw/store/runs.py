@@ -141,6 +141,16 @@ def last_of(store: Store, session_id: str) -> Run | None:
     return _run(store, rows[0]) if rows else None
 
 
+def last_by_hand(store: Store, project_dir: str) -> str | None:
+    """The conversation in which a tool was last run by hand in a workspace."""
+    rows = store.read(
+        "SELECT r.conversation_id FROM runs r JOIN conversations c ON c.id = r.conversation_id"
+        " WHERE r.kind = 'tool' AND c.project_dir = ? ORDER BY r.rowid DESC LIMIT 1",
+        (project_dir,),
+    )
+    return rows[0][0] if rows else None
+
+
 def listing(store: Store, limit: int, places: Sequence[str] = ()) -> list[Run]:
     """Most recent first; of `places`, if any are given."""
     here, values = within(places)

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import os
 import sys
+from contextlib import ExitStack, suppress
 from typing import Annotated, Any
 
 import typer
@@ -11,16 +13,16 @@ from adderclaw.channels.cli.common import ConfigFile, OutputFormat, Profile, Wor
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.terminal import OwnHand, Terminal
 from adderclaw.credentials.redaction import visible
-from adderclaw.errors import UsageError
+from adderclaw.errors import InUse, UsageError
 from adderclaw.gate.case import Decision
 from adderclaw.kernel.call import run_call
 from adderclaw.kernel.permission_check import consider
 from adderclaw.kernel.result import Done
 from adderclaw.kernel.session import Scene, TurnResult
-from adderclaw.runtime import Options, Run, Runtime, opened, scene, start
+from adderclaw.runtime import Options, Resume, Run, Runtime, opened, scene, start
 from adderclaw.runtime.drive import Report, drive
 from adderclaw.runtime.signals import until_signal
-from adderclaw.store import transcript
+from adderclaw.store import Store, runs, transcript
 from adderclaw.tools import arguments_of, find
 from adderclaw.types import ToolCall
 
@@ -106,7 +108,26 @@ def explain(
 def evaluate_one(text: str) -> int:
     """`--eval`: one tool, named by the operator, who may also read outside the workspace."""
     name, arguments = _tool_and_input(json_object(text, "--eval"), "--eval")
-    return _by_hand(Options(log_level="warning", free_reads=True, here=True), name, arguments, "text")
+    options = Options(log_level="warning", free_reads=True, here=True)
+    with ExitStack() as stack:
+        run = _continued(stack, options)
+        return asyncio.run(_one_call(run, name, arguments, "text"))
+
+
+def _continued(stack: ExitStack, options: Options) -> Run:
+    """What is evaluated in one workspace is one session, so that its last entry is the last; two at once are two."""
+    runtime = start(options)
+    path, last = runtime.config.memory.path, None
+    if os.path.exists(path):
+        store = Store.open(path, in_files=runtime.config.memory.backend == "file")
+        last = runs.last_by_hand(store, runtime.loaded.workspace)
+        store.close()
+    if last is not None:
+        with suppress(InUse):
+            again = Resume(last, go_on=False)
+            return stack.enter_context(opened(runtime, OwnHand(), kind="tool", again=again))
+        runtime = start(options)
+    return stack.enter_context(opened(runtime, OwnHand(), kind="tool"))
 
 
 # ------------------------------------------------------------------ by hand
