@@ -2,7 +2,10 @@
 
 import hashlib
 import json
+import subprocess
+import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -88,3 +91,90 @@ def test_a_false_claim_is_turned_back_with_what_was_seen(project: Project) -> No
     assert (project.folder / "again.html").read_text().count("<h2>") == page.count("<h2>") == 2
     proof = project.world.cli("replay", report["run_id"], "--verify", cwd=project.folder)
     assert proof.code == 0, proof.out + proof.err
+
+
+LOOK = "import os; print([os.listdir(one) for one in ('.git', 'runs')], os.path.exists('/tmp/note'))"
+TRIED = (
+    f'python3 -c "{LOOK}"',
+    "echo x > app.py; echo x > new; mkdir made; cp app.py copy.py; chmod 777 app.py; ln -s app.py linked",
+    "python3 -c \"open('app.py', 'w').write('changed')\"",
+    "python3 -c \"import os; os.rename('app.py', 'gone.py')\"",
+    "curl -s --max-time 2 http://127.0.0.1:8124/ || echo nobody-there",
+)
+BY_HAND = """[[hooks]]
+hook_event_name = "PostToolUse"
+matcher = "LS"
+command = "sh {by_hand}"
+[spec]
+verify = "required"
+"""
+
+
+def test_whoever_checks_changes_nothing_and_sees_nothing_of_the_others_work(project: Project) -> None:
+    """By effect. What a session left beside the project is not there; a pass that stands in the file is a claim."""
+    forged = project.folder.parent / "forged.json"
+    forged.write_text(json.dumps({"scenarios": [scenario(0), scenario(1, passed=True)]}))
+    by_hand = project.folder.parent / "mark.sh"
+    by_hand.write_text(f"cp {forged} {project.status}\n")
+    project.configure(BY_HAND.format(by_hand=by_hand))
+    project.say(scenario(0), scenario(1))
+    folder = project.folder
+    (folder / "app.py").write_text("print('hello')\n")
+    git("init", "-q", at=folder)
+    git("add", "app.py", at=folder)
+    git("commit", "-qm", "Whoever checks: it passes", at=folder)
+    (folder / "forged.json").write_text(forged.read_text())
+    index = "git update-index --add --cacheinfo 100644 $(git hash-object -w forged.json) .adderclaw/status.json"
+    project.add(
+        call("Bash", command="echo it passes > /tmp/note; cat /tmp/note"),
+        call("Bash", command="setsid python3 -m http.server 8124 --bind 127.0.0.1 >/dev/null 2>&1 &"),
+        call("Bash", command=index),
+        call("Bash", command="git checkout-index -f .adderclaw/status.json"),
+        passes("SC-F001"),
+        call("LS", path="."),  # and the file is marked by hand
+        text("done"),
+        *(call("Bash", command=command) for command in TRIED),
+        call("Read", file_path=".git/HEAD"),
+        call("Grep", pattern="coding_session_started", path="."),
+        call("Write", file_path="app.py", content="x"),
+        call("Bash", command="python3 app.py"),
+        verdict("r7"),
+        verdict(passed=False, reason="it says no goodbye"),
+    )
+    done = project.run("-n", "1")
+    assert done.code == 4, done.err
+    assert checks(project) == [("SC-F001", "passed"), ("SC-F002", "failed")]
+    assert project.passed() == {"SC-F001": True, "SC-F002": False}
+    assert all("is protected" in project.told(n) for n in (3, 4)), "git marks no scenario either"
+    assert "[[], []] False" in project.told(8), "no history, no record of the run, no note"
+    assert all("Read-only file system" in project.told(n) for n in (9, 10, 11))
+    assert "nobody-there" in project.told(12)
+    assert "Denied by permission rules" in project.told(13)
+    assert "No matches found" in project.told(14)
+    assert "there is no tool named 'Write'" in project.told(15)
+    left = {one.name for one in folder.iterdir() if one.name[0] != "."}
+    assert left == {"SPEC.md", "app.py", "forged.json", "runs"}
+    assert (folder / "app.py").read_text() == "print('hello')\n"
+
+
+def test_a_check_that_was_killed_is_held_by_the_next_run(project: Project) -> None:
+    project.say(scenario(0))
+    (project.folder / "app.py").write_text("print('hello')\n")
+    project.add(passes("SC-F001"), text("done"), {"hang": 60})
+    process = project.world.cli.start("run", cwd=project.folder)
+    deadline = time.monotonic() + 90
+    while len(project.model.requests) < 3:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.kill()
+    process.communicate(timeout=90)
+    assert (checks(project), project.passed()) == ([("SC-F001", "")], {"SC-F001": False})
+    project.add(call("Bash", command="python3 app.py"), verdict("r1"))
+    done = project.run()
+    assert (done.code, done.out) == (0, "1 of 1 scenarios have passed (0 sessions)\n"), done.err
+    assert checks(project) == [("SC-F001", "passed")]
+
+
+def git(*words: str, at: Path) -> None:
+    identity = ("-c", "user.name=t", "-c", "user.email=t@example.org")
+    subprocess.run(["git", *identity, *words], cwd=at, check=True, capture_output=True)
