@@ -223,6 +223,25 @@ def test_d_18_session_start_says_the_model(cli: Cli, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "told").read_text())["model"] == "mock"
 
 
+KEEPS = """
+import os, sqlite3
+with sqlite3.connect(os.environ["AGENT_SDLC_DB"], timeout=30) as store:
+    store.execute("INSERT INTO state(conversation_id, key, value) SELECT id, 'policy', phase FROM conversations")
+"""
+
+
+def test_d_84_a_hook_reads_and_writes_the_workflows_state_in_the_one_database(cli: Cli, tmp_path: Path) -> None:
+    world = World(cli, tmp_path)
+    (tmp_path / "keeps.py").write_text(KEEPS)
+    hook = {"type": "command", "command": f"{sys.executable} {tmp_path}/keeps.py"}
+    settings = {"hooks": {"PreToolUse": [{"matcher": "LS", "hooks": [hook]}]}}
+    (cli.data / "settings.json").write_text(json.dumps(settings))
+    world.script(call("LS", path="."), text("done"))
+    done = world.agent("hi")
+    assert done.code == 0, done.err
+    assert world.rows("SELECT key, value FROM state WHERE key = 'policy'") == [("policy", "idle")]
+
+
 def test_s_58_the_windows_checklist_can_be_followed(cli: Cli) -> None:
     """Its points are done by hand (X-73); here: every command, option, event and file that it names exists."""
     page = (ROOT / "docs" / "windows-checklist.md").read_text(encoding="utf-8")
