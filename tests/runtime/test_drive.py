@@ -90,7 +90,7 @@ def test_a_refusal_of_a_run_that_began_is_its_outcome_and_goes_on_up(
 
 
 def test_past_a_limit_the_reason_names_the_command_that_goes_on(folder: Path) -> None:
-    hit = TurnResult("limit", "", "10 tokens are used up (limits.tokens)")
+    hit = TurnResult("limit", "", "10 tokens are used up (limits.tokens)", ended_by="tokens")
     with opened_in(folder) as run:
         report = asyncio.run(drive(run, ended(hit)(), resume="run --resume 1"))
     assert report.result.reason == f"{hit.reason}; `adderclaw run --resume 1 --limit tokens=MORE` goes on"

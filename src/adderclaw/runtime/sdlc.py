@@ -9,6 +9,7 @@ from adderclaw.config.schema import Config
 from adderclaw.runtime.rewind import own_of
 from adderclaw.store import Store, baselines
 from adderclaw.store.baselines import Taken
+from adderclaw.workspace.naming import is_directory
 
 
 def baseline(store: Store, config: Config, home: str, root: str, *, headless: bool = False) -> Taken:
@@ -25,6 +26,6 @@ def tree(store: Store, config: Config, home: str, plan_id: int) -> str:
     """The digest of the workspace that a plan's baseline is of, as it is now; empty where that is not known."""
     with store.looking() as cursor:
         found = baselines.get(cursor, plan_id)
-    if found is None or not found.digest or not os.path.isdir(found.root):
+    if found is None or not found.digest or not is_directory(found.root):
         return ""
     return tree_now(config, home, found.root)
