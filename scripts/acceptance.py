@@ -296,7 +296,7 @@ def judge(rows: Mapping[str, Row], results: Results, passed: Sequence[str], *, a
 
 def commit() -> str:
     done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
-    return done.stdout.strip()
+    return done.stdout.strip() or "unknown"
 
 
 def run(given: argparse.Namespace) -> int:

@@ -136,8 +136,7 @@ def test_d_04_delivered_is_true_only_where_every_row_is_green(tmp_path: Path) ->
 
 def test_the_script_names_the_first_row_that_fails_and_what_is_open(tmp_path: Path) -> None:
     """As CI calls it, on rows of this repository and a report in which nothing was run."""
-    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
-    (tmp_path / "report.xml").write_text(REPORT.format(commit=head.stdout.strip()))
+    (tmp_path / "report.xml").write_text(REPORT.format(commit=acceptance.commit()))
     words = [sys.executable, SCRIPT, "run", "--junit", tmp_path / "report.xml"]
     done = subprocess.run([*words, "C-55", "C-08"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
