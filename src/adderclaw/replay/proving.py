@@ -5,7 +5,6 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import zip_longest
-from typing import Any, cast
 
 from adderclaw.config.paths import followed
 from adderclaw.errors import StoreError, UsageError
@@ -14,6 +13,7 @@ from adderclaw.replay import playing
 from adderclaw.replay.edges import ASIDE
 from adderclaw.replay.playing import MALFORMED, Difference, Played
 from adderclaw.replay.recording import QUESTIONS
+from adderclaw.replay.told import ASKED, as_object, kernel_events, until_the_next_process
 from adderclaw.replay.trace_file import Trace
 from adderclaw.store import Store, model_calls, subagents, tape, verify, workflows
 from adderclaw.store.runs import Run
@@ -21,61 +21,15 @@ from adderclaw.store.tape import Damaged
 from adderclaw.store.workflows import Begun, Finished
 from adderclaw.types import Json
 
-TOLD = frozenset(
-    {
-        "turn_started",
-        "turn_finished",
-        "llm_request_sent",
-        "llm_response_received",
-        "llm_request_failed",
-        "llm_retry_scheduled",
-        "tool_requested",
-        "tool_approved",
-        "tool_denied",
-        "tool_completed",
-        "tool_failed",
-        "receipt_written",
-        "approval_requested",
-        "approval_answered",
-        "approval_expired",
-        "loop_warning",
-        "changed_later",
-        "limit_reached",
-        "estop_triggered",
-        "context_compacted",
-        "memory_persisted",
-        "skill_catalog_loaded",
-        "skill_prefilter_completed",
-        "skill_disclosure_loaded",
-        "prompt_budget_computed",
-        "prompt_composed",
-        "llm_decision_decoded",
-        "skill_invocation_started",
-        "skill_step_executed",
-        "step_retry_scheduled",
-        "skill_invocation_finished",
-    }
-)
-"""Events that loop, gate, call and a task's driver tell; the others come from the edges, which are not replayed."""
-TIMING = frozenset({"latency_ms", "duration_ms", "expires_at", "seconds"})
-ASKED = "approval_requested"
 OLDER = (
     "this run was recorded by a version that made the hash of a question in another way: "
     "the questions were compared, their hashes were not"
 )
-NAMES = frozenset({"approval_id", "receipt_id", "seq", "text", "called"})
-"""Names that several sessions draw from one source, and texts that the entries have: compared elsewhere."""
-ENDED = frozenset({"tool_completed", "tool_failed", "tool_denied"})
-"""The last that the loop tells of a call."""
-IN_TOOL = ENDED | {"loop_warning", "changed_later", "tool_approved", "receipt_written"}
-"""What the loop tells while tools run; the rest comes from within them."""
 ENTRIES = frozenset({"user", "assistant", "system", "tool_use", "tool_result", "attachment"})
 UNPLAYED = "steps were not played"
 """What a scripted model complains about when all is over."""
 SOON = 0.01
 """Seconds by which the time of an event may be rounded; no process takes over from another as fast."""
-BEGINS = frozenset({"run_started", "subagent_started"})
-"""What a session tells first in each process that goes on with it."""
 NOTHING: tuple[str, Json] = ("nothing", {})
 MOST = 200
 """Characters of a value that a difference shows."""
@@ -278,16 +232,16 @@ class _Session:
         asides = self._asides()
         told = [(event.event_type, event.payload) for event in played.events]
         known = self._compares_questions(played.segment.head, told)
-        now = list(_kernel_events(told, asides, known))
+        now = list(kernel_events(told, asides, known))
         first, until = _range(played, "events")
-        sources = {"events": _until_the_next_process(self._table(first, None if last else until))}
+        sources = {"events": until_the_next_process(self._table(first, None if last else until))}
         if lines is not None:
             # it is the run's own session that says when a process begins
             mine = _of_process(lines, played.segment.head["time"])
             mine = [line for line in mine if line.get("session_id") == self._id]
-            sources["events.jsonl"] = [(str(line.get("event_type")), _object(line.get("payload"))) for line in mine]
+            sources["events.jsonl"] = [(str(line.get("event_type")), as_object(line.get("payload"))) for line in mine]
         for name, recorded in sources.items():
-            self._compare_events(name, list(_kernel_events(recorded, asides, known)), now, whole=not played.ended)
+            self._compare_events(name, list(kernel_events(recorded, asides, known)), now, whole=not played.ended)
 
     def _compares_questions(self, head: Json, told: Sequence[tuple[str, Json]]) -> bool:
         """Whether the hash of a question is made now as it was when the run was recorded."""
@@ -328,19 +282,7 @@ class _Session:
             " AND json_extract(detail, '$.run_id') = ? AND id > ? AND (? IS NULL OR id <= ?) ORDER BY id",
             (self._id, self._run.run_id, first, until, until),
         )
-        return [(row[0], _object(json.loads(row[1]))) for row in rows]
-
-
-def _until_the_next_process(told: list[tuple[str, Json]]) -> list[tuple[str, Json]]:
-    """Without what a process told that went on with the run, and closed what this one left open, before its own tape.
-
-    A run's own session says `run_started` then, and a child `subagent_started`. Whether the first of them is this
-    process's own depends on what was written when its tape began: it is if no turn and no driver has told anything
-    before it.
-    """
-    own = next((number for number, (kind, _) in enumerate(told) if kind in TOLD), len(told))
-    ends = (number for number, (kind, _) in enumerate(told) if number > own and kind in BEGINS)
-    return told[: next(ends, None)]
+        return [(row[0], as_object(json.loads(row[1]))) for row in rows]
 
 
 def _of_process(lines: list[Json], began: float) -> list[Json]:
@@ -354,30 +296,6 @@ def _of_process(lines: list[Json], began: float) -> list[Json]:
             found = []
         found.append(line)
     return found
-
-
-def _object(value: Any) -> Json:
-    return cast(Json, value) if isinstance(value, dict) else {}
-
-
-def _kernel_events(
-    told: Sequence[tuple[str, Json]], asides: frozenset[str], hashed: bool
-) -> Iterator[tuple[str, Json]]:
-    """Those that the loop tells, without timing; what a tool or a hook told in between is left out."""
-    in_turn, running, aside = False, 0, False
-    for kind, payload in told:
-        in_turn = in_turn or kind == "turn_started"
-        if kind not in TOLD or (kind == "receipt_written" and not in_turn and not running):
-            continue  # before a turn, calls that an interruption left are closed
-        in_turn = kind != "turn_finished" and in_turn
-        if kind == "llm_request_sent":
-            aside = payload.get("request_hash") in asides
-        left_out = (running and kind not in IN_TOOL) or (aside and kind.startswith("llm_"))
-        running = max(0, running + (kind == "tool_approved") - (kind in ENDED))
-        if not left_out:
-            unlike = TIMING | NAMES | {"run_id", "span_id", *(["plan_hash"] if kind == ASKED and not hashed else [])}
-            body = {key: value for key, value in payload.items() if key not in unlike}
-            yield kind, json.loads(json.dumps(body))
 
 
 # ------------------------------------------------------------------ rows, each with its name
@@ -427,7 +345,7 @@ def _receipts(store: Store, session_id: str, first: int, until: int | None) -> l
     named: list[Named] = []
     for seq, line, used, run in rows:
         try:
-            body = _object(json.loads(line))
+            body = as_object(json.loads(line))
         except ValueError:
             body = {}
         kept = ("tool", "args_hash", "result_hash", "status", "risk", "decision")
@@ -450,8 +368,8 @@ def _without_closings(rows: list[Named]) -> list[Named]:
     while rows:
         row = rows[-1][1]
         call = row.get("tool_use_id") or row.get("call")
-        payload = _object(json.loads(row["payload"])) if row.get("type") == "tool_result" else {}
-        if payload.get("resumed") or _object(row.get("decision")).get("by") == "resume":
+        payload = as_object(json.loads(row["payload"])) if row.get("type") == "tool_result" else {}
+        if payload.get("resumed") or as_object(row.get("decision")).get("by") == "resume":
             closed.add(call)
         elif row.get("type") != "tool_use" or call not in closed:
             break

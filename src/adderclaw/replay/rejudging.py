@@ -13,6 +13,7 @@ from adderclaw.gate.case import Case, Decision, Opinion, Policy
 from adderclaw.kernel.policy import policy_of
 from adderclaw.record import record
 from adderclaw.replay import playing
+from adderclaw.replay.playing import Rules
 from adderclaw.store import Store, tape, transcript
 from adderclaw.store.runs import Run
 from adderclaw.store.tape import Damaged
@@ -46,12 +47,13 @@ def rejudge(store: Store, run: Run, file: str) -> list[Judged]:
     if not sessions:
         raise UsageError(f"run {run.run_id} has no tape: there are no recorded facts to judge again")
     try:
-        return [judged for session_id in sessions for judged in _session(store, run, session_id, file)]
+        return [one for session_id in sessions for one in judged_in(store, run, session_id, _ByFile(store, file))]
     except Damaged as error:
         raise UsageError(f"run {run.run_id} cannot be judged again: {error}; see `replay --verify`") from error
 
 
-def _session(store: Store, run: Run, session_id: str, file: str) -> list[Judged]:
+def judged_in(store: Store, run: Run, session_id: str, rules: Rules) -> list[Judged]:
+    """Every call of one session that the gate judged, under these rules; raises Damaged."""
     given = {
         entry.payload["id"]: entry.payload["input"]
         for entry in transcript.entries(store, session_id)
@@ -59,11 +61,12 @@ def _session(store: Store, run: Run, session_id: str, file: str) -> list[Judged]
     }
     found: list[Judged] = []
     for segment in playing.segments(store, run.run_id, session_id):
-        policy, own = _other(store, segment.head, file)
+        policy = rules.policy(segment.head)
         last: dict[str, tuple[Json, Policy]] = {}
         for kind, body in segment.items:
-            if kind == "permissions" and not own:  # what the operator granted while it ran
-                policy = gate.with_permissions(policy, thaw(Permissions, body["now"]), lambda path: path)
+            if kind == "permissions":  # what the operator granted while it ran
+                now = rules.permissions(segment.head, thaw(Permissions, body["now"]))
+                policy = gate.with_permissions(policy, now, lambda path: path)
             elif kind == "touch" and "facts" in body:
                 last[body["id"]] = body, gate.with_allowed(policy, body.get("lent", ()))
         for used, (body, then) in last.items():
@@ -100,18 +103,27 @@ def _case(body: Json, policy: Policy, arguments: Json) -> Case:
     )
 
 
-def _other(store: Store, head: Json, file: str) -> tuple[Policy, bool]:
-    """The recorded policy with the file's say: a policy.toml in place of those that counted, or a configuration's
-    security and permissions in place of the session's; and whether those are the file's own."""
-    config = playing.config_of(store, head)
-    made = playing.policy_then(store, head, config)
-    policies, errors = _as_policy(file)
-    if policies is None:
-        other = _as_config(file, errors)
-        now = replace(config, security=other.security, permissions=other.permissions)
-        return _remade(store, head, now, None), True
-    changed = _remade(store, head, config, policies)
-    return replace(changed, autonomy=made.autonomy, mode=made.mode), False
+class _ByFile(Rules):
+    """The recorded policy with a file's say: a policy.toml in place of those that counted, or a configuration's
+    security and permissions in place of the session's."""
+
+    def __init__(self, store: Store, file: str) -> None:
+        super().__init__(store)
+        self._policies, errors = _as_policy(file)
+        self._other = None if self._policies is not None else _as_config(file, errors)
+
+    def policy(self, head: Json) -> Policy:
+        config = self.config(head)
+        made = playing.policy_then(self.store, head, config)
+        if self._other is not None:
+            now = replace(config, security=self._other.security, permissions=self._other.permissions)
+            return _remade(self.store, head, now, None)
+        changed = _remade(self.store, head, config, self._policies)
+        return replace(changed, autonomy=made.autonomy, mode=made.mode)
+
+    def permissions(self, head: Json, granted: Permissions) -> Permissions:  # noqa: ARG002
+        """Where the permissions are the file's own, what was granted counts for nothing."""
+        return granted if self._other is None else self._other.permissions
 
 
 def _remade(store: Store, head: Json, config: Config, policies: list[Json] | None) -> Policy:
