@@ -127,8 +127,8 @@ def test_what_was_typed_before_the_question_answers_nothing(world: World) -> Non
     with Tmux(world, "agent") as terminal:
         terminal.wait("supervised")
         terminal.write("go")
-        terminal.press("Enter", "y", "y", "Enter")
-        terminal.wait("1. yes")
+        terminal.press("Enter", "y", "y", "Enter", "y")
+        terminal.wait("1. yes", "queued: yy", gone="after a pause")
         assert not (world.workspace / "x.txt").exists()
         terminal.press("Escape")
         terminal.wait("denied by")

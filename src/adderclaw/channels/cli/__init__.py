@@ -176,10 +176,18 @@ def _dispatch(arguments: list[str]) -> None:
         run_root(arguments)
 
 
+LOOKS = ("--plain", "--no-motion")
+"""How the conversation looks: may stand before what opens it, or alone."""
+
+
 def _conversation(arguments: list[str]) -> list[str]:
     """A conversation that is opened without its command: `-c`, `-r [ID or words]`, or a message, which has a space."""
-    if not arguments:
-        return ["agent"]
+    looks = [one for one in arguments if one in LOOKS]
+    if len(looks) < len(arguments) and arguments[0] in LOOKS:  # what they stand before says what is opened
+        opened = _conversation([one for one in arguments if one not in LOOKS])
+        return [*opened, *looks] if opened[0] == "agent" else arguments
+    if len(looks) == len(arguments):
+        return ["agent", *looks]
     name, *rest = arguments
     if name in ("-c", "--continue"):
         return ["agent", *arguments]

@@ -16,6 +16,8 @@ from adderclaw.store.transcript import Conversation
 if TYPE_CHECKING:
     from prompt_toolkit.formatted_text import StyleAndTextTuples
 
+    from adderclaw.channels.repl.draw import Drawing
+
 MOST = 500
 """Conversations that are looked through."""
 SHOWN = 10
@@ -125,20 +127,22 @@ class Picker:
         self.typed, self.at = self.typed[:-1], 0
 
     def lines(self, width: int) -> "StyleAndTextTuples":
-        found = self.shown
+        from adderclaw.channels.repl.draw import Drawing
+
+        found, drawing = self.shown, Drawing(width)
         first = max(0, min(self.at - SHOWN // 2, len(found) - SHOWN))
         rows: StyleAndTextTuples = [("class:accent", f"Which conversation? {self.typed}_\n")]
         for number, talk in enumerate(found[first : first + SHOWN], first):
             style = "reverse" if number == self.at else ""
-            rows.append((style, f"{self._clean(line(talk))[:width]}\n"))
+            rows.append((style, f"{drawing.cut(self._clean(line(talk)), width)}\n"))
         if found:
-            rows.append(("class:dim", f"\n{self._preview(found[self.at], width)}\n"))
-        rows.append(("class:dim", "Enter opens it, Ctrl-B a copy of it, Esc leaves"))
+            rows.append(("class:dim", f"\n{self._preview(found[self.at], drawing)}\n"))
+        rows.append(("class:dim", "\n".join(drawing.flowed("Enter opens it, Ctrl-B a copy of it, Esc leaves", width))))
         return rows
 
-    def _preview(self, talk: Conversation, width: int) -> str:
+    def _preview(self, talk: Conversation, drawing: "Drawing") -> str:
         last = transcript.last_words(self._store, talk.id)
-        return "\n".join(row[:width] for row in self._clean(last).strip().split("\n")[-4:])
+        return "\n".join(drawing.cut(row, drawing.width) for row in self._clean(last).strip().split("\n")[-4:])
 
 
 def _picked(store: Store, talks: Sequence[Conversation]) -> Resume | None:

@@ -191,7 +191,9 @@ class Drawing(NamedTuple):
         rows: list[str] = []
         while cells(text) > width:
             row = _first(text, width) or text[0]
-            at = row.rfind(" ", width // 3) if text[len(row)] != " " else len(row)
+            at = row.rfind(" ") if text[len(row)] != " " else len(row)
+            if at <= 0 or (at < width // 3 and cells(text[at + 1 :].split(" ", 1)[0]) > width):
+                at = row.rfind("/", width // 3) + 1  # a path that is longer than a row ends it with a folder
             row = row[:at] if at > 0 else row
             rows.append(row)
             text = text[len(row) :].removeprefix(" ")

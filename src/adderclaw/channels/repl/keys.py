@@ -55,7 +55,7 @@ class Keys:
         self.screen, self.chips, self.doing = screen, chips, doing
         self.bindings = KeyBindings()
         self._pressed = Pressed()
-        typing, asks = has_focus(screen.buffer), Condition(lambda: screen.panel is not None)
+        typing, asks = has_focus(screen.buffer), screen.answers
         picking = has_completions & Condition(self._picks)
         queued = Condition(lambda: not screen.buffer.text and bool(screen.queue))
         rows: tuple[tuple[tuple[str, ...], FilterOrBool, Callable[[], None]], ...] = (
@@ -87,9 +87,13 @@ class Keys:
         self.bindings.add(Names.Any, filter=asks)(self._typed)
         self.bindings.add(Names.BracketedPaste, filter=typing)(self._paste)
         screen.buffer.on_text_insert += self._shorten
+        screen.app.key_processor.before_key_press += self._hear
         read = screen.app.input.read_keys
         gathers = typing & ~vi_navigation_mode
         screen.app.input.read_keys = lambda: gathered(read()) if gathers() else read()
+
+    def _hear(self, _processor: object) -> None:
+        self.screen.typed()
 
     # -------------------------------------------------------------- the input
 
@@ -157,6 +161,7 @@ class Keys:
             return
         buffer.append_to_history()
         buffer.reset()
+        self.screen.done_typing()
         self.screen.submit(text)
 
     # -------------------------------------------------------------- the conversation

@@ -136,8 +136,10 @@ class OnScreen:
             panel.note = f"always: {_line(in_words(offered))}" if offered else ""
             if len(about) + len(panel.lines(screen.drawing)) < screen.room:
                 panel.about = [[], *about]
-            else:
-                screen.print(about, apart=True)
+            else:  # what is asked about is the last thing above the question
+                note = [[("dim", row)] for row in screen.drawing.flowed(panel.note, screen.width) if panel.note]
+                panel.note = ""
+                screen.print([*note, *about], apart=True)
                 if request.preview:
                     screen.read_before[request.tool_use_id] = _change(request)
             values, words = await answered(screen, panel)
@@ -231,18 +233,9 @@ def _line(text: str) -> str:
 
 
 async def answered(screen: Screen, panel: Panel) -> tuple[list[str], str]:
-    """Wait for the answer; keys that were typed before the question was there count for nothing."""
+    """Wait for the answer; keys that were typed before the question could be read count for nothing."""
     screen.ask(panel)
-    _forget_typed(screen)
     try:
         return await panel.answered
     finally:
         screen.ask(None)
-
-
-def _forget_typed(screen: Screen) -> None:
-    import termios
-
-    screen.app.input.flush_keys()
-    screen.app.key_processor.empty_queue()
-    termios.tcflush(screen.app.input.fileno(), termios.TCIFLUSH)

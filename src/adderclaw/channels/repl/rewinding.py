@@ -28,7 +28,7 @@ async def _chosen(run: Run, screen: Screen) -> str:
         return ""
     clean = run.runtime.secrets.clean
     options = [
-        Option("", clean(f"{prompt.paths} paths changed: {prompt.text[:100]}"), str(number))
+        Option("", clean(f"{_paths(prompt.paths)} changed: {prompt.text[:100]}"), str(number))
         for number, prompt in enumerate(prompts, 1)
     ]
     values, _ = await answered(screen, Panel("Go back to before which message? (Esc: none)", options[::-1]))
@@ -43,3 +43,7 @@ async def asked(screen: Screen, question: str) -> str | None:
     yes_or_no = (Option("y", "yes", "y"), Option("n", "no", "n"))
     values, _ = await answered(screen, Panel(question.removesuffix("[y/N] "), yes_or_no))
     return values[0] if values else None
+
+
+def _paths(count: int) -> str:
+    return f"{count or 'no'} path{'' if count == 1 else 's'}"

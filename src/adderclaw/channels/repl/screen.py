@@ -1,12 +1,12 @@
 """The terminal of a conversation: what is finished goes into the scrollback once, below it stays the input."""
 
 import asyncio
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TextIO
+from select import select
+from typing import TYPE_CHECKING
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
@@ -24,7 +24,7 @@ from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar
 
-from adderclaw.channels.repl.draw import ASCII, UNICODE, Drawing, Fragments, ansi
+from adderclaw.channels.repl.draw import ASCII, UNICODE, Drawing, Fragments, ansi, cells
 from adderclaw.channels.repl.manner import Manner, output
 from adderclaw.channels.repl.markdown import Block, Look, Stream, drawn
 from adderclaw.view.items import Call, Item, Line, Notice, Todo, Words
@@ -44,6 +44,8 @@ OPENED = 8
 MOST_FOLDED = 50
 MENU = 8
 """Rows of the menu of completions."""
+PAUSE = 0.5
+"""Seconds without a key after which one is meant for the question on the screen."""
 LOW = 16
 """Rows of a terminal below which one line of the operator's own is shown."""
 TOGETHER = ("\x1b[?2026h", "\x1b[?2026l")
@@ -74,6 +76,9 @@ class Screen:
         """Messages that wait for the turn at hand to end."""
         self.panel: Panel | None = None
         """The question that is open."""
+        self.pause = PAUSE
+        self._typed_at = float("-inf")
+        """When a key was pressed that belongs to something which is not finished yet."""
         self.busy: Callable[[], str] | None = None
         """Says what is waited for, while a turn runs."""
         self.at_once: Callable[[str], bool] = lambda _text: False
@@ -366,6 +371,8 @@ class Screen:
             dont_extend_height=True,
             wrap_lines=True,
         )
+        self.answers = Condition(lambda: self.app.layout.has_focus(self._question))
+        """The keys are the question's."""
         body = HSplit(
             [
                 ConditionalContainer(
@@ -377,7 +384,7 @@ class Screen:
                     Window(FormattedTextControl(self._queue_text), dont_extend_height=True),
                     Condition(lambda: bool(self.queue)),
                 ),
-                ConditionalContainer(self._field, ~is_done & ~asks),
+                ConditionalContainer(self._field, ~is_done & ~self.answers),
                 search,
                 ConditionalContainer(
                     Window(FormattedTextControl(self._menu_text), dont_extend_height=True, height=Dimension(max=MENU)),
@@ -398,10 +405,39 @@ class Screen:
         )
 
     def ask(self, panel: "Panel | None") -> None:
-        """Show a question and give it the keys; None gives them back to the input."""
+        """Show a question and give it the keys, once nobody types any more; None gives them back to the input."""
         self.panel = panel
-        self.app.layout.focus(self._question if panel is not None else self._field)
+        self.hint = ""
+        if panel is None:
+            self.done_typing()
+            self.app.layout.focus(self._field)
+        else:
+            if select([self.app.input.fileno()], [], [], 0)[0] or self.app.key_processor.input_queue:
+                self.typed()  # a key that nobody has looked at yet
+            self._give_keys()
         self.draw()
+
+    def typed(self) -> None:
+        """A key was pressed."""
+        self._typed_at = time.monotonic()
+
+    def done_typing(self) -> None:
+        """A message was sent or a question answered: the next key belongs to what is seen by then."""
+        self._typed_at = float("-inf")
+
+    def _give_keys(self) -> None:
+        """Who is typing when a question appears has not read it: it gets no key before there was a pause."""
+        if self.panel is None or self.app.layout.has_focus(self._question):
+            return
+        left = self._typed_at + self.pause - time.monotonic()
+        if left > 0:
+            self.hint = "you were typing: the question gets the keys after a pause"
+            asyncio.get_running_loop().call_later(left, self._give_keys)
+        else:
+            self.hint = ""
+            self.buffer.cancel_completion()
+            self.app.layout.focus(self._question)
+        self.redraw()
 
     def _panel_text(self) -> StyleAndTextTuples:
         if self.panel is None:
@@ -414,7 +450,8 @@ class Screen:
     @property
     def room(self) -> int:
         """Rows that a question has, beside its first one."""
-        return self.app.output.get_size().rows - 2 - min(len(self.queue), 3)
+        typing = self.panel is not None and not self.answers()
+        return self.app.output.get_size().rows - 2 - min(len(self.queue), 3) - typing
 
     def _queue_text(self) -> StyleAndTextTuples:
         cut = self.drawing.cut
@@ -426,16 +463,14 @@ class Screen:
             return []
         index = state.complete_index or 0
         first = max(0, min(index - MENU // 2, len(state.completions) - MENU))
+        shown, drawing = state.completions[first : first + MENU], self.drawing
+        column = min(max(cells(one.display_text) for one in shown), max(self.width // 2, 20)) if shown else 0
         lines: list[Fragments] = []
-        for number, one in enumerate(state.completions[first : first + MENU], first):
-            style = "chosen" if number == state.complete_index else ""
-            lines.append(
-                [
-                    (style, self.drawing.cut(f"  {one.display_text:<24}", self.width)),
-                    ("dim", f" {one.display_meta_text}"),
-                ]
-            )
-        return _joined([self.drawing.fitted(line) for line in lines])
+        for number, one in enumerate(shown, first):
+            name, about = one.display_text, one.display_meta_text
+            padded = name + " " * (column - cells(name)) if about else name
+            lines.append([("chosen" if number == state.complete_index else "", f"  {padded}"), ("dim", f"  {about}")])
+        return _joined([drawing.fitted(line) for line in lines])
 
     def _own(self) -> list[Fragments]:
         """In a low terminal one line of them: the input needs the rest."""
@@ -460,27 +495,3 @@ def _joined(lines: Sequence[Fragments]) -> StyleAndTextTuples:
             shown.append(("", "\n"))
         shown += [(f"class:{style}" if style else "", text) for style, text in line]
     return shown
-
-
-class Printed(TextIO):
-    """Standard output while the screen is there: what is printed goes above the input."""
-
-    def __init__(self, screen: Screen) -> None:
-        self._screen = screen
-
-    def write(self, text: str, /) -> int:
-        self._screen.write(text)
-        return len(text)
-
-    def flush(self) -> None:
-        pass
-
-    def isatty(self) -> bool:
-        return True
-
-    @property
-    def encoding(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride] - a property is what it takes
-        return "utf-8"
-
-    def fileno(self) -> int:
-        return sys.__stdout__.fileno() if sys.__stdout__ is not None else 1

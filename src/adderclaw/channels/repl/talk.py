@@ -13,7 +13,8 @@ from adderclaw.channels.repl.by_hand import Hands
 from adderclaw.channels.repl.leaving import bypass_is_over
 from adderclaw.channels.repl.manner import Manner
 from adderclaw.channels.repl.own_line import OwnLine
-from adderclaw.channels.repl.screen import Printed, Screen
+from adderclaw.channels.repl.printed import Printed
+from adderclaw.channels.repl.screen import Screen
 from adderclaw.channels.repl.status import Status
 from adderclaw.channels.repl.titles import Titles
 from adderclaw.credentials.redaction import visible
