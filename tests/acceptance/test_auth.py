@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.acceptance.tmux import Tmux
 from tests.acceptance.world import World
 from tests.oauth_server import OAuthServer
 from tests.program import PROGRAM, Done
@@ -249,6 +250,24 @@ def test_a3_to_a5_login_use_status_logout(world: World, oauth: OAuthServer) -> N
         assert world.cli("agent", "-m", "hello", env={"ANTHROPIC_BASE_URL": server.base_url}).code == 1
     assert run_failures(world) == ["missing_provider_api_key"]
     assert not list(world.cli.data.glob("credentials.enc*")) + list(world.cli.data.glob("credentials.key*"))
+
+
+def test_a_person_logs_in_and_out_on_the_screen(world: World, oauth: OAuthServer) -> None:
+    subscription(world, oauth)
+    browser(world)
+    with Tmux(world, "agent", columns=140) as terminal:
+        terminal.wait("supervised")
+        for line, shown in (
+            ("/login", "Passphrase for the stored logins"),
+            ("", "logged in to claude_code_subscription; kept in"),
+            ("/status", "login, until 2"),
+            ("/logout", "left with 0"),
+        ):
+            terminal.write(line)
+            terminal.press("Enter")
+            terminal.wait(shown)
+        leaked(world, oauth.issued, terminal.all())
+    assert (oauth.access, oauth.refresh) == (set(), {})
 
 
 def test_a3_by_device_code(world: World, oauth: OAuthServer) -> None:

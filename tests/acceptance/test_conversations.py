@@ -130,9 +130,7 @@ def test_the_small_model_names_it_once_and_a_name_by_hand_stays(world: World) ->
         terminal.wait_for_number("the answer about pears", 2)
         terminal.press("C-d")
         terminal.wait("left with 0")
-    rows = world.rows(
-        "SELECT json_extract(response_json, '$.purpose'), status FROM model_calls WHERE provider='other'"
-    )
+    rows = world.rows("SELECT json_extract(response_json, '$.purpose'), status FROM model_calls WHERE provider='other'")
     assert rows == [("title", "ok")], "it is a request like any other, made once"
     for (run,) in world.rows("SELECT run_id FROM runs"):
         assert world.cli("replay", run, "--verify").code == 0

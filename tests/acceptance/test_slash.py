@@ -311,6 +311,38 @@ def test_what_a_command_cannot_do_is_said_and_the_conversation_goes_on(world: Wo
     assert out.endswith("still here\n")
 
 
+def test_own_commands_run_and_read_by_the_gate_and_are_chained(world: World) -> None:
+    own, theirs = world.cli.data / "commands", world.workspace / ".adderclaw" / "commands"
+    for folder in (own, theirs):
+        folder.mkdir(parents=True)
+    (world.workspace / "a.txt").write_text("apples\n")
+    (world.workspace / "secret.txt").write_text("canary\n")
+    (own / "look.md").write_text("See @a.txt, @secret.txt and @nothing.txt. !`echo printed`\nOf $ARGUMENTS: @$1.\n")
+    (own / "then.md").write_text("And then $ARGUMENTS.\n")
+    (theirs / "foreign.md").write_text("See @a.txt. !`touch ran.txt`\n")
+    world.configure("full", more='[permissions]\ndeny = ["Read(secret.txt)"]\n')
+    for name, body in (("first", "Use the skill second."), ("second", "The end of it.")):
+        (world.workspace / "skills" / name).mkdir(parents=True)
+        about = f"---\nname: {name}\ndescription: Does the {name} half.\n---\n"
+        (world.workspace / "skills" / name / "SKILL.md").write_text(f"{about}{body}\n")
+    world.script(text("one"), text("two"), call("Skill", skill="first"), call("Skill", skill="second"), text("three"))
+    talk(world, "/look /then x a.txt", "/foreign", "use the first")
+    mine, foreign, _ = messages(world)
+    first, second = (entry["content"] for entry in world.entries("tool_result") if "The skill" in entry["content"])
+    assert "Use the skill second." in first
+    assert "The end of it." in second, "one leads to another"
+    assert mine.count("apples") == 2, "the file that the text names, and the one that it was given"
+    assert "canary" not in mine
+    assert "@nothing.txt" in mine
+    assert "printed" in mine
+    assert "\nAnd then x a.txt.\n" in mine, "each gets the words behind the last name"
+    assert "See @a.txt." in foreign, "an untrusted project's command makes nobody read or run anything"
+    assert "apples" not in foreign
+    assert not (world.workspace / "ran.txt").exists()
+    used = [json.loads(line)["tool"] for (line,) in world.rows("SELECT line FROM receipts ORDER BY seq")]
+    assert sorted(used) == ["Bash"] + ["Read"] * 3 + ["Skill"] * 2, "each has its receipt"
+
+
 # ------------------------------------------------------------------ what is none here
 
 
@@ -391,3 +423,27 @@ def test_settings_of_the_terminal_change_while_it_is_there_and_a_bad_file_stays_
         terminal.wait("mode: plan", "plan · ")
         terminal.press("C-d")
         terminal.wait("left with 0")
+
+
+def test_the_clipboard_a_replay_and_a_report_on_the_screen(world: World) -> None:
+    secret = "sk-ant-" + "api03-a1B2c3D4" * 4
+    world.script(text("the answer of before"))
+    world.agent("hello")
+    ((run,),) = world.rows("SELECT run_id FROM runs")
+    with Tmux(world, "agent", columns=140) as terminal:
+        terminal.wait("supervised")
+        for line, shown in (
+            ("hello", "the answer of before"),
+            ("/copy", "20 characters were given to the terminal's clipboard"),
+            (f"/replay {run} --verify", f"verified: {run}"),
+            (f"/bug it hangs with {secret}", "written to"),
+        ):
+            terminal.write(line)
+            terminal.press("Enter")
+            terminal.wait(shown)
+        assert terminal.clipboard() == "the answer of before"
+        terminal.press("C-d")
+        terminal.wait("left with 0")
+    (report,) = (world.cli.data / "reports").iterdir()
+    assert "it hangs with" in report.read_text()
+    assert secret not in report.read_text()

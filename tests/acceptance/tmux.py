@@ -45,6 +45,7 @@ class Tmux:
         size = ["-x", str(columns), "-y", str(rows)]
         self._run("new-session", "-d", *size, "-c", str(cwd or world.workspace), line)
         self._run("set-option", "-g", "history-limit", "100000")
+        self._run("set-option", "-s", "set-clipboard", "on")
 
     def _run(self, *arguments: str) -> str:
         done = subprocess.run([*self._tmux, *arguments], capture_output=True, text=True, timeout=30, check=False)
@@ -66,6 +67,10 @@ class Tmux:
         """As if it was typed very quickly: nothing marks it as pasted."""
         subprocess.run([*self._tmux, "load-buffer", "-"], input=text.encode(), check=True, timeout=30)
         self._run("paste-buffer", "-r")
+
+    def clipboard(self) -> str:
+        """What the program gave to the terminal's clipboard."""
+        return self._run("show-buffer")
 
     def resize(self, columns: int, rows: int) -> None:
         self._run("resize-window", "-x", str(columns), "-y", str(rows))

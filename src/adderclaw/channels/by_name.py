@@ -6,6 +6,8 @@ from adderclaw.errors import Refused
 from adderclaw.kernel import lifecycle
 from adderclaw.kernel.session import Session
 
+MOST_CHAINED = 6
+
 
 async def expanded(session: Session, text: str) -> str:
     """What is sent to the model; a text that names none stays as it is.
@@ -17,8 +19,21 @@ async def expanded(session: Session, text: str) -> str:
     skills = session.scene.kit.skills
     if not name.startswith("/") or skills is None or not skills.has(name[1:]):
         return text
-    made = await called(session, name[1:], rest.strip())
+    made = await chained(session, name[1:], rest.strip())
     return f"{made}\n{below}" if below.strip() else made
+
+
+async def chained(session: Session, name: str, rest: str) -> str:
+    """One skill, or several that are named one after the other (`/a /b words`): each gets the words behind them."""
+    skills, names = session.scene.kit.skills, [name]
+    assert skills is not None
+    while len(names) < MOST_CHAINED:
+        word, _, behind = rest.partition(" ")
+        if not word.startswith("/") or not skills.has(word[1:]):
+            break
+        names.append(word[1:])
+        rest = behind.strip()
+    return "\n\n".join([await called(session, one, rest) for one in dict.fromkeys(names)])
 
 
 async def called(session: Session, name: str, arguments: str) -> str:

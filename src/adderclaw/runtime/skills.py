@@ -3,6 +3,7 @@
 import hashlib
 import os
 
+from adderclaw import workspace
 from adderclaw.config import trust
 from adderclaw.config.paths import followed
 from adderclaw.errors import ConfigError, Refused
@@ -79,17 +80,27 @@ class Skills:
             if file:
                 return Called(invocation.part(skill, file), skill.path)
             variables = {"SKILL_DIR": skill.folder, "PROJECT_DIR": self._project, "SESSION_ID": session_id}
-            text, inline, given = invocation.told(skill, arguments, variables)
+            text, inline, given, named = invocation.told(skill, arguments, variables, self._is_there)
+            if named and skill.scope != "user" and not self._trusted(skill):
+                for mark, name in named.items():  # it stays a word: the model may read it, as any file
+                    text = text.replace(mark, f"@{name}")
+                named = {}
             if why := self._unrun(skill) if inline else "":
                 for mark, command in inline.items():
                     text = text.replace(mark, f"[`{command}` was not run: {why}]")
                 inline = {}
             rules, why = self._granted(skill)
-            return Called(
-                f"{text}\n[{why}]" if why else text, skill.path, rules, inline, frozenset() if by_user else given
-            )
+            text = f"{text}\n[{why}]" if why else text
+            files = {mark: self._place(name) for mark, name in named.items()}
+            return Called(text, skill.path, rules, inline, frozenset() if by_user else given, files)
 
         return PreparedSkill(place, read)
+
+    def _place(self, name: str) -> str:
+        return os.path.normpath(os.path.join(self._project, os.path.expanduser(name)))
+
+    def _is_there(self, name: str) -> bool:
+        return workspace.reached(self._place(name)) is not None
 
     def _unknown(self, name: str) -> str:
         from adderclaw.skills import router

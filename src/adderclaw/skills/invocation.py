@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from secrets import token_hex
 from typing import NamedTuple
 
@@ -19,6 +19,9 @@ VARIABLES = ("SKILL_DIR", "PROJECT_DIR", "SESSION_ID")
 MOST_INLINE = 20
 """Commands in one text that are run."""
 _INLINE = re.compile(r"^[ \t]*```!\s*\n(.*?)^[ \t]*```[ \t]*$|(?<![\w`\\])!`([^`\n]+)`", re.DOTALL | re.MULTILINE)
+_NAMED = re.compile(r"""(?<![^\s(\[{])@(?:"([^"\n]{1,4096})"|([^\s"`]{1,4096}?)(?=[.,;:!?)\]}']*(?:\s|$)))""")
+MOST_NAMED = 20
+"""Files that one command names and that are read."""
 _PLACE = re.compile(r"\\\$|\$ARGUMENTS(?:\[(\d{1,3})\])?|\$(\d{1,2})(?![\w.])|\$\{(?:ADDERCLAW|CLAUDE)_(\w+)\}")
 
 
@@ -29,10 +32,14 @@ class Told(NamedTuple):
     inline: dict[str, str]
     """Mark → command. A mark is random: no text of the skill or of its caller can hold it."""
     given: frozenset[str]
-    """Marks of the commands that have something of the arguments in them."""
+    """Marks of the commands and names that have something of the arguments in them."""
+    named: dict[str, str]
+    """Mark → file or folder that a command's text names with @."""
 
 
-def told(skill: Skill, arguments: str, variables: Mapping[str, str]) -> Told:
+def told(
+    skill: Skill, arguments: str, variables: Mapping[str, str], is_there: Callable[[str], bool] = lambda _name: False
+) -> Told:
     """The whole of a skill for the model; raises Refused where its file cannot be read."""
     inline: dict[str, str] = {}
     given: set[str] = set()
@@ -47,7 +54,22 @@ def told(skill: Skill, arguments: str, variables: Mapping[str, str]) -> Told:
             given.add(name)
         return name
 
+    named: dict[str, str] = {}
+
+    def mark_name(found: re.Match[str]) -> str:
+        written = found[1] or found[2]
+        name = filled(written, arguments, variables) if _PLACE.search(written) else written
+        if len(named) == MOST_NAMED or not name.isprintable() or not is_there(name):
+            return found[0]
+        place = f"[file {len(named) + 1} {secret}]"
+        named[place] = name
+        if name != written:
+            given.add(place)
+        return place
+
     body = _INLINE.sub(mark, Disclosure(skill, max_bytes=0, max_tokens=0).body())
+    if skill.alone:  # a skill names its own files
+        body = _NAMED.sub(mark_name, body)
     body = filled(body, arguments, variables).strip()
     whole = Disclosure(skill, max_bytes=MOST_BYTES, max_tokens=MOST_TOKENS)
     cut = whole.shown(skill.file, body)
@@ -56,7 +78,7 @@ def told(skill: Skill, arguments: str, variables: Mapping[str, str]) -> Told:
     listed += "" if skill.alone else _barred(body)
     kind = "command" if skill.alone else "skill"
     where = visible(skill.folder, keep_newlines=False)
-    return Told(f"The {kind} {skill.name}, in {where}. Follow it.{listed}\n{cut}", inline, frozenset(given))
+    return Told(f"The {kind} {skill.name}, in {where}. Follow it.{listed}\n{cut}", inline, frozenset(given), named)
 
 
 def _barred(body: str) -> str:

@@ -91,6 +91,8 @@ class Called(NamedTuple):
     """Mark in the text → the command whose output stands there."""
     asked: frozenset[str] = frozenset()
     """Marks of those that have words of the model in them: nobody has said yes to these yet."""
+    named: Mapping[str, str] = {}
+    """Mark in the text → the file or folder, by its whole path, that is read there."""
 
 
 class Skills(Protocol):

@@ -9,6 +9,7 @@ from adderclaw.record import record
 from adderclaw.tools import Called, PreparedSkill, paths
 from adderclaw.tools.specs import spec
 from adderclaw.types import Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
+from adderclaw.workspace import is_directory
 
 if TYPE_CHECKING:
     from adderclaw.tools import Kit
@@ -47,7 +48,8 @@ def _described(kit: "Kit", text: str) -> str:
 
 
 async def with_outputs(called: Called, host: Host) -> str:
-    """The text with what its commands print, each judged and recorded as a call of Bash, and shown as what it is: data.
+    """The text with what its commands print and what it names with @, each judged and recorded as a call of Bash, Read
+    or LS, and shown as what it is: data.
 
     Who trusts the text has said yes to them, but not to what a model adds; what the gate denies stays denied.
     """
@@ -59,6 +61,11 @@ async def with_outputs(called: Called, host: Host) -> str:
             asked = mark in called.asked
             result = await host.call("Bash", {"command": command}, f"a command in {called.path}", asked=asked)
             text = text.replace(mark, f"`{command}`:\n{framed(token_hex(8), result.content)}")
+    for mark, path in called.named.items():
+        if mark in text:
+            tool, given = ("LS", {"path": path}) if is_directory(path) else ("Read", {"file_path": path})
+            result = await host.call(tool, given, f"named with @ in {called.path}", asked=mark in called.asked)
+            text = text.replace(mark, f"{path}:\n{framed(token_hex(8), result.content)}")
     return text
 
 

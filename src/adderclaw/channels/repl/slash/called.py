@@ -13,7 +13,7 @@ from adderclaw.types import Json
 
 async def skill(name: str, run: Run, rest: str) -> Done:
     """Send a skill as the person's own message."""
-    await turn(run, await by_name.called(run.session, name, rest))
+    await turn(run, await by_name.chained(run.session, name, rest))
 
 
 async def prompt(name: str, run: Run, rest: str) -> Done:
