@@ -3,10 +3,15 @@
 import base64
 import os
 import stat
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.acceptance.tmux import Tmux
 from tests.acceptance.world import World, call, text
+from tests.scripted_anthropic import ScriptedMessages
+
+A_SERVER = Path(__file__).parents[1] / "mcp" / "a_server.py"
 
 
 def said(world: World) -> list[str]:
@@ -113,6 +118,46 @@ def test_line_by_line_too(world: World) -> None:
 
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+def test_a_picture_and_a_resource_go_along_over_a_wire_that_has_them(world: World, needs: Callable[[str], str]) -> None:
+    """The menu has the servers' resources among the files; the request has the picture itself, and the words framed."""
+    needs("bwrap")
+    (world.workspace / "a shot.png").write_bytes(base64.b64decode(PIXEL))
+    with ScriptedMessages([{"text": "seen both"}]) as model:
+        wire = f'kind = "anthropic"\nbase_url = "{model.base_url}"\nmodel = "claude-haiku-4-5"\n'
+        server = f'[mcp_servers.demo]\ncommand = "{sys.executable}"\nargs = ["{A_SERVER}"]\n'
+        world.configure(more=f"[providers.models.claude]\n{wire}{server}")
+        world.cli.env["ANTHROPIC_API_KEY"] = "sk-ant-api03-canary-0123456789abcdefghij"
+        with Tmux(world, "agent", "--provider", "claude") as terminal:
+            terminal.wait("supervised")
+            terminal.write("compare @shot")
+            terminal.wait("a shot.png")
+            terminal.press("Tab")
+            terminal.wait('> compare @"a shot.png"')
+            terminal.write("with @note")
+            terminal.wait("demo:note://one")
+            terminal.press("Tab")
+            terminal.wait("with @demo:note://one")
+            terminal.press("Enter")
+            terminal.wait("seen both", "supervised")
+            terminal.press("C-d")
+            terminal.wait("left with 0")
+    (request,) = model.requests
+    content = request.messages[-1]["content"]
+    pictures = [block["source"] for block in content if block["type"] == "image"]
+    assert pictures == [{"type": "base64", "media_type": "image/png", "data": PIXEL}]
+    words, shot, note = [block["text"] for block in content if block["type"] == "text"]
+    assert words == 'compare @"a shot.png" with @demo:note://one '
+    assert "a shot.png" in shot
+    kept = [block["text"] for block in world.entries("user")[-1]["content"] if "text" in block][-1]
+    framed = kept[kept.index("<outside-") : kept.rindex("</outside-")]
+    assert "the first note" in note
+    assert "the first note" in framed
+    assert [(one["tool"], one["status"]) for one in world.receipts()] == [
+        ("Read", "allowed"),
+        ("ReadMcpResource", "allowed"),
+    ]
 
 
 def test_a_dropped_picture_is_named_and_a_shorter_name_is_looked_for_again(world: World) -> None:

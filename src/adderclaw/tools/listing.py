@@ -1,10 +1,11 @@
 """The files of the workspace by name, as ripgrep lists them: without what ignore files leave out."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING
 
 from adderclaw import workspace
+from adderclaw.sandbox.capture import Capture
 from adderclaw.tools.grep import searched
 
 if TYPE_CHECKING:
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 SECONDS = 20.0
 MOST_BYTES = 64 << 20
 """Of names; what comes after them is left out."""
+BEGINNING = 32 << 10
+"""Bytes of names that are the first ones."""
 OPTIONS = (
     "--files",
     "--null",
@@ -27,10 +30,13 @@ OPTIONS = (
 )
 
 
-async def listed(root: str, roots: tuple[str, ...], start: "Start | None") -> list[str]:
+async def listed(
+    root: str, roots: tuple[str, ...], start: "Start | None", first: Callable[[list[str]], None] | None = None
+) -> list[str]:
     """Paths beneath a root of the workspace, from there on; none where ripgrep is not installed.
 
-    It runs in the sandbox and sees what commands see. An ignore file that never ends is not followed.
+    It runs in the sandbox and sees what commands see. An ignore file that never ends is not followed. `first` is given
+    the beginning of the list as soon as it is there, with names in it that the list itself may not have in the end.
     """
     from adderclaw.sandbox import process, programs
 
@@ -44,10 +50,27 @@ async def listed(root: str, roots: tuple[str, ...], start: "Start | None") -> li
 
     def searching(*more: str) -> "Coroutine[None, None, Finished]":
         argv = [program, *OPTIONS, *more, "--", "./"]
-        return process.run(argv, cwd=root, env=env, timeout=until - clock(), start=looking, max_bytes=MOST_BYTES)
+        into = (_Beginning(first) if first is not None else Capture(MOST_BYTES), Capture(process.MAX_BYTES))
+        return process.run(argv, cwd=root, env=env, timeout=until - clock(), start=looking, into=into)
 
     done, _ = await searched(searching, workspace.Place(root))
     return await asyncio.to_thread(_names, done.stdout)
+
+
+class _Beginning(Capture):
+    """Hands on the first names of what is printed."""
+
+    __slots__ = ("_first",)
+
+    def __init__(self, first: Callable[[list[str]], None]) -> None:
+        super().__init__(MOST_BYTES)
+        self._first: Callable[[list[str]], None] | None = first
+
+    def add(self, chunk: bytes) -> None:
+        super().add(chunk)
+        if self._first is not None and (end := self._head.rfind(b"\0", 0, BEGINNING)) >= 0:
+            first, self._first = self._first, None
+            first(_names(bytes(self._head[: end + 1])))
 
 
 def _names(out: bytes) -> list[str]:

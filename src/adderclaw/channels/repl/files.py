@@ -53,24 +53,25 @@ def _above(name: str) -> Iterator[str]:
 
 
 class Files:
-    """The list of one session. An old one is used while a new one is made."""
+    """The list of one session. What is known of it is used while it is made, and an old one while a new one is."""
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
+    def __init__(self, run: Run, more: Callable[[], None]) -> None:
+        """`more` is called where names were looked for while the first list was made, and more of them are known."""
+        self._run, self._more = run, more
         self.index = Index()
         self._made = 0.0
-        self._making: asyncio.Task[None] | None = None
+        self._is_awaited = False
+        self.making: asyncio.Task[None] | None = None
 
     def renew(self) -> None:
         """Make the list anew, unless that was done just now."""
-        if self._making is None and (not self._made or time.monotonic() - self._made > FRESH):
-            self._making = asyncio.get_running_loop().create_task(self._list())
+        if self.making is None and (not self._made or time.monotonic() - self._made > FRESH):
+            self.making = asyncio.get_running_loop().create_task(self._list())
 
-    async def ready(self) -> None:
-        """Until there is a list at all."""
+    def look(self) -> None:
+        """Somebody looks for a name."""
         self.renew()
-        if not self._made and self._making is not None:
-            await asyncio.wait({self._making})
+        self._is_awaited = not self._made
 
     async def _list(self) -> None:
         from adderclaw.errors import AdderClawError
@@ -81,13 +82,23 @@ class Files:
         names: list[str] = []
         try:
             for root in roots:
-                found = await listed(root, roots, start)
+                sink = self._first if root == place.root and not self._made else None
+                found = await listed(root, roots, start, sink)
                 names += found if root == place.root else [f"{root}/{name}" for name in found]
             self.index = await asyncio.to_thread(indexed, names)
         except (AdderClawError, OSError):
             pass  # the menu stays as it was: who types a name by hand is answered with what is wrong
         finally:
-            self._made, self._making = time.monotonic(), None
+            self._made, self.making = time.monotonic(), None
+            if self._is_awaited:
+                self._is_awaited = False
+                self._more()
+
+    def _first(self, names: Sequence[str]) -> None:
+        """The first names of the list, in its order: so many that finding them holds up no key."""
+        self.index = indexed(names[:CHUNK])
+        if self._is_awaited:
+            self._more()
 
     async def found(self, typed: str, wanted: Callable[[], bool]) -> AsyncIterator[str]:
         """The best names for what is typed, until nobody wants them any more; never what may not be read."""

@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Callable
 
+from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import (
     Condition,
@@ -216,6 +217,14 @@ def names(document: Document) -> bool:
     """Whether a command or a name after @ is being typed."""
     text = document.text_before_cursor
     return (text.startswith("/") and " " not in text) or NAMING.search(text[-LOOKED_AT:]) is not None
+
+
+def renewed(buffer: Buffer) -> None:
+    """Make the menu of a name anew, unless somebody is choosing in it."""
+    state = buffer.complete_state
+    if names(buffer.document) and (state is None or state.complete_index is None):
+        buffer.complete_state = None
+        buffer.start_completion(select_first=False)
 
 
 def pictured(pasted: str) -> str:

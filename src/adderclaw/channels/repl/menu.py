@@ -1,5 +1,6 @@
 """The menu below the input: commands after /, files after @."""
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator, Callable, Iterable
 
@@ -19,14 +20,19 @@ LOOKED_AT = 4_096
 
 
 class Menu(Completer):
+    """Never waits for what is not known yet: once it is, `again` is called, and the menu is made anew."""
+
     def __init__(self, run: Run) -> None:
         self._run = run
-        self.files = Files(run)
+        self.files = Files(run, self._more)
         self._offers = Offers(run)
         self.wanted: Callable[[Document], bool] = lambda _document: True
         """Whether the completions of a text are still wanted."""
-        self._resources: list[tuple[str, str]] | None = None
+        self.again: Callable[[], None] = lambda: None
+        self._making = self._is_old = False
+        self._resources: list[tuple[str, str]] = []
         """What MCP servers let be read, as it is named here, and what they call it."""
+        self._asking: asyncio.Task[None] | None = None
 
     async def get_completions_async(
         self, document: Document, complete_event: CompleteEvent
@@ -40,27 +46,48 @@ class Menu(Completer):
                     yield _offered(offer, typed)
             return
         typed, before = naming[1] or naming[2] or "", -len(naming[0])
-        await self.files.ready()
-        async for name in self.files.found(typed, lambda: self.wanted(document)):
-            yield _named(name, before, "folder" if name.endswith("/") else "")
-        for name, title in await self._readable():
-            if typed.lower() in name.lower():
-                yield _named(name, before, title)
+        self.files.look()
+        if self._asking is None and self._run.runtime.servers is not None:
+            self._asking = asyncio.get_running_loop().create_task(self._ask())
+        self._making, self._is_old = True, False
+        try:
+            async for name in self.files.found(typed, lambda: self.wanted(document)):
+                yield _named(name, before, "folder" if name.endswith("/") else "")
+            for name, title in self._resources:
+                if typed.lower() in name.lower():
+                    yield _named(name, before, title)
+        finally:
+            self._making = False
+            if self._is_old:
+                asyncio.get_running_loop().call_soon(self.again)
 
-    async def _readable(self) -> list[tuple[str, str]]:
-        """The resources of MCP servers, asked for once."""
+    def _more(self) -> None:
+        """More is known than before. A menu that is just being made is made anew after that."""
+        if self._making:
+            self._is_old = True
+        else:
+            self.again()
+
+    async def _ask(self) -> None:
+        """The resources of MCP servers, asked for once: a server may take long to start."""
         servers = self._run.runtime.servers
-        if self._resources is None:
-            self._resources = []
-            try:
-                rows = (await servers.resources(None))[0] if servers is not None else []
-            except AdderClawError:
-                rows = []
-            for row in rows:
-                name = f"{row.get('server', '')}:{row.get('uri', '')}"
-                if name.isprintable() and '"' not in name and visible(name) == name:
-                    self._resources.append((name, visible(str(row.get("name", "")), keep_newlines=False)))
-        return self._resources
+        try:
+            rows = (await servers.resources(None))[0] if servers is not None else []
+        except AdderClawError:
+            return
+        for row in rows:
+            name = f"{row.get('server', '')}:{row.get('uri', '')}"
+            if name.isprintable() and '"' not in name and visible(name) == name:
+                self._resources.append((name, visible(str(row.get("name", "")), keep_newlines=False)))
+        if self._resources:
+            self._more()
+
+    async def close(self) -> None:
+        """End what is still being looked for."""
+        for task in (self._asking, self.files.making):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait({task})
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:  # noqa: ARG002 - its interface
         if typed := _command_typed(document):

@@ -50,7 +50,7 @@ class Talk:
         from prompt_toolkit.buffer import Buffer
 
         from adderclaw.channels.repl.chips import Chips
-        from adderclaw.channels.repl.keys import Doing, Keys
+        from adderclaw.channels.repl.keys import Doing, Keys, renewed
         from adderclaw.channels.repl.menu import Menu
 
         self.run = run
@@ -65,6 +65,7 @@ class Talk:
             enable_history_search=True,
         )
         menu.wanted = lambda document: buffer.document == document
+        menu.again = lambda: renewed(buffer)
         self._menu = menu
         self.editing: Literal["emacs", "vi"] = "emacs"
         self.screen = operator.screen = Screen(manner, buffer, self._status)
@@ -116,6 +117,7 @@ class Talk:
                         if last.outcome == "completed" and last.answer:
                             self.titles.ask(self._chips.whole(text), last.answer)
             finally:
+                await self._menu.close()
                 await self.own_line.close()
                 await self.titles.close()
                 self.screen.draw()
