@@ -154,13 +154,14 @@ def test_every_tool_fails_by_its_contract_and_the_turn_goes_on(place: World, por
 
 
 def stored(place: World, session: str, cases: list[Case]) -> None:
-    """What a session has of its calls, each as it should be."""
+    """What a session has of its last calls, each as it should be: those by hand go on in one session."""
     sql = "SELECT payload_json FROM transcript_entries WHERE entry_type = ? AND session_id = ? ORDER BY sequence"
     uses, results = (
-        [json.loads(row[0]) for row in place.rows(sql, kind, session)] for kind in ("tool_use", "tool_result")
+        [json.loads(row[0]) for row in place.rows(sql, kind, session)][-len(cases) :]
+        for kind in ("tool_use", "tool_result")
     )
     decisions = place.rows("SELECT tool_name, decision FROM tool_permission_log WHERE session_id = ?", session)
-    for case, use, result, decision in zip(cases, uses, results, decisions, strict=True):
+    for case, use, result, decision in zip(cases, uses, results, decisions[-len(cases) :], strict=True):
         assert (use["_t"], use["name"], use["id"]) == ("tool_use", case.tool, result["tool_use_id"])
         assert (result["_t"], result["is_error"]) == ("tool_result", case.code != 0), (case, result)
         assert case.said in result["content"], (case, result)

@@ -142,10 +142,10 @@ def last_of(store: Store, session_id: str) -> Run | None:
 
 
 def last_by_hand(store: Store, project_dir: str) -> str | None:
-    """The conversation in which a tool was last run by hand in a workspace."""
+    """The conversation in which a tool was last run by hand in a workspace; one that plans is left alone."""
     rows = store.read(
         "SELECT r.conversation_id FROM runs r JOIN conversations c ON c.id = r.conversation_id"
-        " WHERE r.kind = 'tool' AND c.project_dir = ? ORDER BY r.rowid DESC LIMIT 1",
+        " WHERE r.kind = 'tool' AND c.project_dir = ? AND c.phase = 'idle' ORDER BY r.rowid DESC LIMIT 1",
         (project_dir,),
     )
     return rows[0][0] if rows else None
