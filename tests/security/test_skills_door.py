@@ -6,7 +6,7 @@ import pytest
 
 from adderclaw.errors import Refused
 from adderclaw.skills import catalogue, files
-from tests.acceptance.world import call
+from tests.acceptance.world import call, text
 from tests.program import Soak
 from tests.security.swapping import swapping
 from tests.security.world import Den
@@ -56,3 +56,22 @@ def test_no_skill_is_read_through_a_folder_that_is_exchanged(tmp_path: Path, soa
                 except Refused:
                     continue
     assert read
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_a_command_that_a_project_brings_names_nothing_outside(world: Den, trusted: bool) -> None:
+    """A person calls it and says yes to everything: a path, the home and a link lead nowhere."""
+    folder = world.workspace / ".claude" / "commands"
+    folder.mkdir(parents=True)
+    key, near = world.home / ".ssh" / "id_rsa", world.neighbour
+    (world.workspace / "link").symlink_to(key)
+    inside = next(path for path in near.rglob("*") if path.is_file()) if near.is_dir() else near
+    (folder / "look.md").write_text(f"See @{key} @~/.ssh/id_rsa @link @{inside} and @own.txt.\n")
+    (world.workspace / "own.txt").write_text("its own words\n")
+    if trusted:
+        assert world.cli("trust", str(world.workspace)).code == 0
+    world.script(text("done"))
+    world.prepare()
+    done = world.cli.typed("agent", "--workspace", str(world.workspace), stdin="/look\n" + "y\n" * 6 + "/exit\n")
+    assert ("its own words" in str(world.entries("user"))) == trusted, done.err
+    world.unharmed()
