@@ -9,6 +9,7 @@ from tests.acceptance.test_repl import talk
 from tests.acceptance.test_replay import verified
 from tests.acceptance.tmux import Tmux
 from tests.acceptance.world import World, text
+from tests.scripted_anthropic import ScriptedMessages
 
 
 def git(world: World, *words: str) -> str:
@@ -78,6 +79,53 @@ def test_on_a_screen_changes_that_are_no_longer_those_shown_are_not_committed(re
         terminal.press("C-d")
         terminal.wait("left with 0")
     assert git(repository, "show", "HEAD:a.txt") == "three\n"
+
+
+def test_lines_that_go_on_a_message_that_is_had_back_and_drafts_that_are_interrupted(repository: World) -> None:
+    """No answer ever comes to its end, so everything is typed while something runs."""
+    with ScriptedMessages([{"text": "never", "stall": 20}] * 3) as model:
+        wire = f'kind = "anthropic"\nbase_url = "{model.base_url}"\nmodel = "claude-haiku-4-5"\n'
+        repository.configure(autonomy="full", more=f"[providers.models.claude]\n{wire}")
+        repository.cli.env["ANTHROPIC_API_KEY"] = "sk-ant-api03-canary-0123456789abcdefghij"
+        with Tmux(repository, "agent", "--provider", "claude") as terminal:
+            terminal.wait("full")
+            enter(terminal, "one\\")
+            terminal.wait("> one\n", gone="\\")
+            enter(terminal, "two")
+            terminal.until(lambda: len(model.requests) == 1)
+            for line in ("```", "code", "```"):
+                enter(terminal, line)
+            terminal.wait("queued: ``` code ```")
+            terminal.press("Up")
+            terminal.wait("> ```\n", gone="queued:")
+            terminal.press("C-c")
+            terminal.wait("full", gone="code")
+            enter(terminal, 'She said: 5" are enough')
+            terminal.wait('queued: She said: 5" are enough')
+            terminal.press("Up", "C-c")
+            terminal.wait("full", gone="queued:")
+            enter(terminal, '"open')
+            enter(terminal, 'closed"')
+            terminal.wait('queued: "open closed"')
+            terminal.press("Escape")
+            terminal.until(lambda: len(model.requests) == 2)
+            terminal.press("Escape")
+            terminal.wait_for_number("interrupted", 2)
+            enter(terminal, "/commit ")
+            terminal.until(lambda: len(model.requests) == 3)
+            terminal.press("Escape")
+            terminal.wait("the draft was interrupted: nothing was done")
+            terminal.press("C-d")
+            terminal.wait("left with")
+    first, second, _ = model.requests
+    assert first.messages[-1]["content"][-1]["text"] == "one\ntwo"
+    assert '"open\nclosed"' in [block["text"] for block in second.messages[-1]["content"]]
+    assert len(messages(repository)) == 1
+
+
+def enter(terminal: Tmux, line: str) -> None:
+    terminal.write(line)
+    terminal.press("Enter")
 
 
 def test_without_a_yes_nothing_happens(repository: World) -> None:

@@ -115,6 +115,7 @@ class Keys:
             self._submit()
             return
         if buffer.text.endswith("\\"):
+            buffer.cursor_position = len(buffer.text)
             buffer.delete_before_cursor()
         self._newline()
 
@@ -208,9 +209,16 @@ def _without_event(do: Callable[[], None]) -> Callable[[KeyPressEvent], None]:
 
 
 def unfinished(text: str) -> bool:
-    """Whether a message goes on in the next line: a backslash at its end, or an open fence."""
+    """Whether a message goes on in the next line: a backslash at its end, an open fence, an open quote at its start.
+
+    Inches and apostrophes are too common for any other quote. One of one mark is closed by an empty line, too.
+    """
     fences = sum(line.lstrip().startswith("```") for line in text.split("\n"))
-    return text.endswith("\\") or fences % 2 == 1
+    if text.endswith("\\") or fences % 2 == 1:
+        return True
+    if text.startswith(TRIPLE):
+        return text.count(TRIPLE) % 2 == 1
+    return text.startswith('"') and text.count('"') % 2 == 1 and not text.endswith("\n")
 
 
 def names(document: Document) -> bool:
@@ -243,6 +251,7 @@ def pictured(pasted: str) -> str:
     return f'@"{text}"' if re.search(r"\s", text) else f"@{text}"
 
 
+TRIPLE = '"' * 3
 PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 BURST = 16
 """Letters that arrive together: nobody types so quickly."""

@@ -6,7 +6,10 @@ from adderclaw.runtime import Run
 KEYS: tuple[tuple[str, str], ...] = (
     ("Enter", "send the message; take the entry of the menu that is chosen"),
     ("/", "at the start of a message: the menu of commands"),
-    ("Alt-Enter, Ctrl-J, \\ at the end", "a new line; Enter makes one, too, while a ``` fence is open"),
+    (
+        "Alt-Enter, Ctrl-J, \\ at the end",
+        "a new line; Enter makes one, too, while a ``` fence or a message's first quote is open",
+    ),
     ("@", "name a file, a folder or an MCP resource; the message has what is in it"),
     ("! at the start", "run a command by hand; the next message has what it printed"),
     ("# at the start", "remember a line for later conversations"),
