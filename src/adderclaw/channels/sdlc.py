@@ -180,11 +180,10 @@ def shown(desk: Desk, conversation_id: str, seen: Seen) -> list[str]:
 
 
 def report(desk: Desk, conversation_id: str) -> list[str]:
-    """The plan that was carried out, with its criteria."""
-    counted = plans.last(desk.store, conversation_id, "approved")
-    if counted is None:
-        return []
-    return [f"plan {counted.id}:", *(f"  {one.id}  {one.text}" for one in _criteria(desk, counted))]
+    """What the operator approves in `verify`: the plan's criteria, their tests, and what each of those printed."""
+    from adderclaw.channels import proof
+
+    return proof.lines(desk, conversation_id)
 
 
 def approve(desk: Desk, conversation_id: str, seen: Seen) -> Json:

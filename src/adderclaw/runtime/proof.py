@@ -16,7 +16,7 @@ from adderclaw.runtime.rewind import own_of
 from adderclaw.runtime.run import opened
 from adderclaw.runtime.signals import until_signal
 from adderclaw.runtime.start import Options, start
-from adderclaw.store import Store, plans, transcript
+from adderclaw.store import Store, baselines, plans, transcript
 from adderclaw.workspace import Place
 
 if TYPE_CHECKING:
@@ -28,14 +28,15 @@ if TYPE_CHECKING:
 
 def ready(options: Options, loaded: "Loaded", home: str, store: Store, conversation_id: str) -> ProofDriver:
     """The proof of the plan that counts for a conversation; `loaded` is the configuration of its project."""
-    with store.write() as cursor:
+    with store.looking() as cursor:
         plan = plans.counted(cursor, conversation_id)
         altered = plans.altered(cursor, plan) if plan is not None else []
+        kept = baselines.get(cursor, plan.id) if plan is not None else None
     if plan is None:
         raise UsageError(f"conversation {conversation_id} has no approved plan, so that there is nothing to prove")
     if altered:
         raise UsageError("; ".join(altered))
-    root = followed(transcript.workspace_of(store, conversation_id) or loaded.workspace)
+    root = kept.root if kept is not None else followed(transcript.workspace_of(store, conversation_id))
     where = Where(root, followed(home), limits_of(loaded.config.checkpoints), own_of(loaded.config, home, root))
     folder = Place(where.home, f"{COPIES}/generator-{plan.id}")
     workspace.make_folders(folder, 0o700)

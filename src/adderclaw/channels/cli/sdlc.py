@@ -7,10 +7,12 @@ from typing import Annotated
 import typer
 
 from adderclaw.channels import sdlc
+from adderclaw.channels.cli import sdlc_proof
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir, group
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.restoring import asker
 from adderclaw.channels.sdlc import Ask, Desk, Seen
+from adderclaw.config.options import Options
 from adderclaw.credentials.redaction import Secrets, visible
 from adderclaw.errors import NeedsInput, UsageError
 from adderclaw.store import phases
@@ -195,6 +197,8 @@ def move(phase: str, conversation: str | None, workspace: str | None, config: st
     with sdlc.opened(config, workspace, "cli") as desk:
         moved = sdlc.transition(desk, sdlc.conversation(desk, conversation), to)
     _tell(moved, as_json=as_json)
+    if to == "test":
+        sdlc_proof.entered(Options(config_file=config, workspace=workspace, here=True), moved["conversation"])
 
 
 def _tell(moved: Json, *, as_json: bool) -> None:
@@ -233,3 +237,7 @@ def history_line(one: Json) -> str:
         return f"{one['from']} → {one['to']}  by {one.get('by', 'unknown')}: {one['why']}"
     what = str(one["event"]).replace("_", " ")
     return f"{what}: plan {one.get('plan')}  by {one.get('by', 'unknown')}"
+
+
+app.command("test")(sdlc_proof.run_tests)
+app.command("report")(sdlc_proof.report)

@@ -46,7 +46,7 @@ class Proof:
             return self._ended("limit" if isinstance(error, LimitError) else "error", str(error))
 
     def _read_criteria(self) -> tuple[Criterion, ...]:
-        with self._session.store.write() as cursor:
+        with self._session.store.looking() as cursor:
             return criteria.of(cursor, self._plan.id)
 
     def _require_provable(self) -> None:

@@ -1,0 +1,82 @@
+"""The proof of a conversation's plan, the same on every channel: its tests, run again, and its report."""
+
+from typing import TYPE_CHECKING, Literal
+
+from adderclaw.channels.sdlc import Desk
+from adderclaw.config import home
+from adderclaw.errors import UsageError
+from adderclaw.runtime import sdlc as trees
+from adderclaw.store import criteria, generated_tests, phases, plans
+from adderclaw.store.proof import open_reasons
+from adderclaw.view import proof as view
+from adderclaw.view.proof import Coverage
+
+if TYPE_CHECKING:
+    from adderclaw.config import Loaded
+    from adderclaw.config.options import Options
+    from adderclaw.drivers.sdlc.driver import ProofDriver
+
+Form = Literal["text", "markdown", "json", "html"]
+
+
+def coverage(desk: Desk, conversation_id: str) -> Coverage:
+    """Which test proves which criterion of the plan that counts, or of the last one that was completed."""
+    found = plans.last(desk.store, conversation_id, "approved") or plans.last(desk.store, conversation_id, "completed")
+    if found is None:
+        raise UsageError(f"no plan of {conversation_id} was approved, so that there is nothing to report")
+    tree = trees.tree(desk.store, desk.config, home(), found.id)
+    with desk.store.looking() as cursor:
+        wanted = criteria.of(cursor, found.id)
+        reasons = plans.altered(cursor, found) or open_reasons(cursor, found, tree)
+    phase = phases.shown(desk.store, conversation_id)
+    if found.status == "completed":
+        reasons = []
+    return view.coverage(desk.store, found, wanted, conversation_id, phase, reasons)
+
+
+def drawn(found: Coverage, form: Form) -> str:
+    """The report in one of its forms: the same blocks in all of them."""
+    from adderclaw.view import page, page_text
+
+    title = f"Plan {found.plan.id}: from plan to proof"
+    if form == "html":
+        return page.page(title, view.blocks(found))
+    if form == "markdown":
+        return page_text.markdown(title, view.blocks(found))
+    return page_text.lines(title, view.blocks(found))
+
+
+def lines(desk: Desk, conversation_id: str) -> list[str]:
+    return drawn(coverage(desk, conversation_id), "text").splitlines()
+
+
+def has_criteria(desk: Desk, conversation_id: str) -> bool:
+    """Whether there is something to prove."""
+    with desk.store.looking() as cursor:
+        counted = plans.counted(cursor, conversation_id)
+        return counted is not None and bool(criteria.of(cursor, counted.id))
+
+
+def ready(desk: Desk, options: "Options", loaded: "Loaded", conversation_id: str) -> "ProofDriver":
+    """The tests of the plan, to be generated where they are missing, and run. Only in the phase `test`."""
+    from adderclaw.runtime import proof
+
+    phase = phases.phase_of(desk.store, conversation_id)
+    if phase != "test":
+        way = "`adderclaw sdlc transition test` comes first" if phase == "implement" else "see `adderclaw sdlc status`"
+        raise UsageError(f"tests are generated and run in the phase test, and the conversation is in {phase}: {way}")
+    return proof.ready(options, loaded, home(), desk.store, conversation_id)
+
+
+def withdraw(desk: Desk, conversation_id: str, number: int, reason: str) -> None:
+    """The operator does not want a test that counts: another is generated, which is told why."""
+    if not reason.strip():
+        raise UsageError("say why the test is withdrawn: whoever writes the next one is told")
+    counted = plans.last(desk.store, conversation_id, "approved")
+    found = [] if counted is None else generated_tests.tests(desk.store, counted.id)
+    if not any(test.id == number and test.status == "accepted" for test in found):
+        raise UsageError(f"there is no test {number} that counts for {conversation_id}; see `adderclaw sdlc report`")
+    with desk.store.write() as cursor:
+        generated_tests.settle(cursor, number, "withdrawn", f"the operator withdrew it: {reason}")
+        detail = {"test": number, "by": desk.by.name, "reason": reason}
+        plans.event(cursor, conversation_id, "test_withdrawn", detail)
