@@ -10,6 +10,7 @@ import pytest
 
 from adderclaw.sandbox import confinement
 from tests.acceptance.test_agentfile import Flow
+from tests.acceptance.test_rpc import Rpc
 from tests.acceptance.world import World
 from tests.drivers.proofs import AFTER, BEFORE, GOOD, PLAN, hands_in, turn
 from tests.program import Done
@@ -134,3 +135,24 @@ def test_tests_wait_for_their_phase_and_a_plan(work: Work) -> None:
     late = work.sdlc("test")
     assert (late.code, "the plan has no success criteria" in late.err) == (1, True)
     assert work.sdlc("transition", "verify").code == 3
+
+
+def test_the_same_over_rpc_and_in_the_repl(work: Work) -> None:
+    conversation = work.begin()
+    work.change()
+    work.generates(turn(hands_in("C1", GOOD["C1"])))
+    work.generates(*[[{"text": "No."}, {"text": "No."}]] * 2)
+    typed = work.world.cli.typed("agent", "-r", conversation, stdin="/phase test\n/exit\n", timeout=120)
+    assert "tests limit: 1 of 2 criteria have a test that is proved; open: C2" in typed.out, (typed.out, typed.err)
+    work.generates(turn(hands_in("C2", GOOD["C2"])))
+    client = Rpc(work.world)
+    try:
+        client.request(1, "sdlc.test")
+        ended = client.until(id=1)["result"]
+        assert (ended["outcome"], ended["reason"], ended["open"]) == ("completed", "", [])
+        client.request(2, "sdlc.report")
+        assert client.until(id=2)["result"]["totals"]["passed"] == 2
+        client.request(3, "sdlc.transition", phase="verify")
+        assert client.until(id=3)["result"]["phase"] == "verify"
+    finally:
+        client.close()

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Literal
 
+from adderclaw.channels import sdlc
 from adderclaw.channels.sdlc import Desk
 from adderclaw.config import home
 from adderclaw.errors import UsageError
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from adderclaw.config import Loaded
     from adderclaw.config.options import Options
     from adderclaw.drivers.sdlc.driver import ProofDriver
+    from adderclaw.runtime.drive import Report
 
 Form = Literal["text", "markdown", "json", "html"]
 
@@ -66,6 +68,21 @@ def ready(desk: Desk, options: "Options", loaded: "Loaded", conversation_id: str
         way = "`adderclaw sdlc transition test` comes first" if phase == "implement" else "see `adderclaw sdlc status`"
         raise UsageError(f"tests are generated and run in the phase test, and the conversation is in {phase}: {way}")
     return proof.ready(options, loaded, home(), desk.store, conversation_id)
+
+
+def run(config_file: str | None, workspace: str | None, conversation_id: str, channel: str) -> "Report":
+    """Generate what is missing and run all, for a channel that goes on meanwhile: in a thread of its own, silently."""
+    import asyncio
+
+    from adderclaw.config import load
+    from adderclaw.config.options import Options
+    from adderclaw.runtime.proof import prove
+
+    options = Options(config_file=config_file, workspace=workspace, here=True, log_level="off")
+    with sdlc.opened(config_file, workspace, channel) as desk:
+        loaded = load(config_file=config_file, workspace=workspace, here=True, looks=True)
+        made = ready(desk, options, loaded, conversation_id)
+    return asyncio.run(prove(made, channel=channel))
 
 
 def withdraw(desk: Desk, conversation_id: str, number: int, reason: str) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from typing import Literal
 
-from adderclaw.channels import sdlc
+from adderclaw.channels import proof, sdlc
 from adderclaw.channels.rpc import wire
 from adderclaw.channels.rpc.wire import Id, RpcError
 from adderclaw.channels.sdlc import Desk, Seen
@@ -62,6 +62,8 @@ class Methods:
             "sdlc.plan": (PlanParams, self._in_thread(self._plan)),
             "sdlc.approve": (ApproveParams, self._in_thread(self._approve)),
             "sdlc.transition": (TransitionParams, self._in_thread(self._transition)),
+            "sdlc.test": (ConversationParams, self._in_thread(self._test)),
+            "sdlc.report": (ConversationParams, self._in_thread(self._report)),
             "sdlc.history": (ConversationParams, self._in_thread(self._history)),
         }
 
@@ -100,6 +102,16 @@ class Methods:
     def _transition(self, params: TransitionParams) -> Json:
         with self._desk(params.workspace) as desk:
             return sdlc.transition(desk, sdlc.conversation(desk, params.conversation), named(params.phase))
+
+    def _test(self, params: ConversationParams) -> Json:
+        with self._desk(params.workspace, looks=True) as desk:
+            chosen = sdlc.conversation(desk, params.conversation)
+        found = proof.run(self._options.config_file, params.workspace or self._options.workspace, chosen, "rpc")
+        return found.as_json()
+
+    def _report(self, params: ConversationParams) -> Json:
+        with self._desk(params.workspace, looks=True) as desk:
+            return proof.coverage(desk, sdlc.conversation(desk, params.conversation)).as_json()
 
     def _history(self, params: ConversationParams) -> Json:
         with self._desk(params.workspace, looks=True) as desk:

@@ -2,7 +2,7 @@
 
 from asyncio import to_thread
 
-from adderclaw.channels import sdlc
+from adderclaw.channels import proof, sdlc
 from adderclaw.channels.repl import here
 from adderclaw.channels.repl.slash.row import Done
 from adderclaw.channels.restoring import asker
@@ -56,6 +56,23 @@ async def phase(run: Run, rest: str) -> Done:
         _told(await _approved(run, desk, conversation))
     else:
         _told(await to_thread(sdlc.transition, desk, conversation, to))
+    if to == "test":
+        await _proved(run, desk, conversation)
+
+
+async def _proved(run: Run, desk: Desk, conversation: str) -> None:
+    """The tests of the plan, in a run of their own; the conversation stays in `test`, whatever comes of them."""
+    if not proof.has_criteria(desk, conversation):
+        return
+    print("tests are generated from the plan, and run: this takes a while")
+    options = run.runtime.options
+    try:
+        found = await to_thread(proof.run, options.config_file, desk.workspace, conversation, "repl")
+    except AdderClawError as error:
+        print(f"note: no test was run: {visible(str(error))}; `adderclaw sdlc test` does it")
+        return
+    reason = f": {found.result.reason}" if found.result.reason else ""
+    print(visible(f"tests {found.result.outcome}: {found.result.answer}{reason}"))
 
 
 async def _approved(run: Run, desk: Desk, conversation: str) -> dict[str, object]:
