@@ -142,13 +142,15 @@ def test_the_same_over_rpc_and_in_the_repl(work: Work) -> None:
     work.change()
     work.generates(turn(hands_in("C1", GOOD["C1"])))
     work.generates(*[[{"text": "No."}, {"text": "No."}]] * 2)
-    typed = work.world.cli.typed("agent", "-r", conversation, stdin="/phase test\n/exit\n", timeout=120)
+    typed = work.world.cli.typed("agent", stdin=f"/resume {conversation}\n/phase test\n/exit\n", timeout=120)
     assert "tests limit: 1 of 2 criteria have a test that is proved; open: C2" in typed.out, (typed.out, typed.err)
     work.generates(turn(hands_in("C2", GOOD["C2"])))
     client = Rpc(work.world)
     try:
         client.request(1, "sdlc.test")
-        ended = client.until(id=1)["result"]
+        ended = client.until(id=1)
+        assert "result" in ended, ended
+        ended = ended["result"]
         assert (ended["outcome"], ended["reason"], ended["open"]) == ("completed", "", [])
         client.request(2, "sdlc.report")
         assert client.until(id=2)["result"]["totals"]["passed"] == 2
