@@ -147,14 +147,14 @@ def test_the_same_over_rpc_and_in_the_repl(work: Work) -> None:
     work.generates(turn(hands_in("C2", GOOD["C2"])))
     client = Rpc(work.world)
     try:
-        client.request(1, "sdlc.test")
+        client.request(1, "sdlc.test", conversation=conversation)
         ended = client.until(id=1)
         assert "result" in ended, ended
         ended = ended["result"]
         assert (ended["outcome"], ended["reason"], ended["open"]) == ("completed", "", [])
-        client.request(2, "sdlc.report")
+        client.request(2, "sdlc.report", conversation=conversation)
         assert client.until(id=2)["result"]["totals"]["passed"] == 2
-        client.request(3, "sdlc.transition", phase="verify")
+        client.request(3, "sdlc.transition", phase="verify", conversation=conversation)
         assert client.until(id=3)["result"]["phase"] == "verify"
     finally:
         client.close()

@@ -9,6 +9,7 @@ from adderclaw.errors import UsageError
 from adderclaw.runtime import sdlc as trees
 from adderclaw.store import criteria, generated_tests, phases, plans
 from adderclaw.store.proof import open_reasons
+from adderclaw.types import Json
 from adderclaw.view import proof as view
 from adderclaw.view.proof import Coverage
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from adderclaw.config import Loaded
     from adderclaw.config.options import Options
     from adderclaw.drivers.sdlc.driver import ProofDriver
-    from adderclaw.runtime.drive import Report
 
 Form = Literal["text", "markdown", "json", "html"]
 
@@ -70,8 +70,11 @@ def ready(desk: Desk, options: "Options", loaded: "Loaded", conversation_id: str
     return proof.ready(options, loaded, home(), desk.store, conversation_id)
 
 
-def run(config_file: str | None, workspace: str | None, conversation_id: str, channel: str) -> "Report":
-    """Generate what is missing and run all, for a channel that goes on meanwhile: in a thread of its own, silently."""
+def run(config_file: str | None, workspace: str | None, conversation_id: str, channel: str) -> Json:
+    """Generate what is missing and run all, for a channel that goes on meanwhile: in a thread of its own, silently.
+
+    How that run ended, as programs are told it.
+    """
     import asyncio
 
     from adderclaw.config import load
@@ -82,7 +85,9 @@ def run(config_file: str | None, workspace: str | None, conversation_id: str, ch
     with sdlc.opened(config_file, workspace, channel) as desk:
         loaded = load(config_file=config_file, workspace=workspace, here=True, looks=True)
         made = ready(desk, options, loaded, conversation_id)
-    return asyncio.run(prove(made, channel=channel))
+    ended: Json = {}
+    asyncio.run(prove(made, channel=channel, show=lambda report: ended.update(report.as_json())))
+    return ended
 
 
 def withdraw(desk: Desk, conversation_id: str, number: int, reason: str) -> None:

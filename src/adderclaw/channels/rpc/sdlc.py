@@ -106,8 +106,7 @@ class Methods:
     def _test(self, params: ConversationParams) -> Json:
         with self._desk(params.workspace, looks=True) as desk:
             chosen = sdlc.conversation(desk, params.conversation)
-        found = proof.run(self._options.config_file, params.workspace or self._options.workspace, chosen, "rpc")
-        return found.as_json()
+        return proof.run(self._options.config_file, params.workspace or self._options.workspace, chosen, "rpc")
 
     def _report(self, params: ConversationParams) -> Json:
         with self._desk(params.workspace, looks=True) as desk:

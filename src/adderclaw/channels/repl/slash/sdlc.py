@@ -71,8 +71,8 @@ async def _proved(run: Run, desk: Desk, conversation: str) -> None:
     except AdderClawError as error:
         print(f"note: no test was run: {visible(str(error))}; `adderclaw sdlc test` does it")
         return
-    reason = f": {found.result.reason}" if found.result.reason else ""
-    print(visible(f"tests {found.result.outcome}: {found.result.answer}{reason}"))
+    reason = f": {found['reason']}" if found["reason"] else ""
+    print(visible(f"tests {found['outcome']}: {found['answer']}{reason}"))
 
 
 async def _approved(run: Run, desk: Desk, conversation: str) -> dict[str, object]:
