@@ -277,9 +277,10 @@ def test_cd_goes_on_in_another_folder_in_a_copy(world: World, tmp_path: Path) ->
     other.mkdir()
     world.script(text("one"), call("Write", file_path="here.txt", content="x\n"), text("three"))
     world.configure("full")
-    done = world.cli.typed("agent", stdin=f"hello\n/cd {bad}\n/cd {other}\nwrite it\n/exit\n")
+    done = world.cli.typed("agent", stdin=f"hello\n/cd {bad}\n/cd ~\n/cd {other}\nwrite it\n/exit\n")
     assert done.code == 0, done.err
-    assert "/cd: " in done.err, "who cannot begin there stays here"
+    assert done.err.count("/cd: ") == 2, "who cannot begin there stays here"
+    assert f"/cd: {world.cli.home} is no folder to work in" in done.err, "X-82"
     assert f"AdderClaw in {other}" in done.err
     assert (other / "here.txt").exists()
     assert not (world.workspace / "here.txt").exists()

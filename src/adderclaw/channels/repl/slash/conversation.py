@@ -48,6 +48,10 @@ def cd(run: Run, rest: str) -> Done:
     place = os.path.realpath(os.path.join(before, os.path.expanduser(rest)))
     if not rest or not os.path.isdir(place):
         raise UsageError(f"{rest!r} is no directory: /cd PATH takes one that is there")
+    if place in ("/", os.path.realpath(os.path.expanduser("~"))):
+        raise UsageError(
+            f"{place} is no folder to work in; who wants it starts with `adderclaw agent --workspace {place}`"
+        )
     load(config_file=run.runtime.options.config_file, workspace=place)  # who cannot begin there stays here
     moved = MOVED.format(before=before, place=place)
     again = Resume(run.session.conversation_id, go_on=False, fork=True)
