@@ -82,24 +82,42 @@ def test_the_status_names_the_branch_and_what_runs(world: World) -> None:
 
 
 def test_plain_prints_lines_only_where_the_terminal_could_do_more(world: World) -> None:
-    world.script(call("Write", file_path="x.txt", content="x"), text("written"))
-    with Tmux(world, "agent", "--plain") as terminal:
+    once = "test -e ../once || { touch ../once; echo 'and then?' >&2; exit 2; }"
+    deny = "echo 'not this file' >&2; exit 2"
+    world.configure(
+        more=f"""
+[repl]
+plain = true
+[hooks]
+Stop = [{{hooks = [{{type = "command", command = "{once}"}}]}}]
+PreToolUse = [{{matcher = "Read", hooks = [{{type = "command", command = "{deny}"}}]}}]
+"""
+    )
+    world.script(
+        {"text": "I write it.", **call("Write", file_path="x.txt", content="x")},
+        call("Read", file_path="x.txt"),
+        text("It is written."),
+        text("And that was all."),
+    )
+    with Tmux(world) as terminal:
         terminal.wait("/exit leaves.", "\n>")
         terminal.write("go")
         terminal.press("Enter")
         terminal.wait("Approve? [y/N]")
         terminal.write("y")
         terminal.press("Enter")
-        screen = terminal.wait("* Write x.txt - ran", "written")
-        assert "1. yes" not in screen
-        assert "supervised" not in screen
+        terminal.wait("And that was all.\n", "[denied]", "\n>")
+        lines = terminal.all().split("\n")
+    assert {"I write it.", "It is written.", "And that was all.", "  not this file"} <= set(lines), lines
+    assert "* Write x.txt - ran - asked" in " ".join(lines)
+    assert not any("1. yes" in line or "supervised" in line for line in lines)
     assert (world.workspace / "x.txt").exists()
 
 
 def test_nothing_moves_with_no_motion(world: World) -> None:
     world.configure(autonomy="full")
     world.script(call("Bash", command="touch began; until test -e go; do sleep 0.05; done"), text("end of it"))
-    with Tmux(world, "agent", "--no-motion") as terminal:
+    with Tmux(world, "--no-motion") as terminal:
         terminal.wait("full")
         terminal.write("go")
         terminal.press("Enter")

@@ -30,6 +30,10 @@ class Repl:
 
     editing: Literal["emacs", "vi"] = "emacs"
     """Which keys edit the input: those of emacs, or the modes of vi."""
+    plain: bool = False
+    """Print lines only, nothing is redrawn: for screen readers and simple terminals; as `--plain`."""
+    motion: bool = True
+    """Show what goes on by signs that move; false as `--no-motion`."""
     theme: Literal["auto", "light", "dark"] = "auto"
     """The colours: for a light or a dark terminal; `auto` goes by what the terminal says of its background."""
     titles: Literal["small", "model", "words"] = "small"

@@ -1,6 +1,7 @@
 """Items made of the store's rows: one call as far as it has come, or all of a conversation."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, cast
@@ -17,6 +18,10 @@ type Clean = Callable[[Any], Any]
 
 STATES: dict[str, State] = {"allowed": "ran", "failed": "failed", "denied": "denied"}
 """What a receipt's status is called here."""
+
+
+_ORDINAL = re.compile(r"(?m)^\[\d+\] ")
+"""Which hook it was, by its number: nothing to a person."""
 
 
 class Rows:
@@ -107,7 +112,7 @@ class Rows:
             made,
             state="denied" if how.get("verdict") == "deny" else made.state,
             by=str(how.get("answered_by") or how.get("by", "")),
-            why=str(how.get("reason", "")),
+            why=_ORDINAL.sub("", str(how.get("reason", ""))) if how.get("by") == "hook" else str(how.get("reason", "")),
             asked=asked,
             comment=str(how.get("comment", "")),
         )

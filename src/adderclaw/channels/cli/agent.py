@@ -4,7 +4,7 @@ import asyncio
 import sys
 from collections.abc import Awaitable
 from dataclasses import replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Protocol, runtime_checkable
 
 from adderclaw.channels.channel import Channel
 from adderclaw.channels.cli.plain import (
@@ -28,7 +28,7 @@ from adderclaw.channels.one_turn import one_turn
 from adderclaw.channels.terminal import Terminal
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import UsageError
-from adderclaw.events import EventRecord
+from adderclaw.events import Bus, EventRecord
 from adderclaw.kernel.loop import run_turn, silent
 from adderclaw.kernel.session import TurnResult
 from adderclaw.questions import Operator
@@ -36,6 +36,9 @@ from adderclaw.runtime import Options, Resume, Run, opened, start
 from adderclaw.runtime.drive import Report, checked, drive
 from adderclaw.runtime.signals import until_signal
 from adderclaw.types import Delta, Json, OnDelta
+
+if TYPE_CHECKING:
+    from adderclaw.config.schema import Config
 
 
 def agent(
@@ -136,6 +139,13 @@ def _in_mode(mode: ModeName | None) -> Json:
     return {"permissions": {"defaultMode": mode}} if mode is not None else {}
 
 
+@runtime_checkable
+class Asks(Protocol):
+    """A channel that has a way of its own to ask."""
+
+    def operator_for(self, config: "Config") -> Operator: ...
+
+
 def converse(channel: Channel, options: Options, again: Resume | None) -> int:
     """Open a conversation for a channel and let it talk."""
     runtime = start(options)
@@ -146,7 +156,7 @@ def converse(channel: Channel, options: Options, again: Resume | None) -> int:
     else:
         runtime.bus.listen("brief", show_brief)
     kind = "agent" if isinstance(channel, OneShot) else channel.name
-    operator: Operator = getattr(channel, "operator", None) or Terminal()
+    operator = channel.operator_for(runtime.config) if isinstance(channel, Asks) else Terminal()
     with opened(runtime, operator, kind=kind, channel=channel.name, again=again) as run:
         return channel.start(run)
 
@@ -171,7 +181,7 @@ class OneShot:
 
     async def _turn(self, run: Run) -> int:
         """One turn from start to exit code. A signal ends it cleanly: children killed, everything written."""
-        self._shown = Shown() if self.supports_draft_updates else None
+        self._shown = Shown(run.runtime.bus) if self.supports_draft_updates else None
         resume = f"agent --resume {run.session.conversation_id}"
         return (await drive(run, self._worked(run), resume=resume, show=self._show)).exit_code
 
@@ -191,8 +201,10 @@ class OneShot:
         sys.stdout.flush()
 
     def send(self, conversation_id: str, message: str) -> None:  # noqa: ARG002 - there is one conversation
-        if message or (self._shown is not None and self._shown.text):
+        if message:
             print(visible(message))
+        elif self._shown is not None:
+            self._shown.end_line()
 
 
 def show_outcome(report: Report, output_format: StreamFormat) -> None:
@@ -204,20 +216,40 @@ def show_outcome(report: Report, output_format: StreamFormat) -> None:
         print(f"adderclaw: {report.result.outcome}: {visible(report.result.reason)}", file=sys.stderr)
 
 
-class Shown:
-    """Prints the answer while it arrives, and remembers that it did."""
+ENDS_A_LINE = ("llm_request_sent", "tool_requested", "tool_completed", "tool_failed", "tool_denied")
 
-    def __init__(self) -> None:
+
+class Shown:
+    """Prints the answer while it arrives, and remembers that it did; each reply begins in a line of its own."""
+
+    def __init__(self, bus: Bus | None = None) -> None:
         self.text = ""
+        self._bus = bus
+        self._is_open = False
+        """The line at hand is not ended."""
+        if bus is not None:
+            bus.leave("answer")
+            bus.listen("answer", self._hear)
 
     def __call__(self, delta: Delta) -> None:
         if delta.kind == "reset":
-            if self.text:
-                print(flush=True)
+            self.end_line()
             self.text = ""
         elif delta.kind == "text":
+            if self._bus is not None:
+                self._bus.catch_up()  # what happened before these words stands above them
             self.text += delta.text
             print(visible(delta.text), end="", flush=True)
+            self._is_open = not self.text.endswith("\n")
+
+    def _hear(self, record: EventRecord) -> None:
+        if record.event_type in ENDS_A_LINE:
+            self.end_line()
+
+    def end_line(self) -> None:
+        if self._is_open:
+            print(flush=True)
+        self._is_open = False
 
 
 def show_brief(record: EventRecord) -> None:

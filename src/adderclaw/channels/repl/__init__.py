@@ -12,6 +12,7 @@ from adderclaw.channels.repl.by_hand import Hands
 from adderclaw.channels.repl.conversations import Next
 from adderclaw.channels.repl.slash import command
 from adderclaw.channels.terminal import STDIN, Terminal, typed
+from adderclaw.config.schema import Config
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import InUse
 from adderclaw.kernel import lifecycle
@@ -47,12 +48,17 @@ class Repl:
         self.next: Next | None = None
         """What is held after this one."""
         self.talk: Talk | None = None
-        self._on_screen = is_screen() and not self._wanted.plain
-        self.operator: Operator = Terminal()
+        self._on_screen = False
+        self._operator: Operator = Terminal()
+
+    def operator_for(self, config: Config) -> Operator:
+        """Where lines can be redrawn, and the person wants that, questions are part of what is drawn."""
+        self._on_screen = is_screen() and not (self._wanted.plain or config.repl.plain)
         if self._on_screen:
             from adderclaw.channels.repl.panel import OnScreen
 
-            self.operator = OnScreen()
+            self._operator = OnScreen()
+        return self._operator
 
     def start(self, run: Run) -> int:
         here.REPLS[run.run_id] = self
@@ -66,10 +72,10 @@ class Repl:
         from adderclaw.channels.repl.panel import OnScreen
         from adderclaw.channels.repl.talk import Talk
 
-        assert isinstance(self.operator, OnScreen)
-        talk = self.talk = Talk(
-            run, self.operator, manner(motion=self._wanted.motion, theme=run.session.config.repl.theme)
-        )
+        assert isinstance(self._operator, OnScreen)
+        settings = run.session.config.repl
+        how = manner(motion=self._wanted.motion and settings.motion, theme=settings.theme)
+        talk = self.talk = Talk(run, self._operator, how)
         talk.screen.greet(talk.rows.conversation(run.session.conversation_id))
         await lifecycle.begin(run.session)
         run.session.ends_with = "prompt_input_exit"

@@ -83,7 +83,7 @@ class Drawing(NamedTuple):
         """`above`: its change stands in the scrollback already."""
         lines = [self.head(call)]
         if call.state == "denied" or call.asked:
-            lines += [[("dim", "  "), ("dim", row)] for row in self.flowed(_why(call), self.width - 2) if _why(call)]
+            lines += [[("dim", "  "), ("dim", row)] for row in self.flowed(self._why(call), self.width - 2) if row]
         if call.todos:
             return lines + self.todos(call.todos)
         if call.change is not None:
@@ -98,12 +98,20 @@ class Drawing(NamedTuple):
         """The one line of a call: its name, its argument, what became of it, how long it took."""
         style = STATE_STYLES.get(call.state, "dim") if not call.exit_code else "warn"
         short = {"denied": f"denied by {call.by or 'the gate'}", "asked": "asks"}.get(call.state, call.verdict)
+        short = short.replace("·", self.marks.dot)
         took = f" {self.marks.dot} {call.seconds:.1f} s" if call.seconds is not None and call.seconds >= 0.05 else ""
         tail = f" {self.marks.dot} {short}{took}"
         room = max(self.width - cells(call.tool) - 3 - cells(tail), 8)
         argument = f" {self.cut(call.argument, room)}" if call.argument else ""
         line: Fragments = [(style, f"{self.marks.call} "), ("tool", call.tool), ("", argument), (style, tail)]
         return self.fitted(line)
+
+    def _why(self, call: Call) -> str:
+        """Beneath a call that was denied or asked about: for what reason."""
+        asked = f"asked: {call.why}" if call.asked and call.why else ""
+        if call.state != "denied":
+            return asked
+        return f" {self.marks.dot} ".join(part for part in (call.comment, asked or call.why) if part)
 
     def output(self, text: str, *, whole: bool = False) -> list[Fragments]:
         rows = [row for line in text.strip("\n").split("\n") for row in self.wrapped(line, self.width - 4)]
@@ -210,14 +218,6 @@ class Drawing(NamedTuple):
             rows.append(row)
             text = text[len(row) :]
         return rows
-
-
-def _why(call: Call) -> str:
-    """Beneath a call that was denied or asked about: for what reason."""
-    asked = f"asked: {call.why}" if call.asked and call.why else ""
-    if call.state != "denied":
-        return asked
-    return " · ".join(part for part in (call.comment, asked or call.why) if part)
 
 
 def cells(text: str) -> int:

@@ -81,8 +81,11 @@ async def _in_lines(run: Run, message: str | None, attached: Attached) -> TurnRe
     def work(hear: OnDelta) -> Awaitable[TurnResult]:
         return until_signal(run, run_turn(run.session, message, hear, attached=attached), goes_on=True)
 
-    result, rest = await one_turn(run.session, work, Shown())
-    print(visible(rest))
+    shown = Shown(run.runtime.bus)
+    result, rest = await one_turn(run.session, work, shown)
+    shown.end_line()
+    if rest:
+        print(visible(rest))
     if result.outcome != "completed":
         print(f"[{result.outcome}] {visible(result.reason)}", file=sys.stderr)
     return result

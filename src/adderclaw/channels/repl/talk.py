@@ -131,6 +131,13 @@ class Talk:
         """What is begun beside the input, once that stands."""
         self._menu.files.renew()
         self.own_line.start()
+        if self.run.session.config.repl.theme == "auto" and not os.environ.get("COLORFGBG"):
+            from adderclaw.channels.repl.background import Background
+
+            Background(self.screen.app, self._set_light).ask()
+
+    def _set_light(self, light: bool) -> None:
+        self.screen.manner = self.screen.manner._replace(light=light)
 
     async def _message(self, typed: str) -> TurnResult | None:
         """A message with what it names; or what a person does by hand instead, which is no turn."""
