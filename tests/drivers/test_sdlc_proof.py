@@ -189,6 +189,34 @@ def test_the_gate_closes_with_each_change_of_what_it_rests_on(project: Project) 
     assert "is not kept, so that nothing is proved" in project.reasons(tree)[0]
 
 
+HELLO_ONLY = "# Greet\n\n## Success criteria\n\n- [C1] `./greet Ada` prints exactly `Hello, Ada`\n"
+WHERE_MARKED = '#!/bin/sh\n[ -e mark ] || { echo Hi; exit 0; }\necho "Hello, $1"\n'
+
+
+@pytest.mark.parametrize("folder", ["lib", ".venv"])
+def test_what_is_lent_to_the_tests_is_part_of_what_they_prove(project: Project, folder: str) -> None:
+    """Sources that call themselves a virtual environment, or lie in one, are not changed behind the tests."""
+    project.files(greet=f'#!/bin/sh\nexec {folder}/core "$@"\n')
+    project.approve(HELLO_ONLY)
+    project.files(mark="", **{f"{folder}/pyvenv.cfg": "", f"{folder}/core": WHERE_MARKED})
+    project.script(turn(hands_in("C1", GOOD["C1"])))
+    assert project.prove().result.outcome == "completed"
+    assert project.reasons() == []
+    project.files(**{f"{folder}/core": WHERE_MARKED.replace("Hello", "Bello")})
+    assert any("the workspace has changed since test 1 of C1 was run" in one for one in project.reasons())
+
+
+def test_nothing_is_put_over_the_tree_before_the_change(project: Project) -> None:
+    """A folder that calls itself a virtual environment now would decide what the tests see on the tree before."""
+    project.files(greet='#!/bin/sh\nexec lib/core "$@"\n', **{"lib/core": AFTER})
+    project.approve(HELLO_ONLY)
+    project.files(mark="", **{"lib/pyvenv.cfg": "", "lib/core": WHERE_MARKED})
+    project.script(turn(hands_in("C1", GOOD["C1"])), [{"text": "No."}] * 4)
+    assert project.prove().result.outcome == "limit"
+    assert project.results() == [("C1", "baseline", 0)]
+    assert "it passes on the tree as it was before the change" in project.tests()[0].reason
+
+
 def test_a_faked_row_of_a_pass_opens_nothing(project: Project) -> None:
     """Whoever writes rows by hand has no seal for them; a test without its proof does not count."""
     project.approve()

@@ -6,6 +6,7 @@ from adderclaw.checkpoints import FOLDER
 from adderclaw.checkpoints import baseline as trees
 from adderclaw.checkpoints.tracker import limits_of
 from adderclaw.config.schema import Config
+from adderclaw.drivers.sdlc.lent import with_lent
 from adderclaw.runtime.rewind import own_of
 from adderclaw.store import Store, baselines
 from adderclaw.store.baselines import Taken
@@ -19,7 +20,8 @@ def baseline(store: Store, config: Config, home: str, root: str, *, headless: bo
 
 
 def tree_now(config: Config, home: str, root: str) -> str:
-    return trees.now(root, limits_of(config.checkpoints), own_of(config, home, root))
+    """Of the workspace as it is, with what is lent to the copies of it: what a result of a test rests on."""
+    return with_lent(trees.now(root, limits_of(config.checkpoints), own_of(config, home, root)), root)
 
 
 def tree(store: Store, config: Config, home: str, plan_id: int) -> str:

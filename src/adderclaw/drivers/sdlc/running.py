@@ -1,11 +1,11 @@
 """Runs one generated test: in the sandbox, in a copy of a tree that it sees at the workspace's own path."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from adderclaw import workspace
 from adderclaw.config.paths import followed
-from adderclaw.errors import AdderClawError, Refused
+from adderclaw.errors import AdderClawError
 from adderclaw.record import NamedTuple
 from adderclaw.sandbox import confinement
 from adderclaw.sandbox.box import Box
@@ -20,11 +20,6 @@ SECONDS = 120.0
 """What one test has, on each tree."""
 HEAD, TAIL = 24_000, 8_000
 """Bytes of each stream that are kept."""
-LENT = frozenset({"node_modules", ".venv", "venv"})
-"""What package managers installed: no part of a tree, and lent to its copies."""
-MARK = "pyvenv.cfg"
-UNLENT = frozenset({".git", ".hg", ".svn", ".jj"})
-DEEPEST = 4
 NO_SANDBOX = (
     "tests of a plan run in the sandbox, in place of the workspace, which only bubblewrap can do, and it does not "
     "start here ({why}): install it, or run where it works; `adderclaw doctor` tries it"
@@ -58,26 +53,6 @@ class _Blind(Surveyor):
 def require_sandbox(root: str) -> None:
     if confinement.probe((root,)) != "bubblewrap":
         raise AdderClawError(NO_SANDBOX.format(why=confinement.trial("bubblewrap", (root,)) or "at the last trial"))
-
-
-def lent(root: str) -> tuple[str, ...]:
-    """What the copies of a workspace need and have no copy of."""
-    return tuple(sorted(_lent(root, "", 0)))
-
-
-def _lent(root: str, way: str, depth: int) -> Iterator[str]:
-    try:
-        found = workspace.entries(Place(root, way or "."))
-    except (OSError, Refused):
-        return
-    for one in found:
-        if not one.is_folder or (name := one.place.name) in UNLENT:
-            continue
-        path = f"{way}/{name}" if way else name
-        if name in LENT or workspace.is_file(Place(root, f"{path}/{MARK}")):
-            yield f"{followed(root)}/{path}"
-        elif depth < DEEPEST:
-            yield from _lent(root, path, depth + 1)
 
 
 async def run_test(language: str, content: str, *, root: str, copy: str, beside: str, places: tuple[str, ...]) -> Ran:

@@ -9,7 +9,7 @@ from adderclaw.checkpoints import FOLDER, baseline
 from adderclaw.checkpoints.blobs import Blobs
 from adderclaw.checkpoints.tree import Limits
 from adderclaw.config.own_paths import Own
-from adderclaw.drivers.sdlc import running
+from adderclaw.drivers.sdlc import lent, running
 from adderclaw.drivers.sdlc.running import Ran
 from adderclaw.errors import AdderClawError, StoreError
 from adderclaw.record import NamedTuple
@@ -46,7 +46,7 @@ class Trees:
         self._store, self._where, self._plan = store, where, plan_id
         self._folder = f"{where.home}/{FOLDER}"
         self._name = f"{COPIES}/plan-{plan_id}"
-        self._lent = running.lent(where.root)
+        self._lent = lent.places(where.root)
         self._blobs = Blobs(self._folder, store)
 
     def baseline(self) -> Tree:
@@ -83,7 +83,7 @@ class Trees:
             raise AdderClawError(f"the workspace cannot be copied for its tests: {why}")
         with self._store.write() as cursor:
             checkpoints.keep(cursor, taken.blobs)
-        return Tree(taken.digest, taken.entries)
+        return Tree(lent.with_lent(taken.digest, self._where.root), taken.entries)
 
     def document(self, path: str) -> str | None:
         """The text of a file of the baseline."""
@@ -95,9 +95,10 @@ class Trees:
 
     async def run(self, tree: Tree, language: str, content: str) -> Ran:
         """One test in a copy of its own."""
+        places = lent.beside(self._where.root, self._lent, tree.entries)
         async with self._copied(tree) as (copy, beside):
             return await running.run_test(
-                language, content, root=self._where.root, copy=copy, beside=beside, places=self._lent
+                language, content, root=self._where.root, copy=copy, beside=beside, places=places
             )
 
     def clear(self) -> None:
