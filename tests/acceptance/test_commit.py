@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from adderclaw.channels.repl.slash.git import FIXES
 from tests.acceptance.test_repl import talk
 from tests.acceptance.test_replay import verified
 from tests.acceptance.tmux import Tmux
@@ -223,8 +224,53 @@ def test_pr_where_gh_fails_says_what_to_run(repository: World, tmp_path: Path) -
     repository.script(text("Say two\n\nIt is more."))
     out, _ = talk(repository, "/pr", "y", "/exit")
     assert "no login" in out
+    assert "gh has failed, and in the sandbox it has neither your login nor the network." in out
     assert "gh pr create --title 'Say two' --body 'It is more.' --base main --head more" in out
     assert "more" in git(repository, "ls-remote", "origin")
+
+
+GH = r"""
+# as gh pr create: flags with values, words on stderr, 4 where nobody is logged in, 1 for all else
+test "$1 $2" = "pr create" || { echo "unknown command \"$1 $2\" for \"gh\"" >&2; exit 1; }
+shift 2
+while [ $# -gt 0 ]; do
+  case "$1" in --title|--body|--base|--head) shift 2 ;; *) echo "unknown flag: $1" >&2; exit 1 ;; esac
+done
+echo x >> .tries
+case $(wc -l < .tries) in
+1) echo "To get started with GitHub CLI, please run:  gh auth login" >&2
+   echo "Alternatively, populate the GH_TOKEN environment variable with a GitHub API authentication token." >&2
+   exit 4 ;;
+2) echo "none of the git remotes configured for this repository point to a known GitHub host. To tell gh about a new \
+GitHub host, please use \`gh auth login\`" >&2; exit 1 ;;
+3) echo "error connecting to api.github.com" >&2
+   echo "check your internet connection or https://githubstatus.com" >&2; exit 1 ;;
+4) echo 'a pull request for branch "more" into branch "main" already exists:' >&2
+   echo "https://github.com/a/b/pull/1" >&2; exit 1 ;;
+*) echo "https://github.com/a/b/pull/2" ;;
+esac
+"""
+
+
+def test_pr_says_what_to_do_about_each_failure(repository: World, tmp_path: Path) -> None:
+    gh(repository, tmp_path, GH)
+    repository.script(text("Say two\n\nIt is more."))
+    _, err = talk(repository, "/pr", "/exit")
+    assert "/pr: there is no remote named origin: add it (`git remote add origin URL`)" in err
+    remote(repository)
+    git(repository, "remote", "set-head", "origin", "--delete")
+    _, err = talk(repository, "/pr", "/exit")
+    assert "run `git fetch origin` and `git remote set-head origin --auto`, and type /pr again" in err
+    git(repository, "remote", "set-head", "origin", "main")
+    git(repository, "switch", "-qc", "more")
+    git(repository, "commit", "-qm", "Say two")
+    out, _ = talk(repository, *(["/pr", "y"] * 5), "/exit")
+    at = [out.find(means) for _, means in (FIXES[0], FIXES[1], FIXES[3], FIXES[4])]
+    assert -1 < at[0] < at[1] < at[2] < at[3] < out.find("https://github.com/a/b/pull/2")
+    assert out.count("gh pr create --title 'Say two' --body 'It is more.' --base main --head more") == 4
+    (repository.workspace / ".remote.git").rename(tmp_path / "away")
+    out, _ = talk(repository, "/pr", "y", "/exit")
+    assert "Push it yourself, then type /pr again:\ngit push -u origin more" in out
 
 
 def gh(world: World, tmp_path: Path, does: str = 'echo "$@"') -> None:

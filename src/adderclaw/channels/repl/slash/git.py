@@ -64,7 +64,7 @@ async def pr(run: Run, rest: str) -> Done:
         )
     ask = _asks(run)
     branch = (await _git(run, "git branch --show-current")).strip()
-    base = (await _git(run, "git rev-parse --abbrev-ref origin/HEAD")).strip().removeprefix("origin/")
+    base = await _base(run)
     if not branch or branch == base:
         raise UsageError("a pull request needs a branch of its own: make one (`git switch -c NAME`) and commit there")
     between = quote(f"origin/{base}..HEAD")
@@ -83,13 +83,45 @@ async def pr(run: Run, rest: str) -> Done:
     pushed = await _called(run, push)
     _report(pushed)
     if pushed.is_error:
+        print(f"\nNothing was proposed. Push it yourself, then type /pr again:\n{visible(push)}")
         return
     about = f"--title {quote(title)} --body {quote(body.strip())}"
     create = f"gh pr create {about} --base {quote(base)} --head {quote(branch)}"
     made = await _called(run, create)
     _report(made)
     if made.is_error:
-        print(f"\nIn the sandbox gh has neither your login nor the network. To open it yourself:\n{visible(create)}")
+        print(f"\n{fix(made.content)} To open it yourself:\n{visible(create)}")
+
+
+async def _base(run: Run) -> str:
+    """The branch of the remote that pull requests are for."""
+    if "origin" not in (await _git(run, "git remote")).split():
+        raise UsageError("there is no remote named origin: add it (`git remote add origin URL`), and type /pr again")
+    done = await _called(run, "git rev-parse --abbrev-ref origin/HEAD")
+    if done.is_error:
+        fetch = "`git fetch origin` and `git remote set-head origin --auto`"
+        raise UsageError(f"it is not known which branch of origin is its main one: run {fetch}, and type /pr again")
+    return done.content.strip().removeprefix("origin/")
+
+
+FIXES = (
+    ("gh auth login", "In the sandbox gh has neither your login nor the network (`gh auth status` shows yours)."),
+    ("none of the git remotes", "origin is no repository of a GitHub that gh knows (`gh auth login --hostname HOST`)."),
+    ("no git remotes found", "The repository has no remote that gh could use (`git remote add origin URL`)."),
+    ("error connecting to", "gh could not reach GitHub: in the sandbox it has no network."),
+    ("already exists", "There is one for this branch already; the push has brought it up to date."),
+    ("No commits between", "The base has every commit of this branch: /commit makes one."),
+    ("Could not resolve to a Repository", "Your login cannot see that repository (`gh auth status`, `git remote -v`)."),
+)
+"""What gh prints, and what that means here. Of rows that fit the last counts: more than one names the login."""
+
+
+def fix(printed: str) -> str:
+    """What is to be done where gh has failed."""
+    for words, means in reversed(FIXES):
+        if words in printed:
+            return means
+    return "gh has failed, and in the sandbox it has neither your login nor the network."
 
 
 # ------------------------------------------------------------------ by the gate
