@@ -33,6 +33,7 @@ class Tmux:
         rows: int = 24,
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
+        shell: bool = False,
     ) -> None:
         program = shutil.which("tmux")
         if program is None:
@@ -42,9 +43,17 @@ class Tmux:
         given = {**world.cli.env, "TERM": "tmux-256color", "COLORTERM": "", **(env or {})}
         words = ["env", "-i", *(f"{name}={value}" for name, value in given.items()), str(PROGRAM), *arguments]
         line = f'{shlex.join(words)}; echo "left with $?"; sleep 600'
+        if shell:  # one that has jobs, as a person's has; `$ ` is its prompt
+            given["PS1"] = "$ "
+            variables = [f"{name}={value}" for name, value in given.items()]
+            line = shlex.join(["env", "-i", *variables, "bash", "--norc", "--noprofile", "-i"])
         size = ["-x", str(columns), "-y", str(rows)]
         self._run("new-session", "-d", *size, "-c", str(cwd or world.workspace), line)
         self._run("set-option", "-g", "history-limit", "100000")
+        if shell:
+            self.wait("$")
+            self.write(shlex.join([str(PROGRAM), *arguments]))
+            self.press("Enter")
         self._run("set-option", "-s", "set-clipboard", "on")
 
     def _run(self, *arguments: str) -> str:
@@ -81,6 +90,10 @@ class Tmux:
 
     def title(self) -> str:
         return self._run("display-message", "-p", "#{pane_title}").rstrip("\n")
+
+    def is_alternate(self) -> bool:
+        """Whether the program shows another page than the one with the scrollback."""
+        return self._run("display-message", "-p", "#{alternate_on}").strip() == "1"
 
     def coloured(self) -> str:
         """What is on the screen now, with the codes of its colours."""
