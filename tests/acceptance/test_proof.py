@@ -83,6 +83,8 @@ def test_d80_d81_d90_d91_from_plan_to_done(work: Work, tmp_path: Path) -> None:
     assert "alert(1)" in reports["html"]
     written = work.sdlc("report", "--output-format", "html", "--file", str(tmp_path / "report.html"))
     assert (written.code, (tmp_path / "report.html").read_text()) == (0, reports["html"])
+    written = work.sdlc("report", "--output-format", "json", "--file", str(tmp_path / "report.json"))
+    assert (written.code, (tmp_path / "report.json").read_text()) == (0, reports["json"])
     assert work.sdlc("approve").code == 5
     done = work.sdlc("approve", "--yes")
     assert (done.code, "verify → done" in done.out) == (0, True), done.err

@@ -144,11 +144,16 @@ def limits(given: list[str] | None) -> dict[str, float]:
 
 
 def print_json(value: object) -> None:
-    """One object on one line: what a program reads. Where it is a terminal after all, nothing in it steers that."""
+    """One object on one line: what a program reads."""
+    print(json_line(value), flush=True)  # a stream is read while it goes on
+
+
+def json_line(value: object) -> str:
+    """Where it comes to a terminal after all, nothing in it steers that."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     if not text.isprintable():  # the escapes are JSON's own: whoever reads them gets what was there
         text = "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)
-    print(text, flush=True)  # a stream is read while it goes on
+    return text
 
 
 def chooser(config_file: str | None) -> "Chooser | None":

@@ -9,7 +9,7 @@ import typer
 from adderclaw.channels import proof, sdlc
 from adderclaw.channels.cli.agent import show_outcome, stream
 from adderclaw.channels.cli.common import ConfigFile, LimitsGiven, ModelName, ProviderName, StreamOutput, WorkspaceDir
-from adderclaw.channels.cli.plain import StreamFormat, chooser, limits, print_json
+from adderclaw.channels.cli.plain import StreamFormat, chooser, json_line, limits
 from adderclaw.channels.proof import Form
 from adderclaw.config import load
 from adderclaw.config.options import Options, overrides
@@ -122,11 +122,9 @@ def report(
     with sdlc.opened(config, workspace, "cli", looks=True) as desk:
         found = proof.coverage(desk, sdlc.conversation(desk, conversation))
     if output_format == "json":
-        if file is not None:
-            raise UsageError("--file is for text, markdown and html; json goes to stdout")
-        print_json(clean(found.as_json()))
-        return
-    text = clean(proof.drawn(found, output_format))
+        text = f"{json_line(clean(found.as_json()))}\n"
+    else:
+        text = clean(proof.drawn(found, output_format))
     if file is None:
         sys.stdout.write(text)
         return
