@@ -1,10 +1,11 @@
 """Scenarios that coding sessions say pass: noted as claims, tried by a session apart, and only then passed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from adderclaw import workspace
-from adderclaw.child import Spawn
-from adderclaw.drivers.spec import status
+from adderclaw.child import ChildReport, Spawn
+from adderclaw.drivers.spec import features, status
 from adderclaw.drivers.spec.browser import SERVER
 from adderclaw.drivers.spec.status import Scenario, Status
 from adderclaw.drivers.verifier.evidence import Keeper
@@ -15,7 +16,7 @@ from adderclaw.kernel.session import Session
 from adderclaw.record import NamedTuple
 from adderclaw.store import checks
 from adderclaw.store.checks import Check
-from adderclaw.types import EndedBy, Outcome
+from adderclaw.types import EndedBy, Json, Outcome
 from adderclaw.workspace import Place
 
 UNCHECKED = (
@@ -80,6 +81,7 @@ class Checker:
             if one.passed and one.id not in held:
                 self.claim(one, "")
                 status.update(self._root, one.id, False)
+        features.pin(self._root, now)
 
     # -------------------------------------------------------------- checks
 
@@ -92,6 +94,10 @@ class Checker:
             scenario = next((one for one in wanted if one.id == claimed.scenario_id), None)
             if scenario is None or scenario.passed:
                 self.withdraw(claimed.scenario_id)
+                continue
+            if now is not None and (why := features.restated(self._root, now, scenario)):
+                self._note(claimed, "failed", why)
+                turned_back = True
                 continue
             if (ended := self._spent()) is not None:
                 return Checked(turned_back, ended)
@@ -132,32 +138,46 @@ class Checker:
 
     def _settle(self, claimed: Check, found: Finding, seconds: float, cost: float | None) -> None:
         """First the row, then the file: whoever is killed in between checks once more."""
-        session, report = self._session, found.report
         evidence = [self._keeper.keep(one) for one in found.cited]
+        self._note(claimed, found.verdict, found.reason, found.report, evidence, seconds, cost)
+        if found.verdict == "passed":
+            status.update(self._root, claimed.scenario_id, True)
+
+    def _note(
+        self,
+        claimed: Check,
+        verdict: Literal["passed", "failed", "unproven"],
+        reason: str,
+        report: ChildReport | None = None,
+        evidence: Sequence[Json] = (),
+        seconds: float = 0.0,
+        cost: float | None = None,
+    ) -> None:
+        """Without a report where no session was needed to know it."""
+        session = self._session
+        by, tokens = (report.session_id, report.tokens) if report is not None else ("", 0)
         with session.store.write() as cursor:
             checks.settle(
                 cursor,
                 claimed.id,
-                found.verdict,
-                found.reason,
+                verdict,
+                reason,
                 run_id=session.bus.run_id,
-                session_id=report.session_id,
-                evidence=evidence,
-                tokens=report.tokens,
+                session_id=by,
+                evidence=list(evidence),
+                tokens=tokens,
                 cost=cost,
                 seconds=seconds,
             )
-        if found.verdict == "passed":
-            status.update(self._root, claimed.scenario_id, True)
         session.bus.tell(
             {
                 "event_type": "scenario_checked",
                 "scenario_id": claimed.scenario_id,
-                "verdict": found.verdict,
-                "reason": found.reason[:500],
+                "verdict": verdict,
+                "reason": reason[:500],
                 "evidence": len(evidence),
-                "checked_by": report.session_id,
-                "tokens": report.tokens,
+                "checked_by": by,
+                "tokens": tokens,
                 "seconds": round(seconds, 2),
             }
         )

@@ -32,6 +32,10 @@ FOLDER = "features"
 MAX_FILES = 500
 MAX_BYTES = 256 * 1024
 _ID = re.compile(r"@(SC-[A-Za-z0-9._-]{1,61})")
+RESTATED = (
+    "its steps in {file} are no longer those that were asked for, so that nobody tried it: put them back as they were. "
+    "Where they have to change, an operator decides that (`adderclaw spec sync`): say so with `blocked`"
+)
 GONE = f"it is in no file of {FOLDER}/ any more"
 
 
@@ -78,6 +82,45 @@ def found(project: str) -> list[Found]:
     if wrong:
         raise UsageError("\n".join(visible(line) for line in wrong[:20]))
     return scenarios
+
+
+def steps_of(project: str, scenario: Scenario) -> str:
+    """The digest of its steps as its feature file has them now; empty where it is not found in there."""
+    try:
+        written = _parsed(Place(project, f"{FOLDER}/{scenario.feature}"), scenario.feature)
+    except ValueError:
+        return ""
+    named = [one for one in written if one.id == scenario.id]
+    named = named or [one for one in written if not one.id and one.name == scenario.name]
+    return named[0].steps if len(named) == 1 else ""
+
+
+def pin(project: str, now: Status | None) -> None:
+    """Note the steps of what is declared and whose steps nobody has noted: what is asked for, from now on."""
+    seen = {one.id: steps_of(project, one) for one in (now.wanted if now is not None else ()) if not one.passed}
+    fresh = {id: steps for id, steps in seen.items() if steps and now is not None and not _steps(now, id)}
+    if not fresh:
+        return
+
+    def change(status: Status | None) -> Status:
+        assert status is not None
+        known = {one.id for one in status.scenarios}
+        marks = {id: replace(status.marks.get(id, Mark()), steps=steps) for id, steps in fresh.items() if id in known}
+        return Status(status.scenarios, {**status.marks, **marks})
+
+    status.changed(project, change)
+
+
+def _steps(now: Status, id: str) -> str:
+    return now.marks.get(id, Mark()).steps
+
+
+def restated(project: str, now: Status, scenario: Scenario) -> str:
+    """Why what stands in the feature file is not what was asked for; empty where it is."""
+    noted = _steps(now, scenario.id)
+    if not noted or steps_of(project, scenario) == noted:
+        return ""
+    return RESTATED.format(file=f"{FOLDER}/{scenario.feature}")
 
 
 def sync(project: str) -> Synced:

@@ -110,6 +110,7 @@ async def work(
     now, idle, number = status.read(project), 0, 0
     evidence = Evidence(project, now)
     if checker is not None and now is not None:
+        checker.distrust(now, now)
         checked = await checker.check()  # what an earlier run left
         now = status.read(project)
         if checked.ended is not None:
