@@ -72,25 +72,25 @@ def current(ctx: ToolContext) -> str:
 
 async def create(kit: Kit, ctx: ToolContext, name: str) -> Made:
     """A new worktree with a branch of its own; the Agent tool isolates a subagent with it."""
-    if not NAME.fullmatch(name) or name.endswith((".", ".lock")) or ".." in name:
-        return Made(problem=f"{name!r} is no name of a worktree: letters, digits, dots and dashes, at most 64")
+    if wrong := misnamed(name):
+        return Made(problem=wrong)
     place = Place(ctx.workspace.root, f"{FOLDER}/{name}")
     said = await ctx.host.fire("WorktreeCreate", {"name": name})
     if said.blocked:
         return Made(problem=f"a WorktreeCreate hook refused: {said.reason}")
     if by_hook := said.specific.get("worktreePath"):
         return _by_hook(str(by_hook), ctx)
-    if not _is_own_folder(place.parent):
+    if not is_own_folder(place.parent):
         return Made(problem=f"{FOLDER} is no folder of the workspace but a link or a file: remove it first")
     if workspace.exists(place):
         return Made(problem=f"{FOLDER}/{name} is there already: enter it by its path, or take another name")
-    done = await _git(kit, ctx, ctx.workspace.root, "rev-parse", "--verify", "-q", "HEAD^{commit}")
+    done = await git(kit, ctx, ctx.workspace.root, "rev-parse", "--verify", "-q", "HEAD^{commit}")
     if done.returncode:
         why = done.stderr.decode("utf-8", "replace").strip() or "the repository has no commit yet"
         return Made(problem=f"a worktree needs a git repository with a commit: {why}")
     workspace.make_folders(place.parent)
     workspace.write(place.parent / ".gitignore", b"*\n")
-    done = await _git(kit, ctx, ctx.workspace.root, "worktree", "add", "-b", BRANCH + name, place.text, "HEAD")
+    done = await git(kit, ctx, ctx.workspace.root, "worktree", "add", "-b", BRANCH + name, place.text, "HEAD")
     if done.returncode:
         return Made(problem=f"git could not make it: {done.stderr.decode('utf-8', 'replace').strip()}")
     if not workspace.is_folder(place):
@@ -98,7 +98,14 @@ async def create(kit: Kit, ctx: ToolContext, name: str) -> Made:
     return Made(place.text)
 
 
-def _is_own_folder(place: Place) -> bool:
+def misnamed(name: str) -> str:
+    """Why this cannot be the name of a worktree; empty where it can."""
+    if NAME.fullmatch(name) and not name.endswith((".", ".lock")) and ".." not in name:
+        return ""
+    return f"{name!r} is no name of a worktree: letters, digits, dots and dashes, at most 64"
+
+
+def is_own_folder(place: Place) -> bool:
     """Whether a folder is there that no link leads to, or nothing at all."""
     return workspace.is_folder(place) or not workspace.exists(place)
 
@@ -116,13 +123,13 @@ async def lost(kit: Kit, ctx: ToolContext, path: str) -> str:
     """What would be lost if a worktree were removed; empty when nothing would."""
     if waits := await asyncio.to_thread(workspace.endless, paths.locate(path, ctx), lambda: False):
         return f"{paths.relative(waits, ctx)} cannot be read to its end, so that git cannot say what is in it, which"
-    status = await _git(kit, ctx, path, "status", "--porcelain", "--ignored=no")
+    status = await git(kit, ctx, path, "status", "--porcelain", "--ignored=no")
     if status.returncode:
         return f"git cannot say what is in it: {status.stderr.decode('utf-8', 'replace').strip()}"
     changed = status.stdout.decode("utf-8", "replace").splitlines()
     branch = BRANCH + os.path.basename(path)
     others = ("--not", f"--exclude={branch}", "--branches", "--remotes", "--tags")
-    ahead = await _git(kit, ctx, path, "rev-list", "--count", "HEAD", *others)
+    ahead = await git(kit, ctx, path, "rev-list", "--count", "HEAD", *others)
     commits = ahead.stdout.decode().strip() if ahead.returncode == 0 else "some"
     parts = [f"{len(changed)} uncommitted changes"] if changed else []
     parts += [f"{commits} commits that no other branch has"] if commits != "0" else []
@@ -135,14 +142,14 @@ async def remove(kit: Kit, ctx: ToolContext, path: str, *, discard: bool = False
         return f"{what} would be lost: commit or merge them, keep the worktree, or say discard_changes"
     await ctx.host.fire("WorktreeRemove", {"worktree_path": path})
     force = ("--force",) if discard else ()
-    done = await _git(kit, ctx, ctx.workspace.root, "worktree", "remove", *force, path)
+    done = await git(kit, ctx, ctx.workspace.root, "worktree", "remove", *force, path)
     if done.returncode:
         return f"git could not remove it: {done.stderr.decode('utf-8', 'replace').strip()}"
-    await _git(kit, ctx, ctx.workspace.root, "branch", "-D", BRANCH + os.path.basename(path))
+    await git(kit, ctx, ctx.workspace.root, "branch", "-D", BRANCH + os.path.basename(path))
     return ""
 
 
-async def _git(kit: Kit, ctx: ToolContext, cwd: str, *words: str) -> process.Finished:
+async def git(kit: Kit, ctx: ToolContext, cwd: str, *words: str) -> process.Finished:
     """Hardened git, as Bash runs it: no filter, hook or program of the repository's settings runs."""
     from adderclaw.tools import hardened
 

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated
 
@@ -75,6 +76,13 @@ ReportFile = Annotated[
     str | None, typer.Option("--report", metavar="FILE", help="Write what was checked of a specification: HTML.")
 ]
 
+BranchName = Annotated[
+    str | None, typer.Option("--branch", metavar="NAME", help="Begin a branch for it; uncommitted changes stay.")
+]
+WorktreeName = Annotated[
+    str | None, typer.Option("--worktree", metavar="NAME", help="Work in a copy of HEAD, .worktrees/NAME.")
+]
+
 SWITCHES = ("--dry-run", "--debug-llm")
 """Options that may have `true` or `false` after them."""
 
@@ -128,6 +136,8 @@ def run(
     limit: LimitsGiven = None,
     wait_for_quota: WaitForQuota = False,
     report: ReportFile = None,
+    branch: BranchName = None,
+    worktree: WorktreeName = None,
     output_format: StreamOutput = "text",
 ) -> None:
     """Work on a specification, a task or a workflow with nobody watching; the answer is on stdout, all else on stderr.
@@ -150,13 +160,18 @@ def run(
     )
     if sum(one is not None for one in (target, task, agentfile, spec, resume)) > 1:
         raise UsageError("TARGET, --task, --agentfile, --spec and --resume each say what to run: give one of them")
+    if branch is not None or worktree is not None:
+        _begins(branch, worktree, begins=resume is None and not dry_run)
     inputs = _inputs(given or [], files or [])
     most = None if rounds is None else int(rounds)
-    try:
+
+    def make(options: Options, spec: str | None) -> Driver:
         if resume is None and target is None and task is None and agentfile is None:
-            made = _specified(options, spec, max_iterations)
-        else:
-            made = _made(options, target, task, agentfile, resume, inputs, most)
+            return _specified(options, spec, max_iterations)
+        return _made(options, target, task, agentfile, resume, inputs, most)
+
+    try:
+        made = make(options, spec)
     except Completed as ended:
         _show_again(ended, output_format)
         return
@@ -165,18 +180,27 @@ def run(
         raise UsageError("--max-iterations is for a specification; a task has --max-turns, a LOOP has WITHIN")
     if kind != "spec" and report is not None:
         raise UsageError("--report is for a specification, whose scenarios are checked")
-    if kind != "agentfile" and inputs:
-        raise UsageError(f"--input is for an Agentfile: write it into the {kind}")
-    if kind != "task" and (skills_dir is not None or max_turns is not None):
-        raise UsageError("--skills-dir and --max-turns are for a task")
-    if kind != "agentfile" and rounds is not None:
-        fix = "a task has --max-turns, a specification --max-iterations"
-        raise UsageError(f"--limit rounds is for the LOOPs of an Agentfile; {fix}")
+    _fits(kind, inputs, of_task=skills_dir is not None or max_turns is not None, has_rounds=rounds is not None)
     if dry_run and (planned := _planned(made, output_format)) is not None:
         made = planned
     elif dry_run:
         return
-    raise typer.Exit(execute(made, output_format, report))
+    made, where = _placed(made, make, branch, worktree)
+    code = execute(made, output_format, report)
+    if where:
+        print(f"adderclaw: {visible(where)}", file=sys.stderr)
+    raise typer.Exit(code)
+
+
+def _fits(kind: str, inputs: dict[str, str], *, of_task: bool, has_rounds: bool) -> None:
+    """Refuse what is for another kind of run."""
+    if kind != "agentfile" and inputs:
+        raise UsageError(f"--input is for an Agentfile: write it into the {kind}")
+    if kind != "task" and of_task:
+        raise UsageError("--skills-dir and --max-turns are for a task")
+    if kind != "agentfile" and has_rounds:
+        fix = "a task has --max-turns, a specification --max-iterations"
+        raise UsageError(f"--limit rounds is for the LOOPs of an Agentfile; {fix}")
 
 
 def _show_again(ended: Completed, output_format: StreamFormat) -> None:
@@ -229,6 +253,33 @@ def _made(
         return driver.prepare(options, agentfile, inputs, rounds)
     assert task is not None
     return TaskDriver(options, task)
+
+
+def _begins(branch: str | None, worktree: str | None, *, begins: bool) -> None:
+    """Refuse a place of its own where there cannot be one."""
+    if branch is not None and worktree is not None:
+        raise UsageError("--branch and --worktree each say where it works: give one of them")
+    if not begins:
+        raise UsageError("--branch and --worktree are for a run that begins; one that is resumed goes on where it was")
+
+
+def _placed(
+    made: Driver, make: Callable[[Options, str | None], Driver], branch: str | None, worktree: str | None
+) -> tuple[Driver, str]:
+    """The driver on a branch or in a copy of its own, and where its work is then; as it is where neither is wanted."""
+    if branch is None and worktree is None:
+        return made, ""
+    from adderclaw.runtime import own_tree
+
+    opening = made.opening
+    if branch is not None:
+        own_tree.on_branch(opening.options, branch)
+        return made, f"the work is on the branch {branch}"
+    assert worktree is not None
+    spec = opening.task if opening.kind == "spec" else None
+    path = own_tree.in_worktree(opening.options, worktree, spec)
+    there = make(replace(opening.options, workspace=path), os.path.join(path, spec) if spec is not None else None)
+    return there, own_tree.take_over(path)
 
 
 def _specified(options: Options, spec: str | None, most: int | None) -> Driver:
