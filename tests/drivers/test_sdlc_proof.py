@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from adderclaw.sandbox import confinement
+from adderclaw.store import imprints
 from tests.drivers.proofs import AFTER, BEFORE, GOOD, PLAN, Project, hands_in, turn
 from tests.scripted import ScriptedModel
 
@@ -231,6 +232,10 @@ def test_a_faked_row_of_a_pass_opens_nothing(project: Project) -> None:
         " timed_out, run_id, seal, created_at FROM test_results WHERE tree = 'now' AND test_id = 1"
     )
     assert any("is not what came of its run" in one for one in project.reasons())
+    store = project.store()
+    found = dict(imprints.changed(store, report.run.run_id, ended=True))
+    store.close()
+    assert found["test_results row 6"] == imprints.ADDED
 
 
 def test_a_deleted_checkpoint_is_found_before_anything_is_proved(project: Project) -> None:
