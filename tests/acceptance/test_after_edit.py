@@ -111,6 +111,35 @@ def test_supervised_asks_nobody_and_says_so_once(project: World) -> None:
     assert len(checks(project)) == 1
 
 
+def test_the_operators_settings_let_it_run_where_it_can_write_nothing(world: World) -> None:
+    """Whatever the project's program is; a project's own word lets nothing run."""
+    inside, outside = world.workspace / "ran", world.cli.home / "owned"
+    own = f"echo x > {inside}; echo x > {outside}; echo x > /tmp/x && echo c.py:1:1: E1 looked; exit 1"
+    program(world.workspace / ".venv" / "bin" / "mypy", own)
+    (world.workspace / "mypy.ini").write_text("[mypy]\n")
+    (world.workspace / ".adderclaw").mkdir()
+    theirs = world.workspace / ".adderclaw" / "config.toml"
+    theirs.write_text('[after_edit]\nrun = ["mypy"]\n')
+    allow = '[permissions]\nallow = ["Write"]\n'
+    world.configure(more=allow)
+    edited(world)
+    assert not checks(world)
+    assert world.cli("trust", ".", cwd=world.workspace).code == 0
+    edited(world, name="b.py")
+    assert not checks(world)
+    theirs.unlink()
+    world.configure(more=f'{allow}[after_edit]\nrun = ["mypy"]\n')
+    assert "c.py:1: E1 looked" in edited(world, name="c.py")[-1]
+    assert [one["status"] for one in checks(world)] == ["allowed"]
+    assert not inside.exists()
+    assert not outside.exists()
+    assert verified(world)["verified"]
+    denied = f'{allow}deny = ["Bash(.venv/bin/mypy:*)", "Bash(mypy:*)"]\n'
+    world.configure(more=f'{denied}[after_edit]\nrun = ["mypy"]\n')
+    edited(world, name="d.py")
+    assert len(checks(world)) == 1
+
+
 def test_a_program_of_the_project_runs_only_where_the_gate_does_not_ask(world: World) -> None:
     """A project's own eslint is code of the project, and so are its settings."""
     canary = world.cli.home / "owned"

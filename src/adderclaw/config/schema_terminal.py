@@ -1,6 +1,7 @@
 """The part of the schema that a person at a terminal notices: edits, commits, keys, the line below the input."""
 
-from typing import Annotated, Literal
+from dataclasses import field
+from typing import Annotated, Any, Literal
 
 from adderclaw.decode import Between
 from adderclaw.record import record
@@ -8,12 +9,15 @@ from adderclaw.record import record
 
 @record
 class AfterEdit:
-    """The project's own type checkers and linters, after an edit. Each runs only where the gate does not ask."""
+    """The project's own type checkers and linters, after an edit: those of `run`, and where the gate does not ask."""
 
     check: bool = True
     """Tell the model what they find in a file that it edited."""
     seconds: Annotated[float, Between(0.001, 60)] = 5.0
     """How long each may take."""
+    run: list[Literal["ruff", "pyright", "mypy", "tsc", "eslint"]] = field(default_factory=list[Any])
+    """These run without a question, where nothing can be written and nobody is on the network. A project's own
+    settings name none."""
 
 
 @record

@@ -10,7 +10,7 @@ from adderclaw.hook_outcome import NO_HOOKS, Merged
 from adderclaw.kernel.call_hooks import AFTER_EDIT
 from adderclaw.kernel.session import Rows, Session
 from adderclaw.runtime import hook_calls
-from adderclaw.runtime.start import Runtime
+from adderclaw.runtime.start import Runtime, operators_own
 from adderclaw.tools import checkers
 from adderclaw.tools.checkers import SHOWN, Checker, Finding
 from adderclaw.types import Json, ToolResult
@@ -30,6 +30,8 @@ class Checks:
         """`there` are the files of its root that may configure one, as they were when the session began."""
         self._runtime, self._root, self._there = runtime, root, there
         self._seconds = runtime.config.after_edit.seconds
+        own = operators_own(runtime.options, runtime.loaded, "after_edit.run")
+        self._allowed: frozenset[str] = frozenset(runtime.config.after_edit.run if own else ())
         self._found: tuple[Checker, ...] | None = None
         self._known: dict[tuple[str, str], set[str]] = {}
         """Checker and file → what it found there the last time."""
@@ -64,11 +66,15 @@ class Checks:
         return workspace.is_named(os.path.join(self._root, program))
 
     async def _check(self, session: Session, one: Checker, paths: Sequence[str]) -> list[str]:
-        """What it has to say. It runs only where the gate lets it run without a question."""
+        """What it has to say. It runs only where the gate lets it run without a question, or the operator has."""
         reason = ""
         for command in checkers.commands(one, paths, self._own):
             given: Json = {"command": command, "timeout": max(int(self._seconds * 1000), 1)}
-            done = await hook_calls.unasked(self._runtime, session, "Bash", given, f"{one.name} after an edit")
+            why = f"{one.name} after an edit"
+            if one.name in self._allowed:
+                done = await hook_calls.looking(self._runtime, session, given, why)
+            else:
+                done = await hook_calls.unasked(self._runtime, session, "Bash", given, why)
             if isinstance(done, ToolResult):
                 return self._read(one, paths, done)
             reason = reason or done
@@ -80,7 +86,7 @@ class Checks:
         if one.name in self._told:
             return
         self._told.add(one.name)
-        rule = f'a rule such as "Bash({one.name}:*)" in [permissions] allow lets it'
+        rule = f'[after_edit] run = ["{one.name}"] in your own settings, or a rule "Bash({one.name}:*)", lets it'
         message = f"{one.name} is configured here, and does not follow edits: {reason}; {rule}"
         session.bus.tell({"event_type": "hook_message", "hook_event": AFTER_EDIT, "message": message})
 

@@ -80,6 +80,25 @@ async def unasked(runtime: Runtime, parent: Session, name: str, given: dict[str,
     return (await _run(child, parent, call, order)).result
 
 
+async def looking(runtime: Runtime, parent: Session, given: dict[str, object], why: str) -> ToolResult | str:
+    """A command that the operator's own settings name, in the room in which nothing can be written.
+
+    Where the gate asks, those settings are the answer; what it denies stays denied. Without such a room nobody has
+    agreed to anything.
+    """
+    from adderclaw.tools import late
+
+    if not parent.scene.kit.has_look_room:
+        return await unasked(runtime, parent, "Bash", given, why)
+    order = Child("", agent_type=AGENT, description=why, background=True)
+    child = _session(runtime, parent, late.looking(parent.scene.kit), order)
+    call = ToolCall(child.ids("toolu"), "Bash", given)
+    considered = consider(child.scene, call)
+    if considered.error is not None or considered.decision.verdict == "deny":
+        return f"it is denied ({considered.error or considered.decision.reason})"
+    return (await _run(child, parent, call, order)).result
+
+
 class ByHand(NamedTuple):
     """A call that a person made, and where its rows are."""
 

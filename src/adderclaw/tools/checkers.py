@@ -101,7 +101,7 @@ CHECKERS = (
         ("mypy.ini", ".mypy.ini"),
         (("pyproject.toml", "[tool.mypy"), ("setup.cfg", "[mypy")),
         (".venv/bin/mypy", "venv/bin/mypy"),
-        "--no-error-summary --no-pretty {files}",
+        "--no-error-summary --no-pretty --cache-dir=/dev/null {files}",
         lines,
     ),
     Checker(

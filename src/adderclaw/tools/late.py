@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from adderclaw.tools import decoded
@@ -22,6 +23,15 @@ def _shell(module: Any, kit: "Kit") -> Iterable[Tool[Any]]:
     network = (kit.reach, sealed, kit.refused)
     means = module.Means(kit.start, kit.tasks, kit.tmpdir, bash, *network, kit.has_look_room, env)
     return module.tools(kit.config, means)
+
+
+def looking(kit: "Kit") -> Tool[Any]:
+    """Bash whose every command runs in the room in which nothing can be written, whatever it is."""
+    from adderclaw.sandbox import process
+    from adderclaw.tools import shell
+
+    (bash,) = _shell(shell, replace(kit, start=process.in_view(kit.start, "look"), tasks=None))
+    return bash
 
 
 MODULES: dict[str, tuple[tuple[str, ...], Make]] = {
