@@ -207,6 +207,19 @@ def test_what_is_lent_to_the_tests_is_part_of_what_they_prove(project: Project, 
     assert any("the workspace has changed since test 1 of C1 was run" in one for one in project.reasons())
 
 
+def test_the_tests_read_what_the_operator_lets_commands_read(project: Project, tmp_path: Path) -> None:
+    """A toolchain or a cache of packages that lies elsewhere (`sandbox.read_paths`)."""
+    tool = tmp_path / "tools" / "hello"
+    tool.parent.mkdir()
+    tool.write_text(AFTER)
+    with (project.home / "config.toml").open("a") as file:
+        file.write(f'[sandbox]\nread_paths = ["{tool.parent}"]\n')
+    project.approve(HELLO_ONLY)
+    project.files(greet=f'#!/bin/sh\nexec sh {tool} "$@"\n')
+    project.script(turn(hands_in("C1", GOOD["C1"])))
+    assert project.prove().result.outcome == "completed"
+
+
 def test_nothing_is_put_over_the_tree_before_the_change(project: Project) -> None:
     """A folder that calls itself a virtual environment now would decide what the tests see on the tree before."""
     project.files(greet='#!/bin/sh\nexec lib/core "$@"\n', **{"lib/core": AFTER})

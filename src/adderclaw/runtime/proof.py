@@ -37,7 +37,8 @@ def ready(options: Options, loaded: "Loaded", home: str, store: Store, conversat
     if altered:
         raise UsageError("; ".join(altered))
     root = kept.root if kept is not None else followed(transcript.workspace_of(store, conversation_id))
-    where = Where(root, followed(home), limits_of(loaded.config.checkpoints), own_of(loaded.config, home, root))
+    limits, own_files = limits_of(loaded.config.checkpoints), own_of(loaded.config, home, root)
+    where = Where(root, followed(home), limits, own_files, tuple(loaded.config.sandbox.read_paths))
     folder = Place(where.home, f"{COPIES}/generator-{plan.id}")
     workspace.make_folders(folder, 0o700)
     own = replace(

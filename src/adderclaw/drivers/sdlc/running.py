@@ -55,11 +55,20 @@ def require_sandbox(root: str) -> None:
         raise AdderClawError(NO_SANDBOX.format(why=confinement.trial("bubblewrap", (root,)) or "at the last trial"))
 
 
-async def run_test(language: str, content: str, *, root: str, copy: str, beside: str, places: tuple[str, ...]) -> Ran:
-    """`copy` is seen in place of `root`; `beside` is an empty folder of ours, `places` are lent."""
+async def run_test(
+    language: str,
+    content: str,
+    *,
+    root: str,
+    copy: str,
+    beside: str,
+    places: tuple[str, ...],
+    shown: tuple[str, ...] = (),
+) -> Ran:
+    """`copy` is seen in place of `root`; `beside` is an empty folder of ours, `places` are lent, `shown` is read."""
     name = FILES[language]
     workspace.write(Place(beside, name), content.encode(), mode=0o644)
-    room = Room(roots=(followed(root),), stand_in=copy, lent=places, shown=(beside,))
+    room = Room(roots=(followed(root),), stand_in=copy, lent=places, shown=(beside, *shown))
     box = Box("bubblewrap", room, surveyor=_Blind())
     own = {"AGENT_SDLC_DB": DATABASE, "ADDERCLAW_HOME": "/tmp/adderclaw", "PYTHONDONTWRITEBYTECODE": "1"}
     kept = Capture(HEAD, TAIL), Capture(HEAD, TAIL)

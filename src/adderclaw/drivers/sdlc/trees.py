@@ -31,6 +31,8 @@ class Where(NamedTuple):
     home: str
     limits: Limits
     own: Own
+    shown: tuple[str, ...] = ()
+    """What else its commands may read (`sandbox.read_paths`), and so its tests."""
 
 
 class Tree(NamedTuple):
@@ -98,7 +100,13 @@ class Trees:
         places = lent.beside(self._where.root, self._lent, tree.entries)
         async with self._copied(tree) as (copy, beside):
             return await running.run_test(
-                language, content, root=self._where.root, copy=copy, beside=beside, places=places
+                language,
+                content,
+                root=self._where.root,
+                copy=copy,
+                beside=beside,
+                places=places,
+                shown=self._where.shown,
             )
 
     def clear(self) -> None:
