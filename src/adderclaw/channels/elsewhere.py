@@ -123,9 +123,7 @@ FLAGS: dict[str, Elsewhere] = {
     **dict.fromkeys(("--plugin-dir", "--plugin-url"), _omitted(PLUGINS)),
     "--safe-mode": _replaced("--bare"),
     "-v": _replaced("-V or --version"),
-    **dict.fromkeys(
-        ("--worktree", "-w"), _replaced("ask for a worktree, or `git worktree add` and `adderclaw agent --workspace`")
-    ),
+    **dict.fromkeys(("--worktree", "-w"), _replaced("ask for a worktree; a run has `adderclaw run --worktree NAME`")),
     "--ide": _omitted("no editor is attached"),
     **dict.fromkeys(("--chrome", "--no-chrome"), _omitted("the browser tools start a browser of their own")),
 }
