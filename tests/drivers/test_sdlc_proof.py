@@ -1,5 +1,6 @@
 """The proof of a plan: what is generated, proved on the tree before, run on the tree as it is, and counted."""
 
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -218,6 +219,24 @@ def test_the_tests_read_what_the_operator_lets_commands_read(project: Project, t
     project.files(greet=f'#!/bin/sh\nexec sh {tool} "$@"\n')
     project.script(turn(hands_in("C1", GOOD["C1"])))
     assert project.prove().result.outcome == "completed"
+
+
+def test_a_full_disk_ends_the_run_and_the_next_goes_on(project: Project) -> None:
+    """The system refuses the copy of a large file: the run has its outcome, and no test was judged by half a tree."""
+    project.files(big="x" * 3_000_000)
+    project.approve(HELLO_ONLY)
+    project.files(greet=AFTER)
+    project.script(turn(hands_in("C1", GOOD["C1"])))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, before[1]))
+    try:
+        result = project.prove().result
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert result.outcome == "error"
+    assert "cannot be copied for its tests (File too large)" in result.reason
+    assert (project.results(), project.copies()) == ([], [])
+    assert project.prove().result.outcome == "completed", "what was handed in is still there"
 
 
 def test_nothing_is_put_over_the_tree_before_the_change(project: Project) -> None:

@@ -27,6 +27,7 @@ GOES_ON = frozenset({"completed", "denied", "limit"})
 ROUNDS = 30
 NOTHING_YET = f"No test was handed in yet. Call {SUBMIT} for each open criterion now."
 AGENT = "test-generator"
+UNCOPIED = "the workspace cannot be copied for its tests ({why}): make room for it, then run `adderclaw sdlc test`"
 
 
 class Proof:
@@ -44,6 +45,8 @@ class Proof:
             return self._ended("stopped", "interrupted")
         except AdderClawError as error:
             return self._ended("limit" if isinstance(error, LimitError) else "error", str(error))
+        except OSError as error:  # the disk is full, for one: nothing was run on half of a copy
+            return self._ended("error", UNCOPIED.format(why=error.strerror or error))
 
     def _read_criteria(self) -> tuple[Criterion, ...]:
         with self._session.store.looking() as cursor:
