@@ -20,6 +20,8 @@ HITS = 400
 """Names with the typed word in them, of which the best are shown."""
 ENOUGH = 10
 """So many of them, and no others are looked for."""
+LONG = 3
+"""Letters of a word that is surely meant as it is typed, where a name has it."""
 LIKENESS = 75.0
 """Of a name to a word with a mistake in it; 100 is the same."""
 
@@ -116,6 +118,7 @@ async def searched(index: Index, typed: str, wanted: Callable[[], bool]) -> Asyn
         return
     word = typed.lower()
     shown: dict[str, None] = {}
+    enough = ENOUGH if len(word) < LONG else 1
     for search in (_containing, _in_order, _alike):
         hits: list[str] = []
         before = time.monotonic()
@@ -132,7 +135,7 @@ async def searched(index: Index, typed: str, wanted: Callable[[], bool]) -> Asyn
             if name not in shown and len(shown) < SHOWN:
                 shown[name] = None
                 yield name
-        if len(shown) >= (ENOUGH if search is _containing else 1):
+        if len(shown) >= (enough if search is _containing else 1):
             return
 
 
