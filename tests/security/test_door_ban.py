@@ -89,6 +89,7 @@ OWN = {
     "hooks.settings": "the shells of the system",
     "runtime.fetches": "the marks of what was fetched, in AdderClaw's own cache",
     "runtime.later_record": "the folder for what is set aside, in AdderClaw's own folder",
+    "replay.comparing": "a folder of its own for the replay",
     "replay.proving": "a folder of its own for the replay",
     "replay.rejudging": "whether a policy that the operator named is there",
     "runtime.run": "whether the workspace itself is there; makes that of the defaults",
