@@ -111,7 +111,7 @@ class Http(ThreadingHTTPServer):
         self.wanted: str | None = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
         """None: anybody may."""
         self.refused = 0
-        """How many had not what is wanted: git-lfs asks thousands of times where it may hope."""
+        """How many in a row had not what is wanted: git-lfs asks thousands of times where it may hope."""
         self.requests: list[str] = []
         self.elsewhere = ""
         """Where it sends whoever asks, if anywhere."""
@@ -222,6 +222,7 @@ class _Backend(BaseHTTPRequestHandler):
             self.send_header("Content-Length", "0")
             self.end_headers()
             return
+        self.server.refused = 0
         if "/info/lfs/" in self.path:
             self._large(body)
             return
