@@ -70,7 +70,7 @@ def test_on_a_screen_changes_that_are_no_longer_those_shown_are_not_committed(re
         (repository.workspace / "a.txt").write_text("three\n")
         git(repository, "add", "a.txt")
         terminal.write("y")
-        terminal.wait("the changes are no longer those that were shown")
+        terminal.wait("the changes are no longer those that were shown", gone="1. yes")
         assert len(messages(repository)) == 1
         terminal.write("/commit ")
         terminal.press("Enter")
