@@ -14,7 +14,6 @@ from adderclaw.view import proof as view
 from adderclaw.view.proof import Coverage
 
 if TYPE_CHECKING:
-    from adderclaw.config import Loaded
     from adderclaw.config.options import Options
     from adderclaw.drivers.sdlc.driver import ProofDriver
 
@@ -59,14 +58,16 @@ def has_criteria(desk: Desk, conversation_id: str) -> bool:
         return counted is not None and bool(criteria.of(cursor, counted.id))
 
 
-def ready(desk: Desk, options: "Options", loaded: "Loaded", conversation_id: str) -> "ProofDriver":
+def ready(desk: Desk, options: "Options", conversation_id: str) -> "ProofDriver":
     """The tests of the plan, to be generated where they are missing, and run. Only in the phase `test`."""
+    from adderclaw.config import load
     from adderclaw.runtime import proof
 
     phase = phases.phase_of(desk.store, conversation_id)
     if phase != "test":
         way = "`adderclaw sdlc transition test` comes first" if phase == "implement" else "see `adderclaw sdlc status`"
         raise UsageError(f"tests are generated and run in the phase test, and the conversation is in {phase}: {way}")
+    loaded = load(config_file=options.config_file, workspace=options.workspace, here=True, looks=True)
     return proof.ready(options, loaded, home(), desk.store, conversation_id)
 
 
@@ -77,14 +78,12 @@ def run(config_file: str | None, workspace: str | None, conversation_id: str, ch
     """
     import asyncio
 
-    from adderclaw.config import load
     from adderclaw.config.options import Options
     from adderclaw.runtime.proof import prove
 
     options = Options(config_file=config_file, workspace=workspace, here=True, log_level="off")
     with sdlc.opened(config_file, workspace, channel) as desk:
-        loaded = load(config_file=config_file, workspace=workspace, here=True, looks=True)
-        made = ready(desk, options, loaded, conversation_id)
+        made = ready(desk, options, conversation_id)
     ended: Json = {}
     asyncio.run(prove(made, channel=channel, show=lambda report: ended.update(report.as_json())))
     return ended

@@ -70,6 +70,7 @@ def last(desk: Desk) -> str | None:
 def status(desk: Desk, conversation_id: str) -> Json:
     """The phase, the plan that counts (else the last one), and what keeps each other phase closed."""
     found = plans.last(desk.store, conversation_id, "approved") or plans.last(desk.store, conversation_id)
+    planned = None if found is None else _plan_json(desk, found)
     tree = _tree(desk, conversation_id)
     with desk.store.looking() as cursor:
         phase = phases.phase_of(desk.store, conversation_id)
@@ -83,7 +84,7 @@ def status(desk: Desk, conversation_id: str) -> Json:
             "conversation": conversation_id,
             "phase": phase,
             "workspace": transcript.workspace_of(desk.store, conversation_id),
-            "plan": None if found is None else _plan_json(desk, found),
+            "plan": planned,
             "next": following,
         }
 
@@ -100,10 +101,8 @@ def _plan_json(desk: Desk, plan: Plan) -> Json:
 
 
 def _criteria(desk: Desk, plan: Plan) -> tuple[criteria.Criterion, ...]:
-    rows = desk.store.read(
-        "SELECT criterion, text, keeps, fault, line FROM plan_criteria WHERE plan_id = ? ORDER BY position", (plan.id,)
-    )
-    return tuple(criteria.Criterion(row[0], row[1], bool(row[2]), row[3], row[4]) for row in rows)
+    with desk.store.looking() as cursor:
+        return criteria.of(cursor, plan.id)
 
 
 def listed(desk: Desk, conversation_id: str) -> list[Json]:
@@ -135,7 +134,11 @@ def plan(desk: Desk, conversation_id: str | None, text: str) -> Json:
         if conversation_id is None:
             session = random_ids("session")
             transcript.begin(cursor, conversation_id=made, session_id=session, project_dir=desk.workspace)
-        if conversation_id is None or _phase(desk, made) != "planning" or plans.counted(cursor, made) is not None:
+        if (
+            conversation_id is None
+            or phases.shown(desk.store, made) != "planning"
+            or plans.counted(cursor, made) is not None
+        ):
             phases.move(cursor, made, "planning", by=desk.by)
         number = plans.draft(cursor, made, text)
     found = plans.last(desk.store, made)
@@ -143,11 +146,6 @@ def plan(desk: Desk, conversation_id: str | None, text: str) -> Json:
     assert found.id == number
     notice = "" if _criteria(desk, found) else "it has no section of success criteria: nothing of it can be proved"
     return {"conversation": made, "phase": "planning", "plan": _plan_json(desk, found), "notice": notice}
-
-
-def _phase(desk: Desk, conversation_id: str) -> str:
-    rows = desk.store.read("SELECT phase FROM conversations WHERE id = ?", (conversation_id,))
-    return str(rows[0][0]) if rows else "idle"
 
 
 class Seen(NamedTuple):
@@ -213,7 +211,7 @@ def _move(desk: Desk, conversation_id: str, to: Phase, *, approves: bool = False
 
 def _tree(desk: Desk, conversation_id: str) -> str:
     """The digest of the workspace now, where something rests on it."""
-    if _phase(desk, conversation_id) not in ("test", "verify"):
+    if phases.shown(desk.store, conversation_id) not in ("test", "verify"):
         return ""
     counted = plans.last(desk.store, conversation_id, "approved")
     return "" if counted is None else trees.tree(desk.store, desk.config, home(), counted.id)

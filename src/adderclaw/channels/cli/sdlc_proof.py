@@ -11,7 +11,6 @@ from adderclaw.channels.cli.agent import show_outcome, stream
 from adderclaw.channels.cli.common import ConfigFile, LimitsGiven, ModelName, ProviderName, StreamOutput, WorkspaceDir
 from adderclaw.channels.cli.plain import StreamFormat, chooser, json_line, limits
 from adderclaw.channels.proof import Form
-from adderclaw.config import load
 from adderclaw.config.options import Options, overrides
 from adderclaw.credentials.redaction import Secrets, visible
 from adderclaw.errors import UsageError
@@ -76,8 +75,7 @@ def proved(options: Options, conversation_id: str, output_format: StreamFormat) 
     from adderclaw.runtime.proof import prove
 
     with sdlc.opened(options.config_file, options.workspace, "cli") as desk:
-        loaded = load(config_file=options.config_file, workspace=options.workspace, here=True, looks=True)
-        made = proof.ready(desk, options, loaded, conversation_id)
+        made = proof.ready(desk, options, conversation_id)
     hear = ("stream", stream) if output_format == "stream-json" else None
     return asyncio.run(prove(made, hear=hear, show=lambda report: _show(report, output_format))).exit_code
 
@@ -89,8 +87,7 @@ def entered(options: Options, conversation_id: str) -> None:
     with sdlc.opened(options.config_file, options.workspace, "cli") as desk:
         if not proof.has_criteria(desk, conversation_id):
             return
-        loaded = load(config_file=options.config_file, workspace=options.workspace, here=True, looks=True)
-        made = proof.ready(desk, options, loaded, conversation_id)
+        made = proof.ready(desk, options, conversation_id)
     try:
         asyncio.run(prove(made, show=lambda report: _note(report.result)))
     except UsageError as error:  # no model is chosen, for one: the phase is entered all the same

@@ -33,7 +33,7 @@ async def plan(run: Run, rest: str) -> Done:
         return
     found = plans.last(store, conversation)
     if rest and found is not None and found.status == "draft":
-        _told(await to_thread(sdlc.approve, _desk(run), conversation, Seen("plan", found.id)))
+        _show(await to_thread(sdlc.approve, _desk(run), conversation, Seen("plan", found.id)))
         found = plans.last(store, conversation)
     print(f"phase: {phases.shown(store, conversation)}")
     if found is None:
@@ -53,9 +53,9 @@ async def phase(run: Run, rest: str) -> Done:
         return
     to = phases.named(rest)
     if to == "done" and phases.phase_of(desk.store, conversation) == "verify":
-        _told(await _approved(run, desk, conversation))
+        _show(await _approved(run, desk, conversation))
     else:
-        _told(await to_thread(sdlc.transition, desk, conversation, to))
+        _show(await to_thread(sdlc.transition, desk, conversation, to))
     if to == "test":
         await _proved(run, desk, conversation)
 
@@ -86,7 +86,7 @@ async def _approved(run: Run, desk: Desk, conversation: str) -> dict[str, object
     return await to_thread(sdlc.approve, desk, conversation, seen)
 
 
-def _told(moved: dict[str, object]) -> None:
+def _show(moved: dict[str, object]) -> None:
     print(f"{visible(str(moved['from']))} → {moved['phase']}")
     if moved["notice"]:
         print(f"note: {moved['notice']}")
