@@ -1,4 +1,4 @@
-"""An endpoint as a value: its path, who may call it, what it takes and gives. The API's description is made of these."""
+"""An endpoint as a value: its path, its scope, what it takes and gives. The API's description is made of them."""
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Literal
