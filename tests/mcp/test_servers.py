@@ -50,6 +50,25 @@ def test_what_cannot_be_reached_says_why(bench: Bench, entry: dict[str, object],
     assert said in bench.run(lambda servers: servers.reach("demo"), entry)
 
 
+@pytest.mark.parametrize(
+    "leaves",
+    [
+        "exec >&-; sleep 0.3; echo broken >&2; exit 3",
+        "exec <&-; sleep 0.3; echo broken >&2; exit 3",
+        "exec <&- >&-; sleep 0.3; echo broken >&2; exit 3",
+    ],
+    ids=["its output first", "its input first", "both"],
+)
+def test_last_words_that_come_after_the_pipe_is_closed_are_heard(bench: Bench, leaves: str) -> None:
+    said = bench.run(lambda servers: servers.reach("demo"), {"command": "/bin/sh", "args": ["-c", leaves]})
+    assert said.endswith("it ended with exit code 3; its last words: broken")
+
+
+def test_one_that_closes_its_output_and_stays_is_ended(bench: Bench) -> None:
+    stays = {"command": "/bin/sh", "args": ["-c", "trap '' TERM; exec >&-; echo here >&2; sleep 1000 & wait; wait"]}
+    assert bench.run(lambda servers: servers.reach("demo"), stays).endswith("it ended; its last words: here")
+
+
 def test_rubbish_on_stdout_is_passed_over(bench: Bench) -> None:
     assert bench.run(lambda servers: servers.reach("demo"), bad("babbles")) == ""
 

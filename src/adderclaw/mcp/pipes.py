@@ -29,6 +29,9 @@ async def spoken(child: Piped) -> AsyncGenerator[TransportStreams]:
             finally:
                 tasks.cancel_scope.cancel()
         await child.stop()
+    except Exception:
+        await child.stop()  # why it failed is in its exit code and its last words
+        raise
     finally:
         child.abandon()
         for stream in (inward, read, write, outward):

@@ -10,13 +10,16 @@ import os
 import signal
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from io import FileIO
 
-from adderclaw.sandbox.process import KILL_WAIT, TERM_GRACE, Order, Start, Started, bare
+from adderclaw.sandbox.process import DRAIN_BYTES, KILL_WAIT, TERM_GRACE, Order, Start, Started, bare
 
 LINE_BYTES = 16 << 20
 """What a reader takes in before it is read; also the longest line that `readline` accepts."""
 KEPT_ERRORS = 65_536
 """How much of what it says on stderr is kept: the end of it."""
+LEAVE_SECONDS = 2.0
+"""How long a child that has closed a pipe may take to its end: till then its exit code and last words are its own."""
 
 
 class Piped:
@@ -29,6 +32,7 @@ class Piped:
         self._started = started
         self._loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
+        self._complaints: FileIO | None = None
         self.first: Callable[[], object] = lambda: None
         """Called when it has said something for the first time."""
         self._errors: deque[bytes] = deque()
@@ -52,21 +56,27 @@ class Piped:
 
     async def stop(self, grace: float = TERM_GRACE) -> int:
         """Close its input, ask it to end, make it end. What it has started ends too. May be called again."""
+        leaves = self.stdout.at_eof() or self.stdin.is_closing()
         self.stdin.close()
+        if leaves:
+            await self._wait(LEAVE_SECONDS)
         if not self._ended.is_set():
             self._started.signal(signal.SIGTERM)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._ended.wait(), grace)
+            await self._wait(grace)
         if not self._ended.is_set():
             self._started.kill()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._ended.wait(), KILL_WAIT)
+            await self._wait(KILL_WAIT)
         if not self._ended.is_set():
             self._finish()
         return await self.ended()
 
-    def watch(self, readers: Sequence[asyncio.BaseTransport]) -> None:
+    async def _wait(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._ended.wait(), seconds)
+
+    def watch(self, readers: Sequence[asyncio.BaseTransport], complaints: FileIO) -> None:
         self._open += readers
+        self._complaints = complaints
         if self._started.fd is not None:
             self._loop.add_reader(self._started.fd, self._look)
         else:
@@ -92,15 +102,25 @@ class Piped:
             self._poll = self._loop.call_later(delay, self._look_again, min(delay * 1.5, 0.1))
 
     def _finish(self) -> None:
-        """Take in its end. Its last words are still in the pipes: the readers see them, then the end."""
+        """Take in its end. What it printed last is still in the pipe: the reader sees it, then the end."""
         if self._ended.is_set():
             return
         if self._started.fd is not None:
             self._loop.remove_reader(self._started.fd)
         self.returncode = self._started.close()
+        self._hear_out()
         if self._started.note:
             self.heard(self._started.note.encode())
         self._ended.set()
+
+    def _hear_out(self) -> None:
+        """Whoever learns of its end asks for its last words at once: they may not have been read yet."""
+        left = DRAIN_BYTES
+        while left > 0 and self._complaints is not None and not self._complaints.closed:
+            if not (part := self._complaints.read(KEPT_ERRORS)):
+                return
+            self.heard(part)
+            left -= len(part)
 
     def abandon(self) -> None:
         """The way out where nobody can wait any more: kill it, and give back every descriptor."""
@@ -166,5 +186,5 @@ async def _connected(started: Started, ours: list[int]) -> Piped:
     writing, flow = await loop.connect_write_pipe(lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), into)
     child = Piped(started, asyncio.StreamWriter(writing, flow, None, loop), reader)
     errors.tell(child)
-    child.watch((reading, complaining))
+    child.watch((reading, complaining), err)
     return child
