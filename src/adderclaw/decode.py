@@ -405,6 +405,14 @@ def schema(kind: type) -> Json:
                     entry["description"] = docs[name]
             return made | {"additionalProperties": False}
 
+        def named_tuple_schema(self, schema: Any) -> Any:
+            """By its names, as we send it."""
+            by_place: Json = super().named_tuple_schema(schema)
+            names = [field["name"] for field in schema["fields"]]
+            entries = dict(zip(names, by_place["prefixItems"], strict=True))
+            needed = names[: by_place["minItems"]]
+            return {"type": "object", "properties": entries, "required": needed, "additionalProperties": False}
+
     whole = _adapter(kind).json_schema(schema_generator=Generate)
     made = _compact(whole, whole.get("$defs", {}))
     made.pop("description", None)

@@ -4,13 +4,12 @@ import html
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import fields, is_dataclass
-from typing import Any, Literal, cast
+from typing import Literal
 
 from adderclaw.errors import UsageError
 from adderclaw.store import Store, transcript
-from adderclaw.types import Json
-from adderclaw.view.items import Call, Change, Item, Line, Notice, Todo, Words
+from adderclaw.view import wire
+from adderclaw.view.items import Call, Change, Item, Notice, Todo, Words
 from adderclaw.view.rows import Clean, Rows
 
 Format = Literal["markdown", "html", "json"]
@@ -61,23 +60,8 @@ def form_of(path: str) -> Format:
 
 
 def as_json(items: Iterable[Item], title: str) -> str:
-    rows = [{"type": type(item).__name__.lower(), **_fields(item)} for item in items]
-    return json.dumps({"title": title, "items": rows}, ensure_ascii=False, indent=2) + "\n"
-
-
-def _fields(value: Any) -> Json:
-    named = {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-    return {**named, "verdict": value.verdict} if isinstance(value, Call) else named
-
-
-def _plain(value: Any) -> Any:
-    match value:
-        case Line() | Todo():
-            return value._asdict()
-        case tuple():
-            return [_plain(entry) for entry in cast(tuple[Any, ...], value)]
-        case _:
-            return _fields(value) if is_dataclass(value) else value
+    whole = {"title": title, "items": [wire.to_json(item) for item in items]}
+    return json.dumps(whole, ensure_ascii=False, indent=2) + "\n"
 
 
 # ------------------------------------------------------------------ Markdown
