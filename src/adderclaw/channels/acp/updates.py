@@ -1,0 +1,241 @@
+"""Items of the view as updates of the Agent Client Protocol: what an editor is shown of a conversation."""
+
+import os
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from acp import helpers, schema
+
+from adderclaw.credentials.redaction import visible
+from adderclaw.types import Delta
+from adderclaw.view.items import Call, Change, Item, Line, Notice, State, Words
+
+type Update = (
+    schema.UserMessageChunk
+    | schema.AgentMessageChunk
+    | schema.AgentThoughtChunk
+    | schema.ToolCallStart
+    | schema.ToolCallProgress
+    | schema.AgentPlanUpdate
+)
+type Content = schema.ContentToolCallContent | schema.FileEditToolCallContent | schema.TerminalToolCallContent
+
+KINDS: dict[str, schema.ToolKind] = {
+    "Read": "read",
+    "LS": "read",
+    "ReadMcpResource": "read",
+    "ListMcpResources": "read",
+    "MemoryRead": "read",
+    "Glob": "search",
+    "Grep": "search",
+    "ToolSearch": "search",
+    "MemorySearch": "search",
+    "Edit": "edit",
+    "Write": "edit",
+    "NotebookEdit": "edit",
+    "MemoryWrite": "edit",
+    "Delete": "delete",
+    "Bash": "execute",
+    "TaskOutput": "execute",
+    "TaskStop": "execute",
+    "Http": "fetch",
+    "WebFetch": "fetch",
+    "WebSearch": "fetch",
+    "TodoWrite": "think",
+    "Agent": "think",
+    "Skill": "think",
+    "EnterPlanMode": "switch_mode",
+    "ExitPlanMode": "switch_mode",
+}
+"""Tool → the kind by which an editor picks a picture for it; any other is `other`."""
+STATUS: dict[State, schema.ToolCallStatus] = {
+    "waiting": "pending",
+    "asked": "pending",
+    "running": "in_progress",
+    "ran": "completed",
+    "failed": "failed",
+    "denied": "failed",
+    "unknown": "failed",
+}
+PATHS = ("file_path", "notebook_path", "path")
+MOST_SHOWN = 60_000
+"""Characters of an output, and of one part of a change: an editor is no pager. The store has all of it."""
+
+
+def shown(text: str) -> str:
+    """A text as a person reads it, cut where it is too long to be read."""
+    clean = visible(text)
+    left = len(clean) - MOST_SHOWN
+    return clean if left <= 0 else f"{clean[:MOST_SHOWN]}\n[… {left:,} more characters]"
+
+
+def line(text: str) -> str:
+    return visible(text, keep_newlines=False)
+
+
+# ------------------------------------------------------------------ a call
+
+
+def kind_of(tool: str) -> schema.ToolKind:
+    return KINDS.get(tool, "other")
+
+
+def title_of(call: Call) -> str:
+    name = call.tool.removeprefix("mcp__").replace("__", ": ") if call.tool.startswith("mcp__") else call.tool
+    return line(f"{name} {call.argument}".strip())[:400]
+
+
+def locations(call: Call, root: str) -> list[schema.ToolCallLocation]:
+    """The file that it is about, so that an editor can follow along; nothing where the input names none."""
+    given = next((call.input[name] for name in PATHS if isinstance(call.input.get(name), str)), "")
+    if not given or "\0" in given:
+        return []
+    path = os.path.normpath(os.path.join(root, given))
+    number = call.input.get("offset") if call.tool == "Read" else _first_changed(call.change)
+    return [schema.ToolCallLocation(path=path, line=number if isinstance(number, int) and number > 0 else None)]
+
+
+def _first_changed(change: Change | None) -> int | None:
+    return next((one.number for one in change.lines if one.kind in "+-"), None) if change is not None else None
+
+
+def diffs(change: Change, root: str, *, whole: bool = False) -> list[Content]:
+    """A change as the texts before and after, a pair for each place in the file. `whole`: nothing of it is cut."""
+    cut = visible if whole else shown
+    path = os.path.normpath(os.path.join(root, change.path))
+    made: list[Content] = []
+    for gap, lines in groupby(change.lines, lambda one: one.kind == "@"):
+        if gap:
+            continue
+        part = list(lines)
+        old, new = _side(part, " -"), _side(part, " +")
+        made.append(helpers.tool_diff_content(path, cut(new), cut(old) if old else None))
+    return made
+
+
+def _side(lines: Sequence[Line], kinds: str) -> str:
+    return "".join(f"{one.text}\n" for one in lines if one.kind in kinds)
+
+
+def text_content(text: str) -> Content:
+    return helpers.tool_content(helpers.text_block(text))
+
+
+def contents(call: Call, root: str) -> list[Content]:
+    """What unfolds below it: the change, else what came back; and why, where it was not simply done."""
+    made: list[Content] = []
+    if call.state not in ("ran", "running", "waiting") or call.asked:
+        made.append(text_content(line(call.verdict)))
+    if call.change is not None:
+        made += diffs(call.change, root)
+    elif call.output:
+        made.append(text_content(fenced(shown(call.output)) if call.tool == "Bash" else shown(call.output)))
+    if call.child is not None:
+        done = f"{call.child.calls} calls" + (f", last: {call.child.last}" if call.child.last else "")
+        made.append(text_content(line(f"{call.child.kind}: {done} {call.child.outcome}".strip())))
+    if call.progress and not call.ended:
+        made.append(text_content(line(call.progress)))
+    return made
+
+
+def fenced(text: str) -> str:
+    """A text as it is: nothing in it is drawn as Markdown, and it cannot end its own frame."""
+    longest = max((len(run) for run in _runs(text, "`")), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{text.rstrip()}\n{fence}"
+
+
+def _runs(text: str, char: str) -> Iterator[str]:
+    return ("".join(group) for is_char, group in groupby(text, lambda one: one == char) if is_char)
+
+
+def plan(call: Call) -> schema.AgentPlanUpdate:
+    entries = [helpers.plan_entry(line(todo.text), status=todo.status) for todo in call.todos]
+    return helpers.update_plan(entries)
+
+
+# ------------------------------------------------------------------ a conversation
+
+
+class Teller:
+    """Makes updates of items and deltas in their order; knows what an editor was told before."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._begun: set[str] = set()
+        """Calls that the editor knows and that have not ended."""
+        self._said = ""
+        """What was sent of the answer that arrives."""
+
+    def delta(self, delta: Delta) -> list[Update]:
+        match delta.kind:
+            case "text":
+                self._said += delta.text
+                return [helpers.update_agent_message_text(visible(delta.text))]
+            case "thinking":
+                return [helpers.update_agent_thought_text(visible(delta.text))]
+            case "reset":  # what was sent cannot be taken back: it is said that it is void
+                void, self._said = bool(self._said), ""
+                return [helpers.update_agent_message_text("\n\n[the answer begins anew]\n\n")] if void else []
+            case _:
+                return []
+
+    def item(self, item: Item) -> list[Update]:
+        """While a turn runs: words of the person are the editor's own, and what was heard is not said again."""
+        match item:
+            case Words(role="user"):
+                return []
+            case Words():
+                text, said, self._said = item.text, self._said, ""
+                rest = text[len(said) :] if text.startswith(said) else "" if said.endswith(text) else text
+                return [helpers.update_agent_message_text(visible(rest))] if rest else []
+            case _:
+                return self.replayed(item)
+
+    def replayed(self, item: Item) -> list[Update]:
+        """Of a conversation that is loaded: all of it is told."""
+        match item:
+            case Words(role="user"):
+                return [helpers.update_user_message_text(visible(item.text))]
+            case Words():
+                return [helpers.update_agent_message_text(visible(item.text))]
+            case Notice():
+                return [helpers.update_agent_thought_text(f"[{item.kind}] {visible(item.text)}\n")]
+            case Call():
+                return self._call(item)
+
+    def _call(self, call: Call) -> list[Update]:
+        self._said = ""
+        made: list[Update] = [plan(call)] if call.todos and call.state == "ran" else []
+        status, places, content = STATUS[call.state], locations(call, self._root), contents(call, self._root)
+        update: Update
+        if call.key in self._begun:
+            update = helpers.update_tool_call(
+                call.key,
+                title=title_of(call),
+                kind=kind_of(call.tool),
+                status=status,
+                content=content,
+                locations=places,
+            )
+        else:
+            update = helpers.start_tool_call(
+                call.key,
+                title_of(call),
+                kind=kind_of(call.tool),
+                status=status,
+                content=content,
+                locations=places,
+                raw_input=call.input,
+            )
+        if call.ended:
+            self._begun.discard(call.key)
+        else:
+            self._begun.add(call.key)
+        return [update, *made]
+
+    def unended(self) -> list[Update]:
+        """A turn is over: a call that never came back is shown so."""
+        left, self._begun = sorted(self._begun), set[str]()
+        self._said = ""
+        return [helpers.update_tool_call(key, status="failed") for key in left]
