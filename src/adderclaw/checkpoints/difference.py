@@ -18,21 +18,22 @@ def lines(blobs: Blobs, steps: list[Step]) -> Iterator[str]:
     """Each path with what it would lose (-) and get back (+)."""
     for step in steps[:PATHS]:
         yield f"  {step.path}" + (f"  ({step.why})" if step.why else "")
-        changed = _changed(blobs, step)
-        yield from (f"    {line}" for line in changed[:LINES])
-        if len(changed) > LINES:
-            yield f"    … and {len(changed) - LINES:,} more lines"
+        found = changed(blobs, step.now, step.then)
+        yield from (f"    {line}" for line in found[:LINES])
+        if len(found) > LINES:
+            yield f"    … and {len(found) - LINES:,} more lines"
     if len(steps) > PATHS:
         yield f"  … and {len(steps) - PATHS:,} more paths"
 
 
-def _changed(blobs: Blobs, step: Step) -> list[str]:
-    now, then = _text(blobs, step.now), _text(blobs, step.then)
-    if now is None or then is None:
-        return [f"{_named(step.now)} → {_named(step.then)}"]
+def changed(blobs: Blobs, before: State | None, after: State | None) -> list[str]:
+    """The lines that went (-) and came (+); of what has no lines, what became of what."""
+    old, new = _text(blobs, before), _text(blobs, after)
+    if old is None or new is None:
+        return [f"{_named(before)} → {_named(after)}"]
     from difflib import unified_diff
 
-    found = unified_diff(now.splitlines(), then.splitlines(), n=1, lineterm="")
+    found = unified_diff(old.splitlines(), new.splitlines(), n=1, lineterm="")
     return [line for line in found if not line.startswith(("---", "+++"))] or ["(only its mode)"]
 
 

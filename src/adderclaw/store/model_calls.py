@@ -88,20 +88,23 @@ def _call(found: sqlite3.Row) -> Call:
 
 # ------------------------------------------------------------------ what was used up
 
-type By = Literal["run", "day", "model", "provider"]
+type By = Literal["run", "day", "model", "provider", "project", "conversation"]
 
+_HELD = "(SELECT conversations.{column} FROM sessions JOIN conversations ON conversations.id = sessions.conversation_id"
 _KEYS: dict[By, str] = {
     "run": "coalesce(run_id, '')",
     "day": "date(created_at)",
     "model": "model",
     "provider": "provider",
+    "project": f"coalesce({_HELD.format(column='project_dir')} WHERE sessions.id = model_calls.session_id), '')",
+    "conversation": f"coalesce({_HELD.format(column='id')} WHERE sessions.id = model_calls.session_id), '')",
 }
 _USAGE = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 _SUMS = ", ".join(f"coalesce(sum(json_extract(usage_json, '$.{name}')), 0)" for name in _USAGE)
 
 
 class Used(NamedTuple):
-    """What the calls of one run, day, model or provider took together."""
+    """What the calls of one run, day, model, provider, project or conversation took together."""
 
     key: str
     calls: int
@@ -114,14 +117,31 @@ class Used(NamedTuple):
     """US dollars of the calls with a known price; None when none has one."""
     unpriced: int
     """Answered calls without a known price."""
+    latency_ms_mean: float
+    latency_ms_p95: float
+    """So long at most took 95 of 100."""
 
 
-def used(store: Store, by: By | None, since: str | None = None) -> list[Used]:
-    """Sums by one key, the latest first, or one sum of all; `since` is a moment in UTC as SQLite writes it."""
+NOTHING = Used("", 0, 0, 0, 0, 0, 0, 0.0, 0, 0.0, 0.0)
+
+
+def used(store: Store, by: By | None, since: str | None = None, *, daily: bool = False) -> list[Used]:
+    """Sums by one key, the latest first, or one sum of all; `since` is a moment in UTC as SQLite writes it.
+
+    `daily`: apart for each day, whose date and a blank then stand before the key.
+    """
     key = _KEYS[by] if by else "''"
+    key = f"date(created_at) || ' ' || {key}" if daily else key
+    # The place of a call among those of its key, by how long it took: the 95th of 100 is one of them, not a mean.
+    calls = (
+        f"SELECT {key} AS k, id, status, usage_json, cost, latency_ms,"  # noqa: S608 - names from above
+        f" row_number() OVER (PARTITION BY {key} ORDER BY latency_ms) AS place,"
+        f" (95 * count(*) OVER (PARTITION BY {key}) + 99) / 100 AS late FROM model_calls WHERE created_at >= ?"
+    )
     rows = store.read(
-        f"SELECT {key}, count(*), sum(status <> 'ok'), {_SUMS}, sum(cost), sum(status = 'ok' AND cost IS NULL)"  # noqa: S608 - names from above
-        f" FROM model_calls WHERE created_at >= ? GROUP BY {key} ORDER BY max(id) DESC",
+        f"SELECT k, count(*), sum(status <> 'ok'), {_SUMS}, sum(cost), sum(status = 'ok' AND cost IS NULL),"  # noqa: S608
+        f" avg(latency_ms), max(latency_ms) FILTER (WHERE place = late)"
+        f" FROM ({calls}) GROUP BY k ORDER BY max(id) DESC",
         (since or "",),
     )
     return [Used(*row) for row in rows]

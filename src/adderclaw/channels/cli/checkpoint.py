@@ -8,21 +8,17 @@ import typer
 from adderclaw.channels import restoring
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group
 from adderclaw.channels.cli.plain import print_json
+from adderclaw.channels.facts import checkpoints as facts
+from adderclaw.channels.facts import clean, loaded
 from adderclaw.channels.restoring import Restored
-from adderclaw.checkpoints.restore import Step
 from adderclaw.config import home, load
-from adderclaw.config.paths import beneath, followed
-from adderclaw.credentials.redaction import Secrets
-from adderclaw.errors import EXIT_CODES, UsageError
+from adderclaw.config.options import Options
+from adderclaw.errors import EXIT_CODES
 from adderclaw.runtime import rewind
-from adderclaw.store import Store, transcript
-from adderclaw.store import checkpoints as rows
-from adderclaw.store.checkpoints import Change, State
-from adderclaw.types import Json
+from adderclaw.store import Store
 
 app = group("List, show and restore what tools changed on disk.")
 
-clean = Secrets().clean
 Target = Annotated[
     str, typer.Argument(metavar="CHECKPOINT", help="Its number; or a conversation's or session's id: its first one.")
 ]
@@ -41,23 +37,18 @@ def list_checkpoints(
 
     Example: adderclaw checkpoint list
     """
-    loaded = load(config_file=config, here=True, looks=True)
-    store = Store.open(loaded.config.memory.path, read_only=True)
-    wanted = None
-    if conversation is not None:
-        wanted = transcript.conversation_of(store, conversation)
-        if wanted is None:
-            raise UsageError(f"there is no conversation {conversation!r}: see `adderclaw memory list`")
-    found = rewind.groups(store, wanted)[-limit:]
+    options = _options(config)
+    found = facts.listing(options, conversation, limit)
     if output_format == "json":
-        print_json([clean(each._asdict()) for each in found])
+        print_json(found)
         return
+    workspace = loaded(options).workspace
     for each in found:
-        state = "  UNFINISHED: restore again finishes it" if each.status == "pending" else ""
-        files = f"{each.paths} path{'' if each.paths == 1 else 's'}"
-        what = each.text or ("a call by hand" if each.kind == "call" else "")
-        place = "" if each.root == loaded.workspace else f"  (in {each.root})"
-        print(clean(f"{each.id:>6}  {each.created_at}Z  {each.kind:<7}  {files:<10}  {what}{place}{state}"))
+        state = "  UNFINISHED: restore again finishes it" if each["status"] == "pending" else ""
+        files = f"{each['paths']} path{'' if each['paths'] == 1 else 's'}"
+        what = each["text"] or ("a call by hand" if each["kind"] == "call" else "")
+        place = "" if each["root"] == workspace else f"  (in {each['root']})"
+        print(f"{each['id']:>6}  {each['created_at']}Z  {each['kind']:<7}  {files:<10}  {what}{place}{state}")
     if not found:
         print("no checkpoints yet")
 
@@ -68,41 +59,16 @@ def show(checkpoint: Target, config: ConfigFile = None, output_format: OutputFor
 
     Example: adderclaw checkpoint show 1
     """
-    store = Store.open(load(config_file=config).config.memory.path, read_only=True)
-    first = rows.get(store, rewind.target_of(store, checkpoint))
-    if first is None:
-        raise UsageError(f"there is no checkpoint {checkpoint}: see `adderclaw checkpoint list`")
-    same = [
-        point
-        for point in rows.listing(store, conversation_id=first.conversation_id)
-        if point.id >= first.id and (point.turn_session, point.turn) == (first.turn_session, first.turn)
-    ]
+    found = facts.shown(Options(config_file=config), checkpoint)
     if output_format == "json":
-        print_json([clean({**point._asdict(), "changes": _changes(store, point.id)}) for point in same])
+        print_json(found)
         return
-    for point in same:
-        note = f" ({point.note})" if point.note else ""
-        print(clean(f"{point.id:>6}  {point.created_at}Z  {point.tool} {point.tool_use_id}{note}"))
-        for change in rows.changes(store, point.id):
-            sure = "" if change.sure else "  (changed while it ran, may be yours)"
-            print(clean(f"        {_verb(change):<8}  {change.path}{sure}"))
-
-
-def _changes(store: Store, checkpoint: int) -> list[Json]:
-    return [
-        {"path": c.path, "what": _verb(c), "before": _state(c.before), "after": _state(c.after), "sure": c.sure}
-        for c in rows.changes(store, checkpoint)
-    ]
-
-
-def _state(state: State | None) -> Json | None:
-    return None if state is None else state._asdict()
-
-
-def _verb(change: Change) -> str:
-    if change.before is None:
-        return "made"
-    return "deleted" if change.after is None else "changed"
+    for point in found:
+        note = f" ({point['note']})" if point["note"] else ""
+        print(f"{point['id']:>6}  {point['created_at']}Z  {point['tool']} {point['tool_use_id']}{note}")
+        for change in point["changes"]:
+            sure = "" if change["sure"] else "  (changed while it ran, may be yours)"
+            print(f"        {change['what']:<8}  {change['path']}{sure}")
 
 
 @app.command()
@@ -124,26 +90,14 @@ def restore(
 
     Example: adderclaw checkpoint restore 1 --dry-run
     """
-    loaded = load(config_file=config, here=True, looks=True)
-    now = loaded.config
-    Store.open(now.memory.path, read_only=True).close()  # nothing is created only to be restored
-    store = Store.open(now.memory.path)
-    _is_here(store, checkpoint, loaded.workspace)
-    shop = rewind.workshop(store, home(), now)
-    only, as_json = frozenset(path or ()), output_format == "json"
-    try:
-        if dry_run:
-            found = restoring.dry(shop, checkpoint, force=force, only=only)
-        else:
-            ask = None if as_json else restoring.asker()
-            found = asyncio.run(restoring.restored(shop, checkpoint, Secrets(), ask, force=force, only=only))
-    finally:
-        shop.blobs.close()
-        store.close()
+    options, as_json = _options(config), output_format == "json"
+    ask = None if as_json else restoring.asker()
+    only = frozenset(path or ())
+    found = asyncio.run(facts.restored(options, checkpoint, paths=only, force=force, dry_run=dry_run, ask=ask))
     if as_json:
-        print_json(clean(_as_json(found, dry_run=dry_run)))
+        print_json(facts.as_json(found, dry_run=dry_run))
     else:
-        for root in {each.target.root for each in found.plans} - {loaded.workspace}:
+        for root in {each.target.root for each in found.plans} - {loaded(options).workspace}:
             print(clean(f"in {root}, which is not the workspace here:"))
         for line in found.lines():
             print(clean(line), flush=True)
@@ -151,14 +105,8 @@ def restore(
         _end(found, quiet=as_json)
 
 
-def _is_here(store: Store, wanted: str, workspace: str) -> None:
-    """A number alone restores in this project: numbers go on over all of them, and one is soon mistyped."""
-    point = rows.get(store, int(wanted)) if wanted.isdecimal() else None
-    if point is None or beneath(point.root, workspace):
-        return
-    if followed(transcript.workspace_of(store, point.conversation_id)) != followed(workspace):
-        fix = f"restore it from there, or name its conversation: {point.conversation_id}"
-        raise UsageError(clean(f"checkpoint {wanted} is of {point.root}, not of {workspace}: {fix}"))
+def _options(config: str | None) -> Options:
+    return Options(config_file=config, here=True, looks=True)
 
 
 def _end(found: Restored, *, quiet: bool) -> None:
@@ -171,27 +119,6 @@ def _end(found: Restored, *, quiet: bool) -> None:
 
 
 KEPT = "kept: it holds what no tool made"
-
-
-def _as_json(found: Restored, *, dry_run: bool) -> Json:
-    return {
-        "dry_run": dry_run,
-        "refused": found.refused,
-        "steps": [{"root": each.target.root, **_step_json(step)} for each in found.plans for step in each.steps],
-        "failed": found.failed,
-        "undo": [outcome.undo for outcome in found.done if outcome.undo],
-        "finished": [outcome.undo for outcome in found.cut_off],
-    }
-
-
-def _step_json(step: Step) -> Json:
-    return {
-        "path": step.path,
-        "fate": step.fate,
-        "why": step.why,
-        "now": _state(step.now),
-        "then": _state(step.then),
-    }
 
 
 @app.command()

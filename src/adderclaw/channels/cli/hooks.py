@@ -8,21 +8,19 @@ import typer
 
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir, group, json_object
 from adderclaw.channels.cli.plain import print_json
+from adderclaw.channels.facts import parts
 from adderclaw.config.hooks import EVENTS, NEWER
 from adderclaw.credentials.redaction import visible
 from adderclaw.decode import nearest
 from adderclaw.errors import EXIT_CODES, UsageError
 from adderclaw.hook_outcome import Merged
 from adderclaw.hooks import catalogue, matching, plane, settings
-from adderclaw.hooks.settings import Hook
 from adderclaw.kernel import session_hooks
 from adderclaw.runtime import Options, Runtime, configured_hooks, scene, start
 from adderclaw.store.hooks import Invocation
 from adderclaw.types import Json
 
 app = group("List hooks, and try them.")
-
-STATES = {"": "active", "untrusted_workspace": "not trusted", "disabled": "disabled", "unsupported_type": "not run"}
 
 
 @app.command("list")
@@ -36,16 +34,15 @@ def list_hooks(
 
     Example: adderclaw hooks list
     """
-    runtime = _start(config, workspace)
-    found = [hook for hook in configured_hooks.read(runtime) if event in (None, hook.event)]
     if event is not None:
         _known(event)
+    found = parts.found_hooks(Options(config_file=config, workspace=workspace), event)
     if output_format == "json":
-        print_json([_described(hook) for hook in found])
+        print_json([parts.hook(hook) for hook in found])
         return
     for hook in found:
         words = (
-            f"{hook.ordinal:>3}  {hook.event:<18} {hook.matcher or '*':<16} {_state(hook):<11}",
+            f"{hook.ordinal:>3}  {hook.event:<18} {hook.matcher or '*':<16} {parts.state_of(hook):<11}",
             hook.command,
         )
         print(visible(f"{' '.join(words)}  ({hook.source})", keep_newlines=False))
@@ -110,26 +107,6 @@ def _start(config: str | None, workspace: str | None) -> Runtime:
 def _known(event: str) -> None:
     if event not in catalogue.EVENTS:
         raise UsageError(f"there is no hook event {event!r}{nearest(event, [*EVENTS, *NEWER])}")
-
-
-def _described(hook: Hook) -> Json:
-    return {
-        "ordinal": hook.ordinal,
-        "event": hook.event,
-        "matcher": hook.matcher,
-        "type": hook.kind,
-        "command": hook.command,
-        "shell": hook.shell,
-        "if": hook.condition,
-        "timeout": hook.seconds,
-        "source": hook.source,
-        "state": _state(hook),
-    }
-
-
-def _state(hook: Hook) -> str:
-    never = not hook.skipped and matching.never(hook.event, hook.matcher)
-    return "never runs" if never else STATES[hook.skipped]
 
 
 def _show(merged: Merged, rows: list[Invocation]) -> None:

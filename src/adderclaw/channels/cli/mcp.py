@@ -11,6 +11,7 @@ import typer
 from adderclaw import config
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, Profile, WorkspaceDir, group
 from adderclaw.channels.cli.plain import print_json
+from adderclaw.channels.facts import parts
 from adderclaw.channels.terminal import STDIN, OwnHand
 from adderclaw.config import checks, operator_file, servers
 from adderclaw.config.servers import Entry, slug
@@ -136,7 +137,7 @@ def list_servers(
     finally:
         store.close()
     if output_format == "json":
-        print_json([_row(entry, tools) for entry, tools in rows])
+        print_json([parts.server(entry, tools) for entry, tools in rows])
         return
     for entry, tools in rows:
         print(_line(entry, tools))
@@ -146,21 +147,6 @@ def list_servers(
                 print(f"  {'':<28} {'now':<12} {_word(pin.offered.description)[:100]}")
     if not rows:
         print("no MCP server is configured; `adderclaw mcp add NAME -- COMMAND` adds one")
-
-
-def _row(entry: Entry, tools: dict[str, Pin]) -> Json:
-    return {
-        "name": entry.name,
-        "configured_as": entry.given,
-        "transport": "stdio" if entry.server.command is not None else "http",
-        "target": entry.server.command or entry.server.url,
-        "scope": entry.scope,
-        "tools": [
-            {"name": tool, "state": pin.state, "sha256": pin.shown.sha256, "description": pin.shown.description}
-            | ({"now": pin.offered.as_json()} if pin.offered is not None else {})
-            for tool, pin in tools.items()
-        ],
-    }
 
 
 def _line(entry: Entry, tools: dict[str, Pin]) -> str:
@@ -205,7 +191,7 @@ async def _tested(run: Run, entry: Entry, output_format: str) -> str:
     took = round((time.monotonic() - began) * 1000)
     if output_format == "json":
         print_json(
-            _row(entry, row.pins)
+            {**parts.server(entry, row.pins)}
             | {"ok": not failure, "error": failure, "protocol": connection.protocol, "duration_ms": took}
         )
     elif not failure:

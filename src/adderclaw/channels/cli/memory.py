@@ -9,6 +9,7 @@ from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.export import Format
 from adderclaw.config import load
+from adderclaw.config.options import Options
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import UsageError
 from adderclaw.store import Store, memory, transcript, turns
@@ -56,14 +57,15 @@ def search(
 
     Example: adderclaw memory search "aardvark"
     """
-    store = Store.open(load(config_file=config).config.memory.path, read_only=True)
+    from adderclaw.channels.facts import memory as facts
+
     project = load(config_file=config, workspace=workspace).workspace if workspace is not None else None
-    hits = transcript.search(store, query, limit, project)
+    hits = facts.search(Options(config_file=config), query, limit, project)
     if output_format == "json":
-        print_json([clean(hit._asdict()) for hit in hits])
+        print_json(hits)
         return
     for hit in hits:
-        print(clean(f"{hit.conversation_id}  {hit.created_at}Z  {hit.role}: {hit.snippet}"))
+        print(f"{hit['conversation_id']}  {hit['created_at']}Z  {hit['role']}: {hit['snippet']}")
     if not hits:
         print(clean(f"nothing found for {query!r}"))
 

@@ -8,16 +8,16 @@ import typer
 
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group
 from adderclaw.channels.cli.plain import print_json
+from adderclaw.channels.facts import clean
+from adderclaw.channels.facts import ledger as facts
 from adderclaw.config import home, load
-from adderclaw.credentials.redaction import Secrets
-from adderclaw.errors import StoreError, UsageError
+from adderclaw.config.options import Options
+from adderclaw.errors import UsageError
 from adderclaw.store import Store, anchors, ledger, log_end, logfile, verify
 from adderclaw.store.verify import Verification
 from adderclaw.types import Json
 
 app = group("List and verify the tamper-evident receipts.")
-
-clean = Secrets().clean
 
 
 @app.command("list")
@@ -57,23 +57,17 @@ def verify_log(
 
     Example: adderclaw receipt verify --against 42:9f0c…
     """
-    settings = load(config_file=config).config
-    log, key = settings.receipts.path, os.path.join(home(), "receipt.key")
+    options = Options(config_file=config)
+    log = load(config_file=config).config.receipts.path
     if archive != os.path.basename(archive):
         raise UsageError(f"--archive {archive!r}: give the name of a file beside {log}, without its folder")
-    try:
-        store = _opened(settings.memory.path)
-        found = verify.verify(log, store, key, against, archive=archive, results=True)
-        unread = ""
-    except StoreError as error:
-        unread = str(error)
-        found = verify.verify(log, None, key, against, archive=archive)
-        found = found._replace(completeness={"store": False, "unread": unread})
+    found = facts.verified(options, against, archive=archive)
     if output_format == "json":
         print_json(clean(found.as_json()))
     else:
         print(clean(_report(found)))
-    raise typer.Exit(0 if found.valid and not unread and found.completeness.get("complete", True) else 1)
+    complete = "unread" not in found.completeness and found.completeness.get("complete", True)
+    raise typer.Exit(0 if found.valid and complete else 1)
 
 
 @app.command()
@@ -84,8 +78,7 @@ def head(config: ConfigFile = None, output_format: OutputFormat = "text") -> Non
 
     Example: adderclaw receipt head
     """
-    places = _places(config)
-    found = log_end.head(*places) or verify.head(*places)
+    found = facts.head(Options(config_file=config))
     if output_format == "json":
         print_json({"head": found})
     else:

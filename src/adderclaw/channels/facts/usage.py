@@ -1,0 +1,91 @@
+"""What model calls took: tokens, cost, cache hits and time, by what they are put together by."""
+
+import re
+import time
+from typing import TypedDict
+
+from adderclaw.channels.facts import clean, reading
+from adderclaw.config.options import Options
+from adderclaw.errors import UsageError
+from adderclaw.store import model_calls
+from adderclaw.store.model_calls import By, Used
+
+UNITS = {"h": 3600, "d": 86_400, "w": 604_800}
+
+
+class UsageRow(TypedDict):
+    key: str
+    """The run, day, model, provider, project or conversation; empty where none is known."""
+    calls: int
+    failed: int
+    input_tokens: int
+    """New ones: neither read from the provider's cache nor written to it."""
+    output_tokens: int
+    cache_read_tokens: int
+    cache_write_tokens: int
+    cost: float | None
+    """US dollars of the calls with a known price; null where none has one."""
+    unpriced: int
+    """Answered calls without a known price."""
+    latency_ms_mean: float
+    latency_ms_p95: float
+
+
+class Usage(TypedDict):
+    by: By
+    since: str | None
+    """In UTC."""
+    rows: list[UsageRow]
+    """The latest first."""
+    total: UsageRow
+
+
+class DayRow(UsageRow):
+    day: str
+
+
+def usage(options: Options, by: By = "day", since: str | None = None) -> Usage:
+    """`since`: a date, a moment in UTC, or how long ago (12h, 7d, 4w)."""
+    start = moment(since, time.time()) if since else None
+    with reading(options) as store:
+        rows = model_calls.used(store, by, start)
+        total = next(iter(model_calls.used(store, None, start)), model_calls.NOTHING)
+    return {"by": by, "since": start, "rows": [_row(row) for row in rows], "total": _row(total)}
+
+
+def series(options: Options, by: By | None = None, since: str | None = None) -> list[DayRow]:
+    """Day by day, the first day first; with `by` apart for each key of a day."""
+    start = moment(since, time.time()) if since else None
+    with reading(options) as store:
+        rows = model_calls.used(store, by, start, daily=True)
+    split = [(row.key.partition(" "), row) for row in rows]
+    found: list[DayRow] = [{"day": day, **_row(row._replace(key=key))} for (day, _, key), row in split]
+    return sorted(found, key=lambda row: (row["day"], row["key"]))
+
+
+def moment(text: str, now: float) -> str:
+    """A point in time as the database writes it."""
+    if ago := re.fullmatch(r"([0-9]{1,5})([hdw])", text):
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(max(0.0, now - int(ago[1]) * UNITS[ago[2]])))
+    for form in ("%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S"):
+        try:
+            return time.strftime("%Y-%m-%d %H:%M:%S", time.strptime(text.removesuffix("Z"), form))
+        except ValueError:
+            continue
+    raise UsageError(f"--since {text!r} is no time; give a date such as 2026-05-01, or how long ago: 12h, 7d, 4w")
+
+
+def _row(row: Used) -> UsageRow:
+    return {
+        "key": str(clean(row.key)),
+        "calls": row.calls,
+        "failed": row.failed,
+        "input_tokens": row.input_tokens,
+        "output_tokens": row.output_tokens,
+        "cache_read_tokens": row.cache_read_tokens,
+        "cache_write_tokens": row.cache_write_tokens,
+        "cost": None if row.cost is None else round(row.cost, 6),
+        "unpriced": row.unpriced,
+        "latency_ms_mean": round(row.latency_ms_mean, 1),
+        "latency_ms_p95": round(row.latency_ms_p95, 1),
+    }
