@@ -13,6 +13,8 @@ from typing import Any, NamedTuple, cast
 import httpcore2
 import httpx2
 
+from adderclaw.errors import Refused
+from adderclaw.net import own_server
 from adderclaw.net.urls import Hosts
 from adderclaw.types import HostFact
 
@@ -53,6 +55,8 @@ class Checked(httpcore2.AsyncNetworkBackend):
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
         addresses = await _resolve(host, port)
+        if why := own_server.refusal(port, addresses):
+            raise Refused(why)
         self._hosts.check(host, port, addresses)
         failure: Exception = Failed(f"{host} has no address")
         for address in addresses[:ADDRESSES]:

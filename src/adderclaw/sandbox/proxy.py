@@ -10,6 +10,8 @@ import re
 import socket
 from collections.abc import Awaitable, Callable
 
+from adderclaw.net import own_server
+
 type Judge = Callable[[str, int, list[str] | None], str | None]
 """Why a host and port may not be reached, or None: asked by name first, then with its addresses."""
 type Looker = Callable[[str, int], Awaitable[list[str]]]
@@ -107,7 +109,7 @@ class Proxy:
         raise failure
 
     def _check(self, host: str, port: int, addresses: list[str] | None) -> None:
-        why = self._judge(host, port, addresses)
+        why = self._judge(host, port, addresses) or own_server.refusal(port, addresses or ())
         if why is None:
             return
         place = f"{host}:{port}"
