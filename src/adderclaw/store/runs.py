@@ -158,6 +158,40 @@ def listing(store: Store, limit: int, places: Sequence[str] = ()) -> list[Run]:
     return [_run(store, row) for row in store.read(sql, (*values, limit))]
 
 
+def found(
+    store: Store,
+    *,
+    status: str = "",
+    kind: str = "",
+    project: str = "",
+    before: str = "",
+    limit: int = 50,
+) -> list[Run]:
+    """Most recent first, of those with this status, kind and workspace; `before`: what comes after that run's row."""
+    wanted, values = ["1"], list[str | int]()
+    for sql, value in (
+        ("kind = ?", kind),
+        ("conversation_id IN (SELECT id FROM conversations WHERE project_dir = ?)", project),
+        ("rowid < (SELECT rowid FROM runs WHERE run_id = ?)", before),
+    ):
+        if value:
+            wanted.append(sql)
+            values.append(plain(value))
+    if status in ("running", "interrupted"):
+        wanted.append("outcome IS NULL")
+    elif status:
+        wanted.append("outcome = ?")
+        values.append(plain(status))
+    sql = f"{_COLUMNS} WHERE {' AND '.join(wanted)} ORDER BY rowid DESC LIMIT ?"
+    rows = store.read(sql, (*values, NO_OUTCOME if status in ("running", "interrupted") else limit))
+    made = (_run(store, row) for row in rows)
+    return [run for run in made if not status or run.status == status][:limit]
+
+
+NO_OUTCOME = 1_000
+"""So many runs without an outcome are looked at for those that a process works in."""
+
+
 def within(places: Sequence[str]) -> tuple[str, tuple[str, ...]]:
     """A condition on `conversation_id`, with its values: it was held in one of these workspaces."""
     if not places:
@@ -215,6 +249,36 @@ def events(store: Store, run_id: str) -> list[Event]:
         (run_id,),
     )
     return [Event(row[0], row[1] or "", row[2], json.loads(row[3])) for row in rows]
+
+
+def told(store: Store, run: Run, types: Sequence[str], limit: int) -> list[Event]:
+    """The events of a run with one of these types, in order. Only what was told while it went on is looked at."""
+    (row,) = store.read("SELECT began_json FROM runs WHERE run_id = ?", (run.run_id,))
+    first = json.loads(row[0])["events"] if row[0] else 0
+    last = _told_until(store, first, run.finished_at)
+    rows = store.read(
+        "SELECT event_type, session_id, timestamp, detail FROM events WHERE id > ? AND id <= ?"
+        " AND event_type IN (SELECT value FROM json_each(?))"
+        " AND json_valid(detail) AND json_extract(detail, '$.run_id') = ? ORDER BY id LIMIT ?",
+        (first, last, json.dumps(list(types)), run.run_id, limit),
+    )
+    return [Event(row[0], row[1] or "", row[2], json.loads(row[3])) for row in rows]
+
+
+def _told_until(store: Store, first: int, finished_at: str | None) -> int:
+    """A row behind all that was told until a minute after a run: rows come nearly in the order of their time."""
+    (row,) = store.read("SELECT coalesce(max(id), 0) FROM events")
+    low, high = first, int(row[0])
+    if finished_at is None:
+        return high
+    while low < high:
+        middle = (low + high) // 2
+        rows = store.read(
+            "SELECT timestamp > datetime(?, '+60 seconds') FROM events WHERE id > ? ORDER BY id LIMIT 1",
+            (finished_at, middle),
+        )
+        low, high = (low, middle) if rows and rows[0][0] else (middle + 1, high)
+    return high
 
 
 def _run(store: Store, row: sqlite3.Row) -> Run:

@@ -1,0 +1,173 @@
+"""Runs as people look at them: what each was for, what it used, where its time went, what was checked in it."""
+
+import json
+import time
+from collections.abc import Sequence
+
+from adderclaw.channels.facts.boards import Board, board
+from adderclaw.credentials.redaction import Secrets
+from adderclaw.record import NamedTuple
+from adderclaw.store import Store, checks, runs, transcript, workflows
+from adderclaw.store.checks import Check
+from adderclaw.store.runs import Run
+from adderclaw.view import spans
+from adderclaw.view.timeline import Kind, Lane
+
+clean = Secrets().clean
+
+MOST_SESSIONS = 2_000
+
+
+class Listed(NamedTuple):
+    """A run in a list."""
+
+    run: Run
+    title: str
+    project: str
+    """The workspace."""
+    began: float | None
+    """Seconds since 1970."""
+    seconds: float | None
+    """How long it took, or has taken so far."""
+
+
+class ModelUse(NamedTuple):
+    model: str
+    calls: int
+    failed: int
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    seconds: float
+    cost: float | None
+
+
+class ToolUse(NamedTuple):
+    tool: str
+    calls: int
+    denied: int
+    failed: int
+
+
+class Told(NamedTuple):
+    """All that a page says of one run."""
+
+    listed: Listed
+    board: Board
+    lanes: list[Lane]
+    models: list[ModelUse]
+    tools: list[ToolUse]
+    checks: list[Check]
+    sessions: int
+
+    def spent(self, *kinds: Kind) -> float:
+        return sum(span.end - span.start for lane in self.lanes for span in lane.spans if span.kind in kinds)
+
+    @property
+    def cost(self) -> float | None:
+        known = [one.cost for one in self.models if one.cost is not None]
+        return sum(known) if known else self.listed.run.cost
+
+    @property
+    def longest(self) -> float:
+        """Where the picture of its time ends."""
+        return max([self.listed.seconds or 0.0, *(span.end for lane in self.lanes for span in lane.spans)])
+
+
+def listed(store: Store, run: Run, now: float) -> Listed:
+    began, ended = spans.moment(run.started_at), spans.moment(run.finished_at)
+    until = now if run.status == "running" else ended
+    seconds = max(0.0, until - began) if until is not None and began is not None else None
+    project = transcript.workspace_of(store, run.conversation_id)
+    return Listed(run, clean(_title(store, run)), clean(project), began, seconds)
+
+
+def _title(store: Store, run: Run) -> str:
+    """What it is for, in one line."""
+    begun = workflows.get(store, run.run_id)
+    if begun is not None and begun.name:
+        return str(begun.inputs.get("task", "")) or begun.name
+    rows = store.read(
+        "SELECT payload_json FROM transcript_entries WHERE session_id = ? AND entry_type = 'user'"
+        " ORDER BY sequence LIMIT 1",
+        (run.session_id,),
+    )
+    said = " ".join(transcript.text_of(json.loads(rows[0][0])).split()) if rows else ""
+    if run.kind == "spec":
+        return "SPEC.md"
+    return said[:120] or transcript.title(store, run.conversation_id) or run.kind
+
+
+def told(store: Store, run: Run) -> Told:
+    now = time.time()
+    sessions = sessions_of(store, run)
+    return Told(
+        listed(store, run, now),
+        board(store, run, clean),
+        spans.lanes(store, run, clean, now),
+        _models(store, run, sessions),
+        _tools(store, run),
+        checks.of_run(store, run.run_id),
+        len(sessions),
+    )
+
+
+def sessions_of(store: Store, run: Run) -> list[str]:
+    """Its own and those of its children, theirs too."""
+    rows = store.read(
+        "WITH RECURSIVE below(id) AS (SELECT ? UNION SELECT s.session_id FROM subagents s"
+        " JOIN below ON s.parent_id = below.id)"
+        " SELECT id FROM below LIMIT ?",
+        (run.session_id, MOST_SESSIONS),
+    )
+    return [row[0] for row in rows]
+
+
+def _models(store: Store, run: Run, sessions: Sequence[str]) -> list[ModelUse]:
+    rows = store.read(
+        "SELECT provider || '/' || model, count(*), sum(status <> 'ok'),"
+        " coalesce(sum(json_extract(usage_json, '$.input_tokens')), 0),"
+        " coalesce(sum(json_extract(usage_json, '$.output_tokens')), 0),"
+        " coalesce(sum(json_extract(usage_json, '$.cache_read_tokens')), 0), sum(latency_ms) / 1000.0, sum(cost)"
+        " FROM model_calls WHERE session_id IN (SELECT value FROM json_each(?)) AND run_id = ?"
+        " GROUP BY 1 ORDER BY 2 DESC",
+        (json.dumps(sessions), run.run_id),
+    )
+    return [ModelUse(clean(row[0]), *row[1:]) for row in rows]
+
+
+def _tools(store: Store, run: Run) -> list[ToolUse]:
+    rows = store.read(
+        "SELECT json_extract(line, '$.tool'), count(*), sum(json_extract(line, '$.status') = 'denied'),"
+        " sum(json_extract(line, '$.status') = 'failed') FROM receipts WHERE run_id = ? AND json_valid(line)"
+        " GROUP BY 1 ORDER BY 2 DESC",
+        (run.run_id,),
+    )
+    return [ToolUse(clean(str(row[0])), *row[1:]) for row in rows]
+
+
+class Choices(NamedTuple):
+    """What a list of runs can be filtered by."""
+
+    kinds: list[str]
+    projects: list[str]
+
+
+def choices(store: Store) -> Choices:
+    kinds = [row[0] for row in store.read("SELECT DISTINCT kind FROM runs ORDER BY 1 LIMIT 50")]
+    projects = [
+        row[0]
+        for row in store.read(
+            "SELECT project_dir, max(last_active) FROM conversations GROUP BY 1 ORDER BY 2 DESC LIMIT 100"
+        )
+    ]
+    return Choices(kinds, projects)
+
+
+def page(
+    store: Store, *, status: str = "", kind: str = "", project: str = "", before: str = "", limit: int = 40
+) -> tuple[list[Listed], bool]:
+    """So many runs, the latest first, and whether there are more."""
+    found = runs.found(store, status=status, kind=kind, project=project, before=before, limit=limit + 1)
+    now = time.time()
+    return [listed(store, run, now) for run in found[:limit]], len(found) > limit
