@@ -1,10 +1,12 @@
 """One row per model call: what was asked (as a hash), what came back, what it cost."""
 
 import sqlite3
+from collections.abc import Sequence
 from typing import Literal
 
 from adderclaw.record import NamedTuple
 from adderclaw.store import Store
+from adderclaw.store.runs import within
 from adderclaw.store.text import compact, parsed, plain
 from adderclaw.types import Json
 
@@ -90,14 +92,17 @@ def _call(found: sqlite3.Row) -> Call:
 
 type By = Literal["run", "day", "model", "provider", "project", "conversation"]
 
-_HELD = "(SELECT conversations.{column} FROM sessions JOIN conversations ON conversations.id = sessions.conversation_id"
+_HELD = (
+    "coalesce((SELECT c.{column} FROM sessions s JOIN conversations c ON c.id = s.conversation_id"
+    " WHERE s.session_id = model_calls.session_id), '')"
+)
 _KEYS: dict[By, str] = {
     "run": "coalesce(run_id, '')",
     "day": "date(created_at)",
     "model": "model",
     "provider": "provider",
-    "project": f"coalesce({_HELD.format(column='project_dir')} WHERE sessions.id = model_calls.session_id), '')",
-    "conversation": f"coalesce({_HELD.format(column='id')} WHERE sessions.id = model_calls.session_id), '')",
+    "project": _HELD.format(column="project_dir"),
+    "conversation": _HELD.format(column="id"),
 }
 _USAGE = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 _SUMS = ", ".join(f"coalesce(sum(json_extract(usage_json, '$.{name}')), 0)" for name in _USAGE)
@@ -125,23 +130,28 @@ class Used(NamedTuple):
 NOTHING = Used("", 0, 0, 0, 0, 0, 0, 0.0, 0, 0.0, 0.0)
 
 
-def used(store: Store, by: By | None, since: str | None = None, *, daily: bool = False) -> list[Used]:
+def used(
+    store: Store, by: By | None, since: str | None = None, *, daily: bool = False, places: Sequence[str] = ()
+) -> list[Used]:
     """Sums by one key, the latest first, or one sum of all; `since` is a moment in UTC as SQLite writes it.
 
-    `daily`: apart for each day, whose date and a blank then stand before the key.
+    `daily`: apart for each day, whose date and a blank then stand before the key. `places`: of these workspaces alone.
     """
+    here, held = within(places)
+    here = f"session_id IN (SELECT session_id FROM sessions WHERE {here})" if places else here  # noqa: S608
     key = _KEYS[by] if by else "''"
     key = f"date(created_at) || ' ' || {key}" if daily else key
     # The place of a call among those of its key, by how long it took: the 95th of 100 is one of them, not a mean.
     calls = (
         f"SELECT {key} AS k, id, status, usage_json, cost, latency_ms,"  # noqa: S608 - names from above
         f" row_number() OVER (PARTITION BY {key} ORDER BY latency_ms) AS place,"
-        f" (95 * count(*) OVER (PARTITION BY {key}) + 99) / 100 AS late FROM model_calls WHERE created_at >= ?"
+        f" (95 * count(*) OVER (PARTITION BY {key}) + 99) / 100 AS late"
+        f" FROM model_calls WHERE created_at >= ? AND {here}"
     )
     rows = store.read(
         f"SELECT k, count(*), sum(status <> 'ok'), {_SUMS}, sum(cost), sum(status = 'ok' AND cost IS NULL),"  # noqa: S608
         f" avg(latency_ms), max(latency_ms) FILTER (WHERE place = late)"
         f" FROM ({calls}) GROUP BY k ORDER BY max(id) DESC",
-        (since or "",),
+        (since or "", *held),
     )
     return [Used(*row) for row in rows]

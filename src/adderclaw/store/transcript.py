@@ -3,6 +3,7 @@
 import json
 import re
 import sqlite3
+from collections.abc import Sequence
 from typing import Any, cast
 
 from adderclaw.errors import StoreError, UsageError
@@ -352,49 +353,52 @@ _COLUMNS = (
 _FOUND = (
     ", bm25(transcript_fts) AS rank FROM transcript_fts JOIN transcript_entries e ON e.id = transcript_fts.rowid"
     " JOIN sessions s USING (session_id) JOIN conversations c ON c.id = s.conversation_id"
-    " WHERE transcript_fts MATCH :match AND (:project IS NULL OR c.project_dir = :project) ORDER BY rank LIMIT :limit"
+    " WHERE transcript_fts MATCH :match"
+    " AND (:places IS NULL OR c.project_dir IN (SELECT value FROM json_each(:places))) ORDER BY rank LIMIT :limit"
 )
 _SUBSTRING = (
     ", -1.0 AS rank FROM transcript_entries e JOIN sessions s USING (session_id)"
     " JOIN conversations c ON c.id = s.conversation_id"
     " WHERE e.entry_type IN ('user', 'assistant', 'tool_result') AND e.payload_json LIKE :match ESCAPE '!'"
-    " AND (:project IS NULL OR c.project_dir = :project) ORDER BY e.id DESC LIMIT :limit"
+    " AND (:places IS NULL OR c.project_dir IN (SELECT value FROM json_each(:places))) ORDER BY e.id DESC LIMIT :limit"
 )
 
 
-def search(store: Store, query: str, limit: int, project: str | None = None) -> list[Hit]:
+def search(store: Store, query: str, limit: int, project: str | Sequence[str] | None = None) -> list[Hit]:
     """Entries that hold every word (or its beginning), else the query as a substring, else any of its words.
 
-    With a `project` only those of conversations that were held in that folder.
+    With a `project` only those of conversations that were held in that folder, or in one of these.
     """
+    named = [project] if isinstance(project, str) else project
+    places = None if named is None else json.dumps(list(map(plain, named)))
     query = " ".join(plain(query).split())
     words = list(dict.fromkeys(_WORD.findall(query.lower())))[:32]
     return (
-        _by_words(store, words, " AND ", limit, project)
-        or _by_substring(store, query, limit, project)
-        or (_by_words(store, words, " OR ", limit, project) if len(words) > 1 else [])
+        _by_words(store, words, " AND ", limit, places)
+        or _by_substring(store, query, limit, places)
+        or (_by_words(store, words, " OR ", limit, places) if len(words) > 1 else [])
     )
 
 
-def _by_words(store: Store, words: list[str], joined: str, limit: int, project: str | None) -> list[Hit]:
+def _by_words(store: Store, words: list[str], joined: str, limit: int, places: str | None) -> list[Hit]:
     if not words:
         return []
     # Words hold letters and digits only: quoted, none of them can be an operator.
     match = joined.join(f'"{word}"*' for word in words)
-    given = {"match": match, "project": project, "limit": max(limit, _CANDIDATES)}
+    given = {"match": match, "places": places, "limit": max(limit, _CANDIDATES)}
     hits = [_hit(row, words) for row in store.read(_COLUMNS + _FOUND, given)]
     hits.sort(key=lambda hit: (hit.score, hit.entry_id), reverse=True)
     return hits[:limit]
 
 
-def _by_substring(store: Store, query: str, limit: int, project: str | None) -> list[Hit]:
+def _by_substring(store: Store, query: str, limit: int, places: str | None) -> list[Hit]:
     """The rows that LIKE finds hold JSON: which of them really hold the query is decided on their text."""
     needle = query.casefold()
     if not needle:
         return []
     pattern = "".join(map(_like, query))
     hits: list[Hit] = []
-    given = {"match": f"%{pattern}%", "project": project, "limit": 10 * max(limit, _CANDIDATES)}
+    given = {"match": f"%{pattern}%", "places": places, "limit": 10 * max(limit, _CANDIDATES)}
     for row in store.read(_COLUMNS + _SUBSTRING, given):
         if needle in " ".join(text_of(json.loads(row[4])).split()).casefold():
             hits.append(_hit(row, [needle]))

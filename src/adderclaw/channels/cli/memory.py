@@ -59,8 +59,8 @@ def search(
     """
     from adderclaw.channels.facts import memory as facts
 
-    project = load(config_file=config, workspace=workspace).workspace if workspace is not None else None
-    hits = facts.search(Options(config_file=config), query, limit, project)
+    held = None if workspace is None else [load(config_file=config, workspace=workspace).workspace]
+    hits = facts.search(Options(config_file=config), query, limit, held)
     if output_format == "json":
         print_json(hits)
         return

@@ -1,5 +1,6 @@
 """What tools changed on disk, call by call with its lines, and the way back."""
 
+from collections.abc import Sequence
 from typing import TypedDict
 
 from adderclaw.channels import restoring
@@ -95,15 +96,21 @@ class RestoredRow(TypedDict):
     """Restores that had been cut off, and were finished first."""
 
 
-def listing(options: Options, conversation: str | None = None, limit: int = 20) -> list[GroupRow]:
-    """By the message that tools worked for, oldest first; the last so many."""
+def listing(
+    options: Options, conversation: str | None = None, limit: int = 20, places: Sequence[str] | None = None
+) -> list[GroupRow]:
+    """By the message that tools worked for, oldest first; the last so many. `places`: of these workspaces alone."""
     with reading(options) as store:
         wanted = None
         if conversation is not None:
             wanted = transcript.conversation_of(store, conversation)
             if wanted is None:
                 raise UsageError(f"there is no conversation {conversation!r}: see `adderclaw memory list`")
-        return [clean(each._asdict()) for each in rewind.groups(store, wanted)[-limit:]]
+        found = rewind.groups(store, wanted)
+        if places is not None:
+            held = {each.conversation_id: transcript.workspace_of(store, each.conversation_id) for each in found}
+            found = [each for each in found if held[each.conversation_id] in places]
+        return [clean(each._asdict()) for each in found[-limit:]]
 
 
 def shown(options: Options, checkpoint: str) -> list[CheckpointRow]:

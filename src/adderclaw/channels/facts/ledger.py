@@ -1,8 +1,10 @@
 """The receipts of the chain in use, by what they are about; whether the chain holds; and its head."""
 
 import os
+import re
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any, TypedDict
 
 from adderclaw.channels.facts import clean, loaded
@@ -10,6 +12,7 @@ from adderclaw.config import home
 from adderclaw.config.options import Options
 from adderclaw.errors import AdderClawError, StoreError
 from adderclaw.store import Store, log_end, logfile, mirror, verify
+from adderclaw.store.anchors import HEAD
 from adderclaw.store.chain import Status
 from adderclaw.store.verify import Verification
 from adderclaw.types import Json, Risk
@@ -46,6 +49,12 @@ class Receipts(TypedDict):
     """What to give as `before` for those that come next; null where these are the last."""
 
 
+class OneReceipt(TypedDict):
+    receipt: ReceiptRow
+    previous: ReceiptRow | None
+    next: ReceiptRow | None
+
+
 class ChainState(TypedDict):
     valid: bool
     receipts: int
@@ -75,21 +84,38 @@ def receipts(
     conversation: str | None = None,
     session: str | None = None,
     run: str | None = None,
+    answered_by: str | None = None,
     before: int | None = None,
+    places: Sequence[str] = (),
 ) -> Receipts:
     """Of the mirror in the database, each checked with the key; the log as a whole is `state`'s to verify."""
-    wanted = mirror.Wanted(tool, status, risk, conversation, session, run, before)
+    wanted = mirror.Wanted(tool, status, risk, conversation, session, run, answered_by, before)
     now = loaded(options).config
     store = _opened(now.memory.path)
     if store is None:
         return {"receipts": [], "next_before": None}
     try:
-        found = mirror.listing(store, wanted, limit + 1)
+        found = mirror.listing(store, wanted, limit + 1, places)
         key = logfile.read_key(_key_path())
         rows: list[ReceiptRow] = [_row(one, key) for one in found[:limit]]
     finally:
         store.close()
     return {"receipts": rows, "next_before": rows[-1]["seq"] if len(found) > limit else None}
+
+
+def one(options: Options, seq: int, places: Sequence[str] = ()) -> OneReceipt | None:
+    """None where there is none, or it is of no call in `places` (if any are given)."""
+    store = _opened(loaded(options).config.memory.path)
+    if store is None:
+        return None
+    try:
+        key = logfile.read_key(_key_path())
+        found = {each.seq: _row(each, key) for each in mirror.around(store, seq, places)}
+    finally:
+        store.close()
+    if seq not in found:
+        return None
+    return {"receipt": found[seq], "previous": found.get(seq - 1), "next": found.get(seq + 1)}
 
 
 def _row(one: "mirror.Mirrored", key: bytes | None) -> ReceiptRow:
@@ -120,6 +146,10 @@ def verified(options: Options, against: str | None = None, *, archive: str = "")
     finally:
         if store is not None:
             store.close()
+
+
+def is_head(text: str) -> bool:
+    return re.fullmatch(HEAD, text) is not None
 
 
 def head(options: Options) -> str:

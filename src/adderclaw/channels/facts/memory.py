@@ -1,5 +1,6 @@
 """What was said in earlier conversations, found by words."""
 
+from collections.abc import Sequence
 from typing import TypedDict
 
 from adderclaw.channels.facts import clean, reading
@@ -18,7 +19,7 @@ class HitRow(TypedDict):
     """In UTC."""
 
 
-def search(options: Options, query: str, limit: int = 10, project: str | None = None) -> list[HitRow]:
-    """Best and most recent first; of all projects, or of one by its folder."""
+def search(options: Options, query: str, limit: int = 10, projects: Sequence[str] | None = None) -> list[HitRow]:
+    """Best and most recent first; of all projects, or of these by their folders."""
     with reading(options) as store:
-        return [clean(hit._asdict()) for hit in transcript.search(store, query, limit, project)]
+        return [clean(hit._asdict()) for hit in transcript.search(store, query, limit, projects)]

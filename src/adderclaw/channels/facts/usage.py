@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections.abc import Sequence
 from typing import TypedDict
 
 from adderclaw.channels.facts import clean, reading
@@ -44,20 +45,22 @@ class DayRow(UsageRow):
     day: str
 
 
-def usage(options: Options, by: By = "day", since: str | None = None) -> Usage:
-    """`since`: a date, a moment in UTC, or how long ago (12h, 7d, 4w)."""
+def usage(options: Options, by: By = "day", since: str | None = None, places: Sequence[str] = ()) -> Usage:
+    """`since`: a date, a moment in UTC, or how long ago (12h, 7d, 4w). `places`: of these workspaces alone."""
     start = moment(since, time.time()) if since else None
     with reading(options) as store:
-        rows = model_calls.used(store, by, start)
-        total = next(iter(model_calls.used(store, None, start)), model_calls.NOTHING)
+        rows = model_calls.used(store, by, start, places=places)
+        total = next(iter(model_calls.used(store, None, start, places=places)), model_calls.NOTHING)
     return {"by": by, "since": start, "rows": [_row(row) for row in rows], "total": _row(total)}
 
 
-def series(options: Options, by: By | None = None, since: str | None = None) -> list[DayRow]:
+def series(
+    options: Options, by: By | None = None, since: str | None = None, places: Sequence[str] = ()
+) -> list[DayRow]:
     """Day by day, the first day first; with `by` apart for each key of a day."""
     start = moment(since, time.time()) if since else None
     with reading(options) as store:
-        rows = model_calls.used(store, by, start, daily=True)
+        rows = model_calls.used(store, by, start, daily=True, places=places)
     split = [(row.key.partition(" "), row) for row in rows]
     found: list[DayRow] = [{"day": day, **_row(row._replace(key=key))} for (day, _, key), row in split]
     return sorted(found, key=lambda row: (row["day"], row["key"]))
