@@ -140,6 +140,31 @@ class McpServer(TypedDict):
     detail: str
 
 
+class ClientRequest(TypedDict):
+    """A client of the server asks for a change and was let in: on disk before anything follows from it."""
+
+    event_type: Literal["client_request"]
+    client_id: str
+    client: str
+    via: str
+    """http, or dashboard: a browser that logged in."""
+    method: str
+    path: str
+    peer: str
+    """Who is at the other end of a Unix socket, as the system has it: `pid 12 uid 1000`."""
+
+
+class ClientRefused(TypedDict):
+    """A client asked for a change and was refused, or came with a token that is none."""
+
+    event_type: Literal["client_refused"]
+    client_id: str
+    client: str
+    method: str
+    path: str
+    code: str
+
+
 type ProgramEvent = (
     Startup
     | ConfigLoaded
@@ -161,4 +186,6 @@ type ProgramEvent = (
     | ChangedLater
     | Briefed
     | McpServer
+    | ClientRequest
+    | ClientRefused
 )

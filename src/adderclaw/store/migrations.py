@@ -47,6 +47,7 @@ MIGRATIONS = {
     "m050_plans": "sdlc",
     "m051_generated_tests": "sdlc",
     "m060_unconfirmed": "sessions",
+    "m061_clients": "clients",
 }
 """Step → the module of `steps` that has it, in their order. It is imported where the step is still to be done."""
 

@@ -26,6 +26,8 @@ COMMANDS: dict[str, Command] = {
     "run": Command("run", "Work on a specification, a task or a workflow, with nobody watching."),
     "spec": Command("spec", "The scenarios of a specification: bring in feature files, show, block, deprecate."),
     "rpc": Command("rpc", "Serve JSON-RPC 2.0 on stdin and stdout, for a program."),
+    "serve": Command("serve", "Serve HTTP on this machine: an API for programs, a dashboard for people."),
+    "token": Command("token", "Make, list and revoke the tokens of the server's clients."),
     "validate": Command("agentfile", "Check an Agentfile and every file that it names."),
     "inspect": Command("agentfile", "Show what a workflow would do: tree, JSON or graph."),
     "fmt": Command("agentfile", "Bring an Agentfile into the usual form."),

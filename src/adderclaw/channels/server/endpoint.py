@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Literal
 
+from adderclaw.config.paths import beneath
 from adderclaw.record import NamedTuple, record
 
 if TYPE_CHECKING:
@@ -11,16 +12,51 @@ if TYPE_CHECKING:
     from adderclaw.channels.server.house import House
 
 type Scope = Literal["read", "operate", "approve", "admin", "openai"]
-"""What a token lets its client do: look; open and steer conversations and runs; answer questions; all that is left
-(tokens, stop and its release); the OpenAI-compatible endpoints, and nothing else."""
+"""What a token lets its client do: look; open and steer conversations and runs, and press stop; answer questions; all
+of these for what others opened, too, and all that is left (release of the stop, settings); the OpenAI-compatible
+endpoints, and nothing else."""
+
+SCOPES: tuple[Scope, ...] = ("read", "operate", "approve", "admin", "openai")
+
+BODY_LIMIT = 1 << 20
+"""Bytes of a request's body, where its endpoint allows no more."""
 
 
 class Client(NamedTuple):
     """Who calls, as its token has it."""
 
     id: str
+    """The same for a token and for every browser that logged in with it."""
     name: str
     scopes: frozenset[Scope]
+    folders: tuple[str, ...] = ()
+    """Folders that it was granted; none: what the server offers."""
+    via: str = "http"
+    """http, or dashboard: a browser that logged in."""
+
+    @property
+    def who(self) -> str:
+        """How receipts and rows name it."""
+        return f"{self.name} over {self.via}" if self.via == "http" else f"{self.name} ({self.via})"
+
+    def has(self, scope: Scope) -> bool:
+        """`admin` holds read, operate and approve."""
+        return scope in self.scopes or ("admin" in self.scopes and scope != "openai")
+
+    def sees(self, folder: str) -> bool:
+        """Whether it may look at what happens in a folder: one that was granted folders sees those."""
+        return self.has("admin") or not self.folders or self._is_granted(folder)
+
+    def steers(self, opened_by: str, folder: str) -> bool:
+        """Whether it is an operator of a conversation or run: one that it opened, or in a folder it was granted."""
+        return self.has("admin") or opened_by == self.id or self._is_granted(folder)
+
+    def _is_granted(self, folder: str) -> bool:
+        return any(beneath(folder, one) for one in self.folders)
+
+
+NOBODY = Client("", "", frozenset())
+"""Who calls an endpoint that needs no token."""
 
 
 class Called(NamedTuple):
@@ -44,12 +80,20 @@ class Endpoint:
     scope: Scope | None
     """None: whoever reaches the port may ask (`/health`, `/ready`, the login page)."""
     answer: Callable[[Called], "Awaitable[object]"]
-    """A value of `gives`, which is sent as JSON; or a Response, which is sent as it is."""
+    """A value of `gives`, which is sent as JSON; or a Response, which is sent as it is.
+    It raises a `Refusal` (or any error of ours) for an error answer."""
     summary: str
     """One line for the API's description."""
     takes: type | None = None
+    """A record; None: nothing."""
     gives: Any = None
     """None: no JSON (a stream, a page, metrics)."""
     status: int = 200
     is_page: bool = False
     """A page for people: it is in no description of the API, and a browser without a login goes to the login page."""
+    is_form: bool = False
+    """The body comes from a form of a page (application/x-www-form-urlencoded), not as JSON."""
+    body_limit: int = BODY_LIMIT
+    """Bytes of its body at most."""
+    media_type: str = "application/json"
+    """Of the answer, for the API's description, where `gives` is None."""

@@ -1,15 +1,89 @@
 """All that one server holds: what it was started with, and what goes on in it."""
 
+import os
+from collections.abc import Sequence
+
+from adderclaw import config
 from adderclaw.channels import questions
+from adderclaw.channels.server.endpoint import Client
+from adderclaw.channels.server.limits import Rates
+from adderclaw.channels.server.listening import LOOPBACK
+from adderclaw.channels.server.refusal import Refusal
+from adderclaw.config.paths import beneath, followed
+from adderclaw.credentials.redaction import Secrets
+from adderclaw.events import Body, Bus
+from adderclaw.kernel.clock import SystemClock, random_ids
 from adderclaw.runtime import Options
+from adderclaw.sinks import database
+from adderclaw.store import Store
+from adderclaw.store.logfile import operators_key
 
 
 class House:
     """One server's own state; every endpoint gets it."""
 
-    def __init__(self, options: Options) -> None:
-        self.options = options
+    def __init__(
+        self,
+        options: Options,
+        workspaces: Sequence[str] = (),
+        *,
+        hosts: frozenset[str] = LOOPBACK,
+        secure: bool = False,
+        rates: Rates | None = None,
+    ) -> None:
+        """`hosts`: the names by which it may be called; `secure`: under TLS."""
+        self.options, self.hosts, self.secure = options, hosts, secure
+        self.workspaces = tuple(followed(os.path.abspath(os.path.expanduser(one))) for one in workspaces)
+        self.home = config.home()
+        self.clock = SystemClock()
+        self.key = operators_key(os.path.join(self.home, "receipt.key"))
+        self.store = Store.open(self.store_path)
+        self.bus = Bus(self.clock, random_ids, Secrets().clean)
+        self.bus.listen("database", database.sink(self.store))
+        self.bus.settled()
+        self.rates = rates or Rates(self.clock.monotonic)
+        self.ready = True
+        """False as soon as it is about to end: then nothing new begins."""
+        self.address = ""
+        """Where it listens, for people."""
+        self.started = self.clock.now()
 
     @property
     def store_path(self) -> str:
         return questions.store_path(self.options.config_file, self.options.workspace, self.options.overrides)
+
+    @property
+    def stop_path(self) -> str:
+        return os.path.join(self.home, "ESTOP")
+
+    @property
+    def stopped(self) -> bool:
+        return os.path.lexists(self.stop_path)
+
+    def folder_for(self, client: Client, wanted: str | None = None) -> str:
+        """The folder in which a client opens something: one that this server offers and the client may open."""
+        if wanted is None:
+            mine = [one for one in self.workspaces if client.sees(one)]
+            granted = [one for one in client.folders if self._offers(one)]
+            if not (mine or granted):
+                raise Refusal(403, "folder", "this server offers no folder that the token may open")
+            return (mine or granted)[0]
+        folder = followed(os.path.abspath(wanted)) if os.path.isabs(wanted) else ""
+        if not folder or not self._offers(folder) or not client.sees(folder) or not os.path.isdir(folder):
+            offered = ", ".join(one for one in self.workspaces if client.sees(one)) or "none"
+            raise Refusal(403, "folder", f"{wanted!r} may not be opened by this token; folders that may: {offered}")
+        return folder
+
+    def _offers(self, folder: str) -> bool:
+        return any(beneath(folder, one) for one in self.workspaces)
+
+    def tell(self, body: Body, conversation_id: str = "") -> None:
+        """An event of the server, on disk before anything follows from it."""
+        self.bus.conversation_id = conversation_id
+        self.bus.tell(body)
+        with self.store.write():
+            pass
+
+    async def close(self) -> None:
+        """What runs ends at a safe point; then nothing is open any more."""
+        self.ready = False

@@ -1,0 +1,67 @@
+"""`adderclaw serve`: HTTP on this machine, for programs and for people."""
+
+from typing import Annotated
+
+import typer
+
+from adderclaw.channels.cli.common import ConfigFile, ModelName, Profile, ProviderName
+from adderclaw.errors import UsageError
+from adderclaw.runtime import Options
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+PORT = 8423
+
+
+@app.command()
+def serve(
+    host: Annotated[
+        str, typer.Option("--host", help="The address to listen on; another than loopback needs TLS and a token.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65_535, help="0: any that is free.")] = PORT,
+    socket: Annotated[
+        str | None, typer.Option("--socket", metavar="PATH", help="A Unix socket, too; it lies in the home.")
+    ] = None,
+    workspace: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--workspace",
+            metavar="DIR",
+            help="A folder that clients may open, again for each; by default this project.",
+        ),
+    ] = None,
+    tls_cert: Annotated[str | None, typer.Option("--tls-cert", metavar="FILE", help="The certificate, PEM.")] = None,
+    tls_key: Annotated[str | None, typer.Option("--tls-key", metavar="FILE", help="Its key, PEM.")] = None,
+    profile: Profile = None,
+    provider: ProviderName = None,
+    model: ModelName = None,
+    config: ConfigFile = None,
+) -> None:
+    """Serve the API and the dashboard until SIGTERM or Ctrl-C comes; what runs then ends at a safe point.
+
+    Every client needs a token: `adderclaw token create NAME --scope …`.
+
+    Example: adderclaw serve --port 8423
+    """
+    try:
+        from adderclaw.channels.server import listening, serving
+    except ModuleNotFoundError as error:
+        raise without_extra("serve", error) from error
+    options = Options(
+        config_file=config,
+        provider=provider,
+        model=model,
+        profile=profile,
+        log_level="warning",
+        headless=False,
+        asks="maybe",
+        here=True,
+    )
+    where = listening.Where(host, port, socket, tls_cert, tls_key)
+    raise typer.Exit(serving.run(options, workspace or [], where))
+
+
+def without_extra(command: str, error: ModuleNotFoundError) -> UsageError:
+    """What to do where the server's own packages are not installed."""
+    fix = "install them with `pip install 'adderclaw[server]'`"
+    return UsageError(f"`adderclaw {command}` needs packages that are not installed ({error.name} is missing): {fix}")

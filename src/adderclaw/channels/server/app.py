@@ -1,0 +1,173 @@
+"""The server as an application: it collects the endpoints of its modules, and lets each request pass the same steps."""
+
+from collections.abc import Iterable
+from importlib import import_module
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from adderclaw.channels.server import body, door, openapi
+from adderclaw.channels.server.endpoint import Called, Client, Endpoint
+from adderclaw.channels.server.house import House
+from adderclaw.channels.server.refusal import Refusal, refused
+from adderclaw.decode import freeze
+from adderclaw.errors import AdderClawError
+from adderclaw.store import clients
+from adderclaw.store.text import compact
+
+MODULES = (
+    "basics",
+    "login",
+)
+"""Modules of this package (dotted beneath it) with `ENDPOINTS`, in the order of the API's description."""
+
+PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), microphone=(), geolocation=(), payment=(), usb=()",
+    "cache-control": "no-store",
+}
+"""On every answer; a page has PAGE_POLICY in place of the first, and may say itself how long it is kept."""
+
+
+def collected() -> list[Endpoint]:
+    """The endpoints of all modules."""
+    modules = [import_module(f"adderclaw.channels.server.{name}") for name in MODULES]
+    return [endpoint for module in modules for endpoint in module.ENDPOINTS]
+
+
+def make(house: House, endpoints: Iterable[Endpoint] | None = None) -> ASGIApp:
+    """The application of one server."""
+    found = list(endpoints) if endpoints is not None else collected()
+    found.append(openapi.endpoint(found))
+    by_path: dict[str, dict[str, Endpoint]] = {}
+    for endpoint in found:
+        methods = by_path.setdefault(endpoint.path, {})
+        if endpoint.method in methods:
+            raise ValueError(f"two endpoints for {endpoint.method} {endpoint.path}")
+        methods[endpoint.method] = endpoint
+    # what is literal goes before what has a name in it
+    paths = sorted(by_path, key=lambda path: ["{" in part for part in path.split("/")])
+    routes = [Route(path, _Path(house, by_path[path])) for path in paths]
+    return _Outermost(house, Router(routes, redirect_slashes=False, default=_Nowhere(house)))
+
+
+class _Outermost:
+    """Around everything: whatever comes of a request is an answer in our form, with our headers, and no trace."""
+
+    def __init__(self, house: House, inner: ASGIApp) -> None:
+        self._house, self._inner = house, inner
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":  # no WebSocket; and what we begin with is done before
+            return
+        begun = False
+
+        async def guarded(message: Message) -> None:
+            nonlocal begun
+            if message["type"] == "http.response.start":
+                begun = True
+                message = {**message, "headers": _with_headers(scope, message["headers"])}
+            await send(message)
+
+        try:
+            await self._inner(scope, receive, guarded)
+        except Exception as error:  # one request is never worth the server
+            answer = self._answer(error)
+            if begun:
+                raise ConnectionAbortedError from error  # the answer is cut: the client sees that it is not whole
+            await answer(scope, receive, guarded)
+
+    def _answer(self, error: Exception) -> Response:
+        if isinstance(error, door.LoginFirst):
+            return error.response()
+        if isinstance(error, AdderClawError):
+            return refused(error).response()
+        self._house.tell({"event_type": "warning", "message": f"a request failed: {type(error).__name__}: {error}"})
+        return Refusal(500, "internal", "the server failed on this request; its log has more").response()
+
+
+def _with_headers(scope: Scope, given: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    wanted = dict(HEADERS)
+    if scope.get("adderclaw.page"):
+        wanted["content-security-policy"] = PAGE_POLICY
+    names = {name for name, _ in given}
+    if scope.get("adderclaw.page") and b"cache-control" in names:
+        del wanted["cache-control"]
+    kept = [(name, value) for name, value in given if name.decode("latin-1") not in wanted]
+    return [*kept, *((name.encode(), value.encode()) for name, value in wanted.items())]
+
+
+class _Nowhere:
+    """No endpoint has this path."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        del send
+        door.check_host(self._house, Request(scope, receive))
+        raise Refusal(404, "not_found", "there is nothing at this path")
+
+
+class _Path:
+    """All endpoints of one path."""
+
+    def __init__(self, house: House, methods: dict[str, Endpoint]) -> None:
+        self._house, self._methods = house, methods
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        endpoint = self._methods.get(scope["method"])
+        request = Request(scope, receive)
+        if endpoint is None:
+            door.check_host(self._house, request)
+            allowed = {"Allow": ", ".join(sorted(self._methods))}
+            raise Refusal(405, "method", f"this path takes {allowed['Allow']}", headers=allowed)
+        scope["adderclaw.page"] = endpoint.is_page
+        answer = await _answered(self._house, endpoint, request)
+        await answer(scope, receive, send)
+
+
+async def _answered(house: House, endpoint: Endpoint, request: Request) -> Response:
+    changes = endpoint.method not in door.SAFE
+    try:
+        client, row = door.enter(house, request, endpoint)
+        if row is not None:
+            clients.note_use(house.store, row, house.clock.now())
+        given = await body.taken(endpoint, request)
+    except Refusal as refusal:
+        if changes and refusal.code in ("scope", "origin"):
+            _tell_refused(house, request, refusal.code)
+        raise
+    path = {name: str(value) for name, value in request.path_params.items()}
+    if changes:
+        if not house.ready and endpoint.scope is not None:
+            raise Refusal(503, "ending", "the server is about to end: nothing new begins", headers={"Retry-After": "5"})
+        _tell_let_in(house, request, client, path)
+    result = await endpoint.answer(Called(client, house, given, path, request))
+    if isinstance(result, Response):
+        return result
+    return Response(compact(freeze(result)), endpoint.status, media_type="application/json")
+
+
+def _tell_let_in(house: House, request: Request, client: Client, path: dict[str, str]) -> None:
+    of = path.get("id", "") if request.url.path.startswith("/conversations/") else ""
+    who = {"client_id": client.id, "client": client.name, "via": client.via}
+    peer = str(request.scope.get("extensions", {}).get("adderclaw.peer", ""))
+    what = {"method": request.method, "path": request.url.path, "peer": peer}
+    house.tell({"event_type": "client_request", **who, **what}, of)  # pyright: ignore[reportArgumentType]
+
+
+def _tell_refused(house: House, request: Request, code: str) -> None:
+    what = {"client_id": "", "client": "", "method": request.method, "path": request.url.path, "code": code}
+    house.tell({"event_type": "client_refused", **what})  # pyright: ignore[reportArgumentType]

@@ -1,0 +1,47 @@
+"""How often a client may come: a bucket of requests that fills up again, each client its own."""
+
+from collections.abc import Callable
+
+from adderclaw.record import NamedTuple
+
+MOST_KNOWN = 10_000
+"""Buckets that are kept at a time."""
+
+
+class Rate(NamedTuple):
+    per_second: float
+    at_once: float
+
+
+REQUESTS = Rate(200, 1_000)
+"""Of one client."""
+FAILURES = Rate(1, 20)
+"""Tokens that are none, of all who come without one: a guess more than that is not looked at."""
+OPEN = Rate(50, 200)
+"""Requests that need no token, all together."""
+
+
+class Rates:
+    def __init__(
+        self,
+        monotonic: Callable[[], float],
+        *,
+        requests: Rate = REQUESTS,
+        failures: Rate = FAILURES,
+        open_to_all: Rate = OPEN,
+    ) -> None:
+        self._monotonic = monotonic
+        self._rates = {"client": requests, "failure": failures, "open": open_to_all}
+        self._left: dict[tuple[str, str], tuple[float, float]] = {}
+        """Of each bucket what was left in it, and when that was."""
+
+    def wait(self, kind: str, who: str = "") -> float:
+        """Take one out of a bucket: 0, or the seconds until there is one again."""
+        rate, now = self._rates[kind], self._monotonic()
+        left, since = self._left.pop((kind, who), (rate.at_once, now))
+        left = min(rate.at_once, left + (now - since) * rate.per_second)
+        given = left >= 1
+        self._left[kind, who] = (left - 1 if given else left, now)
+        if len(self._left) > MOST_KNOWN:
+            del self._left[next(iter(self._left))]
+        return 0.0 if given else (1 - left) / rate.per_second

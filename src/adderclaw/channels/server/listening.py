@@ -1,0 +1,225 @@
+"""Where the server listens: loopback unless TLS and a token are there, one server for each home, nothing in reach of
+the sandbox."""
+
+import errno
+import fcntl
+import ipaddress
+import json
+import os
+import socket
+import ssl
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+
+from adderclaw import config
+from adderclaw.config.paths import beneath, followed
+from adderclaw.errors import UsageError
+from adderclaw.record import NamedTuple
+from adderclaw.types import Json
+
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+"""Names that only a program on this machine can mean by us."""
+BACKLOG = 2_048
+LONGEST_SOCKET = 107
+"""Bytes of the path of a Unix socket."""
+
+
+class Where(NamedTuple):
+    """What the command line says of it."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    socket: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+
+
+class Address(NamedTuple):
+    """Where a server listens, for other commands of the operator."""
+
+    url: str
+    socket: str
+    pid: int
+
+
+# ------------------------------------------------------------------ one server for each home
+
+
+def lock_path() -> str:
+    """In the home, which no room of the sandbox shows."""
+    return os.path.join(config.home(), "server.lock")
+
+
+def running() -> Address | None:
+    """The server of this home that runs now."""
+    try:
+        fd = os.open(lock_path(), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        return None if _locked(fd, fcntl.LOCK_SH) else _written(fd)
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def alone() -> Generator[int]:
+    """One server at a time; the lock goes with its process however that ends. Yields what `announce` writes to."""
+    os.makedirs(config.home(), mode=0o700, exist_ok=True)
+    fd = os.open(lock_path(), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        while not _locked(fd, fcntl.LOCK_EX):
+            if not _locked(fd, fcntl.LOCK_SH):
+                other = _written(fd)
+                at = f"at {other.url} (process {other.pid})" if other.url else "and is just starting"
+                raise UsageError(f"a server of {config.home()} runs already {at}: use that one, or end it first")
+            fcntl.flock(fd, fcntl.LOCK_UN)  # somebody only looked whether there is one
+            time.sleep(0.001)
+        os.ftruncate(fd, 0)
+        yield fd
+        os.ftruncate(fd, 0)
+    finally:
+        os.close(fd)
+
+
+def announce(fd: int, address: Address) -> None:
+    os.ftruncate(fd, 0)
+    os.pwrite(fd, json.dumps(address._asdict()).encode(), 0)
+
+
+def _locked(fd: int, how: int) -> bool:
+    try:
+        fcntl.flock(fd, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _written(fd: int) -> Address:
+    try:
+        found: Json = json.loads(os.pread(fd, 10_000, 0) or b"{}")
+        return Address(str(found["url"]), str(found["socket"]), int(found["pid"]))
+    except (ValueError, KeyError, TypeError):
+        return Address("", "", 0)
+
+
+# ------------------------------------------------------------------ sockets
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    with suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return False
+
+
+def check(where: Where, *, has_token: bool) -> None:
+    """Other machines reach us under TLS and with tokens alone."""
+    if bool(where.tls_cert) != bool(where.tls_key):
+        raise UsageError("--tls-cert and --tls-key belong together: give both")
+    if is_loopback(where.host):
+        return
+    missing = [*(() if where.tls_cert else ("TLS (--tls-cert, --tls-key)",)), *(() if has_token else ("a token",))]
+    if missing:
+        fix = "" if has_token else "; `adderclaw token create NAME` makes a token"
+        raise UsageError(
+            f"--host {where.host}: other machines could reach it, which needs {' and '.join(missing)}{fix}"
+        )
+
+
+def bound(where: Where) -> socket.socket:
+    host = "127.0.0.1" if where.host == "localhost" else where.host
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, where.port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            fix = "give another --port; 0 takes any that is free"
+            raise UsageError(f"port {where.port} of {host} is in use by another program: {fix}") from error
+        raise UsageError(f"cannot listen on {host}, port {where.port}: {error.strerror or error}") from error
+
+
+@contextmanager
+def unix_socket(path: str | None) -> Generator[socket.socket | None]:
+    """A socket that its owner alone may connect to, in the home: what a killed server left is cleared away."""
+    if path is None:
+        yield None
+        return
+    place = os.path.abspath(os.path.expanduser(path))
+    folder = followed(os.path.dirname(place))
+    if not beneath(folder, followed(config.home())):
+        raise UsageError(f"--socket {path!r}: it has to lie in {config.home()}, which no command in the sandbox sees")
+    place = os.path.join(folder, os.path.basename(place))
+    if len(os.fsencode(place)) > LONGEST_SOCKET:
+        raise UsageError(f"--socket {path!r}: a socket's path has at most {LONGEST_SOCKET} bytes; give a shorter one")
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        _bind_alone(made, place)
+        yield made
+    finally:
+        made.close()
+        with suppress(OSError):
+            os.unlink(place)
+
+
+def _bind_alone(made: socket.socket, place: str) -> None:
+    os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
+    try:
+        if os.path.lexists(place):
+            if not os.path.exists(place) or not _is_socket(place):
+                raise UsageError(f"--socket {place!r}: another file is there; move it away")
+            os.unlink(place)  # we hold the lock of this home: nobody listens there
+        before = os.umask(0o177)
+        try:
+            made.bind(place)
+        finally:
+            os.umask(before)
+        made.listen(BACKLOG)
+    except OSError as error:
+        raise UsageError(f"cannot listen on {place}: {error.strerror or error}") from error
+
+
+def _is_socket(place: str) -> bool:
+    import stat
+
+    return stat.S_ISSOCK(os.lstat(place).st_mode)
+
+
+# ------------------------------------------------------------------ TLS
+
+
+def tls(where: Where) -> ssl.SSLContext | None:
+    if not where.tls_cert or not where.tls_key:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    try:
+        context.load_cert_chain(where.tls_cert, where.tls_key, password=lambda: "")
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        fix = "give a PEM certificate and its key, which has no passphrase"
+        raise UsageError(f"--tls-cert {where.tls_cert}, --tls-key {where.tls_key}: {error}: {fix}") from error
+    return context
+
+
+def hosts(where: Where) -> frozenset[str]:
+    """The names by which clients may call us: those of loopback, the address itself, those of the certificate."""
+    named = {where.host.lower()} - {"0.0.0.0", "::"}
+    if where.tls_cert:
+        named |= _of_certificate(where.tls_cert)
+    return LOOPBACK | named
+
+
+def _of_certificate(path: str) -> set[str]:
+    from cryptography import x509
+
+    with open(path, "rb") as file:
+        certificate = x509.load_pem_x509_certificate(file.read())
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return set()
+    by_name = names.get_values_for_type(x509.DNSName)
+    return {one.lower() for one in by_name} | {str(one) for one in names.get_values_for_type(x509.IPAddress)}

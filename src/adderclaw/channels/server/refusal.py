@@ -1,0 +1,75 @@
+"""The one form of an error answer: `{"error": {"code", "message", "problems"?}}`."""
+
+from collections.abc import Mapping, Sequence
+from typing import NotRequired, TypedDict
+
+from starlette.responses import Response
+
+from adderclaw.credentials.redaction import Secrets
+from adderclaw.decode import Invalid
+from adderclaw.errors import AdderClawError, InUse, UsageError
+from adderclaw.kernel.approvals import NotCounted
+from adderclaw.store.text import compact
+
+clean = Secrets().clean
+
+
+class Problem(TypedDict):
+    """One thing that is wrong with what was given."""
+
+    key: str
+    message: str
+
+
+class Wrong(TypedDict):
+    code: str
+    message: str
+    problems: NotRequired[list[Problem]]
+
+
+class ErrorAnswer(TypedDict):
+    error: Wrong
+
+
+class Refusal(AdderClawError):
+    """A request that is answered with an error: its status, a word for programs, a sentence for people."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        problems: Sequence[tuple[str, str]] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        self.status, self.code, self.message = status, code, message
+        self.problems, self.headers = problems, dict(headers or {})
+        super().__init__(message)
+
+    def as_json(self) -> ErrorAnswer:
+        wrong: Wrong = {"code": self.code, "message": clean(self.message)}
+        if self.problems:
+            wrong["problems"] = [{"key": clean(key), "message": clean(text)} for key, text in self.problems]
+        return {"error": wrong}
+
+    def response(self) -> Response:
+        return Response(compact(self.as_json()), self.status, self.headers, "application/json")
+
+
+def refused(error: AdderClawError) -> Refusal:
+    """Any error of ours as an answer."""
+    match error:
+        case Refusal():
+            return error
+        case Invalid():
+            return Refusal(400, "invalid", "the request does not fit: see problems", error.problems)
+        case NotCounted() | InUse():
+            return Refusal(409, "conflict", str(error))
+        case UsageError():
+            return Refusal(400, "refused", str(error))
+        case _:
+            return Refusal(503, "unavailable", str(error))
+
+
+def missing(what: str, id: str) -> Refusal:
+    return Refusal(404, "not_found", f"there is no {what} {id!r}")
