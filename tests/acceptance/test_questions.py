@@ -9,12 +9,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from adderclaw.channels.rpc.runs import Client
-from adderclaw.channels.rpc.wire import Outbox
+from adderclaw.channels.asking import Asking
 from adderclaw.questions import Answer, ApprovalRequest
 from tests.acceptance.test_approvals import asking as asking_with
 from tests.acceptance.test_approvals import ended, listed, write
@@ -197,10 +196,11 @@ def test_a_client_may_let_registries_in() -> None:
     request = ApprovalRequest("Bash", "medium", "why", "npm i", "call-1", id="approval-1", registries=("one.example",))
 
     async def answered(registries: tuple[str, ...]) -> Answer:
-        client = Client(Outbox(cast(Any, None)), lambda: "run", 1)  # what goes out is not sent
+        asked = asyncio.Event()
+        client = Asking(lambda _request: asked.set())
         asking = asyncio.ensure_future(client.approve(replace(request, registries=registries)))
-        await asyncio.sleep(0)
-        client.waiting["approval-1"].set_result(Answer(approved=True, by="operator", remember="registries"))
+        await asked.wait()
+        assert client.answer("approval-1", Answer(approved=True, by="operator", remember="registries"))
         return await asking
 
     given = asyncio.run(answered(request.registries))

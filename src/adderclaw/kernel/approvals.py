@@ -207,7 +207,7 @@ class Durable:
         word: approvals.Word = "yes" if given.approved else "no"
         comment, now = self._scrub(given.comment), self._clock.now()
         if given.by == "operator" and self._channel:
-            given = given._replace(who=person(self._channel))
+            given = given._replace(who=given.who or person(self._channel))
         replies = ""
         if given.replies and self._asked[id].is_resumable:  # what a server asked for is between it and the person
             clean = {self._scrub(question): self._scrub(reply) for question, reply in given.replies.items()}

@@ -310,6 +310,20 @@ def entitle(cursor: sqlite3.Cursor, conversation_id: str, title: str) -> None:
         )
 
 
+def give(cursor: sqlite3.Cursor, conversation_id: str, client: str) -> None:
+    """Write down which client of a server opened a conversation: it may go on with it."""
+    cursor.execute(
+        "INSERT OR REPLACE INTO state(conversation_id, key, value) VALUES (?, 'client', ?)",
+        (conversation_id, plain(client)),
+    )
+
+
+def client_of(store: Store, conversation_id: str) -> str:
+    """Which client opened a conversation; empty where none did."""
+    rows = store.read("SELECT value FROM state WHERE conversation_id = ? AND key = 'client'", (conversation_id,))
+    return str(rows[0][0]) if rows else ""
+
+
 def title(store: Store, conversation_id: str) -> str:
     """The name that it was given; empty where it has none of its own."""
     rows = store.read("SELECT value FROM state WHERE conversation_id = ? AND key = 'title'", (conversation_id,))

@@ -54,6 +54,27 @@ class Rows:
         for session_id in transcript.sessions_of(self.store, conversation_id):
             yield from self.session(session_id)
 
+    def last(self, session_id: str) -> int:
+        """The place of a session's latest entry; -1 where it has none."""
+        (found,) = self.store.read(
+            "SELECT coalesce(max(sequence), -1) FROM transcript_entries WHERE session_id = ?", (session_id,)
+        )[0]
+        return int(found)
+
+    def since(self, session_id: str, sequence: int) -> tuple[list[Words | Notice], int]:
+        """What was said in a session after this place, in order, and the place of the latest entry that was looked at.
+
+        Calls are told of by their events.
+        """
+        rows = self.store.read(
+            "SELECT id, sequence, entry_type, payload_json, tool_use_id, created_at FROM transcript_entries"
+            " WHERE session_id = ? AND sequence > ? AND entry_type IN ('user', 'assistant', 'system')"
+            " ORDER BY sequence",
+            (session_id, sequence),
+        )
+        made = (self._other(Entry(row[0], row[1], row[2], json.loads(row[3]), row[4], row[5])) for row in rows)
+        return [item for item in made if item is not None], rows[-1][1] if rows else sequence
+
     def session(self, session_id: str) -> Iterator[Item]:
         receipts = self._receipts(session_id)
         spent = self._seconds(session_id)
@@ -165,7 +186,7 @@ class Rows:
         )
         return {str(use): float(ms) / 1000 for use, ms in rows if ms is not None}
 
-    def _other(self, entry: Entry) -> Item | None:
+    def _other(self, entry: Entry) -> Words | Notice | None:
         payload = self.clean(entry.payload)
         key = f"entry-{entry.id}"
         match entry.entry_type:

@@ -1,10 +1,13 @@
 """The runs that a client began: each on its own runtime, all in one loop, the client their operator."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
+from adderclaw.channels import asking
+from adderclaw.channels.asking import Asking, Request
+from adderclaw.channels.cancelling import Cancelling
 from adderclaw.channels.rpc.wire import (
     ALREADY_ANSWERED,
+    INVALID_PARAMS,
     INVALID_REQUEST,
     NO_SUCH_RUN,
     NOT_COUNTED,
@@ -16,11 +19,10 @@ from adderclaw.channels.rpc.wire import (
     notice,
 )
 from adderclaw.drivers.driver import Driver
-from adderclaw.errors import AdderClawError
+from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.events import EventRecord
-from adderclaw.kernel.approvals import questions_json, shown, unaskable
-from adderclaw.kernel.session import TurnResult
-from adderclaw.questions import Answer, ApprovalRequest, QuestionRequest, Replies, reached, replied
+from adderclaw.kernel.approvals import AlreadyAnswered, NotCounted
+from adderclaw.questions import Answer, ApprovalRequest
 from adderclaw.runtime import Run, Runtime, opened, run_again, start
 from adderclaw.runtime.drive import drive
 from adderclaw.sinks.log import fields
@@ -29,70 +31,29 @@ from adderclaw.types import Json
 MOST_RUNS = 8
 
 
-class Client:
-    """The client as an operator: what is asked goes out; `approve` brings a verdict, `answer` words."""
-
-    def __init__(self, outbox: Outbox, run_id: Callable[[], str], request_id: Id) -> None:
-        self._outbox, self._run_id, self.request_id = outbox, run_id, request_id
-        self.waiting: dict[str, asyncio.Future[Answer]] = {}
-        self.plans: dict[str, str] = {}
-        """The hash of what each of these is about."""
-        self.asked: dict[str, asyncio.Future[Replies | None]] = {}
-        self.answered: set[str] = set()
-
-    async def approve(self, request: ApprovalRequest) -> Answer:
-        if (refused := unaskable(request)) is not None:
-            return refused
-        seen = shown(request)
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self.waiting[request.id], self.plans[request.id] = future, request.plan_hash
-        asked: Json = {
-            "id": request.id,
-            "run_id": self._run_id(),
-            "request_id": self.request_id,
-            "tool": seen.tool,
-            "risk": request.risk,
-            "reason": seen.reason,
-            "shown": seen.text,
-            "lookalikes": seen.lookalikes,
-            "plan_hash": request.plan_hash,
-            "grants": list(request.grants),
-            "registries": list(request.registries),
-        }
-        self._outbox.put(notice("approval_request", asked))
-        try:
-            given = await future
-            return reached(request) if given.approved and given.remember == "registries" else given
-        finally:
-            del self.waiting[request.id]
-            self.answered.add(request.id)
-
-    async def ask(self, request: QuestionRequest) -> Answer:
-        future: asyncio.Future[Replies | None] = asyncio.get_running_loop().create_future()
-        self.asked[request.id] = future
-        about: Json = {"id": request.id, "run_id": self._run_id(), "request_id": self.request_id}
-        self._outbox.put(notice("question_request", {**about, "questions": questions_json(request.questions)}))
-        try:
-            return replied(await future)
-        finally:
-            del self.asked[request.id]
-            self.answered.add(request.id)
-
-
 class Active:
     """One run that is under way."""
 
-    def __init__(self, runtime: Runtime, client: Client, kind: str) -> None:
-        self.runtime, self.client, self.kind = runtime, client, kind
-        self.task: asyncio.Future[TurnResult] | None = None
-        self.cancelled = ""
+    def __init__(self, runtime: Runtime, outbox: Outbox, request_id: Id, kind: str) -> None:
+        self.runtime, self.request_id, self.kind = runtime, request_id, kind
+        self._outbox = outbox
+        self.asking = Asking(self._ask)
+        """The client is the operator: `approve` brings a verdict, `answer` words."""
+        self.work = Cancelling()
 
     @property
     def run_id(self) -> str:
         return self.runtime.bus.run_id
 
+    def _ask(self, request: Request) -> None:
+        method = "approval_request" if isinstance(request, ApprovalRequest) else "question_request"
+        about: Json = {"run_id": self.run_id, "request_id": self.request_id}
+        self._outbox.put(notice(method, {**asking.as_json(request), **about}))
+
     def status(self) -> Json:
-        waits = {"approvals": list(self.client.waiting), "questions": list(self.client.asked)}
+        waits: dict[str, list[str]] = {"approvals": [], "questions": []}
+        for id, request in self.asking.open.items():
+            waits["approvals" if isinstance(request, ApprovalRequest) else "questions"].append(id)
         return {"run_id": self.run_id, "kind": self.kind, "status": "running", **waits}
 
 
@@ -108,7 +69,7 @@ class Runs:
         """Run to the end; the report of it is the answer to the request."""
         if self._ended:
             raise RpcError(RUN_REFUSED, "the connection is closed")
-        if id is not None and any(one.client.request_id == id for one in self.active.values()):
+        if id is not None and any(one.request_id == id for one in self.active.values()):
             raise RpcError(INVALID_REQUEST, f"Invalid Request: a run of the request {id!r} is under way already")
         if len(self.active) >= MOST_RUNS:
             raise RpcError(TOO_MANY_RUNS, f"{MOST_RUNS} runs are under way already; wait for one of them")
@@ -118,11 +79,11 @@ class Runs:
             again = run_again(runtime, opening.again) if opening.again is not None else None
         except AdderClawError as error:
             raise RpcError(RUN_REFUSED, str(error)) from error
-        one = Active(runtime, Client(self._outbox, lambda: runtime.bus.run_id, id), opening.kind)
+        one = Active(runtime, self._outbox, id, opening.kind)
         runtime.bus.listen("rpc", self._teller(id))
         self.active[one.run_id] = one
         try:
-            with opened(runtime, one.client, kind=opening.kind, channel="rpc", again=again, task=opening.task) as run:
+            with opened(runtime, one.asking, kind=opening.kind, channel="rpc", again=again, task=opening.task) as run:
                 return await _driven(one, run, made)
         except AdderClawError as error:
             raise RpcError(RUN_REFUSED, str(error)) from error
@@ -137,37 +98,21 @@ class Runs:
 
     def cancel(self, run_id: str | None, request_id: Id, reason: str) -> Json:
         one = self._find(run_id) if run_id is not None else self._asked_by(request_id)
-        one.cancelled = reason
-        if one.task is not None:
-            one.task.cancel()
+        one.work.cancel(reason)
         return {"run_id": one.run_id, "cancelled": True}
 
-    def answer(self, id: str, given: Answer, plan: str = "") -> Json | None:
-        """Answer what one of its own runs asks; None where none of them does."""
-        for one in self.active.values():
-            future = one.client.waiting.get(id)
-            if future is not None and plan and plan != one.client.plans[id]:
-                raise RpcError(NOT_COUNTED, f"{id} is about another call (plan {one.client.plans[id]})")
-            if future is not None and not future.done():
-                future.set_result(given)
-                return {"id": id, "approved": given.approved}
-            if id in one.client.answered or future is not None:
-                raise RpcError(ALREADY_ANSWERED, f"approval {id} is answered already")
-        return None
-
-    def reply(self, id: str, replies: Replies | None) -> Json | None:
-        for one in self.active.values():
-            future = one.client.asked.get(id)
-            if future is not None and not future.done():
-                future.set_result(replies)
-                return {"id": id, "answered": replies is not None}
-            if id in one.client.answered or future is not None:
-                raise RpcError(ALREADY_ANSWERED, f"question {id} is answered already")
-        return None
+    def answer(self, id: str, given: Answer, plan: str = "") -> bool:
+        """Answer what one of its own runs asks; False where none of them does."""
+        try:
+            return any(one.asking.answer(id, given, plan) for one in self.active.values())
+        except NotCounted as error:
+            raise not_counted(error) from error
+        except UsageError as error:
+            raise RpcError(INVALID_PARAMS, f"Invalid params: {error}") from error
 
     def _asked_by(self, request_id: Id) -> Active:
         for one in self.active.values():
-            if request_id is not None and one.client.request_id == request_id:
+            if request_id is not None and one.request_id == request_id:
                 return one
         raise RpcError(NO_SUCH_RUN, f"no run of the request {request_id!r} is under way")
 
@@ -181,29 +126,15 @@ class Runs:
         """The client is gone: every run ends stopped, with its outcome written."""
         self._ended = True
         for one in self.active.values():
-            one.cancelled = one.cancelled or "the client closed the connection"
-            if one.task is not None:
-                one.task.cancel()
+            one.work.cancel("the client closed the connection")
+
+
+def not_counted(error: NotCounted) -> RpcError:
+    return RpcError(ALREADY_ANSWERED if isinstance(error, AlreadyAnswered) else NOT_COUNTED, str(error))
 
 
 async def _driven(one: Active, run: Run, made: Driver) -> Json:
     opening = made.opening
-    work = _worked(one, made.run(run.session))
+    work = one.work.done(made.run(run.session))
     report = await drive(run, work, mode=opening.mode, resume=opening.resume(run.run_id))
     return {**report.as_json(), "exit_code": report.exit_code}
-
-
-async def _worked(one: Active, work: Awaitable[TurnResult]) -> TurnResult:
-    """Until it is done or cancelled; the client gets an answer in any case."""
-    task = one.task = asyncio.ensure_future(work)
-    try:
-        result = await task
-        return result._replace(reason=one.cancelled) if one.cancelled and result.outcome == "stopped" else result
-    except asyncio.CancelledError:
-        if not one.cancelled:
-            task.cancel()
-            await asyncio.wait({task})
-            one.cancelled = "the client is gone"
-        return TurnResult("stopped", "", one.cancelled)
-    except AdderClawError as error:
-        return TurnResult("error", "", str(error))

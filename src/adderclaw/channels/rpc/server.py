@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, cast
 from adderclaw import __version__
 from adderclaw.channels import questions, stdio
 from adderclaw.channels.rpc import sdlc, wire
-from adderclaw.channels.rpc.runs import Runs
+from adderclaw.channels.rpc.runs import Runs, not_counted
 from adderclaw.channels.rpc.wire import Call, Id, Outbox, RpcError
 from adderclaw.config.options import overrides
 from adderclaw.decode import Between, Invalid, decode
@@ -21,8 +21,8 @@ from adderclaw.drivers.driver import Driver, MessageDriver
 from adderclaw.drivers.resume import resumed
 from adderclaw.drivers.task.driver import TaskDriver
 from adderclaw.errors import AdderClawError, Completed, UsageError
-from adderclaw.kernel.approvals import AlreadyAnswered, NotCounted
-from adderclaw.questions import Answer
+from adderclaw.kernel.approvals import NotCounted
+from adderclaw.questions import Answer, replied
 from adderclaw.record import record
 from adderclaw.runtime import Options
 from adderclaw.runtime.signals import ending
@@ -261,16 +261,16 @@ class Server:
 
     async def _approve(self, params: ApproveParams, _id: Id) -> Json:
         answer = Answer(params.approved, "operator", params.comment, params.remember)
-        if (own := self.runs.answer(params.id, answer, params.plan)) is not None:
-            return own
+        if self.runs.answer(params.id, answer, params.plan):
+            return {"id": params.id, "approved": params.approved}
         if params.remember:
             raise RpcError(wire.INVALID_PARAMS, "Invalid params: remember is for questions of your own runs")
         self._by_row(params.id, approved=params.approved, comment=params.comment, plan=params.plan)
         return {"id": params.id, "approved": params.approved}
 
     async def _answer(self, params: AnswerParams, _id: Id) -> Json:
-        if (own := self.runs.reply(params.id, params.replies)) is not None:
-            return own
+        if self.runs.answer(params.id, replied(params.replies)):
+            return {"id": params.id, "answered": params.replies is not None}
         self._by_row(params.id, approved=params.replies is not None, replies=params.replies)
         return {"id": params.id, "answered": params.replies is not None}
 
@@ -283,8 +283,7 @@ class Server:
         try:
             questions.answered(self._store_path(), id, "rpc", **answer)
         except NotCounted as error:
-            code = wire.ALREADY_ANSWERED if isinstance(error, AlreadyAnswered) else wire.NOT_COUNTED
-            raise RpcError(code, str(error)) from error
+            raise not_counted(error) from error
         except UsageError as error:
             raise RpcError(wire.NO_SUCH_APPROVAL, str(error)) from error
 

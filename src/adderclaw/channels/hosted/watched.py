@@ -1,0 +1,123 @@
+"""What conversations and runs in this process have in common: updates, questions, and who may answer and steer."""
+
+from collections.abc import AsyncGenerator
+from typing import Literal
+
+from adderclaw.channels.asking import Asking, Request
+from adderclaw.channels.hosted.updates import Update, Updates
+from adderclaw.errors import AdderClawError, DeniedError
+from adderclaw.events import EventRecord
+from adderclaw.kernel.approvals import person
+from adderclaw.questions import Answer
+from adderclaw.runtime import Run
+from adderclaw.view.items import Item
+from adderclaw.view.live import Live
+from adderclaw.view.rows import Rows
+
+type State = Literal["idle", "working", "asking", "ended"]
+
+
+class NotYours(DeniedError):
+    """A client wants to steer or answer what another one opened, and was not granted that."""
+
+
+class Full(AdderClawError):
+    """More is wanted than this process holds at once; later there is room again."""
+
+
+class Watched:
+    """One line of work that clients follow. `client` opened it: it is its operator, and so is who is granted that."""
+
+    def __init__(self, id: str, client: str, channel: str) -> None:
+        self.id, self.client, self.channel = id, client, channel
+        self.updates = Updates()
+        self._asking = Asking(self._ask, self._changed)
+        self._told: tuple[State, str] | None = None
+        self._rows: Rows | None = None
+        self._live: Live | None = None
+        self._session_id = ""
+        self._sequence = -1
+        self._held: list[Item] | None = None
+
+    # -------------------------------------------------------------- what clients see and do
+
+    @property
+    def state(self) -> State:
+        raise NotImplementedError
+
+    @property
+    def turn(self) -> str:
+        """What is worked on; empty where nothing is."""
+        return ""
+
+    def follow(self, after: int | None = None) -> AsyncGenerator[Update]:
+        """See `Updates.follow`. A follower that goes away changes nothing."""
+        return self.updates.follow(after)
+
+    @property
+    def questions(self) -> dict[str, Request]:
+        """Those that wait for an answer, by their ids."""
+        return self._asking.open
+
+    def answer(self, id: str, given: Answer, client: str, *, granted: bool = False, plan: str = "") -> bool:
+        """Answer a question; False where nothing of this id was asked here.
+
+        `granted`: the client's token lets it answer what others opened.
+        """
+        self.require(client, granted=granted)
+        return self._asking.answer(id, given._replace(who=person(f"{self.channel}: {client}")), plan)
+
+    def require(self, client: str, *, granted: bool = False) -> None:
+        if not granted and client != self.client:
+            raise NotYours(f"{self.id} was opened by another client: its token must have the scope for those, too")
+
+    # -------------------------------------------------------------- what happens in it
+
+    def _attach(self, run: Run) -> None:
+        """Follow what happens in a run from here on."""
+        session = run.session
+        root = session.scene.context.workspace.root
+        self._rows = Rows(session.store, session.secrets.clean, root)
+        self._session_id = session.session_id
+        self._sequence = self._rows.last(session.session_id)
+        self._live = Live(self._rows, session.session_id, self._show, root)
+        run.runtime.bus.listen("hosted", self._hear)
+
+    def _detach(self) -> None:
+        self._rows, self._live, self._held = None, None, None
+
+    def _hear(self, record: EventRecord) -> None:
+        if self._live is None or self._rows is None:
+            return
+        if record.event_type == "tool_requested" and record.session_id == self._session_id:
+            self._held = self._held or []  # the words before the call are written together with what becomes of it
+            self._live.hear(record)
+            return
+        held, self._held = self._held, None
+        said, self._sequence = self._rows.since(self._session_id, self._sequence)
+        for words in said:
+            self.updates.publish("item", words)
+        for item in held or ():
+            self.updates.publish("item", item)
+        self._live.hear(record)
+        if record.event_type == "approval_answered":
+            told = {"id": record.payload.get("approval_id", ""), "approved": record.payload.get("approved", False)}
+            about = {name: record.payload.get(name, "") for name in ("tool", "tool_use_id", "by", "comment")}
+            self.updates.publish("answered", {**told, **about})
+
+    def _show(self, item: Item) -> None:
+        if self._held is not None:
+            self._held.append(item)
+        else:
+            self.updates.publish("item", item)
+
+    def _ask(self, request: Request) -> None:
+        self.updates.publish("question", request)
+        self._changed()
+
+    def _changed(self) -> None:
+        """Tell what it does now, where that is something else than before."""
+        now = (self.state, self.turn)
+        if now != self._told:
+            self._told = now
+            self.updates.publish("state", {"state": now[0], "turn": now[1]})
