@@ -61,19 +61,29 @@ class Rows:
         )[0]
         return int(found)
 
-    def since(self, session_id: str, sequence: int) -> tuple[list[Words | Notice], int]:
-        """What was said in a session after this place, in order, and the place of the latest entry that was looked at.
+    def place(self, session_id: str, tool_use_id: str) -> int:
+        """The place of the latest call with this id; -1 where it is not written yet."""
+        (found,) = self.store.read(
+            "SELECT coalesce(max(sequence), -1) FROM transcript_entries"
+            " WHERE session_id = ? AND tool_use_id = ? AND entry_type = 'tool_use'",
+            (session_id, tool_use_id),
+        )[0]
+        return int(found)
 
-        Calls are told of by their events.
+    def since(self, session_id: str, after: int, before: int | None = None) -> tuple[list[Words | Notice], int]:
+        """What was said in a session after one place and before another, in order, and the place that this went to.
+
+        Without another: before the next call, since words that follow it are shown after it.
         """
         rows = self.store.read(
             "SELECT id, sequence, entry_type, payload_json, tool_use_id, created_at FROM transcript_entries"
             " WHERE session_id = ? AND sequence > ? AND entry_type IN ('user', 'assistant', 'system')"
-            " ORDER BY sequence",
-            (session_id, sequence),
+            " AND sequence < coalesce(?, (SELECT min(sequence) FROM transcript_entries"
+            "  WHERE session_id = ? AND sequence > ? AND entry_type = 'tool_use'), 9e18) ORDER BY sequence",
+            (session_id, after, before, session_id, after),
         )
         made = (self._other(Entry(row[0], row[1], row[2], json.loads(row[3]), row[4], row[5])) for row in rows)
-        return [item for item in made if item is not None], rows[-1][1] if rows else sequence
+        return [item for item in made if item is not None], rows[-1][1] if rows else after
 
     def session(self, session_id: str) -> Iterator[Item]:
         receipts = self._receipts(session_id)

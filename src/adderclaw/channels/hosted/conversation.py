@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from adderclaw.channels.by_name import expanded
 from adderclaw.channels.cancelling import Cancelling
 from adderclaw.channels.hosted.updates import Updates
-from adderclaw.channels.hosted.watched import Full, State, Watched
+from adderclaw.channels.hosted.watched import END, Full, State, Watched
 from adderclaw.channels.one_turn import one_turn
 from adderclaw.errors import UsageError
 from adderclaw.kernel.approvals import Nobody
@@ -242,6 +242,7 @@ class Conversation(Watched):
 
         result, rest = await one_turn(run.session, work, _Heard(self.updates))
         run.runtime.bus.catch_up()
+        self._say(END)
         self._leaves = self._leaves or _is_cancelled()  # the process ends: no further turn
         result = shown(run, result)
         self._at_hand = None

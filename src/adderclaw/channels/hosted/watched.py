@@ -10,9 +10,14 @@ from adderclaw.events import EventRecord
 from adderclaw.kernel.approvals import person
 from adderclaw.questions import Answer
 from adderclaw.runtime import Run
-from adderclaw.view.items import Item
+from adderclaw.view.items import Call, Item
 from adderclaw.view.live import Live
 from adderclaw.view.rows import Rows
+
+LOOKED_AT = ("tool_", "approval_", "llm_request_sent", "turn_finished", "context_compacted")
+"""Events after which something new may have been said."""
+END = 1 << 62
+"""A place behind all that is said."""
 
 type State = Literal["idle", "working", "asking", "ended"]
 
@@ -37,7 +42,8 @@ class Watched:
         self._live: Live | None = None
         self._session_id = ""
         self._sequence = -1
-        self._held: list[Item] | None = None
+        self._held: list[Call] = []
+        """Calls that were asked for, and are not written yet."""
 
     # -------------------------------------------------------------- what clients see and do
 
@@ -84,21 +90,18 @@ class Watched:
         run.runtime.bus.listen("hosted", self._hear)
 
     def _detach(self) -> None:
-        self._rows, self._live, self._held = None, None, None
+        self._rows, self._live, self._held = None, None, []
 
     def _hear(self, record: EventRecord) -> None:
-        if self._live is None or self._rows is None:
+        """A sink of the bus. It may hear late, when more is written already: words come in their place all the same."""
+        if self._live is None:
             return
-        if record.event_type == "tool_requested" and record.session_id == self._session_id:
-            self._held = self._held or []  # the words before the call are written together with what becomes of it
-            self._live.hear(record)
-            return
-        held, self._held = self._held, None
-        said, self._sequence = self._rows.since(self._session_id, self._sequence)
-        for words in said:
-            self.updates.publish("item", words)
-        for item in held or ():
-            self.updates.publish("item", item)
+        if record.event_type != "tool_requested":
+            held, self._held = self._held, []
+            for call in held:
+                self._publish(call)
+        if record.event_type.startswith(LOOKED_AT):
+            self._say()
         self._live.hear(record)
         if record.event_type == "approval_answered":
             told = {"id": record.payload.get("approval_id", ""), "approved": record.payload.get("approved", False)}
@@ -106,10 +109,28 @@ class Watched:
             self.updates.publish("answered", {**told, **about})
 
     def _show(self, item: Item) -> None:
-        if self._held is not None:
-            self._held.append(item)
+        if isinstance(item, Call) and item.state == "waiting" and self._place(item) <= self._sequence:
+            self._held.append(item)  # the words before it are written together with what becomes of it
         else:
-            self.updates.publish("item", item)
+            self._publish(item)
+
+    def _publish(self, item: Item) -> None:
+        if isinstance(item, Call) and item.session_id == self._session_id:
+            place = item.sequence or self._place(item)
+            self._say(place)
+            self._sequence = max(self._sequence, place)
+        self.updates.publish("item", item)
+
+    def _place(self, call: Call) -> int:
+        return self._rows.place(call.session_id, call.key) if self._rows is not None else -1
+
+    def _say(self, before: int | None = None) -> None:
+        """Publish what was said up to the next call, or up to this place."""
+        if self._rows is None:
+            return
+        said, self._sequence = self._rows.since(self._session_id, self._sequence, before)
+        for words in said:
+            self.updates.publish("item", words)
 
     def _ask(self, request: Request) -> None:
         self.updates.publish("question", request)

@@ -1,0 +1,171 @@
+"""Conversations in one process: who may steer and answer them, what followers see, what outlives whom."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from adderclaw.channels.hosted import Conversation, Full, NotYours, Update, conversation, updates
+from adderclaw.errors import UsageError
+from adderclaw.kernel.approvals import AlreadyAnswered
+from adderclaw.questions import Answer
+from adderclaw.types import Json
+from adderclaw.view.items import Call, Words
+from tests.acceptance.world import World, call, text
+from tests.hosted.conftest import hosted
+
+YES, NO = Answer(approved=True, by="operator"), Answer(approved=False, by="operator")
+WRITE = call("Write", file_path="a.txt", content="one\n")
+
+
+async def until(follower: AsyncIterator[Update], wanted: Callable[[Update], bool]) -> list[Update]:
+    """What is followed up to the first update that is wanted."""
+    seen: list[Update] = []
+    async with asyncio.timeout(60):
+        async for update in follower:
+            seen.append(update)
+            if wanted(update):
+                return seen
+    raise AssertionError(f"it ended after {seen}")
+
+
+async def asked(one: Conversation) -> str:
+    """The id of what it asks next."""
+    seen = await until(one.follow(0), lambda update: update.kind == "question")
+    return str(seen[-1].data.id)
+
+
+def test_only_who_opened_it_or_is_granted_steers_and_answers(world: World) -> None:
+    world.script(WRITE, text("done"))
+
+    async def main() -> None:
+        here = hosted(world)
+        one = await here.open("ann")
+        with pytest.raises(NotYours):
+            await one.send("hi", client="bob")
+        assert not one.interrupt("ann"), "nothing is to be interrupted"
+        turn = await one.send("hi", client="ann")
+        id = await asked(one)
+        assert one.state == "asking"
+        for refused in (lambda: one.answer(id, YES, "bob"), lambda: one.interrupt("bob")):
+            with pytest.raises(NotYours):
+                refused()
+        with pytest.raises(NotYours):
+            await here.open("bob", resume=one.id)
+        assert not one.answer("approval-none", YES, "ann")
+        assert one.answer(id, YES, "bob", granted=True)
+        with pytest.raises(AlreadyAnswered):
+            one.answer(id, NO, "ann")
+        assert (await one.ended(turn)).outcome == "completed"
+        await here.close()
+
+    asyncio.run(main())
+    (receipt,) = world.receipts()
+    assert receipt["decision"]["answered_by"].endswith("(http: bob)"), "the receipt names who answered"
+    assert (world.workspace / "a.txt").read_text() == "one\n"
+
+
+def test_followers_see_one_order_and_come_back_where_they_were(world: World) -> None:
+    world.script({**call("Read", file_path="a.txt"), "text": "I look."}, text("It says one."))
+    (world.workspace / "a.txt").write_text("one\n")
+
+    async def main() -> list[Update]:
+        here = hosted(world)
+        one = await here.open("ann")
+        await one.ended(await one.send("what is in it?", client="ann"))
+        last = one.updates.last
+        whole = await until(one.follow(0), lambda update: update.id == last)
+        middle = whole[len(whole) // 2].id
+        again = await until(one.follow(middle), lambda update: update.id == last)
+        assert [update.id for update in again] == list(range(middle + 1, last + 1))
+        (stale, *_) = await until(one.follow(7), lambda update: True)
+        assert stale.kind == "dropped", "an id of long ago is not taken for one of now"
+        (ahead,) = await until(one.follow(last + 10**6), lambda update: True)
+        assert ahead.kind == "dropped"
+        await here.close()
+        return whole
+
+    seen = asyncio.run(main())
+    items = [update.data for update in seen if update.kind == "item"]
+    said = [item.text for item in items if isinstance(item, Words)]
+    assert said == ["what is in it?", "I look.", "It says one."]
+    first_call = next(place for place, item in enumerate(items) if isinstance(item, Call))
+    assert [item.text for item in items[:first_call]] == said[:2], "the words before a call come before it"
+    assert [item.state for item in items if isinstance(item, Call)][-1] == "ran"
+    ended: Json = next(update.data for update in seen if update.kind == "ended")
+    assert (ended["outcome"], ended["answer"]) == ("completed", "It says one.")
+
+
+def test_who_never_reads_keeps_nothing_and_slows_nobody(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(updates, "MOST", 5)
+    world.script(*(call("Read", file_path="a.txt", offset=number) for number in range(1, 10)), text("done"))
+    (world.workspace / "a.txt").write_text("line\n" * 20)
+
+    async def main() -> None:
+        here = hosted(world)
+        one = await here.open("ann")
+        idle = one.follow()
+        first = asyncio.ensure_future(anext(idle))
+        turn = await one.send("read", client="ann")
+        first_update = await first
+        assert (await one.ended(turn)).outcome == "completed"
+        dropped = await anext(idle)
+        missed = dropped.id - first_update.id
+        assert (dropped.kind, dropped.data["missed"]) == ("dropped", missed)
+        rest = await until(idle, lambda update: update.id == one.updates.last)
+        assert [update.id for update in rest] == list(range(dropped.id + 1, one.updates.last + 1))
+        assert len(rest) <= 5
+        await here.close()
+
+    asyncio.run(main())
+
+
+def test_an_interrupted_turn_leaves_the_next_message_its_turn(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conversation, "MOST_QUEUED", 2)
+    world.script(WRITE, text("second"))
+
+    async def main() -> None:
+        here = hosted(world)
+        one = await here.open("ann")
+        first = await one.send("one", client="ann")
+        await asked(one)
+        second, third = await one.send("two", client="ann"), await one.send("three", client="ann")
+        with pytest.raises(Full):
+            await one.send("four", client="ann")
+        assert one.interrupt("ann", turn=third), "one that waits is taken back"
+        assert one.interrupt("ann")
+        ended = await one.ended(first)
+        assert (ended.outcome, ended.reason) == ("stopped", "interrupted by ann")
+        assert (await one.ended(third)).outcome == "stopped"
+        assert (await one.ended(second)).answer == "second"
+        with pytest.raises(UsageError):
+            await one.ended("turn-none")
+        await here.close()
+        assert one.state == "ended"
+        with pytest.raises(UsageError):
+            await one.send("five", client="ann")
+
+    asyncio.run(main())
+
+
+def test_an_idle_conversation_sleeps_and_the_next_message_wakes_it(world: World) -> None:
+    world.script(text("first"), text("second"))
+
+    async def main() -> None:
+        here = hosted(world)
+        one = await here.open("ann")
+        assert (await one.ended(await one.send("a", client="ann"))).answer == "first"
+        await one.sleep()
+        assert one.run is None
+        assert one.state == "idle"
+        assert (await one.ended(await one.send("b", client="ann"))).answer == "second"
+        await here.close()
+        later = hosted(world)
+        again = await later.open("ann", resume=one.id)
+        assert again.id == one.id, "who opened it goes on with it in another server, too"
+        copy = await later.open("ann", resume=one.id, fork=True)
+        assert copy.id != one.id
+        await later.close()
+
+    asyncio.run(main())
+    assert {row[0] for row in world.rows("SELECT outcome FROM runs")} == {"completed"}
