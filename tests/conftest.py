@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.program import Cli, Soak, soak_of
+from tests.program import REQUIRE_ALL, Cli, Soak, soak_of
+from tests.second_run import pytest_configure
 
-REQUIRE_ALL = os.environ.get("ADDERCLAW_REQUIRE_ALL", "") not in ("", "0")
-"""Set in CI: a test that skips because this machine lacks a part is then a failure."""
+__all__ = ["pytest_configure"]
 
 SOAK = soak_of(os.environ)
 """Read at once: the tests' own homes take the variable away."""

@@ -15,6 +15,9 @@ PROGRAM = Path(sys.executable).with_name("adderclaw")
 MEASURED = {name: os.environ[name] for name in ("COVERAGE_PROCESS_CONFIG",) if name in os.environ}
 """What lets the program be measured by `make coverage`; else nothing."""
 
+REQUIRE_ALL = os.environ.get("ADDERCLAW_REQUIRE_ALL", "") not in ("", "0")
+"""Set in CI: a test that skips because this machine lacks a part is then a failure."""
+
 ASKING = (b"> ", b"Approve? [y/N] ", b"Go on? [y/N] ", b"own words: ", b"? [y/N] ")
 """How what is on stderr ends where a line is waited for."""
 
