@@ -10,7 +10,7 @@ from adderclaw.view.html import PICTURES, SHOWN, Html, alone, document, el, many
 from adderclaw.view.html_items import folded, item
 from adderclaw.view.items import Item
 
-__all__ = ["PICTURES", "SHOWN", "Block", "Heading", "Line", "Output", "Picture", "Table", "Tone", "page"]
+__all__ = ["PICTURES", "SHOWN", "Block", "Heading", "Line", "Output", "Picture", "Table", "Tone", "drawn", "page"]
 
 type Tone = Literal["good", "bad", "open"]
 
@@ -53,7 +53,7 @@ type Block = Heading | Table | Line | Output | Picture | Item
 
 def page(title: str, blocks: Iterable[Block]) -> str:
     """The one shell of every report. It loads nothing, runs nothing and reaches nobody."""
-    body = el("main", el("h1", title), [_drawn(block) for block in blocks], class_="report")
+    body = el("main", el("h1", title), [drawn(block) for block in blocks], class_="report")
     return document(alone(title, _style()), body)
 
 
@@ -62,7 +62,8 @@ def _style() -> str:
     return resources.files(__package__ or "").joinpath("style.css").read_text("utf-8")
 
 
-def _drawn(block: Block) -> Html:
+def drawn(block: Block) -> Html:
+    """One block as markup."""
     match block:
         case Heading():
             label = el("span", block.label, class_=f"badge {block.tone or 'open'}") if block.label else None
