@@ -406,7 +406,9 @@ def _specification(made: Seed, project: Path, at: float, sessions: int) -> str:
             made.calls(
                 run, conversation, child, "Edit" if step % 2 else "Bash", seconds=0.2 if step % 2 else 4.0 + step
             )
-    judged: list[tuple[str, str, Any]] = [(id, name, state) for id, _, name, state in SCENARIOS if state in ("passed", "failed", "")][:sessions]
+    judged: list[tuple[str, str, Any]] = [
+        (id, name, state) for id, _, name, state in SCENARIOS if state in ("passed", "failed", "")
+    ][:sessions]
     for id, name, state in judged:
         checker = made.child(session, "verifier", id)
         with made.store.write() as cursor:

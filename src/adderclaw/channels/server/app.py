@@ -20,6 +20,9 @@ from adderclaw.store.text import compact
 MODULES = (
     "basics",
     "login",
+    "records",
+    "surroundings",
+    "metrics",
 )
 """Modules of this package (dotted beneath it) with `ENDPOINTS`, in the order of the API's description."""
 

@@ -8,6 +8,7 @@ from adderclaw.channels import questions
 from adderclaw.channels.server.endpoint import Client
 from adderclaw.channels.server.limits import Rates
 from adderclaw.channels.server.listening import LOOPBACK
+from adderclaw.channels.server.metrics import Meter
 from adderclaw.channels.server.refusal import Refusal
 from adderclaw.config.paths import beneath, followed
 from adderclaw.credentials.redaction import Secrets
@@ -47,6 +48,7 @@ class House:
         self.address = ""
         """Where it listens, for people."""
         self.started = self.clock.now()
+        self.meter = Meter(self)
 
     @property
     def store_path(self) -> str:

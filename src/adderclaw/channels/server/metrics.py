@@ -1,0 +1,116 @@
+"""`/metrics` for Prometheus: figures of the store, which go on over restarts, and of this server (C-53)."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector, CollectorRegistry
+from starlette.responses import Response
+
+from adderclaw import __version__
+from adderclaw.channels.facts.ledger import Watch
+from adderclaw.channels.server.endpoint import Called, Endpoint
+from adderclaw.store import Store
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
+    from adderclaw.channels.server.house import House
+
+_TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+
+_SUMS = ", ".join(f"sum(json_extract(usage_json, '$.{name}'))" for name in _TOKENS)
+_COUNTED = {
+    "conversations": "SELECT max(rowid), count(*) FROM conversations WHERE rowid > ?",
+    "tool_calls": "SELECT max(id), sum(entry_type = 'tool_use') FROM transcript_entries WHERE id > ?",
+    "tool_denials": "SELECT max(id), sum(decision = 'deny') FROM tool_permission_log WHERE id > ?",
+    "model_calls": f"SELECT max(id), count(*), sum(status <> 'ok'), sum(cost), {_SUMS} FROM model_calls WHERE id > ?",  # noqa: S608
+}
+"""Each counts the rows behind the last that was counted, so that a look costs what happened since the one before."""
+
+
+class Counts:
+    """Sums over rows that are only added; what is cleared was counted."""
+
+    def __init__(self) -> None:
+        self._last = dict.fromkeys(_COUNTED, 0)
+        self._sums: dict[str, list[float]] = {}
+
+    def of(self, store: Store) -> dict[str, list[float]]:
+        for name, sql in _COUNTED.items():
+            last, *more = store.read(sql, (self._last[name],))[0]
+            before = self._sums.get(name, [0.0] * len(more))
+            if last is not None:
+                self._last[name] = last
+                self._sums[name] = [was + (new or 0) for was, new in zip(before, more, strict=True)]
+            else:
+                self._sums[name] = before
+        return self._sums
+
+
+class Meter(Collector):
+    """What one server gives; one look at a time."""
+
+    def __init__(self, house: "House") -> None:
+        self._house, self._counts, self._watch = house, Counts(), Watch(house.options)
+        self._lock = threading.Lock()
+        self.registry = CollectorRegistry()
+        self.registry.register(self)
+        ProcessCollector(registry=self.registry)
+
+    def page(self, accept: str) -> tuple[bytes, str]:
+        with self._lock:
+            encode, media_type = choose_encoder(accept)
+            return encode(self.registry), media_type
+
+    def describe(self) -> "list[Metric]":
+        """Nothing is collected only to know its names."""
+        return []
+
+    def collect(self) -> "Iterator[Metric]":
+        counted = self._counts.of(self._house.store)
+        calls, failed, cost, *tokens = counted["model_calls"]
+        yield _counter("conversations", "Conversations that were begun.", counted["conversations"][0])
+        yield _counter("tool_calls", "Tool calls that models asked for.", counted["tool_calls"][0])
+        yield _counter("tool_denials", "Tool calls that were denied.", counted["tool_denials"][0])
+        yield _counter("model_calls", "Calls of models.", calls)
+        yield _counter("provider_errors", "Calls of models that failed.", failed)
+        yield _counter("cost_dollars", "US dollars of the calls with a known price.", cost)
+        used = CounterMetricFamily("adderclaw_tokens", "Tokens of model calls.", labels=["kind"])
+        for kind, number in zip(_TOKENS, tokens, strict=True):
+            used.add_metric([kind.removesuffix("_tokens")], number)
+        yield used
+        yield from self._now()
+
+    def _now(self) -> "Iterator[Metric]":
+        house = self._house
+        valid = self._watch.valid()
+        yield _gauge("receipt_chain_valid", "1 where the chain of receipts holds, as far as it was verified.", valid)
+        when = self._watch.checked_at
+        yield _gauge("receipt_chain_verified_timestamp_seconds", "When the whole chain was verified last.", when)
+        yield _gauge("stopped", "1 while the emergency stop is set.", house.stopped)
+        yield _gauge("ready", "1 while new work is begun.", house.ready)
+        info = GaugeMetricFamily("adderclaw_build_info", "The version that serves.", labels=["version"])
+        info.add_metric([__version__], 1)
+        yield info
+
+
+def _counter(name: str, words: str, value: float) -> CounterMetricFamily:
+    return CounterMetricFamily(f"adderclaw_{name}", words, value=value)
+
+
+def _gauge(name: str, words: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"adderclaw_{name}", words, value=float(value))
+
+
+async def metrics(called: Called) -> Response:
+    accept = called.request.headers.get("accept", "")
+    text, media_type = await asyncio.to_thread(called.house.meter.page, accept)
+    return Response(text, media_type=media_type)
+
+
+ENDPOINTS = (Endpoint("GET", "/metrics", "read", metrics, "Figures for Prometheus.", media_type="text/plain"),)

@@ -1,0 +1,241 @@
+"""What was done, for programs: usage, receipts and their chain, checkpoints, and the search in what was said."""
+
+import asyncio
+from typing import Annotated
+
+from adderclaw.channels.facts import checkpoints, ledger, memory, usage
+from adderclaw.channels.facts.checkpoints import CheckpointRow, GroupRow, RestoredRow
+from adderclaw.channels.facts.ledger import ChainState, Head, OneReceipt, Receipts
+from adderclaw.channels.facts.memory import HitRow
+from adderclaw.channels.facts.usage import DayRow, Usage
+from adderclaw.channels.server import visible
+from adderclaw.channels.server.endpoint import Called, Endpoint
+from adderclaw.channels.server.refusal import Refusal, missing
+from adderclaw.decode import Between
+from adderclaw.record import record
+from adderclaw.store import checkpoints as rows
+from adderclaw.store import transcript
+from adderclaw.store.chain import Status
+from adderclaw.store.model_calls import By
+from adderclaw.types import Risk
+
+LARGEST = 2**53
+"""The largest number that JSON carries for everybody."""
+
+# ------------------------------------------------------------------ usage
+
+
+@record
+class UsageQuery:
+    by: By = "day"
+    since: str | None = None
+    """2026-05-01, 2026-05-01T12:00, or how long ago: 12h, 7d, 4w; in UTC."""
+
+
+@record
+class SeriesQuery:
+    by: By | None = None
+    since: str | None = None
+    """As for /usage."""
+
+
+async def used(called: Called) -> Usage:
+    asked: UsageQuery = called.given
+    return await asyncio.to_thread(usage.usage, called.house.options, asked.by, asked.since, visible.places(called))
+
+
+async def by_day(called: Called) -> list[DayRow]:
+    asked: SeriesQuery = called.given
+    return await asyncio.to_thread(usage.series, called.house.options, asked.by, asked.since, visible.places(called))
+
+
+# ------------------------------------------------------------------ receipts
+
+
+@record
+class ReceiptsQuery:
+    limit: Annotated[int, Between(1, 500)] = 50
+    tool: str | None = None
+    status: Status | None = None
+    risk: Risk | None = None
+    conversation: str | None = None
+    session: str | None = None
+    run: str | None = None
+    answered_by: str | None = None
+    """As the receipt names who answered."""
+    before: Annotated[int, Between(0, LARGEST)] | None = None
+    """Only with a lower number: what `next_before` said."""
+
+
+@record
+class VerifyQuery:
+    against: str | None = None
+    """A head that was kept elsewhere, `seq:receipt_hash`: finds a rollback."""
+
+
+async def receipts(called: Called) -> Receipts:
+    asked: ReceiptsQuery = called.given
+    return await asyncio.to_thread(
+        ledger.receipts,
+        called.house.options,
+        limit=asked.limit,
+        tool=asked.tool,
+        status=asked.status,
+        risk=asked.risk,
+        conversation=asked.conversation,
+        session=asked.session,
+        run=asked.run,
+        answered_by=asked.answered_by,
+        before=asked.before,
+        places=visible.places(called),
+    )
+
+
+async def receipt(called: Called) -> OneReceipt:
+    seq, wanted = called.path["seq"], visible.places(called)
+    number = int(seq) if seq.isascii() and seq.isdecimal() and len(seq) < 16 else -1
+    found = await asyncio.to_thread(ledger.one, called.house.options, number, wanted)
+    if found is None:
+        raise missing("receipt", seq)
+    return found
+
+
+async def verified(called: Called) -> ChainState:
+    against: str | None = called.given.against
+    if against is not None and not ledger.is_head(against):
+        raise Refusal(400, "invalid", "against: give a head as `GET /receipts/head` gives it: seq:receipt_hash")
+    return await asyncio.to_thread(ledger.state, called.house.options, against)
+
+
+async def head(called: Called) -> Head:
+    return {"head": await asyncio.to_thread(ledger.head, called.house.options)}
+
+
+# ------------------------------------------------------------------ checkpoints
+
+
+@record
+class CheckpointsQuery:
+    conversation: str | None = None
+    limit: Annotated[int, Between(1, 1000)] = 50
+
+
+@record
+class RestoreWanted:
+    paths: list[str] | None = None
+    """Only these paths, or what is in these folders; null: all."""
+    force: bool = False
+    """Also over what others changed since; with `paths`, also what may be a person's."""
+    dry_run: bool = False
+    """Say what would happen, and do nothing."""
+
+
+async def changed(called: Called) -> list[GroupRow]:
+    asked: CheckpointsQuery = called.given
+    if asked.conversation is not None and not _is_seen(called, asked.conversation):
+        raise missing("conversation", asked.conversation)
+    wanted = visible.places(called) or None
+    return await asyncio.to_thread(
+        checkpoints.listing, called.house.options, asked.conversation, asked.limit, places=wanted
+    )
+
+
+async def shown(called: Called) -> list[CheckpointRow]:
+    return await asyncio.to_thread(checkpoints.shown, called.house.options, str(_checkpoint(called).id))
+
+
+async def restored(called: Called) -> RestoredRow:
+    """In a thread of its own: it reads and writes many files."""
+    asked: RestoreWanted = called.given
+    point = _checkpoint(called)
+    folder = transcript.workspace_of(called.house.store, point.conversation_id)
+    options, only = visible.options(called, folder), frozenset(asked.paths or ())
+
+    def work() -> RestoredRow:
+        done = checkpoints.restored(options, str(point.id), paths=only, force=asked.force, dry_run=asked.dry_run)
+        return checkpoints.as_json(asyncio.run(done), dry_run=asked.dry_run)
+
+    return await asyncio.to_thread(work)
+
+
+def _checkpoint(called: Called) -> rows.Checkpoint:
+    """By its number, of a conversation that the client sees."""
+    id = called.path["id"]
+    found = rows.get(called.house.store, int(id)) if id.isascii() and id.isdecimal() and len(id) < 16 else None
+    if found is None or found.kind == "other" or not _is_seen(called, found.conversation_id):
+        raise missing("checkpoint", id)
+    return found
+
+
+def _is_seen(called: Called, conversation: str) -> bool:
+    folder = transcript.workspace_of(called.house.store, conversation)
+    return bool(folder) and called.client.sees(folder)
+
+
+# ------------------------------------------------------------------ memory
+
+
+@record
+class SearchQuery:
+    q: str
+    """Words, or a part of a message."""
+    limit: Annotated[int, Between(1, 200)] = 10
+    workspace: str | None = None
+    """Only conversations that were held in this folder."""
+
+
+async def search(called: Called) -> list[HitRow]:
+    asked: SearchQuery = called.given
+    wanted = list(visible.places(called)) or None
+    if asked.workspace is not None:
+        wanted = [asked.workspace] if called.client.sees(asked.workspace) else [*visible.NONE]
+    return await asyncio.to_thread(memory.search, called.house.options, asked.q, asked.limit, wanted)
+
+
+ENDPOINTS = (
+    Endpoint("GET", "/usage", "read", used, "What model calls took, put together by one key.", UsageQuery, Usage),
+    Endpoint("GET", "/usage/series", "read", by_day, "What model calls took, day by day.", SeriesQuery, list[DayRow]),
+    Endpoint("GET", "/receipts", "read", receipts, "Receipts, the newest first.", ReceiptsQuery, Receipts),
+    Endpoint("GET", "/receipts/head", "read", head, "The head of the chain, to be kept elsewhere.", gives=Head),
+    Endpoint(
+        "GET",
+        "/receipts/verification",
+        "read",
+        verified,
+        "Replay the whole log: whether each receipt is true, and one is there for each call.",
+        VerifyQuery,
+        ChainState,
+    ),
+    Endpoint(
+        "GET", "/receipts/{seq}", "read", receipt, "One receipt, with those before and after it.", gives=OneReceipt
+    ),
+    Endpoint(
+        "GET",
+        "/checkpoints",
+        "read",
+        changed,
+        "What tools changed on disk, by the message that they worked for, oldest first.",
+        CheckpointsQuery,
+        list[GroupRow],
+    ),
+    Endpoint(
+        "GET",
+        "/checkpoints/{id}",
+        "read",
+        shown,
+        "The changes of a message from a checkpoint on, with their lines.",
+        gives=list[CheckpointRow],
+    ),
+    Endpoint(
+        "POST",
+        "/checkpoints/{id}/restore",
+        "operate",
+        restored,
+        "Put files back as they were before a checkpoint.",
+        RestoreWanted,
+        RestoredRow,
+    ),
+    Endpoint(
+        "GET", "/memory/search", "read", search, "Search what was said in conversations.", SearchQuery, list[HitRow]
+    ),
+)
