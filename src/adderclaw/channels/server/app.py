@@ -23,12 +23,15 @@ MODULES = (
     "records",
     "surroundings",
     "metrics",
+    "pages.assets",
+    "pages.login",
 )
 """Modules of this package (dotted beneath it) with `ENDPOINTS`, in the order of the API's description."""
 
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
-    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types adderclaw"
 )
 HEADERS = {
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",

@@ -6,7 +6,7 @@ from starlette.responses import RedirectResponse, Response
 
 from adderclaw.channels.server import door
 from adderclaw.channels.server.endpoint import Called, Endpoint
-from adderclaw.channels.server.refusal import Refusal
+from adderclaw.channels.server.pages import login as page
 from adderclaw.record import record
 from adderclaw.store import clients
 
@@ -27,7 +27,7 @@ async def login(called: Called) -> Response:
     row = clients.found(house.store, house.key, given.token.strip(), now)
     if row is None or row.parent:
         door.failed(house)
-        raise Refusal(401, "token", "the token is unknown, expired or revoked")
+        return page.drawn(called, _own_page(given.next), "The token is unknown, expired or revoked.")
     clients.clear(house.store, now)
     made = clients.create(
         house.store,

@@ -43,7 +43,7 @@
 
   function loggedOut() {
     const link = $("[data-login]");
-    if (link) link.href = "/login?to=" + encodeURIComponent(location.pathname + location.search);
+    if (link) link.href = "/login?next=" + encodeURIComponent(location.pathname + location.search);
     show("logged-out", true);
     show("away", false);
   }
@@ -84,7 +84,7 @@
   }
 
   async function send(form, submitter) {
-    const error = $("[data-error]", form), done = $("[data-done]", form);
+    const error = $("[data-error]", form), done = $("[data-went]", form);
     const question = submitter?.dataset.confirm ?? form.dataset.confirm;
     if (question && !(await confirmed(question))) return;
     if (form.ariaBusy === "true") return;

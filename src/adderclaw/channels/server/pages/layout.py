@@ -1,9 +1,7 @@
 """The one layout of all pages: navigation, title, landmarks, the stop, the theme, the help for the keyboard."""
 
-import os
 from typing import TYPE_CHECKING
 
-from adderclaw import config
 from adderclaw.channels.server.endpoint import Called
 from adderclaw.channels.server.pages import assets
 from adderclaw.channels.server.pages.parts import sent_form
@@ -33,22 +31,6 @@ PLACES = (
     Place("/ui/doctor", "Doctor", "d"),
 )
 
-HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-        "form-action 'self'; frame-ancestors 'none'; base-uri 'none'; "
-        "require-trusted-types-for 'script'; trusted-types adderclaw"
-    ),
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
-    "Cache-Control": "no-store",
-}
-"""Of every page: nothing runs but our file, nothing is fetched from elsewhere, nobody frames it."""
-
 
 def layout(
     called: Called,
@@ -76,7 +58,7 @@ def layout(
         tabindex="-1",
         data_live=live or None,
     )
-    frame = el("div", _side(here), el("div", _banners(), main), class_="frame")
+    frame = el("div", _side(here), el("div", _banners(called), main), class_="frame")
     body = many(el("a", "Skip to the content", href="#main", class_="skip"), frame, _dialogs())
     return _response(called, f"{title} · AdderClaw", body, status)
 
@@ -92,7 +74,7 @@ def _response(called: Called, title: str, body: Html, status: int) -> "HTMLRespo
 
     head = head_of(title, **{name: assets.address(file) for name, file in _FILES.items()})
     theme = called.request.cookies.get("theme", "")
-    return HTMLResponse(document(head, body, theme=theme), status, HEADERS)
+    return HTMLResponse(document(head, body, theme=theme), status)
 
 
 _FILES = {"style": "style.css", "script": "app.js", "icon": "icon.svg"}
@@ -119,15 +101,22 @@ def _side(here: str) -> Html:
             "button", "Theme", type="button", class_="plain", data_do="theme", aria_label="Theme: light, dark or system"
         ),
         el("button", "Keys", type="button", class_="plain wide-only", data_do="help", aria_haspopup="dialog"),
-        sent_form("/logout", el("button", "Log out", type="submit", class_="plain"), then="/login"),
+        el("form", el("button", "Log out", type="submit", class_="plain"), method="post", action="/logout"),
     )
-    stop = el("button", "Stop everything", type="button", class_="stop", data_do="stop", aria_haspopup="dialog")
+    stop = stop_button(el("span", " everything", class_="wide-only")) if here != "/" else None
     return el(
         "header",
         el("a", mark(), "AdderClaw", href="/", class_="brand"),
         el("nav", el("ul", links, class_="links"), aria_label="Pages"),
         el("div", stop, el("div", tools, class_="tools"), class_="foot"),
         class_="side",
+    )
+
+
+def stop_button(words: Child = " everything", size: str = "") -> Html:
+    """It asks once more, and then stops."""
+    return el(
+        "button", "Stop", words, type="button", class_=f"stop {size}".strip(), data_do="stop", aria_haspopup="dialog"
     )
 
 
@@ -138,17 +127,12 @@ def mark() -> Html:
     return el("svg", line, eye, viewBox="0 0 32 32", fill="none", aria_hidden=True, focusable="false")
 
 
-def is_stopped() -> bool:
-    return os.path.exists(os.path.join(config.home(), "ESTOP"))
-
-
-def stopped_banner() -> Html:
+def stopped_banner(stopped: bool) -> Html:
     """On every page while the stop holds: what it means, and how it ends."""
-    stopped = is_stopped()
     release = sent_form(
         "/estop",
-        el("input", type="hidden", name="clear", value="true", data_type="bool"),
         el("button", "Release the stop", type="submit"),
+        method="DELETE",
         then="reload",
         confirm="Release the stop? Agents may call models and tools again.",
     )
@@ -156,7 +140,7 @@ def stopped_banner() -> Html:
     return el("div", words, release, class_="banner bad", id="stopped", hidden=not stopped, role="status")
 
 
-def _banners() -> Html:
+def _banners(called: Called) -> Html:
     lost = el(
         "div",
         el("p", el("b", "Your login has ended. "), "What you typed is kept: log in, and you come back to this page."),
@@ -174,7 +158,7 @@ def _banners() -> Html:
         hidden=True,
         role="status",
     )
-    return many(stopped_banner(), lost, away)
+    return many(stopped_banner(called.house.stopped), lost, away)
 
 
 def _dialogs() -> Html:

@@ -104,15 +104,23 @@ def field(label: str, control: Html, *, id: str, note: str = "") -> Html:
     return el("div", el("label", label, small, for_=id), control, class_="field")
 
 
-def sent_form(action: str, *children: Child, then: str = "stay", confirm: str = "", **attributes: str | None) -> Html:
+def sent_form(
+    action: str,
+    *children: Child,
+    then: str = "stay",
+    confirm: str = "",
+    method: str = "POST",
+    done: str = "",
+    **attributes: str | None,
+) -> Html:
     """A form that the script sends as JSON, with a header that no other origin can send.
 
     `then`: "stay", "reload", or where to go, with names of the answer in braces: "/ui/conversations/{id}".
-    `confirm`: asked about first. What went wrong, or well, stands in the form.
+    `confirm`: asked about first. What went wrong, or well (`done`), stands in the form.
     """
     told = (
         el("p", class_="error", role="alert", data_error=True),
-        el("p", class_="done", role="status", data_done=True),
+        el("p", class_="done", role="status", data_went=True),
     )
     return el(
         "form",
@@ -123,6 +131,8 @@ def sent_form(action: str, *children: Child, then: str = "stay", confirm: str = 
         data_send=True,
         data_then=then,
         data_confirm=confirm or None,
+        data_method=method if method != "POST" else None,
+        data_done=done or None,
         **attributes,
     )
 
