@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from adderclaw import config
 from adderclaw.channels import questions
+from adderclaw.channels.hosted import Conversations
 from adderclaw.channels.server.endpoint import Client
 from adderclaw.channels.server.limits import Rates
 from adderclaw.channels.server.listening import LOOPBACK
@@ -48,6 +49,7 @@ class House:
         self.address = ""
         """Where it listens, for people."""
         self.started = self.clock.now()
+        self.conversations = Conversations(options, "http")
         self.meter = Meter(self)
 
     @property
