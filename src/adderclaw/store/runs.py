@@ -166,9 +166,12 @@ def found(
     project: str = "",
     before: str = "",
     limit: int = 50,
+    places: Sequence[str] = (),
 ) -> list[Run]:
-    """Most recent first, of those with this status, kind and workspace; `before`: what comes after that run's row."""
-    wanted, values = ["1"], list[str | int]()
+    """Most recent first, of those with this status, kind and workspace; `before`: what was begun before that run;
+    `places`: of these workspaces alone, if any are given."""
+    here, held = within(places)
+    wanted, values = [here], list[str | int](held)
     for sql, value in (
         ("kind = ?", kind),
         ("conversation_id IN (SELECT id FROM conversations WHERE project_dir = ?)", project),

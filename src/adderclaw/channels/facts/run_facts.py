@@ -153,7 +153,7 @@ class Choices(NamedTuple):
     projects: list[str]
 
 
-def choices(store: Store) -> Choices:
+def choices(store: Store, places: Sequence[str] = ()) -> Choices:
     kinds = [row[0] for row in store.read("SELECT DISTINCT kind FROM runs ORDER BY 1 LIMIT 50")]
     projects = [
         row[0]
@@ -161,13 +161,20 @@ def choices(store: Store) -> Choices:
             "SELECT project_dir, max(last_active) FROM conversations GROUP BY 1 ORDER BY 2 DESC LIMIT 100"
         )
     ]
-    return Choices(kinds, projects)
+    return Choices(kinds, [one for one in projects if not places or one in places])
 
 
 def page(
-    store: Store, *, status: str = "", kind: str = "", project: str = "", before: str = "", limit: int = 40
+    store: Store,
+    *,
+    status: str = "",
+    kind: str = "",
+    project: str = "",
+    before: str = "",
+    limit: int = 40,
+    places: Sequence[str] = (),
 ) -> tuple[list[Listed], bool]:
     """So many runs, the latest first, and whether there are more."""
-    found = runs.found(store, status=status, kind=kind, project=project, before=before, limit=limit + 1)
+    found = runs.found(store, status=status, kind=kind, project=project, before=before, limit=limit + 1, places=places)
     now = time.time()
     return [listed(store, run, now) for run in found[:limit]], len(found) > limit

@@ -25,6 +25,15 @@ MODULES = (
     "metrics",
     "pages.assets",
     "pages.login",
+    "pages.runs",
+    "pages.run",
+    "pages.compare",
+    "pages.usage",
+    "pages.ledger",
+    "pages.policy",
+    "pages.extensions",
+    "pages.settings",
+    "pages.doctor",
 )
 """Modules of this package (dotted beneath it) with `ENDPOINTS`, in the order of the API's description."""
 

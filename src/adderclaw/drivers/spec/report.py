@@ -1,7 +1,7 @@
 """What was checked in a run, as a page: scenario, verdict, what was seen, by whom, at what cost and in what time."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from adderclaw import workspace
 from adderclaw.drivers.verifier.evidence import kept
@@ -29,9 +29,13 @@ def report(store: Store, rows: Rows, run_id: str, folder: Place, summary: str) -
         head.append(
             Notice("none", "note", "no scenario was said to pass in this run, or none is checked (spec.verify)")
         )
-    return page(
-        f"Run {run_id}: what was checked", [*head, *(block for one in found for block in _check(rows, one, folder))]
-    )
+    return page(f"Run {run_id}: what was checked", [*head, *evidence(rows, found, folder)])
+
+
+def evidence(rows: Rows, found: Iterable[Check], folder: Place) -> Iterator[Block]:
+    """Each check with what was seen."""
+    for one in found:
+        yield from _check(rows, one, folder)
 
 
 def _row(rows: Rows, check: Check) -> tuple[str, ...]:

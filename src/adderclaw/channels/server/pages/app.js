@@ -117,20 +117,25 @@
     }
   }
 
-  // A GET form whose answer is a page: the element of that page which `data-fill` names is put into this one.
+  // A form whose answer is a page: the element of that page which `data-fill` names is put into this one.
   async function fill(form) {
-    const query = new URLSearchParams(new FormData(form)).toString();
-    const path = `${form.getAttribute("action")}?${query}`;
-    const error = $("[data-error]", form);
+    const posts = form.method === "post";
+    const query = posts ? "" : `?${new URLSearchParams(new FormData(form))}`;
+    const path = form.getAttribute("action") + query;
+    const error = $("[data-error]", form), button = $("[type=submit]", form);
+    if (button) button.ariaBusy = "true";
     try {
-      const found = parsed(await request("GET", path)).getElementById(form.dataset.fill);
+      const answer = posts ? await request("POST", path, fieldsOf(form)) : await request("GET", path);
+      const found = parsed(answer).getElementById(form.dataset.fill);
       const here = document.getElementById(form.dataset.fill);
       if (found && here) here.replaceWith(found);
-      history.replaceState(null, "", path);
+      if (!posts) history.replaceState(null, "", path);
       if (error) error.textContent = "";
       arrived();
     } catch (failed) {
       if (error) error.textContent = failed.message;
+    } finally {
+      if (button) button.ariaBusy = null;
     }
   }
 

@@ -1,0 +1,159 @@
+"""The page of what is added to the agent: MCP servers and their tools, skills, hooks; with state, origin and trust."""
+
+from typing import TYPE_CHECKING
+
+from adderclaw.channels.facts import parts as configured
+from adderclaw.channels.facts.parts import HookRow, ServerRow, Settings, Skills
+from adderclaw.channels.server.endpoint import Called, Endpoint
+from adderclaw.channels.server.pages.asked import failed, filters, folder_field, found, here_options
+from adderclaw.channels.server.pages.layout import layout
+from adderclaw.channels.server.pages.parts import Tone, badge, empty, part, table
+from adderclaw.errors import AdderClawError
+from adderclaw.record import NamedTuple
+from adderclaw.view.html import Html, el
+
+if TYPE_CHECKING:
+    from starlette.responses import HTMLResponse
+
+HERE = "/ui/extensions"
+TONES: dict[str, Tone] = {
+    "active": "good",
+    "approved": "good",
+    "not trusted": "warn",
+    "changed": "bad",
+    "new": "warn",
+    "disabled": "",
+    "never runs": "warn",
+    "not run": "warn",
+}
+
+
+class _Found(NamedTuple):
+    servers: list[ServerRow]
+    skills: Skills
+    hooks: list[HookRow]
+    settings: Settings
+
+
+async def _answer(called: Called) -> "HTMLResponse":
+    def look() -> _Found:
+        options = here_options(called)
+        return _Found(
+            configured.mcp_servers(options),
+            configured.skills(options),
+            configured.hooks(options),
+            configured.settings(options),
+        )
+
+    try:
+        shown = await found(look)
+    except AdderClawError as error:
+        return failed(called, "Extensions", error, "/")
+    folder = folder_field(called)
+    chosen = filters(HERE, "extensions", folder) if folder is not None else None
+    content = (_trust(shown.settings), _servers(shown.servers), _skills(shown.skills), _hooks(shown.hooks))
+    lead = "MCP servers, skills and hooks, with where each comes from."
+    return layout(called, "Extensions", chosen, el("div", content, id="extensions"), here=HERE, lead=lead)
+
+
+def _trust(settings: Settings) -> Html:
+    if settings["trusted"]:
+        state, words = badge("good", "trusted"), "What this project brings may run, as it was when it was trusted."
+    else:
+        state, words = (
+            badge("warn", "not trusted"),
+            "Nothing that this project brings runs, and nothing of it loosens a rule.",
+        )
+    fix = el("p", "To trust its content as it is now: ", el("code", "adderclaw trust"), class_="quiet small")
+    where = el("b", settings["workspace"], class_="grow")
+    return el(
+        "section",
+        el("div", state, where, class_="row"),
+        el("p", words),
+        fix if not settings["trusted"] else None,
+        class_="card part",
+        aria_label="Trust",
+    )
+
+
+def _servers(servers: list[ServerRow]) -> Html:
+    if not servers:
+        how = el("p", el("code", "adderclaw mcp add NAME -- COMMAND"))
+        return part("MCP servers", empty("No MCP server is configured.", how))
+    return part("MCP servers", [_server(one) for one in servers], note=str(len(servers)))
+
+
+def _server(one: ServerRow) -> Html:
+    head = el(
+        "div",
+        el("h3", one["name"]),
+        badge("", one["transport"]),
+        el("span", one["scope"], class_="quiet small"),
+        class_="row",
+    )
+    target = el("p", el("code", one["target"] or "–"), class_="quiet")
+    if not one["tools"]:
+        inner: Html = el(
+            "p", "Its tools were not seen yet: they are when a session first uses it.", class_="quiet small"
+        )
+    else:
+        rows = [
+            (
+                el("b", tool["name"]),
+                badge(TONES.get(tool["state"], ""), tool["state"]),
+                tool["description"][:300],
+                el("code", tool["sha256"][:12]),
+            )
+            for tool in one["tools"]
+        ]
+        inner = table(("Tool", "State", "What it says of itself", "Pinned as"), rows, caption=f"Tools of {one['name']}")
+    return el("article", head, target, inner, class_="card")
+
+
+def _skills(found: Skills) -> Html:
+    if not found["skills"] and not found["invalid"]:
+        places = ", ".join(found["directories"]) or "skills/"
+        return part(
+            "Skills", empty("No skill was found.", el("p", f"A skill is a folder with a SKILL.md in {places}."))
+        )
+    rows = [
+        (
+            el("b", one["name"]),
+            badge("good", "usable") if one["usable"] else badge("bad", "not usable"),
+            one["scope"],
+            one["description"][:300] if one["usable"] else "; ".join(one["diagnosis"])[:400],
+        )
+        for one in (*found["skills"], *found["invalid"])
+    ]
+    rows += [
+        (one["name"], badge("", "ignored"), "", f"{one['ignored']}: {one['used']} is used")
+        for one in found["duplicates"]
+    ]
+    shown = table(("Skill", "State", "From", "What it is for"), rows, caption="Skills")
+    return part("Skills", el("div", shown, class_="card flush"), note=str(len(found["skills"])))
+
+
+def _hooks(hooks: list[HookRow]) -> Html:
+    if not hooks:
+        return part(
+            "Hooks",
+            empty(
+                "No hook is configured.",
+                el("p", "A hook is a command of yours that runs at an event: see docs/hooks.md."),
+            ),
+        )
+    rows = [
+        (
+            el("b", one["event"]),
+            badge(TONES.get(one["state"], ""), one["state"]),
+            one["matcher"] or "any",
+            el("code", one["command"][:300]),
+            el("span", one["source"], class_="quiet small"),
+        )
+        for one in hooks
+    ]
+    shown = table(("Event", "State", "For", "What runs", "From"), rows, caption="Hooks in the order in which they run")
+    return part("Hooks", el("div", shown, class_="card flush"), note=str(len(hooks)))
+
+
+ENDPOINTS = (Endpoint("GET", HERE, "read", _answer, "MCP servers, skills and hooks.", is_page=True),)

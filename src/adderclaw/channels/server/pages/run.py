@@ -1,0 +1,220 @@
+"""The page of one run: how it stands, its work as a board, where its time went, what was checked, what it cost."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urlencode
+
+from adderclaw.channels.facts import reading, run_facts
+from adderclaw.channels.facts.boards import NAMES, Board, State
+from adderclaw.channels.facts.run_facts import Told, clean
+from adderclaw.channels.server.endpoint import Called, Endpoint
+from adderclaw.channels.server.pages.asked import failed, found, missing
+from adderclaw.channels.server.pages.layout import layout
+from adderclaw.channels.server.pages.parts import empty, figure, link, moment, part, sent_form, state, table
+from adderclaw.channels.server.pages.runs import HERE
+from adderclaw.channels.server.visible import places
+from adderclaw.drivers.spec import report
+from adderclaw.errors import AdderClawError
+from adderclaw.record import NamedTuple
+from adderclaw.store import Store, runs
+from adderclaw.store.checks import Check
+from adderclaw.store.runs import Run
+from adderclaw.view.html import Html, el
+from adderclaw.view.html_markdown import markdown
+from adderclaw.view.page import Block, drawn
+from adderclaw.view.plots import Share, duration, shares, short
+from adderclaw.view.rows import Rows
+from adderclaw.view.timeline import timeline
+from adderclaw.workspace import Place
+
+if TYPE_CHECKING:
+    from starlette.responses import HTMLResponse
+
+
+class _Shown(NamedTuple):
+    told: Told
+    before: Run | None
+    """The run before it of the same kind in the same place."""
+    evidence: list[Block]
+
+
+async def _answer(called: Called) -> "HTMLResponse":
+    wanted = called.path["id"]
+
+    def look() -> _Shown | None:
+        with reading(called.house.options) as store:
+            run = runs.get(store, wanted, places(called))
+            return _looked_at(store, run) if run is not None else None
+
+    try:
+        shown = await found(look)
+    except AdderClawError as error:
+        return failed(called, "Run", error, HERE)
+    if shown is None:
+        return missing(called, "Run", f"There is no run {wanted[:100]}.", HERE)
+    one = shown.told.listed
+    where = f"{one.run.kind} in {one.project or 'no project'}"
+    region = el("div", _content(shown), id="run", data_region=True, data_refresh="2" if _runs(one.run) else None)
+    return layout(called, one.title, region, here=HERE, lead=where, actions=_actions(shown), wide=True)
+
+
+def _looked_at(store: Store, run: Run) -> _Shown:
+    told = run_facts.told(store, run)
+    project = told.listed.project
+    earlier = runs.found(store, kind=run.kind, project=project, before=run.run_id, limit=1) if project else []
+    return _Shown(told, earlier[0] if earlier else None, _evidence(store, told) if told.checks else [])
+
+
+def _evidence(store: Store, told: Told) -> list[Block]:
+    """What the report of the run shows, where its folder is known."""
+    wrote = runs.traces(store, told.listed.run.run_id)
+    if not wrote:
+        return []
+    rows = Rows(store, clean, told.listed.project)
+    return list(report.evidence(rows, told.checks, Place(wrote[0].root, wrote[0].way).parent))
+
+
+def _runs(run: Run) -> bool:
+    return run.status == "running"
+
+
+def _actions(shown: _Shown) -> list[Html]:
+    run = shown.told.listed.run
+    made = [link("Conversation", f"/ui/conversations/{quote(run.conversation_id, safe='')}")]
+    made.append(link("Receipts", f"/ui/ledger?{urlencode({'run': run.run_id})}"))
+    if shown.before is not None:
+        both = urlencode([("run", shown.before.run_id), ("run", run.run_id)])
+        made.append(link("Compare with the one before", f"{HERE}/compare?{both}"))
+    if _runs(run):
+        button = el("button", "Cancel the run", type="submit", class_="danger")
+        path = f"/runs/{quote(run.run_id, safe='')}/cancel"
+        made.append(sent_form(path, button, then="reload", confirm="Cancel this run? It ends at the next safe point."))
+    return made
+
+
+def _content(shown: _Shown) -> Iterator[Html]:
+    told = shown.told
+    yield _head(told)
+    if told.board.cards or told.board.note:
+        yield board(told.board)
+    yield _time(told)
+    if told.checks:
+        yield _checks(told.checks)
+    if shown.evidence:
+        inner = el("div", [drawn(block) for block in shown.evidence], class_="stack evidence")
+        fold = el("details", el("summary", "Show what was seen"), inner, class_="fold")
+        yield part("Evidence", el("div", fold, class_="card"), note="what each check saw, as its report has it")
+    yield _used(told)
+    if told.listed.run.answer:
+        yield part("Answer", el("div", markdown(clean(told.listed.run.answer)), class_="card md"))
+
+
+def _head(told: Told) -> Html:
+    run, one = told.listed.run, told.listed
+    tokens = sum(use.input_tokens + use.cached_tokens for use in told.models)
+    out = sum(use.output_tokens for use in told.models)
+    sessions = "1 session" if told.sessions == 1 else f"{told.sessions} sessions"
+    figures = (
+        figure(
+            duration(one.seconds) if one.seconds is not None else "–", "so far" if _runs(run) else "from start to end"
+        ),
+        figure(short(told.cost, "usd"), "cost, by known prices"),
+        figure(short(tokens, "tokens"), f"tokens in, {short(out, 'tokens')} out"),
+        figure(
+            short(sum(use.calls for use in told.models)),
+            f"model calls in {sessions}",
+        ),
+        figure(short(sum(use.calls for use in told.tools)), "tool calls"),
+    )
+    facts = [
+        el("span", state(run.status)),
+        el("span", "began ", moment(one.began), class_="quiet"),
+        el("code", run.run_id, class_="quiet"),
+    ]
+    why = el("p", clean(run.reason), class_="reason") if run.reason else None
+    return el("div", el("div", facts, class_="row"), why, el("div", figures, class_="tiles"), class_="part")
+
+
+# ------------------------------------------------------------------ the board
+
+
+def board(found: Board) -> Html:
+    counts = found.counts
+    order: tuple[State, ...] = ("waiting", "working", "checked", "failed", "blocked", "done")
+    named = [Share(NAMES[one], counts[one], f"c-{one}") for one in order[::-1] if counts[one]]
+    columns = [_column(found, one) for one in order if counts[one]]
+    note = el("p", found.note, class_="quiet small") if found.note else None
+    title = {"tasks": "To do", "steps": "Steps", "tests": "Tests", "goals": "Goals"}.get(found.what, "Scenarios")
+    progress = f"{counts['done']} of {len(found.cards)} done" if found.cards else ""
+    bar = shares(title, named) if found.cards else None
+    return part(title, bar, _scrolled(columns, title), note, note=progress)
+
+
+def _scrolled(columns: list[Html], title: str) -> Html:
+    return el("div", columns, class_="board", tabindex=0, role="region", aria_label=f"{title}, by state")
+
+
+def _column(found: Board, one: State) -> Html:
+    cards = found.column(one)
+    heading = el("h3", NAMES[one], el("span", str(len(cards)), class_="count-quiet"), class_=f"c-{one}")
+    shown = [
+        el(
+            "li",
+            el("span", card.group, class_="quiet small") if card.group else None,
+            el("span", card.title, class_="title"),
+            el("span", card.note[:300], class_="small quiet") if card.note else None,
+            class_="card",
+        )
+        for card in cards
+    ]
+    return el("section", heading, el("ul", shown), aria_label=NAMES[one], class_="column")
+
+
+# ------------------------------------------------------------------ time, checks, use
+
+
+def _time(told: Told) -> Html:
+    title = "Where the time went"
+    if not told.lanes:
+        return part(title, empty("No model and no tool was called yet."))
+    drawn = timeline("Model and tool time by session", told.lanes, told.longest)
+    return part(title, el("div", drawn, class_="card"), note=f"{duration(told.longest)} in all")
+
+
+def _checks(checks: list[Check]) -> Html:
+    rows = [
+        (
+            (el("b", clean(one.scenario_id)), " ", clean(one.name)),
+            state(one.verdict or "waiting"),
+            clean(one.reason),
+            len(one.evidence),
+            duration(one.seconds),
+            short(one.cost, "usd"),
+        )
+        for one in checks
+    ]
+    head = ("Scenario", "Verdict", "What was seen", "Evidence", "Time", "Cost")
+    shown = table(head, rows, caption="What was checked", numbers=frozenset({3, 4, 5}))
+    return part("What was checked", el("div", shown, class_="card flush"), note="each by a session of its own")
+
+
+def _used(told: Told) -> Html:
+    models = [
+        (one.model, one.calls, one.failed, short(one.input_tokens, "tokens"), short(one.cached_tokens, "tokens"),
+         short(one.output_tokens, "tokens"), duration(one.seconds), short(one.cost, "usd"))
+        for one in told.models
+    ]  # fmt: skip
+    head = ("Model", "Calls", "Failed", "New in", "Cached", "Out", "Time", "Cost")
+    first = table(head, models, caption="By model", numbers=frozenset(range(1, 8)))
+    tools = [(one.tool, one.calls, one.denied, one.failed) for one in told.tools]
+    second = table(("Tool", "Calls", "Denied", "Failed"), tools, caption="By tool", numbers=frozenset({1, 2, 3}))
+    if not models and not tools:
+        return part("What it used", empty("Nothing yet."))
+    inner = (
+        el("div", first, class_="card flush") if models else None,
+        el("div", second, class_="card flush") if tools else None,
+    )
+    return part("What it used", el("div", inner, class_="stack"))
+
+
+ENDPOINTS = (Endpoint("GET", f"{HERE}/{{id}}", "read", _answer, "The page of one run.", is_page=True),)
