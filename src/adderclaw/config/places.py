@@ -7,7 +7,6 @@ import stat
 from adderclaw.config.paths import beneath, followed
 from adderclaw.config.safe_open import open_real
 from adderclaw.errors import ConfigError, Problem
-from adderclaw.home import home as home
 from adderclaw.record import NamedTuple
 from adderclaw.types import Json
 
@@ -35,6 +34,11 @@ MANIFESTS = (
 work there."""
 
 VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([^}]*)\})")
+
+
+def home() -> str:
+    """AdderClaw's own folder: $ADDERCLAW_HOME, else ~/.adderclaw."""
+    return os.path.abspath(os.path.expanduser(os.environ.get("ADDERCLAW_HOME") or "~/.adderclaw"))
 
 
 def foreign_homes(counts: bool) -> tuple[str, ...]:

@@ -1,11 +1,13 @@
 """One command hook: the operator's own program, started with the whole environment, and certainly ended."""
 
+import asyncio
 import os
 import re
 from codecs import BOM_UTF8
 from collections.abc import Mapping, Sequence
 
 from adderclaw.config.paths import beneath
+from adderclaw.errors import AdderClawError
 from adderclaw.hooks import scripts
 from adderclaw.hooks.answers import Ran
 from adderclaw.hooks.scripts import Ground
@@ -88,10 +90,13 @@ async def run(hook: Hook, stdin: bytes, *, ground: Ground, more: Mapping[str, st
     try:
         with scripts.ready(hook, ground) as made:
             argv = argv_of(made, ground.roots)
-            done = await process.run(argv, cwd=cwd, env=env, timeout=seconds, max_bytes=STREAM_BYTES, stdin=stdin)
+            start = await _start(ground)
+            done = await process.run(
+                argv, cwd=cwd, env=env, timeout=seconds, max_bytes=STREAM_BYTES, stdin=stdin, start=start
+            )
     except scripts.Untrusted as error:
         return Ran(None, stderr=f"not started: {error}", refused=True)
-    except (OSError, ValueError) as error:
+    except (AdderClawError, OSError, ValueError) as error:
         return Ran(None, stderr=f"not started: {error}", refused=hook.must_run)
     stdout, stderr = decoded(done.stdout, cut=done.stdout_cut), decoded(done.stderr, cut=done.stderr_cut)
     if done.timed_out:
@@ -99,6 +104,17 @@ async def run(hook: Hook, stdin: bytes, *, ground: Ground, more: Mapping[str, st
     if done.flooded:
         return Ran(None, stdout, _noted(stderr, "killed: it printed without end"), refused=hook.must_run)
     return Ran(done.returncode, stdout, stderr)
+
+
+async def _start(ground: Ground) -> process.Start | None:
+    """What keeps a hook from the server of this home, if one runs."""
+    from adderclaw.net import own_server
+
+    if own_server.found() is None:
+        return None
+    from adderclaw.sandbox import hook_wall
+
+    return await asyncio.to_thread(hook_wall.start, ground.roots)
 
 
 def _noted(stderr: str, note: str) -> str:

@@ -8,11 +8,9 @@ first, whatever the operator's lists of hosts say: a list that lets in `localhos
 import contextlib
 import json
 import os
-import socket
 from collections.abc import Iterable
 from typing import Any, cast
 
-from adderclaw.home import home
 from adderclaw.record import NamedTuple
 
 MOST_BYTES = 4_096
@@ -34,8 +32,12 @@ class Running(NamedTuple):
 
 
 def folder() -> str:
-    """What a server keeps besides the store: this file, its lock, its Unix socket. No room of a sandbox shows it."""
-    return os.path.join(home(), "server")
+    """What a server keeps besides the store: this file, its lock, its Unix socket. No room of a sandbox shows it.
+
+    It lies in the folder that `config.home` names, which is above us: a test holds the two together.
+    """
+    home = os.path.abspath(os.path.expanduser(os.environ.get("ADDERCLAW_HOME") or "~/.adderclaw"))
+    return os.path.join(home, "server")
 
 
 def _place() -> str:
@@ -82,6 +84,8 @@ def refusal(port: int, addresses: Iterable[str]) -> str | None:
 
 def _is_here(address: str) -> bool:
     """Whether an address is this machine's: it can be bound. 0.0.0.0 and :: lead here, too."""
+    import socket
+
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:

@@ -10,6 +10,7 @@ import signal
 import socket
 import struct
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 from adderclaw.config.paths import followed
@@ -98,16 +99,22 @@ class Inside:
                 os.makedirs(room.cache, mode=0o700, exist_ok=True)
                 self.defaults = caches.environment(caches.PLACE if kind == "bubblewrap" else room.cache)
             prepare = self._bubblewrap if kind == "bubblewrap" else self._landlock
-            return Popen(
-                prepare(room, fds, stack),
-                stdin=text,
-                stdout=self._complaints,
-                stderr=self._complaints,
-                env={},
-                cwd="/",
-                pass_fds=fds,
-                start_new_session=True,
-            )
+            argv = prepare(room, fds, stack)
+
+            def begin() -> "Popen[bytes]":
+                return Popen(
+                    argv,
+                    stdin=text,
+                    stdout=self._complaints,
+                    stderr=self._complaints,
+                    env={},
+                    cwd="/",
+                    pass_fds=fds,
+                    start_new_session=True,
+                )
+
+            # Who shares the network of the machine must not reach our own server by it.
+            return _without_server(begin) if room.network else begin()
 
     def _bubblewrap(self, room: Room, fds: list[int], stack: contextlib.ExitStack) -> list[str]:
         from adderclaw.sandbox.seccomp import OUTLIVING, program
@@ -319,6 +326,16 @@ def _compiled(*names: str) -> bytes:
 def _rooted(room: Room) -> list[str]:
     """Where git finds no program: see `inside_rooms.start_nothing`."""
     return [f"root {number}={path}" for number, path in enumerate(room.roots)]
+
+
+def _without_server(begin: "Callable[[], Popen[bytes]]") -> "Popen[bytes]":
+    from adderclaw.net import own_server
+
+    if (running := own_server.found()) is None:
+        return begin()
+    from adderclaw.sandbox import shut_port
+
+    return shut_port.without(running.port, begin)
 
 
 def _given(control: int, **numbers: int) -> list[str]:

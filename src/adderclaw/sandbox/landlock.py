@@ -3,7 +3,7 @@
 import ctypes
 import os
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from adderclaw.sandbox.programs import inside
 
@@ -17,6 +17,10 @@ ALL_FILES = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) 
 OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEVICE
 """The rights that a plain file can have; the others are a directory's."""
 TCP = 0b11
+"""Bind and connect."""
+OF_PORTS = 2
+"""The kind of a rule."""
+ABSTRACT = 0b01
 SCOPES = 0b11
 """Abstract Unix sockets and signals stay within."""
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
@@ -46,6 +50,35 @@ def ruleset(readable: Sequence[str], writable: Sequence[str], *, network: bool) 
         _grant(made, path, everything & ~(IOCTL_DEVICE | MAKE_DEVICES))
     for name in DEVICES:
         _grant(made, f"/dev/{name}", (READ_FILE | WRITE_FILE | TRUNCATE | IOCTL_DEVICE) & everything)
+    return made
+
+
+def reading(readable: Iterable[str]) -> int:
+    """A descriptor of rules by which files are read there alone; all else is as it was. Raises OSError."""
+    made = _call(CREATE, struct.pack("=Q", READ_FILE), 8, 0)
+    if made < 0:
+        raise OSError(ctypes.get_errno(), "landlock_create_ruleset")
+    for path in readable:
+        _grant(made, path, READ_FILE)
+    return made
+
+
+def ports_but(shut: int) -> int:
+    """A descriptor of rules by which every TCP port is connected to and bound but one, and no abstract Unix socket of
+    others, where this kernel knows of them. Raises OSError.
+
+    Rules only ever allow: so there is one for each of the other ports, which takes a tenth of a second.
+    """
+    wanted = struct.pack("=QQQ", 0, TCP, ABSTRACT)
+    size = 16 if version() < 6 else 24
+    made = _call(CREATE, wanted[:size], size, 0)
+    if made < 0:
+        raise OSError(ctypes.get_errno(), "landlock_create_ruleset")
+    call, rule = ctypes.CDLL(None, use_errno=True).syscall, ctypes.create_string_buffer(16)
+    for port in range(65_536):
+        struct.pack_into("=QQ", rule, 0, TCP, port)
+        if port != shut and call(ADD, made, OF_PORTS, rule, 0):
+            raise OSError(ctypes.get_errno(), f"landlock_add_rule {port}")
     return made
 
 

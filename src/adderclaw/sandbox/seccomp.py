@@ -238,6 +238,12 @@ OF_OTHERS = {"prlimit64": 0, "setpriority": 1, "ioprio_set": 1}
 """Calls that change other processes, where no namespace hides those: which argument names one, 0 being the caller."""
 INSTALL = {"x86_64": 317, "aarch64": 277}
 """The number of the call by which a filter is installed that asks a supervisor."""
+SENDING = {"x86_64": ((44, 3), (46, 2), (307, 3)), "aarch64": ((206, 3), (211, 2), (269, 3))}
+"""sendto, sendmsg, sendmmsg: their numbers, and which argument has the flags."""
+OPENING_BY_DATA = 0x20000000
+"""MSG_FASTOPEN."""
+MULTIPATH, SHARED_MEMORY = 262, 43
+"""IPPROTO_MPTCP and AF_SMC: a server of TCP answers both."""
 CHECKED = frozenset(
     {"ioctl", "socket", "socketpair", "truncate", "clone", "personality"}
     | {*MISSING, *MODES, *OPENING, *CHANGING, *SHARED, *OF_OTHERS}
@@ -296,6 +302,20 @@ def program(
     steps += _when(known.numbers["socket"], _one_of(_argument(0), families, errno.EAFNOSUPPORT))
     steps += _when(known.numbers["personality"], _one_of(_argument(0), (0, 0x40000, 0xFFFFFFFF), errno.EPERM))
     steps += [] if mounts else _without_namespaces(known, outside)
+    steps.append(Step(_RETURN, 0, 0, _ALLOW))
+    return b"".join(struct.pack("=HBBI", *step) for step in steps)
+
+
+def no_way_around(machine: str | None = None) -> bytes:
+    """A filter under which a connection is begun by `connect` alone, by TCP alone: Landlock looks at nothing else."""
+    name = machine or os.uname().machine
+    known = MACHINES[name]
+    steps = [*_own_calls_only(known), *_when(known.numbers["io_uring_setup"], [_refuse(errno.ENOSYS)])]
+    for number, flags in SENDING[name]:
+        steps += _when(number, _unless_any(_argument(flags), OPENING_BY_DATA, errno.EOPNOTSUPP))
+    other = [*_when(MULTIPATH, [_refuse(errno.EPROTONOSUPPORT)]), Step(_LOAD, 0, 0, _argument(0))]
+    other += _when(SHARED_MEMORY, [_refuse(errno.EAFNOSUPPORT)])
+    steps += _when(known.numbers["socket"], [Step(_LOAD, 0, 0, _argument(2)), *other, Step(_RETURN, 0, 0, _ALLOW)])
     steps.append(Step(_RETURN, 0, 0, _ALLOW))
     return b"".join(struct.pack("=HBBI", *step) for step in steps)
 

@@ -1,0 +1,72 @@
+"""How hooks run while a server of this home runs: as the operator's own programs, with what leads to the server gone.
+
+A hook keeps all that it has: the whole environment, every file, the network. It loses the operator's key, without which
+nobody makes a token or signs an answer; the server's folder; its port; and the sight of its process. The key and the
+folder lie under mounts where bubblewrap starts; else Landlock keeps the key from being read.
+"""
+
+import os
+import threading
+from collections.abc import Sequence
+
+from adderclaw.config.places import home
+from adderclaw.net import own_server
+from adderclaw.sandbox import confinement, landlock, shut_port
+from adderclaw.sandbox.process import Order, Start, Started, bare
+from adderclaw.sandbox.programs import resolve
+
+LOOSENING = ("CAP_SYS_ADMIN", "CAP_SYS_PTRACE", "CAP_SYS_MODULE", "CAP_SYS_RAWIO", "CAP_MKNOD")
+"""With one of these root would take the mounts away, or look past them."""
+
+
+def start(roots: Sequence[str]) -> Start | None:
+    """Where hooks are started now; None: nothing is kept from them, since no server of this home runs.
+
+    It takes a moment the first time: not on the thread of an event loop.
+    """
+    running = own_server.found()
+    if running is None or (kind := confinement.probe(roots)) == "none":  # where no server serves a session
+        return None
+    away = (os.path.join(home(), "receipt.key"), own_server.folder())
+    bwrap = resolve("bwrap", roots) if kind == "bubblewrap" else None
+
+    def begin(order: Order) -> Started:
+        if bwrap is None:
+            return _unread(order, away)
+        return bare(order._replace(argv=(*_masked(bwrap, away), *order.argv)))
+
+    if not shut_port.is_possible():
+        return begin
+    shut_port.without(running.port, int)  # so that its thread is ready
+    return lambda order: shut_port.without(running.port, lambda: begin(order))
+
+
+def _masked(bwrap: str, away: Sequence[str]) -> list[str]:
+    """All as it is, but for what lies under these mounts, and processes that are not the hook's own."""
+    words = [bwrap, "--dev-bind", "/", "/", "--unshare-pid", "--proc", "/proc", "--die-with-parent"]
+    words += [word for name in LOOSENING for word in ("--cap-drop", name)] if os.geteuid() == 0 else []
+    for path in away:
+        if os.path.isdir(path):
+            words += ["--tmpfs", path, "--remount-ro", path]
+        elif os.path.lexists(path):
+            words += ["--ro-bind", "/dev/null", path]
+    return [*words, "--"]
+
+
+def _unread(order: Order, away: Sequence[str]) -> Started:
+    """Where nothing can be mounted: by a thread that can read every other file that is there now."""
+    made: list[Started | BaseException] = []
+
+    def begin() -> None:
+        try:
+            shut_port.give_up(landlock.reading(landlock.visible(away, ())))
+            made.append(bare(order))
+        except BaseException as error:  # noqa: BLE001 - it is raised where the hook was wanted
+            made.append(error)
+
+    one = threading.Thread(target=begin)
+    one.start()
+    one.join()
+    if isinstance(made[0], BaseException):
+        raise made[0]
+    return made[0]
