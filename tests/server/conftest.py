@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import httpx2
 import pytest
@@ -17,6 +17,11 @@ from adderclaw.channels.server.limits import Rate, Rates
 from adderclaw.runtime import Options
 from adderclaw.store import clients
 from tests.program import Cli
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+    from tests.server.browser import Site, Tab
 
 ORIGIN = "http://127.0.0.1:8423"
 
@@ -136,3 +141,37 @@ def serve(cli: Cli, workspace: Path) -> Generator[Callable[..., Process]]:
         for stream in (one.process.stdin, one.process.stdout, one.process.stderr):
             if stream is not None:
                 stream.close()
+
+
+# ------------------------------------------------------------------ in a browser
+
+
+@pytest.fixture(scope="module")
+def chromium() -> "Generator[Browser]":
+    """One real Chromium for the module."""
+    from tests.server import browser
+
+    with browser.chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> "Generator[Site]":
+    """One real server for the module; its `SEED(home, workspace)`, if there is one, fills the store before."""
+    from tests.server import browser
+
+    made = browser.Site(tmp_path_factory.mktemp("site"), getattr(cast(Any, request).module, "SEED", None))
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def tab(chromium: "Browser", site: "Site") -> "Generator[Tab]":
+    """A browser that is logged in; the test fails on a dialog, an error in the console, a request to elsewhere."""
+    from tests.server import browser
+
+    made = browser.Tab(chromium, site)
+    made.login()
+    yield made
+    made.context.close()
+    made.check()

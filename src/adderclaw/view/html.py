@@ -82,6 +82,11 @@ def many(*children: Child) -> Html:
     return Html("".join(inner), _KEY)
 
 
+def whole(text: str) -> Html:
+    """A text that a person decides about: all of it, and no mark of direction stays a mark."""
+    return Html(escape(visible(text, directions=False)), _KEY)
+
+
 def picture(title: str, media_type: str, data: bytes) -> Html:
     """A picture that stands in the page itself; the media type is checked by the caller's list."""
     import base64
@@ -104,7 +109,7 @@ def document(head: Html, body: Html, *, theme: str = "") -> str:
 
 _META = (
     '<meta charset="utf-8">\n<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-    '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n'
+    '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="same-origin">\n'
 )
 
 

@@ -3,7 +3,7 @@
 import hashlib
 import json
 
-from adderclaw.view.html import Child, Html, el, many
+from adderclaw.view.html import Child, Html, el, many, whole
 from adderclaw.view.html_markdown import markdown
 from adderclaw.view.items import Call, Change, Item, Line, Notice, Todo, Words
 from adderclaw.view.items import Child as Subagent
@@ -144,37 +144,34 @@ def folded(title: str, text: str, *, is_open: bool = True) -> Html:
     return el("details", el("summary", title, size), el("pre", text), class_="fold", open=is_open and short)
 
 
-def diff(change: Change) -> Html:
-    """A change line by line, numbered; what is added or removed is said in words, too."""
+def diff(change: Change, *, whole_text: bool = False) -> Html:
+    """A change line by line, numbered; what is added or removed is said in words, too.
+
+    `whole_text`: somebody decides about it, so that nothing of it is folded or cut.
+    """
     count = [f"{number} {what}" for number, what in ((change.added, "added"), (change.removed, "removed")) if number]
-    head = el(
-        "div", el("b", change.path), el("span", ", ".join(count) or "nothing changed", class_="quiet"), class_="file"
-    )
-    if len(change.lines) <= FOLDED_CHANGE:
-        return el("div", head, _rows(change.path, change.lines), class_="diff")
+    words = el("span", ", ".join(count) or "nothing changed", class_="quiet")
+    head = el("div", el("b", change.path), words, class_="file")
+    if whole_text or len(change.lines) <= FOLDED_CHANGE:
+        return el("div", head, _rows(change.path, change.lines, whole_text=whole_text), class_="diff")
     first, rest = change.lines[:FOLDED_CHANGE], change.lines[FOLDED_CHANGE:]
-    more = el(
-        "details", el("summary", f"{len(rest):,} more lines"), _rows(f"{change.path}, the rest", rest), class_="fold"
-    )
+    title = el("summary", f"{len(rest):,} more lines")
+    more = el("details", title, _rows(f"{change.path}, the rest", rest), class_="fold")
     return many(el("div", head, _rows(change.path, first), class_="diff"), more)
 
 
-def _rows(name: str, lines: tuple[Line, ...]) -> Html:
-    rows = el("table", el("tbody", [_line(line) for line in lines]))
+def _rows(name: str, lines: tuple[Line, ...], *, whole_text: bool = False) -> Html:
+    rows = el("table", el("tbody", [_line(line, whole_text=whole_text) for line in lines]))
     return el("div", rows, class_="rows", tabindex=0, role="region", aria_label=f"Changes of {name}")
 
 
-def _line(line: Line) -> Html:
+def _line(line: Line, *, whole_text: bool) -> Html:
     name, sign, word = SIGNS[line.kind]
+    said = el("span", f"{word}: ", class_="aside") if word else None
     return el(
         "tr",
         el("td", "" if line.kind == "@" else line.number, class_="n"),
-        el(
-            "td",
-            el("span", sign, aria_hidden=True),
-            el("span", f"{word}: ", class_="aside") if word else None,
-            class_="sign",
-        ),
-        el("td", line.text, class_="code"),
+        el("td", el("span", sign, aria_hidden=True), said, class_="sign"),
+        el("td", whole(line.text) if whole_text else line.text, class_="code"),
         class_=name,
     )
