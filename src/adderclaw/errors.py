@@ -2,7 +2,8 @@
 
 AdderClawError                 1   anything the operator must read
 ├── UsageError                 2   a command line that makes no sense
-│   └── Completed              2   the run that is to go on has come to its end: carries what it answered
+│   ├── Completed              2   the run that is to go on has come to its end: carries what it answered
+│   └── NoModel                2   nothing says which model to ask
 ├── ConfigError                2   configuration: carries every problem found, not the first
 ├── StoreError                 1   the database cannot be used
 ├── LedgerError                1   the receipt log cannot be written: no tool may run
@@ -55,6 +56,10 @@ class Completed(UsageError):
 
     def as_json(self) -> dict[str, str | int]:
         return {"outcome": "completed", "answer": self.answer, "reason": "", "run_id": self.run_id}
+
+
+class NoModel(UsageError):
+    """A model is to be asked and none is chosen."""
 
 
 class Problem(NamedTuple):

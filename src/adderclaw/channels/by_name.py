@@ -1,10 +1,12 @@
-"""A message that calls a skill or a command by its name: `/review src/`."""
+"""A message that calls a skill, a command or a server's prompt by its name: `/review src/`."""
 
 from collections.abc import Sequence
 
 from adderclaw.errors import Refused
 from adderclaw.kernel import lifecycle
 from adderclaw.kernel.session import Session
+from adderclaw.runtime import Run
+from adderclaw.types import Json
 
 MOST_CHAINED = 6
 
@@ -54,3 +56,25 @@ async def text_of(session: Session, name: str, arguments: str) -> tuple[str, Seq
     if (refused := await lifecycle.skill_expanded(session, name, arguments, found.path)) is not None:
         raise Refused(f"a hook refused it: {refused}")
     return await with_outputs(found, session.host), found.rules
+
+
+async def prompted(run: Run, name: str, rest: str) -> str:
+    """What a prompt of an MCP server (`mcp__SERVER__PROMPT`) says with these words."""
+    servers = run.runtime.servers
+    if servers is None:
+        raise Refused(f"there is no command /{name[:100]}: no MCP server is configured")
+    prompt = await servers.prompt(name, _words(rest))
+    fields: Json = {"expansion_type": "mcp_prompt", "command_name": name, "command_args": rest, "prompt": prompt}
+    if (refused := await lifecycle.expanded(run.session, fields)) is not None:
+        raise Refused(f"a hook refused it: {refused}")
+    return prompt
+
+
+def _words(rest: str) -> list[str]:
+    """Quotes hold words together; one that is left open is a character."""
+    import shlex
+
+    try:
+        return shlex.split(rest)
+    except ValueError:
+        return rest.split()

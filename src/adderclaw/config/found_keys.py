@@ -8,7 +8,7 @@ from adderclaw.config import places
 from adderclaw.config.options import FIXTURE_VARIABLE
 from adderclaw.config.schema import Config
 from adderclaw.credentials.sources import KEY_VARIABLES
-from adderclaw.errors import UsageError
+from adderclaw.errors import NoModel
 from adderclaw.record import NamedTuple
 from adderclaw.types import Json
 
@@ -100,7 +100,7 @@ def the_only(found: list[Found]) -> Found | None:
     if len(found) > 1:
         several = ", ".join(map(str, found))
         kinds = " or ".join(f"`--provider {key.kind}`" for key in found)
-        raise UsageError(
+        raise NoModel(
             f"no model is chosen, and the environment holds several keys: {several}. "
             f"`adderclaw onboard` chooses one for good, {kinds} for this run"
         )

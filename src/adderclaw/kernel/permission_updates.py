@@ -65,7 +65,16 @@ def next_mode(session: Session) -> None:
     modes = round_of_modes(session)
     now = session.scene.policy.mode
     at = modes.index(now) if now in modes else 0
-    _count(session, replace(session.config.permissions, defaultMode=modes[(at + 1) % len(modes)]))
+    choose_mode(session, modes[(at + 1) % len(modes)])
+
+
+def choose_mode(session: Session, mode: PermissionMode | None) -> None:
+    """One of these modes counts, by the hand of a person."""
+    modes = round_of_modes(session)
+    if mode not in modes:
+        there = ", ".join(one or session.scene.in_force.begun.autonomy_now for one in modes)
+        raise UsageError(f"this session has no mode {mode!r}; it has: {there}")
+    _count(session, replace(session.config.permissions, defaultMode=mode))
 
 
 def _check_mode(session: Session, update: PermissionUpdate) -> None:

@@ -13,7 +13,7 @@ from adderclaw.config.places import FLAGS, foreign_homes
 from adderclaw.config.schema import Config
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.credentials.sources import Sources
-from adderclaw.errors import StoreError, UsageError
+from adderclaw.errors import NoModel, StoreError, UsageError
 from adderclaw.events import Bus
 from adderclaw.kernel.clock import SystemClock, ids_with_runs
 from adderclaw.record import changing
@@ -200,7 +200,7 @@ def _with_a_model(options: Options, loaded: config.Loaded) -> tuple[config.Loade
         keys = []
     found = found_keys.the_only(keys)
     if found is None and options.asks == "must" and name in now.providers.models:
-        raise UsageError(found_keys.NO_MODEL)
+        raise NoModel(found_keys.NO_MODEL)
     if found is None:
         return loaded, ()
     overrides, used = found_keys.with_key(options.overrides, found, now)

@@ -7,7 +7,8 @@ from itertools import groupby
 from acp import helpers, schema
 
 from adderclaw.credentials.redaction import visible
-from adderclaw.types import Delta
+from adderclaw.kernel.session import TurnResult
+from adderclaw.types import Delta, Usage
 from adderclaw.view.items import Call, Change, Item, Line, Notice, State, Words
 
 type Update = (
@@ -200,12 +201,11 @@ class Teller:
             case Words():
                 return [helpers.update_agent_message_text(visible(item.text))]
             case Notice():
-                return [helpers.update_agent_thought_text(f"[{item.kind}] {visible(item.text)}\n")]
+                return [note(item.text, item.kind)]
             case Call():
                 return self._call(item)
 
     def _call(self, call: Call) -> list[Update]:
-        self._said = ""
         made: list[Update] = [plan(call)] if call.todos and call.state == "ran" else []
         status, places, content = STATUS[call.state], locations(call, self._root), contents(call, self._root)
         update: Update
@@ -239,3 +239,43 @@ class Teller:
         left, self._begun = sorted(self._begun), set[str]()
         self._said = ""
         return [helpers.update_tool_call(key, status="failed") for key in left]
+
+
+def note(text: str, kind: str = "note") -> Update:
+    """What is said beside the answer."""
+    return helpers.update_agent_thought_text(f"[{kind}] {visible(text)}\n")
+
+
+def lost() -> Update:
+    return note(
+        "the editor read too slowly, and part of this was lost; load the session anew to see all of it", "warning"
+    )
+
+
+# ------------------------------------------------------------------ the end of a turn
+
+LENGTHS = frozenset({"tokens", "reply"})
+"""Limits that are one of length; all others are one of how much is done."""
+
+
+def stop_reason(result: TurnResult, model_stop: str, *, cancelled: bool) -> schema.StopReason:
+    """Why a turn is over, in the protocol's words. `model_stop`: why the model ended its last reply."""
+    if cancelled and result.outcome == "stopped":
+        return "cancelled"
+    if result.outcome == "limit":
+        return "max_tokens" if result.ended_by in LENGTHS else "max_turn_requests"
+    if result.outcome == "stopped" or result.ended_by == "hook" or model_stop == "refusal":
+        return "refusal"
+    return "end_turn"
+
+
+def usage(now: Usage, before: Usage) -> schema.Usage:
+    """Of one turn."""
+    read, written = now.cache_read_tokens - before.cache_read_tokens, now.cache_write_tokens - before.cache_write_tokens
+    return schema.Usage(
+        total_tokens=now.total - before.total,
+        input_tokens=now.input_tokens - before.input_tokens,
+        output_tokens=now.output_tokens - before.output_tokens,
+        cached_read_tokens=read or None,
+        cached_write_tokens=written or None,
+    )

@@ -28,6 +28,7 @@ COMMANDS: dict[str, Command] = {
     "rpc": Command("rpc", "Serve JSON-RPC 2.0 on stdin and stdout, for a program."),
     "serve": Command("serve", "Serve HTTP on this machine: an API for programs, a dashboard for people."),
     "token": Command("token", "Make, list and revoke the tokens of the server's clients."),
+    "acp": Command("acp", "Serve the Agent Client Protocol on stdin and stdout, for an editor."),
     "validate": Command("agentfile", "Check an Agentfile and every file that it names."),
     "inspect": Command("agentfile", "Show what a workflow would do: tree, JSON or graph."),
     "fmt": Command("agentfile", "Bring an Agentfile into the usual form."),

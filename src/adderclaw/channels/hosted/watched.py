@@ -11,7 +11,7 @@ from adderclaw.kernel.approvals import person
 from adderclaw.questions import Answer
 from adderclaw.runtime import Run
 from adderclaw.view.items import Call, Item
-from adderclaw.view.live import Live
+from adderclaw.view.live import Busy, Live
 from adderclaw.view.rows import Rows
 
 LOOKED_AT = ("tool_", "approval_", "llm_request_sent", "turn_finished", "context_compacted")
@@ -59,6 +59,11 @@ class Watched:
     def follow(self, after: int | None = None) -> AsyncGenerator[Update]:
         """See `Updates.follow`. A follower that goes away changes nothing."""
         return self.updates.follow(after)
+
+    @property
+    def busy(self) -> Busy | None:
+        """What it waits for and has used so far; None while it sleeps."""
+        return self._live.busy if self._live is not None else None
 
     @property
     def questions(self) -> dict[str, Request]:

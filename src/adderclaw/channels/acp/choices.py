@@ -1,0 +1,166 @@
+"""What a person chooses in an editor beside the message: the mode, the model, a command by its name."""
+
+from typing import TYPE_CHECKING
+
+from acp import helpers, schema
+
+from adderclaw.config import found_keys
+from adderclaw.credentials.redaction import visible
+from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.kernel import permission_updates
+from adderclaw.kernel.session import Session
+from adderclaw.runtime import Run
+from adderclaw.types import PermissionMode
+
+if TYPE_CHECKING:
+    from adderclaw.mcp.servers import Servers
+
+MODE, MODEL = "mode", "model"
+ABOUT: dict[str, str] = {
+    "default": "Asks before it changes files or runs commands that do more than look.",
+    "acceptEdits": "Changes files of the workspace without a question; asks before commands.",
+    "plan": "Only looks, and proposes a plan.",
+    "dontAsk": "Never asks: what would be asked about is denied.",
+    "bypassPermissions": "Asks nothing; the sandbox and what is denied stay.",
+    "readonly": "Only looks.",
+    "supervised": "Asks before it changes files or runs commands that do more than look.",
+    "full": "Works without questions within the sandbox.",
+}
+MOST_COMMANDS = 200
+
+
+# ------------------------------------------------------------------ modes
+
+
+def mode_now(session: Session) -> str:
+    policy = session.scene.policy
+    return policy.mode or ("default" if policy.autonomy_now == "supervised" else policy.autonomy_now)
+
+
+def _modes(session: Session) -> dict[str, PermissionMode | None]:
+    """What each is called; the autonomy that a session began with is one of them, under its own name."""
+    began = session.scene.in_force.begun.autonomy_now
+    found: dict[str, PermissionMode | None] = {
+        mode or began: mode for mode in permission_updates.round_of_modes(session)
+    }
+    return found if (now := mode_now(session)) in found else {**found, now: session.scene.policy.mode}
+
+
+def modes(session: Session) -> schema.SessionModeState:
+    listed = [schema.SessionMode(id=name, name=name, description=ABOUT.get(name)) for name in _modes(session)]
+    return schema.SessionModeState(current_mode_id=mode_now(session), available_modes=listed)
+
+
+def set_mode(session: Session, name: str) -> None:
+    known = _modes(session)
+    if name not in known:
+        raise UsageError(f"this session has no mode {name[:60]!r}; it has: {', '.join(known)}")
+    if name != mode_now(session):
+        permission_updates.choose_mode(session, known[name])
+
+
+# ------------------------------------------------------------------ options
+
+
+def _model_now(session: Session) -> str:
+    entry = session.config.providers.models.get(session.provider.name)
+    own = entry is not None and entry.model == session.model
+    return session.provider.name if own else f"{session.provider.name}/{session.model}"
+
+
+def _models(session: Session) -> list[str]:
+    """Entries of the configuration; one that can only play a script is no model."""
+    now = session.config
+    found = [name for name in now.providers.models if not found_keys.is_unscripted(now, name)]
+    return list(dict.fromkeys([*found, _model_now(session)]))
+
+
+def options(session: Session) -> list[schema.SessionConfigOptionSelect | schema.SessionConfigOptionBoolean]:
+    of_modes = [
+        schema.SessionConfigSelectOption(value=name, name=name, description=ABOUT.get(name)) for name in _modes(session)
+    ]
+    entries = session.config.providers.models
+    of_models = [
+        schema.SessionConfigSelectOption(value=name, name=name, description=entries[name].model or None)
+        if name in entries
+        else schema.SessionConfigSelectOption(value=name, name=name)
+        for name in _models(session)
+    ]
+    return [
+        schema.SessionConfigOptionSelect(
+            type="select", id=MODE, name="Mode", category="mode", current_value=mode_now(session), options=of_modes
+        ),
+        schema.SessionConfigOptionSelect(
+            type="select",
+            id=MODEL,
+            name="Model",
+            category="model",
+            current_value=_model_now(session),
+            options=of_models,
+        ),
+    ]
+
+
+async def set_option(run: Run, id: str, value: str | bool, *, busy: bool) -> None:
+    session = run.session
+    if id == MODE and isinstance(value, str):
+        set_mode(session, value)
+    elif id == MODEL and isinstance(value, str):
+        if value not in _models(session):
+            raise UsageError(f"there is no model {value[:60]!r}; there is: {', '.join(_models(session))}")
+        if busy:
+            raise UsageError("the model is in use: choose another when the turn is over, or cancel it")
+        if value != _model_now(session):
+            await run.switch(value)
+    else:
+        raise UsageError(f"there is no option {id[:60]!r} with such a value; there is: {MODE}, {MODEL}")
+
+
+# ------------------------------------------------------------------ commands
+
+
+async def commands(run: Run) -> schema.AvailableCommandsUpdate:
+    """Skills and own commands, then the prompts of servers that are connected: none is started for this."""
+    skills = run.session.scene.kit.skills
+    found = [(name, text, "words") for name, text in skills.callable()] if skills is not None else []
+    servers = run.runtime.servers
+    for row in servers.status() if servers is not None else ():
+        if servers is not None and row.state == "ready":
+            found += await _prompts(servers, row.entry.name)
+    return helpers.update_available_commands([_command(*one) for one in found if _is_name(one[0])][:MOST_COMMANDS])
+
+
+async def _prompts(servers: "Servers", name: str) -> list[tuple[str, str, str]]:
+    from mcp import MCPError
+
+    try:
+        found = await servers.prompts(name)
+    except (AdderClawError, MCPError):
+        return []
+    return [(one["name"], one["description"], " ".join(one["arguments"])) for one in found]
+
+
+def _is_name(name: str) -> bool:
+    """A name that would not be what it looks like is not offered."""
+    return bool(name) and name.isprintable() and " " not in name and visible(name) == name
+
+
+def _command(name: str, text: str, hint: str) -> schema.AvailableCommand:
+    about = visible(text, keep_newlines=False)[:200]
+    given = schema.UnstructuredCommandInput(hint=visible(hint, keep_newlines=False)[:100])
+    return schema.AvailableCommand(name=name, description=about, input=schema.AvailableCommandInput(root=given))
+
+
+async def expanded(run: Run, text: str) -> str:
+    """A message that calls a prompt of a server is what that prompt says; what calls a skill the turn makes of it."""
+    line, _, below = text.lstrip().partition("\n")
+    name, _, rest = line.strip().partition(" ")
+    if not name.startswith("/mcp__"):
+        return text
+    from adderclaw.channels.by_name import prompted
+
+    try:
+        made = await prompted(run, name[1:], rest.strip())
+    except AdderClawError as error:
+        raise UsageError(f"{visible(name)[:100]}: {error}") from error
+    return f"{made}\n{below}" if below.strip() else made

@@ -1,0 +1,40 @@
+"""MCP servers that an editor names: entries of the configuration like any other, so gate, pins and sandbox hold."""
+
+from collections.abc import Iterable, Sequence
+
+from acp import schema
+
+from adderclaw.config.servers import slug
+from adderclaw.errors import UsageError
+from adderclaw.types import Json
+
+type Server = schema.HttpMcpServer | schema.SseMcpServer | schema.AcpMcpServer | schema.McpServerStdio
+
+MOST = 50
+
+
+def configured(servers: Sequence[Server], taken: Iterable[str]) -> Json:
+    """Entries of `mcp_servers`; one whose name the operator's configuration has is the operator's, and left out."""
+    if len(servers) > MOST:
+        raise UsageError(f"mcpServers: at most {MOST} servers; these are {len(servers)}")
+    known = {slug(name) for name in taken}
+    made: Json = {}
+    for one in servers:
+        name = slug(one.name)
+        if not name:
+            raise UsageError(f"mcpServers: {one.name[:60]!r} is no name of a server")
+        if name in known:
+            continue
+        known.add(name)
+        made[one.name] = _entry(one)
+    return made
+
+
+def _entry(one: Server) -> Json:
+    match one:
+        case schema.McpServerStdio():
+            return {"command": one.command, "args": list(one.args), "env": {pair.name: pair.value for pair in one.env}}
+        case schema.HttpMcpServer():
+            return {"type": "http", "url": one.url, "headers": {pair.name: pair.value for pair in one.headers}}
+        case _:
+            raise UsageError(f"mcpServers: {one.name[:60]!r}: only servers of stdio and http can be used")

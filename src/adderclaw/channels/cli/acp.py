@@ -1,0 +1,41 @@
+"""`adderclaw acp`: an editor drives AdderClaw by the Agent Client Protocol on stdin and stdout."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from adderclaw.channels.cli.common import ConfigFile, ModelName, Profile, ProviderName
+from adderclaw.errors import UsageError
+from adderclaw.runtime import Options
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+MISSING = "acp needs the extra `server`: install it with `pip install 'adderclaw[server]'` (no package {name!r})"
+
+
+@app.command()
+def acp(
+    profile: Profile = None,
+    provider: ProviderName = None,
+    model: ModelName = None,
+    config: ConfigFile = None,
+    setup: Annotated[bool, typer.Option("--setup", help="Set up the model with questions, then end.")] = False,
+) -> None:
+    """Serve the Agent Client Protocol on stdin and stdout, for an editor; ends when stdin does.
+
+    Example: echo '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}' | adderclaw acp
+    """
+    if setup:
+        from adderclaw.channels.cli.plain import run_command
+
+        run_command("onboard", "setup", ["onboard"])
+        return
+    try:
+        from adderclaw.channels.acp.serve import serve
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "acp":
+            raise
+        raise UsageError(MISSING.format(name="agent-client-protocol")) from error
+    options = Options(config_file=config, provider=provider, model=model, profile=profile, asks="must", here=True)
+    raise typer.Exit(asyncio.run(serve(options)))
