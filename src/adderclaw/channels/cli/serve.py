@@ -32,6 +32,9 @@ def serve(
     ] = None,
     tls_cert: Annotated[str | None, typer.Option("--tls-cert", metavar="FILE", help="The certificate, PEM.")] = None,
     tls_key: Annotated[str | None, typer.Option("--tls-key", metavar="FILE", help="Its key, PEM.")] = None,
+    openai: Annotated[
+        bool, typer.Option("--openai", help="An agent behind /v1/chat/completions and /v1/responses, too.")
+    ] = False,
     profile: Profile = None,
     provider: ProviderName = None,
     model: ModelName = None,
@@ -58,7 +61,7 @@ def serve(
         here=True,
     )
     where = listening.Where(host, port, socket, tls_cert, tls_key)
-    raise typer.Exit(serving.run(options, workspace or [], where))
+    raise typer.Exit(serving.run(options, workspace or [], where, openai=openai))
 
 
 def without_extra(command: str, error: ModuleNotFoundError) -> UsageError:

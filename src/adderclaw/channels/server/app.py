@@ -55,15 +55,16 @@ HEADERS = {
 """On every answer; a page has PAGE_POLICY in place of the first, and may say itself how long it is kept."""
 
 
-def collected() -> list[Endpoint]:
-    """The endpoints of all modules."""
-    modules = [import_module(f"adderclaw.channels.server.{name}") for name in MODULES]
+def collected(*, openai: bool = False) -> list[Endpoint]:
+    """The endpoints of all modules; those of `openai` only where they are asked for."""
+    names = (*MODULES, "openai.endpoints") if openai else MODULES
+    modules = [import_module(f"adderclaw.channels.server.{name}") for name in names]
     return [endpoint for module in modules for endpoint in module.ENDPOINTS]
 
 
 def make(house: House, endpoints: Iterable[Endpoint] | None = None) -> ASGIApp:
     """The application of one server."""
-    found = list(endpoints) if endpoints is not None else collected()
+    found = list(endpoints) if endpoints is not None else collected(openai=house.openai)
     found.append(openapi.endpoint(found))
     by_path: dict[str, dict[str, Endpoint]] = {}
     for endpoint in found:
@@ -98,18 +99,18 @@ class _Outermost:
         try:
             await self._inner(scope, receive, guarded)
         except Exception as error:  # one request is never worth the server
-            answer = self._answer(error)
+            answer = self._answer(error, scope["path"])
             if begun:
                 raise ConnectionAbortedError from error  # the answer is cut: the client sees that it is not whole
             await answer(scope, receive, guarded)
 
-    def _answer(self, error: Exception) -> Response:
+    def _answer(self, error: Exception, path: str) -> Response:
         if isinstance(error, door.LoginFirst):
             return error.response()
         if isinstance(error, AdderClawError):
-            return refused(error).response()
+            return refused(error).response(path)
         self._house.tell({"event_type": "warning", "message": f"a request failed: {type(error).__name__}: {error}"})
-        return Refusal(500, "internal", "the server failed on this request; its log has more").response()
+        return Refusal(500, "internal", "the server failed on this request; its log has more").response(path)
 
 
 def _with_headers(scope: Scope, given: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

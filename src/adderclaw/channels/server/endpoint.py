@@ -96,4 +96,4 @@ class Endpoint:
     body_limit: int = BODY_LIMIT
     """Bytes of its body at most."""
     media_type: str = "application/json"
-    """Of the answer, for the API's description, where `gives` is None."""
+    """Of the answer, for the API's description, where `gives` is None; else of a stream that it may be as well."""

@@ -31,10 +31,11 @@ class House:
         *,
         hosts: frozenset[str] = LOOPBACK,
         secure: bool = False,
+        openai: bool = False,
         rates: Rates | None = None,
     ) -> None:
-        """`hosts`: the names by which it may be called; `secure`: under TLS."""
-        self.options, self.hosts, self.secure = options, hosts, secure
+        """`hosts`: the names by which it may be called; `secure`: under TLS; `openai`: with those endpoints, too."""
+        self.options, self.hosts, self.secure, self.openai = options, hosts, secure, openai
         self.workspaces = tuple(followed(os.path.abspath(os.path.expanduser(one))) for one in workspaces)
         self.home = config.home()
         self.clock = SystemClock()
@@ -91,3 +92,4 @@ class House:
     async def close(self) -> None:
         """What runs ends at a safe point; then nothing is open any more."""
         self.ready = False
+        await self.conversations.close()

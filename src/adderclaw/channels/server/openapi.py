@@ -6,7 +6,7 @@ from typing import Any
 
 from adderclaw import __version__, decode
 from adderclaw.channels.server.endpoint import Called, Endpoint
-from adderclaw.channels.server.refusal import ErrorAnswer
+from adderclaw.channels.server.refusal import ErrorAnswer, OpenAIError
 from adderclaw.types import Json
 
 _NAMED = re.compile(r"{(\w+)(?::\w+)?}")
@@ -37,7 +37,7 @@ def description(endpoints: Sequence[Endpoint]) -> Json:
         "paths": paths,
         "components": {
             "securitySchemes": {"token": bearer},
-            "schemas": {"Error": decode.schema(ErrorAnswer)},
+            "schemas": {"Error": decode.schema(ErrorAnswer), "OpenAIError": decode.schema(OpenAIError)},
         },
     }
 
@@ -47,7 +47,7 @@ def _operation(one: Endpoint) -> Json:
     made: Json = {
         "operationId": "_".join([one.method.lower(), *words]),
         "summary": one.summary,
-        "responses": {str(one.status): _answer(one), "default": _error()},
+        "responses": {str(one.status): _answer(one), "default": _error(one)},
         "security": [{"token": []}] if one.scope else [],
     }
     if one.scope:
@@ -78,11 +78,15 @@ def _in_query(kind: type) -> list[Json]:
 
 
 def _answer(one: Endpoint) -> Json:
-    if one.gives is None:
-        return {"description": one.summary, "content": {one.media_type: {}}}
-    return {"description": one.summary, "content": {"application/json": {"schema": decode.schema(one.gives)}}}
+    content: Json = {}
+    if one.gives is not None:
+        content["application/json"] = {"schema": decode.schema(one.gives)}
+    if one.media_type != "application/json" or one.gives is None:
+        content[one.media_type] = {}
+    return {"description": one.summary, "content": content}
 
 
-def _error() -> Json:
-    reference = {"$ref": "#/components/schemas/Error"}
+def _error(one: Endpoint) -> Json:
+    name = "OpenAIError" if one.path.startswith("/v1/") else "Error"
+    reference = {"$ref": f"#/components/schemas/{name}"}
     return {"description": "An error, in the one form.", "content": {"application/json": {"schema": reference}}}

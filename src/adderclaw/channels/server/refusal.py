@@ -31,6 +31,22 @@ class ErrorAnswer(TypedDict):
     error: Wrong
 
 
+class OpenAIWrong(TypedDict):
+    message: str
+    type: str
+    param: str | None
+    code: str
+
+
+class OpenAIError(TypedDict):
+    """The form of errors beneath `/v1/`."""
+
+    error: OpenAIWrong
+
+
+_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+
+
 class Refusal(AdderClawError):
     """A request that is answered with an error: its status, a word for programs, a sentence for people."""
 
@@ -52,8 +68,18 @@ class Refusal(AdderClawError):
             wrong["problems"] = [{"key": clean(key), "message": clean(text)} for key, text in self.problems]
         return {"error": wrong}
 
-    def response(self) -> Response:
-        return Response(compact(self.as_json()), self.status, self.headers, "application/json")
+    def as_openai(self) -> OpenAIError:
+        """As clients of the OpenAI-compatible endpoints read it."""
+        message = "; ".join(
+            [self.message, *(f"{key}: {text}" for key, text in self.problems if key not in self.message)]
+        )
+        kind = _TYPES.get(self.status, "api_error" if self.status >= 500 else "invalid_request_error")
+        param = self.problems[0][0] if self.problems else None
+        return {"error": {"message": clean(message), "type": kind, "param": clean(param), "code": self.code}}
+
+    def response(self, path: str = "") -> Response:
+        said = self.as_openai() if path.startswith("/v1/") else self.as_json()
+        return Response(compact(said), self.status, self.headers, "application/json")
 
 
 def refused(error: AdderClawError) -> Refusal:

@@ -31,7 +31,7 @@ ANSWERS_END = 3
 """Seconds that answers under way have once everything else has ended."""
 
 
-def run(options: Options, workspaces: Sequence[str], where: Where) -> int:
+def run(options: Options, workspaces: Sequence[str], where: Where, *, openai: bool = False) -> int:
     """Serve until a signal comes; the exit code."""
     folders = list(workspaces) or [config.load(config_file=options.config_file, here=True).workspace]
     for folder in folders:
@@ -41,7 +41,7 @@ def run(options: Options, workspaces: Sequence[str], where: Where) -> int:
         lock = stack.enter_context(listening.alone())
         context = listening.tls(where)
         options = replace(options, workspace=os.path.abspath(os.path.expanduser(folders[0])))
-        house = House(options, folders, hosts=listening.hosts(where), secure=context is not None)
+        house = House(options, folders, hosts=listening.hosts(where), secure=context is not None, openai=openai)
         stack.callback(house.store.close)
         listening.check(where, has_token=clients.is_any_valid(house.store, house.clock.now()))
         port = stack.enter_context(listening.bound(where))

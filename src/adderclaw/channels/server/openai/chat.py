@@ -1,0 +1,125 @@
+"""`/v1/chat/completions`: each request is a conversation of its own, whole or streamed."""
+
+from collections.abc import AsyncGenerator
+from typing import Any, Literal, TypedDict
+
+from starlette.responses import Response, StreamingResponse
+
+from adderclaw import __version__
+from adderclaw.channels.server.endpoint import Called
+from adderclaw.channels.server.openai import wanted
+from adderclaw.channels.server.openai.turn import Alive, Turn, Usage, Words
+from adderclaw.channels.server.openai.wanted import ChatBody
+from adderclaw.channels.server.refusal import Refusal
+from adderclaw.store.text import compact
+
+
+class ChatAnswer(TypedDict):
+    role: Literal["assistant"]
+    content: str
+    refusal: None
+
+
+class Choice(TypedDict):
+    index: int
+    message: ChatAnswer
+    finish_reason: Literal["stop", "length"]
+    """length: a limit of the agent ended it."""
+    logprobs: None
+
+
+class CachedTokens(TypedDict):
+    cached_tokens: int
+
+
+class ChatUsage(TypedDict):
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    prompt_tokens_details: CachedTokens
+
+
+class ChatCompletion(TypedDict):
+    id: str
+    """`chatcmpl-` and the id of the conversation."""
+    object: Literal["chat.completion"]
+    created: int
+    model: str
+    choices: list[Choice]
+    usage: ChatUsage
+    system_fingerprint: str
+
+
+def _usage(used: Usage) -> ChatUsage:
+    return {
+        "prompt_tokens": used.input,
+        "completion_tokens": used.output,
+        "total_tokens": used.input + used.output,
+        "prompt_tokens_details": {"cached_tokens": used.cached},
+    }
+
+
+async def completion(called: Called) -> ChatCompletion | Response:
+    body: ChatBody = called.given
+    turn = await Turn.begun(called, wanted.of_chat(body), body.model)
+    if body.stream:
+        with_usage = body.stream_options is not None and body.stream_options.include_usage
+        return StreamingResponse(_chunks(turn, with_usage=with_usage), media_type="text/event-stream")
+    ended = await turn.ended()
+    return {
+        "id": f"chatcmpl-{turn.conversation.id}",
+        "object": "chat.completion",
+        "created": turn.created,
+        "model": turn.model,
+        "choices": [
+            {
+                "index": 0,
+                "message": {"role": "assistant", "content": ended.answer, "refusal": None},
+                "finish_reason": ended.reason,
+                "logprobs": None,
+            }
+        ],
+        "usage": _usage(ended.usage),
+        "system_fingerprint": f"adderclaw-{__version__}",
+    }
+
+
+async def _chunks(turn: Turn, *, with_usage: bool) -> AsyncGenerator[str]:
+    def chunk(delta: dict[str, Any] | None, reason: str | None = None, used: ChatUsage | None = None) -> str:
+        made: dict[str, Any] = {
+            "id": f"chatcmpl-{turn.conversation.id}",
+            "object": "chat.completion.chunk",
+            "created": turn.created,
+            "model": turn.model,
+            "system_fingerprint": f"adderclaw-{__version__}",
+        }
+        made["choices"] = [] if delta is None else [{"index": 0, "delta": delta, "finish_reason": reason}]
+        return event(made | ({"usage": used} if with_usage else {}))
+
+    told = turn.told()
+    try:
+        yield chunk({"role": "assistant", "content": ""})
+        async for one in told:
+            if isinstance(one, Words):
+                yield chunk({"content": one.text})
+            elif isinstance(one, Alive):
+                yield ALIVE
+            else:
+                if one.rest:
+                    yield chunk({"content": one.rest})
+                yield chunk({}, one.reason)
+                if with_usage:
+                    yield chunk(None, used=_usage(one.usage))
+        yield "data: [DONE]\n\n"
+    except Refusal as refusal:  # the answer has begun: the error is its last word
+        yield event(refusal.as_openai())
+    finally:
+        await told.aclose()
+
+
+ALIVE = ": the agent works\n\n"
+
+
+def event(data: object, name: str = "") -> str:
+    """An event of a stream; JSON has no line ends of its own."""
+    return f"{f'event: {name}\n' if name else ''}data: {compact(data)}\n\n"
