@@ -1,7 +1,9 @@
 """The server as an application: it collects the endpoints of its modules, and lets each request pass the same steps."""
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Coroutine, Iterable
 from importlib import import_module
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -9,12 +11,13 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from adderclaw.channels.server import body, door, openapi
-from adderclaw.channels.server.endpoint import Called, Client, Endpoint
+from adderclaw.channels.server.endpoint import NOBODY, Called, Client, Endpoint
 from adderclaw.channels.server.house import House
 from adderclaw.channels.server.refusal import Refusal, refused
 from adderclaw.decode import freeze
 from adderclaw.errors import AdderClawError
 from adderclaw.store import clients
+from adderclaw.store.clients import ClientRow
 from adderclaw.store.text import compact
 
 MODULES = (
@@ -150,16 +153,31 @@ class _Path:
             allowed = {"Allow": ", ".join(sorted(self._methods))}
             raise Refusal(405, "method", f"this path takes {allowed['Allow']}", headers=allowed)
         scope["adderclaw.page"] = endpoint.is_page
-        answer = await _answered(self._house, endpoint, request)
-        await answer(scope, receive, send)
+        answer, row = await _answered(self._house, endpoint, request)
+        if row is None or not hasattr(answer, "body_iterator"):
+            await answer(scope, receive, send)
+        else:
+            await _while_it_counts(self._house, row, answer(scope, receive, send))
 
 
-async def _answered(house: House, endpoint: Endpoint, request: Request) -> Response:
+async def _while_it_counts(house: House, row: ClientRow, streaming: Coroutine[Any, Any, None]) -> None:
+    """A stream goes on as long as its token counts: one that was revoked or has expired ends it."""
+    task = asyncio.ensure_future(streaming)
+    try:
+        while not (await asyncio.wait({task}, timeout=house.recheck_seconds))[0]:
+            if clients.state_of(house.store, row, house.clock.now()) != "valid":
+                return
+        await task
+    finally:
+        task.cancel()
+
+
+async def _answered(house: House, endpoint: Endpoint, request: Request) -> tuple[Response, ClientRow | None]:
     changes = endpoint.method not in door.SAFE
     try:
         client, row = door.enter(house, request, endpoint)
         if row is not None:
-            clients.note_use(house.store, row, house.clock.now())
+            _note(house, request, row)
         given = await body.taken(endpoint, request)
     except Refusal as refusal:
         if changes and refusal.code in ("scope", "origin"):
@@ -172,8 +190,16 @@ async def _answered(house: House, endpoint: Endpoint, request: Request) -> Respo
         _tell_let_in(house, request, client, path)
     result = await endpoint.answer(Called(client, house, given, path, request))
     if isinstance(result, Response):
-        return result
-    return Response(compact(freeze(result)), endpoint.status, media_type="application/json")
+        return result, row
+    return Response(compact(freeze(result)), endpoint.status, media_type="application/json"), row
+
+
+def _note(house: House, request: Request, row: ClientRow) -> None:
+    """That it was there: its row says when, and its connection no longer makes room for others."""
+    if house.is_news(row.id):
+        clients.note_use(house.store, row, house.clock.now())
+    if known := request.scope.get("extensions", {}).get("adderclaw.known"):
+        known()
 
 
 def _tell_let_in(house: House, request: Request, client: Client, path: dict[str, str]) -> None:
@@ -185,5 +211,7 @@ def _tell_let_in(house: House, request: Request, client: Client, path: dict[str,
 
 
 def _tell_refused(house: House, request: Request, code: str) -> None:
-    what = {"client_id": "", "client": "", "method": request.method, "path": request.url.path, "code": code}
-    house.tell({"event_type": "client_refused", **what})  # pyright: ignore[reportArgumentType]
+    client: Client = request.scope.get("adderclaw.client", NOBODY)
+    who = {"client_id": client.id, "client": client.name}
+    what = {"method": request.method, "path": request.url.path, "code": code}
+    house.tell({"event_type": "client_refused", **who, **what})  # pyright: ignore[reportArgumentType]

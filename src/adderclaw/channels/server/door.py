@@ -87,9 +87,9 @@ def enter(house: House, request: Request, endpoint: Endpoint) -> tuple[Client, C
         if endpoint.is_page and endpoint.method in SAFE:
             raise LoginFirst(str(request.url.path))
         raise _unknown(house, given=bool(token))
+    client = request.scope["adderclaw.client"] = client_of(row, via)
     if via == "dashboard" and endpoint.method not in SAFE:
         _require_own_page(request)
-    client = client_of(row, via)
     _within(house, "client", client.id)
     if not client.has(endpoint.scope):
         raise Refusal(403, "scope", f"the token of {client.name} has no scope {endpoint.scope!r}")

@@ -17,7 +17,7 @@ from adderclaw.events import Body, Bus
 from adderclaw.kernel.clock import SystemClock, random_ids
 from adderclaw.runtime import Options
 from adderclaw.sinks import database
-from adderclaw.store import Store
+from adderclaw.store import Store, clients
 from adderclaw.store.logfile import operators_key
 
 
@@ -49,9 +49,12 @@ class House:
         """False as soon as it is about to end: then nothing new begins."""
         self.address = ""
         """Where it listens, for people."""
+        self.recheck_seconds = 5.0
+        """How long a stream may outlive its token."""
         self.started = self.clock.now()
         self.conversations = Conversations(options, "http")
         self.meter = Meter(self)
+        self._seen: dict[str, float] = {}
 
     @property
     def store_path(self) -> str:
@@ -88,6 +91,14 @@ class House:
         self.bus.tell(body)
         with self.store.write():
             pass
+
+    def is_news(self, row_id: str) -> bool:
+        """Whether it is worth a row that this client is there: once a minute."""
+        now = self.clock.monotonic()
+        if now - self._seen.get(row_id, -clients.USED_EVERY) < clients.USED_EVERY:
+            return False
+        self._seen[row_id] = now
+        return True
 
     async def close(self) -> None:
         """What runs ends at a safe point; then nothing is open any more."""

@@ -4,7 +4,6 @@ the sandbox."""
 import errno
 import fcntl
 import ipaddress
-import json
 import os
 import socket
 import ssl
@@ -15,8 +14,9 @@ from contextlib import contextmanager, suppress
 from adderclaw import config
 from adderclaw.config.paths import beneath, followed
 from adderclaw.errors import UsageError
+from adderclaw.net import own_server
+from adderclaw.net.own_server import Running
 from adderclaw.record import NamedTuple
-from adderclaw.types import Json
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 """Names that only a program on this machine can mean by us."""
@@ -35,57 +35,46 @@ class Where(NamedTuple):
     tls_key: str | None = None
 
 
-class Address(NamedTuple):
-    """Where a server listens, for other commands of the operator."""
-
-    url: str
-    socket: str
-    pid: int
-
-
 # ------------------------------------------------------------------ one server for each home
 
 
 def lock_path() -> str:
-    """In the home, which no room of the sandbox shows."""
-    return os.path.join(config.home(), "server.lock")
+    """Beside the address: no room of the sandbox shows it."""
+    return os.path.join(own_server.folder(), "lock")
 
 
-def running() -> Address | None:
+def running() -> Running | None:
     """The server of this home that runs now."""
     try:
         fd = os.open(lock_path(), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
         return None
     try:
-        return None if _locked(fd, fcntl.LOCK_SH) else _written(fd)
+        return None if _locked(fd, fcntl.LOCK_SH) else own_server.found()
     finally:
         os.close(fd)
 
 
 @contextmanager
-def alone() -> Generator[int]:
-    """One server at a time; the lock goes with its process however that ends. Yields what `announce` writes to."""
-    os.makedirs(config.home(), mode=0o700, exist_ok=True)
+def alone() -> Generator[None]:
+    """One server at a time; the lock goes with its process however that ends, and so does what it says of itself."""
+    os.makedirs(own_server.folder(), mode=0o700, exist_ok=True)
     fd = os.open(lock_path(), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         while not _locked(fd, fcntl.LOCK_EX):
             if not _locked(fd, fcntl.LOCK_SH):
-                other = _written(fd)
-                at = f"at {other.url} (process {other.pid})" if other.url else "and is just starting"
+                other = own_server.found()
+                at = f"at {other.address} (process {other.pid})" if other else "and is just starting"
                 raise UsageError(f"a server of {config.home()} runs already {at}: use that one, or end it first")
             fcntl.flock(fd, fcntl.LOCK_UN)  # somebody only looked whether there is one
             time.sleep(0.001)
-        os.ftruncate(fd, 0)
-        yield fd
-        os.ftruncate(fd, 0)
+        own_server.remove()  # of one that was killed
+        try:
+            yield
+        finally:
+            own_server.remove()
     finally:
         os.close(fd)
-
-
-def announce(fd: int, address: Address) -> None:
-    os.ftruncate(fd, 0)
-    os.pwrite(fd, json.dumps(address._asdict()).encode(), 0)
 
 
 def _locked(fd: int, how: int) -> bool:
@@ -94,14 +83,6 @@ def _locked(fd: int, how: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def _written(fd: int) -> Address:
-    try:
-        found: Json = json.loads(os.pread(fd, 10_000, 0) or b"{}")
-        return Address(str(found["url"]), str(found["socket"]), int(found["pid"]))
-    except (ValueError, KeyError, TypeError):
-        return Address("", "", 0)
 
 
 # ------------------------------------------------------------------ sockets

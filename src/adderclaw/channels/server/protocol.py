@@ -11,17 +11,17 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from adderclaw.channels.server.refusal import Refusal
 from adderclaw.store.text import compact
 
-HEAD_SECONDS = 10.0
-"""Within which the head of a request has to be there, from its first byte or the beginning of the connection on."""
-WRITE_SECONDS = 30.0
-"""After which a client that reads nothing of its answer is left alone."""
-
 
 class Seats:
     """All connections of one server. Who has not shown a token yet makes room for who comes after."""
 
-    def __init__(self, most: int = 4_096, newcomers: int = 512) -> None:
+    def __init__(
+        self, most: int = 4_096, newcomers: int = 512, *, head_seconds: float = 10, write_seconds: float = 30
+    ) -> None:
+        """`head_seconds`: within which the head of a request is there, from its first byte or the beginning of the
+        connection on. `write_seconds`: after which a client that reads nothing of its answer is left alone."""
         self.most, self.most_newcomers = most, newcomers
+        self.head_seconds, self.write_seconds = head_seconds, write_seconds
         self.taken = 0
         self.newcomers: dict[Guarded, None] = {}
 
@@ -85,12 +85,12 @@ class Guarded(H11Protocol):
         self.seats.know(self)
 
     def _await_head(self) -> None:
-        self._head = self.loop.call_later(HEAD_SECONDS, self.leave)
+        self._head = self.loop.call_later(self.seats.head_seconds, self.leave)
 
     def pause_writing(self) -> None:
         super().pause_writing()
         _cancelled(self._write)
-        self._write = self.loop.call_later(WRITE_SECONDS, self.leave)
+        self._write = self.loop.call_later(self.seats.write_seconds, self.leave)
 
     def resume_writing(self) -> None:
         super().resume_writing()

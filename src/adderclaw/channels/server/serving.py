@@ -5,6 +5,7 @@ import contextlib
 import logging
 import os
 import resource
+import signal
 import socket
 import ssl
 import sys
@@ -18,9 +19,11 @@ from starlette.types import ASGIApp
 from adderclaw import config
 from adderclaw.channels.server import app, listening
 from adderclaw.channels.server.house import House
-from adderclaw.channels.server.listening import Address, Where
+from adderclaw.channels.server.listening import Where
 from adderclaw.channels.server.protocol import Seats, guarded
 from adderclaw.errors import UsageError
+from adderclaw.net import own_server
+from adderclaw.net.own_server import Running
 from adderclaw.runtime import Options
 from adderclaw.runtime.signals import ending
 from adderclaw.store import clients
@@ -33,12 +36,14 @@ ANSWERS_END = 3
 
 def run(options: Options, workspaces: Sequence[str], where: Where, *, openai: bool = False) -> int:
     """Serve until a signal comes; the exit code."""
-    folders = list(workspaces) or [config.load(config_file=options.config_file, here=True).workspace]
+    loaded = config.load(config_file=options.config_file, here=True)
+    grace = loaded.config.runtime.signal_grace_seconds
+    folders = list(workspaces) or [loaded.workspace]
     for folder in folders:
         if not os.path.isdir(os.path.expanduser(folder)):
             raise UsageError(f"--workspace {folder!r} is no folder")
     with ExitStack() as stack:
-        lock = stack.enter_context(listening.alone())
+        stack.enter_context(listening.alone())
         context = listening.tls(where)
         options = replace(options, workspace=os.path.abspath(os.path.expanduser(folders[0])))
         house = House(options, folders, hosts=listening.hosts(where), secure=context is not None, openai=openai)
@@ -47,11 +52,13 @@ def run(options: Options, workspaces: Sequence[str], where: Where, *, openai: bo
         port = stack.enter_context(listening.bound(where))
         beside = stack.enter_context(listening.unix_socket(where.socket))
         name = f"[{where.host}]" if ":" in where.host else where.host
-        house.address = f"{'https' if context else 'http'}://{name}:{port.getsockname()[1]}"
-        listening.announce(lock, Address(house.address, beside.getsockname() if beside else "", os.getpid()))
+        number = int(port.getsockname()[1])
+        house.address = f"{'https' if context else 'http'}://{name}:{number}"
+        own_server.write(Running(house.address, number, beside.getsockname() if beside else "", os.getpid()))
         _more_files()
         sockets = [(port, context), *([(beside, None)] if beside else [])]
-        return asyncio.run(_serve(house, app.make(house), sockets))
+        server = Server(app.make(house), sockets, Seats(most=_seats()))
+        return asyncio.run(_serve(house, server, grace))
 
 
 def _more_files() -> None:
@@ -62,10 +69,28 @@ def _more_files() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-class _Server(uvicorn.Server):
+type Listener = tuple[socket.socket, ssl.SSLContext | None]
+
+
+class Server(uvicorn.Server):
     """Sockets and signals are ours: a signal ends what runs in the house first, and the server after that."""
 
-    listeners: Sequence[tuple[socket.socket, ssl.SSLContext | None]] = ()
+    def __init__(self, application: ASGIApp, listeners: Sequence[Listener], seats: Seats) -> None:
+        logging.getLogger("uvicorn").addHandler(logging.NullHandler())
+        logging.getLogger("uvicorn").propagate = False
+        settings = uvicorn.Config(
+            application,
+            http="h11",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=ANSWERS_END,
+        )
+        super().__init__(settings)
+        self._listeners, self._seats = listeners, seats
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -74,7 +99,7 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         del sockets
         loop = asyncio.get_running_loop()
-        kind = guarded(Seats(most=_seats()))
+        kind = guarded(self._seats)
         self.servers = [
             await loop.create_server(
                 lambda: kind(config=self.config, server_state=self.server_state, app_state={}),
@@ -83,7 +108,7 @@ class _Server(uvicorn.Server):
                 backlog=listening.BACKLOG,
                 ssl_handshake_timeout=10 if context else None,
             )
-            for sock, context in self.listeners
+            for sock, context in self._listeners
         ]
         self.started = True
 
@@ -94,43 +119,28 @@ def _seats() -> int:
     return 4_096 if soft == resource.RLIM_INFINITY else max(64, min(4_096, soft // 2))
 
 
-def _made(application: ASGIApp) -> _Server:
-    logging.getLogger("uvicorn").addHandler(logging.NullHandler())
-    logging.getLogger("uvicorn").propagate = False
-    settings = uvicorn.Config(
-        application,
-        http="h11",
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=ANSWERS_END,
-    )
-    return _Server(settings)
-
-
-async def _serve(
-    house: House, application: ASGIApp, sockets: Sequence[tuple[socket.socket, ssl.SSLContext | None]]
-) -> int:
-    server = _made(application)
-    server.listeners = sockets
+async def _serve(house: House, server: Server, grace: float) -> int:
     loop = asyncio.get_running_loop()
     asked = asyncio.Event()
 
     def stop(number: int) -> None:
         if asked.is_set():
             os._exit(128 + number)
-        house.ready = False
+        house.ready = False  # before anything ends: who looks where to send new work sees it first
         asked.set()
+        name = signal.Signals(number).name
+        house.tell({"event_type": "signal_received", "signal": name})
+        house.tell({"event_type": "graceful_shutdown_started", "reason": name, "grace_seconds": grace})
 
     for number in ending():
         loop.add_signal_handler(number, stop, number)
     serving = asyncio.ensure_future(server.serve())
     _announce(house)
     await asyncio.wait({serving, asyncio.ensure_future(asked.wait())}, return_when=asyncio.FIRST_COMPLETED)
-    await house.close()
+    try:
+        await asyncio.wait_for(house.close(), grace)
+    except TimeoutError:
+        print(f"not everything ended within {grace:g} s: it is cut off, and can be resumed", file=sys.stderr)
     server.should_exit = True
     await serving
     return 0

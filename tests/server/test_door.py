@@ -1,0 +1,332 @@
+"""Who may come in: a test for each sentence, on the real application with a real store."""
+
+import asyncio
+import json
+import time
+from pathlib import Path
+
+import pytest
+from starlette.responses import StreamingResponse
+
+from adderclaw.channels.server import app
+from adderclaw.channels.server.endpoint import Called, Endpoint
+from adderclaw.channels.server.house import House
+from adderclaw.channels.server.limits import Rate, Rates
+from adderclaw.store import Store, clients
+from tests.program import Cli
+from tests.server.conftest import ORIGIN, Server
+
+HOST = ORIGIN.removeprefix("http://")
+
+
+def code(server: Server, *given: object, **more: object) -> str:
+    """How a request was refused; empty where it was let in."""
+    answer = server.ask(*given, **more)  # pyright: ignore[reportArgumentType]
+    return str(answer.json()["error"]["code"]) if answer.status_code >= 400 else ""
+
+
+# ------------------------------------------------------------------ tokens
+
+
+def test_every_endpoint_but_those_for_everybody_needs_a_token_with_its_scope(server: Server) -> None:
+    """Whatever modules add: nothing is open by accident, and each scope opens its own endpoints alone."""
+    tokens = {scope: server.token(scope, name=scope) for scope in ("read", "operate", "approve", "openai")}
+    everybody = {"/health", "/ready", "/openapi.json", "/login"}
+    for endpoint in app.collected():
+        path = endpoint.path.replace("{", "").replace("}", "")
+        if endpoint.scope is None:
+            assert endpoint.path in everybody or endpoint.path.startswith("/ui/"), endpoint.path
+            continue
+        answer = server.ask(endpoint.method, path)
+        expected = (303,) if endpoint.is_page and endpoint.method == "GET" else (401,)
+        assert answer.status_code in expected, (endpoint.method, path, answer.text)
+        for scope, token in tokens.items():
+            if scope != endpoint.scope:
+                assert code(server, endpoint.method, path, token) == "scope", (endpoint.method, path, scope)
+
+
+def test_a_token_is_shown_once_and_stored_as_a_hash(cli: Cli) -> None:
+    made = cli("token", "create", "laptop", "--scope", "read,operate", "--output-format", "json")
+    token = json.loads(made.out)["token"]
+    listed = json.loads(cli("token", "list", "--output-format", "json").out)
+    assert [(row["name"], row["scopes"], row["state"]) for row in listed] == [("laptop", ["operate", "read"], "valid")]
+    secret = token.rpartition("_")[2]
+    for path in (path for path in cli.home.rglob("*") if path.is_file()):
+        assert secret.encode() not in path.read_bytes(), path
+
+
+@pytest.mark.parametrize(
+    "widened",
+    [
+        """scopes_json = '["admin"]'""",
+        """folders_json = '["/"]'""",
+        "expires_at = NULL",
+        "expires_at = '2999-01-01T00:00:00.000Z'",
+        "name = 'operator'",
+        "id = 'client-000000000000'",
+    ],
+)
+def test_somebody_who_can_only_write_the_database_widens_no_token(server: Server, widened: str) -> None:
+    token = server.token("read", seconds=60)
+    assert code(server, "GET", "/status", token) == ""
+    with server.house.store.write() as cursor:
+        cursor.execute(f"UPDATE clients SET {widened}")
+    assert code(server, "GET", "/status", token) == "token"
+
+
+def test_somebody_who_can_only_write_the_database_makes_no_token(server: Server) -> None:
+    """A whole row, made with another key: of a home of their own."""
+    other = clients.create(server.house.store, b"x" * 32, name="me", scopes=["admin"], now=time.time())
+    assert code(server, "GET", "/status", other.token) == "token"
+
+
+def test_a_token_that_expired_was_revoked_or_guessed_is_refused_in_the_same_words(server: Server) -> None:
+    store, now = server.house.store, server.house.clock.now()
+    expired = server.token("read", name="expired", seconds=-1)
+    revoked = server.token("read", name="revoked")
+    clients.revoke(store, "revoked", now)
+    guessed = [revoked[:-1] + ("A" if revoked[-1] != "A" else "B"), "adk_x", "", "adk_" + "x" * 5_000, "\x80é"]
+    answers = {
+        server.ask("GET", "/status", headers={"Authorization": b"Bearer " + token.encode("latin-1")}).text
+        for token in (expired, revoked, *guessed)
+    }
+    assert [json.loads(text)["error"]["code"] for text in answers] == ["token"] * len(answers)
+    assert len(answers) <= 2  # the empty one is none at all
+    with store.write() as cursor:  # what somebody who can write the database could still do
+        cursor.execute("UPDATE clients SET revoked_at = NULL")
+    assert code(server, "GET", "/status", revoked) == "token"
+
+
+def test_guesses_are_slowed_down_and_a_good_token_is_not(server: Server) -> None:
+    house = server.house
+    house.rates = Rates(lambda: 0.0, failures=Rate(1, 3))
+    token = server.token("read")
+    guess = token[:-2]
+    assert [code(server, "GET", "/status", guess) for _ in range(5)] == ["token"] * 3 + ["rate"] * 2
+    refused = server.ask("GET", "/status", guess)
+    assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+    login = {"data": {"token": guess}, "headers": {"Origin": ORIGIN}}
+    assert code(server, "POST", "/login", **login) == "rate"
+    assert code(server, "GET", "/status", token) == ""
+    assert len(server.events("client_refused")) == 3  # what is above the rate fills no disk
+
+
+def test_a_client_has_a_rate_of_its_own(server: Server) -> None:
+    server.house.rates = Rates(lambda: 0.0, requests=Rate(10, 2))
+    busy, quiet = server.token("read", name="busy"), server.token("read", name="quiet")
+    assert [code(server, "GET", "/status", busy) for _ in range(3)] == ["", "", "rate"]
+    assert code(server, "GET", "/status", quiet) == ""
+
+
+def test_a_token_may_open_its_folders_alone(server: Server, tmp_path: Path) -> None:
+    house, project = server.house, server.house.workspaces[0]
+    other = tmp_path / "other"
+    other.mkdir()
+    (Path(project) / "way-out").symlink_to(other)
+    granted = server.ask("GET", "/status", server.token("read", folders=[str(other)], name="elsewhere")).json()
+    assert granted["workspaces"] == []
+    client = clients.found(house.store, house.key, server.token("operate", name="here"), time.time())
+    assert client is not None
+    from adderclaw.channels.server.door import client_of
+    from adderclaw.channels.server.refusal import Refusal
+
+    assert house.folder_for(client_of(client, "http")) == project
+    assert house.folder_for(client_of(client, "http"), project) == project
+    for wanted in (str(other), f"{project}/way-out", f"{project}/..", "relative", "/", f"{project}/missing", "\0"):
+        with pytest.raises(Refusal):
+            house.folder_for(client_of(client, "http"), wanted)
+
+
+def test_a_stream_ends_with_its_token(house: House) -> None:
+    async def endless(_: Called) -> object:
+        async def parts() -> object:  # pyright: ignore[reportReturnType]
+            while True:
+                yield b"x"
+                await asyncio.sleep(0.01)
+
+        return StreamingResponse(parts())  # pyright: ignore[reportArgumentType]
+
+    server = Server(house, [Endpoint("GET", "/endless", "read", endless, "Endless.")])
+    house.recheck_seconds = 0.02
+    token = server.token("read")
+    began = asyncio.Event()
+
+    async def followed() -> None:
+        sent = 0
+
+        async def send(message: object) -> None:
+            nonlocal sent
+            sent += 1
+            if sent == 3:
+                began.set()
+
+        async def receive() -> dict[str, object]:
+            await asyncio.Event().wait()
+            return {}
+
+        scope = {
+            "type": "http",
+            "method": "GET",
+            "path": "/endless",
+            "query_string": b"",
+            "headers": [(b"host", HOST.encode()), (b"authorization", f"Bearer {token}".encode())],
+        }
+        following = asyncio.ensure_future(server.app(scope, receive, send))
+        await began.wait()
+        clients.revoke(house.store, "tester", house.clock.now())
+        await asyncio.wait_for(following, 20)
+
+    asyncio.run(followed())
+
+
+# ------------------------------------------------------------------ browsers
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "127.0.0.1.evil.example:8423", "evil.example:8423", "", "127.0.0.1@evil.example", "[::1", "a b"],
+)
+def test_a_name_that_was_rebound_to_this_address_is_refused(server: Server, host: str) -> None:
+    """With a good token, too; and before anything is looked at."""
+    token = server.token()
+    for path in ("/status", "/health", "/nowhere", "/login"):
+        assert code(server, "GET", path, token, headers={"Host": host}) == "host"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:8423", "localhost:8423", "LOCALHOST", "[::1]:8423", "localhost:9000"])
+def test_names_of_loopback_are_ours(server: Server, host: str) -> None:
+    assert code(server, "GET", "/status", server.token(), headers={"Host": host}) == ""
+
+
+FOREIGN = (
+    {"Origin": "https://evil.example"},
+    {"Origin": "null"},
+    {"Origin": "http://127.0.0.1:9999"},
+    {"Origin": f"https://{HOST}"},
+    {"Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Site": "same-site"},
+    {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"},
+)
+
+
+@pytest.mark.parametrize("headers", FOREIGN)
+def test_a_page_of_another_origin_is_refused(server: Server, headers: dict[str, str]) -> None:
+    token = server.token()
+    assert code(server, "GET", "/status", token, headers=headers) == "origin"
+    assert code(server, "POST", "/estop", token, headers=headers) == "origin"
+    assert not server.house.stopped
+
+
+def test_there_is_no_cors(server: Server) -> None:
+    asked = {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}
+    for answer in (
+        server.ask("OPTIONS", "/estop", headers=asked),
+        server.ask("GET", "/status", server.token(), headers={"Origin": ORIGIN}),
+    ):
+        assert not [name for name in answer.headers if name.startswith("access-control-")]
+
+
+def _cookie(server: Server, *scopes: str) -> str:
+    token = server.token(*scopes, name="browser")
+    answer = server.ask("POST", "/login", data={"token": token, "next": "/ui/usage"}, headers={"Origin": ORIGIN})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/ui/usage")
+    cookie = answer.headers["set-cookie"]
+    assert {"HttpOnly", "SameSite=strict", "Path=/"} <= {part.strip() for part in cookie.split(";")}
+    assert token not in cookie
+    return cookie.partition(";")[0]
+
+
+def test_a_login_is_a_cookie_that_only_our_own_pages_can_use(server: Server) -> None:
+    cookie = _cookie(server, "read", "operate")
+    assert code(server, "GET", "/status", headers={"Cookie": cookie}) == ""
+    assert code(server, "POST", "/estop", headers={"Cookie": cookie}) == "origin"
+    for headers in FOREIGN:
+        assert code(server, "POST", "/estop", headers={"Cookie": cookie, **headers}) == "origin"
+    assert not server.house.stopped
+    assert code(server, "DELETE", "/estop", headers={"Cookie": cookie, "Origin": ORIGIN}) == "scope"
+    assert code(server, "POST", "/estop", headers={"Cookie": cookie, "Origin": ORIGIN}) == ""
+    assert server.house.stopped
+    assert server.events("client_request")[-1]["via"] == "dashboard"
+
+
+def test_logging_out_ends_the_login_and_revoking_the_token_ends_all_of_them(server: Server) -> None:
+    first, second = _cookie(server, "read"), None
+    gone = server.ask("POST", "/logout", headers={"Cookie": first, "Origin": ORIGIN})
+    assert gone.status_code == 303
+    assert code(server, "GET", "/status", headers={"Cookie": first}) == "token"
+    second = _cookie(server, "read")
+    server.house.store.read("SELECT 1")
+    clients.revoke(server.house.store, clients.listing(server.house.store)[-1].id, server.house.clock.now())
+    assert code(server, "GET", "/status", headers={"Cookie": second}) == "token"
+
+
+def test_a_login_is_no_token_for_another_login(server: Server) -> None:
+    cookie = _cookie(server, "read").partition("=")[2]
+    assert code(server, "POST", "/login", data={"token": cookie}, headers={"Origin": ORIGIN}) == "token"
+
+
+@pytest.mark.parametrize(
+    "there", ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:x", "/a\nb"]
+)
+def test_a_login_leads_nowhere_else(server: Server, there: str) -> None:
+    data = {"token": server.token("read"), "next": there}
+    answer = server.ask("POST", "/login", data=data, headers={"Origin": ORIGIN})
+    assert answer.headers["location"] == "/"
+
+
+def test_under_tls_the_cookie_is_for_this_host_and_tls_alone(server: Server) -> None:
+    server.house.secure = True
+    origin = ORIGIN.replace("http:", "https:")
+    answer = server.ask("POST", "/login", data={"token": server.token("read")}, headers={"Origin": origin})
+    assert answer.headers["set-cookie"].startswith("__Host-adderclaw=")
+    assert "Secure" in answer.headers["set-cookie"]
+
+
+def test_every_answer_has_a_strict_policy_for_browsers(server: Server) -> None:
+    token = server.token()
+    for endpoint in (*app.collected(), None):
+        path = endpoint.path if endpoint is not None else "/nowhere"
+        if endpoint is not None and (endpoint.method != "GET" or "{" in path or endpoint.gives is None):
+            continue
+        for answer in (server.ask("GET", path, token), server.ask("GET", path)):
+            policy = answer.headers["content-security-policy"]
+            assert "default-src 'none'" in policy
+            assert "frame-ancestors 'none'" in policy
+            assert "unsafe" not in policy
+            assert answer.headers["x-content-type-options"] == "nosniff"
+            assert answer.headers["referrer-policy"] == "no-referrer"
+            assert answer.headers["cross-origin-resource-policy"] == "same-origin"
+
+
+# ------------------------------------------------------------------ bodies, and what is noted
+
+
+def test_a_body_that_no_page_could_send_without_asking_is_wanted(server: Server) -> None:
+    """A form of another site sends text/plain: JSON in it is not read."""
+    token = server.token()
+    data = json.dumps({"message": "hello"})
+    for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
+        answer = server.ask("POST", "/chat", token, content=data, headers={"Content-Type": kind})
+        assert answer.status_code in (404, 415)
+
+
+def test_every_request_that_changes_something_is_an_event_with_its_client(server: Server) -> None:
+    token = server.token("operate", name="phone")
+    server.ask("POST", "/estop", token)
+    server.ask("DELETE", "/estop", token)
+    server.ask("GET", "/health")
+    let_in, refused = server.events("client_request"), server.events("client_refused")
+    assert [(one["client"], one["method"], one["path"]) for one in let_in] == [("phone", "POST", "/estop")]
+    assert [(one["client"], one["method"], one["path"], one["code"]) for one in refused] == [
+        ("phone", "DELETE", "/estop", "scope")
+    ]
+
+
+def test_when_a_client_was_last_there_is_known(server: Server) -> None:
+    token = server.token("read")
+    assert clients.listing(server.house.store)[0].used_at is None
+    server.ask("GET", "/status", token)
+    server.house.store.close()
+    store = Store.open(server.house.store.path)
+    assert clients.listing(store)[0].used_at is not None
+    server.house.store = store

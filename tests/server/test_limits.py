@@ -1,0 +1,219 @@
+"""Slow, broken and hostile clients, and thousands of them: on real sockets."""
+
+import asyncio
+import json
+import resource
+import socket
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from starlette.responses import StreamingResponse
+
+from adderclaw.channels.server.endpoint import Called, Endpoint
+from adderclaw.channels.server.house import House
+from adderclaw.channels.server.listening import Where, bound
+from adderclaw.channels.server.protocol import Seats
+from adderclaw.channels.server.serving import Server as Listening
+from adderclaw.record import record
+from tests.server.conftest import Server
+
+LEFT = asyncio.Event()
+"""Set when the endless stream has ended."""
+LONG = 60.0
+"""Seconds after which a test gives up: none of them takes a second."""
+
+
+@record
+class Given:
+    text: str
+
+
+class Port:
+    """A server that listens, and raw clients of it."""
+
+    def __init__(self, number: int, token: str, seats: Seats) -> None:
+        self.number, self.token, self.seats = number, token, seats
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection("127.0.0.1", self.number)
+
+    def head(self, method: str, path: str, *more: str) -> bytes:
+        lines = (f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", f"Authorization: Bearer {self.token}", *more)
+        return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+@asynccontextmanager
+async def listening(server: Server, seats: Seats) -> AsyncGenerator[Port]:
+    sock = bound(Where(port=0))
+    made = Listening(server.app, [(sock, None)], seats)
+    await made.startup()
+    ticking = asyncio.ensure_future(made.main_loop())
+    try:
+        yield Port(sock.getsockname()[1], server.token(), seats)
+    finally:
+        made.should_exit = True
+        await ticking
+        made.force_exit = True
+        await made.shutdown()
+
+
+async def _endless(_: Called) -> object:
+    async def parts() -> AsyncIterator[bytes]:
+        try:
+            while True:
+                yield b"x" * 65_536
+        finally:
+            LEFT.set()
+
+    LEFT.clear()
+    return StreamingResponse(parts())
+
+
+async def _waits(_: Called) -> object:
+    async def parts() -> AsyncIterator[bytes]:
+        yield b"there"
+        await asyncio.Event().wait()
+
+    return StreamingResponse(parts())
+
+
+async def _length(called: Called) -> object:
+    return {"length": len(called.given.text)}
+
+
+ENDPOINTS = (
+    Endpoint("GET", "/endless", "read", _endless, "Endless."),
+    Endpoint("GET", "/waits", "read", _waits, "Waits."),
+    Endpoint("POST", "/length", "operate", _length, "Length.", takes=Given, gives=dict[str, int], body_limit=100_000),
+)
+
+
+@pytest.fixture
+def on(house: House) -> Callable[[Seats, Callable[[Port], Awaitable[None]]], None]:
+    """`on(seats, work)` runs the work against a server that listens."""
+
+    def run(seats: Seats, work: Callable[[Port], Awaitable[None]]) -> None:
+        async def whole() -> None:
+            async with asyncio.timeout(LONG), listening(Server(house, ENDPOINTS), seats) as port:
+                await work(port)
+
+        asyncio.run(whole())
+
+    return run
+
+
+type On = Callable[[Seats, Callable[[Port], Awaitable[None]]], None]
+
+
+def answer(data: bytes) -> tuple[int, object]:
+    head, _, body = data.partition(b"\r\n\r\n")
+    return int(head.split()[1]), json.loads(body)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00",
+        b"GET\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+    ],
+)
+def test_what_is_no_http_gets_the_same_form_of_error(on: On, sent: bytes) -> None:
+    async def work(port: Port) -> None:
+        reader, writer = await port.connect()
+        writer.write(sent + b"\r\n\r\n")
+        status, body = answer(await reader.read())
+        assert (status, body) == (
+            400,
+            {"error": {"code": "http", "message": "this is no HTTP request that can be read"}},
+        )
+        writer.close()
+
+    on(Seats(), work)
+
+
+def test_a_head_that_comes_slowly_is_not_waited_for(on: On) -> None:
+    """At the beginning of a connection, and behind an answer."""
+
+    async def work(port: Port) -> None:
+        reader, writer = await port.connect()
+        writer.write(b"GET /health HTTP/1.1\r\nHost:")
+        assert await reader.read() == b""
+        reader, writer = await port.connect()
+        assert await reader.read() == b""
+        reader, writer = await port.connect()
+        writer.write(
+            port.head("POST", "/length", "Content-Type: application/json", "Content-Length: 12") + b'{"text":"ab"'
+        )
+        await writer.drain()
+        while b"length" not in (data := await reader.read(10_000)) and data:
+            pass
+        writer.write(b"GET /wai")
+        assert await reader.read() == b""
+
+    on(Seats(head_seconds=0.2), work)
+
+
+def test_a_body_that_is_too_large_is_refused_before_it_is_read(on: On) -> None:
+    async def work(port: Port) -> None:
+        reader, writer = await port.connect()
+        writer.write(port.head("POST", "/length", "Content-Type: application/json", "Content-Length: 1073741824"))
+        status, body = answer(await reader.read())
+        assert status == 413
+        assert "100,000 bytes" in str(body)
+        reader, writer = await port.connect()
+        writer.write(port.head("POST", "/length", "Content-Type: application/json", "Transfer-Encoding: chunked"))
+        sent, part = 0, b"%x\r\n" % 65_536 + b"x" * 65_536 + b"\r\n"
+        try:
+            while sent < 1 << 30:
+                writer.write(part)
+                await writer.drain()
+                sent += 65_536
+        except ConnectionError:
+            pass
+        assert sent < 1 << 25  # what the system keeps of it on both sides
+        writer.close()
+
+    on(Seats(), work)
+
+
+def test_a_client_that_reads_nothing_is_left_alone(on: On) -> None:
+    async def work(port: Port) -> None:
+        with socket.create_connection(("127.0.0.1", port.number)) as deaf:
+            deaf.sendall(port.head("GET", "/endless"))
+            await asyncio.sleep(0)
+            await LEFT.wait()
+
+    on(Seats(write_seconds=0.2), work)
+
+
+def test_thousands_of_connections_keep_no_client_with_a_token_out(on: On) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+    async def work(port: Port) -> None:
+        reader, first = await port.connect()
+        first.write(port.head("GET", "/waits"))
+        while b"there" not in await reader.read(10_000):
+            pass
+        crowd = [await port.connect() for _ in range(2_000)]
+        assert port.seats.taken <= 129 + 20
+        reader, writer = await port.connect()
+        body = b'{"text":"abc"}'
+        writer.write(
+            port.head(
+                "POST", "/length", "Content-Type: application/json", f"Content-Length: {len(body)}", "Connection: close"
+            )
+            + body
+        )
+        assert answer(await reader.read()) == (200, {"length": 3})
+        assert not first.transport.is_closing()
+        for _, one in crowd:
+            one.transport.abort()
+
+    try:
+        on(Seats(newcomers=128), work)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
