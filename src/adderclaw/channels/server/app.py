@@ -98,6 +98,8 @@ class _Outermost:
                 begun = True
                 message = {**message, "headers": _with_headers(scope, message["headers"])}
             await send(message)
+            if message.get("more_body"):
+                await asyncio.sleep(0)  # to a client that has gone nothing waits: others have their turn all the same
 
         try:
             await self._inner(scope, receive, guarded)
