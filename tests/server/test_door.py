@@ -294,7 +294,7 @@ def test_every_answer_has_a_strict_policy_for_browsers(server: Server) -> None:
             assert "frame-ancestors 'none'" in policy
             assert "unsafe" not in policy
             assert answer.headers["x-content-type-options"] == "nosniff"
-            assert answer.headers["referrer-policy"] == "no-referrer"
+            assert answer.headers["referrer-policy"] == "same-origin"
             assert answer.headers["cross-origin-resource-policy"] == "same-origin"
 
 
