@@ -141,21 +141,28 @@ async def slash(run: Run, rest: str, ask: Ask | None) -> None:
         print(f"the conversation is as it was before: {clean(chosen.text[:100])}")
 
 
-async def _files_back(run: Run, sequence: int, ask: Ask | None, *, force: bool) -> bool:
-    """Put files back as they were before a prompt; False where something stands in the way."""
-    session, secrets = run.session, run.runtime.secrets
+async def files_back(run: Run, sequence: int, ask: Ask | None, *, force: bool) -> Restored | None:
+    """Put files back as they were before a prompt; None where none was changed since."""
+    session = run.session
     first = min((p.checkpoint for p in rewind.prompts(session) if p.sequence >= sequence and p.checkpoint), default=0)
     if not first:
-        print("no file was changed since")
-        return True
+        return None
     session.store.flush()
     shop = rewind.workshop(session.store, run.runtime.home, session.config)
     try:
-        found = await restored(shop, str(first), secrets, ask, force=force, session=session)
+        return await restored(shop, str(first), run.runtime.secrets, ask, force=force, session=session)
     finally:
         shop.blobs.close()
+
+
+async def _files_back(run: Run, sequence: int, ask: Ask | None, *, force: bool) -> bool:
+    """The same for a person who reads what came of it; False where something stands in the way."""
+    found = await files_back(run, sequence, ask, force=force)
+    if found is None:
+        print("no file was changed since")
+        return True
     for line in found.lines():
-        print(secrets.clean(line))
+        print(run.runtime.secrets.clean(line))
     if found.refused:
         print("nothing was changed: others changed these since; --force restores over them", file=sys.stderr)
     return not found.refused

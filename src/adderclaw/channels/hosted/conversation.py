@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from adderclaw.channels.by_name import expanded
 from adderclaw.channels.cancelling import Cancelling
-from adderclaw.channels.hosted.updates import Updates
+from adderclaw.channels.hosted.updates import READ_ANEW, Updates
 from adderclaw.channels.hosted.watched import END, Full, State, Watched
 from adderclaw.channels.one_turn import one_turn
-from adderclaw.errors import UsageError
+from adderclaw.errors import InUse, UsageError
 from adderclaw.kernel.approvals import Nobody
 from adderclaw.kernel.clock import random_ids
 from adderclaw.kernel.loop import run_turn
@@ -46,10 +46,12 @@ class Conversation(Watched):
         asks: bool = True,
         patience: float | None = None,
         woke: "Callable[[Conversation], None]" = lambda _one: None,
+        room: "Callable[[], Awaitable[None]] | None" = None,
     ) -> None:
         """`asks`: its clients are asked; else nobody is. `patience`: seconds of idleness before it sleeps."""
         super().__init__("", client, channel)
-        self.options, self._asks, self._patience, self._woke = options, asks, patience, woke
+        self.options, self._asks, self._patience = options, asks, patience
+        self._woke, self._room = woke, room
         self.run: Run | None = None
         """None while it sleeps."""
         self._messages: deque[Message] = deque()
@@ -62,6 +64,9 @@ class Conversation(Watched):
         self._leaves = False
         """It takes no further message: it is about to sleep or to end."""
         self._closed = False
+        self._alone = asyncio.Lock()
+        """Held by the turn at hand, or by what is done in place of one."""
+        self._heard: _Heard | None = None
 
     # -------------------------------------------------------------- what clients do
 
@@ -71,7 +76,7 @@ class Conversation(Watched):
             return "ended"
         if self._asking.open:
             return "asking"
-        return "idle" if self._at_hand is None and not self._messages else "working"
+        return "working" if self._at_hand is not None or self._messages or self._alone.locked() else "idle"
 
     @property
     def turn(self) -> str:
@@ -124,17 +129,33 @@ class Conversation(Watched):
             raise UsageError(f"{self.id} has no turn {turn!r} whose result is kept")
         return await asyncio.shield(found)
 
-    def interrupt(self, client: str, *, turn: str | None = None, granted: bool = False) -> bool:
+    @property
+    def partial(self) -> str:
+        """What came so far of the answer that arrives."""
+        return self._heard.text if self._heard is not None else ""
+
+    async def alone[T](self, client: str, work: Callable[[Run], Awaitable[T]], *, granted: bool = False) -> T:
+        """Do something in place of a turn, such as going back; messages wait for it. Then followers read it anew."""
+        self.require(client, granted=granted)
+        if self.state != "idle":
+            raise InUse(f"{self.id} is at work; interrupt it first, or wait until it is done")
+        async with self._alone:
+            result = await work(await self.awake())
+        self.updates.publish("dropped", {"missed": 0, "fix": READ_ANEW})
+        return result
+
+    def interrupt(self, client: str, *, turn: str | None = None, granted: bool = False, why: str = "") -> bool:
         """End the turn at hand, or this one; messages that wait go on. False where there is nothing to interrupt."""
         self.require(client, granted=granted)
+        why = why or f"interrupted by {client}"
         for message in self._messages:
             if message.turn == turn:
                 self._messages.remove(message)
-                self._settled(message.turn, TurnResult("stopped", "", f"interrupted by {client}"))
+                self._settled(message.turn, TurnResult("stopped", "", why))
                 return True
         if self._at_hand is None or turn not in (None, self._at_hand.turn):
             return False
-        self._work.cancel(f"interrupted by {client}")
+        self._work.cancel(why)
         return True
 
     # -------------------------------------------------------------- its life
@@ -158,6 +179,8 @@ class Conversation(Watched):
             if self._leaves and self._life is not None:
                 await asyncio.wait({self._life})
             if self.run is None:
+                if self._room is not None:
+                    await self._room()
                 await self.begin(Resume(self.id, go_on=False))
             assert self.run is not None
             return self.run
@@ -240,7 +263,10 @@ class Conversation(Watched):
         def work(hear: OnDelta) -> Awaitable[TurnResult]:
             return self._work.done(_turn(run, message, hear))
 
-        result, rest = await one_turn(run.session, work, _Heard(self.updates))
+        async with self._alone:
+            self._heard = _Heard(self.updates)
+            result, rest = await one_turn(run.session, work, self._heard)
+        self._heard = None
         run.runtime.bus.catch_up()
         self._say(END)
         self._leaves = self._leaves or _is_cancelled()  # the process ends: no further turn

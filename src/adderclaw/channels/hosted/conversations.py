@@ -19,6 +19,10 @@ PATIENCE = 600.0
 """Seconds after which an idle one does."""
 
 
+class Unknown(UsageError):
+    """No conversation has this id."""
+
+
 class Conversations:
     """`channel` is what rows, receipts and events call the way in: `http`, `acp`."""
 
@@ -69,21 +73,45 @@ class Conversations:
             **more,
         )
 
-        def made(owner: str) -> Conversation:
-            return Conversation(wanted, owner, self.channel, asks=asks, patience=self._patience, woke=self._keep)
-
         if resume is None:
-            return await self._begun(made(client), None)
+            return await self._begun(self._made(wanted, client, asks=asks), None)
         async with self._opening:  # two clients may want the same at once
-            id, owner = self._found(resume)
-            if not granted and owner != client:
-                raise NotYours(f"{id} was opened by another client: its token must have the scope for those, too")
-            here = None if fork else self.get(id)
-            if here is not None:
-                await here.awake()
-                return here
-            again = Resume(id, go_on=go_on, fork=fork)
-            return await self._begun(made(client if fork else owner or client), again)
+            found = self.find(resume)
+            if not granted and found.client != client:
+                raise NotYours(f"{found.id} was opened by another client: its token must have the scope for those, too")
+            if fork:
+                return await self._begun(
+                    self._made(wanted, client, asks=asks), Resume(found.id, go_on=go_on, fork=True)
+                )
+            if found.run is not None:
+                return found
+            found.options, found.client = wanted, found.client or client
+            return await self._begun(found, Resume(found.id, go_on=go_on))
+
+    def find(self, name: str) -> Conversation:
+        """The one with this id, wherever it is: one of the store that nobody uses here is asleep."""
+        if (here := self.get(name)) is not None:
+            return here
+        id, owner, folder = self._in_store(name)
+        if (here := self.get(id)) is not None:
+            return here
+        options = replace(self.options, workspace=folder, asks="must")
+        made = self._made(options, owner)
+        made.id = id
+        self._forget()
+        self._keep(made)
+        return made
+
+    def _made(self, options: Options, client: str, *, asks: bool = True) -> Conversation:
+        return Conversation(
+            options,
+            client,
+            self.channel,
+            asks=asks,
+            patience=self._patience,
+            woke=self._keep,
+            room=self._make_room,
+        )
 
     async def _begun(self, made: Conversation, again: Resume | None) -> Conversation:
         if self._closed:
@@ -109,17 +137,17 @@ class Conversations:
         self._kept.pop(one.id, None)
         self._kept[one.id] = one
 
-    def _found(self, name: str) -> tuple[str, str]:
-        """The conversation that is meant, and the client that opened it."""
+    def _in_store(self, name: str) -> tuple[str, str, str]:
+        """The conversation that is meant, the client that opened it, and the folder that it is held in."""
         path = questions.store_path(self.options.config_file, self.options.workspace, self.options.overrides)
         if not os.path.exists(path):
-            raise UsageError(f"no conversation {name!r}: there is no database at {path}")
+            raise Unknown(f"there is no conversation {name!r}")
         store = Store.open(path, read_only=True)
         try:
             id = transcript.conversation_of(store, name)
             if id is None:
-                raise UsageError(f"no conversation {name!r}; `adderclaw memory list` shows them")
-            return id, transcript.client_of(store, id)
+                raise Unknown(f"there is no conversation {name!r}")
+            return id, transcript.client_of(store, id), transcript.workspace_of(store, id)
         finally:
             store.close()
 

@@ -24,6 +24,7 @@ MOST_BYTES = 4 << 20
 PAUSE = 0.03
 """Seconds for which parts of an answer are gathered: a model may send hundreds in one."""
 LONGEST_PART = 4_096
+READ_ANEW = "read the items anew: all that counts is in them; then go on after this id"
 
 
 class Update(NamedTuple):
@@ -138,7 +139,7 @@ class Updates:
 
 def _lost(at: int, before: int) -> Json:
     missed = before - at if 0 < at < before else None
-    return {"missed": missed, "fix": "read the items anew: what was lost is in them; then go on after this id"}
+    return {"missed": missed, "fix": READ_ANEW}
 
 
 def _size(data: object) -> int:

@@ -73,10 +73,16 @@ class Watched:
     def answer(self, id: str, given: Answer, client: str, *, granted: bool = False, plan: str = "") -> bool:
         """Answer a question; False where nothing of this id was asked here.
 
-        `granted`: the client's token lets it answer what others opened.
+        `granted`: the client's token lets it answer what others opened. The receipt names `given.who`, or the client.
         """
         self.require(client, granted=granted)
-        return self._asking.answer(id, given._replace(who=person(f"{self.channel}: {client}")), plan)
+        who = given.who or person(f"{self.channel}: {client}")
+        return self._asking.answer(id, given._replace(who=who), plan)
+
+    @property
+    def running(self) -> dict[str, Call]:
+        """Calls that have not come back, as far as they have come: their rows do not say so yet."""
+        return {call.key: call for call in self._live.running} if self._live is not None else {}
 
     def require(self, client: str, *, granted: bool = False) -> None:
         if not granted and client != self.client:

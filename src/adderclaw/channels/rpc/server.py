@@ -3,8 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal, cast
 
 from adderclaw import __version__
@@ -12,14 +11,10 @@ from adderclaw.channels import questions, stdio
 from adderclaw.channels.rpc import sdlc, wire
 from adderclaw.channels.rpc.runs import Runs, not_counted
 from adderclaw.channels.rpc.wire import Call, Id, Outbox, RpcError
-from adderclaw.config.options import overrides
+from adderclaw.channels.starting import RunParams, prepared
 from adderclaw.decode import Between, Invalid, decode
-from adderclaw.drivers.agentfile import driver
 from adderclaw.drivers.agentfile.load import load
 from adderclaw.drivers.agentfile.workflow import InvalidAgentfile
-from adderclaw.drivers.driver import Driver, MessageDriver
-from adderclaw.drivers.resume import resumed
-from adderclaw.drivers.task.driver import TaskDriver
 from adderclaw.errors import AdderClawError, Completed, UsageError
 from adderclaw.kernel.approvals import NotCounted
 from adderclaw.questions import Answer, replied
@@ -29,35 +24,6 @@ from adderclaw.runtime.signals import ending
 from adderclaw.types import Json
 
 PROTOCOL = "1.0"
-
-
-WHAT = ("agentfile", "task", "spec", "message", "resume")
-"""What says what is to be run."""
-
-
-@record
-class RunParams:
-    """Exactly one of WHAT."""
-
-    agentfile: str | None = None
-    task: str | None = None
-    spec: str | None = None
-    message: str | None = None
-    resume: str | None = None
-    inputs: dict[str, str] | None = None
-    workspace: str | None = None
-    profile: Literal["supervised", "sandboxed", "readonly", "permissive"] | None = None
-    provider: str | None = None
-    model: str | None = None
-    config: str | None = None
-    dry_run: bool = False
-    skills_dir: str | None = None
-    max_turns: Annotated[int, Between(0)] | None = None
-    max_iterations: Annotated[int, Between(1)] | None = None
-    debug_llm: bool | None = None
-    limits: dict[Literal["cost_usd", "tokens", "tool_calls", "seconds"], Annotated[float, Between(0)]] | None = None
-    rounds: Annotated[int, Between(0)] | None = None
-    """Rounds that each LOOP may go, whatever its file says."""
 
 
 @record
@@ -231,22 +197,8 @@ class Server:
         return {}
 
     async def _run(self, params: RunParams, id: Id) -> Json:
-        given = [name for name in WHAT if getattr(params, name)]
-        if len(given) != 1:
-            message = f"Invalid params: give exactly one of {', '.join(WHAT[:-1])} and {WHAT[-1]}"
-            raise RpcError(wire.INVALID_PARAMS, message)
-        options = replace(
-            self._options,
-            **{
-                name: value
-                for name in ("workspace", "profile", "provider", "model")
-                if (value := getattr(params, name)) is not None
-            },
-            config_file=params.config or self._options.config_file,
-            overrides=overrides(params.skills_dir, params.max_turns, params.debug_llm, _whole(params.limits)),
-        )
         try:
-            made = _prepared(options, params)
+            made = prepared(self._options, params)
         except Completed as ended:
             return {**ended.as_json(), "exit_code": 0}
         except AdderClawError as error:
@@ -328,39 +280,6 @@ class Server:
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=10)
         await self._outbox.flush(2)
-
-
-def _whole(limits: Mapping[Any, float] | None) -> dict[str, float]:
-    """Counts as whole numbers, as the configuration has them."""
-    given = dict(limits or {})
-    return {name: int(value) if value.is_integer() else value for name, value in given.items()}
-
-
-def _prepared(options: Options, params: RunParams) -> Driver:
-    made = _chosen(options, params)
-    if params.rounds is not None and made.opening.kind != "agentfile":
-        raise UsageError("rounds are for the LOOPs of an agentfile")
-    return made
-
-
-def _chosen(options: Options, params: RunParams) -> Driver:
-    if params.inputs and not params.agentfile:
-        raise UsageError("inputs are for an agentfile")
-    if params.agentfile:
-        return driver.prepare(options, params.agentfile, params.inputs or {}, params.rounds)
-    if params.max_iterations is not None and not params.spec:
-        raise UsageError("max_iterations is for a spec")
-    if params.task:
-        return TaskDriver(options, params.task)
-    if params.skills_dir or params.max_turns is not None:
-        raise UsageError("skills_dir and max_turns are for a task")
-    if params.spec:
-        from adderclaw.drivers.spec import driver as specification
-
-        return specification.prepare(options, params.spec, params.max_iterations)
-    if params.resume:
-        return resumed(options, params.resume, params.rounds)
-    return MessageDriver(options, params.message or "")
 
 
 NAMES = (

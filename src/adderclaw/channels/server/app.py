@@ -22,6 +22,10 @@ from adderclaw.store.text import compact
 
 MODULES = (
     "basics",
+    "conversations",
+    "going_back",
+    "runs",
+    "answers",
     "login",
     "records",
     "surroundings",

@@ -1,11 +1,12 @@
 """All that one server holds: what it was started with, and what goes on in it."""
 
+import asyncio
 import os
 from collections.abc import Sequence
 
 from adderclaw import config
 from adderclaw.channels import questions
-from adderclaw.channels.hosted import Conversations
+from adderclaw.channels.hosted import Conversations, Runs
 from adderclaw.channels.server.endpoint import Client
 from adderclaw.channels.server.limits import Rates
 from adderclaw.channels.server.listening import LOOPBACK
@@ -53,6 +54,7 @@ class House:
         """How long a stream may outlive its token."""
         self.started = self.clock.now()
         self.conversations = Conversations(options, "http")
+        self.runs = Runs("http")
         self.meter = Meter(self)
         self._seen: dict[str, float] = {}
 
@@ -103,4 +105,4 @@ class House:
     async def close(self) -> None:
         """What runs ends at a safe point; then nothing is open any more."""
         self.ready = False
-        await self.conversations.close()
+        await asyncio.gather(self.conversations.close(), self.runs.close())

@@ -5,6 +5,7 @@ from typing import NotRequired, TypedDict
 
 from starlette.responses import Response
 
+from adderclaw.channels.hosted import Full, NotYours, Unknown
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.decode import Invalid
 from adderclaw.errors import AdderClawError, InUse, UsageError
@@ -89,6 +90,12 @@ def refused(error: AdderClawError) -> Refusal:
             return error
         case Invalid():
             return Refusal(400, "invalid", "the request does not fit: see problems", error.problems)
+        case Unknown():
+            return Refusal(404, "not_found", str(error))
+        case NotYours():
+            return Refusal(403, "client", str(error))
+        case Full():
+            return Refusal(429, "full", str(error), headers={"Retry-After": "5"})
         case NotCounted() | InUse():
             return Refusal(409, "conflict", str(error))
         case UsageError():
