@@ -22,6 +22,7 @@ from adderclaw.store.text import compact
 
 MODULES = (
     "basics",
+    "chat",
     "conversations",
     "going_back",
     "runs",

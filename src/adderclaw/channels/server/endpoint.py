@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from adderclaw.channels.server.house import House
 
 type Scope = Literal["read", "operate", "approve", "admin", "openai"]
-"""What a token lets its client do: look; open and steer conversations and runs, and press stop; answer questions; all
-of these for what others opened, too, and all that is left (release of the stop, settings); the OpenAI-compatible
-endpoints, and nothing else."""
+"""What a token lets its client do: look; open conversations and runs, steer them, answer what they ask, and press stop;
+answer what others ask, too; all of these for what others opened, and all that is left (release of the stop, settings);
+the OpenAI-compatible endpoints, and nothing else."""
 
 SCOPES: tuple[Scope, ...] = ("read", "operate", "approve", "admin", "openai")
 
