@@ -3,6 +3,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Twice as many as cores: much of a test is waiting for a program that it started.
 WORKERS ?= $(shell echo $$((2 * $$(nproc 2>/dev/null || echo 2))))
+# Where nothing may be written beside the source, every worker would compile every test anew.
+unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help setup demo test check format soak coverage sizes bench clean screenshots
 
 help: ## this list

@@ -1,9 +1,13 @@
 """What every test may ask for: a home of its own, the installed program, real programs, its share of a long loop."""
 
+import contextlib
+import gc
+import importlib
 import os
 import shutil
 from collections.abc import Callable, Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -21,6 +25,24 @@ settings.load_profile("any machine")  # how fast examples are made says how busy
 
 OPERATORS_OWN = ("ADDERCLAW_", "AGENT_SDLC_", "SDLC_", "OPENAI_", "ANTHROPIC_", "GEMINI_", "GOOGLE_", "XDG_")
 """Variables of whoever runs the tests that must not reach a test."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Each worker begins with its own share of the modules, so that a fresh checkout is compiled once, not by each."""
+    worker: dict[str, Any] | None = getattr(session.config, "workerinput", None)
+    if worker is None or session.config.args != ["tests"]:
+        return
+    gc.disable()  # until everything is imported: nothing of it goes away
+    files = sorted(Path(__file__).parent.rglob("test_*.py"))
+    for file in files[int(worker["workerid"][2:]) :: worker["workercount"]]:
+        with contextlib.suppress(Exception):  # collection says what is wrong with it
+            importlib.import_module(".".join(file.relative_to(session.config.rootpath).with_suffix("").parts))
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -62,7 +62,7 @@ def problems(attack: Attack) -> list[str]:
 
 
 def rounds_of(soak: Soak) -> list[list[int]]:
-    every = list(soak.of(ROUNDS))
+    every = list(soak.of(ROUNDS, share=12))
     return [every[start : start + TOGETHER] for start in range(0, len(every), TOGETHER)]
 
 
