@@ -298,7 +298,7 @@ def conversations(store: Store, limit: int) -> list[Conversation]:
         " FROM conversations c ORDER BY c.last_active DESC, c.rowid DESC LIMIT ?",
         (limit,),
     )
-    return [Conversation(*tuple(row)[:6], title=row[7] or _title(row[6])) for row in rows]
+    return [Conversation(*tuple(row)[:6], title=row[7] or beginning(row[6])) for row in rows]
 
 
 def entitle(cursor: sqlite3.Cursor, conversation_id: str, title: str) -> None:
@@ -340,7 +340,8 @@ def last_words(store: Store, conversation_id: str) -> str:
     return next((text for row in rows if (text := text_of(json.loads(row[0])).strip())), "")
 
 
-def _title(payload_json: str | None) -> str:
+def beginning(payload_json: str | None) -> str:
+    """The first words of a message, which are the name of a conversation that has none."""
     return " ".join(text_of(json.loads(payload_json)).split())[:80] if payload_json else ""
 
 

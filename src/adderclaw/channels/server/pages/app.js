@@ -96,9 +96,9 @@
       const path = submitter?.getAttribute("formaction") ?? form.getAttribute("action");
       const method = (form.dataset.method ?? form.method).toUpperCase();
       const text = await request(method, path, method === "GET" || method === "DELETE" ? undefined : fieldsOf(form, submitter));
-      forget(form);
       for (const area of all("textarea[data-clear]", form)) area.value = "";
       after(form.dataset.then ?? "stay", text ? JSON.parse(text) : {}, done, form);
+      forget(form);
     } catch (failed) {
       told(error, failed instanceof SyntaxError ? `This is no JSON: ${failed.message}` : failed.message);
     } finally {
@@ -108,6 +108,7 @@
   }
 
   function after(then, answer, done, form) {
+    if (answer?.files?.refused) throw new Error("Nothing was changed: others changed these files since. Look at them first.");
     if (then === "reload") location.reload();
     else if (then.startsWith("/")) {
       location.assign(then.replace(/\{(\w+)\}/g, (_all, name) => encodeURIComponent(answer?.[name] ?? "")));
@@ -281,6 +282,8 @@
 
   async function refresh(ids) {
     const page = parsed(await request("GET", location.pathname + location.search));
+    const stream = $("[data-live]", page), here = $("[data-live]");
+    if (!ids && stream && here) here.dataset.live = stream.dataset.live;
     for (const region of all("[data-region]")) {
       if (ids && !ids.includes(region.id)) continue;
       const found = page.getElementById(region.id);
@@ -305,7 +308,7 @@
     on("put", (given) => changing(() => { put(given); arrived(); }));
     on("text", (given) => changing(() => text(given)));
     on("count", ({ id, text: words }) => { const found = document.getElementById(id); if (found) found.textContent = words; });
-    on("reset", () => { last = ""; changing(() => refresh().catch(() => {})); });
+    on("reset", () => { source.close(); again(); });
     on("over", () => source.close());
     source.onerror = () => {
       if (source.readyState !== EventSource.CLOSED) { show("away", true); return; }  // it tries again by itself

@@ -1,0 +1,159 @@
+"""What goes on now, read from the rows of all processes and from what lives in this one: for the pages alone."""
+
+import time
+from collections.abc import Sequence
+
+from adderclaw.channels.facts import clean
+from adderclaw.channels.server.endpoint import Called
+from adderclaw.channels.server.pages.questions import Asked
+from adderclaw.channels.server.visible import places
+from adderclaw.record import NamedTuple
+from adderclaw.store import Store, approvals, runs, transcript
+from adderclaw.store.approvals import Approval
+from adderclaw.store.runs import Run
+from adderclaw.view.items import Call
+from adderclaw.view.rows import Rows
+
+MOST_QUESTIONS = 50
+MOST_RUNNING = 50
+
+
+class Step(NamedTuple):
+    """What a session does now."""
+
+    words: str
+    call: Call | None = None
+
+
+class Working(NamedTuple):
+    """A run in which a process works."""
+
+    run: Run
+    title: str
+    folder: str
+    step: Step
+    is_here: bool
+    """In this process: it can be steered."""
+
+
+class Talk(NamedTuple):
+    """A conversation of the list."""
+
+    row: transcript.Conversation
+    state: str
+    """idle, working, asking; empty where it is not open in this server."""
+
+
+class Glance(NamedTuple):
+    stopped: bool
+    questions: list[Asked]
+    working: list[Working]
+    talks: list[Talk]
+    runs: list[Run]
+
+
+def glance(called: Called) -> Glance:
+    seen = places(called)
+    store = called.house.store
+    return Glance(
+        called.house.stopped,
+        waiting(called),
+        _working(called, seen),
+        talks(called, "", 6),
+        [run for run in runs.listing(store, 40, seen) if run.kind != "agent"][:6],
+    )
+
+
+# ------------------------------------------------------------------ questions
+
+
+def waiting(called: Called, conversation: str | None = None) -> list[Asked]:
+    """Those that somebody waits for, the oldest first; of one conversation, or of all that the client sees."""
+    rows = approvals.listing(called.house.store, everything=False, limit=MOST_QUESTIONS)
+    made = (asked(called, row) for row in rows if row.state(time.time()) == "pending")
+    return [one for one in made if one is not None and conversation in (None, one.conversation_id)]
+
+
+def asked(called: Called, row: Approval) -> Asked | None:
+    """A question with where it was asked; None where the client may not look at that."""
+    store = called.house.store
+    id = _conversation_of(store, row.session_id)
+    folder = transcript.workspace_of(store, id) if id else ""
+    if not called.client.sees(folder):
+        return None
+    here = called.house.conversations.get(id)
+    request = here.questions.get(row.id) if here is not None else None
+    return Asked(row, id, clean(title(store, id)), clean(folder), request, row.state(time.time()))
+
+
+def one(called: Called, id: str) -> Asked | None:
+    row = approvals.get(called.house.store, id)
+    return asked(called, row) if row is not None else None
+
+
+def _conversation_of(store: Store, session_id: str) -> str:
+    rows = store.read("SELECT conversation_id FROM sessions WHERE session_id = ?", (session_id,))
+    return str(rows[0][0]) if rows else ""
+
+
+def title(store: Store, id: str) -> str:
+    """Its name; where it has none, the beginning of its first message."""
+    if named := transcript.title(store, id):
+        return named
+    rows = store.read(
+        "SELECT e.payload_json FROM sessions s JOIN transcript_entries e USING (session_id)"
+        " WHERE s.conversation_id = ? AND e.entry_type = 'user' ORDER BY e.id LIMIT 1",
+        (id,),
+    )
+    return transcript.beginning(rows[0][0]) if rows else ""
+
+
+# ------------------------------------------------------------------ what runs
+
+
+def _working(called: Called, seen: Sequence[str]) -> list[Working]:
+    store = called.house.store
+    made: list[Working] = []
+    for run in runs.found(store, status="running", limit=MOST_RUNNING):
+        folder = transcript.workspace_of(store, run.conversation_id)
+        if seen and folder not in seen:
+            continue
+        here = called.house.conversations.get(run.conversation_id)
+        now = step(store, run.session_id, folder)
+        if now is not None and not (here is not None and here.state == "idle"):
+            made.append(Working(run, clean(title(store, run.conversation_id)), clean(folder), now, here is not None))
+    return made
+
+
+def step(store: Store, session_id: str, folder: str) -> Step | None:
+    """What is done in a session, by its latest entry; None where it waits for the next message."""
+    rows = store.read(
+        "SELECT entry_type, tool_use_id, payload_json FROM transcript_entries WHERE session_id = ?"
+        " ORDER BY sequence DESC LIMIT 1",
+        (session_id,),
+    )
+    if not rows:
+        return None
+    kind, use, _ = rows[0]
+    if kind == "tool_use":
+        return Step("runs a tool", Rows(store, clean, folder).call(session_id, str(use)))
+    return Step("waits for the model") if kind in ("user", "tool_result") else None
+
+
+# ------------------------------------------------------------------ conversations
+
+
+def talks(called: Called, words: str, limit: int) -> list[Talk]:
+    """The most recent first; with `words`, those in which they occur."""
+    store, seen = called.house.store, places(called)
+    found = [one for one in transcript.conversations(store, 500) if one.title and (not seen or one.project_dir in seen)]
+    if words:
+        hits = {hit.conversation_id for hit in transcript.search(store, words, 200, seen or None)}
+        lowered = words.lower()
+        found = [one for one in found if lowered in one.title.lower() or one.id in hits or one.id.startswith(words)]
+    return [_talk(called, one) for one in found[:limit]]
+
+
+def _talk(called: Called, row: transcript.Conversation) -> Talk:
+    here = called.house.conversations.get(row.id)
+    return Talk(row._replace(title=clean(row.title), project_dir=clean(row.project_dir)), here.state if here else "")
