@@ -3,6 +3,7 @@
 import hashlib
 import json
 
+from adderclaw.credentials.redaction import visible
 from adderclaw.view.html import Child, Html, el, many, whole
 from adderclaw.view.html_markdown import markdown
 from adderclaw.view.items import Call, Change, Item, Line, Notice, Todo, Words
@@ -136,7 +137,7 @@ def _progress(call: Call) -> Html | None:
 
 def folded(title: str, text: str, *, is_open: bool = True) -> Html:
     """A text as it came, unfolded where it is short."""
-    if not text.strip():
+    if not visible(text).strip():
         return el("p", f"{title}: nothing", class_="quiet small")
     lines = text.count("\n") + 1
     short = lines <= FOLDED and len(text) < 1_500
