@@ -329,6 +329,13 @@
       setTimeout(again, wait);
     }
   }
+  // A browser has six connections for one server: a page that nobody looks at lets go of its own after a while.
+  let hidden = 0;
+  document.addEventListener("visibilitychange", () => {
+    clearTimeout(hidden);
+    if (document.visibilityState === "hidden") hidden = setTimeout(() => source?.close(), 30000);
+    else if (source?.readyState === EventSource.CLOSED) again();
+  });
   window.addEventListener("pageshow", (event) => { if (event.persisted) again(); });
   window.addEventListener("online", () => { if (source?.readyState === EventSource.CLOSED) again(); });
 
