@@ -21,7 +21,7 @@ class Given:
     """A yes or a no; or replies, where it asks questions."""
 
     approved: bool
-    comment: Annotated[str, Between(0, 4_000)] = ""
+    comment: str = ""
     remember: Literal["", "session", "project", "registries"] = ""
     """What a yes also allows from now on."""
     plan: str = ""

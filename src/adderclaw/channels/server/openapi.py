@@ -47,7 +47,7 @@ def _operation(one: Endpoint) -> Json:
     made: Json = {
         "operationId": "_".join([one.method.lower(), *words]),
         "summary": one.summary,
-        "responses": {str(one.status): _answer(one), "default": _error(one)},
+        "responses": {str(one.status): _answer(one), **_errors(one)},
         "security": [{"token": []}] if one.scope else [],
     }
     if one.scope:
@@ -86,7 +86,26 @@ def _answer(one: Endpoint) -> Json:
     return {"description": one.summary, "content": content}
 
 
-def _error(one: Endpoint) -> Json:
+ALWAYS = {
+    400: "The request does not fit.",
+    403: "A page of another origin, a scope or a folder that the token does not have.",
+    421: "A host that is not this server's.",
+    429: "Too many requests.",
+    503: "The server cannot do it now.",
+}
+WITH_TOKEN = {401: "No token, or one that does not count."}
+OF_ONE = {404: "There is nothing of this name.", 409: "What is there stands in the way."}
+WITH_BODY = {408: "The body came too slowly.", 413: "The body is too large.", 415: "The body is of another type."}
+OF_AGENT = {404: "There is no such model or response.", 502: "The agent gave no answer."}
+
+
+def _errors(one: Endpoint) -> Json:
+    """All that may go wrong: an answer with another status is a defect."""
+    known = dict(ALWAYS)
+    known |= WITH_TOKEN if one.scope else {}
+    known |= OF_ONE if "{" in one.path or one.method != "GET" else {}
+    known |= WITH_BODY if one.method not in ("GET", "DELETE") else {}
+    known |= OF_AGENT if one.scope == "openai" and one.method == "POST" else {}
     name = "OpenAIError" if one.path.startswith("/v1/") else "Error"
-    reference = {"$ref": f"#/components/schemas/{name}"}
-    return {"description": "An error, in the one form.", "content": {"application/json": {"schema": reference}}}
+    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
+    return {str(status): {"description": words, "content": content} for status, words in sorted(known.items())}

@@ -12,6 +12,7 @@ from adderclaw.channels.server import visible
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.refusal import Refusal, missing
 from adderclaw.decode import Between
+from adderclaw.errors import UsageError
 from adderclaw.record import record
 from adderclaw.store import checkpoints as rows
 from adderclaw.store import transcript
@@ -133,7 +134,7 @@ class RestoreWanted:
 async def changed(called: Called) -> list[GroupRow]:
     asked: CheckpointsQuery = called.given
     if asked.conversation is not None and not _is_seen(called, asked.conversation):
-        raise missing("conversation", asked.conversation)
+        raise UsageError(f"there is no conversation {asked.conversation!r}")
     wanted = visible.places(called) or None
     return await asyncio.to_thread(
         checkpoints.listing, called.house.options, asked.conversation, asked.limit, places=wanted
