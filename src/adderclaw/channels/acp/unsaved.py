@@ -35,8 +35,8 @@ class Unsaved:
     way to the file has changed since before the question: else a command could lead it to another file meanwhile.
     """
 
-    def __init__(self, ask: Ask, roots: Callable[[], Sequence[str]]) -> None:
-        self._ask, self._roots = ask, roots
+    def __init__(self, ask: Ask, roots: Callable[[], Sequence[str]], seconds: float = SECONDS) -> None:
+        self._ask, self._roots, self._seconds = ask, roots, seconds
         self._silent = False
 
     async def called(self, _id: str, event: Json) -> Json:
@@ -72,7 +72,7 @@ class Unsaved:
 
     async def _asked(self, path: str) -> str | None:
         try:
-            async with asyncio.timeout(SECONDS):
+            async with asyncio.timeout(self._seconds):
                 return await self._ask(path)
         except TimeoutError:
             self._silent = True
