@@ -1,5 +1,6 @@
 """What was done and what is here, as programs get it: true to the store, and of what a client may see alone."""
 
+import asyncio
 import json
 import sqlite3
 import time
@@ -13,6 +14,7 @@ from adderclaw.channels.server.house import House
 from adderclaw.runtime import Options
 from tests.acceptance.world import World, call, text
 from tests.program import Cli
+from tests.scripted import ScriptedModel
 from tests.server.conftest import Server
 
 
@@ -101,6 +103,26 @@ def test_a_checkpoint_is_shown_with_its_lines_and_restored_once_that_is_asked_fo
     assert told["client"] == "tester"
     worked.post(f"/checkpoints/{done['undo'][0]}/restore", {}, operates)
     assert (worked.here / "a.txt").read_text(encoding="utf-8") == "two\n"
+
+
+def test_nothing_is_restored_under_a_turn_that_works(worked: Worked) -> None:
+    (changed,) = worked.get("/checkpoints")
+    token, conversations = worked.server.token("operate"), worked.house.conversations
+    with ScriptedModel([{"hang": 60.0}]) as model:
+        entry = {"kind": "openai-compatible", "model": "m", "base_url": model.base_url}
+
+        async def both() -> tuple[int, int]:
+            opened = await conversations.open("c", overrides={"providers": {"models": {"local": entry}}})
+            await opened.send("wait", client="c")
+            while not model.requests:  # noqa: ASYNC110 - it is in another thread
+                await asyncio.sleep(0.01)
+            async with worked.server.client(token) as client:
+                early = await client.post(f"/checkpoints/{changed['id']}/restore", json={})
+                await opened.close()
+                late = await client.post(f"/checkpoints/{changed['id']}/restore", json={})
+            return early.status_code, late.status_code
+
+        assert asyncio.run(asyncio.wait_for(both(), 60)) == (409, 200)
 
 
 def test_the_chain_of_receipts_is_verified_and_a_changed_byte_is_found(worked: Worked) -> None:

@@ -13,6 +13,7 @@ from adderclaw.config.options import Options
 from adderclaw.config.paths import beneath, followed
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import UsageError
+from adderclaw.kernel.session import Session
 from adderclaw.runtime import rewind
 from adderclaw.store import Store, transcript
 from adderclaw.store import checkpoints as rows
@@ -169,8 +170,12 @@ async def restored(
     force: bool = False,
     dry_run: bool = False,
     ask: Ask | None = None,
+    session: Session | None = None,
 ) -> Restored:
-    """Put files back as they were before a checkpoint; what may be a person's is asked about, or left."""
+    """Put files back as they were before a checkpoint; what may be a person's is asked about, or left.
+
+    `session`: that of the checkpoint's conversation, where it is open in this process: it is told.
+    """
     found = loaded(options)
     Store.open(found.config.memory.path, read_only=True).close()  # nothing is created only to be restored
     store = Store.open(found.config.memory.path)
@@ -180,7 +185,7 @@ async def restored(
         try:
             if dry_run:
                 return restoring.dry(shop, checkpoint, force=force, only=paths)
-            return await restoring.restored(shop, checkpoint, Secrets(), ask, force=force, only=paths)
+            return await restoring.restored(shop, checkpoint, Secrets(), ask, force=force, only=paths, session=session)
         finally:
             shop.blobs.close()
     finally:

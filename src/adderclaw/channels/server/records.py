@@ -151,12 +151,24 @@ async def restored(called: Called) -> RestoredRow:
     point = _checkpoint(called)
     folder = transcript.workspace_of(called.house.store, point.conversation_id)
     options, only = visible.options(called, folder), frozenset(asked.paths or ())
+    _require_quiet(called, folder)
+    here = called.house.conversations.get(point.conversation_id)
+    session = here.run.session if here is not None and here.run is not None else None
 
     def work() -> RestoredRow:
-        done = checkpoints.restored(options, str(point.id), paths=only, force=asked.force, dry_run=asked.dry_run)
+        done = checkpoints.restored(
+            options, str(point.id), paths=only, force=asked.force, dry_run=asked.dry_run, session=session
+        )
         return checkpoints.as_json(asyncio.run(done), dry_run=asked.dry_run)
 
     return await asyncio.to_thread(work)
+
+
+def _require_quiet(called: Called, folder: str) -> None:
+    """Files do not change under a turn that works on them."""
+    for one in called.house.conversations.all():
+        if one.run is not None and one.state != "idle" and one.run.session.scene.context.workspace.root == folder:
+            raise Refusal(409, "conflict", f"{one.id} works in {folder}: interrupt it, or wait, then restore")
 
 
 def _checkpoint(called: Called) -> rows.Checkpoint:
