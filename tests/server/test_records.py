@@ -157,6 +157,7 @@ def test_metrics_are_those_of_the_store_and_never_fall(worked: Worked) -> None:
     assert worked.server.ask("GET", "/metrics").status_code == 401
     expected = {"conversations": 2, "tool_calls": 3, "tool_denials": 1, "provider_errors": 0, "model_calls": 5}
     assert counted(worked).items() >= expected.items()
+    assert 'adderclaw_conversations_open{state="working"} 0.0' in metrics(worked)
     worked.world.script(call("Read", file_path="a.txt"), text("read"))
     worked.world.agent("once more")
     assert counted(worked).items() >= {**expected, "conversations": 3, "tool_calls": 4, "model_calls": 7}.items()

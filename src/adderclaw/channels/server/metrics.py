@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from adderclaw.channels.server.house import House
 
+STATES = ("idle", "working", "asking")
 _TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 
 _SUMS = ", ".join(f"sum(json_extract(usage_json, '$.{name}'))" for name in _TOKENS)
@@ -58,12 +60,15 @@ class Meter(Collector):
     def __init__(self, house: "House") -> None:
         self._house, self._counts, self._watch = house, Counts(), Watch(house.options)
         self._lock = threading.Lock()
+        self._states: Counter[str] = Counter()
         self.registry = CollectorRegistry()
         self.registry.register(self)
         ProcessCollector(registry=self.registry)
 
-    def page(self, accept: str) -> tuple[bytes, str]:
+    def page(self, accept: str, states: Counter[str]) -> tuple[bytes, str]:
+        """`states`: how many conversations are in each, as the loop sees it."""
         with self._lock:
+            self._states = states
             encode, media_type = choose_encoder(accept)
             return encode(self.registry), media_type
 
@@ -92,6 +97,10 @@ class Meter(Collector):
         yield _gauge("receipt_chain_valid", "1 where the chain of receipts holds, as far as it was verified.", valid)
         when = self._watch.checked_at
         yield _gauge("receipt_chain_verified_timestamp_seconds", "When the whole chain was verified last.", when)
+        talks = GaugeMetricFamily("adderclaw_conversations_open", "Conversations here by state.", labels=["state"])
+        for state in STATES:
+            talks.add_metric([state], self._states[state])
+        yield talks
         yield _gauge("stopped", "1 while the emergency stop is set.", house.stopped)
         yield _gauge("ready", "1 while new work is begun.", house.ready)
         info = GaugeMetricFamily("adderclaw_build_info", "The version that serves.", labels=["version"])
@@ -109,7 +118,8 @@ def _gauge(name: str, words: str, value: float) -> GaugeMetricFamily:
 
 async def metrics(called: Called) -> Response:
     accept = called.request.headers.get("accept", "")
-    text, media_type = await asyncio.to_thread(called.house.meter.page, accept)
+    states = Counter[str](one.state for one in called.house.conversations.all())
+    text, media_type = await asyncio.to_thread(called.house.meter.page, accept, states)
     return Response(text, media_type=media_type)
 
 
