@@ -1,22 +1,17 @@
 """Streams over real sockets: what is followed, come back to, cut off by a killed server, and gone on with."""
 
-import asyncio
 import json
 import os
 import signal
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
-from adderclaw.channels.server import streams
-from adderclaw.channels.server.endpoint import Called, Endpoint
-from adderclaw.channels.server.house import House
-from adderclaw.store import clients
 from tests.acceptance.world import call, text
-from tests.server.conftest import Process, Server
+from tests.server.conftest import Process
 from tests.server.test_conversations import WRITE, script
 
 type Json = dict[str, Any]
@@ -89,34 +84,3 @@ def test_a_killed_turn_is_gone_on_with_by_another_server(
         with client.stream("GET", f"{at}/events") as answer:
             assert second.end() == 0
             assert [kind for _, kind, _ in events(answer)][-1:] in ([], ["state"]), "its end ends the streams"
-
-
-def test_a_stream_ends_with_its_token(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "LOOK_AGAIN", 0.01)
-    closed = asyncio.Event()
-    begun = asyncio.Event()
-
-    async def forever() -> AsyncGenerator[int]:
-        try:
-            begun.set()
-            await asyncio.Event().wait()
-            yield 1
-        finally:
-            closed.set()
-
-    async def followed(called: Called) -> object:
-        return [value async for value in streams.while_valid(called, forever())]
-
-    server = Server(house, [Endpoint("GET", "/followed", "read", followed, "Follows.", gives=list[int])])
-    token = server.token("read")
-
-    async def main() -> None:
-        async with server.client(token) as client:
-            waiting = asyncio.ensure_future(client.get("/followed"))
-            await begun.wait()
-            clients.revoke(house.store, "tester", house.clock.now())
-            async with asyncio.timeout(60):
-                assert (await waiting).json() == []
-                await closed.wait()
-
-    asyncio.run(main())
