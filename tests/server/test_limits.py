@@ -169,7 +169,23 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read(on: On) -> None:
             pass
         assert sent < 1 << 25  # what the system keeps of it on both sides
         writer.close()
+        for head in (port.head("POST", "/length"), port.head("POST", "/nowhere"), port.head("PUT", "/length")):
+            stranger = head.replace(port.token.encode(), b"adk_guessed")  # nor is it read of who is not let in
+            reader, writer = await port.connect()
+            writer.write(stranger[:-2] + b"Content-Length: 1073741824\r\n\r\n" + b"x" * 10_000)
+            status, _ = answer(await reader.read())
+            assert status in (401, 404, 405)
 
+    on(Seats(), work)
+
+
+def test_a_body_that_comes_slowly_is_not_waited_for(on: On, house: House) -> None:
+    async def work(port: Port) -> None:
+        reader, writer = await port.connect()
+        writer.write(port.head("POST", "/length", "Content-Type: application/json", "Content-Length: 100") + b"{")
+        assert answer(await reader.read())[0] == 408
+
+    house.body_seconds = 0.1
     on(Seats(), work)
 
 

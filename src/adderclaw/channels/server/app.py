@@ -98,19 +98,25 @@ class _Outermost:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":  # no WebSocket; and what we begin with is done before
             return
-        begun = False
+        begun, unread = False, _has_body(scope)
+
+        async def read() -> Message:
+            nonlocal unread
+            message = await receive()
+            unread = unread and bool(message.get("more_body"))
+            return message
 
         async def guarded(message: Message) -> None:
             nonlocal begun
             if message["type"] == "http.response.start":
                 begun = True
-                message = {**message, "headers": _with_headers(scope, message["headers"])}
+                message = {**message, "headers": _with_headers(scope, message["headers"], closes=unread)}
             await send(message)
             if message.get("more_body"):
                 await asyncio.sleep(0)  # to a client that has gone nothing waits: others have their turn all the same
 
         try:
-            await self._inner(scope, receive, guarded)
+            await self._inner(scope, read, guarded)
         except Exception as error:  # one request is never worth the server
             answer = self._answer(error, scope["path"])
             if begun:
@@ -126,8 +132,16 @@ class _Outermost:
         return Refusal(500, "internal", "the server failed on this request; its log has more").response(path)
 
 
-def _with_headers(scope: Scope, given: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    wanted = dict(HEADERS)
+def _has_body(scope: Scope) -> bool:
+    return any(
+        name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
+        for name, value in scope["headers"]
+    )
+
+
+def _with_headers(scope: Scope, given: list[tuple[bytes, bytes]], *, closes: bool = False) -> list[tuple[bytes, bytes]]:
+    """`closes`: the body was not read to its end, and is not going to be: the connection cannot be used any more."""
+    wanted = dict(HEADERS) | ({"connection": "close"} if closes else {})
     if scope.get("adderclaw.page"):
         wanted["content-security-policy"] = PAGE_POLICY
     names = {name for name, _ in given}
@@ -188,7 +202,7 @@ async def _answered(house: House, endpoint: Endpoint, request: Request) -> tuple
         client, row = door.enter(house, request, endpoint)
         if row is not None:
             _note(house, request, row)
-        given = await body.taken(endpoint, request)
+        given = await body.taken(endpoint, request, house.body_seconds)
     except Refusal as refusal:
         if changes and refusal.code in ("scope", "origin"):
             _tell_refused(house, request, refusal.code)

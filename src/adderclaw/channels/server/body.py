@@ -14,16 +14,14 @@ from adderclaw.channels.server.refusal import Refusal
 from adderclaw.decode import Invalid, bare, decode
 from adderclaw.types import Json
 
-SECONDS = 30.0
-"""Within which a body has to be there."""
 MOST_FIELDS = 100
 """Of a query or a form."""
 
 
-async def taken(endpoint: Endpoint, request: Request) -> Any:
-    """The query or the body as `Endpoint.takes` has it; Invalid has every problem."""
+async def taken(endpoint: Endpoint, request: Request, seconds: float) -> Any:
+    """The query or the body as `Endpoint.takes` has it; Invalid has every problem. `seconds`: until it is there."""
     query = endpoint.method in ("GET", "DELETE")
-    data = b"" if query else await _read(request, endpoint.body_limit)
+    data = b"" if query else await _read(request, endpoint.body_limit, seconds)
     kind: Any = endpoint.takes
     if kind is None:
         if data.strip() not in (b"", b"{}"):
@@ -65,31 +63,28 @@ def _require_type(request: Request, wanted: str) -> None:
         raise Refusal(415, "media_type", f"send the body as {wanted}, not as {given or 'nothing in particular'}")
 
 
-async def _read(request: Request, limit: int) -> bytes:
+async def _read(request: Request, limit: int, seconds: float) -> bytes:
     """The body, of which never more than the limit is in memory; what is too large is refused before it is read."""
     declared = request.headers.get("content-length", "0")
     if not declared.isdecimal() or int(declared) > limit:
         raise _too_large(limit)
     parts, size = list[bytes](), 0
     try:
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(seconds):
             async for part in request.stream():
                 size += len(part)
                 if size > limit:
                     raise _too_large(limit)
                 parts.append(part)
     except TimeoutError as error:
-        raise Refusal(408, "slow", f"the body did not come within {SECONDS:.0f} s", headers=CLOSE) from error
+        raise Refusal(408, "slow", f"the body did not come within {seconds:g} s") from error
     except ClientDisconnect as error:
-        raise Refusal(400, "gone", "the client went away before its body had come", headers=CLOSE) from error
+        raise Refusal(400, "gone", "the client went away before its body had come") from error
     return b"".join(parts)
 
 
-CLOSE = {"Connection": "close"}
-
-
 def _too_large(limit: int) -> Refusal:
-    return Refusal(413, "too_large", f"a body has at most {limit:,} bytes here", headers=CLOSE)
+    return Refusal(413, "too_large", f"a body has at most {limit:,} bytes here")
 
 
 def _pairs(query: str) -> list[tuple[str, str]]:

@@ -79,7 +79,7 @@ def enter(house: House, request: Request, endpoint: Endpoint) -> tuple[Client, C
     check_host(house, request)
     check_origin(house, request, endpoint)
     if endpoint.scope is None:
-        _within(house, "open")
+        _within(house, "open", endpoint.path)
         return NOBODY, None
     token, via = token_of(house, request)
     row = clients.found(house.store, house.key, token, house.clock.now()) if token else None

@@ -50,6 +50,8 @@ class House:
         """False as soon as it is about to end: then nothing new begins."""
         self.address = ""
         """Where it listens, for people."""
+        self.body_seconds = 30.0
+        """Within which the body of a request has to be there."""
         self.recheck_seconds = 5.0
         """How long a stream may outlive its token."""
         self.started = self.clock.now()

@@ -18,7 +18,7 @@ REQUESTS = Rate(200, 1_000)
 FAILURES = Rate(1, 20)
 """Tokens that are none, of all who come without one: a guess more than that is not looked at."""
 OPEN = Rate(50, 200)
-"""Requests that need no token, all together."""
+"""Requests that need no token, of all who come to one path."""
 
 
 class Rates:
