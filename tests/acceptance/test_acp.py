@@ -18,6 +18,7 @@ import pytest
 from acp import PROTOCOL_VERSION, RequestError, helpers, schema, spawn_agent_process
 from acp.client.connection import ClientSideConnection
 
+from tests.acceptance.test_replay import verified
 from tests.acceptance.world import World, call, text
 from tests.mcp.node import node
 from tests.program import PROGRAM
@@ -95,7 +96,7 @@ class Editor:
 
 
 def on(world: World, model: ScriptedModel, **more: str) -> None:
-    entry = f'kind = "openai-compatible"\nbase_url = "{model.base_url}"\nmodel = "m"\n'
+    entry = f'kind = "openai-compatible"\nbase_url = "{model.base_url}"\nmodel = "m"\ncontext_tokens = 50_000\n'
     entries = "".join(f"[providers.models.{name}]\n{entry}" for name in ("mine", "other"))
     world.configure(more=entries + more.get("more", ""), security=more.get("security", ""))
     config = world.cli.data / "config.toml"
@@ -150,13 +151,35 @@ def words(*texts: str) -> list[Any]:
     return [helpers.text_block(one) for one in texts]
 
 
+ASK = call(
+    "AskUserQuestion",
+    questions=[
+        {
+            "question": "Which database?",
+            "header": "Database",
+            "options": [{"label": "SQLite", "description": "a file"}, {"label": "Postgres", "description": "a server"}],
+            "multiSelect": False,
+        }
+    ],
+)
 WRITE = call("Write", file_path="made.txt", content="hi\n")
 
 
 def test_an_editor_approves_an_edit_rejects_one_and_cancels(world: World) -> None:
     """An approval, an edit, a rejection, a cancel while a question is open and one while the model thinks."""
     edit = call("Edit", file_path="made.txt", old_string="hi", new_string="hello")
-    steps = [WRITE, text("Made."), edit, text("Left."), edit, {"hang": 60}, text("Still here."), edit, text("Done.")]
+    steps = [
+        WRITE,
+        text("Made."),
+        edit,
+        text("Left."),
+        edit,
+        {"hang": 60},
+        text("Still here."),
+        edit,
+        ASK,
+        text("Done."),
+    ]
 
     async def work(agent: ClientSideConnection, editor: Editor) -> None:
         session = (await agent.new_session(str(world.workspace), mcp_servers=[])).session_id
@@ -203,16 +226,22 @@ def test_an_editor_approves_an_edit_rejects_one_and_cancels(world: World) -> Non
 
         await agent.set_session_mode(mode_id="acceptEdits", session_id=session)
         mark = len(editor.told)
+        editor.answers = ["option-1"]
         assert (await agent.prompt(session, words("change it now"))).stop_reason == "end_turn"
-        shown = editor.since(mark, "tool_call_update")[-1]["content"][0]
-        assert (shown["type"], shown["oldText"], shown["newText"]) == ("diff", "hi\n", "hello\n")
+        changes = [part for one in editor.since(mark, "tool_call_update") for part in one.get("content", [])]
+        shown = next(part for part in changes if part["type"] == "diff")
+        assert (shown["oldText"], shown["newText"]) == ("hi\n", "hello\n")
+        assert [one["name"] for one in editor.asked[-1][1]] == ["SQLite", "Postgres", "Give no answer"]
+        assert "Postgres" in body_of(model, -1)
+        assert editor.since(mark, "current_mode_update")[-1]["currentModeId"] == "acceptEdits"
+        assert editor.since(mark, "usage_update")[-1]["size"] == 50_000
 
     with ScriptedModel(steps) as model:
         on(world, model)
         hold(world, work)
     assert (world.workspace / "made.txt").read_text() == "hello\n"
     receipts = [(one["status"], one["decision"].get("answered_by", "")) for one in world.receipts()]
-    assert [status for status, _ in receipts] == ["allowed", "denied", "denied", "allowed"]
+    assert [status for status, _ in receipts] == ["allowed", "denied", "denied", "allowed", "allowed"]
     assert all("acp: Zed 1.2" in who for _, who in receipts[:2])
     assert "Traceback" not in (world.workspace.parent / "stderr").read_text()
 
@@ -244,6 +273,7 @@ def test_prompts_bring_words_data_and_files_and_nothing_from_outside(world: Worl
         call("mcp__demo__add", a=2, b=3),
         call("Bash", command="touch made-by-a-command"),
         text("Added."),
+        text("Asked."),
     ]
     server = schema.McpServerStdio(name="demo", command=sys.executable, args=[str(MCP)], env=[])
 
@@ -296,10 +326,16 @@ def test_prompts_bring_words_data_and_files_and_nothing_from_outside(world: Worl
         assert body_of(model, 7).count("5") >= 1
         assert editor.asked[0][0]["title"].startswith("demo: add")
         assert not (world.workspace / "made-by-a-command").exists()
+        offered = [one["name"] for one in editor.since(mark, "available_commands_update")[-1]["availableCommands"]]
+        assert "mcp__demo__greet" in offered
+        assert (await agent.prompt(session, words("/mcp__demo__greet Grace"))).stop_reason == "end_turn"
+        assert "Please greet Grace." in body_of(model, -1)
+        assert (await refused(agent.prompt(session, words("/mcp__demo__gone"))))[0] == -32602
 
     with ScriptedModel(steps) as model:
         on(world, model)
         hold(world, work)
+    verified(world)
     denied = [one for one in world.receipts() if one["tool"] == "Bash"]
     assert [(one["status"], one["decision"]["by"]) for one in denied] == [("denied", "no_operator")]
 

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from acp import helpers, schema
 
-from adderclaw.channels.acp import asking, prompts, updates
+from adderclaw.channels.acp import asking, prompts, servers, updates
 from adderclaw.channels.acp.wire import MOST_AT_ONCE, Frames
 from adderclaw.errors import UsageError
 from adderclaw.kernel.approvals import MOST_SHOWN
+from adderclaw.kernel.session import TurnResult
 from adderclaw.questions import ApprovalRequest, Option, Question
-from adderclaw.types import Delta
+from adderclaw.types import Delta, Usage
 from adderclaw.view import calls
 from adderclaw.view.items import Call, Change, Child, Item, Line, Notice, Todo, Words
 
@@ -316,3 +317,54 @@ def test_a_flood_of_requests_and_an_id_that_is_used_twice_are_refused() -> None:
     found, answers = framed(*lines)
     assert len(found) == MOST_AT_ONCE
     assert [(one["id"], one["error"]["code"]) for one in answers] == [(0, -32000), (MOST_AT_ONCE, -32000)]
+
+
+# ------------------------------------------------------------------ the end of a turn
+
+
+@pytest.mark.parametrize(
+    ("result", "stop", "cancelled", "reason"),
+    [
+        (TurnResult("completed", "x"), "end", False, "end_turn"),
+        (TurnResult("completed", "x"), "end", True, "end_turn"),
+        (TurnResult("completed", "no"), "refusal", False, "refusal"),
+        (TurnResult("denied", "x"), "end", False, "end_turn"),
+        (TurnResult("denied", "", ended_by="hook"), "", False, "refusal"),
+        (TurnResult("needs_input", "x"), "end", False, "end_turn"),
+        (TurnResult("stopped", ""), "", True, "cancelled"),
+        (TurnResult("stopped", "", "the emergency stop"), "", False, "refusal"),
+        (TurnResult("limit", "", ended_by="reply"), "max_tokens", False, "max_tokens"),
+        (TurnResult("limit", "", ended_by="tokens"), "end", False, "max_tokens"),
+        (TurnResult("limit", "", ended_by="rounds"), "tool_use", False, "max_turn_requests"),
+        (TurnResult("limit", "", ended_by="cost_usd"), "tool_use", True, "max_turn_requests"),
+    ],
+)
+def test_why_a_turn_is_over(result: TurnResult, stop: str, cancelled: bool, reason: str) -> None:
+    assert updates.stop_reason(result, stop, cancelled=cancelled) == reason
+
+
+def test_usage_is_that_of_one_turn() -> None:
+    made = updates.usage(Usage(10, 5, 3, 0), Usage(4, 5, 0, 0))
+    assert dumped(made) == {"totalTokens": 9, "inputTokens": 6, "outputTokens": 0, "cachedReadTokens": 3}
+
+
+# ------------------------------------------------------------------ servers
+
+
+def test_servers_of_an_editor_are_entries_and_the_operators_own_stay() -> None:
+    local = schema.McpServerStdio(
+        name="Git Tools", command="g", args=["-x"], env=[schema.EnvVariable(name="A", value="1")]
+    )
+    web = schema.HttpMcpServer(
+        type="http", name="web", url="https://x/mcp", headers=[schema.HttpHeader(name="H", value="v")]
+    )
+    assert servers.configured([local, web, web], ["WEB"]) == {
+        "Git Tools": {"command": "g", "args": ["-x"], "env": {"A": "1"}}
+    }
+    assert servers.configured([web], [])["web"] == {"type": "http", "url": "https://x/mcp", "headers": {"H": "v"}}
+    for bad in (
+        schema.SseMcpServer(type="sse", name="s", url="u", headers=[]),
+        local.model_copy(update={"name": "!!"}),
+    ):
+        with pytest.raises(UsageError, match="mcpServers"):
+            servers.configured([bad], [])

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from functools import wraps
 from typing import Any, Concatenate
@@ -93,8 +94,8 @@ class Agent:
         """Whatever version is wanted, ours is named: an editor that does not know it goes away."""
         del protocol_version
         if client_info is not None:
-            named = f"{client_info.title or client_info.name} {client_info.version}"
-            self._name = visible(named, keep_newlines=False).strip()[:80] or self._name
+            named = re.sub(r"[^\w .+/-]", "", f"{client_info.title or client_info.name} {client_info.version}")
+            self._name = " ".join(visible(named).split())[:80] or self._name
         can = client_capabilities or schema.ClientCapabilities()
         self._reads = bool(can.fs is not None and can.fs.read_text_file)
         return schema.InitializeResponse(
@@ -215,7 +216,7 @@ class Agent:
     ) -> Editing:
         assert self._editor is not None
         folder = _folder(cwd)
-        if resume is not None and not fork and (here := self._sessions.get(resume)) is not None:
+        if resume is not None and not fork and (here := await self._here(resume)) is not None:
             return here
         if len(self._sessions) + self._opening >= MOST_SESSIONS:
             raise UsageError(f"{MOST_SESSIONS} sessions are open already; close one of them")
@@ -237,6 +238,15 @@ class Agent:
         self._after.add(task)
         task.add_done_callback(self._after.discard)
         return made
+
+    async def _here(self, session_id: str) -> Editing | None:
+        """A session that is open already; one whose conversation has ended is forgotten."""
+        found = self._sessions.get(session_id)
+        if found is not None and self.conversations.get(session_id) is None:
+            del self._sessions[session_id]
+            await found.leave()
+            return None
+        return found
 
     async def _begun(self, folder: str, given: Json, resume: str | None, *, fork: bool) -> Editing:
         editor, made = self._editor, list[Editing]()
