@@ -148,9 +148,9 @@ def interrupt_form(one: Conversation) -> Html:
 async def events(called: Called) -> object:
     one = talk.found(called)
     if talk.is_elsewhere(called.house.store, one):
-        return streams.response(streams.while_valid(called, _watched(called, one)))
+        return streams.response(_watched(called, one))
     after = streams.last_seen(called.request, int(called.given.after) if called.given.after.isdecimal() else None)
-    return streams.response(streams.while_valid(called, _changes(called, one, after)))
+    return streams.response(_changes(called, one, after))
 
 
 async def _changes(called: Called, one: Conversation, after: int | None) -> AsyncGenerator["ServerSentEvent"]:

@@ -53,7 +53,7 @@ async def page(called: Called) -> "Response":
 
 
 async def events(called: Called) -> object:
-    return streams.response(streams.while_valid(called, _changes(called)))
+    return streams.response(_changes(called))
 
 
 async def _changes(called: Called) -> AsyncGenerator["ServerSentEvent"]:
