@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from adderclaw.channels.server import body, door, openapi
 from adderclaw.channels.server.endpoint import NOBODY, Called, Client, Endpoint
 from adderclaw.channels.server.house import House
+from adderclaw.channels.server.pages.layout import refusal_page
 from adderclaw.channels.server.refusal import Refusal, refused
 from adderclaw.decode import freeze
 from adderclaw.errors import AdderClawError
@@ -118,18 +119,25 @@ class _Outermost:
         try:
             await self._inner(scope, read, guarded)
         except Exception as error:  # one request is never worth the server
-            answer = self._answer(error, scope["path"])
+            answer = self._answer(error, Request(scope))
             if begun:
                 raise ConnectionAbortedError from error  # the answer is cut: the client sees that it is not whole
             await answer(scope, receive, guarded)
 
-    def _answer(self, error: Exception, path: str) -> Response:
+    def _answer(self, error: Exception, request: Request) -> Response:
         if isinstance(error, door.LoginFirst):
             return error.response()
         if isinstance(error, AdderClawError):
-            return refused(error).response(path)
+            return self._refused(refused(error), request)
         self._house.tell({"event_type": "warning", "message": f"a request failed: {type(error).__name__}: {error}"})
-        return Refusal(500, "internal", "the server failed on this request; its log has more").response(path)
+        return self._refused(Refusal(500, "internal", "the server failed on this request; its log has more"), request)
+
+    def _refused(self, refusal: Refusal, request: Request) -> Response:
+        """As JSON; as a page to a browser that asked for one."""
+        if request.method != "GET" or "text/html" not in request.headers.get("accept", ""):
+            return refusal.response(request.url.path)
+        request.scope["adderclaw.page"] = True
+        return refusal_page(self._house, request, refusal.status, refusal.as_json()["error"]["message"])
 
 
 def _has_body(scope: Scope) -> bool:

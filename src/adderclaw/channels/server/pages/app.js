@@ -257,7 +257,10 @@
       if (first) place?.prepend(made); else place?.append(made);
     }
   }
-  // What a person unfolded, typed or stands on is not taken from them by a change.
+  const named = (one) => (one.id ? `#${CSS.escape(one.id)}` : ["name", "value", "href"]
+    .filter((key) => one.hasAttribute(key))
+    .reduce((said, key) => `${said}[${key}="${CSS.escape(one.getAttribute(key))}"]`, one.tagName.toLowerCase()));
+  // What a person unfolded, typed, ticked or stands on is not taken from them by a change.
   function keep(here, made) {
     const before = all("details", here), now = all("details", made);
     now.forEach((one, at) => { if (before[at]?.dataset.touched) { one.open = before[at].open; one.dataset.touched = "1"; } });
@@ -265,8 +268,12 @@
       const same = all("textarea[name], input[type=text][name]", made).find((one) => one.name === field.name);
       if (same) same.value = field.value;
     }
+    for (const box of all("input[type=checkbox]:checked, input[type=radio]:checked", here)) {
+      const same = $(named(box), made);
+      if (same) same.checked = true;
+    }
     const focused = here.contains(document.activeElement) ? document.activeElement : null;
-    const again = focused && (focused.id ? `#${CSS.escape(focused.id)}` : focused.tagName.toLowerCase());
+    const again = focused && named(focused);
     if (again) queueMicrotask(() => $(again, made)?.focus());
   }
   document.addEventListener("toggle", (event) => { if (event.target.tagName === "DETAILS") event.target.dataset.touched = "1"; }, true);

@@ -2,14 +2,17 @@
 
 from typing import TYPE_CHECKING
 
-from adderclaw.channels.server.endpoint import Called
+from adderclaw.channels.server.endpoint import NOBODY, Called
 from adderclaw.channels.server.pages import assets
 from adderclaw.channels.server.pages.parts import sent_form
 from adderclaw.record import NamedTuple
 from adderclaw.view.html import Child, Html, document, el, head_of, many
 
 if TYPE_CHECKING:
+    from starlette.requests import Request
     from starlette.responses import HTMLResponse
+
+    from adderclaw.channels.server.house import House
 
 
 class Place(NamedTuple):
@@ -67,6 +70,13 @@ def bare(called: Called, title: str, *content: Child, status: int = 200) -> "HTM
     """A page of its own, with nothing around it: the login, an error before it."""
     card = el("div", *content, class_="card")
     return _response(called, f"{title} · AdderClaw", el("main", card, class_="alone", id="main"), status)
+
+
+def refusal_page(house: "House", request: "Request", status: int, message: str) -> "HTMLResponse":
+    """What a person sees where a program would get an error as JSON."""
+    called = Called(NOBODY, house, None, {}, request)
+    back = el("p", el("a", "To the first page", href="/"))
+    return bare(called, "That did not work", el("h1", "That did not work"), el("p", message), back, status=status)
 
 
 def _response(called: Called, title: str, body: Html, status: int) -> "HTMLResponse":

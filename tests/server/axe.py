@@ -1,0 +1,26 @@
+"""What axe-core finds on a page that is serious; `scripts/mcp-peers` brings it."""
+
+from playwright.sync_api import Page
+
+from tests.mcp import node
+
+RULES = {
+    "all": "{}",
+    "colours": "{runOnly: ['color-contrast']}",
+    "structure": "{rules: {'color-contrast': {enabled: false}}}",
+}
+"""Contrast is most of the time that it takes, and the structure of a page is the same in light and dark."""
+
+
+def findings(page: Page, rules: str = "all") -> list[str]:
+    """What is serious or critical, with where it is."""
+    if not page.evaluate("typeof window.axe === 'object'"):
+        source = node.needed(node.MODULES / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+        page.evaluate(f"{source}; undefined")
+    found = page.evaluate(f"axe.run(document, {RULES[rules]})")
+    return [
+        f"{one['id']} ({one['impact']}): {one['help']}: {each['html'][:200]}"
+        for one in found["violations"]
+        if one["impact"] in ("serious", "critical")
+        for each in one["nodes"]
+    ]
