@@ -126,3 +126,9 @@ def test_every_answer_is_one_that_the_description_promises(listening: Listening,
 
 def chosen(operations: list[str]) -> list[str]:
     return [word for one in operations for word in ("--include-operation-id", one)]
+
+
+def test_the_page_has_every_endpoint() -> None:
+    script = Path(__file__).resolve().parents[2] / "scripts" / "generate_api_page.py"
+    done = subprocess.run([sys.executable, str(script), "--check"], check=False)
+    assert done.returncode == 0, "run: .venv/bin/python scripts/generate_api_page.py"
