@@ -341,7 +341,8 @@ def test_prompts_bring_words_data_and_files_and_nothing_from_outside(world: Worl
 
 
 def test_sessions_are_listed_loaded_forked_and_closed_and_models_chosen(world: World) -> None:
-    steps = [WRITE, text("Made."), text("By another."), text("In the copy."), text("Again.")]
+    wrong = {"error": {"status": 401}}
+    steps = [WRITE, text("Made."), text("By another."), text("In the copy."), wrong, text("Again.")]
 
     async def work(agent: ClientSideConnection, editor: Editor) -> None:
         here = str(world.workspace)
@@ -349,7 +350,8 @@ def test_sessions_are_listed_loaded_forked_and_closed_and_models_chosen(world: W
             code, why = await refused(agent.new_session(bad, mcp_servers=[]))
             assert (code, bool(why)) == (-32602, True), bad
         assert (await refused(agent.prompt("conversation-0", words("hi"))))[0] == -32002
-        assert (await refused(agent.load_session(here, "conversation-0", mcp_servers=[])))[0] == -32602
+        for gone in ("conversation-0", "", "conv", "\ud800"):
+            assert (await refused(agent.load_session(here, gone, mcp_servers=[])))[0] == -32002
         assert (await refused(agent.list_sessions(cursor="x")))[0] == -32602
         sse = schema.SseMcpServer(type="sse", name="s", url="https://x", headers=[])
         assert (await refused(agent.new_session(here, mcp_servers=[sse])))[0] == -32602
@@ -368,6 +370,7 @@ def test_sessions_are_listed_loaded_forked_and_closed_and_models_chosen(world: W
         copy = (await agent.fork_session(cwd=here, session_id=session, mcp_servers=[])).session_id
         assert copy != session
         await agent.prompt(copy, words("and you?"))
+        assert (await refused(agent.load_session(here, copy[:-1], mcp_servers=[])))[0] == -32002
         listed = (await agent.list_sessions(cwd=here)).sessions
         assert {one.session_id for one in listed} == {session, copy}
         assert (await agent.list_sessions(cwd="/tmp")).sessions == []
@@ -382,6 +385,7 @@ def test_sessions_are_listed_loaded_forked_and_closed_and_models_chosen(world: W
         assert (shown["title"], shown["status"]) == ("Write made.txt", "completed")
         mark = len(editor.told)
         await agent.resume_session(cwd=here, session_id=copy, mcp_servers=[])
+        assert (await refused(agent.prompt(copy, words("are you there?"))))[0] == -32000
         await agent.prompt(copy, words("still?"))
         assert (editor.said(mark), editor.since(mark, "user_message_chunk")) == ("Again.", [])
 

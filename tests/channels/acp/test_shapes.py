@@ -66,6 +66,9 @@ def test_a_call_goes_on_as_updates_and_a_later_call_of_the_same_id_begins_anew()
         for made in teller.item(replace(call, state=state))
     ]
     assert kinds == ["tool_call", "tool_call_update", "tool_call_update", "tool_call"]
+    (more,) = teller.item(replace(call, input={"command": "ls -l"}))
+    (same,) = teller.item(replace(call, input={"command": "ls -l"}))
+    assert (dumped(more).get("rawInput"), dumped(same).get("rawInput")) == ({"command": "ls -l"}, None)
     assert [dumped(one)["status"] for one in teller.unended()] == ["failed"]
     assert teller.unended() == []
 

@@ -21,7 +21,7 @@ from adderclaw.config.paths import beneath, followed
 from adderclaw.config.permissions import PermissionUpdate
 from adderclaw.credentials.redaction import Secrets, visible
 from adderclaw.decode import Invalid
-from adderclaw.errors import AdderClawError, NoModel, UsageError
+from adderclaw.errors import AdderClawError, ConfigError, NoModel, UsageError
 from adderclaw.kernel import permission_updates
 from adderclaw.runtime import Options, start
 from adderclaw.store import Store, transcript
@@ -48,7 +48,7 @@ def told[A: "Agent", **P, R](
             return await method(self, *args, **kwargs)
         except NoModel as error:
             raise _error(AUTH_REQUIRED, str(error)) from error
-        except (UsageError, Invalid) as error:
+        except (UsageError, ConfigError, Invalid) as error:
             raise _error(INVALID, str(error)) from error
         except AdderClawError as error:
             raise _error(INTERNAL, str(error)) from error
@@ -184,15 +184,26 @@ class Agent:
         more = str(at + LISTED) if len(found) > at + LISTED else None
         return schema.ListSessionsResponse(sessions=found[at : at + LISTED], next_cursor=more)
 
-    def _listed(self, cwd: str | None) -> list[schema.SessionInfo]:
+    def _read[T](self, look: Callable[[Store], T], otherwise: T) -> T:
+        """What the database says; `otherwise` where there is none yet."""
         path = questions.store_path(self._options.config_file, self._options.workspace, self._options.overrides)
         if not os.path.exists(path):
-            return []
-        store, clean = Store.open(path, read_only=True), Secrets().clean
+            return otherwise
+        store = Store.open(path, read_only=True)
         try:
-            rows = transcript.conversations(store, MOST_LISTED)
+            return look(store)
         finally:
             store.close()
+
+    def _is_kept(self, session_id: str) -> bool:
+        """Whether a conversation has exactly this id: the beginning of one names none here."""
+        if not session_id.isascii():
+            return False
+        return self._read(lambda store: bool(transcript.sessions_of(store, session_id)), otherwise=False)
+
+    def _listed(self, cwd: str | None) -> list[schema.SessionInfo]:
+        clean = Secrets().clean
+        rows = self._read(lambda store: transcript.conversations(store, MOST_LISTED), [])
         folder = followed(cwd) if cwd is not None else None
         return [
             schema.SessionInfo(
@@ -218,6 +229,10 @@ class Agent:
         folder = _folder(cwd)
         if resume is not None and not fork and (here := await self._here(resume)) is not None:
             return here
+        if resume is not None and not await asyncio.to_thread(self._is_kept, resume):
+            raise RequestError(
+                NO_SESSION, f"there is no session {resume[:100]!r}: session/list has those that there are"
+            )
         if len(self._sessions) + self._opening >= MOST_SESSIONS:
             raise UsageError(f"{MOST_SESSIONS} sessions are open already; close one of them")
         given: Json = {}

@@ -29,6 +29,8 @@ async def serve(options: Options) -> int:
     """The exit code."""
     if sys.stdin is None or sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison] - None where they are closed
         raise UsageError("acp needs stdin and stdout: the editor is at their other ends")
+    if sys.stdin.isatty():
+        print("adderclaw: acp waits for the messages of an editor on stdin: docs/editors.md", file=sys.stderr)
     logging.basicConfig(handlers=[_OneLine()], level=logging.WARNING)
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=MOST_BYTES)

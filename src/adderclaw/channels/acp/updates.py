@@ -8,7 +8,7 @@ from acp import helpers, schema
 
 from adderclaw.credentials.redaction import visible
 from adderclaw.kernel.session import TurnResult
-from adderclaw.types import Delta, Usage
+from adderclaw.types import Delta, Json, Usage
 from adderclaw.view.items import Call, Change, Item, Line, Notice, State, Words
 
 type Update = (
@@ -163,8 +163,8 @@ class Teller:
 
     def __init__(self, root: str) -> None:
         self._root = root
-        self._begun: set[str] = set()
-        """Calls that the editor knows and that have not ended."""
+        self._begun: dict[str, Json] = {}
+        """Calls that the editor knows and that have not ended, each with the input that it was told."""
         self._said = ""
         """What was sent of the answer that arrives."""
 
@@ -217,6 +217,7 @@ class Teller:
                 status=status,
                 content=content,
                 locations=places,
+                raw_input=call.input if call.input != self._begun[call.key] else None,
             )
         else:
             update = helpers.start_tool_call(
@@ -229,14 +230,14 @@ class Teller:
                 raw_input=call.input,
             )
         if call.ended:
-            self._begun.discard(call.key)
+            self._begun.pop(call.key, None)
         else:
-            self._begun.add(call.key)
+            self._begun[call.key] = call.input
         return [update, *made]
 
     def unended(self) -> list[Update]:
         """A turn is over: a call that never came back is shown so."""
-        left, self._begun = sorted(self._begun), set[str]()
+        left, self._begun = sorted(self._begun), {}
         self._said = ""
         return [helpers.update_tool_call(key, status="failed") for key in left]
 
