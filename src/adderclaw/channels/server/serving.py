@@ -149,5 +149,5 @@ async def _serve(house: House, server: Server, grace: float) -> int:
 def _announce(house: House) -> None:
     print(f"serving {', '.join(house.workspaces)} at {house.address}", file=sys.stderr, flush=True)
     if not clients.is_any_valid(house.store, house.clock.now()):
-        fix = "`adderclaw token create NAME --scope admin` makes one"
-        print(f"no client has a token, so nobody can come in: {fix}", file=sys.stderr, flush=True)
+        fix = "`adderclaw dashboard` opens the pages, `adderclaw token create NAME` makes a token for a program"
+        print(f"no client has a token yet: {fix}", file=sys.stderr, flush=True)

@@ -366,7 +366,17 @@
   }
   function arrived() { times(); }
 
+  // `adderclaw dashboard` hands the login over behind the #, which no request and no history keeps.
+  function loginByAddress() {
+    const token = $("#token");
+    if (!token || !location.hash.startsWith("#adk_")) return;
+    token.value = location.hash.slice(1);
+    history.replaceState(null, "", location.pathname + location.search);
+    token.form.submit();
+  }
+
   document.addEventListener("DOMContentLoaded", () => {
+    loginByAddress();
     const keys = $("#keys-on");
     if (keys) keys.checked = localStorage.getItem("keys") !== "off";
     const button = $("[data-do=theme]");
