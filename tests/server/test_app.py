@@ -92,3 +92,15 @@ def test_the_program_serves(serve: Callable[..., Process]) -> None:
         assert client.get("/health").json()["status"] == "ok"
         assert client.get("/status").json()["client"] == "tester"
     assert process.end() == 0
+
+
+def test_a_server_that_ends_is_alive_and_not_ready(server: Server) -> None:
+    """Nothing new begins then; the stop works to the last."""
+    token = server.token()
+    assert server.ask("GET", "/ready").json() == {"ready": True}
+    server.house.ready = False
+    assert server.ask("GET", "/health").status_code == 200
+    assert server.ask("GET", "/ready").status_code == 503
+    refused = server.ask("POST", "/chat", token, json={"message": "hello"})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "ending")
+    assert server.ask("POST", "/estop", token).json() == {"stopped": True}

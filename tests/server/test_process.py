@@ -107,6 +107,12 @@ def test_a_port_that_is_taken_is_named(cli: Cli, workspace: Path) -> None:
     assert f"port {number} of 127.0.0.1 is in use by another program: give another --port" in refused.err
 
 
+def test_a_store_in_files_is_refused(cli: Cli, workspace: Path) -> None:
+    cli.configure('[memory]\nbackend = "file"\n')
+    refused = cli("serve", "--port", "0", "--workspace", str(workspace))
+    assert (refused.code, "takes one conversation at a time" in refused.err) == (2, True)
+
+
 def test_a_server_is_alone_in_its_home_until_it_is_killed(cli: Cli, serve: Serve, workspace: Path) -> None:
     """And the peer of its Unix socket is known, and is let in by a token alone."""
     place = cli.data / "server" / "sock"

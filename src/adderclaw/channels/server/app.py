@@ -212,12 +212,12 @@ async def _answered(house: House, endpoint: Endpoint, request: Request) -> tuple
             _note(house, request, row)
         given = await body.taken(endpoint, request, house.body_seconds)
     except Refusal as refusal:
-        if changes and refusal.code in ("scope", "origin"):
-            _tell_refused(house, request, refusal.code)
+        if changes and refusal.code in ("scope", "origin") and not house.rates.wait("failure", refusal.code):
+            _tell_refused(house, request, refusal.code)  # at a rate at which a page that goes on asking fills no disk
         raise
     path = {name: str(value) for name, value in request.path_params.items()}
     if changes:
-        if not house.ready and endpoint.scope is not None:
+        if not house.ready and endpoint.scope is not None and not endpoint.while_ending:
             raise Refusal(503, "ending", "the server is about to end: nothing new begins", headers={"Retry-After": "5"})
         _tell_let_in(house, request, client, path)
     result = await endpoint.answer(Called(client, house, given, path, request))

@@ -88,6 +88,14 @@ ENDPOINTS = (
         "GET", "/ready", None, ready, "Whether the server takes new work; 503 once it is about to end.", gives=Ready
     ),
     Endpoint("GET", "/status", "read", status, "What the server is, and what this token may do.", gives=Status),
-    Endpoint("POST", "/estop", "operate", stop, "Stop every tool, now and until it is released.", gives=Stop),
-    Endpoint("DELETE", "/estop", "admin", release, "Release the stop.", gives=Stop),
+    Endpoint(
+        "POST",
+        "/estop",
+        "operate",
+        stop,
+        "Stop every tool, now and until it is released.",
+        gives=Stop,
+        while_ending=True,
+    ),
+    Endpoint("DELETE", "/estop", "admin", release, "Release the stop.", gives=Stop, while_ending=True),
 )

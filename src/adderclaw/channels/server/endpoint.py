@@ -95,5 +95,7 @@ class Endpoint:
     """The body comes from a form of a page (application/x-www-form-urlencoded), not as JSON."""
     body_limit: int = BODY_LIMIT
     """Bytes of its body at most."""
+    while_ending: bool = False
+    """A change that is also made while the server ends: it begins nothing."""
     media_type: str = "application/json"
     """Of the answer, for the API's description, where `gives` is None; else of a stream that it may be as well."""

@@ -9,6 +9,7 @@ import signal
 import socket
 import ssl
 import sys
+import threading
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -27,11 +28,14 @@ from adderclaw.net.own_server import Running
 from adderclaw.runtime import Options
 from adderclaw.runtime.signals import ending
 from adderclaw.store import clients
+from adderclaw.store.files import folder_of
 
 FILES = 16_384
 """Descriptors that we ask the system for: each connection has one, each conversation several."""
 ANSWERS_END = 3
 """Seconds that answers under way have once everything else has ended."""
+SLACK = 2.0
+"""Seconds more after which the process is gone, whatever is still under way."""
 
 
 def run(options: Options, workspaces: Sequence[str], where: Where, *, openai: bool = False) -> int:
@@ -42,6 +46,10 @@ def run(options: Options, workspaces: Sequence[str], where: Where, *, openai: bo
     for folder in folders:
         if not os.path.isdir(os.path.expanduser(folder)):
             raise UsageError(f"--workspace {folder!r} is no folder")
+    memory = loaded.config.memory
+    if memory.backend == "file" or os.path.isdir(folder_of(memory.path)):
+        fix = 'set [memory] backend = "sqlite", and path to a file on a disk of this machine'
+        raise UsageError(f"{memory.path} is kept in files, which takes one conversation at a time: {fix}")
     with ExitStack() as stack:
         stack.enter_context(listening.alone())
         context = listening.tls(where)
@@ -128,6 +136,9 @@ async def _serve(house: House, server: Server, grace: float) -> int:
             os._exit(128 + number)
         house.ready = False  # before anything ends: who looks where to send new work sees it first
         asked.set()
+        last = threading.Timer(grace + ANSWERS_END + SLACK, os._exit, (128 + number,))
+        last.daemon = True
+        last.start()  # whatever does not end by itself: the watchdogs of the sandboxes end what it started
         name = signal.Signals(number).name
         house.tell({"event_type": "signal_received", "signal": name})
         house.tell({"event_type": "graceful_shutdown_started", "reason": name, "grace_seconds": grace})
