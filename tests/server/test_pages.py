@@ -24,7 +24,7 @@ LOOKS: dict[str, dict[str, Any]] = {
 }
 
 
-RULES = {"light": "all", "dark": "colours", "phone": "structure"}
+RULES = {"light": "all", "dark": "colours", "phone": "sizes"}
 
 
 def SEED(data: Path, workspace: Path) -> Seeded:
@@ -47,13 +47,12 @@ def seeded(site: Site) -> Seeded:
 
 def pages(found: Seeded) -> dict[str, str]:
     return {
-        "/ui/runs": "Runs",
+        "/ui/runs?kind=spec": "Runs",
         f"/ui/runs/{found.spec}": "SPEC.md",
-        f"/ui/runs/{found.workflow}": "release",
         f"/ui/runs/{found.message}": "Mend the rounding error",
         f"/ui/runs/compare?run={found.earlier}&run={found.spec}": "Compare two runs",
         "/ui/usage": "Usage",
-        "/ui/ledger": "Ledger",
+        "/ui/ledger?answered_by=ada+at+the+browser": "Ledger",
         "/ui/ledger/3": "Receipt 3",
         "/ui/policy?tool=Bash&input=rm+-rf+/": "Policy",
         "/ui/extensions": "Extensions",
